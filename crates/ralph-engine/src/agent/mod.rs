@@ -1,0 +1,94 @@
+//! Agents: one adapter per CLI turns a request into a command and the CLI's stream into events.
+//!
+//! An adapter is one file and one row in [`ADAPTERS`]. It knows its CLI's flags, traps and state directories; nothing
+//! outside this module knows any of them.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use ralph_model::event::AgentEvent;
+use ralph_model::role::Role;
+use ralph_model::run::{Exit, UsageLimit};
+
+/// What an agent is asked to do, as far as its command line is concerned. The prompt goes in by stdin.
+#[derive(Clone, Debug)]
+pub struct AgentRequest<'a> {
+    pub role: Role,
+    pub model: Option<&'a str>,
+    pub reasoning: Option<&'a str>,
+    /// A session to go on with.
+    pub resume: Option<&'a str>,
+    /// Arguments from the configuration, passed on as they are.
+    pub extra_args: &'a [String],
+    /// Where the agent works.
+    pub workspace: &'a Utf8Path,
+    /// Set where the person's own configuration of the agent must not be used: a directory for the agent's state.
+    pub isolated_state: Option<&'a Utf8Path>,
+}
+
+/// A command line, without the environment it inherits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Invocation {
+    pub args: Vec<String>,
+    /// Set in the agent's environment, over what is inherited.
+    pub env: Vec<(String, String)>,
+}
+
+/// What the harness must know of an agent beyond its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traits {
+    /// Its stdout is a stream of structured events, so silence means something.
+    pub structured: bool,
+    /// It makes room in its context by itself.
+    pub compacts: bool,
+    /// A session can be resumed by id.
+    pub resumes: bool,
+}
+
+/// The environment the agent will have, for adapters that look for state directories.
+pub type EnvLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// When and where a stream is read: some CLIs tell times of day without a date or zone.
+#[derive(Clone, Debug)]
+pub struct DecodeContext {
+    pub now: Timestamp,
+    pub zone: TimeZone,
+}
+
+/// Turns one run's stream into events. Told of every line and of the end.
+pub trait Decoder: Send {
+    /// Reads a line of stdout, without its line end. A line that means nothing to the decoder yields nothing.
+    fn stdout_line(&mut self, line: &[u8], events: &mut Vec<AgentEvent>);
+
+    /// Reads a line of stderr. Most CLIs say nothing there that counts.
+    fn stderr_line(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
+        let _ = (line, events);
+    }
+
+    /// Yields what only the end tells: a last message that is known to be the last, a stream that was cut short.
+    fn finish(&mut self, exit: Option<Exit>, events: &mut Vec<AgentEvent>);
+}
+
+/// One agent CLI.
+pub trait Adapter: Sync {
+    /// The name in the configuration.
+    fn name(&self) -> &'static str;
+
+    /// The program looked for on PATH unless the configuration names another. `None`: Ralph itself plays this agent.
+    fn program(&self) -> Option<&'static str>;
+
+    fn traits(&self) -> Traits;
+
+    fn invocation(&self, request: &AgentRequest<'_>) -> Invocation;
+
+    fn decoder(&self, context: DecodeContext) -> Box<dyn Decoder>;
+
+    /// The directories (and single files) the agent must be able to write to do its work at all.
+    fn state_paths(&self, env: EnvLookup<'_>) -> Vec<Utf8PathBuf>;
+
+    /// Looks for a usage limit where the CLI keeps more than it prints.
+    fn recorded_limit(&self, session: &str, env: EnvLookup<'_>) -> Option<UsageLimit> {
+        let _ = (session, env);
+        None
+    }
+}

@@ -1,0 +1,74 @@
+//! The roles an agent can have in a run: what it is there for, and whether it may change the workspace.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What an agent is asked to be in one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    Planner,
+    Interviewer,
+    Mapper,
+    Investigator,
+    Decomposer,
+    Verifier,
+    Implementer,
+    Builder,
+}
+
+impl Role {
+    /// All roles, read-only ones first.
+    pub const ALL: [Role; 8] = [
+        Role::Planner,
+        Role::Interviewer,
+        Role::Mapper,
+        Role::Investigator,
+        Role::Decomposer,
+        Role::Verifier,
+        Role::Implementer,
+        Role::Builder,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Role::Planner => "planner",
+            Role::Interviewer => "interviewer",
+            Role::Mapper => "mapper",
+            Role::Investigator => "investigator",
+            Role::Decomposer => "decomposer",
+            Role::Verifier => "verifier",
+            Role::Implementer => "implementer",
+            Role::Builder => "builder",
+        }
+    }
+
+    /// Whether this role may change the workspace. The verifier builds, but in a checkout of its own.
+    pub const fn writes_workspace(self) -> bool {
+        matches!(self, Role::Implementer | Role::Builder)
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The name is not a role's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no role `{0}`")]
+pub struct UnknownRole(pub String);
+
+impl FromStr for Role {
+    type Err = UnknownRole;
+
+    fn from_str(name: &str) -> Result<Self, UnknownRole> {
+        Role::ALL
+            .into_iter()
+            .find(|role| role.as_str() == name)
+            .ok_or_else(|| UnknownRole(name.to_owned()))
+    }
+}

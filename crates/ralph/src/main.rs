@@ -1,0 +1,2 @@
+//! The `ralph` program.
+fn main() {}
