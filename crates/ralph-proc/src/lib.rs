@@ -1,1 +1,16 @@
-//! Supervised processes.
+//! Supervised processes: started behind a guard, confined by the kernel, streamed byte for byte, ended with all that
+//! ever descended from them.
+//!
+//! This crate knows nothing of plans, agents or Ralph's files. It is the only one that starts processes and the only
+//! one with `unsafe` code, all of it in [`sys`].
+
+pub mod capture;
+pub mod command;
+pub mod guard;
+pub mod output;
+pub mod protocol;
+pub mod sandbox;
+pub mod signal;
+pub mod supervise;
+mod sys;
+pub mod tree;

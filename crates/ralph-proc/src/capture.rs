@@ -1,0 +1,153 @@
+//! Short commands of the harness itself (`git`, `codex --version`): bounded in time and output, without a guard.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// A command whose answer is wanted as a whole.
+#[derive(Clone, Debug)]
+pub struct Question<'a> {
+    pub program: &'a Path,
+    pub args: &'a [&'a str],
+    pub cwd: Option<&'a Path>,
+    /// Set over the inherited environment; `None` removes a variable.
+    pub env: &'a [(&'a str, Option<&'a str>)],
+    pub timeout: Duration,
+    /// Bytes kept of each stream; what comes after is read and dropped.
+    pub cap: usize,
+}
+
+/// What a short command said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// `None` if it was ended by a signal or by the timeout.
+    pub code: Option<i32>,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    pub timed_out: bool,
+}
+
+/// Asks, and waits for the answer at most for the timeout.
+pub fn ask(question: &Question<'_>) -> io::Result<Answer> {
+    let mut command = Command::new(question.program);
+    command.args(question.args).process_group(0).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(cwd) = question.cwd {
+        command.current_dir(cwd);
+    }
+    for (name, value) in question.env {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let mut child = command.spawn()?;
+    let pipes = [
+        child.stdout.take().map(OwnedFd::from).expect("stdout was piped"),
+        child.stderr.take().map(OwnedFd::from).expect("stderr was piped"),
+    ];
+    let deadline = Instant::now() + question.timeout;
+    let (kept, in_time) = read_until(pipes, deadline, question.cap)?;
+    if !in_time && let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let status = child.wait()?;
+    let [stdout, stderr] = kept;
+    Ok(Answer { code: status.code().filter(|_| in_time), stdout, stderr, timed_out: !in_time })
+}
+
+/// Reads both pipes to their end; `false` if that was not reached in time.
+fn read_until(
+    pipes: [OwnedFd; 2],
+    deadline: Instant,
+    cap: usize,
+) -> io::Result<([Vec<u8>; 2], bool)> {
+    let mut kept = [Vec::new(), Vec::new()];
+    let mut open = pipes.map(Some);
+    let mut buffer = vec![0; 16 << 10];
+    while open.iter().any(Option::is_some) {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
+            return Ok((kept, false));
+        }
+        let mut ready = [false; 2];
+        {
+            let mut polled: Vec<(usize, PollFd<'_>)> = open
+                .iter()
+                .enumerate()
+                .filter_map(|(index, pipe)| {
+                    Some((index, PollFd::from_borrowed_fd(pipe.as_ref()?.as_fd(), PollFlags::IN)))
+                })
+                .collect();
+            let mut fds: Vec<PollFd<'_>> = polled.iter().map(|(_, fd)| fd.clone()).collect();
+            let timeout = Timespec::try_from(remaining).ok();
+            match poll(&mut fds, timeout.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            for ((index, _), fd) in polled.drain(..).zip(fds) {
+                ready[index] = !fd.revents().is_empty();
+            }
+        }
+        for index in 0..2 {
+            let Some(pipe) = open[index].as_ref().filter(|_| ready[index]) else { continue };
+            match rustix::io::read(pipe, &mut buffer[..]) {
+                Ok(0) => open[index] = None,
+                Ok(count) => {
+                    let room = cap.saturating_sub(kept[index].len());
+                    kept[index].extend_from_slice(&buffer[..count.min(room)]);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+    Ok((kept, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str, timeout: Duration) -> Answer {
+        ask(&Question {
+            program: Path::new("/bin/sh"),
+            args: &["-c", script],
+            cwd: Some(Path::new("/")),
+            env: &[("ASKED", Some("yes")), ("HOME", None)],
+            timeout,
+            cap: 1000,
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn an_answer_keeps_both_streams_the_code_and_no_more_than_its_cap() {
+        let answer =
+            sh("pwd; echo $ASKED${HOME-none}; echo oops >&2; exit 3", Duration::from_mins(1));
+        assert_eq!(answer.stdout, b"/\nyesnone\n");
+        assert_eq!(answer.stderr, b"oops\n");
+        assert_eq!((answer.code, answer.timed_out), (Some(3), false));
+        let flood = sh("yes | head -c 100000", Duration::from_mins(1));
+        assert_eq!(flood.stdout.len(), 1000);
+        assert_eq!(flood.code, Some(0));
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_ended_with_its_children() {
+        let answer = sh("echo $$; sleep 600 & sleep 600", Duration::from_millis(200));
+        assert!(answer.timed_out);
+        let group: i32 = String::from_utf8(answer.stdout).unwrap().trim().parse().unwrap();
+        let group = Pid::from_raw(group).unwrap();
+        // Killed processes vanish when their parent, here init, takes note of them.
+        while rustix::process::test_kill_process_group(group).is_ok() {
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The guard: one small process between the harness and everything a run starts.
+//!
+//! The harness re-executes itself as the guard, hands it one request over a socket and reads notices back. The guard
+//! adopts whatever the run orphans (it is a subreaper), so nothing escapes it by forking twice or by a session of its
+//! own. When the run's program exits, or the socket closes because the harness died, the guard ends all that is left
+//! and then itself. It is single-threaded, so the child it forks may confine itself before it executes the program.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, set_child_subreaper,
+    setsid, wait,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::output::read_line;
+use crate::sandbox::{Confinement, Prepared};
+use crate::{sys, tree};
+
+/// The word on the command line that makes the program a guard.
+pub const WORD: &str = "__guard";
+
+/// The version of the lines between harness and guard. Both come from one binary, but from `/proc/self/exe`: they can
+/// only differ if somebody starts a guard by hand.
+const VERSION: u32 = 1;
+
+/// What processes that the run left behind get to end by themselves: git removes its locks in that time.
+const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
+
+/// What the harness asks for. The program, its arguments and its environment are the guard's own.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Request {
+    v: u32,
+    cwd: String,
+    stdin: Option<String>,
+    confinement: Option<Confinement>,
+}
+
+impl Request {
+    pub(crate) fn new(
+        cwd: String,
+        stdin: Option<String>,
+        confinement: Option<Confinement>,
+    ) -> Request {
+        Request { v: VERSION, cwd, stdin, confinement }
+    }
+}
+
+/// What the harness may order during the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum GuardOrder {
+    /// A signal for the program and its process group.
+    Signal(i32),
+    /// Stop everything where it stands.
+    Pause,
+    /// Let everything go on.
+    Resume,
+    /// End everything now.
+    Kill,
+}
+
+/// What the guard tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Notice {
+    /// The program runs.
+    Started { pid: i32 },
+    /// It could not be started.
+    Failed { message: String },
+    /// It ended, and everything that descended from it.
+    Ended { code: Option<i32>, signal: Option<i32>, cpu: Duration, leftovers: usize },
+}
+
+/// Becomes the guard if the command line says so; else returns at once.
+///
+/// Must be the first thing the program does: before threads, handlers or configuration.
+pub fn dispatch() {
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_some_and(|word| word == WORD) {
+        let command: Vec<OsString> = args.collect();
+        std::process::exit(Guard::run(command));
+    }
+}
+
+struct Guard {
+    control: UnixStream,
+    deaths: UnixStream,
+    /// The person asked twice: no grace for anyone.
+    hurry: bool,
+}
+
+/// How the run's own program ended.
+struct ProgramEnd {
+    code: Option<i32>,
+    signal: Option<i32>,
+}
+
+impl Guard {
+    fn run(command: Vec<OsString>) -> i32 {
+        let Ok(control) = io::stdin().as_fd().try_clone_to_owned() else { return 70 };
+        let control = UnixStream::from(control);
+        let Ok((deaths, deaths_write)) = UnixStream::pair() else { return 70 };
+        let _ = deaths.set_nonblocking(true);
+        let _ = signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, deaths_write);
+        let mut guard = Guard { control, deaths, hurry: false };
+        match guard.supervise(command) {
+            Ok(()) => 0,
+            Err(error) => {
+                guard.tell(&Notice::Failed { message: error.to_string() });
+                70
+            }
+        }
+    }
+
+    fn supervise(&mut self, command: Vec<OsString>) -> io::Result<()> {
+        let Some(line) = read_line(&self.control)? else { return Ok(()) };
+        let request: Request = serde_json::from_slice(&line)?;
+        if request.v != VERSION {
+            return Err(io::Error::other(format!("unknown guard protocol {}", request.v)));
+        }
+        // A session of its own keeps the terminal's signals away: the harness decides what they mean.
+        let _ = setsid();
+        for signal in
+            [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP, signal_hook::consts::SIGINT]
+        {
+            // A handler, not SIG_IGN: handlers are not inherited by the program.
+            let _ = signal_hook::flag::register(signal, std::sync::Arc::default());
+        }
+        set_child_subreaper(Some(rustix::process::getpid()))?;
+        let program = match Self::start(command, &request) {
+            Ok(program) => program,
+            Err(error) => {
+                self.tell(&Notice::Failed { message: error.to_string() });
+                return Ok(());
+            }
+        };
+        release_output()?;
+        self.tell(&Notice::Started { pid: program.as_raw_nonzero().get() });
+        let Some(end) = self.follow(program) else {
+            // Nothing may outlive the harness.
+            self.end_everything();
+            return Ok(());
+        };
+        let leftovers = self.end_leftovers();
+        let cpu = sys::children_cpu();
+        self.tell(&Notice::Ended { code: end.code, signal: end.signal, cpu, leftovers });
+        Ok(())
+    }
+
+    fn start(command: Vec<OsString>, request: &Request) -> io::Result<Pid> {
+        let mut words = command.into_iter();
+        let program = words.next().ok_or_else(|| io::Error::other("no program given"))?;
+        let stdin = match &request.stdin {
+            Some(path) => Stdio::from(File::open(path).map_err(|error| named(&error, path))?),
+            None => Stdio::null(),
+        };
+        let mut confinement = request.confinement.as_ref().map(Prepared::new).transpose()?;
+        let mut command = Command::new(&program);
+        command.args(words).current_dir(&request.cwd).stdin(stdin);
+        if let Some(name) = std::path::Path::new(&program).file_name() {
+            command.arg0(name);
+        }
+        sys::before_exec(&mut command, move || {
+            // Of its own session, the program cannot hit the guard with a signal to its group.
+            setsid()?;
+            sys::reset_signals();
+            // In every mode: a set-uid child could not be ended by us.
+            rustix::thread::set_no_new_privs(true)?;
+            confinement.as_mut().map_or(Ok(()), Prepared::enter)
+        });
+        let child = command.spawn().map_err(|error| named(&error, &program.to_string_lossy()))?;
+        let raw = i32::try_from(child.id()).map_err(io::Error::other)?;
+        // If memory runs out, the run is to go before its guard.
+        let _ = std::fs::write(format!("/proc/{raw}/oom_score_adj"), "500");
+        Pid::from_raw(raw).ok_or_else(|| io::Error::other("the program has no process id"))
+    }
+
+    /// Carries out orders until the program ends. `None`: the harness is gone.
+    fn follow(&mut self, program: Pid) -> Option<ProgramEnd> {
+        let mut paused = false;
+        loop {
+            // Before waiting: the program may have ended before its death could be announced.
+            if let Some(end) = self.reap(Some(program)) {
+                return Some(end);
+            }
+            let (order, _) = wait_for([self.control.as_fd(), self.deaths.as_fd()], None);
+            if !order {
+                continue;
+            }
+            let Ok(Some(line)) = read_line(&self.control) else { return None };
+            match serde_json::from_slice(&line) {
+                Ok(GuardOrder::Signal(signal)) => {
+                    if let Some(signal) = Signal::from_named_raw(signal) {
+                        let _ = kill_process_group(program, signal);
+                    }
+                    if paused {
+                        signal_tree(Signal::CONT);
+                        paused = false;
+                    }
+                }
+                Ok(GuardOrder::Pause) => {
+                    signal_tree(Signal::STOP);
+                    paused = true;
+                }
+                Ok(GuardOrder::Resume) => {
+                    signal_tree(Signal::CONT);
+                    paused = false;
+                }
+                Ok(GuardOrder::Kill) => {
+                    let _ = kill_process(program, Signal::KILL);
+                    self.hurry = true;
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Takes in every death there was; returns the end of `program` if it was among them.
+    fn reap(&mut self, program: Option<Pid>) -> Option<ProgramEnd> {
+        drain(&self.deaths);
+        let mut end = None;
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            if Some(pid) == program {
+                end = Some(ProgramEnd::of(status));
+            }
+        }
+        end
+    }
+
+    /// Ends what the program left behind: asked first, then killed. Returns how many there were.
+    fn end_leftovers(&mut self) -> usize {
+        let own = own_pid();
+        let left = tree::descendants(own);
+        if left.is_empty() {
+            return 0;
+        }
+        tree::signal_all(&left, Signal::TERM);
+        tree::signal_all(&left, Signal::CONT);
+        let patience = Instant::now() + LEFTOVER_GRACE;
+        while !self.hurry && has_children() {
+            let remaining = patience.saturating_duration_since(Instant::now());
+            let (harness_gone, _) =
+                wait_for([self.control.as_fd(), self.deaths.as_fd()], Some(remaining));
+            self.reap(None);
+            if remaining.is_zero() || harness_gone {
+                break;
+            }
+        }
+        self.end_everything();
+        left.len()
+    }
+
+    /// Kills every descendant, until there is none.
+    fn end_everything(&mut self) {
+        while has_children() {
+            let own = own_pid();
+            tree::kill_with_descendants(&tree::descendants(own));
+            // A killed process may take its time in the kernel; look again when something died, or soon.
+            wait_for([self.deaths.as_fd(), self.deaths.as_fd()], Some(Duration::from_millis(20)));
+            self.reap(None);
+        }
+    }
+
+    fn tell(&mut self, notice: &Notice) {
+        if let Ok(mut line) = serde_json::to_vec(notice) {
+            line.push(b'\n');
+            let _ = self.control.write_all(&line);
+        }
+    }
+}
+
+impl ProgramEnd {
+    fn of(status: WaitStatus) -> ProgramEnd {
+        ProgramEnd { code: status.exit_status(), signal: status.terminating_signal() }
+    }
+}
+
+/// Signals everything that runs below this guard.
+fn signal_tree(signal: Signal) {
+    tree::signal_all(&tree::descendants(own_pid()), signal);
+}
+
+fn named(error: &io::Error, what: &str) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot start `{what}`: {error}"))
+}
+
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// Whether this process has a child at all, dead or alive.
+fn has_children() -> bool {
+    let peek = WaitOptions::NOHANG;
+    !matches!(wait(peek), Err(rustix::io::Errno::CHILD))
+}
+
+/// Waits until one of two descriptors has something; says which.
+fn wait_for(fds: [BorrowedFd<'_>; 2], timeout: Option<Duration>) -> (bool, bool) {
+    let mut polled = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    if poll(&mut polled, timeout.as_ref()).is_err() {
+        return (false, false);
+    }
+    (!polled[0].revents().is_empty(), !polled[1].revents().is_empty())
+}
+
+fn drain(mut stream: &UnixStream) {
+    let mut bytes = [0; 64];
+    while matches!(io::Read::read(&mut stream, &mut bytes), Ok(64)) {}
+}
+
+/// Lets go of the run's output: only the run itself may hold it open.
+fn release_output() -> io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    debug_assert!(null.as_raw_fd() > 2);
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! The signals a person sends: Ctrl-C once and twice, Ctrl-Z, and the terminations of a service manager.
+//!
+//! Handlers only write a byte into a pipe; whoever waits polls it. There is one set of handlers per process.
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::low_level;
+
+/// What the person wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Ctrl-C, a termination, or the end of the terminal.
+    Stop,
+    /// Ctrl-Z.
+    Suspend,
+}
+
+/// Where signals arrive.
+#[derive(Debug)]
+pub struct SignalPipe {
+    stop: UnixStream,
+    suspend: UnixStream,
+}
+
+impl SignalPipe {
+    /// Takes over the signals of this process.
+    pub fn install() -> io::Result<SignalPipe> {
+        let (stop, stop_write) = UnixStream::pair()?;
+        let (suspend, suspend_write) = UnixStream::pair()?;
+        stop.set_nonblocking(true)?;
+        suspend.set_nonblocking(true)?;
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            low_level::pipe::register(signal, stop_write.try_clone()?)?;
+        }
+        low_level::pipe::register(SIGTSTP, suspend_write)?;
+        Ok(SignalPipe { stop, suspend })
+    }
+
+    /// What to poll for reading; a wish may then be taken.
+    pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
+        [self.stop.as_fd(), self.suspend.as_fd()]
+    }
+
+    /// Takes one wish that arrived, if any. Stops come first.
+    pub fn take(&self) -> Option<Wish> {
+        if take_byte(&self.stop) {
+            return Some(Wish::Stop);
+        }
+        take_byte(&self.suspend).then_some(Wish::Suspend)
+    }
+
+    /// Stops this process as Ctrl-Z would have, and returns when it is continued.
+    pub fn suspend_self(&self) -> io::Result<()> {
+        low_level::emulate_default_handler(SIGTSTP)
+    }
+}
+
+fn take_byte(mut stream: &UnixStream) -> bool {
+    let mut byte = [0];
+    matches!(stream.read(&mut byte), Ok(1))
+}

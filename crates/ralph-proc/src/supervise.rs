@@ -1,0 +1,444 @@
+//! One supervised run: start the guard, keep the output, hold the limits, end everything.
+//!
+//! Three threads: this one decides, one copies bytes into the logs, one cuts lines for the watcher. The run is over when
+//! the guard says that the program and all its descendants have ended, never when a pipe reaches its end.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use rustix::process::{Signal, set_child_subreaper};
+
+use crate::command::CommandSpec;
+use crate::guard::{self, GuardOrder, Notice, Request};
+use crate::output::{Channel, Kept, Stream, Watcher, conveyor, parse_all, read_all, read_line};
+use crate::protocol::{Limits, Observation, Order, Protocol, StopReason};
+use crate::signal::{SignalPipe, Wish};
+use crate::tree::{self, Identity};
+
+/// Larger pipes mean fewer switches between agent and harness. Refused to users with many pipes; then the default does.
+const PIPE_SIZE: usize = 1 << 20;
+
+/// How long the pipes may stay open after everything of the run has ended. Whoever holds them then is not of the run.
+const DRAIN_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How the watcher tells the supervisor that work goes on, or that it should not.
+#[derive(Clone, Debug)]
+pub struct Pulse {
+    inner: Arc<PulseInner>,
+}
+
+#[derive(Debug)]
+struct PulseInner {
+    started: Instant,
+    last_progress_ms: AtomicU64,
+    busy: AtomicBool,
+    stop: AtomicBool,
+    wake: UnixStream,
+    wake_read: UnixStream,
+}
+
+impl Pulse {
+    pub fn new() -> io::Result<Pulse> {
+        let (wake, wake_read) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        wake_read.set_nonblocking(true)?;
+        Ok(Pulse {
+            inner: Arc::new(PulseInner {
+                started: Instant::now(),
+                last_progress_ms: AtomicU64::new(0),
+                busy: AtomicBool::new(false),
+                stop: AtomicBool::new(false),
+                wake,
+                wake_read,
+            }),
+        })
+    }
+
+    /// Work went on just now.
+    pub fn progress(&self) {
+        let now = u64::try_from(self.inner.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.inner.last_progress_ms.store(now, Ordering::Relaxed);
+    }
+
+    /// Whether a tool is at work, so that silence means nothing.
+    pub fn set_busy(&self, busy: bool) {
+        if self.inner.busy.swap(busy, Ordering::Relaxed) != busy {
+            self.wake();
+        }
+    }
+
+    /// This run can only fail: end it.
+    pub fn request_stop(&self) {
+        self.inner.stop.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        let _ = (&self.inner.wake).write(&[1]);
+    }
+
+    fn drain(&self) {
+        let mut bytes = [0; 64];
+        while matches!(io::Read::read(&mut &self.inner.wake_read, &mut bytes), Ok(64)) {}
+    }
+}
+
+/// Everything a run needs besides its command.
+pub struct Supervision<'a> {
+    pub limits: Limits,
+    /// Keeps stdout, byte for byte.
+    pub stdout_log: File,
+    /// Keeps stderr, byte for byte.
+    pub stderr_log: File,
+    pub pulse: Pulse,
+    /// Where the person's signals arrive. `None` leaves them alone.
+    pub signals: Option<&'a SignalPipe>,
+    /// Told as soon as the guard runs, before the program starts: what must be ended after a crash.
+    pub on_guard: &'a mut dyn FnMut(&Identity),
+}
+
+/// How a supervised run ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// Exit code of the program, if it exited.
+    pub code: Option<i32>,
+    /// The signal that ended the program, if one did.
+    pub signal: Option<i32>,
+    /// Why the harness ended it, if it did.
+    pub stopped: Option<StopReason>,
+    pub kept: Kept,
+    /// Processor time of the program and all its descendants.
+    pub cpu: Duration,
+    /// Processes the program left behind, which were ended.
+    pub leftovers: usize,
+    /// Something else than the run's own processes still held its pipes.
+    pub pipes_held: bool,
+    /// How long the run lasted, as it experienced it.
+    pub elapsed: Duration,
+}
+
+/// A run that could not begin, or whose supervision broke.
+#[derive(Debug, thiserror::Error)]
+pub enum SuperviseError {
+    #[error("{0}")]
+    NotStarted(String),
+    #[error("cannot start the guard")]
+    Guard(#[source] io::Error),
+    #[error(
+        "the guard was ended from outside; {ended} of the run's processes were still there and have been ended"
+    )]
+    GuardLost { ended: usize },
+    #[error("cannot supervise the run")]
+    Broken(#[source] io::Error),
+}
+
+/// Runs a command to its end, and everything it started.
+pub fn supervise<W: Watcher>(
+    spec: &CommandSpec,
+    supervision: Supervision<'_>,
+    watcher: W,
+) -> Result<(Finished, W), SuperviseError> {
+    // If the guard is killed (only possible without the kernel boundary), its charges come to us.
+    set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(|errno| SuperviseError::Broken(errno.into()))?;
+    let before = tree::descendants(own_pid());
+    let (guard, control, [stdout, stderr]) = start_guard(spec).map_err(SuperviseError::Guard)?;
+    let mut session = Session {
+        guard,
+        control,
+        protocol: Protocol::new(supervision.limits),
+        pulse: supervision.pulse,
+        started: Instant::now(),
+        paused: Duration::ZERO,
+        stops: 0,
+    };
+    (supervision.on_guard)(&Identity::of(session.guard_pid()).unwrap_or_else(|| Identity {
+        pid: session.guard_pid(),
+        start: 0,
+        boot: String::new(),
+    }));
+    session.request(spec).map_err(SuperviseError::Guard)?;
+    let channels = vec![
+        Channel { stream: Stream::Stdout, pipe: stdout, log: supervision.stdout_log },
+        Channel { stream: Stream::Stderr, pipe: stderr, log: supervision.stderr_log },
+    ];
+    let (cancel, cancel_read) = UnixStream::pair().map_err(SuperviseError::Broken)?;
+    let (to_parser, from_reader) = conveyor();
+    let pulse = session.pulse.clone();
+    let log_failure: OnceLock<String> = OnceLock::new();
+    let all_read = AtomicBool::new(false);
+    let (failure, finished_reading) = (&log_failure, &all_read);
+    thread::scope(|threads| {
+        let parser = threads.spawn(move || {
+            let mut watcher = watcher;
+            parse_all(&from_reader, &mut watcher);
+            watcher
+        });
+        let reader = threads.spawn(move || {
+            let result = read_all(channels, cancel_read.as_fd(), &to_parser);
+            if let Err(error) = &result {
+                let _ = failure.set(error.to_string());
+            }
+            finished_reading.store(true, Ordering::Release);
+            pulse.wake();
+            result
+        });
+        let ended = session.follow(supervision.signals, &log_failure);
+        let pipes_held = !session.wait_until(DRAIN_PATIENCE, || all_read.load(Ordering::Acquire));
+        drop(cancel);
+        let kept = reader.join().expect("the reader does not panic");
+        let watcher = parser.join().expect("the watcher does not panic");
+        let ended = ended.map_err(|error| session.clean_up(error, &before))?;
+        let kept = match kept {
+            Ok(kept) => kept,
+            Err(_) if matches!(session.protocol.reason(), Some(StopReason::LogFailed(_))) => {
+                Kept::default()
+            }
+            Err(error) => return Err(SuperviseError::Broken(error)),
+        };
+        let _ = session.guard.wait();
+        let finished = Finished {
+            code: ended.code,
+            signal: ended.signal,
+            stopped: session.protocol.reason().cloned(),
+            kept,
+            cpu: ended.cpu,
+            leftovers: ended.leftovers,
+            pipes_held,
+            elapsed: session.now(),
+        };
+        Ok((finished, watcher))
+    })
+}
+
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// Starts the guard with its end of the control socket and the writing ends of both pipes.
+fn start_guard(spec: &CommandSpec) -> io::Result<(Child, UnixStream, [OwnedFd; 2])> {
+    let (control, theirs) = UnixStream::pair()?;
+    let mut readers = Vec::with_capacity(2);
+    let mut writers = Vec::with_capacity(2);
+    for _ in 0..2 {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        let _ = fcntl_setpipe_size(&read, PIPE_SIZE);
+        // Only our end: the agent's must block as it expects.
+        rustix::io::ioctl_fionbio(&read, true)?;
+        readers.push(read);
+        writers.push(write);
+    }
+    let stderr_write = writers.pop().expect("two pipes were made");
+    let stdout_write = writers.pop().expect("two pipes were made");
+    // Not the path of the binary: it may have been replaced by an upgrade since we started.
+    let child = Command::new("/proc/self/exe")
+        .arg(guard::WORD)
+        .arg(&spec.program)
+        .args(&spec.args)
+        .env_clear()
+        .envs(spec.env.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::from(stdout_write))
+        .stderr(Stdio::from(stderr_write))
+        .spawn()?;
+    let pipes: [OwnedFd; 2] = readers.try_into().expect("two pipes were made");
+    Ok((child, control, pipes))
+}
+
+struct Ended {
+    code: Option<i32>,
+    signal: Option<i32>,
+    cpu: Duration,
+    leftovers: usize,
+}
+
+struct Session {
+    guard: Child,
+    control: UnixStream,
+    protocol: Protocol,
+    pulse: Pulse,
+    started: Instant,
+    paused: Duration,
+    /// How often the person asked for an end.
+    stops: u32,
+}
+
+impl Session {
+    fn guard_pid(&self) -> i32 {
+        i32::try_from(self.guard.id()).unwrap_or(0)
+    }
+
+    /// Time since the start, without the time it was suspended. The clock itself stands still while the machine sleeps.
+    fn now(&self) -> Duration {
+        self.started.elapsed().saturating_sub(self.paused)
+    }
+
+    fn request(&mut self, spec: &CommandSpec) -> io::Result<()> {
+        let path = |path: &std::path::Path| {
+            path.to_str().map(str::to_owned).ok_or_else(|| {
+                io::Error::other(format!("the path `{}` is not UTF-8", path.display()))
+            })
+        };
+        let stdin = spec.stdin.as_deref().map(path).transpose()?;
+        let request = Request::new(path(&spec.cwd)?, stdin, spec.confinement.clone());
+        let mut line = serde_json::to_vec(&request)?;
+        line.push(b'\n');
+        self.control.write_all(&line)
+    }
+
+    fn order(&mut self, order: GuardOrder) {
+        if let Ok(mut line) = serde_json::to_vec(&order) {
+            line.push(b'\n');
+            // A guard that has gone will be noticed by its closed socket.
+            let _ = self.control.write_all(&line);
+        }
+    }
+
+    /// Holds the limits until the guard tells that everything has ended.
+    fn follow(
+        &mut self,
+        signals: Option<&SignalPipe>,
+        log_failure: &OnceLock<String>,
+    ) -> Result<Ended, SuperviseError> {
+        loop {
+            let deadline = self.protocol.deadline();
+            let timeout = deadline.map(|deadline| deadline.saturating_sub(self.now()));
+            let spoke = self.wait(timeout, signals).map_err(SuperviseError::Broken)?;
+            if spoke {
+                match self.notice()? {
+                    Notice::Started { .. } => {}
+                    Notice::Failed { message } => return Err(SuperviseError::NotStarted(message)),
+                    Notice::Ended { code, signal, cpu, leftovers } => {
+                        return Ok(Ended { code, signal, cpu, leftovers });
+                    }
+                }
+            }
+            while let Some(wish) = signals.and_then(SignalPipe::take) {
+                self.grant(wish, signals);
+            }
+            self.pulse.drain();
+            if let Some(error) = log_failure.get() {
+                self.observe(Observation::Stop(StopReason::LogFailed(error.clone())));
+            }
+            if self.pulse.inner.stop.load(Ordering::Relaxed) {
+                self.observe(Observation::Stop(StopReason::Watcher));
+            }
+            self.tick();
+        }
+    }
+
+    fn tick(&mut self) {
+        let last_progress =
+            Duration::from_millis(self.pulse.inner.last_progress_ms.load(Ordering::Relaxed));
+        self.observe(Observation::Tick {
+            last_progress: last_progress.saturating_sub(self.paused),
+            busy: self.pulse.inner.busy.load(Ordering::Relaxed),
+        });
+    }
+
+    fn observe(&mut self, observed: Observation) {
+        let order = self.protocol.handle(self.now(), observed);
+        match order {
+            Some(Order::Interrupt) => self.order(GuardOrder::Signal(Signal::INT.as_raw())),
+            Some(Order::Terminate) => self.order(GuardOrder::Signal(Signal::TERM.as_raw())),
+            Some(Order::Kill) => self.order(GuardOrder::Kill),
+            None => {}
+        }
+    }
+
+    fn grant(&mut self, wish: Wish, signals: Option<&SignalPipe>) {
+        match wish {
+            Wish::Stop => {
+                self.stops += 1;
+                self.observe(if self.stops == 1 {
+                    Observation::Stop(StopReason::Person)
+                } else {
+                    Observation::StopNow
+                });
+            }
+            Wish::Suspend => {
+                let Some(signals) = signals else { return };
+                // What was done before the pause is measured before the clock is shifted.
+                self.tick();
+                self.order(GuardOrder::Pause);
+                let since = Instant::now();
+                let _ = signals.suspend_self();
+                self.paused += since.elapsed();
+                self.order(GuardOrder::Resume);
+            }
+        }
+    }
+
+    /// Waits for the guard, the person, the watcher or the timeout. Returns whether the guard has something to say.
+    fn wait(&self, timeout: Option<Duration>, signals: Option<&SignalPipe>) -> io::Result<bool> {
+        let mut fds: Vec<BorrowedFd<'_>> =
+            vec![self.control.as_fd(), self.pulse.inner.wake_read.as_fd()];
+        fds.extend(signals.into_iter().flat_map(SignalPipe::fds));
+        let mut polled: Vec<PollFd<'_>> =
+            fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(_) => Ok(!polled[0].revents().is_empty()),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Waits for `done`, woken by the pulse, at most for `patience`.
+    fn wait_until(&self, patience: Duration, done: impl Fn() -> bool) -> bool {
+        let until = Instant::now() + patience;
+        while !done() {
+            let remaining = until.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
+                return false;
+            }
+            let mut polled = [PollFd::new(&self.pulse.inner.wake_read, PollFlags::IN)];
+            let timeout = Timespec::try_from(remaining).ok();
+            let _ = poll(&mut polled, timeout.as_ref());
+            self.pulse.drain();
+        }
+        true
+    }
+
+    fn notice(&mut self) -> Result<Notice, SuperviseError> {
+        match read_line(&self.control) {
+            Ok(Some(line)) => {
+                serde_json::from_slice(&line).map_err(|error| SuperviseError::Broken(error.into()))
+            }
+            Ok(None) | Err(_) => Err(SuperviseError::GuardLost { ended: 0 }),
+        }
+    }
+
+    /// After a run whose guard did not tell of its end: everything that came to us is ended.
+    fn clean_up(&mut self, error: SuperviseError, before: &[i32]) -> SuperviseError {
+        let _ = self.guard.kill();
+        let _ = self.guard.wait();
+        let mut ended = 0;
+        loop {
+            let orphans: Vec<i32> = tree::descendants(own_pid())
+                .into_iter()
+                .filter(|pid| !before.contains(pid))
+                .collect();
+            if orphans.is_empty() {
+                break;
+            }
+            ended += tree::kill_with_descendants(&orphans);
+            for pid in orphans.iter().filter_map(|pid| rustix::process::Pid::from_raw(*pid)) {
+                let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+            }
+        }
+        match error {
+            SuperviseError::GuardLost { .. } => SuperviseError::GuardLost { ended },
+            other => other,
+        }
+    }
+}

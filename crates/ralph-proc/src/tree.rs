@@ -1,0 +1,155 @@
+//! Process trees as `/proc` shows them: who descends from whom, who carries a run's mark.
+//!
+//! A process id alone proves nothing, ids are used again; together with its start time and the boot it is an identity.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Read;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+
+/// A process that cannot be mistaken for a later one with the same id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    pub pid: i32,
+    /// Clock ticks since boot at which it started.
+    pub start: u64,
+    pub boot: String,
+}
+
+impl Identity {
+    /// The identity of a living process.
+    pub fn of(pid: i32) -> Option<Identity> {
+        Some(Identity { pid, start: start_time(pid)?, boot: boot_id() })
+    }
+
+    /// Whether that very process still exists (a zombie does not count).
+    pub fn is_alive(&self) -> bool {
+        self.boot == boot_id() && start_time(self.pid) == Some(self.start)
+    }
+}
+
+/// Identifies this boot of the machine.
+pub fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map(|id| id.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// The fields of `/proc/PID/stat` that matter here.
+struct Stat {
+    parent: i32,
+    start: u64,
+    zombie: bool,
+}
+
+fn stat(pid: i32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command name stands in parentheses and may itself hold parentheses and blanks.
+    let rest = text.get(text.rfind(')')? + 2..)?;
+    let mut fields = rest.split(' ');
+    let zombie = matches!(fields.next()?, "Z" | "X");
+    let parent = fields.next()?.parse().ok()?;
+    let start = fields.nth(17)?.parse().ok()?;
+    Some(Stat { parent, start, zombie })
+}
+
+fn start_time(pid: i32) -> Option<u64> {
+    stat(pid).filter(|stat| !stat.zombie).map(|stat| stat.start)
+}
+
+/// All process ids there are.
+fn all() -> Vec<i32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The living children of a process, from the kernel's own list where it keeps one.
+fn listed_children(pid: i32) -> Option<Vec<i32>> {
+    let mut children = Vec::new();
+    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+        let path = task.ok()?.path().join("children");
+        let list = fs::read_to_string(path).ok()?;
+        children
+            .extend(list.split_ascii_whitespace().filter_map(|child| child.parse::<i32>().ok()));
+    }
+    Some(children)
+}
+
+/// Everything that descends from `root`, nearest first, without `root` itself.
+pub fn descendants(root: i32) -> Vec<i32> {
+    let mut found = Vec::new();
+    let mut scanned: Option<HashMap<i32, Vec<i32>>> = None;
+    let mut open = vec![root];
+    while let Some(pid) = open.pop() {
+        let children = match listed_children(pid) {
+            Some(children) => children,
+            // Kernels without CONFIG_PROC_CHILDREN: ask every process for its parent, once.
+            None => scanned.get_or_insert_with(by_parent).get(&pid).cloned().unwrap_or_default(),
+        };
+        for child in children {
+            if !found.contains(&child) {
+                found.push(child);
+                open.push(child);
+            }
+        }
+    }
+    found
+}
+
+fn by_parent() -> HashMap<i32, Vec<i32>> {
+    let mut map: HashMap<i32, Vec<i32>> = HashMap::new();
+    for pid in all() {
+        if let Some(stat) = stat(pid) {
+            map.entry(stat.parent).or_default().push(pid);
+        }
+    }
+    map
+}
+
+/// Every living process whose environment holds `NAME=value` exactly.
+pub fn marked(name: &str, value: &str) -> Vec<i32> {
+    let wanted = format!("{name}={value}");
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    all()
+        .into_iter()
+        .filter(|pid| *pid != own && environment_holds(*pid, wanted.as_bytes()))
+        .collect()
+}
+
+fn environment_holds(pid: i32, wanted: &[u8]) -> bool {
+    let Ok(file) = fs::File::open(format!("/proc/{pid}/environ")) else { return false };
+    let mut environment = Vec::new();
+    // An environment is bounded by the kernel, but not by much: two megabytes and a bit.
+    if file.take(4 << 20).read_to_end(&mut environment).is_err() {
+        return false;
+    }
+    environment.split(|byte| *byte == 0).any(|entry| entry == wanted) && start_time(pid).is_some()
+}
+
+/// Sends a signal to each; those that are gone are no matter.
+pub fn signal_all(pids: &[i32], signal: Signal) {
+    for pid in pids.iter().filter_map(|pid| Pid::from_raw(*pid)) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Stops, then kills processes and all that descends from them, so that none can fork away in between.
+///
+/// Returns how many were signalled. The caller repeats until nothing is left.
+pub fn kill_with_descendants(roots: &[i32]) -> usize {
+    let mut pids: Vec<i32> = roots.to_vec();
+    for root in roots {
+        pids.extend(descendants(*root));
+    }
+    signal_all(&pids, Signal::STOP);
+    // What was forked between the look and the stop stands below a stopped process now.
+    for pid in pids.clone() {
+        pids.extend(descendants(pid));
+    }
+    pids.sort_unstable();
+    pids.dedup();
+    signal_all(&pids, Signal::KILL);
+    pids.len()
+}
