@@ -9,6 +9,7 @@ pub mod command;
 pub mod guard;
 pub mod output;
 pub mod protocol;
+pub mod pulse;
 pub mod sandbox;
 pub mod signal;
 pub mod supervise;

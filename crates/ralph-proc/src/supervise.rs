@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use crate::command::CommandSpec;
 use crate::guard::{self, GuardOrder, Notice, Request};
 use crate::output::{Channel, Kept, Stream, Watcher, conveyor, parse_all, read_all, read_line};
 use crate::protocol::{Limits, Observation, Order, Protocol, StopReason};
+use crate::pulse::Pulse;
 use crate::signal::{SignalPipe, Wish};
 use crate::tree::{self, Identity};
 
@@ -29,68 +30,6 @@ const PIPE_SIZE: usize = 1 << 20;
 
 /// How long the pipes may stay open after everything of the run has ended. Whoever holds them then is not of the run.
 const DRAIN_PATIENCE: Duration = Duration::from_millis(500);
-
-/// How the watcher tells the supervisor that work goes on, or that it should not.
-#[derive(Clone, Debug)]
-pub struct Pulse {
-    inner: Arc<PulseInner>,
-}
-
-#[derive(Debug)]
-struct PulseInner {
-    started: Instant,
-    last_progress_ms: AtomicU64,
-    busy: AtomicBool,
-    stop: AtomicBool,
-    wake: UnixStream,
-    wake_read: UnixStream,
-}
-
-impl Pulse {
-    pub fn new() -> io::Result<Pulse> {
-        let (wake, wake_read) = UnixStream::pair()?;
-        wake.set_nonblocking(true)?;
-        wake_read.set_nonblocking(true)?;
-        Ok(Pulse {
-            inner: Arc::new(PulseInner {
-                started: Instant::now(),
-                last_progress_ms: AtomicU64::new(0),
-                busy: AtomicBool::new(false),
-                stop: AtomicBool::new(false),
-                wake,
-                wake_read,
-            }),
-        })
-    }
-
-    /// Work went on just now.
-    pub fn progress(&self) {
-        let now = u64::try_from(self.inner.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.inner.last_progress_ms.store(now, Ordering::Relaxed);
-    }
-
-    /// Whether a tool is at work, so that silence means nothing.
-    pub fn set_busy(&self, busy: bool) {
-        if self.inner.busy.swap(busy, Ordering::Relaxed) != busy {
-            self.wake();
-        }
-    }
-
-    /// This run can only fail: end it.
-    pub fn request_stop(&self) {
-        self.inner.stop.store(true, Ordering::Relaxed);
-        self.wake();
-    }
-
-    fn wake(&self) {
-        let _ = (&self.inner.wake).write(&[1]);
-    }
-
-    fn drain(&self) {
-        let mut bytes = [0; 64];
-        while matches!(io::Read::read(&mut &self.inner.wake_read, &mut bytes), Ok(64)) {}
-    }
-}
 
 /// Everything a run needs besides its command.
 pub struct Supervision<'a> {
@@ -141,83 +80,62 @@ pub enum SuperviseError {
     Broken(#[source] io::Error),
 }
 
-/// Runs a command to its end, and everything it started.
+/// Runs a command to its end, and everything it started. The watcher comes back in any case.
 pub fn supervise<W: Watcher>(
     spec: &CommandSpec,
     supervision: Supervision<'_>,
     watcher: W,
-) -> Result<(Finished, W), SuperviseError> {
-    // If the guard is killed (only possible without the kernel boundary), its charges come to us.
-    set_child_subreaper(Some(rustix::process::getpid()))
-        .map_err(|errno| SuperviseError::Broken(errno.into()))?;
-    let before = tree::descendants(own_pid());
-    let (guard, control, [stdout, stderr]) = start_guard(spec).map_err(SuperviseError::Guard)?;
-    let mut session = Session {
-        guard,
-        control,
-        protocol: Protocol::new(supervision.limits),
-        pulse: supervision.pulse,
-        started: Instant::now(),
-        paused: Duration::ZERO,
-        stops: 0,
-    };
-    (supervision.on_guard)(&Identity::of(session.guard_pid()).unwrap_or_else(|| Identity {
-        pid: session.guard_pid(),
-        start: 0,
-        boot: String::new(),
-    }));
-    session.request(spec).map_err(SuperviseError::Guard)?;
-    let channels = vec![
-        Channel { stream: Stream::Stdout, pipe: stdout, log: supervision.stdout_log },
-        Channel { stream: Stream::Stderr, pipe: stderr, log: supervision.stderr_log },
-    ];
-    let (cancel, cancel_read) = UnixStream::pair().map_err(SuperviseError::Broken)?;
-    let (to_parser, from_reader) = conveyor();
-    let pulse = session.pulse.clone();
-    let log_failure: OnceLock<String> = OnceLock::new();
-    let all_read = AtomicBool::new(false);
-    let (failure, finished_reading) = (&log_failure, &all_read);
-    thread::scope(|threads| {
-        let parser = threads.spawn(move || {
-            let mut watcher = watcher;
-            parse_all(&from_reader, &mut watcher);
-            watcher
-        });
-        let reader = threads.spawn(move || {
-            let result = read_all(channels, cancel_read.as_fd(), &to_parser);
-            if let Err(error) = &result {
-                let _ = failure.set(error.to_string());
-            }
-            finished_reading.store(true, Ordering::Release);
-            pulse.wake();
-            result
-        });
-        let ended = session.follow(supervision.signals, &log_failure);
-        let pipes_held = !session.wait_until(DRAIN_PATIENCE, || all_read.load(Ordering::Acquire));
-        drop(cancel);
-        let kept = reader.join().expect("the reader does not panic");
-        let watcher = parser.join().expect("the watcher does not panic");
-        let ended = ended.map_err(|error| session.clean_up(error, &before))?;
-        let kept = match kept {
-            Ok(kept) => kept,
-            Err(_) if matches!(session.protocol.reason(), Some(StopReason::LogFailed(_))) => {
-                Kept::default()
-            }
-            Err(error) => return Err(SuperviseError::Broken(error)),
-        };
-        let _ = session.guard.wait();
-        let finished = Finished {
-            code: ended.code,
-            signal: ended.signal,
-            stopped: session.protocol.reason().cloned(),
-            kept,
-            cpu: ended.cpu,
-            leftovers: ended.leftovers,
-            pipes_held,
-            elapsed: session.now(),
-        };
-        Ok((finished, watcher))
-    })
+) -> (W, Result<Finished, SuperviseError>) {
+    match Session::begin(spec, supervision) {
+        Ok(begun) => begun.conduct(watcher),
+        Err(error) => (watcher, Err(error)),
+    }
+}
+
+/// A run whose guard waits for its request to be carried out.
+struct Begun<'a> {
+    session: Session,
+    channels: Vec<Channel>,
+    signals: Option<&'a SignalPipe>,
+    /// Closing one end tells the reader at the other to take what is there and stop.
+    cancel: [UnixStream; 2],
+    /// Our processes before the run: not to be ended with it.
+    before: Vec<i32>,
+}
+
+impl Begun<'_> {
+    fn conduct<W: Watcher>(self, watcher: W) -> (W, Result<Finished, SuperviseError>) {
+        let Begun { mut session, channels, signals, cancel: [cancel, cancelled], before } = self;
+        let (to_parser, from_reader) = conveyor();
+        let pulse = session.pulse.clone();
+        let log_failure: OnceLock<String> = OnceLock::new();
+        let all_read = AtomicBool::new(false);
+        let (failure, finished_reading) = (&log_failure, &all_read);
+        thread::scope(|threads| {
+            let parser = threads.spawn(move || {
+                let mut watcher = watcher;
+                parse_all(&from_reader, &mut watcher);
+                watcher
+            });
+            let reader = threads.spawn(move || {
+                let result = read_all(channels, cancelled.as_fd(), &to_parser);
+                if let Err(error) = &result {
+                    let _ = failure.set(error.to_string());
+                }
+                finished_reading.store(true, Ordering::Release);
+                pulse.wake();
+                result
+            });
+            let ended = session.follow(signals, &log_failure);
+            let pipes_held =
+                !session.wait_until(DRAIN_PATIENCE, || all_read.load(Ordering::Acquire));
+            drop(cancel);
+            let kept = reader.join().expect("the reader does not panic");
+            let watcher = parser.join().expect("the watcher does not panic");
+            let result = session.conclude(ended, kept, pipes_held, &before);
+            (watcher, result)
+        })
+    }
 }
 
 fn own_pid() -> i32 {
@@ -273,6 +191,66 @@ struct Session {
 }
 
 impl Session {
+    fn begin<'a>(
+        spec: &CommandSpec,
+        supervision: Supervision<'a>,
+    ) -> Result<Begun<'a>, SuperviseError> {
+        // If the guard is killed (only possible without the kernel boundary), its charges come to us.
+        set_child_subreaper(Some(rustix::process::getpid()))
+            .map_err(|errno| SuperviseError::Broken(errno.into()))?;
+        let before = tree::descendants(own_pid());
+        let (cancel, cancelled) = UnixStream::pair().map_err(SuperviseError::Broken)?;
+        let (guard, control, [stdout, stderr]) =
+            start_guard(spec).map_err(SuperviseError::Guard)?;
+        let mut session = Session {
+            guard,
+            control,
+            protocol: Protocol::new(supervision.limits),
+            pulse: supervision.pulse,
+            started: Instant::now(),
+            paused: Duration::ZERO,
+            stops: 0,
+        };
+        if let Some(guard) = Identity::of(session.guard_pid()) {
+            (supervision.on_guard)(&guard);
+        }
+        session.request(spec).map_err(SuperviseError::Guard)?;
+        let channels = vec![
+            Channel { stream: Stream::Stdout, pipe: stdout, log: supervision.stdout_log },
+            Channel { stream: Stream::Stderr, pipe: stderr, log: supervision.stderr_log },
+        ];
+        let signals = supervision.signals;
+        Ok(Begun { session, channels, signals, cancel: [cancel, cancelled], before })
+    }
+
+    /// Sums the run up once everything of it has ended.
+    fn conclude(
+        &mut self,
+        ended: Result<Ended, SuperviseError>,
+        kept: io::Result<Kept>,
+        pipes_held: bool,
+        before: &[i32],
+    ) -> Result<Finished, SuperviseError> {
+        let ended = ended.map_err(|error| self.clean_up(error, before))?;
+        let stopped = self.protocol.reason().cloned();
+        let kept = match kept {
+            Ok(kept) => kept,
+            Err(_) if matches!(stopped, Some(StopReason::LogFailed(_))) => Kept::default(),
+            Err(error) => return Err(SuperviseError::Broken(error)),
+        };
+        let _ = self.guard.wait();
+        Ok(Finished {
+            code: ended.code,
+            signal: ended.signal,
+            stopped,
+            kept,
+            cpu: ended.cpu,
+            leftovers: ended.leftovers,
+            pipes_held,
+            elapsed: self.now(),
+        })
+    }
+
     fn guard_pid(&self) -> i32 {
         i32::try_from(self.guard.id()).unwrap_or(0)
     }
@@ -329,7 +307,7 @@ impl Session {
             if let Some(error) = log_failure.get() {
                 self.observe(Observation::Stop(StopReason::LogFailed(error.clone())));
             }
-            if self.pulse.inner.stop.load(Ordering::Relaxed) {
+            if self.pulse.stop_requested() {
                 self.observe(Observation::Stop(StopReason::Watcher));
             }
             self.tick();
@@ -337,11 +315,9 @@ impl Session {
     }
 
     fn tick(&mut self) {
-        let last_progress =
-            Duration::from_millis(self.pulse.inner.last_progress_ms.load(Ordering::Relaxed));
         self.observe(Observation::Tick {
-            last_progress: last_progress.saturating_sub(self.paused),
-            busy: self.pulse.inner.busy.load(Ordering::Relaxed),
+            last_progress: self.pulse.last_progress().saturating_sub(self.paused),
+            busy: self.pulse.busy(),
         });
     }
 
@@ -380,8 +356,7 @@ impl Session {
 
     /// Waits for the guard, the person, the watcher or the timeout. Returns whether the guard has something to say.
     fn wait(&self, timeout: Option<Duration>, signals: Option<&SignalPipe>) -> io::Result<bool> {
-        let mut fds: Vec<BorrowedFd<'_>> =
-            vec![self.control.as_fd(), self.pulse.inner.wake_read.as_fd()];
+        let mut fds: Vec<BorrowedFd<'_>> = vec![self.control.as_fd(), self.pulse.waker()];
         fds.extend(signals.into_iter().flat_map(SignalPipe::fds));
         let mut polled: Vec<PollFd<'_>> =
             fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
@@ -401,7 +376,7 @@ impl Session {
             if remaining.is_zero() {
                 return false;
             }
-            let mut polled = [PollFd::new(&self.pulse.inner.wake_read, PollFlags::IN)];
+            let mut polled = [PollFd::from_borrowed_fd(self.pulse.waker(), PollFlags::IN)];
             let timeout = Timespec::try_from(remaining).ok();
             let _ = poll(&mut polled, timeout.as_ref());
             self.pulse.drain();

@@ -1,0 +1,89 @@
+//! The line from whoever reads the output to whoever holds the limits: work goes on, a tool is busy, stop.
+//!
+//! It is written for every event of a flood, so it is a few atomics; the supervisor is woken only for what cannot wait.
+
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How the watcher tells the supervisor that work goes on, or that it should not.
+#[derive(Clone, Debug)]
+pub struct Pulse {
+    inner: Arc<PulseInner>,
+}
+
+#[derive(Debug)]
+struct PulseInner {
+    started: Instant,
+    last_progress_ms: AtomicU64,
+    busy: AtomicBool,
+    stop: AtomicBool,
+    wake: UnixStream,
+    wake_read: UnixStream,
+}
+
+impl Pulse {
+    pub fn new() -> io::Result<Pulse> {
+        let (wake, wake_read) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        wake_read.set_nonblocking(true)?;
+        Ok(Pulse {
+            inner: Arc::new(PulseInner {
+                started: Instant::now(),
+                last_progress_ms: AtomicU64::new(0),
+                busy: AtomicBool::new(false),
+                stop: AtomicBool::new(false),
+                wake,
+                wake_read,
+            }),
+        })
+    }
+
+    /// Work went on just now.
+    pub fn progress(&self) {
+        let now = u64::try_from(self.inner.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.inner.last_progress_ms.store(now, Ordering::Relaxed);
+    }
+
+    /// Whether a tool is at work, so that silence means nothing.
+    pub fn set_busy(&self, busy: bool) {
+        if self.inner.busy.swap(busy, Ordering::Relaxed) != busy {
+            self.wake();
+        }
+    }
+
+    /// This run can only fail: end it.
+    pub fn request_stop(&self) {
+        self.inner.stop.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    pub(crate) fn wake(&self) {
+        let _ = (&self.inner.wake).write(&[1]);
+    }
+
+    pub(crate) fn drain(&self) {
+        let mut bytes = [0; 64];
+        while matches!(io::Read::read(&mut &self.inner.wake_read, &mut bytes), Ok(64)) {}
+    }
+
+    /// What to poll for news of the watcher.
+    pub(crate) fn waker(&self) -> BorrowedFd<'_> {
+        self.inner.wake_read.as_fd()
+    }
+
+    pub(crate) fn last_progress(&self) -> Duration {
+        Duration::from_millis(self.inner.last_progress_ms.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn busy(&self) -> bool {
+        self.inner.busy.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stop_requested(&self) -> bool {
+        self.inner.stop.load(Ordering::Relaxed)
+    }
+}
