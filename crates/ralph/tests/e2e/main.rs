@@ -5,4 +5,8 @@
 #[cfg(test)]
 mod model_server_tests;
 #[cfg(test)]
+mod real_cli_smoke;
+#[cfg(test)]
 mod support;
+#[cfg(test)]
+mod support_tests;
