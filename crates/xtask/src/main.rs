@@ -1,2 +1,45 @@
-//! The project's chores: `cargo xtask test`, `bench`, `check`.
-fn main() {}
+//! The project's chores, as `cargo xtask`: for now the tests, with everything they need.
+//!
+//! Uses the standard library alone, so that it is built in a moment on a fresh machine.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command of the project's own")]
+
+mod agents;
+mod programs;
+mod test;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask test [--no-agents] [-- ARGS]
+
+  test          install the agent CLIs that the tests run for real, then run all tests
+  --no-agents   run without them; the tests that need one are skipped, and counted
+  ARGS          passed on to `cargo nextest run` (or to `cargo test` where there is no nextest)";
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let result = match args.next().as_deref() {
+        Some("test") => test::Request::parse(args).and_then(|request| test::run(&request)),
+        Some("help" | "--help" | "-h") => {
+            println!("{USAGE}");
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(other) => Err(format!("no chore is called `{other}`\n{USAGE}")),
+        None => Err(USAGE.to_owned()),
+    };
+    result.unwrap_or_else(|message| {
+        eprintln!("xtask: {message}");
+        ExitCode::from(2)
+    })
+}
+
+/// Says what is being done.
+fn progress(message: &str) {
+    println!("xtask: {message}");
+}
+
+/// Returns the root of the repository.
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}

@@ -1,0 +1,12 @@
+//! The tests that go through real processes: real git, real agent CLIs, a scripted model on loopback.
+//!
+//! One binary, so that what the tests share is compiled once and nothing of it can be unused unnoticed.
+
+#[cfg(test)]
+mod model_server_tests;
+#[cfg(test)]
+mod real_cli_smoke;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod support_tests;

@@ -1,0 +1,258 @@
+//! The real agent CLIs, as installed for the tests, and how each is pointed at the scripted model.
+//!
+//! They come from the npm registry at pinned versions (`tests/agents`). A test that needs one which is not there is
+//! skipped in plain sight: one line on stderr, one line in the file that `RALPH_SKIP_LOG` names.
+
+use std::env;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::model_server::script::Script;
+use super::{TestEnv, text};
+
+/// An agent CLI that the tests drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RealAgent {
+    Codex,
+    Claude,
+    OpenCode,
+    Gemini,
+}
+
+/// How the agent is logged in, as far as the model can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Account {
+    /// With a key, billed by use.
+    Key,
+    /// With a subscription, which has usage limits that reset (only claude tells the two apart).
+    Subscription,
+}
+
+impl RealAgent {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            RealAgent::Codex => "codex",
+            RealAgent::Claude => "claude",
+            RealAgent::OpenCode => "opencode",
+            RealAgent::Gemini => "gemini",
+        }
+    }
+
+    /// Returns the installed program.
+    pub(crate) fn executable(self) -> Option<PathBuf> {
+        let program = match self {
+            RealAgent::Codex => "codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
+            RealAgent::Claude => "@anthropic-ai/claude-code-linux-x64/claude",
+            RealAgent::OpenCode => "opencode-linux-x64/bin/opencode",
+            RealAgent::Gemini => ".bin/gemini",
+        };
+        let program = install_dir().join("node_modules").join(program);
+        program.is_file().then_some(program)
+    }
+
+    /// Returns the variables, on top of the test's own, that point the agent at the model at `url`.
+    pub(crate) fn environment(
+        self,
+        url: &str,
+        account: Account,
+        env: &TestEnv,
+    ) -> Vec<(String, String)> {
+        let home = env.home();
+        let own: Vec<(&str, String)> = match self {
+            RealAgent::Codex => {
+                vec![("MODEL_KEY", "dummy".into()), ("CODEX_HOME", text(&home.join(".codex")))]
+            }
+            RealAgent::Claude => {
+                let key = match account {
+                    Account::Key => "ANTHROPIC_API_KEY",
+                    Account::Subscription => "CLAUDE_CODE_OAUTH_TOKEN",
+                };
+                vec![
+                    (key, "dummy-not-a-secret".into()),
+                    ("ANTHROPIC_BASE_URL", url.into()),
+                    ("CLAUDE_CONFIG_DIR", text(&home.join(".claude"))),
+                    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".into()),
+                    ("CLAUDE_CODE_MAX_RETRIES", "1".into()),
+                    // As root it refuses to skip its questions anywhere but in a sandbox.
+                    ("IS_SANDBOX", "1".into()),
+                ]
+            }
+            RealAgent::OpenCode => vec![
+                ("OPENCODE_CONFIG_CONTENT", opencode_config(url).to_string()),
+                ("OPENCODE_DISABLE_AUTOUPDATE", "1".into()),
+                ("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1".into()),
+                ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1".into()),
+                ("OPENCODE_DISABLE_MODELS_FETCH", "1".into()),
+            ],
+            RealAgent::Gemini => vec![
+                ("GEMINI_API_KEY", "dummy".into()),
+                ("GOOGLE_GEMINI_BASE_URL", url.into()),
+                // It would start itself anew for a larger heap.
+                ("GEMINI_CLI_NO_RELAUNCH", "true".into()),
+            ],
+        };
+        own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// Returns the arguments that point the agent at the model at `url` and choose one it knows.
+    pub(crate) fn config_args(self, url: &str) -> Vec<String> {
+        let args: Vec<String> = match self {
+            RealAgent::Codex => {
+                let provider = format!(
+                    "model_providers.scripted={{name=\"scripted\",base_url=\"{url}/v1\",\
+                     env_key=\"MODEL_KEY\",wire_api=\"responses\",\
+                     request_max_retries=0,stream_max_retries=1}}"
+                );
+                [
+                    "model_provider=\"scripted\"",
+                    &provider,
+                    // Each of these costs seconds at the end of a run, looking for the network.
+                    "analytics.enabled=false",
+                    "features.plugins=false",
+                    "model=\"gpt-5.5\"",
+                ]
+                .into_iter()
+                .flat_map(|setting| ["-c".to_owned(), setting.to_owned()])
+                .collect()
+            }
+            RealAgent::Claude => Vec::new(),
+            RealAgent::OpenCode => vec!["-m".into(), "scripted/scripted".into()],
+            RealAgent::Gemini => vec!["-m".into(), "gemini-2.5-flash".into()],
+        };
+        args
+    }
+
+    /// Writes what the agent must find in its home to start at all.
+    pub(crate) fn prepare_home(self, home: &Path) {
+        match self {
+            // It refuses a `CODEX_HOME` that does not exist.
+            RealAgent::Codex => fs::create_dir_all(home.join(".codex")).unwrap(),
+            RealAgent::Gemini => {
+                let settings = json!({
+                    "security": { "auth": { "selectedType": "gemini-api-key" } },
+                    "general": { "enableAutoUpdate": false },
+                    "privacy": { "usageStatisticsEnabled": false },
+                });
+                fs::create_dir_all(home.join(".gemini")).unwrap();
+                fs::write(home.join(".gemini/settings.json"), settings.to_string()).unwrap();
+            }
+            RealAgent::Claude | RealAgent::OpenCode => {}
+        }
+    }
+
+    /// Adds the answer by which this agent's vendor says that a usage limit is reached until `resets_at` (Unix time).
+    pub(crate) fn usage_limit(self, script: Script, resets_at: i64) -> Script {
+        let reset = resets_at.to_string();
+        match self {
+            RealAgent::Codex => {
+                let error = json!({
+                    "type": "usage_limit_reached", "message": "The usage limit has been reached",
+                    "plan_type": "plus", "resets_at": resets_at,
+                });
+                script.http(429, &[], json!({ "error": error }))
+            }
+            RealAgent::Claude => {
+                let headers = [
+                    ("anthropic-ratelimit-unified-status", "rejected"),
+                    ("anthropic-ratelimit-unified-reset", &reset),
+                    ("anthropic-ratelimit-unified-representative-claim", "five_hour"),
+                    ("x-should-retry", "false"),
+                ];
+                let error = json!({
+                    "type": "rate_limit_error", "message": "This request would exceed your limit",
+                });
+                script.http(429, &headers, json!({ "type": "error", "error": error }))
+            }
+            RealAgent::OpenCode => {
+                // It repeats the request, each time after as long as this says.
+                let error = json!({
+                    "type": "usage_limit_reached", "message": "The usage limit has been reached",
+                    "resets_at": resets_at,
+                });
+                script.http(429, &[("retry-after-ms", "10")], json!({ "error": error }))
+            }
+            RealAgent::Gemini => {
+                let violation = json!({
+                    "quotaMetric": "generativelanguage.googleapis.com/generate_requests",
+                    "quotaId": "GenerateRequestsPerDayPerProjectPerModel",
+                });
+                let details = json!([{
+                    "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+                    "violations": [violation],
+                }]);
+                let error = json!({
+                    "code": 429, "status": "RESOURCE_EXHAUSTED", "details": details,
+                    "message": "You exceeded your current quota",
+                });
+                script.http(429, &[], json!({ "error": error }))
+            }
+        }
+    }
+}
+
+/// Returns the program of `agent`, or says visibly that the test which asks is skipped.
+///
+/// A missing program is a panic instead where `RALPH_REQUIRE_AGENTS=1`: who installed the agents wants to know.
+pub(crate) fn require(agent: RealAgent) -> Option<PathBuf> {
+    let name = agent.name();
+    let Some(program) = agent.executable() else {
+        let required = env::var_os("RALPH_REQUIRE_AGENTS").is_some_and(|value| value == "1");
+        assert!(!required, "{name} is not installed in {}", install_dir().display());
+        skip(&format!("{name} is not installed (run cargo xtask test)"));
+        return None;
+    };
+    // Distributions still ship a Node.js on which the current gemini does not start.
+    if agent == RealAgent::Gemini && node_version().is_none_or(|major| major < 20) {
+        skip("gemini needs Node.js 20 or later");
+        return None;
+    }
+    Some(program)
+}
+
+/// Says that a test is skipped, past the test harness, which would swallow what a passing test prints.
+fn skip(reason: &str) {
+    let line = format!("SKIPPED: {reason}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+    if let Some(log) = env::var_os("RALPH_SKIP_LOG") {
+        let mut log = fs::OpenOptions::new().append(true).create(true).open(log).unwrap();
+        log.write_all(line.as_bytes()).unwrap();
+    }
+}
+
+/// Returns the major version of the installed Node.js.
+fn node_version() -> Option<u32> {
+    let output = Command::new("node").arg("--version").output().ok()?;
+    let version = String::from_utf8(output.stdout).ok()?;
+    version.strip_prefix('v')?.split('.').next()?.parse().ok()
+}
+
+/// Returns the directory that holds the agents' `node_modules`.
+fn install_dir() -> PathBuf {
+    env::var_os("RALPH_TEST_AGENTS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/agents"),
+        PathBuf::from,
+    )
+}
+
+fn opencode_config(url: &str) -> Value {
+    let model = json!({
+        "tool_call": true,
+        "limit": { "context": 200_000, "output": 8_000 },
+        "cost": { "input": 1, "output": 2 },
+    });
+    json!({
+        "autoupdate": false,
+        "share": "disabled",
+        "provider": { "scripted": {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": { "baseURL": format!("{url}/v1"), "apiKey": "dummy" },
+            "models": { "scripted": model },
+        }},
+        "model": "scripted/scripted",
+        "small_model": "scripted/scripted",
+    })
+}

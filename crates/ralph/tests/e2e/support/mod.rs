@@ -1,0 +1,112 @@
+//! What the tests share: a place of their own to work in, processes that cannot outlive them, the real agent CLIs and
+//! a scripted model for these to talk to.
+
+pub(crate) mod agents;
+pub(crate) mod model_client;
+pub(crate) mod model_server;
+pub(crate) mod process;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// The name of the environment variable that marks every process a test starts.
+pub(crate) const MARK: &str = "RALPH_TEST_MARK";
+
+/// A temporary place with a home, a scratch directory and a git repository, and the environment that goes with it.
+///
+/// Whatever still carries its mark when it is dropped is killed: a failed test leaves no process behind either.
+pub(crate) struct TestEnv {
+    dir: TempDir,
+    mark: String,
+}
+
+impl TestEnv {
+    /// Makes the directories, and a repository on branch `main` with one commit.
+    pub(crate) fn new() -> TestEnv {
+        let dir = tempfile::Builder::new().prefix("ralph-e2e-").tempdir().unwrap();
+        let mark = text(dir.path());
+        let env = TestEnv { dir, mark };
+        for path in [env.home(), env.tmp(), env.repo()] {
+            std::fs::create_dir(path).unwrap();
+        }
+        env.git(&["init", "--quiet", "--initial-branch=main"]);
+        std::fs::write(env.repo().join("README.md"), "A repository.\n").unwrap();
+        env.git(&["add", "README.md"]);
+        env.git(&["commit", "--quiet", "--message=start"]);
+        env
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    /// Returns the scratch directory; beside home, because codex refuses a home inside `TMPDIR`.
+    pub(crate) fn tmp(&self) -> PathBuf {
+        self.dir.path().join("tmp")
+    }
+
+    pub(crate) fn repo(&self) -> PathBuf {
+        self.dir.path().join("repo")
+    }
+
+    /// Returns what marks this place's processes in their environment.
+    pub(crate) fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// Returns a whole environment: nothing of the person's but `PATH`, git pinned, time in UTC.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        let path = std::env::var("PATH").expect("tests run with a PATH");
+        let home = text(&self.home());
+        let tmp = text(&self.tmp());
+        [
+            ("PATH", path.as_str()),
+            ("HOME", &home),
+            ("TMPDIR", &tmp),
+            ("TERM", "dumb"),
+            ("TZ", "UTC"),
+            ("LC_ALL", "C.UTF-8"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_AUTHOR_NAME", "Ralph Test"),
+            ("GIT_AUTHOR_EMAIL", "test@ralph.invalid"),
+            ("GIT_COMMITTER_NAME", "Ralph Test"),
+            ("GIT_COMMITTER_EMAIL", "test@ralph.invalid"),
+            (MARK, &self.mark),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+    }
+
+    /// Runs git in the repository and returns what it printed, without the last newline.
+    pub(crate) fn git(&self, args: &[&str]) -> String {
+        let output = Command::new("git")
+            .args(args)
+            .current_dir(self.repo())
+            .env_clear()
+            .envs(self.environment())
+            .output()
+            .expect("git is installed");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "git {args:?}: {stderr}");
+        String::from_utf8(output.stdout).unwrap().trim_end_matches('\n').to_owned()
+    }
+
+    /// Returns the subjects of all commits, newest first.
+    pub(crate) fn commits(&self) -> Vec<String> {
+        self.git(&["log", "--format=%s"]).lines().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for TestEnv {
+    fn drop(&mut self) {
+        process::kill_marked(&self.mark);
+    }
+}
+
+pub(crate) fn text(path: &Path) -> String {
+    path.to_str().expect("test paths are UTF-8").to_owned()
+}

@@ -1,0 +1,151 @@
+//! What the scripted model says, turn by turn, in words that belong to no vendor.
+//!
+//! A step is played for each request that offers tools; past the end the last step repeats, so that a client which
+//! asks once more than expected gets a sensible answer.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// What one turn of the model cost.
+///
+/// `input` counts the cached tokens too, `output` the reasoning; the dialects subtract where their vendor does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tokens {
+    pub(crate) input: u64,
+    pub(crate) cached: u64,
+    pub(crate) output: u64,
+    pub(crate) reasoning: u64,
+}
+
+impl Default for Tokens {
+    fn default() -> Self {
+        Tokens { input: 100, cached: 10, output: 7, reasoning: 0 }
+    }
+}
+
+/// What the model does in one step.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    /// Says something and ends its turn.
+    Text(String),
+    /// Asks for a command in the shell tool of the agent.
+    Shell(String),
+    /// Asks for a file in the writing tool of the agent, or in its shell where it has none.
+    Write { path: String, content: String },
+    /// Answers with this status and body.
+    Http { status: u16, body: Value },
+    /// Begins a stream and puts an error into it.
+    SseError(Value),
+    /// Closes the connection before any answer.
+    DropBefore,
+    /// Closes the connection in the middle of the answer.
+    DropMid,
+}
+
+/// One step of a script.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) act: Act,
+    pub(crate) tokens: Tokens,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) delay: Duration,
+    times: usize,
+}
+
+/// The steps of a scripted model.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Script {
+    steps: Vec<Step>,
+}
+
+impl Script {
+    pub(crate) fn new() -> Self {
+        Script::default()
+    }
+
+    pub(crate) fn text(self, text: &str) -> Self {
+        self.step(Act::Text(text.to_owned()))
+    }
+
+    pub(crate) fn shell(self, command: &str) -> Self {
+        self.step(Act::Shell(command.to_owned()))
+    }
+
+    pub(crate) fn write(self, path: &str, content: &str) -> Self {
+        self.step(Act::Write { path: path.to_owned(), content: content.to_owned() })
+    }
+
+    pub(crate) fn http(self, status: u16, headers: &[(&str, &str)], body: Value) -> Self {
+        self.step(Act::Http { status, body }).headers(headers)
+    }
+
+    pub(crate) fn sse_error(self, error: Value) -> Self {
+        self.step(Act::SseError(error))
+    }
+
+    pub(crate) fn drop_before(self) -> Self {
+        self.step(Act::DropBefore)
+    }
+
+    pub(crate) fn drop_mid(self) -> Self {
+        self.step(Act::DropMid)
+    }
+
+    /// Makes the last step wait before it answers.
+    pub(crate) fn hang(mut self, delay: Duration) -> Self {
+        self.last().delay = delay;
+        self
+    }
+
+    /// Sets what the last step cost.
+    pub(crate) fn usage(mut self, tokens: Tokens) -> Self {
+        self.last().tokens = tokens;
+        self
+    }
+
+    /// Plays the last step so many times.
+    pub(crate) fn times(mut self, times: usize) -> Self {
+        self.last().times = times;
+        self
+    }
+
+    /// Adds headers to the answer of the last step.
+    pub(crate) fn headers(mut self, headers: &[(&str, &str)]) -> Self {
+        let owned = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        self.last().headers.extend(owned);
+        self
+    }
+
+    /// Returns the step for the request with this number, counted from 0, and its place in the script.
+    pub(crate) fn at(&self, request: usize) -> (usize, &Step) {
+        let mut end = 0;
+        for (place, step) in self.steps.iter().enumerate() {
+            end += step.times;
+            if request < end {
+                return (place, step);
+            }
+        }
+        let last = self.steps.len() - 1;
+        (last, &self.steps[last])
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    fn step(mut self, act: Act) -> Self {
+        self.steps.push(Step {
+            act,
+            tokens: Tokens::default(),
+            headers: Vec::new(),
+            delay: Duration::ZERO,
+            times: 1,
+        });
+        self
+    }
+
+    fn last(&mut self) -> &mut Step {
+        self.steps.last_mut().expect("a modifier follows the step it modifies")
+    }
+}

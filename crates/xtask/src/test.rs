@@ -1,0 +1,133 @@
+//! `cargo xtask test`: all tests of the workspace, with real agent CLIs, and a count of what was skipped.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::{agents, programs, progress, root};
+
+/// Whether the tests run real agent CLIs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Agents {
+    Installed,
+    LeftOut,
+}
+
+/// What was asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    agents: Agents,
+    runner_args: Vec<String>,
+}
+
+impl Request {
+    /// Reads the arguments that follow `test`.
+    pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Request, String> {
+        let mut request = Request { agents: Agents::Installed, runner_args: Vec::new() };
+        while let Some(arg) = args.next() {
+            match arg.as_str() {
+                "--no-agents" => request.agents = Agents::LeftOut,
+                "--" => request.runner_args.extend(args.by_ref()),
+                other => return Err(format!("`test` takes no `{other}`\n{}", crate::USAGE)),
+            }
+        }
+        Ok(request)
+    }
+}
+
+/// Runs the tests and returns how they ended.
+pub(crate) fn run(request: &Request) -> Result<ExitCode, String> {
+    programs::ensure("git", &["git", "ca-certificates"])?;
+    let mut required = false;
+    if request.agents == Agents::LeftOut {
+        progress("running without agent CLIs");
+    } else if let Some(dir) = env::var_os("RALPH_TEST_AGENTS") {
+        progress(&format!("using the agent CLIs in {}", Path::new(&dir).display()));
+        required = true;
+    } else if agents::run_here() {
+        agents::install(&root().join("tests/agents"))?;
+        required = true;
+    } else {
+        progress("the pinned agent CLIs are for Linux on x86-64; running without them");
+    }
+
+    let skips = env::temp_dir().join(format!("ralph-skips-{}", std::process::id()));
+    let mut passed = true;
+    for mut command in commands(request) {
+        command.current_dir(root()).env("RALPH_SKIP_LOG", &skips);
+        if request.agents == Agents::LeftOut {
+            // A directory that exists but holds none: an earlier installation is left out too.
+            command.env("RALPH_TEST_AGENTS", root().join("crates/xtask"));
+        }
+        if required {
+            command.env("RALPH_REQUIRE_AGENTS", "1");
+        }
+        let args: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
+        progress(&format!("running cargo {}", args.join(" ")));
+        let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
+        passed &= status.success();
+    }
+    report_skips(&skips);
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns what runs the tests: nextest where it is installed, cargo's own harness otherwise.
+fn commands(request: &Request) -> Vec<Command> {
+    let cargo = |args: &[&str]| {
+        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(args);
+        command
+    };
+    let nextest = cargo(&["nextest", "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    let args: &[&str] =
+        if nextest { &["nextest", "run", "--workspace"] } else { &["test", "--workspace"] };
+    let mut all = cargo(args);
+    all.args(&request.runner_args);
+    let mut commands = vec![all];
+    // nextest leaves the examples in the documentation out; whoever picks tests by hand does not want them.
+    if nextest && request.runner_args.is_empty() {
+        commands.push(cargo(&["test", "--workspace", "--doc", "--quiet"]));
+    }
+    commands
+}
+
+/// Says how many tests were skipped and why, and forgets it.
+fn report_skips(log: &Path) {
+    let lines = fs::read_to_string(log).unwrap_or_default();
+    let mut reasons: Vec<&str> = lines.lines().collect();
+    reasons.sort_unstable();
+    for run in reasons.chunk_by(|left, right| left == right) {
+        println!("xtask: {} x {}", run.len(), run[0]);
+    }
+    progress(&format!("{} tests skipped", reasons.len()));
+    // It is in the temporary directory: whatever is left there is somebody's to sweep.
+    let _ = fs::remove_file(log);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Agents, Request};
+
+    fn parse(args: &[&str]) -> Result<Request, String> {
+        Request::parse(args.iter().map(|arg| (*arg).to_owned()))
+    }
+
+    #[test]
+    fn arguments_after_two_dashes_go_to_the_runner() {
+        let request = parse(&["--no-agents", "--", "--no-agents", "-E", "all()"]).unwrap();
+        let runner_args = ["--no-agents", "-E", "all()"].map(str::to_owned).into();
+        assert_eq!(request, Request { agents: Agents::LeftOut, runner_args });
+        assert_eq!(parse(&[]).unwrap().agents, Agents::Installed);
+    }
+
+    #[test]
+    fn an_unknown_flag_is_named() {
+        assert!(parse(&["--agents"]).unwrap_err().contains("`--agents`"));
+    }
+}
