@@ -6,6 +6,7 @@
 pub mod contract;
 pub mod event;
 pub mod id;
+pub mod journal;
 mod millis;
 pub mod outcome;
 pub mod policy;
