@@ -3,7 +3,13 @@
 //! Everything here is pure. There is no file, clock, process, environment or randomness in this crate; times and ids
 //! come in as arguments, so that a whole night of runs can be decided in a test in a millisecond.
 
+pub mod contract;
 pub mod event;
+pub mod id;
+pub mod journal;
+mod millis;
+pub mod outcome;
+pub mod policy;
 pub mod role;
 pub mod run;
 pub mod usage;

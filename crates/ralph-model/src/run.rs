@@ -1,7 +1,6 @@
 //! One run of an agent: the facts the harness gathered while it went on, and what they add up to.
 //!
-//! `RunFacts` is a fold over the run's events and its end; `RunOutcome` is a pure function of the facts. Exit codes
-//! alone decide nothing: some agents exit with 0 after an error, and some die after their work is done.
+//! `RunFacts` is a fold over the run's events; what they amount to is decided in [`crate::outcome`].
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,18 +10,25 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{AgentEvent, ErrorKind, LimitStatus};
+use crate::millis;
 use crate::usage::Usage;
 
 /// Why a run is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "end", rename_all = "snake_case")]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RunEnd {
     /// The agent ended by itself.
     Exited,
     /// It ran longer than it may.
-    WallTimeout { after: Duration },
+    WallTimeout {
+        #[serde(with = "millis", rename = "after_ms")]
+        after: Duration,
+    },
     /// It made no progress for longer than it may.
-    IdleTimeout { after: Duration },
+    IdleTimeout {
+        #[serde(with = "millis", rename = "after_ms")]
+        after: Duration,
+    },
     /// Its context was full and it does not compact by itself.
     ContextLimit { used: u64, window: u64 },
     /// The person interrupted.
@@ -63,6 +69,26 @@ impl fmt::Display for Exit {
 pub struct AgentError {
     pub kind: ErrorKind,
     pub message: String,
+    pub fatal: bool,
+}
+
+impl AgentError {
+    /// Whether this error says more about the run than `other`, which came later.
+    ///
+    /// The first fatal error is the cause and what follows is its echo: an agent that is stopped because its key was
+    /// refused reports an interruption next. Only a cause that could not be told apart gives way to one that can.
+    fn outranks(&self, other: &AgentError) -> bool {
+        let vague =
+            |error: &AgentError| matches!(error.kind, ErrorKind::Other | ErrorKind::Interrupted);
+        self.fatal && (!other.fatal || vague(other) || !vague(self))
+    }
+}
+
+/// A request that the agent tries again by itself, with nothing heard from the model since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retrying {
+    pub status: Option<u16>,
+    pub message: String,
 }
 
 /// A usage limit that the run hit.
@@ -93,8 +119,10 @@ pub struct RunFacts {
     pub last_text: Option<String>,
     pub final_message: Option<String>,
     pub error: Option<AgentError>,
+    /// The limit that stands: nothing the agent did later shows that it is over.
     pub limit: Option<UsageLimit>,
     pub retries: u64,
+    pub retrying: Option<Retrying>,
 }
 
 impl RunFacts {
@@ -107,8 +135,14 @@ impl RunFacts {
                     self.model.clone_from(model);
                 }
             }
-            AgentEvent::Text { text } => self.last_text = Some(text.clone()),
+            AgentEvent::Text { text } => {
+                self.model_spoke();
+                self.last_text = Some(text.clone());
+            }
             AgentEvent::ToolCall { id, .. } => {
+                self.model_spoke();
+                // Some agents put a limit into words as if the model had said them; a tool call cannot be made up.
+                self.limit = None;
                 self.tool_calls += 1;
                 self.open_tools.insert(id.clone());
             }
@@ -131,27 +165,43 @@ impl RunFacts {
                 let known = self.limit.and_then(|limit| limit.resets_at);
                 self.limit = Some(UsageLimit { resets_at: resets_at.or(known) });
             }
-            AgentEvent::RateLimit { .. } => {}
-            AgentEvent::Retry { .. } => self.retries += 1,
+            AgentEvent::RateLimit { .. } => self.limit = None,
+            AgentEvent::Retry { status, message } => {
+                self.retries += 1;
+                self.retrying = Some(Retrying { status: *status, message: message.clone() });
+            }
             AgentEvent::Final { text } => self.final_message = Some(text.clone()),
-            AgentEvent::Error { kind, message, .. } => {
+            AgentEvent::Error { kind, message, fatal } => {
                 if *kind == ErrorKind::UsageLimit && self.limit.is_none() {
                     self.limit = Some(UsageLimit { resets_at: None });
                 }
-                self.error = Some(AgentError { kind: *kind, message: message.clone() });
+                let error = AgentError { kind: *kind, message: message.clone(), fatal: *fatal };
+                if !self.error.as_ref().is_some_and(|known| known.outranks(&error)) {
+                    self.error = Some(error);
+                }
             }
         }
+    }
+
+    /// Forgets what the agent has overcome, now that the model is heard again.
+    fn model_spoke(&mut self) {
+        self.retrying = None;
+        self.error = self.error.take().filter(|error| error.fatal);
     }
 }
 
 /// What a run amounts to, before anyone looks at what it claims.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "outcome", rename_all = "snake_case")]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RunOutcome {
-    /// The agent finished its turn and said a last word.
+    /// The agent finished its turn.
     Completed,
     /// A timeout: a fact about the work.
-    TimedOut { idle: bool, after: Duration },
+    TimedOut {
+        idle: bool,
+        #[serde(with = "millis", rename = "after_ms")]
+        after: Duration,
+    },
     /// The context was full: a fact about the work.
     ContextFull,
     /// The person interrupted; nothing follows from it.
@@ -164,15 +214,181 @@ pub enum RunOutcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Trouble {
-    UsageLimit { resets_at: Option<Timestamp> },
-    Network { message: String },
-    Server { message: String },
-    Auth { message: String },
-    Billing { message: String },
-    UnknownSession { message: String },
-    Spawn { message: String },
-    Machine { message: String },
+    UsageLimit {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resets_at: Option<Timestamp>,
+    },
+    Network {
+        message: String,
+    },
+    Server {
+        message: String,
+    },
+    Auth {
+        message: String,
+    },
+    Billing {
+        message: String,
+    },
+    UnknownSession {
+        message: String,
+    },
+    Spawn {
+        message: String,
+    },
+    Machine {
+        message: String,
+    },
     NoOutput,
-    Crash { exit: Exit },
-    Agent { message: String },
+    Crash {
+        exit: Exit,
+    },
+    Agent {
+        message: String,
+    },
+}
+
+/// The kinds of trouble, for counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TroubleKind {
+    UsageLimit,
+    Network,
+    Server,
+    Auth,
+    Billing,
+    UnknownSession,
+    Spawn,
+    Machine,
+    NoOutput,
+    Crash,
+    Agent,
+}
+
+impl Trouble {
+    pub const fn kind(&self) -> TroubleKind {
+        match self {
+            Trouble::UsageLimit { .. } => TroubleKind::UsageLimit,
+            Trouble::Network { .. } => TroubleKind::Network,
+            Trouble::Server { .. } => TroubleKind::Server,
+            Trouble::Auth { .. } => TroubleKind::Auth,
+            Trouble::Billing { .. } => TroubleKind::Billing,
+            Trouble::UnknownSession { .. } => TroubleKind::UnknownSession,
+            Trouble::Spawn { .. } => TroubleKind::Spawn,
+            Trouble::Machine { .. } => TroubleKind::Machine,
+            Trouble::NoOutput => TroubleKind::NoOutput,
+            Trouble::Crash { .. } => TroubleKind::Crash,
+            Trouble::Agent { .. } => TroubleKind::Agent,
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::UsageLimit { resets_at: Some(reset) } => {
+                write!(f, "the usage limit was hit, it resets at {reset}")
+            }
+            Trouble::UsageLimit { resets_at: None } => f.write_str("the usage limit was hit"),
+            Trouble::Network { message } => write!(f, "the provider was not reached: {message}"),
+            Trouble::Server { message } => write!(f, "the provider failed: {message}"),
+            Trouble::Auth { message } => write!(f, "the login was not accepted: {message}"),
+            Trouble::Billing { message } => write!(f, "the account has no credit: {message}"),
+            Trouble::UnknownSession { message } => {
+                write!(f, "the session is not there any more: {message}")
+            }
+            Trouble::Spawn { message } => write!(f, "the agent could not be started: {message}"),
+            Trouble::Machine { message } => write!(f, "the machine got in the way: {message}"),
+            Trouble::NoOutput => f.write_str("the agent said nothing and did nothing"),
+            Trouble::Crash { exit } => write!(f, "the agent ended with {exit}"),
+            Trouble::Agent { message } => write!(f, "the agent reported an error: {message}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(events: &[AgentEvent]) -> RunFacts {
+        let mut facts = RunFacts::default();
+        for event in events {
+            facts.apply(event);
+        }
+        facts
+    }
+
+    fn text() -> AgentEvent {
+        AgentEvent::Text { text: "on it".to_owned() }
+    }
+
+    fn call() -> AgentEvent {
+        AgentEvent::ToolCall { id: "1".to_owned(), name: "sh".to_owned(), summary: String::new() }
+    }
+
+    fn error(kind: ErrorKind, fatal: bool) -> AgentEvent {
+        AgentEvent::Error { kind, message: format!("{kind:?}"), fatal }
+    }
+
+    fn rejected(resets_at: Option<Timestamp>) -> AgentEvent {
+        AgentEvent::RateLimit { status: LimitStatus::Rejected, resets_at }
+    }
+
+    fn known_kind(events: &[AgentEvent]) -> Option<ErrorKind> {
+        facts(events).error.map(|error| error.kind)
+    }
+
+    #[test]
+    fn an_error_is_forgotten_once_the_model_speaks_again_unless_it_is_fatal() {
+        assert_eq!(known_kind(&[error(ErrorKind::Server, false)]), Some(ErrorKind::Server));
+        assert_eq!(known_kind(&[error(ErrorKind::Server, false), text()]), None);
+        assert_eq!(known_kind(&[error(ErrorKind::Server, false), call()]), None);
+        assert_eq!(known_kind(&[error(ErrorKind::Auth, true), text()]), Some(ErrorKind::Auth));
+        let last_word = AgentEvent::Final { text: "sorry".to_owned() };
+        assert_eq!(
+            known_kind(&[error(ErrorKind::Server, false), last_word]),
+            Some(ErrorKind::Server)
+        );
+    }
+
+    #[test]
+    fn the_cause_is_not_replaced_by_its_echo() {
+        let table = [
+            (ErrorKind::Auth, true, ErrorKind::Interrupted, true, ErrorKind::Auth),
+            (ErrorKind::Auth, true, ErrorKind::Other, false, ErrorKind::Auth),
+            (ErrorKind::Auth, true, ErrorKind::Network, true, ErrorKind::Auth),
+            (ErrorKind::Other, true, ErrorKind::Network, true, ErrorKind::Network),
+            (ErrorKind::Other, true, ErrorKind::Network, false, ErrorKind::Other),
+            (ErrorKind::Server, false, ErrorKind::Other, false, ErrorKind::Other),
+        ];
+        for (first, first_fatal, second, second_fatal, known) in table {
+            let events = [error(first, first_fatal), error(second, second_fatal)];
+            assert_eq!(known_kind(&events), Some(known), "{events:?}");
+        }
+    }
+
+    #[test]
+    fn a_limit_stands_until_something_shows_that_it_is_over() {
+        let reset = Some(Timestamp::UNIX_EPOCH);
+        let known = Some(UsageLimit { resets_at: reset });
+        let allowed = AgentEvent::RateLimit { status: LimitStatus::Allowed, resets_at: None };
+        assert_eq!(facts(&[rejected(reset)]).limit, known);
+        assert_eq!(facts(&[rejected(reset), rejected(None)]).limit, known);
+        assert_eq!(facts(&[rejected(reset), error(ErrorKind::UsageLimit, true)]).limit, known);
+        assert_eq!(facts(&[rejected(reset), text()]).limit, known);
+        assert_eq!(facts(&[rejected(reset), call()]).limit, None);
+        assert_eq!(facts(&[rejected(reset), allowed]).limit, None);
+        assert_eq!(
+            facts(&[error(ErrorKind::UsageLimit, true)]).limit,
+            Some(UsageLimit { resets_at: None })
+        );
+    }
+
+    #[test]
+    fn a_retry_is_over_once_the_model_speaks() {
+        let retry = AgentEvent::Retry { status: Some(529), message: "overloaded".to_owned() };
+        let retrying = Retrying { status: Some(529), message: "overloaded".to_owned() };
+        assert_eq!(facts(std::slice::from_ref(&retry)).retrying, Some(retrying));
+        let over = facts(&[retry, text()]);
+        assert_eq!((over.retrying, over.retries), (None, 1));
+    }
 }

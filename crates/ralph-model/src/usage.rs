@@ -1,5 +1,6 @@
 //! Tokens and money: what a run used, in one unit for all agents.
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,10 @@ pub struct Usage {
 
 impl Usage {
     pub const fn total(self) -> u64 {
-        self.input + self.cache_read + self.cache_write + self.output
+        self.input
+            .saturating_add(self.cache_read)
+            .saturating_add(self.cache_write)
+            .saturating_add(self.output)
     }
 
     /// Returns what was used since `earlier`, for agents that count over a whole session.
@@ -47,11 +51,12 @@ impl Usage {
 }
 
 impl AddAssign for Usage {
+    /// Adds without overflow: the numbers are an agent's word.
     fn add_assign(&mut self, more: Usage) {
-        self.input += more.input;
-        self.cache_read += more.cache_read;
-        self.cache_write += more.cache_write;
-        self.output += more.output;
+        self.input = self.input.saturating_add(more.input);
+        self.cache_read = self.cache_read.saturating_add(more.cache_read);
+        self.cache_write = self.cache_write.saturating_add(more.cache_write);
+        self.output = self.output.saturating_add(more.output);
     }
 }
 
@@ -75,5 +80,105 @@ impl Price {
             + at(usage.output, self.output)
             + at(usage.cache_read, self.cache_read.unwrap_or(self.input))
             + at(usage.cache_write, self.cache_write.unwrap_or(self.input))
+    }
+}
+
+/// Prices by model name or by the beginning of one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PriceTable(BTreeMap<String, Price>);
+
+impl PriceTable {
+    /// Returns the price of the longest name that `model` begins with.
+    ///
+    /// Names of the form `provider/model` are looked up as they are first and then without the provider.
+    pub fn price(&self, model: &str) -> Option<Price> {
+        self.longest_match(model)
+            .or_else(|| model.split_once('/').and_then(|(_, model)| self.price(model)))
+    }
+
+    fn longest_match(&self, model: &str) -> Option<Price> {
+        self.0
+            .iter()
+            .filter(|(name, _)| model.starts_with(name.as_str()))
+            .max_by_key(|(name, _)| name.len())
+            .map(|(_, price)| *price)
+    }
+}
+
+impl<N: Into<String>> FromIterator<(N, Price)> for PriceTable {
+    fn from_iter<I: IntoIterator<Item = (N, Price)>>(prices: I) -> Self {
+        PriceTable(prices.into_iter().map(|(name, price)| (name.into(), price)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn price(input: f64) -> Price {
+        Price { input, ..Price::default() }
+    }
+
+    #[test]
+    fn the_longest_matching_name_gives_the_price() {
+        let table: PriceTable = [
+            ("gpt", price(1.0)),
+            ("gpt-5", price(2.0)),
+            ("gpt-5.5", price(3.0)),
+            ("openrouter/gpt-5", price(4.0)),
+        ]
+        .into_iter()
+        .collect();
+        let expected = [
+            ("gpt-4", Some(1.0)),
+            ("gpt-5", Some(2.0)),
+            ("gpt-5-mini", Some(2.0)),
+            ("gpt-5.5-2026", Some(3.0)),
+            ("openai/gpt-5.5", Some(3.0)),
+            ("openrouter/gpt-5.5", Some(4.0)),
+            ("router/openai/gpt-4", Some(1.0)),
+            ("claude", None),
+            ("", None),
+            ("g", None),
+        ];
+        for (model, input) in expected {
+            assert_eq!(table.price(model), input.map(price), "{model}");
+        }
+    }
+
+    #[test]
+    fn a_price_table_is_read_from_names_and_prices() {
+        let table: PriceTable =
+            serde_json::from_str(r#"{"gpt-5": {"input": 1.25, "output": 10, "cache_read": 0.5}}"#)
+                .unwrap();
+        let gpt = Price { input: 1.25, output: 10.0, cache_read: Some(0.5), cache_write: None };
+        assert_eq!(table.price("gpt-5"), Some(gpt));
+    }
+
+    #[test]
+    fn cost_falls_back_to_the_price_of_input_for_the_cache() {
+        let million = 1_000_000;
+        let usage =
+            Usage { input: million, cache_read: million, cache_write: million, output: million };
+        let plain = Price { input: 2.0, output: 8.0, cache_read: None, cache_write: None };
+        assert!((plain.cost(usage) - 14.0).abs() < 1e-9);
+        let cached = Price { cache_read: Some(0.5), cache_write: Some(3.0), ..plain };
+        assert!((cached.cost(usage) - 13.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_count_that_went_down_started_anew() {
+        let usage = |input, output| Usage { input, output, ..Usage::default() };
+        assert_eq!(usage(30, 9).since(usage(10, 4)), usage(20, 5));
+        assert_eq!(usage(30, 3).since(usage(10, 4)), usage(30, 3));
+    }
+
+    #[test]
+    fn sums_stop_at_the_largest_number() {
+        let most = Usage { input: u64::MAX, output: u64::MAX, ..Usage::default() };
+        let mut sum = most;
+        sum += most;
+        assert_eq!((sum, sum.total()), (most, u64::MAX));
     }
 }

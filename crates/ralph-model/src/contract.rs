@@ -1,0 +1,187 @@
+//! The text contract: what an agent's last message claims.
+//!
+//! Only the final message is ever read here; echoed prompts, tool output and stderr are not. Markers count as whole
+//! lines. Nothing in this module believes anything: a claim is what the agent says, and evidence is gathered elsewhere.
+//!
+//! | workflow | what is read |
+//! |---|---|
+//! | pipeline | [`FinalMessage::completion`], [`FinalMessage::planner_claim`], [`FinalMessage::verifier_claim`] |
+//! | build | [`FinalMessage::signals`], [`FinalMessage::says`] with the person's own promise |
+//! | goal | [`FinalMessage::says`] with [`COMPLETE_PROMISE`], [`FinalMessage::no_change_needed`] |
+//! | loop | [`FinalMessage::no_change_needed`] |
+
+use std::collections::HashSet;
+
+use crate::id::CommitId;
+
+/// The last line of a completed pipeline run, unless the person chose another.
+pub const DEFAULT_MAGIC_PHRASE: &str = "I AM HYPER SURE I AM DONE!";
+
+/// What an agent says when the whole PRD or map is finished.
+pub const COMPLETE_PROMISE: &str = "<promise>COMPLETE</promise>";
+
+const PLAN_INVALIDATION: &str = "PLAN_INVALIDATION:";
+const NO_CHANGE_NEEDED: &str = "NO_CHANGE_NEEDED:";
+
+/// The last message of an agent.
+#[derive(Clone, Debug)]
+pub struct FinalMessage<'a> {
+    text: &'a str,
+    /// Lines the agent was given. A marker among them is an example that was repeated, not a claim.
+    prompt_lines: HashSet<&'a str>,
+}
+
+/// The claim that the work is in a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    pub commit: CommitId,
+    /// Why nothing needed to change, where the agent says so.
+    pub no_change: Option<String>,
+}
+
+/// What a planner leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlannerClaim {
+    Planned,
+    /// It says it is done, but the plan is missing or blank.
+    NoPlan,
+    /// It did not end with the magic phrase.
+    Unfinished,
+}
+
+/// What a verifier says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifierClaim {
+    /// The commit it repeats as verified.
+    pub commit: Option<CommitId>,
+    /// Why the plan is no good. It counts only where the candidate was not verified.
+    pub plan_invalidation: Option<String>,
+}
+
+/// What a verifier's claim says of one candidate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verification {
+    Verified,
+    PlanInvalid { reason: String },
+    NotVerified,
+}
+
+impl VerifierClaim {
+    /// Applies the claim to the candidate that was to be verified.
+    pub fn against(&self, candidate: &CommitId) -> Verification {
+        if self.commit.as_ref() == Some(candidate) {
+            return Verification::Verified;
+        }
+        match &self.plan_invalidation {
+            Some(reason) => Verification::PlanInvalid { reason: reason.clone() },
+            None => Verification::NotVerified,
+        }
+    }
+}
+
+/// What an agent of the build workflow reports by a line `[RALPH] NAME`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    PlanComplete,
+    SpecComplete,
+    SpecVerified,
+    SpecIncomplete,
+}
+
+impl Signal {
+    /// Reads one line. What follows the name after a colon is for people.
+    fn parse(line: &str) -> Option<Signal> {
+        let rest = line.strip_prefix("[RALPH] ")?;
+        let name = rest.split_once(':').map_or(rest, |(name, _)| name);
+        match name.trim() {
+            "PLAN_COMPLETE" => Some(Signal::PlanComplete),
+            "SPEC_COMPLETE" => Some(Signal::SpecComplete),
+            "SPEC_VERIFIED" => Some(Signal::SpecVerified),
+            "SPEC_INCOMPLETE" => Some(Signal::SpecIncomplete),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> FinalMessage<'a> {
+    pub fn new(text: &'a str) -> Self {
+        FinalMessage { text, prompt_lines: HashSet::new() }
+    }
+
+    /// Names the prompt, so that markers repeated from it are not taken for claims.
+    #[must_use]
+    pub fn in_answer_to(mut self, prompt: &'a str) -> Self {
+        self.prompt_lines = prompt.lines().map(str::trim_end).collect();
+        self
+    }
+
+    /// Returns the claim of a commit: its name, then the magic phrase, as the last two lines that are not blank.
+    pub fn completion(&self, magic_phrase: &str) -> Option<Completion> {
+        let mut from_end = self.text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+        if from_end.next()? != magic_phrase.trim() {
+            return None;
+        }
+        let commit = from_end.next()?.parse().ok()?;
+        Some(Completion { commit, no_change: self.no_change_needed() })
+    }
+
+    /// Returns what a planner claims, given the plan it left.
+    pub fn planner_claim(&self, magic_phrase: &str, plan: Option<&str>) -> PlannerClaim {
+        let last = self.text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        if last.is_none_or(|last| last != magic_phrase.trim()) {
+            PlannerClaim::Unfinished
+        } else if plan.is_none_or(|plan| plan.trim().is_empty()) {
+            PlannerClaim::NoPlan
+        } else {
+            PlannerClaim::Planned
+        }
+    }
+
+    /// Returns what a verifier claims.
+    pub fn verifier_claim(&self, magic_phrase: &str) -> VerifierClaim {
+        VerifierClaim {
+            commit: self.completion(magic_phrase).map(|completion| completion.commit),
+            plan_invalidation: self.reason_after(PLAN_INVALIDATION),
+        }
+    }
+
+    /// Returns why nothing needs to change, where the agent says so.
+    pub fn no_change_needed(&self) -> Option<String> {
+        self.reason_after(NO_CHANGE_NEEDED)
+    }
+
+    /// Whether a line of the message is exactly `line`.
+    pub fn says(&self, line: &str) -> bool {
+        let line = line.trim();
+        !line.is_empty() && self.text.lines().any(|said| said.trim() == line)
+    }
+
+    /// Returns the signals in the order in which they were given.
+    pub fn signals(&self) -> Vec<Signal> {
+        self.text.lines().filter_map(Signal::parse).collect()
+    }
+
+    /// Returns the first reason given after a marker at the beginning of a line.
+    fn reason_after(&self, marker: &str) -> Option<String> {
+        self.text
+            .lines()
+            .map(str::trim_end)
+            .filter(|line| !self.prompt_lines.contains(line))
+            .filter_map(|line| line.strip_prefix(marker))
+            .map(str::trim)
+            .find(|reason| !reason.is_empty() && !is_placeholder(reason))
+            .map(str::to_owned)
+    }
+}
+
+/// Whether a reason is one pair of angle brackets, as prompts write what is to be filled in.
+fn is_placeholder(reason: &str) -> bool {
+    reason
+        .strip_prefix('<')
+        .and_then(|rest| rest.strip_suffix('>'))
+        .is_some_and(|inside| !inside.contains(['<', '>']))
+}
+
+#[cfg(test)]
+#[path = "contract_tests.rs"]
+mod tests;

@@ -1,0 +1,147 @@
+//! What a run amounts to, decided from its facts and its end.
+//!
+//! The first line that applies decides:
+//!
+//! | how it ended | what else is known | outcome |
+//! |---|---|---|
+//! | not started | | trouble: spawn |
+//! | machine fault | | trouble: machine |
+//! | interrupted | | interrupted |
+//! | context limit | | context full |
+//! | exited with 0 | no error; a last word; text or tool calls | completed |
+//! | timeout, hopeless, exited | a limit stands | trouble: usage limit |
+//! | timeout, hopeless, exited | an error of a kind that says what it is | trouble of that kind (context: full) |
+//! | timeout | the agent was retrying a request | trouble by the request's status |
+//! | timeout | | timed out |
+//! | hopeless, exited | the last lines speak of a limit | trouble: usage limit |
+//! | hopeless | | trouble: agent |
+//! | exited | any other error | trouble: agent |
+//! | exited, unknown how | | trouble: machine |
+//! | exited with another code or by a signal | | trouble: crash |
+//! | exited with 0 | no text, no tool call | trouble: no output |
+//! | exited with 0 | no last word | trouble: agent |
+//!
+//! An exit code alone decides nothing: some agents exit with 0 after an error, and some die after their work is done.
+//! A timeout is a fact about the work unless the agent told what it was held up by. Text is never asked about a run
+//! that timed out: one that works on rate limits would else be repeated for ever, for limits cost nothing.
+
+use jiff::Timestamp;
+
+use crate::event::ErrorKind;
+use crate::policy::limit::usage_limit_in_text;
+use crate::run::{AgentError, Exit, Retrying, RunEnd, RunFacts, RunOutcome, Trouble, UsageLimit};
+
+/// How a run ended, beside what its events told.
+#[derive(Clone, Copy, Debug)]
+pub struct RunClose<'a> {
+    pub end: &'a RunEnd,
+    pub exit: Option<Exit>,
+    /// The last lines of the output, stdout and stderr, as text.
+    pub tail: &'a str,
+    pub now: Timestamp,
+}
+
+impl RunFacts {
+    /// Returns what the run amounts to.
+    pub fn outcome(&self, close: &RunClose<'_>) -> RunOutcome {
+        let timed_out = match close.end {
+            RunEnd::NotStarted { reason } => {
+                return trouble(Trouble::Spawn { message: reason.clone() });
+            }
+            RunEnd::MachineFault { reason } => {
+                return trouble(Trouble::Machine { message: reason.clone() });
+            }
+            RunEnd::Interrupted => return RunOutcome::Interrupted,
+            RunEnd::ContextLimit { .. } => return RunOutcome::ContextFull,
+            RunEnd::WallTimeout { after } => {
+                Some(RunOutcome::TimedOut { idle: false, after: *after })
+            }
+            RunEnd::IdleTimeout { after } => {
+                Some(RunOutcome::TimedOut { idle: true, after: *after })
+            }
+            RunEnd::Exited | RunEnd::Hopeless => None,
+        };
+        if *close.end == RunEnd::Exited && self.is_complete(close.exit) {
+            return RunOutcome::Completed;
+        }
+        if let Some(UsageLimit { resets_at }) = self.limit {
+            return trouble(Trouble::UsageLimit { resets_at });
+        }
+        if let Some(outcome) = self.error.as_ref().and_then(told_by_error) {
+            return outcome;
+        }
+        if let Some(timed_out) = timed_out {
+            return self.retrying.as_ref().map_or(timed_out, told_by_retry);
+        }
+        if let Some(UsageLimit { resets_at }) = usage_limit_in_text(close.tail, close.now) {
+            return trouble(Trouble::UsageLimit { resets_at });
+        }
+        if let Some(error) = &self.error {
+            return trouble(Trouble::Agent { message: error.message.clone() });
+        }
+        if *close.end == RunEnd::Hopeless {
+            return agent_trouble("it was stopped, for it could only fail");
+        }
+        match close.exit {
+            None => {
+                trouble(Trouble::Machine { message: "nobody saw how the agent ended".to_owned() })
+            }
+            Some(exit) if !exit.is_success() => trouble(Trouble::Crash { exit }),
+            Some(_) if !self.did_anything() => trouble(Trouble::NoOutput),
+            Some(_) => agent_trouble("it ended without a last message"),
+        }
+    }
+
+    fn is_complete(&self, exit: Option<Exit>) -> bool {
+        exit.is_some_and(Exit::is_success)
+            && self.error.is_none()
+            && self.final_message.is_some()
+            && self.did_anything()
+    }
+
+    /// Whether the model said something or called a tool. An empty last word after tool calls is still a whole turn.
+    fn did_anything(&self) -> bool {
+        let said =
+            |text: &Option<String>| text.as_ref().is_some_and(|text| !text.trim().is_empty());
+        self.tool_calls > 0 || said(&self.last_text) || said(&self.final_message)
+    }
+}
+
+fn trouble(trouble: Trouble) -> RunOutcome {
+    RunOutcome::Trouble { trouble }
+}
+
+fn agent_trouble(message: &str) -> RunOutcome {
+    trouble(Trouble::Agent { message: message.to_owned() })
+}
+
+/// Returns what an error amounts to, if its kind says what it is.
+fn told_by_error(error: &AgentError) -> Option<RunOutcome> {
+    let message = error.message.clone();
+    Some(trouble(match error.kind {
+        ErrorKind::UsageLimit => Trouble::UsageLimit { resets_at: None },
+        ErrorKind::Billing => Trouble::Billing { message },
+        ErrorKind::Auth => Trouble::Auth { message },
+        ErrorKind::Server => Trouble::Server { message },
+        ErrorKind::Network => Trouble::Network { message },
+        ErrorKind::UnknownSession => Trouble::UnknownSession { message },
+        ErrorKind::Context => return Some(RunOutcome::ContextFull),
+        // An interruption by the person ends the run as such; one that only the agent speaks of is an error like any.
+        ErrorKind::Interrupted | ErrorKind::Other => return None,
+    }))
+}
+
+fn told_by_retry(retrying: &Retrying) -> RunOutcome {
+    let message = retrying.message.clone();
+    trouble(match retrying.status {
+        Some(429) => Trouble::UsageLimit { resets_at: None },
+        Some(401 | 403) => Trouble::Auth { message },
+        Some(402) => Trouble::Billing { message },
+        Some(500..) => Trouble::Server { message },
+        _ => Trouble::Network { message },
+    })
+}
+
+#[cfg(test)]
+#[path = "outcome_tests.rs"]
+mod tests;

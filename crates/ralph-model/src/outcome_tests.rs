@@ -1,0 +1,364 @@
+//! The decision is tested whole: every combination of what can be known is looked up in a table of rules written here
+//! anew, of which the first that matches decides, and every rule must decide something.
+
+use std::time::Duration;
+
+use super::*;
+use crate::usage::Usage;
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// What the agent was trying again when the run ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Retry {
+    Nothing,
+    Unanswered,
+    Answered(u16),
+}
+
+/// One combination of what can be known of a run.
+#[derive(Debug)]
+struct Case {
+    end: RunEnd,
+    exit: Option<Exit>,
+    last_word: Option<&'static str>,
+    /// Tool calls or text before the last word.
+    activity: bool,
+    error: Option<ErrorKind>,
+    limit: Option<UsageLimit>,
+    retrying: Retry,
+    tail: &'static str,
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).unwrap()
+}
+
+fn soon() -> Timestamp {
+    Timestamp::from_second(1_800_000_090).unwrap()
+}
+
+fn all_cases() -> Vec<Case> {
+    let ends = [
+        RunEnd::Exited,
+        RunEnd::WallTimeout { after: MINUTE },
+        RunEnd::IdleTimeout { after: MINUTE },
+        RunEnd::ContextLimit { used: 95, window: 100 },
+        RunEnd::Interrupted,
+        RunEnd::Hopeless,
+        RunEnd::NotStarted { reason: "not found".to_owned() },
+        RunEnd::MachineFault { reason: "disk full".to_owned() },
+    ];
+    let exits = [None, Some(Exit::Code(0)), Some(Exit::Code(1)), Some(Exit::Signal(9))];
+    let last_words = [None, Some(" \n"), Some("done; Too Many Requests are handled now")];
+    let errors = [
+        None,
+        Some(ErrorKind::UsageLimit),
+        Some(ErrorKind::Billing),
+        Some(ErrorKind::Auth),
+        Some(ErrorKind::Server),
+        Some(ErrorKind::Network),
+        Some(ErrorKind::Context),
+        Some(ErrorKind::UnknownSession),
+        Some(ErrorKind::Interrupted),
+        Some(ErrorKind::Other),
+    ];
+    let limits =
+        [None, Some(UsageLimit { resets_at: None }), Some(UsageLimit { resets_at: Some(soon()) })];
+    let retries = [
+        Retry::Nothing,
+        Retry::Unanswered,
+        Retry::Answered(429),
+        Retry::Answered(401),
+        Retry::Answered(402),
+        Retry::Answered(529),
+    ];
+    let tails =
+        ["all quiet", "Too Many Requests", r#"rate_limit_exceeded {\"resets_in_seconds\": 90}"#];
+
+    let mut cases = Vec::new();
+    for end in &ends {
+        for exit in exits {
+            for last_word in last_words {
+                for activity in [false, true] {
+                    for error in errors {
+                        for limit in limits {
+                            for retrying in retries {
+                                for tail in tails {
+                                    let end = end.clone();
+                                    cases.push(Case {
+                                        end,
+                                        exit,
+                                        last_word,
+                                        activity,
+                                        error,
+                                        limit,
+                                        retrying,
+                                        tail,
+                                    });
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    cases
+}
+
+impl Case {
+    fn outcome(&self) -> RunOutcome {
+        let facts = RunFacts {
+            session: Some("s".to_owned()),
+            usage: Usage { input: 1, ..Usage::default() },
+            final_message: self.last_word.map(str::to_owned),
+            tool_calls: u64::from(self.activity),
+            error: self.error.map(|kind| AgentError {
+                kind,
+                message: "why".to_owned(),
+                fatal: false,
+            }),
+            limit: self.limit,
+            retrying: match self.retrying {
+                Retry::Nothing => None,
+                Retry::Unanswered => Some(Retrying { status: None, message: again() }),
+                Retry::Answered(status) => {
+                    Some(Retrying { status: Some(status), message: again() })
+                }
+            },
+            ..RunFacts::default()
+        };
+        let close = RunClose { end: &self.end, exit: self.exit, tail: self.tail, now: now() };
+        facts.outcome(&close)
+    }
+
+    fn timed_out(&self) -> bool {
+        matches!(self.end, RunEnd::WallTimeout { .. } | RunEnd::IdleTimeout { .. })
+    }
+
+    fn exited(&self) -> bool {
+        self.end == RunEnd::Exited
+    }
+
+    fn ok(&self) -> bool {
+        self.exit == Some(Exit::Code(0))
+    }
+
+    fn silent(&self) -> bool {
+        !self.activity && self.last_word.is_none_or(|word| word.trim().is_empty())
+    }
+}
+
+type Rule = (&'static str, fn(&Case) -> bool, fn(&Case) -> RunOutcome);
+
+fn why() -> String {
+    "why".to_owned()
+}
+
+fn again() -> String {
+    "again".to_owned()
+}
+
+fn limit_until(resets_at: Option<Timestamp>) -> RunOutcome {
+    trouble(Trouble::UsageLimit { resets_at })
+}
+
+fn rules() -> Vec<Rule> {
+    [rules_of_ends(), rules_of_errors(), rules_of_timeouts(), rules_of_the_rest()].concat()
+}
+
+fn rules_of_ends() -> Vec<Rule> {
+    vec![
+        (
+            "what could not be started is a spawn failure",
+            |case| matches!(case.end, RunEnd::NotStarted { .. }),
+            |_| trouble(Trouble::Spawn { message: "not found".to_owned() }),
+        ),
+        (
+            "a machine fault is one whatever the agent said",
+            |case| matches!(case.end, RunEnd::MachineFault { .. }),
+            |_| trouble(Trouble::Machine { message: "disk full".to_owned() }),
+        ),
+        (
+            "nothing follows from an interruption",
+            |case| case.end == RunEnd::Interrupted,
+            |_| RunOutcome::Interrupted,
+        ),
+        (
+            "a measured context limit is a fact about the work",
+            |case| matches!(case.end, RunEnd::ContextLimit { .. }),
+            |_| RunOutcome::ContextFull,
+        ),
+        (
+            "a clean exit with a last word completes, whatever the text mentions",
+            |case| {
+                case.exited()
+                    && case.ok()
+                    && case.error.is_none()
+                    && case.last_word.is_some()
+                    && !case.silent()
+            },
+            |_| RunOutcome::Completed,
+        ),
+        (
+            "a structured limit comes before all else that went wrong",
+            |case| case.limit.is_some(),
+            |case| limit_until(case.limit.unwrap().resets_at),
+        ),
+    ]
+}
+
+fn rules_of_errors() -> Vec<Rule> {
+    vec![
+        (
+            "an error may be a limit too",
+            |case| case.error == Some(ErrorKind::UsageLimit),
+            |_| limit_until(None),
+        ),
+        (
+            "a context that the agent reports full is a fact about the work",
+            |case| case.error == Some(ErrorKind::Context),
+            |_| RunOutcome::ContextFull,
+        ),
+        (
+            "no credit",
+            |case| case.error == Some(ErrorKind::Billing),
+            |_| trouble(Trouble::Billing { message: why() }),
+        ),
+        (
+            "no login",
+            |case| case.error == Some(ErrorKind::Auth),
+            |_| trouble(Trouble::Auth { message: why() }),
+        ),
+        (
+            "a provider that fails",
+            |case| case.error == Some(ErrorKind::Server),
+            |_| trouble(Trouble::Server { message: why() }),
+        ),
+        (
+            "a provider out of reach",
+            |case| case.error == Some(ErrorKind::Network),
+            |_| trouble(Trouble::Network { message: why() }),
+        ),
+        (
+            "a session that is gone",
+            |case| case.error == Some(ErrorKind::UnknownSession),
+            |_| trouble(Trouble::UnknownSession { message: why() }),
+        ),
+    ]
+}
+
+fn rules_of_timeouts() -> Vec<Rule> {
+    vec![
+        (
+            "a timeout of an agent that was held up by a limit",
+            |case| case.timed_out() && case.retrying == Retry::Answered(429),
+            |_| limit_until(None),
+        ),
+        (
+            "a timeout of an agent whose login was refused",
+            |case| case.timed_out() && case.retrying == Retry::Answered(401),
+            |_| trouble(Trouble::Auth { message: again() }),
+        ),
+        (
+            "a timeout of an agent without credit",
+            |case| case.timed_out() && case.retrying == Retry::Answered(402),
+            |_| trouble(Trouble::Billing { message: again() }),
+        ),
+        (
+            "a timeout of an agent whose provider failed",
+            |case| case.timed_out() && case.retrying == Retry::Answered(529),
+            |_| trouble(Trouble::Server { message: again() }),
+        ),
+        (
+            "a timeout of an agent whose provider was out of reach",
+            |case| case.timed_out() && case.retrying == Retry::Unanswered,
+            |_| trouble(Trouble::Network { message: again() }),
+        ),
+        (
+            "any other wall timeout is a fact about the work, whatever the text mentions",
+            |case| matches!(case.end, RunEnd::WallTimeout { .. }),
+            |_| RunOutcome::TimedOut { idle: false, after: MINUTE },
+        ),
+        (
+            "any other idle timeout is a fact about the work, whatever the text mentions",
+            |case| matches!(case.end, RunEnd::IdleTimeout { .. }),
+            |_| RunOutcome::TimedOut { idle: true, after: MINUTE },
+        ),
+    ]
+}
+
+fn rules_of_the_rest() -> Vec<Rule> {
+    vec![
+        (
+            "the text of a run that did not complete may tell of a limit",
+            |case| case.tail.starts_with("Too"),
+            |_| limit_until(None),
+        ),
+        (
+            "the text may tell when the limit ends",
+            |case| case.tail.starts_with("rate"),
+            |_| limit_until(Some(soon())),
+        ),
+        (
+            "any other error is the agent's own",
+            |case| case.error.is_some(),
+            |_| trouble(Trouble::Agent { message: why() }),
+        ),
+        (
+            "a run stopped as hopeless is trouble even if the error is lost",
+            |case| case.end == RunEnd::Hopeless,
+            |_| agent_trouble("it was stopped, for it could only fail"),
+        ),
+        (
+            "an end nobody saw",
+            |case| case.exit.is_none(),
+            |_| trouble(Trouble::Machine { message: "nobody saw how the agent ended".to_owned() }),
+        ),
+        (
+            "a bad exit is a crash, with a claim or without",
+            |case| !case.ok(),
+            |case| trouble(Trouble::Crash { exit: case.exit.unwrap() }),
+        ),
+        ("silence is no output", Case::silent, |_| trouble(Trouble::NoOutput)),
+        (
+            "a stream cut short before the last word",
+            |case| case.last_word.is_none(),
+            |_| agent_trouble("it ended without a last message"),
+        ),
+    ]
+}
+
+#[test]
+fn every_combination_is_decided_as_the_table_says() {
+    let rules = rules();
+    let mut decided = vec![0_u32; rules.len()];
+    for case in all_cases() {
+        let found = rules.iter().position(|(_, applies, _)| applies(&case));
+        let rule = found.unwrap_or_else(|| panic!("no rule for {case:?}"));
+        let (name, _, expected) = rules[rule];
+        assert_eq!(case.outcome(), expected(&case), "{name}: {case:?}");
+        decided[rule] += 1;
+    }
+    for ((name, ..), decided) in rules.iter().zip(decided) {
+        assert!(decided > 0, "never decides anything: {name}");
+    }
+}
+
+#[test]
+fn text_without_tool_calls_is_activity() {
+    let facts = RunFacts {
+        last_text: Some("working".to_owned()),
+        final_message: Some(String::new()),
+        ..RunFacts::default()
+    };
+    let close = RunClose { end: &RunEnd::Exited, exit: Some(Exit::Code(0)), tail: "", now: now() };
+    assert_eq!(facts.outcome(&close), RunOutcome::Completed);
+}
+
+#[test]
+fn a_run_of_which_nothing_was_heard_has_no_output() {
+    let close = RunClose { end: &RunEnd::Exited, exit: Some(Exit::Code(0)), tail: "", now: now() };
+    assert_eq!(RunFacts::default().outcome(&close), trouble(Trouble::NoOutput));
+}

@@ -1,0 +1,275 @@
+//! Budgets: what a piece of work may use up, checked before each run.
+//!
+//! Trouble costs tokens, money and time, which nobody gives back, but no iteration, no attempt and no failure. Time
+//! spent waiting is not spent by runs and so is not in the sum.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::millis;
+use crate::usage::Usage;
+
+/// What may be used up. What is `None` has no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Budget {
+    pub iterations: Option<u32>,
+    pub attempts: Option<u32>,
+    pub tokens: Option<u64>,
+    pub cost_usd: Option<f64>,
+    pub wall: Option<Duration>,
+    pub consecutive_failures: Option<u32>,
+}
+
+/// What a finished run counts as, in the judgement of its workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunResult {
+    /// It brought the work forward.
+    Succeeded,
+    /// It cost an attempt.
+    Failed,
+    /// It did not happen, as far as the work is concerned.
+    Troubled,
+}
+
+/// A finished run, as far as budgets are concerned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FinishedRun {
+    pub result: RunResult,
+    pub usage: Usage,
+    pub cost_usd: Option<f64>,
+    pub duration: Duration,
+}
+
+/// What was used up so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spent {
+    pub iterations: u32,
+    pub attempts: u32,
+    pub tokens: u64,
+    pub cost_usd: f64,
+    pub wall: Duration,
+    pub consecutive_failures: u32,
+}
+
+impl Spent {
+    /// Takes one finished run into account.
+    pub fn apply(&mut self, run: &FinishedRun) {
+        self.tokens = self.tokens.saturating_add(run.usage.total());
+        self.cost_usd += run.cost_usd.unwrap_or(0.0);
+        self.wall = self.wall.saturating_add(run.duration);
+        match run.result {
+            RunResult::Troubled => return,
+            RunResult::Succeeded => self.consecutive_failures = 0,
+            RunResult::Failed => {
+                self.attempts = self.attempts.saturating_add(1);
+                self.consecutive_failures = self.consecutive_failures.saturating_add(1);
+            }
+        }
+        self.iterations = self.iterations.saturating_add(1);
+    }
+}
+
+/// A limit of the budget was reached, so that no further run may start.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum BudgetExhausted {
+    #[error("all {} used up", Count(*limit, "iteration"))]
+    Iterations { limit: u32, spent: u32 },
+    #[error("all {} used up", Count(*limit, "attempt"))]
+    Attempts { limit: u32, spent: u32 },
+    #[error("{spent} tokens were used, and the budget is {limit}")]
+    Tokens { limit: u64, spent: u64 },
+    #[error("${spent_usd:.2} was spent, and the budget is ${limit_usd:.2}")]
+    Cost { limit_usd: f64, spent_usd: f64 },
+    #[error("the runs took {}, and the budget is {}", Time(*spent), Time(*limit))]
+    Wall {
+        #[serde(with = "millis", rename = "limit_ms")]
+        limit: Duration,
+        #[serde(with = "millis", rename = "spent_ms")]
+        spent: Duration,
+    },
+    #[error("{} failed in a row, and the limit is {limit}", Count(*spent, "run"))]
+    ConsecutiveFailures { limit: u32, spent: u32 },
+}
+
+/// Says whether another run may start. Where several limits are reached, the first in the order of the fields is named.
+pub fn check(budget: &Budget, spent: &Spent) -> Result<(), BudgetExhausted> {
+    use BudgetExhausted as E;
+    let found = reached(budget.iterations, spent.iterations)
+        .map(|limit| E::Iterations { limit, spent: spent.iterations })
+        .or_else(|| {
+            reached(budget.attempts, spent.attempts)
+                .map(|limit| E::Attempts { limit, spent: spent.attempts })
+        })
+        .or_else(|| {
+            reached(budget.tokens, spent.tokens)
+                .map(|limit| E::Tokens { limit, spent: spent.tokens })
+        })
+        .or_else(|| {
+            reached(budget.cost_usd, spent.cost_usd)
+                .map(|limit_usd| E::Cost { limit_usd, spent_usd: spent.cost_usd })
+        })
+        .or_else(|| {
+            reached(budget.wall, spent.wall).map(|limit| E::Wall { limit, spent: spent.wall })
+        })
+        .or_else(|| {
+            reached(budget.consecutive_failures, spent.consecutive_failures)
+                .map(|limit| E::ConsecutiveFailures { limit, spent: spent.consecutive_failures })
+        });
+    found.map_or(Ok(()), Err)
+}
+
+fn reached<T: PartialOrd + Copy>(limit: Option<T>, spent: T) -> Option<T> {
+    limit.filter(|limit| spent >= *limit)
+}
+
+/// A number of things, with the plural where it belongs.
+struct Count(u32, &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.0 == 1 { "" } else { "s" };
+        write!(f, "{} {}{plural}", self.0, self.1)
+    }
+}
+
+/// A duration as people write it, to the second.
+struct Time(Duration);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+            (0, 0, s) => write!(f, "{s}s"),
+            (0, m, 0) => write!(f, "{m}m"),
+            (0, m, s) => write!(f, "{m}m {s}s"),
+            (h, 0, 0) => write!(f, "{h}h"),
+            (h, m, _) => write!(f, "{h}h {m}m"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SPENT: Spent = Spent {
+        iterations: 10,
+        attempts: 4,
+        tokens: 1_000_000,
+        cost_usd: 2.5,
+        wall: Duration::from_secs(3700),
+        consecutive_failures: 3,
+    };
+
+    #[test]
+    fn each_limit_stops_at_what_it_says_and_says_so() {
+        let none = Budget::default();
+        let table = [
+            (
+                Budget { iterations: Some(10), ..none },
+                Budget { iterations: Some(11), ..none },
+                "all 10 iterations used up",
+            ),
+            (
+                Budget { attempts: Some(1), ..none },
+                Budget { attempts: Some(5), ..none },
+                "all 1 attempt used up",
+            ),
+            (
+                Budget { tokens: Some(999_999), ..none },
+                Budget { tokens: Some(1_000_001), ..none },
+                "1000000 tokens were used, and the budget is 999999",
+            ),
+            (
+                Budget { cost_usd: Some(2.5), ..none },
+                Budget { cost_usd: Some(2.51), ..none },
+                "$2.50 was spent, and the budget is $2.50",
+            ),
+            (
+                Budget { wall: Some(Duration::from_hours(1)), ..none },
+                Budget { wall: Some(Duration::from_hours(2)), ..none },
+                "the runs took 1h 1m, and the budget is 1h",
+            ),
+            (
+                Budget { consecutive_failures: Some(3), ..none },
+                Budget { consecutive_failures: Some(4), ..none },
+                "3 runs failed in a row, and the limit is 3",
+            ),
+        ];
+        for (reached, not_reached, sentence) in table {
+            assert_eq!(check(&reached, &SPENT).unwrap_err().to_string(), sentence);
+            assert_eq!(check(&not_reached, &SPENT), Ok(()));
+        }
+        assert_eq!(check(&none, &SPENT), Ok(()));
+    }
+
+    #[test]
+    fn a_budget_of_nothing_allows_no_run() {
+        let budget = Budget { iterations: Some(0), ..Budget::default() };
+        assert_eq!(
+            check(&budget, &Spent::default()),
+            Err(BudgetExhausted::Iterations { limit: 0, spent: 0 })
+        );
+    }
+
+    #[test]
+    fn trouble_costs_tokens_money_and_time_but_no_attempt() {
+        let run = |result| FinishedRun {
+            result,
+            usage: Usage { input: 5, output: 2, ..Usage::default() },
+            cost_usd: Some(0.25),
+            duration: Duration::from_secs(10),
+        };
+        let mut spent = Spent::default();
+        for result in [RunResult::Failed, RunResult::Failed, RunResult::Troubled] {
+            spent.apply(&run(result));
+        }
+        let expected = Spent {
+            iterations: 2,
+            attempts: 2,
+            tokens: 21,
+            cost_usd: 0.75,
+            wall: Duration::from_secs(30),
+            consecutive_failures: 2,
+        };
+        assert_eq!(spent, expected);
+
+        spent.apply(&FinishedRun { cost_usd: None, ..run(RunResult::Succeeded) });
+        assert_eq!((spent.iterations, spent.attempts, spent.consecutive_failures), (3, 2, 0));
+        assert!((spent.cost_usd - 0.75).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn times_are_told_as_people_write_them() {
+        let table =
+            [(0, "0s"), (59, "59s"), (60, "1m"), (61, "1m 1s"), (3600, "1h"), (7325, "2h 2m")];
+        for (seconds, text) in table {
+            assert_eq!(Time(Duration::from_secs(seconds)).to_string(), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn more_runs_never_make_an_exhausted_budget_whole(
+            budget in 0_u32..20,
+            results in proptest::collection::vec(0_u8..3, 0..40),
+        ) {
+            let budget = Budget { iterations: Some(budget), ..Budget::default() };
+            let mut spent = Spent::default();
+            let mut exhausted = false;
+            for result in results {
+                let result =
+                    [RunResult::Succeeded, RunResult::Failed, RunResult::Troubled][usize::from(result)];
+                let usage = Usage { input: u64::MAX, ..Usage::default() };
+                spent.apply(&FinishedRun { result, usage, cost_usd: None, duration: Duration::MAX });
+                let now = check(&budget, &spent).is_err();
+                prop_assert!(now || !exhausted);
+                exhausted = now;
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Usage limits: recognising one in text, and how long to wait for its end.
+//!
+//! Text is the last resort. It is asked only of runs that did not complete, and only their last lines count: an agent
+//! may well be working on code that speaks of rate limits.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::run::UsageLimit;
+
+/// How many lines from the end of a run's output are looked at.
+pub const TAIL_LINES: usize = 200;
+
+/// What providers and agents print on a limit, in lower case.
+const PHRASES: [&str; 6] = [
+    "usage_limit_reached",
+    "you've hit your usage limit",
+    "you have hit your usage limit",
+    "too many requests",
+    "rate_limit_exceeded",
+    "ratelimiterror",
+];
+
+/// Unix times from here on are milliseconds; as seconds they would lie thousands of years ahead.
+const FIRST_MILLISECOND_STAMP: i64 = 100_000_000_000;
+
+/// Looks for a usage limit in the last lines of a run that did not complete.
+pub fn usage_limit_in_text(tail: &str, now: Timestamp) -> Option<UsageLimit> {
+    let tail = last_lines(tail, TAIL_LINES).to_lowercase().replace('\u{2019}', "'");
+    if !PHRASES.iter().any(|phrase| tail.contains(phrase)) {
+        return None;
+    }
+    let resets_at = last_number_of_key(&tail, "resets_in_seconds")
+        .and_then(|seconds| now.checked_add(Duration::from_secs(seconds.unsigned_abs())).ok())
+        .or_else(|| last_number_of_key(&tail, "resets_at").and_then(unix_time));
+    Some(UsageLimit { resets_at })
+}
+
+fn unix_time(number: i64) -> Option<Timestamp> {
+    if number >= FIRST_MILLISECOND_STAMP {
+        Timestamp::from_millisecond(number).ok()
+    } else {
+        Timestamp::from_second(number).ok()
+    }
+}
+
+fn last_lines(text: &str, count: usize) -> &str {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    match text.rmatch_indices('\n').nth(count - 1) {
+        Some((newline, _)) => &text[newline + 1..],
+        None => text,
+    }
+}
+
+/// Returns the number after the last `key":`, where the quote may be missing or escaped, as in JSON inside JSON.
+///
+/// The last one, because an agent that retries prints the limit again each time.
+fn last_number_of_key(text: &str, key: &str) -> Option<i64> {
+    text.rmatch_indices(key).find_map(|(at, _)| {
+        let rest = text[at + key.len()..].trim_start_matches('\\');
+        let rest = rest.strip_prefix('"').unwrap_or(rest).trim_start();
+        let rest = rest.strip_prefix(':')?.trim_start();
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..end].parse().ok()
+    })
+}
+
+/// How long to wait for the end of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitPolicy {
+    /// Added to a known reset, because clocks differ.
+    pub margin: Duration,
+    /// The first wait where the reset is not known; each further one is twice as long.
+    pub first_unknown: Duration,
+    /// The longest wait where the reset is not known.
+    pub cap: Duration,
+    /// A reset further ahead than this is not believed.
+    ///
+    /// Providers have limits by the week at most, so such a time was misread or made up. Waiting for it could mean
+    /// waiting for ever; asking again now and then costs nothing.
+    pub horizon: Duration,
+}
+
+impl Default for LimitPolicy {
+    fn default() -> Self {
+        LimitPolicy {
+            margin: Duration::from_secs(30),
+            first_unknown: Duration::from_mins(1),
+            cap: Duration::from_hours(1),
+            horizon: Duration::from_hours(8 * 24),
+        }
+    }
+}
+
+/// A wait for the end of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitWait {
+    pub until: Timestamp,
+    /// Whether `until` comes from the provider, or is only a guess when to ask again.
+    pub known: bool,
+}
+
+impl LimitPolicy {
+    /// Returns until when to wait.
+    ///
+    /// `unknown_in_a_row` counts the waits without a known reset that came right before this one. A reset that is past
+    /// already waits for the margin only.
+    pub fn wait_until(
+        &self,
+        limit: UsageLimit,
+        unknown_in_a_row: u32,
+        now: Timestamp,
+    ) -> LimitWait {
+        let believed = limit.resets_at.filter(|reset| *reset <= after(now, self.horizon));
+        if let Some(reset) = believed {
+            return LimitWait { until: after(reset.max(now), self.margin), known: true };
+        }
+        let factor = 1_u32.checked_shl(unknown_in_a_row).unwrap_or(u32::MAX);
+        let wait = self.first_unknown.saturating_mul(factor).min(self.cap);
+        LimitWait { until: after(now, wait), known: false }
+    }
+}
+
+fn after(from: Timestamp, wait: Duration) -> Timestamp {
+    from.checked_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+#[path = "limit_tests.rs"]
+mod tests;

@@ -1,0 +1,106 @@
+//! When trouble on one item stops it: three of one kind in a row.
+//!
+//! Usage limits neither count nor break a streak, for they wait; nor does an interruption, from which nothing follows.
+//! A streak belongs to one item, and whoever works on the item keeps it.
+
+use crate::run::{RunOutcome, Trouble, TroubleKind};
+
+/// How many troubles of one kind in a row stop an item.
+pub const TROUBLES_THAT_STOP: u32 = 3;
+
+/// The troubles of one kind that an item had in a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TroubleStreak {
+    kind: Option<TroubleKind>,
+    length: u32,
+}
+
+impl TroubleStreak {
+    /// Takes a run's outcome into account.
+    pub fn apply(&mut self, outcome: &RunOutcome) {
+        match outcome {
+            RunOutcome::Interrupted
+            | RunOutcome::Trouble { trouble: Trouble::UsageLimit { .. } } => {}
+            RunOutcome::Trouble { trouble } if self.kind == Some(trouble.kind()) => {
+                self.length = self.length.saturating_add(1);
+            }
+            RunOutcome::Trouble { trouble } => {
+                *self = TroubleStreak { kind: Some(trouble.kind()), length: 1 };
+            }
+            RunOutcome::Completed | RunOutcome::TimedOut { .. } | RunOutcome::ContextFull => {
+                *self = TroubleStreak::default();
+            }
+        }
+    }
+
+    /// Returns the kind of trouble that stops the item, if it must stop.
+    pub fn stops(&self) -> Option<TroubleKind> {
+        self.kind.filter(|_| self.length >= TROUBLES_THAT_STOP)
+    }
+
+    /// How many troubles of one kind came in a row, which is also what the backoff before the next run goes by.
+    pub const fn length(&self) -> u32 {
+        self.length
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::run::Exit;
+
+    fn outcome(letter: char) -> RunOutcome {
+        let trouble = match letter {
+            'c' => Trouble::Crash { exit: Exit::Code(1) },
+            'C' => Trouble::Crash { exit: Exit::Signal(9) },
+            'n' => Trouble::Network { message: "cut".to_owned() },
+            'o' => Trouble::NoOutput,
+            'l' => Trouble::UsageLimit { resets_at: None },
+            '.' => return RunOutcome::Completed,
+            't' => return RunOutcome::TimedOut { idle: false, after: Duration::from_mins(1) },
+            'f' => return RunOutcome::ContextFull,
+            'i' => return RunOutcome::Interrupted,
+            other => panic!("no outcome is written {other}"),
+        };
+        RunOutcome::Trouble { trouble }
+    }
+
+    #[test]
+    fn three_of_one_kind_in_a_row_stop_an_item() {
+        let table = [
+            ("", None),
+            ("cc", None),
+            ("ccc", Some(TroubleKind::Crash)),
+            ("cCc", Some(TroubleKind::Crash)),
+            ("cccc", Some(TroubleKind::Crash)),
+            ("ccncc", None),
+            ("ccnnn", Some(TroubleKind::Network)),
+            ("cc.cc", None),
+            ("cctcc", None),
+            ("ccfcc", None),
+            ("ooo", Some(TroubleKind::NoOutput)),
+            ("llllllllll", None),
+            ("clclc", Some(TroubleKind::Crash)),
+            ("cicic", Some(TroubleKind::Crash)),
+            ("ccc.", None),
+        ];
+        for (history, stopped_by) in table {
+            let mut streak = TroubleStreak::default();
+            for letter in history.chars() {
+                streak.apply(&outcome(letter));
+            }
+            assert_eq!(streak.stops(), stopped_by, "{history}");
+        }
+    }
+
+    #[test]
+    fn the_length_counts_the_present_kind_only() {
+        let mut streak = TroubleStreak::default();
+        for letter in "cccnnl".chars() {
+            streak.apply(&outcome(letter));
+        }
+        assert_eq!(streak.length(), 2);
+    }
+}
