@@ -4,6 +4,7 @@
 //! come in as arguments, so that a whole night of runs can be decided in a test in a millisecond.
 
 pub mod event;
+pub mod rehearsal;
 pub mod role;
 pub mod run;
 pub mod usage;
