@@ -1,1 +1,3 @@
 //! Supervised processes.
+
+pub mod misbehave;
