@@ -269,3 +269,37 @@ proptest! {
         prop_assert_eq!(value::word(&line).unwrap(), Some((word, "rest")));
     }
 }
+
+const DOCUMENT: &str = include_str!("../../../docs/rehearsal.md");
+
+#[test]
+fn the_examples_of_the_document_are_scripts() {
+    let examples: Vec<&str> = DOCUMENT
+        .split("```rehearsal\n")
+        .skip(1)
+        .map(|after| after.split_once("```").unwrap().0)
+        .collect();
+    assert_eq!(examples.len(), 2);
+    for example in examples {
+        assert_eq!(parse(example).err(), None);
+    }
+}
+
+#[test]
+fn the_table_of_the_document_names_every_step_and_no_other() {
+    let rows = DOCUMENT.lines().filter(|line| line.starts_with("| `"));
+    let mut named: Vec<&str> = rows
+        .flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2))
+        .map(|usage| usage.split_whitespace().next().unwrap())
+        .collect();
+    named.sort_unstable();
+    named.dedup();
+    assert_eq!(named, STEP_NAMES);
+}
+
+#[test]
+fn the_document_names_every_variable() {
+    for variable in VARIABLES {
+        assert!(DOCUMENT.contains(&format!("`{variable}`")), "{variable}");
+    }
+}
