@@ -5,15 +5,12 @@
 
 pub mod contract;
 pub mod event;
-<<<<<<< HEAD
 pub mod id;
 pub mod journal;
 mod millis;
 pub mod outcome;
 pub mod policy;
-=======
 pub mod rehearsal;
->>>>>>> rehearsal
 pub mod role;
 pub mod run;
 pub mod usage;
