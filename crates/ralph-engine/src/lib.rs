@@ -9,4 +9,6 @@ pub mod config;
 pub mod files;
 pub mod home;
 pub mod identity;
+pub mod journal;
 pub mod mailbox;
+pub mod state;
