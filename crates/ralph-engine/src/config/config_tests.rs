@@ -241,6 +241,16 @@ fn a_file_that_is_no_toml_or_no_text_says_so() {
 }
 
 #[test]
+fn what_is_missing_at_the_end_stands_on_the_last_line() {
+    let text = "é = 1\nb =\n";
+    assert_eq!(layer::position(text, 3), (1, 3));
+    assert_eq!(layer::position(text, 7), (2, 1));
+    assert_eq!(layer::position(text, text.len()), (2, 4));
+    assert_eq!(layer::position(text, 1000), (2, 4));
+    assert_eq!(layer::position("", 0), (1, 1));
+}
+
+#[test]
 fn tables_and_values_are_not_confused() {
     let bench = Bench::new().workspace_file("roles = 3\ngate = 1\nbudget = []\n[agent]\nx = 1\n");
     assert_eq!(

@@ -378,7 +378,7 @@ fn render_gate_key(key: &str) -> String {
 }
 
 /// Returns line and column of a byte, counting from 1. What is missing at the end stands on the last line.
-fn position(text: &str, at: usize) -> (usize, usize) {
+pub(super) fn position(text: &str, at: usize) -> (usize, usize) {
     let at = text.floor_char_boundary(at);
     let at = if text[at..].is_empty() && text.ends_with('\n') { at - 1 } else { at };
     let before = &text[..at];
