@@ -4,4 +4,12 @@
 //! person sees is made by the binary from the events that come out of here.
 
 pub mod agent;
+pub mod clock;
+pub mod config;
+pub mod files;
+pub mod home;
+pub mod identity;
+pub mod journal;
+pub mod mailbox;
 pub mod rehearsal;
+pub mod state;
