@@ -22,7 +22,8 @@ pub struct Usage {
 
 impl Usage {
     pub const fn total(self) -> u64 {
-        self.input + self.cache_read + self.cache_write + self.output
+        let cached = self.cache_read.saturating_add(self.cache_write);
+        self.input.saturating_add(cached).saturating_add(self.output)
     }
 
     /// Returns what was used since `earlier`, for agents that count over a whole session.
@@ -46,12 +47,13 @@ impl Usage {
     }
 }
 
+/// The counts are what agents claim, so adding them up stops at the greatest number instead of failing.
 impl AddAssign for Usage {
     fn add_assign(&mut self, more: Usage) {
-        self.input += more.input;
-        self.cache_read += more.cache_read;
-        self.cache_write += more.cache_write;
-        self.output += more.output;
+        self.input = self.input.saturating_add(more.input);
+        self.cache_read = self.cache_read.saturating_add(more.cache_read);
+        self.cache_write = self.cache_write.saturating_add(more.cache_write);
+        self.output = self.output.saturating_add(more.output);
     }
 }
 
