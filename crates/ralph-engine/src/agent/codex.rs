@@ -327,3 +327,7 @@ fn kind_of(message: &str) -> ErrorKind {
     let guess = guessed.into_iter().find(|(phrases, _)| mentions(&plain, phrases));
     guess.map_or(ErrorKind::Other, |(_, kind)| kind)
 }
+
+#[cfg(test)]
+#[path = "codex_tests.rs"]
+mod tests;

@@ -295,3 +295,7 @@ fn kind_of_code(message: &str) -> Option<ErrorKind> {
     let (_, rest) = message.split_once("\"code\":")?;
     kind_of_status(rest.get(..3)?.parse().ok()?)
 }
+
+#[cfg(test)]
+#[path = "gemini_tests.rs"]
+mod tests;

@@ -327,3 +327,7 @@ impl ErrorNote<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "opencode_tests.rs"]
+mod tests;
