@@ -115,6 +115,18 @@ impl Workspace {
         }
     }
 
+    /// Returns the git directories that belong to the workspace but lie outside it: those of a linked worktree, of a
+    /// submodule, of a workspace that is a part of its repository.
+    pub fn outer_git_dirs(&self) -> Vec<Utf8PathBuf> {
+        let Some(own) = self.git_dir() else { return Vec::new() };
+        let mut directories = vec![own.to_owned()];
+        if let Ok(common) = fs::read_to_string(own.join("commondir")) {
+            directories.extend(own.join(common.trim()).canonicalize_utf8().ok());
+        }
+        directories.retain(|directory| !directory.starts_with(&self.root));
+        directories
+    }
+
     /// Returns the directory in which git keeps what belongs to this working tree.
     pub fn git_dir(&self) -> Option<&Utf8Path> {
         match &self.kind {

@@ -9,6 +9,9 @@ use std::io::{self, BufRead, BufReader, Write};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use ralph_model::journal::{JournalEntry, render_line, render_text};
+
+use crate::config::LogFormat;
 use crate::files::append::{AppendFile, TornTail};
 use crate::files::{PathError, open_to_append};
 
@@ -16,8 +19,15 @@ use crate::files::{PathError, open_to_append};
 #[derive(Debug)]
 pub struct Journal {
     file: AppendFile,
-    mirror: Option<Utf8PathBuf>,
+    mirror: Option<Mirror>,
     mirror_problem: Option<PathError>,
+}
+
+/// Where people read along.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mirror {
+    pub path: Utf8PathBuf,
+    pub format: LogFormat,
 }
 
 /// One fact, rendered.
@@ -47,7 +57,7 @@ pub enum ReadJournalError<E> {
 
 impl Journal {
     /// Opens a journal, or makes it. The mirror is only written while the directory it lies in exists.
-    pub fn open(path: &Utf8Path, mirror: Option<Utf8PathBuf>) -> Result<Self, PathError> {
+    pub fn open(path: &Utf8Path, mirror: Option<Mirror>) -> Result<Self, PathError> {
         Ok(Journal { file: AppendFile::open(path)?, mirror, mirror_problem: None })
     }
 
@@ -55,12 +65,22 @@ impl Journal {
     pub fn append(&mut self, line: JournalLine<'_>) -> Result<Option<TornTail>, PathError> {
         let torn = self.file.append(line.record)?;
         if let Some(mirror) = &self.mirror
-            && let Err(problem) = append_to_mirror(mirror, line.mirrored.unwrap_or(line.record))
+            && let Err(problem) =
+                append_to_mirror(&mirror.path, line.mirrored.unwrap_or(line.record))
             && problem.kind() != io::ErrorKind::NotFound
         {
-            self.mirror_problem.get_or_insert(PathError::new("append to", mirror, problem));
+            self.mirror_problem.get_or_insert(PathError::new("append to", &mirror.path, problem));
         }
         Ok(torn)
+    }
+
+    /// Appends an entry durably, mirrored in the form people asked for.
+    pub fn record(&mut self, entry: &JournalEntry) -> Result<(), PathError> {
+        let record = render_line(entry);
+        let as_text = self.mirror.as_ref().is_some_and(|mirror| mirror.format == LogFormat::Text);
+        let text = as_text.then(|| render_text(entry));
+        self.append(JournalLine { record: record.trim_end(), mirrored: text.as_deref() })?;
+        Ok(())
     }
 
     /// Returns the first thing that went wrong with the mirror, once.
@@ -115,6 +135,10 @@ mod tests {
 
     use super::*;
 
+    fn json(path: &Utf8Path) -> Mirror {
+        Mirror { path: path.to_owned(), format: LogFormat::Json }
+    }
+
     fn temp() -> (tempfile::TempDir, Utf8PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let path = Utf8PathBuf::from_path_buf(directory.path().to_owned()).unwrap();
@@ -139,7 +163,7 @@ mod tests {
         let (_guard, directory) = temp();
         let (path, mirror) = (directory.join("journal.jsonl"), directory.join("ralph.log"));
         assert_eq!(read(&path), (vec![], None));
-        let mut journal = Journal::open(&path, Some(mirror.clone())).unwrap();
+        let mut journal = Journal::open(&path, Some(json(&mirror))).unwrap();
         journal.append(record("{\"a\":1}")).unwrap();
         journal.append(JournalLine { record: "{\"b\":2}", mirrored: Some("b is 2") }).unwrap();
         assert_eq!(read(&path).0, ["{\"a\":1}", "{\"b\":2}"]);
@@ -153,7 +177,8 @@ mod tests {
     fn without_a_home_there_is_no_mirror_and_no_complaint() {
         let (_guard, directory) = temp();
         let path = directory.join("journal.jsonl");
-        let mut journal = Journal::open(&path, Some(directory.join("ralph/ralph.log"))).unwrap();
+        let mut journal =
+            Journal::open(&path, Some(json(&directory.join("ralph/ralph.log")))).unwrap();
         journal.append(record("{}")).unwrap();
         assert!(journal.take_mirror_problem().is_none());
         assert!(!directory.join("ralph").exists());
@@ -166,7 +191,7 @@ mod tests {
         let precious = directory.join("precious");
         fs::write(&precious, "").unwrap();
         symlink(&precious, &mirror).unwrap();
-        let mut journal = Journal::open(&path, Some(mirror.clone())).unwrap();
+        let mut journal = Journal::open(&path, Some(json(&mirror))).unwrap();
         journal.append(record("1")).unwrap();
         journal.append(record("2")).unwrap();
         assert_eq!(read(&path).0, ["1", "2"]);

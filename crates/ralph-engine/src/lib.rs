@@ -4,12 +4,17 @@
 //! person sees is made by the binary from the events that come out of here.
 
 pub mod agent;
+pub mod boundary;
 pub mod clock;
 pub mod config;
 pub mod files;
 pub mod home;
-pub mod identity;
 pub mod journal;
+pub mod launch;
 pub mod mailbox;
+pub mod recover;
 pub mod rehearsal;
+pub mod run;
+pub mod series;
 pub mod state;
+pub mod wait;

@@ -155,7 +155,12 @@ fn assert_row(row: &Row) {
         open_tools: row.open_tools.iter().map(|id| (*id).to_owned()).collect(),
         last_text: facts.last_text.clone(),
         final_message: row.last_word.map(str::to_owned),
-        error: row.error.map(|(kind, message)| AgentError { kind, message: message.to_owned() }),
+        error: row.error.map(|(kind, message)| AgentError {
+            kind,
+            message: message.to_owned(),
+            fatal: row.fatal.is_some(),
+        }),
+        retrying: facts.retrying.clone(),
         limit: match row.limit {
             Limit::No => None,
             Limit::UntilUnknown => Some(UsageLimit { resets_at: None }),

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::sys;
+
 /// A command whose answer is wanted as a whole.
 #[derive(Clone, Debug)]
 pub struct Question<'a> {
@@ -60,6 +62,11 @@ pub fn ask(question: &Question<'_>) -> io::Result<Answer> {
     let status = child.wait()?;
     let [stdout, stderr] = kept;
     Ok(Answer { code: status.code().filter(|_| in_time), stdout, stderr, timed_out: !in_time })
+}
+
+/// The processor time of all children of this process that have been waited for, theirs included.
+pub fn children_cpu() -> Duration {
+    sys::children_cpu()
 }
 
 /// Reads both pipes to their end; `false` if that was not reached in time.

@@ -5,7 +5,9 @@
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::low_level;
 
@@ -50,6 +52,17 @@ impl SignalPipe {
             return Some(Wish::Stop);
         }
         take_byte(&self.suspend).then_some(Wish::Suspend)
+    }
+
+    /// Waits for a wish, at most for `timeout`. Ctrl-Z is granted here: the wait goes on when the process does.
+    pub fn wait(&self, timeout: Duration) -> Option<Wish> {
+        let mut polled = self.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let _ = poll(&mut polled, Timespec::try_from(timeout).ok().as_ref());
+        let wish = self.take()?;
+        if wish == Wish::Suspend {
+            let _ = self.suspend_self();
+        }
+        Some(wish)
     }
 
     /// Stops this process as Ctrl-Z would have, and returns when it is continued.

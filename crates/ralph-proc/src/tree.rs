@@ -19,6 +19,12 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// The identity of this process.
+    pub fn own() -> Identity {
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        Identity::of(pid).unwrap_or_else(|| Identity { pid, start: 0, boot: boot_id() })
+    }
+
     /// The identity of a living process.
     pub fn of(pid: i32) -> Option<Identity> {
         Some(Identity { pid, start: start_time(pid)?, boot: boot_id() })
@@ -45,7 +51,10 @@ struct Stat {
 }
 
 fn stat(pid: i32) -> Option<Stat> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn parse_stat(text: &str) -> Option<Stat> {
     // The command name stands in parentheses and may itself hold parentheses and blanks.
     let rest = text.get(text.rfind(')')? + 2..)?;
     let mut fields = rest.split(' ');
@@ -152,4 +161,36 @@ pub fn kill_with_descendants(roots: &[i32]) -> usize {
     pids.dedup();
     signal_all(&pids, Signal::KILL);
     pids.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_one_that_ended_is_not() {
+        assert!(Identity::own().is_alive());
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let identity = Identity::of(i32::try_from(child.id()).unwrap()).unwrap();
+        assert!(identity.is_alive());
+        assert!(descendants(Identity::own().pid).contains(&identity.pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!identity.is_alive());
+    }
+
+    #[test]
+    fn a_recycled_id_and_an_earlier_boot_are_somebody_else() {
+        let own = Identity::own();
+        assert!(!Identity { start: own.start + 1, ..own.clone() }.is_alive());
+        assert!(!Identity { boot: "another".to_owned(), ..own }.is_alive());
+    }
+
+    #[test]
+    fn a_program_name_cannot_forge_the_rest_of_its_line() {
+        let tail = "S 12 2 3 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 99";
+        let parsed = parse_stat(&format!("7 (a) R 1 1 (b)) {tail}")).unwrap();
+        assert_eq!((parsed.parent, parsed.start, parsed.zombie), (12, 4242, false));
+        assert!(parse_stat("7 (cut").is_none());
+    }
 }

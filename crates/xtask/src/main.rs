@@ -1,10 +1,12 @@
-//! The project's chores, as `cargo xtask`: for now the tests, with everything they need.
+//! The project's chores, as `cargo xtask`: the tests with everything they need, and the benchmarks.
 //!
-//! Uses the standard library alone, so that it is built in a moment on a fresh machine.
+//! Uses next to nothing, so that it is built in a moment on a fresh machine.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command of the project's own")]
 
 mod agents;
+mod bench;
+mod generate;
 mod programs;
 mod test;
 
@@ -12,15 +14,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask test [--no-agents] [-- ARGS]
+       cargo xtask bench [startup|loop|stream|all]
 
   test          install the agent CLIs that the tests run for real, then run all tests
   --no-agents   run without them; the tests that need one are skipped, and counted
+  bench         measure side by side and print ratios beside their bars
   ARGS          passed on to `cargo nextest run` (or to `cargo test` where there is no nextest)";
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let result = match args.next().as_deref() {
         Some("test") => test::Request::parse(args).and_then(|request| test::run(&request)),
+        Some("bench") => bench::run(args.next().as_deref().unwrap_or("all")),
+        Some(generate::WORD) => generate::run(args),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             Ok(ExitCode::SUCCESS)

@@ -8,6 +8,7 @@ use ralph_model::run::Exit;
 
 use super::wire::{read, text_of};
 use super::{Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Invocation, Traits};
+use crate::rehearsal::state_dir;
 
 pub(super) struct Rehearsal;
 
@@ -47,8 +48,9 @@ impl Adapter for Rehearsal {
         Box::new(RehearsalDecoder)
     }
 
-    fn state_paths(&self, _: EnvLookup<'_>) -> Vec<Utf8PathBuf> {
-        Vec::new()
+    /// Where it counts how often a script was played.
+    fn state_paths(&self, env: EnvLookup<'_>) -> Vec<Utf8PathBuf> {
+        state_dir(env).into_iter().collect()
     }
 }
 

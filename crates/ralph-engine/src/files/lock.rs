@@ -18,12 +18,12 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::PathError;
-use crate::identity::ProcessIdentity;
+use ralph_proc::tree::Identity;
 
 /// Who holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockOwner {
-    pub process: ProcessIdentity,
+    pub process: Identity,
     /// What the person typed, such as `ralph build`.
     pub command: String,
     pub since: Timestamp,
@@ -32,7 +32,7 @@ pub struct LockOwner {
 impl LockOwner {
     /// Describes this process as an owner.
     pub fn current(command: impl Into<String>, since: Timestamp) -> Self {
-        LockOwner { process: ProcessIdentity::current(), command: command.into(), since }
+        LockOwner { process: Identity::own(), command: command.into(), since }
     }
 }
 

@@ -116,8 +116,8 @@ fn an_owner_that_is_not_who_the_file_says_is_not_named() {
     let (_guard, path) = temp();
     let lock = RunLock::acquire(&path, &me()).unwrap();
     let mut recycled = me();
-    recycled.process.start = recycled.process.start.map(|start| start + 1);
-    recycled.process.boot_id = Some("another boot".to_owned());
+    recycled.process.start += 1;
+    recycled.process.boot = "another boot".to_owned();
     fs::write(&path, serde_json::to_vec(&recycled).unwrap()).unwrap();
     let error = RunLock::acquire(&path, &me()).unwrap_err();
     assert_eq!(error.to_string(), "another process is at work in this home");

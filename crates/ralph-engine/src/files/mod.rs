@@ -14,10 +14,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use ralph_proc::tree::Identity;
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
-
-use crate::identity::process_exists;
 
 /// How the names of files end that are not finished yet.
 const TEMPORARY: &str = ".ralph-tmp";
@@ -104,6 +103,11 @@ pub fn create_new(path: &Utf8Path, bytes: &[u8]) -> Result<Creation, PathError> 
     Ok(Creation::Created)
 }
 
+/// Makes a directory and those above it. One that is there stays as it is.
+pub fn create_directory(path: &Utf8Path) -> Result<(), PathError> {
+    fs::create_dir_all(path).map_err(|source| PathError::new("create", path, source))
+}
+
 /// Makes a directory, and those above it, that only its owner may enter. One that is there gets the same protection.
 pub fn create_private_directory(path: &Utf8Path) -> Result<(), PathError> {
     let error = |source: io::Error| PathError::new("create", path, source);
@@ -121,12 +125,18 @@ pub fn remove_abandoned(directory: &Utf8Path) -> Result<(), PathError> {
     for entry in directory.read_dir_utf8().map_err(error)? {
         let entry = entry.map_err(error)?;
         let Some(writer) = temporary_writer(entry.file_name()) else { continue };
-        if !process_exists(writer) {
+        let lives = i32::try_from(writer).ok().and_then(Identity::of).is_some();
+        if !lives {
             let remove = |source| PathError::new("remove", entry.path(), source);
             fs::remove_file(entry.path()).map_err(remove)?;
         }
     }
     Ok(())
+}
+
+/// Makes a file that nobody has written before, for output that comes bit by bit.
+pub fn create_log(path: &Utf8Path) -> Result<File, PathError> {
+    File::create_new(path).map_err(|source| PathError::new("create", path, source))
 }
 
 /// Reads a file that may be missing.

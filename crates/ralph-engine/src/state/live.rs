@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{State, file_name, render};
 use crate::files::{PathError, read_optional, remove_abandoned, remove_optional, replace_unsynced};
-use crate::identity::ProcessIdentity;
+use ralph_proc::tree::Identity;
 
 /// A run that is under way, or was when its Ralph died.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,11 +17,11 @@ pub struct LiveRun {
     /// Also in the environment of every process of the run, as `RALPH_RUN_ID`.
     pub run_id: String,
     /// The Ralph that supervises the run.
-    pub owner: ProcessIdentity,
+    pub owner: Identity,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub guard: Option<ProcessIdentity>,
+    pub guard: Option<Identity>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<ProcessIdentity>,
+    pub agent: Option<Identity>,
     pub started: Timestamp,
 }
 

@@ -17,7 +17,8 @@ pub use self::live::LiveRun;
 pub use self::sessions::{SessionTotal, SessionTotals};
 use crate::config::absolute;
 use crate::files::{
-    PathError, create_private_directory, read_optional, remove_abandoned, replace_atomically,
+    PathError, create_private_directory, read_optional, remove_abandoned, remove_optional,
+    replace_atomically,
 };
 use crate::home::{Home, Workspace};
 
@@ -155,6 +156,21 @@ impl State {
     /// Returns where an isolated agent keeps its own state.
     pub fn agent_state(&self, agent: &str) -> Utf8PathBuf {
         self.directory.join("agents").join(file_name(agent))
+    }
+
+    /// Returns a directory that holds nothing but `ralph`, for the search path of runs.
+    ///
+    /// `None` where it cannot be made: a run can do without.
+    pub fn program_directory(&self, program: &Utf8Path) -> Option<Utf8PathBuf> {
+        let directory = self.directory.join("bin");
+        let link = directory.join("ralph");
+        if link.read_link_utf8().is_ok_and(|target| target == program) {
+            return Some(directory);
+        }
+        create_private_directory(&directory).ok()?;
+        remove_optional(&link).ok()?;
+        std::os::unix::fs::symlink(program, &link).ok()?;
+        Some(directory)
     }
 
     /// Returns the file of the lock for workflows in a home.

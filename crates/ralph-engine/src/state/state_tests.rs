@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::home::find_workspace;
-use crate::identity::ProcessIdentity;
+use ralph_proc::tree::Identity;
 
 struct Bench {
     _guard: TempDir,
@@ -182,17 +182,18 @@ fn locks_belong_to_a_home_whichever_workspace_it_is_used_from() {
 fn only_runs_of_a_dead_ralph_are_left_over() {
     let bench = Bench::new();
     let (state, _) = bench.open();
-    let mut child = Command::new("true").spawn().unwrap();
-    let dead = ProcessIdentity::of(child.id());
+    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+    let dead = Identity::of(i32::try_from(child.id()).unwrap()).unwrap();
+    child.kill().unwrap();
     child.wait().unwrap();
-    let run = |run_id: &str, owner: ProcessIdentity| LiveRun {
+    let run = |run_id: &str, owner: Identity| LiveRun {
         run_id: run_id.to_owned(),
         owner,
-        guard: Some(ProcessIdentity::current()),
+        guard: Some(Identity::own()),
         agent: None,
         started: now(),
     };
-    let mine = run("mine", ProcessIdentity::current());
+    let mine = run("mine", Identity::own());
     let orphaned = run("orphaned", dead);
     for live in [&mine, &orphaned] {
         state.save_live_run(live).unwrap();

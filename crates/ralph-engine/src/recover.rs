@@ -1,0 +1,64 @@
+//! What a Ralph that was killed left behind is found and ended before anything new starts.
+//!
+//! With the kernel boundary there is nothing to find: the guard ends everything with us. Without it an agent can kill its
+//! guard, and then only the mark in each process's environment tells whose it was.
+
+use std::time::{Duration, Instant};
+
+use ralph_model::id::RunId;
+use ralph_model::journal::{JournalEntry, JournalEvent, LeftoversEnded};
+use ralph_proc::tree;
+
+use crate::clock::Clock;
+use crate::files::PathError;
+use crate::journal::Journal;
+use crate::run::remove_scratch;
+use crate::state::{LiveRun, State};
+
+/// Killed processes leave in an instant, unless the kernel itself holds them.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What one dead run left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    pub run_id: String,
+    /// How many of its processes were still there and have been ended.
+    pub processes: usize,
+}
+
+/// Ends what runs of dead Ralphs left, and says so in the journal.
+pub fn end_leftovers(
+    state: &State,
+    journal: &mut Journal,
+    clock: &dyn Clock,
+) -> Result<Vec<Recovered>, PathError> {
+    let mut recovered = Vec::new();
+    for run in state.leftovers()? {
+        let processes = end_processes(&run);
+        remove_scratch(&run.run_id);
+        let event = JournalEvent::LeftoversEnded(LeftoversEnded {
+            processes: u32::try_from(processes).unwrap_or(u32::MAX),
+        });
+        let id: Option<RunId> = run.run_id.parse().ok();
+        journal.record(&JournalEntry { at: clock.now(), run: id, event })?;
+        state.remove_live_run(&run.run_id)?;
+        recovered.push(Recovered { run_id: run.run_id, processes });
+    }
+    Ok(recovered)
+}
+
+fn end_processes(run: &LiveRun) -> usize {
+    let deadline = Instant::now() + PATIENCE;
+    let mut ended = 0;
+    loop {
+        let mut roots = tree::marked("RALPH_RUN_ID", &run.run_id);
+        roots.extend(run.guard.iter().filter(|guard| guard.is_alive()).map(|guard| guard.pid));
+        roots.sort_unstable();
+        roots.dedup();
+        if roots.is_empty() || Instant::now() > deadline {
+            return ended;
+        }
+        ended += tree::kill_with_descendants(&roots);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,124 @@
+//! The environment an agent sees: the person's own, with Ralph's additions and without what would mislead git.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use camino::Utf8Path;
+
+/// Set when Ralph is itself started by git (a hook, an alias): in a run they would point git at the wrong place.
+const GIT_VARIABLES: [&str; 8] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+];
+
+/// An environment under construction. Later settings win.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    variables: BTreeMap<OsString, OsString>,
+}
+
+impl Environment {
+    /// Starts from what this process was given.
+    pub fn inherited(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Environment {
+        let mut environment = Environment { variables: variables.into_iter().collect() };
+        for name in GIT_VARIABLES {
+            environment.variables.remove(OsStr::new(name));
+        }
+        environment
+    }
+
+    pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
+        self.variables.insert(name.into(), value.into());
+    }
+
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
+    /// The value as text, for whoever looks for directories; what is not UTF-8 counts as absent.
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.get(name).and_then(OsStr::to_str).filter(|value| !value.is_empty()).map(str::to_owned)
+    }
+
+    /// Puts `directory` first on the path.
+    pub fn prepend_path(&mut self, directory: &Utf8Path) {
+        let rest = self.get("PATH").unwrap_or_default().to_owned();
+        let mut path = OsString::from(directory.as_str());
+        if !rest.is_empty() {
+            path.push(":");
+            path.push(rest);
+        }
+        self.set("PATH", path);
+    }
+
+    /// Adds a setting for every git of the run, beside those that are there already.
+    pub fn configure_git(&mut self, key: &str, value: &str) {
+        let count: usize =
+            self.text("GIT_CONFIG_COUNT").and_then(|count| count.parse().ok()).unwrap_or(0);
+        self.set(format!("GIT_CONFIG_KEY_{count}"), key);
+        self.set(format!("GIT_CONFIG_VALUE_{count}"), value);
+        self.set("GIT_CONFIG_COUNT", (count + 1).to_string());
+    }
+
+    /// Looks a program up as a shell would: a name on the path, anything with a slash from `cwd`.
+    pub fn find_program(&self, name: &str, cwd: &Path) -> Option<PathBuf> {
+        if name.contains('/') {
+            let path = cwd.join(name);
+            return is_executable(&path).then_some(path);
+        }
+        std::env::split_paths(self.get("PATH")?)
+            .map(|directory| cwd.join(directory).join(name))
+            .find(|path| is_executable(path))
+    }
+
+    pub fn into_variables(self) -> Vec<(OsString, OsString)> {
+        self.variables.into_iter().collect()
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        Environment::inherited(
+            variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))),
+        )
+    }
+
+    #[test]
+    fn git_settings_are_added_to_those_that_are_there_and_git_is_not_misled() {
+        let mut environment = environment(&[
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "user.name"),
+            ("GIT_CONFIG_VALUE_0", "me"),
+            ("GIT_DIR", "/elsewhere"),
+        ]);
+        environment.configure_git("commit.gpgsign", "false");
+        assert_eq!(environment.text("GIT_CONFIG_COUNT").as_deref(), Some("2"));
+        assert_eq!(environment.text("GIT_CONFIG_KEY_0").as_deref(), Some("user.name"));
+        assert_eq!(environment.text("GIT_CONFIG_KEY_1").as_deref(), Some("commit.gpgsign"));
+        assert_eq!(environment.text("GIT_DIR"), None);
+    }
+
+    #[test]
+    fn programs_are_found_on_the_path_and_relative_to_the_directory() {
+        let environment = environment(&[("PATH", "/nowhere:/bin:/usr/bin")]);
+        let root = Path::new("/");
+        assert_eq!(environment.find_program("sh", root), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(environment.find_program("bin/sh", root), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(environment.find_program("etc/passwd", root), None, "not executable");
+        assert_eq!(environment.find_program("no-such-program", root), None);
+    }
+}

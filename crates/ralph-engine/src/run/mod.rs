@@ -1,0 +1,368 @@
+//! One supervised run of an agent: prompt in, events out, a log, usage, an outcome.
+//!
+//! The run is journalled before it starts and after it ended; what must be ended after a crash is on disk before the
+//! agent runs. A run never fails with an error of its own for what the agent did: that is what the report is for.
+
+mod environment;
+mod report;
+mod scratch;
+mod watcher;
+
+use std::io::BufWriter;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use jiff::tz::TimeZone;
+use ralph_model::id::RunId;
+use ralph_model::journal::{JournalEntry, JournalEvent, RunStarted};
+use ralph_model::outcome::RunClose;
+use ralph_model::policy::context::ContextPolicy;
+use ralph_model::role::Role;
+use ralph_model::run::{Exit, RunEnd, RunFacts};
+use ralph_model::usage::{PriceTable, Usage};
+use ralph_proc::command::CommandSpec;
+use ralph_proc::protocol::Limits;
+use ralph_proc::pulse::Pulse;
+use ralph_proc::signal::SignalPipe;
+use ralph_proc::supervise::{Finished, Supervision, supervise};
+use ralph_proc::tree::Identity;
+
+pub use environment::Environment;
+pub use report::{RunLogs, RunReport};
+pub use watcher::RunObserver;
+
+use crate::agent::{Adapter, AgentRequest, DecodeContext};
+use crate::boundary::{self, InForce, UnixSockets, Writable};
+use crate::clock::Clock;
+use crate::files::{self, PathError};
+use crate::journal::Journal;
+use crate::state::{LiveRun, SessionTotal, State};
+use report::{end_of, exit_of};
+use scratch::Scratch;
+use watcher::{AgentWatcher, Tail};
+
+/// Where runs happen: shared by all runs of one command.
+pub struct RunContext<'a> {
+    pub workspace: &'a Utf8Path,
+    /// Git directories of the workspace that lie outside it.
+    pub git_dirs: &'a [Utf8PathBuf],
+    /// Ralph's committed files, where there are any.
+    pub home: Option<&'a Utf8Path>,
+    pub state: &'a State,
+    pub journal: &'a mut Journal,
+    pub clock: &'a dyn Clock,
+    pub signals: Option<&'a SignalPipe>,
+    /// What this process was given, the base of what the agent gets.
+    pub environment: &'a Environment,
+    /// The running program: agents call `ralph` back.
+    pub program: &'a Utf8Path,
+}
+
+/// What to run.
+pub struct RunRequest<'a> {
+    pub adapter: &'static dyn Adapter,
+    /// The name in the configuration, for people and the journal.
+    pub agent: &'a str,
+    /// The agent's executable, or Ralph's own.
+    pub executable: &'a Utf8Path,
+    pub args: &'a [String],
+    pub env: &'a [(String, String)],
+    pub role: Role,
+    pub model: Option<&'a str>,
+    pub reasoning: Option<&'a str>,
+    pub resume: Option<&'a str>,
+    /// What the run is for; names its directory.
+    pub item: Option<&'a str>,
+    pub attempt: u32,
+    pub prompt: &'a [u8],
+    pub boundary: InForce,
+    /// Paths beside the role's own that may be written.
+    pub writable: &'a [Utf8PathBuf],
+    /// Paths of the agent's own that its adapter does not know.
+    pub agent_state: &'a [Utf8PathBuf],
+    /// The person's own configuration of the agent is not to be used.
+    pub isolate: bool,
+    pub limits: Limits,
+    pub context: ContextPolicy,
+    pub prices: &'a PriceTable,
+}
+
+/// The harness itself could not do its part.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Path(#[from] PathError),
+    #[error("cannot prepare the run")]
+    Prepare(#[source] std::io::Error),
+}
+
+/// Removes what a run left of its scratch directory.
+pub(crate) fn remove_scratch(run_id: &str) {
+    scratch::remove(&Scratch::place(run_id));
+}
+
+/// Runs an agent once.
+pub fn run_agent(
+    context: &mut RunContext<'_>,
+    request: &RunRequest<'_>,
+    observer: &mut dyn RunObserver,
+) -> Result<RunReport, RunError> {
+    let id = RunId::new(context.clock.now(), fresh_nonce());
+    let logs = RunLogs::create(context, request, &id)?;
+    let scratch = Scratch::create(&id).map_err(RunError::Prepare)?;
+    Run { context, request, id, logs, scratch }.perform(observer)
+}
+
+/// Tells two runs of the same second apart.
+fn fresh_nonce() -> u32 {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    // Differs between processes by their id and between runs of a process by their number, mixed to look unlike.
+    (std::process::id().rotate_left(12) ^ run).wrapping_mul(0x9e37_79b1)
+}
+
+struct Run<'a, 'c> {
+    context: &'a mut RunContext<'c>,
+    request: &'a RunRequest<'a>,
+    id: RunId,
+    logs: RunLogs,
+    scratch: Scratch,
+}
+
+/// What is known when everything of a run has ended.
+struct Closing {
+    end: RunEnd,
+    exit: Option<Exit>,
+    tail: String,
+    facts: RunFacts,
+    finished: Option<Finished>,
+}
+
+impl Run<'_, '_> {
+    fn perform(mut self, observer: &mut dyn RunObserver) -> Result<RunReport, RunError> {
+        let request = self.request;
+        self.journal(JournalEvent::RunStarted(Box::new(RunStarted {
+            item: request.item.map(str::to_owned),
+            role: request.role,
+            agent: request.agent.to_owned(),
+            model: request.model.map(str::to_owned),
+            attempt: request.attempt,
+            boundary: request.boundary.as_str().to_owned(),
+            dir: self.logs.directory.to_string(),
+            resumed_session: request.resume.map(str::to_owned),
+        })))?;
+        let mut environment = self.environment();
+        let spec = self.command(&mut environment)?;
+        let pulse = Pulse::new().map_err(RunError::Prepare)?;
+        let watcher = self.watcher(pulse.clone(), observer)?;
+        let mut limits = request.limits;
+        if !request.adapter.traits().announces_tools {
+            // A long command of such an agent looks like silence.
+            limits.idle = None;
+        }
+        let mut live = LiveRun {
+            run_id: self.id.to_string(),
+            owner: Identity::own(),
+            guard: None,
+            agent: None,
+            started: self.context.clock.now(),
+        };
+        let state = self.context.state;
+        let mut on_guard = |guard: &Identity| {
+            live.guard = Some(guard.clone());
+            // A run without its record is no worse off than without a crash: the guard ends it with us.
+            let _ = state.save_live_run(&live);
+        };
+        let supervision = Supervision {
+            limits,
+            stdout_log: files::create_log(&self.logs.stdout)?,
+            stderr_log: files::create_log(&self.logs.stderr)?,
+            pulse,
+            signals: self.context.signals,
+            on_guard: &mut on_guard,
+        };
+        let (mut watcher, finished) = supervise(&spec, supervision, watcher);
+        let exit = finished.as_ref().ok().and_then(exit_of);
+        watcher.finish(exit);
+        let closing = Closing {
+            end: end_of(&finished, &watcher),
+            exit,
+            tail: watcher.tail.text(),
+            facts: std::mem::take(&mut watcher.facts),
+            finished: finished.ok(),
+        };
+        drop(watcher);
+        let report = self.report(closing, &environment)?;
+        self.journal(report.journal_event())?;
+        self.context.state.remove_live_run(self.id.as_str())?;
+        Ok(report)
+    }
+
+    fn journal(&mut self, event: JournalEvent) -> Result<(), PathError> {
+        let (at, run) = (self.context.clock.now(), Some(self.id.clone()));
+        self.context.journal.record(&JournalEntry { at, run, event })
+    }
+
+    /// What the agent sees: the person's environment, its configuration, and what a run is told.
+    fn environment(&self) -> Environment {
+        let mut environment = self.context.environment.clone();
+        environment.configure_git("commit.gpgsign", "false");
+        environment.configure_git("tag.gpgsign", "false");
+        if let Some(directory) = self.context.state.program_directory(self.context.program) {
+            environment.prepend_path(&directory);
+        }
+        for (name, value) in self.request.env {
+            environment.set(name, value);
+        }
+        environment.set("TMPDIR", self.scratch.temporary().as_str());
+        environment.set("RALPH_ROLE", self.request.role.as_str());
+        environment.set("RALPH_RUN_ID", self.id.as_str());
+        environment.set("RALPH_OUT", self.scratch.outbox().as_str());
+        environment.set("RALPH_CHANNEL", self.scratch.channel().as_str());
+        if let Some(home) = self.context.home {
+            environment.set("RALPH_HOME", home.as_str());
+        }
+        environment
+    }
+
+    /// Puts the command together; what the adapter sets is added to the environment.
+    fn command(&self, environment: &mut Environment) -> Result<CommandSpec, RunError> {
+        let request = self.request;
+        let isolated = request.isolate.then(|| self.context.state.agent_state(request.agent));
+        let mut invocation = request.adapter.invocation(&AgentRequest {
+            role: request.role,
+            model: request.model,
+            reasoning: request.reasoning,
+            resume: request.resume,
+            extra_args: request.args,
+            workspace: self.context.workspace,
+            isolated_state: isolated.as_deref(),
+        });
+        for (name, value) in invocation.env.drain(..) {
+            environment.set(name, value);
+        }
+        let lookup = |name: &str| environment.text(name);
+        let mut agent_state = request.adapter.state_paths(&lookup);
+        agent_state.extend(isolated);
+        for path in agent_state.iter().filter(|path| path.extension() != Some("json")) {
+            // The kernel can only grant what exists. Single files are the agent's own to make.
+            files::create_directory(path)?;
+        }
+        agent_state.extend_from_slice(request.agent_state);
+        let user_home = lookup("HOME").map(Utf8PathBuf::from);
+        let confinement = (request.boundary == InForce::Kernel).then(|| {
+            let writable = Writable {
+                role: request.role,
+                workspace: self.context.workspace,
+                git_dirs: self.context.git_dirs,
+                scratch: self.scratch.path(),
+                agent_state: &agent_state,
+                user_home: user_home.as_deref(),
+                extra: request.writable,
+            };
+            boundary::confinement(&writable, UnixSockets::Denied)
+        });
+        Ok(CommandSpec {
+            program: request.executable.into(),
+            args: invocation.args.into_iter().map(Into::into).collect(),
+            cwd: self.context.workspace.into(),
+            env: environment.clone().into_variables(),
+            stdin: Some(self.logs.prompt.clone().into()),
+            confinement,
+        })
+    }
+
+    fn watcher<'o>(
+        &self,
+        pulse: Pulse,
+        observer: &'o mut dyn RunObserver,
+    ) -> Result<AgentWatcher<'o>, RunError> {
+        let adapter = self.request.adapter;
+        let context = DecodeContext { now: self.context.clock.now(), zone: TimeZone::system() };
+        let event_log = files::create_log(&self.logs.events)?;
+        let now = Instant::now();
+        Ok(AgentWatcher {
+            decoder: adapter.decoder(context),
+            traits: adapter.traits(),
+            context: self.request.context,
+            pulse,
+            event_log: BufWriter::with_capacity(64 << 10, event_log),
+            observer,
+            started: now,
+            facts: RunFacts::default(),
+            tail: Tail::default(),
+            context_exceeded: None,
+            hopeless: false,
+            context_warned: false,
+            flushed: now,
+            events: Vec::new(),
+        })
+    }
+
+    fn report(
+        &mut self,
+        closing: Closing,
+        environment: &Environment,
+    ) -> Result<RunReport, RunError> {
+        let Closing { end, exit, tail, mut facts, finished } = closing;
+        let lookup = |name: &str| environment.text(name);
+        if let Some(limit) = facts.limit.as_mut()
+            && let Some(session) = &facts.session
+            && let Some(recorded) = self.request.adapter.recorded_limit(session, &lookup)
+        {
+            // What the agent wrote down is exact; what it says is cut to the minute.
+            limit.resets_at = recorded.resets_at.or(limit.resets_at);
+        }
+        let now = self.context.clock.now();
+        let outcome = facts.outcome(&RunClose { end: &end, exit, tail: &tail, now });
+        let own = self.own_share(&facts)?;
+        let model = facts.model.as_deref().or(self.request.model);
+        let price = model.and_then(|model| self.request.prices.price(model));
+        let estimate =
+            price.filter(|_| own.usage != Usage::default()).map(|price| price.cost(own.usage));
+        let cost_is_estimate = own.cost_usd.is_none() && estimate.is_some();
+        let cost_usd = own.cost_usd.or(estimate);
+        let finished = finished.as_ref();
+        Ok(RunReport {
+            id: self.id.clone(),
+            logs: self.logs.clone(),
+            end,
+            exit,
+            outcome,
+            usage: own.usage,
+            cost_usd,
+            cost_is_estimate,
+            elapsed: finished.map(|finished| finished.elapsed).unwrap_or_default(),
+            cpu: finished.map(|finished| finished.cpu).unwrap_or_default(),
+            stdout_bytes: finished.map_or(0, |finished| finished.kept.stdout_bytes),
+            stderr_bytes: finished.map_or(0, |finished| finished.kept.stderr_bytes),
+            leftovers: finished.map_or(0, |finished| finished.leftovers),
+            facts,
+        })
+    }
+
+    /// What this run used alone, where the agent counts over its whole session.
+    fn own_share(&self, facts: &RunFacts) -> Result<SessionTotal, RunError> {
+        let seen = self.context.clock.now();
+        let told = SessionTotal { usage: facts.usage, cost_usd: facts.cost_usd, seen };
+        let Some(session) = &facts.session else { return Ok(told) };
+        if !facts.usage_is_cumulative && !facts.cost_is_cumulative {
+            return Ok(told);
+        }
+        let (mut totals, _) = self.context.state.load_sessions();
+        let before = totals.get(self.request.agent, session);
+        totals.set(self.request.agent, session, told);
+        self.context.state.save_sessions(&mut totals)?;
+        let Some(before) = before else { return Ok(told) };
+        let usage =
+            if facts.usage_is_cumulative { told.usage.since(before.usage) } else { told.usage };
+        let cost_usd = match (told.cost_usd, before.cost_usd) {
+            (Some(now), Some(before)) if facts.cost_is_cumulative && now >= before => {
+                Some(now - before)
+            }
+            (cost, _) => cost,
+        };
+        Ok(SessionTotal { usage, cost_usd, seen })
+    }
+}

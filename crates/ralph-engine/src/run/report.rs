@@ -1,0 +1,134 @@
+//! Summing a run up: what its end means, what it used alone, what the journal keeps of it.
+
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+use ralph_model::id::RunId;
+use ralph_model::journal::{JournalEvent, RunFinished, summary_line};
+use ralph_model::run::{Exit, RunEnd, RunFacts, RunOutcome};
+use ralph_model::usage::Usage;
+use ralph_proc::protocol::StopReason;
+use ralph_proc::supervise::{Finished, SuperviseError};
+
+use super::watcher::AgentWatcher;
+use super::{RunContext, RunRequest};
+use crate::files::{self, PathError};
+
+/// What became of a run.
+#[derive(Clone, Debug)]
+pub struct RunReport {
+    pub id: RunId,
+    /// Where its logs are.
+    pub logs: RunLogs,
+    pub facts: RunFacts,
+    pub end: RunEnd,
+    pub exit: Option<Exit>,
+    pub outcome: RunOutcome,
+    /// Of this run alone.
+    pub usage: Usage,
+    /// Of this run alone.
+    pub cost_usd: Option<f64>,
+    /// Reckoned from the price table, not reported by the agent.
+    pub cost_is_estimate: bool,
+    pub elapsed: Duration,
+    pub cpu: Duration,
+    pub stdout_bytes: u64,
+    pub stderr_bytes: u64,
+    /// Processes that the agent left behind and that were ended.
+    pub leftovers: usize,
+}
+
+/// The files of one run, in a directory that is never used again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunLogs {
+    pub directory: Utf8PathBuf,
+    /// What was asked.
+    pub prompt: Utf8PathBuf,
+    /// Stdout, byte for byte.
+    pub stdout: Utf8PathBuf,
+    /// Stderr, byte for byte.
+    pub stderr: Utf8PathBuf,
+    pub events: Utf8PathBuf,
+}
+
+impl RunLogs {
+    /// Makes the run's directory and puts the prompt there.
+    pub(super) fn create(
+        context: &RunContext<'_>,
+        request: &RunRequest<'_>,
+        id: &RunId,
+    ) -> Result<RunLogs, PathError> {
+        let base = match context.home {
+            Some(home) => home.join("runs"),
+            None => context.state.directory().join("runs"),
+        };
+        let directory = base.join(request.item.unwrap_or("agent")).join(id.as_str());
+        files::create_directory(&directory)?;
+        let stem = format!("{}-attempt-{}", request.role, request.attempt);
+        let logs = RunLogs {
+            prompt: directory.join(format!("{stem}.prompt.md")),
+            stdout: directory.join(format!("{stem}.log")),
+            stderr: directory.join(format!("{stem}.stderr.log")),
+            events: directory.join(format!("{stem}.events.jsonl")),
+            directory,
+        };
+        let mut prompt = files::create_log(&logs.prompt)?;
+        std::io::Write::write_all(&mut prompt, request.prompt)
+            .map_err(|source| PathError::new("write", &logs.prompt, source))?;
+        Ok(logs)
+    }
+}
+
+impl RunReport {
+    pub(crate) fn journal_event(&self) -> JournalEvent {
+        let said = self.facts.final_message.as_deref();
+        JournalEvent::RunFinished(Box::new(RunFinished {
+            end: self.end.clone(),
+            exit: self.exit,
+            outcome: self.outcome.clone(),
+            session: self.facts.session.clone(),
+            usage: self.usage,
+            cost_usd: self.cost_usd,
+            cost_is_estimate: self.cost_is_estimate,
+            duration: self.elapsed,
+            tool_calls: self.facts.tool_calls,
+            final_line: said.and_then(summary_line),
+        }))
+    }
+}
+
+/// How the program ended, where it did.
+pub(super) fn exit_of(finished: &Finished) -> Option<Exit> {
+    finished.code.map(Exit::Code).or(finished.signal.map(Exit::Signal))
+}
+
+/// Why the run is over.
+pub(super) fn end_of(
+    finished: &Result<Finished, SuperviseError>,
+    watcher: &AgentWatcher<'_>,
+) -> RunEnd {
+    let finished = match finished {
+        Ok(finished) => finished,
+        Err(SuperviseError::NotStarted(reason)) => {
+            return RunEnd::NotStarted { reason: reason.clone() };
+        }
+        Err(error) => {
+            let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+            let reason = format!("{error}{}", cause.unwrap_or_default());
+            return RunEnd::MachineFault { reason };
+        }
+    };
+    match &finished.stopped {
+        None => RunEnd::Exited,
+        Some(StopReason::Wall(after)) => RunEnd::WallTimeout { after: *after },
+        Some(StopReason::Idle(after)) => RunEnd::IdleTimeout { after: *after },
+        Some(StopReason::Person) => RunEnd::Interrupted,
+        Some(StopReason::Watcher) => match watcher.context_exceeded {
+            Some((used, window)) => RunEnd::ContextLimit { used, window },
+            None => RunEnd::Hopeless,
+        },
+        Some(StopReason::LogFailed(error)) => {
+            RunEnd::MachineFault { reason: format!("the output could not be kept: {error}") }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Waiting for a point in time, interruptibly.
+//!
+//! The end is a time of day, not a span: a machine that slept in between wakes up with less left to wait.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ralph_proc::signal::{SignalPipe, Wish};
+
+use crate::clock::Clock;
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    Reached,
+    Interrupted,
+}
+
+/// Waits. Simulations have one that only moves their clock.
+pub trait Waiter {
+    /// Waits until `until`; `tick` is told about once a second how much is left.
+    fn wait_until(&mut self, until: Timestamp, tick: &mut dyn FnMut(Duration)) -> Waited;
+}
+
+/// Waits for real, and lets the person interrupt.
+pub struct RealWaiter<'a> {
+    pub clock: &'a dyn Clock,
+    pub signals: Option<&'a SignalPipe>,
+}
+
+impl Waiter for RealWaiter<'_> {
+    fn wait_until(&mut self, until: Timestamp, tick: &mut dyn FnMut(Duration)) -> Waited {
+        loop {
+            let Ok(left) = Duration::try_from(until.duration_since(self.clock.now())) else {
+                return Waited::Reached;
+            };
+            if left.is_zero() {
+                return Waited::Reached;
+            }
+            tick(left);
+            let step = left.min(Duration::from_secs(1));
+            match self.signals {
+                Some(signals) if signals.wait(step) == Some(Wish::Stop) => {
+                    return Waited::Interrupted;
+                }
+                Some(_) => {}
+                None => std::thread::sleep(step),
+            }
+        }
+    }
+}

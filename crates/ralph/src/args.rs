@@ -1,0 +1,145 @@
+//! What can be typed: clap structures only, no decisions. The doc comments are the help.
+
+use camino::Utf8PathBuf;
+use clap::{Args, Parser, Subcommand};
+use ralph_model::role::Role;
+
+use crate::exit;
+use crate::render::UiChoice;
+
+/// Run coding agents over a git repository until the work is done; the harness decides what done is
+#[derive(Debug, Parser)]
+#[command(
+    name = "ralph",
+    version,
+    after_help = exit::HELP,
+    disable_help_subcommand = true,
+    arg_required_else_help = true,
+    max_term_width = 100,
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct GlobalArgs {
+    /// The workspace [default: found by walking up to ralph.toml, a home or the git root]
+    #[arg(long, global = true, alias = "workspace-root", value_name = "DIR")]
+    pub(crate) root: Option<Utf8PathBuf>,
+    /// Ralph's committed files [default: `ralph/` or `scripts/ralph/` in the workspace]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) home: Option<Utf8PathBuf>,
+    /// How to show progress
+    #[arg(long, global = true, value_enum, value_name = "HOW")]
+    pub(crate) ui: Option<UiChoice>,
+    /// Use no colours (also: `NO_COLOR`)
+    #[arg(long, global = true)]
+    pub(crate) no_color: bool,
+    /// Use plain ASCII symbols
+    #[arg(long, global = true)]
+    pub(crate) ascii: bool,
+    /// Say only what matters
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// Print the result as JSON on stdout
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// See which agents are here, and run one under supervision
+    #[command(subcommand)]
+    Agent(AgentCommand),
+    /// Show what is going on in this workspace: runs, waits, cost
+    Status,
+    /// Show every setting and where it comes from
+    Config(ConfigArgs),
+    /// Print completions for a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write all of them
+    Man {
+        /// Write one page per command into this directory
+        #[arg(long, value_name = "DIR")]
+        out: Option<Utf8PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// Show only the settings whose name begins with this
+    pub(crate) prefix: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentCommand {
+    /// Run an agent once on a prompt, supervised, confined and logged
+    Run(Box<AgentRunArgs>),
+}
+
+/// Options of every command that runs agents.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Agent options")]
+pub(crate) struct AgentOptions {
+    /// The agent: codex, claude, opencode, gemini, rehearsal or a name of [agents.*]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Any shell command that reads the prompt from stdin; wins for every role
+    #[arg(long, value_name = "CMD", conflicts_with = "agent")]
+    pub(crate) agent_cmd: Option<String>,
+    /// The model to use
+    #[arg(long, short, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// How hard the model is to think, in the agent's own words
+    #[arg(long, value_name = "EFFORT")]
+    pub(crate) reasoning: Option<String>,
+    /// End a run that takes longer (90s, 30m, 2h)
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<String>,
+    /// End a run that makes no progress for this long
+    #[arg(long, value_name = "TIME")]
+    pub(crate) idle_timeout: Option<String>,
+    /// How the agent is held: kernel, auto, detect or off
+    #[arg(long, value_name = "HOW")]
+    pub(crate) boundary: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentRunArgs {
+    /// The prompt [default: read from --file, else from stdin]
+    pub(crate) prompt: Option<String>,
+    /// Read the prompt from a file (`-` is stdin)
+    #[arg(long, short, value_name = "FILE", conflicts_with = "prompt")]
+    pub(crate) file: Option<Utf8PathBuf>,
+    /// What the agent is there for; decides what it may write
+    #[arg(long, default_value_t = Role::Builder, value_name = "ROLE")]
+    pub(crate) role: Role,
+    /// Go on with an earlier session of the agent
+    #[arg(long, value_name = "SESSION")]
+    pub(crate) resume: Option<String>,
+    /// Run the same prompt this often, each time afresh; stops when a run fails for the third time in a row
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+    /// Start no further run once this many tokens are used
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens: Option<u64>,
+    /// Start no further run once this much is spent, in dollars
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_cost: Option<f64>,
+    /// Stop after this many failures in a row
+    #[arg(long, value_name = "N")]
+    pub(crate) max_failures: Option<u32>,
+    /// Do not wait for a usage limit to be reset: exit with 1
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    #[command(flatten)]
+    pub(crate) agent: AgentOptions,
+}

@@ -1,0 +1,48 @@
+//! `ralph config`: every setting with its origin.
+
+use serde::Serialize;
+
+use super::print_json;
+use crate::args::{ConfigArgs, GlobalArgs};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::{self, Tone};
+use crate::setup::Setup;
+
+#[derive(Serialize)]
+struct Row {
+    key: String,
+    value: Option<String>,
+    origin: String,
+}
+
+pub(crate) fn run(global: &GlobalArgs, args: &ConfigArgs) -> Result<Exit, CliError> {
+    let setup = Setup::load(global, &[])?;
+    let prefix = args.prefix.as_deref().unwrap_or_default();
+    let rows: Vec<Row> = setup
+        .config
+        .entries()
+        .into_iter()
+        .filter(|entry| entry.key.starts_with(prefix))
+        .map(|entry| Row { key: entry.key, value: entry.value, origin: entry.origin.to_string() })
+        .collect();
+    if rows.is_empty() {
+        return Err(CliError::usage(format!("no setting begins with `{prefix}`"))
+            .hint("`ralph config` lists all of them"));
+    }
+    if setup.json {
+        print_json(&rows)?;
+        return Ok(Exit::Done);
+    }
+    let setting =
+        |row: &Row| format!("{} = {}", row.key, row.value.as_deref().unwrap_or("(not set)"));
+    let width =
+        rows.iter().map(|row| setting(row).chars().count()).filter(|width| *width < 60).max();
+    let width = width.unwrap_or(0);
+    for row in &rows {
+        let line = format!("{:width$}", setting(row));
+        let origin = setup.ui.paint(Tone::Faint, &format!("# {}", row.origin));
+        render::machine(&format!("{line}  {origin}")).map_err(CliError::failed)?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,67 @@
+//! The commands, one file each: arguments in, exit code out, everything between is somebody else's work.
+
+mod agent_run;
+mod config;
+mod pages;
+mod status;
+
+use std::ffi::OsString;
+
+use clap::Parser;
+use ralph_engine::rehearsal::{self, PlayRequest};
+
+use crate::args::{AgentCommand, Cli, Command};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::{self, Ui};
+
+/// The word by which Ralph plays the rehearsal agent.
+const REHEARSE: &str = "__rehearse";
+
+/// Runs what was typed.
+pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
+    let args: Vec<OsString> = args.collect();
+    if args.get(1).is_some_and(|word| word == REHEARSE) {
+        rehearse(&args[2..]);
+    }
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are asked for and succeed; anything else is a wrong usage.
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            return if error.print().is_ok() { exit } else { Exit::Done };
+        }
+    };
+    let ui = Ui::early(&cli.global);
+    let result = match &cli.command {
+        Command::Agent(AgentCommand::Run(args)) => agent_run::run(&cli.global, args),
+        Command::Status => status::run(&cli.global),
+        Command::Config(args) => config::run(&cli.global, args),
+        Command::Completions { shell } => Ok(pages::completions(*shell)),
+        Command::Man { out } => pages::manual(out.as_deref()),
+    };
+    result.unwrap_or_else(|error| {
+        render::error(ui, &error);
+        error.exit
+    })
+}
+
+/// Plays a script; never returns.
+fn rehearse(args: &[OsString]) -> ! {
+    let mut request = PlayRequest { script: String::new().into(), resume: None };
+    let mut words = args.iter().filter_map(|word| word.to_str());
+    while let (Some(name), Some(value)) = (words.next(), words.next()) {
+        match name {
+            "--script" => request.script = value.into(),
+            "--resume" => request.resume = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+    std::process::exit(rehearsal::play(&request))
+}
+
+/// Prints a value as JSON, for machines.
+fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
+    let text = serde_json::to_string_pretty(value).map_err(CliError::failed)?;
+    render::machine(&text).map_err(CliError::failed)
+}

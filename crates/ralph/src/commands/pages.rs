@@ -1,0 +1,29 @@
+//! `ralph completions` and `ralph man`: both made from the command line's own description.
+
+use camino::Utf8Path;
+use clap::CommandFactory;
+
+use crate::args::Cli;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render;
+
+pub(crate) fn completions(shell: clap_complete::Shell) -> Exit {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "ralph", &mut script);
+    render::page(&String::from_utf8_lossy(&script));
+    Exit::Done
+}
+
+pub(crate) fn manual(out: Option<&Utf8Path>) -> Result<Exit, CliError> {
+    let Some(directory) = out else {
+        let mut page = Vec::new();
+        clap_mangen::Man::new(Cli::command()).render(&mut page).map_err(CliError::failed)?;
+        render::page(&String::from_utf8_lossy(&page));
+        return Ok(Exit::Done);
+    };
+    std::fs::create_dir_all(directory)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
+        .map_err(|error| CliError::usage(error).hint(format!("is `{directory}` writable?")))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,191 @@
+//! `ralph status`: one screen, folded from the journal.
+
+use std::fmt::Write as _;
+
+use ralph_model::journal::{Overview, RunState, RunView};
+use ralph_model::run::RunOutcome;
+use serde::Serialize;
+
+use super::print_json;
+use crate::args::GlobalArgs;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::human::{count, dollars, duration, local_time};
+use crate::render::{self, Tone, Ui};
+use crate::setup::{Setup, now};
+
+/// How many of the last runs are shown.
+const SHOWN: usize = 8;
+
+pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
+    let setup = Setup::load(global, &[])?;
+    let open = setup.open_state()?;
+    let overview = open.overview()?;
+    if setup.json {
+        print_json(&JsonStatus::new(&setup, &overview))?;
+        return Ok(Exit::Done);
+    }
+    let text = screen(&setup, &overview);
+    render::machine(&text).map_err(CliError::failed)?;
+    Ok(Exit::Done)
+}
+
+fn screen(setup: &Setup, overview: &Overview) -> String {
+    let ui = setup.ui;
+    let mut lines =
+        vec![format!("{}  {}", ui.paint(Tone::Strong, "workspace"), setup.workspace.root)];
+    let home = if setup.home.exists {
+        setup.home.path.to_string()
+    } else {
+        "none yet (`ralph init` makes one)".to_owned()
+    };
+    lines.push(format!("{}       {home}", ui.paint(Tone::Strong, "home")));
+    for (agent, wait) in overview.limit_waits(now()) {
+        let until = local_time(wait.until, now());
+        lines.push(
+            ui.paint(
+                Tone::Attention,
+                &format!("{agent} is at its usage limit until about {until}"),
+            ),
+        );
+    }
+    let runs = overview.runs();
+    if runs.is_empty() {
+        lines.push("no runs yet; try `ralph agent run \"…\"`".to_owned());
+        return lines.join("\n");
+    }
+    lines.push(String::new());
+    for run in &runs[runs.len().saturating_sub(SHOWN)..] {
+        lines.push(run_line(ui, run));
+    }
+    let totals = overview.totals();
+    let mut sum = format!(
+        "{} runs, {}, {} tokens, {}",
+        totals.finished_runs,
+        duration(totals.duration),
+        count(totals.usage.total()),
+        dollars(totals.cost_usd)
+    );
+    if totals.cost_is_estimate {
+        sum.push_str(" (in part estimated)");
+    }
+    if totals.runs_without_cost > 0 {
+        let _ = write!(sum, ", {} runs of unknown cost", totals.runs_without_cost);
+    }
+    lines.push(String::new());
+    lines.push(sum);
+    lines.join("\n")
+}
+
+fn run_line(ui: Ui, run: &RunView) -> String {
+    let (when, who) = match &run.started {
+        Some((at, started)) => {
+            (local_time(*at, now()), format!("{} {}", started.role, started.agent))
+        }
+        None => (String::new(), String::new()),
+    };
+    let (tone, state) = state_of(run);
+    format!("{when:>16}  {who:24} {}", ui.paint(tone, &state))
+}
+
+fn state_of(run: &RunView) -> (Tone, String) {
+    match run.state() {
+        RunState::Running => (Tone::Active, "running".to_owned()),
+        RunState::Abandoned => (Tone::Attention, "its ralph was killed".to_owned()),
+        RunState::Finished(finished) => match &finished.outcome {
+            RunOutcome::Completed => {
+                (Tone::Good, format!("completed in {}", duration(finished.duration)))
+            }
+            RunOutcome::TimedOut { .. } => (Tone::Bad, "timed out".to_owned()),
+            RunOutcome::ContextFull => (Tone::Bad, "context full".to_owned()),
+            RunOutcome::Interrupted => (Tone::Attention, "interrupted".to_owned()),
+            RunOutcome::Trouble { trouble } => (Tone::Bad, trouble.to_string()),
+        },
+    }
+}
+
+#[derive(Serialize)]
+struct JsonStatus {
+    workspace: String,
+    home: Option<String>,
+    waits: Vec<JsonWait>,
+    runs: Vec<JsonRun>,
+    totals: JsonTotals,
+}
+
+#[derive(Serialize)]
+struct JsonWait {
+    agent: String,
+    until: jiff::Timestamp,
+    known: bool,
+}
+
+#[derive(Serialize)]
+struct JsonRun {
+    id: String,
+    started: Option<jiff::Timestamp>,
+    role: Option<String>,
+    agent: Option<String>,
+    state: &'static str,
+    outcome: Option<RunOutcome>,
+    cost_usd: Option<f64>,
+    dir: Option<String>,
+}
+
+#[derive(Serialize)]
+struct JsonTotals {
+    runs: u64,
+    tokens: u64,
+    cost_usd: f64,
+    cost_is_estimate: bool,
+    runs_without_cost: u64,
+}
+
+impl JsonStatus {
+    fn new(setup: &Setup, overview: &Overview) -> JsonStatus {
+        let totals = overview.totals();
+        JsonStatus {
+            workspace: setup.workspace.root.to_string(),
+            home: setup.home.exists.then(|| setup.home.path.to_string()),
+            waits: overview
+                .limit_waits(now())
+                .map(|(agent, wait)| JsonWait {
+                    agent: agent.to_owned(),
+                    until: wait.until,
+                    known: wait.known,
+                })
+                .collect(),
+            runs: overview.runs().iter().map(JsonRun::new).collect(),
+            totals: JsonTotals {
+                runs: totals.finished_runs,
+                tokens: totals.usage.total(),
+                cost_usd: totals.cost_usd,
+                cost_is_estimate: totals.cost_is_estimate,
+                runs_without_cost: totals.runs_without_cost,
+            },
+        }
+    }
+}
+
+impl JsonRun {
+    fn new(run: &RunView) -> JsonRun {
+        let started = run.started.as_ref();
+        let (state, outcome, cost_usd) = match run.state() {
+            RunState::Running => ("running", None, None),
+            RunState::Abandoned => ("abandoned", None, None),
+            RunState::Finished(finished) => {
+                ("finished", Some(finished.outcome.clone()), finished.cost_usd)
+            }
+        };
+        JsonRun {
+            id: run.id.to_string(),
+            started: started.map(|(at, _)| *at),
+            role: started.map(|(_, started)| started.role.to_string()),
+            agent: started.map(|(_, started)| started.agent.clone()),
+            state,
+            outcome,
+            cost_usd,
+            dir: started.map(|(_, started)| started.dir.clone()),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! From what was typed to where Ralph works: workspace, configuration, state. Every command begins here.
+
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use jiff::Timestamp;
+use ralph_engine::agent::ADAPTERS;
+use ralph_engine::clock::{Clock, SystemClock};
+use ralph_engine::config::{Config, ConfigRequest, EnvNames, FlagValue};
+use ralph_engine::home::{Home, Workspace, find_workspace};
+use ralph_engine::journal::{Journal, Mirror, for_each_line};
+use ralph_engine::run::Environment;
+use ralph_engine::state::{State, StateRequest, state_base};
+use ralph_model::journal::{JournalEntry, JournalEvent, Overview, StateRebuilt, parse_line};
+use ralph_proc::capture::{Question, ask};
+
+use crate::args::GlobalArgs;
+use crate::error::CliError;
+use crate::render::{Tone, Ui, UiChoice};
+
+/// Where the person stands and what they asked for.
+pub(crate) struct Setup {
+    pub(crate) ui: Ui,
+    pub(crate) json: bool,
+    pub(crate) environment: Environment,
+    pub(crate) workspace: Workspace,
+    pub(crate) config: Config,
+    pub(crate) home: Home,
+}
+
+impl Setup {
+    /// Finds the workspace and loads its configuration. `flags` are the command's own, over everything else.
+    pub(crate) fn load(global: &GlobalArgs, flags: &[FlagValue<'_>]) -> Result<Setup, CliError> {
+        let environment = Environment::inherited(std::env::vars_os());
+        let cwd = current_directory()?;
+        let workspace = find_workspace(global.root.as_deref(), &cwd).map_err(|error| {
+            let hint = error.hint();
+            let error = CliError::usage(error);
+            hint.into_iter().fold(error, CliError::hint)
+        })?;
+        let mut all: Vec<FlagValue<'_>> = flags.to_vec();
+        if let Some(home) = &global.home {
+            all.push(FlagValue { flag: "--home", key: "home", value: home.as_str() });
+        }
+        all.extend(global.ui.map(|ui| FlagValue {
+            flag: "--ui",
+            key: "ui.mode",
+            value: ui.name(),
+        }));
+        if global.no_color {
+            all.push(FlagValue { flag: "--no-color", key: "ui.color", value: "never" });
+        }
+        if global.ascii {
+            all.push(FlagValue { flag: "--ascii", key: "ui.ascii", value: "true" });
+        }
+        let config = Config::load(&ConfigRequest {
+            root: &workspace.root,
+            cwd: &cwd,
+            env: &|name| environment.text(name),
+            env_names: EnvNames::Own,
+            flags: &all,
+            adapters: &adapter_names(),
+        })
+        .map_err(CliError::usage)?;
+        let home = workspace.home(config.home.as_deref());
+        let ui = Ui::new(&config.ui, global.quiet);
+        Ok(Setup { ui, json: global.json, environment, workspace, config, home })
+    }
+
+    /// Opens this workspace's private state; says so when it had to be made anew.
+    pub(crate) fn open_state(&self) -> Result<OpenState, CliError> {
+        let clock = SystemClock;
+        let base = state_base(&|name| self.environment.text(name))
+            .map_err(|error| CliError::usage(error).hint("set HOME or XDG_STATE_HOME"))?;
+        let (state, fresh) = State::open(&StateRequest {
+            base: &base,
+            workspace: &self.workspace,
+            home: &self.home,
+            now: clock.now(),
+            root_commit: &root_commit,
+        })
+        .map_err(CliError::usage)?;
+        let mirror = self.home.exists.then(|| Mirror {
+            path: self.home.path.join("ralph.log"),
+            format: self.config.log_format,
+        });
+        let mut journal = Journal::open(&state.journal(), mirror).map_err(CliError::usage)?;
+        if fresh.is_some_and(|fresh| fresh.home_has_history) {
+            let reason = "private state was not there; rebuilt from the committed files".to_owned();
+            self.ui.labelled(Tone::Attention, "state", &reason);
+            let event = JournalEvent::StateRebuilt(StateRebuilt { reason });
+            let entry = JournalEntry { at: clock.now(), run: None, event };
+            journal.record(&entry).map_err(CliError::failed)?;
+        }
+        Ok(OpenState { state, journal })
+    }
+}
+
+/// Private state, ready to be written.
+pub(crate) struct OpenState {
+    pub(crate) state: State,
+    pub(crate) journal: Journal,
+}
+
+impl OpenState {
+    /// Folds everything the journal tells.
+    pub(crate) fn overview(&self) -> Result<Overview, CliError> {
+        let mut overview = Overview::default();
+        for_each_line(&self.state.journal(), |line| {
+            parse_line(line.as_bytes()).map(|entry| overview.apply(&entry))
+        })
+        .map_err(|error| {
+            CliError::usage(error).hint("move the file away to start with an empty journal")
+        })?;
+        Ok(overview)
+    }
+}
+
+/// The agents a configuration can name without describing them.
+pub(crate) fn adapter_names() -> Vec<&'static str> {
+    ADAPTERS.iter().map(|adapter| adapter.name()).filter(|name| *name != "command").collect()
+}
+
+fn current_directory() -> Result<Utf8PathBuf, CliError> {
+    let path = std::env::current_dir()
+        .map_err(|error| CliError::usage(error).hint("the current directory does not exist"))?;
+    Utf8PathBuf::from_path_buf(path).map_err(|path| {
+        CliError::usage(format!(
+            "the path `{}` is not UTF-8, which Ralph cannot handle",
+            path.display()
+        ))
+    })
+}
+
+/// Asks git where history began, which tells two repositories at one path apart.
+fn root_commit(root: &Utf8Path) -> Option<String> {
+    let answer = ask(&Question {
+        program: "git".as_ref(),
+        args: &["rev-list", "--max-parents=0", "HEAD"],
+        cwd: Some(root.as_std_path()),
+        env: &[("GIT_DIR", None), ("GIT_WORK_TREE", None), ("LC_ALL", Some("C"))],
+        timeout: Duration::from_mins(1),
+        cap: 1 << 16,
+    })
+    .ok()?;
+    let text = String::from_utf8(answer.stdout).ok()?;
+    // Histories that were joined have several beginnings; the smallest is the same on every clone.
+    text.lines().filter(|line| !line.is_empty()).min().map(str::to_owned)
+}
+
+impl UiChoice {
+    const fn name(self) -> &'static str {
+        match self {
+            UiChoice::Auto => "auto",
+            UiChoice::Rich => "rich",
+            UiChoice::Plain => "plain",
+        }
+    }
+}
+
+/// The time of day, read in one place.
+pub(crate) fn now() -> Timestamp {
+    SystemClock.now()
+}

@@ -1,0 +1,347 @@
+//! Benchmarks: each figure is a ratio against something run beside it, in turn, the best of several rounds.
+//!
+//! Absolute times say more about the machine's other guests than about us. Processor time counts before wall time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use ralph_proc::capture::children_cpu;
+
+use crate::{generate, progress, root};
+
+const MEBIBYTE: u64 = 1 << 20;
+
+/// Runs the named benchmarks.
+pub(crate) fn run(which: &str) -> Result<ExitCode, String> {
+    let bench = Bench::prepare()?;
+    let all = which == "all";
+    let mut known = all;
+    let mut met = true;
+    for (name, measure) in [
+        ("startup", Bench::startup as fn(&Bench) -> Result<bool, String>),
+        ("loop", Bench::iteration),
+        ("stream", Bench::streams),
+    ] {
+        if all || which == name {
+            known = true;
+            met &= measure(&bench)?;
+        }
+    }
+    if !known {
+        return Err(format!("no benchmark is called `{which}`"));
+    }
+    Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What one command took.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    cpu: Duration,
+    wall: Duration,
+    /// The most memory it ever held, where it was watched.
+    peak: u64,
+}
+
+struct Bench {
+    ralph: PathBuf,
+    xtask: PathBuf,
+    /// A workspace with its own state, agents and configuration.
+    place: PathBuf,
+}
+
+impl Bench {
+    fn prepare() -> Result<Bench, String> {
+        progress("building ralph with optimisation");
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--release", "--package", "ralph", "--package", "xtask"])
+            .current_dir(root())
+            .status()
+            .map_err(|error| error.to_string())?;
+        if !built.success() {
+            return Err("the build failed".to_owned());
+        }
+        // The target directory's layout depends on the host's name: take it from where this program lies.
+        let own = std::env::current_exe().map_err(|error| error.to_string())?;
+        let release = own
+            .parent()
+            .and_then(Path::parent)
+            .map(|directory| directory.join("release"))
+            .ok_or("this program lies in no target directory")?;
+        let place = std::env::temp_dir().join(format!("ralph-bench-{}", std::process::id()));
+        let bench = Bench { ralph: release.join("ralph"), xtask: release.join("xtask"), place };
+        bench
+            .lay_out()
+            .map_err(|error| format!("cannot prepare {}: {error}", bench.place.display()))?;
+        Ok(bench)
+    }
+
+    fn lay_out(&self) -> std::io::Result<()> {
+        let workspace = self.workspace();
+        fs::create_dir_all(workspace.join("bin"))?;
+        fs::create_dir_all(self.place.join("home"))?;
+        fs::write(workspace.join("PROMPT.md"), "Do the next thing.\n".repeat(50))?;
+        let agent = workspace.join("bin/agent");
+        fs::write(&agent, "#!/bin/sh\ncat >/dev/null\necho done\n")?;
+        make_executable(&agent)?;
+        let mut config = format!("[agents.stub]\ncommand = [{agent:?}]\n");
+        for kind in ["text", "json", "line", "binary"] {
+            let script = workspace.join("bin").join(kind);
+            let xtask = self.xtask.display();
+            fs::write(
+                &script,
+                format!("#!/bin/sh\nexec {xtask} {} {kind} $AMOUNT\n", generate::WORD),
+            )?;
+            make_executable(&script)?;
+            if kind != "json" {
+                config.push_str(&format!("[agents.{kind}]\ncommand = [{script:?}]\n"));
+            }
+        }
+        config.push_str(&format!("[agents.claude]\nexe = {:?}\n", workspace.join("bin/json")));
+        fs::write(workspace.join("ralph.toml"), config)?;
+        let status = Command::new("git").args(["init", "-q"]).arg(&workspace).status()?;
+        if status.success() { Ok(()) } else { Err(std::io::Error::other("git init failed")) }
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.place.join("workspace")
+    }
+
+    fn command(&self, program: impl AsRef<Path>, args: &[&str]) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command
+            .args(args)
+            .current_dir(self.workspace())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.place.join("home"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    }
+
+    fn startup(&self) -> Result<bool, String> {
+        let mut floor = Best::default();
+        let mut git = Best::default();
+        let mut ours = Best::default();
+        for _ in 0..40 {
+            floor.take(cost(&mut self.command("/usr/bin/env", &["true"]))?);
+            git.take(cost(&mut self.command("git", &["--version"]))?);
+            ours.take(cost(&mut self.command(&self.ralph, &["--version"]))?);
+        }
+        let net = |best: &Best| best.cpu.saturating_sub(floor.cpu).as_secs_f64();
+        Ok(report(
+            "ralph --version, CPU net of `env true`, over git --version",
+            net(&ours) / net(&git),
+            Bar::AtMost(2.0),
+        ))
+    }
+
+    fn iteration(&self) -> Result<bool, String> {
+        let (mut floor, mut ours) = (Best::default(), Best::default());
+        let bash = |count: u32| {
+            let script = format!(
+                "i=0; while [ $i -lt {count} ]; do cat PROMPT.md | bin/agent > log; i=$((i+1)); done"
+            );
+            cost(&mut self.command("/bin/sh", &["-c", &script]))
+        };
+        let ralph = |count: u32| {
+            let count = count.to_string();
+            let args = [
+                "agent",
+                "run",
+                "--quiet",
+                "--agent",
+                "stub",
+                "--file",
+                "PROMPT.md",
+                "--repeat",
+                &count,
+            ];
+            cost(&mut self.command(&self.ralph, &args))
+        };
+        for _ in 0..7 {
+            floor.take(slope(bash(2)?, bash(52)?));
+            ours.take(slope(ralph(2)?, ralph(52)?));
+        }
+        progress(&format!("one run: {:?} of CPU against {:?}", ours.cpu, floor.cpu));
+        let ratio = ours.cpu.as_secs_f64() / floor.cpu.as_secs_f64();
+        Ok(report(
+            "one run (guard, boundary, log, journal), CPU over a shell loop",
+            ratio,
+            Bar::AtMost(1.7),
+        ))
+    }
+
+    fn streams(&self) -> Result<bool, String> {
+        let mut met = true;
+        for (name, kind, agent, amount, bar) in [
+            ("500 MB of text", "text", "text", 500_000_000, Some(0.25)),
+            ("5 million JSON events, all parsed", "json", "claude", 5_000_000, Some(0.2)),
+            ("one line of 500 MB", "line", "line", 500_000_000, None),
+            ("500 MB of bytes that are no UTF-8", "binary", "binary", 500_000_000, None),
+        ] {
+            met &= self.stream(name, kind, agent, amount, bar)?;
+        }
+        Ok(met)
+    }
+
+    fn stream(
+        &self,
+        name: &str,
+        kind: &str,
+        agent: &str,
+        amount: u64,
+        bar: Option<f64>,
+    ) -> Result<bool, String> {
+        let (mut floor, mut ours) = (Best::default(), Best::default());
+        let amount = amount.to_string();
+        let rounds = if bar.is_some() { 5 } else { 1 };
+        for _ in 0..rounds {
+            let redirect = format!("bin/{kind} > plain.log");
+            floor.take(cost(self.command("/bin/sh", &["-c", &redirect]).env("AMOUNT", &amount))?);
+            let _ = fs::remove_dir_all(self.place.join("home/.local/state"));
+            let args = ["agent", "run", "--quiet", "--agent", agent, "--file", "PROMPT.md"];
+            ours.take(cost(self.command(&self.ralph, &args).env("AMOUNT", &amount))?);
+        }
+        let same = self.logs_are_equal()?;
+        let _ = fs::remove_dir_all(self.place.join("home/.local/state"));
+        let mut met = report(
+            &format!("{name}: log equal to what was written"),
+            f64::from(u8::from(same)),
+            Bar::AtLeast(1.0),
+        );
+        let ratio = floor.wall.as_secs_f64() / ours.wall.as_secs_f64();
+        if let Some(bar) = bar {
+            met &=
+                report(&format!("{name}: throughput over `agent > log`"), ratio, Bar::AtLeast(bar));
+        }
+        let peak = precise(ours.peak) / precise(MEBIBYTE);
+        met &= report(&format!("{name}: peak memory in MiB"), peak, Bar::AtMost(16.0));
+        Ok(met)
+    }
+
+    /// Compares the last run's log with what the shell redirected.
+    fn logs_are_equal(&self) -> Result<bool, String> {
+        let state = self.place.join("home/.local/state/ralph");
+        let mut logs = Vec::new();
+        find(&state, ".log", &mut logs);
+        logs.retain(|log| !log.to_string_lossy().ends_with(".stderr.log"));
+        let [log] = logs.as_slice() else {
+            return Err(format!(
+                "expected one log below {}, found {}",
+                state.display(),
+                logs.len()
+            ));
+        };
+        let status =
+            Command::new("cmp").arg("-s").arg(log).arg(self.workspace().join("plain.log")).status();
+        Ok(status.map_err(|error| error.to_string())?.success())
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.place);
+    }
+}
+
+/// The best of several rounds, each figure for itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct Best {
+    cpu: Duration,
+    wall: Duration,
+    peak: u64,
+    rounds: u32,
+}
+
+impl Best {
+    fn take(&mut self, cost: Cost) {
+        if self.rounds == 0 {
+            (self.cpu, self.wall) = (cost.cpu, cost.wall);
+        }
+        self.rounds += 1;
+        self.cpu = self.cpu.min(cost.cpu);
+        self.wall = self.wall.min(cost.wall);
+        self.peak = self.peak.max(cost.peak);
+    }
+}
+
+enum Bar {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// Prints a figure beside its bar; returns whether it is met.
+fn report(name: &str, figure: f64, bar: Bar) -> bool {
+    let (met, bar) = match bar {
+        Bar::AtMost(bar) => (figure <= bar, format!("at most {bar}")),
+        Bar::AtLeast(bar) => (figure >= bar, format!("at least {bar}")),
+    };
+    println!("{} {name}: {figure:.2} ({bar})", if met { "ok  " } else { "MISS" });
+    met
+}
+
+/// What 50 of the iterations took, per iteration.
+fn slope(few: Cost, many: Cost) -> Cost {
+    Cost {
+        cpu: many.cpu.saturating_sub(few.cpu) / 50,
+        wall: many.wall.saturating_sub(few.wall) / 50,
+        peak: many.peak,
+    }
+}
+
+/// Runs a command that must succeed and says what it took.
+fn cost(command: &mut Command) -> Result<Cost, String> {
+    let cpu = children_cpu();
+    let started = Instant::now();
+    let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+    let (success, peak) = watch(&mut child).map_err(|error| format!("{command:?}: {error}"))?;
+    if !success {
+        return Err(format!("{command:?} failed"));
+    }
+    Ok(Cost { cpu: children_cpu() - cpu, wall: started.elapsed(), peak })
+}
+
+/// Waits for a child while looking at its peak memory; the kernel keeps the figure, so the last look before its end counts.
+fn watch(child: &mut Child) -> std::io::Result<(bool, u64)> {
+    let status_file = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    let mut pause = Duration::from_micros(500);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok((status.success(), peak));
+        }
+        if let Ok(status) = fs::read_to_string(&status_file) {
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let kilobytes =
+                line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
+            peak = peak.max(kilobytes.unwrap_or(0) * 1024);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes of files and memory")]
+fn precise(number: u64) -> f64 {
+    number as f64
+}
+
+fn find(directory: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            find(&path, ending, found);
+        } else if path.to_string_lossy().ends_with(ending) {
+            found.push(path);
+        }
+    }
+}
+
+fn make_executable(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}
