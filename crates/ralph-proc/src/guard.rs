@@ -7,7 +7,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -21,7 +21,7 @@ use rustix::process::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::output::read_line;
+use crate::control::Control;
 use crate::sandbox::{Confinement, Prepared};
 use crate::{sys, tree};
 
@@ -92,7 +92,7 @@ pub fn dispatch() {
 }
 
 struct Guard {
-    control: UnixStream,
+    control: Control,
     deaths: UnixStream,
     /// The person asked twice: no grace for anyone.
     hurry: bool,
@@ -107,7 +107,7 @@ struct ProgramEnd {
 impl Guard {
     fn run(command: Vec<OsString>) -> i32 {
         let Ok(control) = io::stdin().as_fd().try_clone_to_owned() else { return 70 };
-        let control = UnixStream::from(control);
+        let control = Control::new(UnixStream::from(control));
         let Ok((deaths, deaths_write)) = UnixStream::pair() else { return 70 };
         let _ = deaths.set_nonblocking(true);
         let _ = signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, deaths_write);
@@ -122,8 +122,7 @@ impl Guard {
     }
 
     fn supervise(&mut self, command: Vec<OsString>) -> io::Result<()> {
-        let Some(line) = read_line(&self.control)? else { return Ok(()) };
-        let request: Request = serde_json::from_slice(&line)?;
+        let Some(request) = self.control.receive::<Request>()? else { return Ok(()) };
         if request.v != VERSION {
             return Err(io::Error::other(format!("unknown guard protocol {}", request.v)));
         }
@@ -192,13 +191,14 @@ impl Guard {
             if let Some(end) = self.reap(Some(program)) {
                 return Some(end);
             }
-            let (order, _) = wait_for([self.control.as_fd(), self.deaths.as_fd()], None);
-            if !order {
-                continue;
+            if !self.control.has_message() {
+                let (order, _) = wait_for([self.control.fd(), self.deaths.as_fd()], None);
+                if !order {
+                    continue;
+                }
             }
-            let Ok(Some(line)) = read_line(&self.control) else { return None };
-            match serde_json::from_slice(&line) {
-                Ok(GuardOrder::Signal(signal)) => {
+            match self.control.receive().ok()?? {
+                GuardOrder::Signal(signal) => {
                     if let Some(signal) = Signal::from_named_raw(signal) {
                         let _ = kill_process_group(program, signal);
                     }
@@ -207,19 +207,18 @@ impl Guard {
                         paused = false;
                     }
                 }
-                Ok(GuardOrder::Pause) => {
+                GuardOrder::Pause => {
                     signal_tree(Signal::STOP);
                     paused = true;
                 }
-                Ok(GuardOrder::Resume) => {
+                GuardOrder::Resume => {
                     signal_tree(Signal::CONT);
                     paused = false;
                 }
-                Ok(GuardOrder::Kill) => {
+                GuardOrder::Kill => {
                     let _ = kill_process(program, Signal::KILL);
                     self.hurry = true;
                 }
-                Err(_) => return None,
             }
         }
     }
@@ -249,7 +248,7 @@ impl Guard {
         while !self.hurry && has_children() {
             let remaining = patience.saturating_duration_since(Instant::now());
             let (harness_gone, _) =
-                wait_for([self.control.as_fd(), self.deaths.as_fd()], Some(remaining));
+                wait_for([self.control.fd(), self.deaths.as_fd()], Some(remaining));
             self.reap(None);
             if remaining.is_zero() || harness_gone {
                 break;
@@ -271,10 +270,7 @@ impl Guard {
     }
 
     fn tell(&mut self, notice: &Notice) {
-        if let Ok(mut line) = serde_json::to_vec(notice) {
-            line.push(b'\n');
-            let _ = self.control.write_all(&line);
-        }
+        let _ = self.control.send(notice);
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod capture;
 pub mod command;
+mod control;
 pub mod guard;
 pub mod misbehave;
 pub mod output;

@@ -4,7 +4,7 @@
 //! and the parser, and a line longer than [`LINE_CAP`] is handed on as its beginning.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
@@ -206,21 +206,6 @@ pub(crate) fn parse_all(reader: &FromReader, watcher: &mut dyn Watcher) {
     }
     stdout.finish(|line| watcher.line(Stream::Stdout, line));
     stderr.finish(|line| watcher.line(Stream::Stderr, line));
-}
-
-/// Reads one line, without its end, from a peer that sends whole lines and waits for answers.
-pub(crate) fn read_line(mut from: impl Read) -> io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    let mut byte = [0];
-    loop {
-        match from.read(&mut byte) {
-            Ok(0) => return Ok(None),
-            Ok(_) if byte[0] == b'\n' => return Ok(Some(line)),
-            Ok(_) => line.push(byte[0]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 #[cfg(test)]

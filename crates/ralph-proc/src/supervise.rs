@@ -4,7 +4,7 @@
 //! the guard says that the program and all its descendants have ended, never when a pipe reaches its end.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
@@ -18,8 +18,9 @@ use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::process::{Signal, set_child_subreaper};
 
 use crate::command::CommandSpec;
+use crate::control::Control;
 use crate::guard::{self, GuardOrder, Notice, Request};
-use crate::output::{Channel, Kept, Stream, Watcher, conveyor, parse_all, read_all, read_line};
+use crate::output::{Channel, Kept, Stream, Watcher, conveyor, parse_all, read_all};
 use crate::protocol::{Limits, Observation, Order, Protocol, StopReason};
 use crate::pulse::Pulse;
 use crate::signal::{SignalPipe, Wish};
@@ -181,7 +182,7 @@ struct Ended {
 
 struct Session {
     guard: Child,
-    control: UnixStream,
+    control: Control,
     protocol: Protocol,
     pulse: Pulse,
     started: Instant,
@@ -204,7 +205,7 @@ impl Session {
             start_guard(spec).map_err(SuperviseError::Guard)?;
         let mut session = Session {
             guard,
-            control,
+            control: Control::new(control),
             protocol: Protocol::new(supervision.limits),
             pulse: supervision.pulse,
             started: Instant::now(),
@@ -268,17 +269,12 @@ impl Session {
         };
         let stdin = spec.stdin.as_deref().map(path).transpose()?;
         let request = Request::new(path(&spec.cwd)?, stdin, spec.confinement.clone());
-        let mut line = serde_json::to_vec(&request)?;
-        line.push(b'\n');
-        self.control.write_all(&line)
+        self.control.send(&request)
     }
 
     fn order(&mut self, order: GuardOrder) {
-        if let Ok(mut line) = serde_json::to_vec(&order) {
-            line.push(b'\n');
-            // A guard that has gone will be noticed by its closed socket.
-            let _ = self.control.write_all(&line);
-        }
+        // A guard that has gone will be noticed by its closed socket.
+        let _ = self.control.send(&order);
     }
 
     /// Holds the limits until the guard tells that everything has ended.
@@ -356,7 +352,10 @@ impl Session {
 
     /// Waits for the guard, the person, the watcher or the timeout. Returns whether the guard has something to say.
     fn wait(&self, timeout: Option<Duration>, signals: Option<&SignalPipe>) -> io::Result<bool> {
-        let mut fds: Vec<BorrowedFd<'_>> = vec![self.control.as_fd(), self.pulse.waker()];
+        if self.control.has_message() {
+            return Ok(true);
+        }
+        let mut fds: Vec<BorrowedFd<'_>> = vec![self.control.fd(), self.pulse.waker()];
         fds.extend(signals.into_iter().flat_map(SignalPipe::fds));
         let mut polled: Vec<PollFd<'_>> =
             fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
@@ -385,10 +384,8 @@ impl Session {
     }
 
     fn notice(&mut self) -> Result<Notice, SuperviseError> {
-        match read_line(&self.control) {
-            Ok(Some(line)) => {
-                serde_json::from_slice(&line).map_err(|error| SuperviseError::Broken(error.into()))
-            }
+        match self.control.receive() {
+            Ok(Some(notice)) => Ok(notice),
             Ok(None) | Err(_) => Err(SuperviseError::GuardLost { ended: 0 }),
         }
     }

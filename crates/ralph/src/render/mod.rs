@@ -1,5 +1,5 @@
 //! Everything a person sees. All colours, symbols and wording of lines are made here, from facts.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the one place that prints")]
+#![expect(clippy::print_stderr, reason = "this is the one place that prints")]
 
 pub(crate) mod human;
 pub(crate) mod live;

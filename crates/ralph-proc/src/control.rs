@@ -1,0 +1,80 @@
+//! The socket between harness and guard: whole lines of JSON, each way.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// One end of the socket.
+#[derive(Debug)]
+pub(crate) struct Control {
+    stream: UnixStream,
+    /// Read, but not yet taken.
+    ahead: Vec<u8>,
+}
+
+impl Control {
+    pub(crate) fn new(stream: UnixStream) -> Control {
+        Control { stream, ahead: Vec::new() }
+    }
+
+    /// What to poll for the next message, unless one has been read ahead.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// Whether a message is there without waiting.
+    pub(crate) fn has_message(&self) -> bool {
+        self.ahead.contains(&b'\n')
+    }
+
+    pub(crate) fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        self.stream.write_all(&line)
+    }
+
+    /// Waits for the next message. `None`: the other end is gone.
+    pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        let mut buffer = [0; 4096];
+        loop {
+            if let Some(end) = memchr::memchr(b'\n', &self.ahead) {
+                let message = serde_json::from_slice(&self.ahead[..end])?;
+                self.ahead.drain(..=end);
+                return Ok(Some(message));
+            }
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Ok(None),
+                Ok(count) => self.ahead.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_whole_and_in_order_and_the_end_is_told() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let (mut here, mut there) = (Control::new(here), Control::new(there));
+        let long = "x".repeat(100_000);
+        let sender = std::thread::spawn(move || {
+            for word in ["one", long.as_str(), "three"] {
+                there.send(&word).unwrap();
+            }
+        });
+        let mut words: Vec<String> = Vec::new();
+        while let Some(word) = here.receive().unwrap() {
+            words.push(word);
+        }
+        sender.join().unwrap();
+        assert_eq!(words.iter().map(String::len).collect::<Vec<_>>(), [3, 100_000, 5]);
+        assert!(!here.has_message());
+    }
+}
