@@ -12,7 +12,7 @@ use ralph_proc::tree;
 use crate::clock::Clock;
 use crate::files::PathError;
 use crate::journal::Journal;
-use crate::run::remove_scratch;
+use crate::run::remove;
 use crate::state::{LiveRun, State};
 
 /// Killed processes leave in an instant, unless the kernel itself holds them.
@@ -33,16 +33,19 @@ pub fn end_leftovers(
     clock: &dyn Clock,
 ) -> Result<Vec<Recovered>, PathError> {
     let mut recovered = Vec::new();
-    for run in state.leftovers()? {
-        let processes = end_processes(&run);
-        remove_scratch(&run.run_id);
+    for leftover in state.leftovers()? {
+        let run = &leftover.run;
+        let processes = end_processes(run);
+        if let Some(scratch) = &run.scratch {
+            remove(scratch);
+        }
         let event = JournalEvent::LeftoversEnded(LeftoversEnded {
             processes: u32::try_from(processes).unwrap_or(u32::MAX),
         });
         let id: Option<RunId> = run.run_id.parse().ok();
         journal.record(&JournalEntry { at: clock.now(), run: id, event })?;
-        state.remove_live_run(&run.run_id)?;
-        recovered.push(Recovered { run_id: run.run_id, processes });
+        leftover.forget()?;
+        recovered.push(Recovered { run_id: run.run_id.clone(), processes });
     }
     Ok(recovered)
 }

@@ -4,8 +4,8 @@
 //! agent runs. A run never fails with an error of its own for what the agent did: that is what the report is for.
 
 mod environment;
+mod place;
 mod report;
-mod scratch;
 mod watcher;
 
 use std::io::BufWriter;
@@ -29,6 +29,8 @@ use ralph_proc::supervise::{Finished, Supervision, supervise};
 use ralph_proc::tree::Identity;
 
 pub use environment::Environment;
+pub use place::RunPlace;
+pub(crate) use place::remove;
 pub use report::{RunLogs, RunReport};
 pub use watcher::RunObserver;
 
@@ -39,7 +41,6 @@ use crate::files::{self, PathError};
 use crate::journal::Journal;
 use crate::state::{LiveRun, SessionTotal, State};
 use report::{end_of, exit_of};
-use scratch::Scratch;
 use watcher::{AgentWatcher, Tail};
 
 /// Where runs happen: shared by all runs of one command.
@@ -50,6 +51,7 @@ pub struct RunContext<'a> {
     /// Ralph's committed files, where there are any.
     pub home: Option<&'a Utf8Path>,
     pub state: &'a State,
+    pub place: &'a RunPlace,
     pub journal: &'a mut Journal,
     pub clock: &'a dyn Clock,
     pub signals: Option<&'a SignalPipe>,
@@ -97,11 +99,6 @@ pub enum RunError {
     Prepare(#[source] std::io::Error),
 }
 
-/// Removes what a run left of its scratch directory.
-pub(crate) fn remove_scratch(run_id: &str) {
-    scratch::remove(&Scratch::place(run_id));
-}
-
 /// Runs an agent once.
 pub fn run_agent(
     context: &mut RunContext<'_>,
@@ -110,8 +107,10 @@ pub fn run_agent(
 ) -> Result<RunReport, RunError> {
     let id = RunId::new(context.clock.now(), fresh_nonce());
     let logs = RunLogs::create(context, request, &id)?;
-    let scratch = Scratch::create(&id).map_err(RunError::Prepare)?;
-    Run { context, request, id, logs, scratch }.perform(observer)
+    context.place.scratch.make_ready().map_err(RunError::Prepare)?;
+    let report = Run { context, request, id, logs }.perform(observer);
+    context.place.scratch.clear();
+    report
 }
 
 /// Tells two runs of the same second apart.
@@ -127,7 +126,6 @@ struct Run<'a, 'c> {
     request: &'a RunRequest<'a>,
     id: RunId,
     logs: RunLogs,
-    scratch: Scratch,
 }
 
 /// What is known when everything of a run has ended.
@@ -165,14 +163,14 @@ impl Run<'_, '_> {
             run_id: self.id.to_string(),
             owner: Identity::own(),
             guard: None,
-            agent: None,
+            scratch: Some(self.context.place.scratch.path().to_owned()),
             started: self.context.clock.now(),
         };
-        let state = self.context.state;
+        let record = &self.context.place.live;
         let mut on_guard = |guard: &Identity| {
             live.guard = Some(guard.clone());
             // A run without its record is no worse off than without a crash: the guard ends it with us.
-            let _ = state.save_live_run(&live);
+            let _ = record.save(&live);
         };
         let supervision = Supervision {
             limits,
@@ -195,7 +193,7 @@ impl Run<'_, '_> {
         drop(watcher);
         let report = self.report(closing, &environment)?;
         self.journal(report.journal_event())?;
-        self.context.state.remove_live_run(self.id.as_str())?;
+        self.context.place.live.clear()?;
         Ok(report)
     }
 
@@ -215,11 +213,11 @@ impl Run<'_, '_> {
         for (name, value) in self.request.env {
             environment.set(name, value);
         }
-        environment.set("TMPDIR", self.scratch.temporary().as_str());
+        environment.set("TMPDIR", self.context.place.scratch.temporary().as_str());
         environment.set("RALPH_ROLE", self.request.role.as_str());
         environment.set("RALPH_RUN_ID", self.id.as_str());
-        environment.set("RALPH_OUT", self.scratch.outbox().as_str());
-        environment.set("RALPH_CHANNEL", self.scratch.channel().as_str());
+        environment.set("RALPH_OUT", self.context.place.scratch.outbox().as_str());
+        environment.set("RALPH_CHANNEL", self.context.place.scratch.channel().as_str());
         if let Some(home) = self.context.home {
             environment.set("RALPH_HOME", home.as_str());
         }
@@ -256,7 +254,7 @@ impl Run<'_, '_> {
                 role: request.role,
                 workspace: self.context.workspace,
                 git_dirs: self.context.git_dirs,
-                scratch: self.scratch.path(),
+                scratch: self.context.place.scratch.path(),
                 agent_state: &agent_state,
                 user_home: user_home.as_deref(),
                 extra: request.writable,

@@ -1,15 +1,19 @@
 //! Records of runs that are under way, so that the next start finds what a killed Ralph left behind.
 //!
-//! A record is written before the run's first process starts and removed after its last has ended. It means nothing after
-//! a reboot, so it is never forced to disk.
+//! Each Ralph has one file and writes into it in place: making and removing a file per run costs more than all else the
+//! harness does for it. The record is the first line; whatever may stand behind it is what a longer one left. It means
+//! nothing after a reboot, so it is never forced to disk.
 
-use camino::Utf8PathBuf;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
+use ralph_proc::tree::Identity;
 use serde::{Deserialize, Serialize};
 
-use super::{State, file_name, render};
-use crate::files::{PathError, read_optional, remove_abandoned, remove_optional, replace_unsynced};
-use ralph_proc::tree::Identity;
+use super::State;
+use crate::files::{PathError, create_log, read_optional, remove_optional};
 
 /// A run that is under way, or was when its Ralph died.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,45 +24,94 @@ pub struct LiveRun {
     pub owner: Identity,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard: Option<Identity>,
+    /// What to remove when the run is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<Identity>,
+    pub scratch: Option<Utf8PathBuf>,
     pub started: Timestamp,
 }
 
-impl State {
+/// This process's record.
+#[derive(Debug)]
+pub struct LiveRecord {
+    path: Utf8PathBuf,
+    file: File,
+}
+
+impl LiveRecord {
     /// Records a run, or what more is known of it.
-    pub fn save_live_run(&self, run: &LiveRun) -> Result<(), PathError> {
-        replace_unsynced(&self.live_file(&run.run_id), &render(run))
+    pub fn save(&self, run: &LiveRun) -> Result<(), PathError> {
+        let mut line = serde_json::to_vec(run).expect("a record is plain data");
+        line.push(b'\n');
+        self.write(&line)
     }
 
-    /// Forgets a run of which nothing is left.
-    pub fn remove_live_run(&self, run_id: &str) -> Result<(), PathError> {
-        remove_optional(&self.live_file(run_id))
+    /// Nothing of the recorded run is left.
+    pub fn clear(&self) -> Result<(), PathError> {
+        self.write(b"\n")
     }
 
-    /// Returns the runs whose Ralph is dead. A record that cannot be read is of no use to anybody and is dropped.
-    pub fn leftovers(&self) -> Result<Vec<LiveRun>, PathError> {
+    fn write(&self, line: &[u8]) -> Result<(), PathError> {
+        self.file
+            .write_all_at(line, 0)
+            .map_err(|source| PathError::new("write", &self.path, source))
+    }
+}
+
+impl Drop for LiveRecord {
+    fn drop(&mut self) {
+        let _ = remove_optional(&self.path);
+    }
+}
+
+/// A run whose Ralph is dead, and the file that tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    pub run: LiveRun,
+    path: Utf8PathBuf,
+}
+
+impl Leftover {
+    /// Forgets it: nothing of it is left.
+    pub fn forget(&self) -> Result<(), PathError> {
+        remove_optional(&self.path)
+    }
+}
+
+impl State {
+    /// Makes this process's record.
+    pub fn live_record(&self) -> Result<LiveRecord, PathError> {
+        let own = Identity::own();
+        let path = self.live_directory().join(format!("{}-{}.json", own.pid, own.start));
+        // One of that name is of this very process and no longer used, or of an earlier boot.
+        remove_optional(&path)?;
+        Ok(LiveRecord { file: create_log(&path)?, path })
+    }
+
+    /// Returns the runs whose Ralph is dead. Records of dead Ralphs that tell of no run are removed.
+    pub fn leftovers(&self) -> Result<Vec<Leftover>, PathError> {
         let directory = self.live_directory();
-        remove_abandoned(&directory)?;
         let error = |source| PathError::new("read", &directory, source);
         let mut leftovers = Vec::new();
         for entry in directory.read_dir_utf8().map_err(error)? {
             let path = entry.map_err(error)?.into_path();
-            if path.extension() != Some("json") {
-                continue;
-            }
             let Some(text) = read_optional(&path)? else { continue };
-            match serde_json::from_slice::<LiveRun>(&text) {
+            let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            match serde_json::from_slice::<LiveRun>(line) {
                 Ok(run) if run.owner.is_alive() => {}
-                Ok(run) => leftovers.push(run),
+                Ok(run) => leftovers.push(Leftover { run, path }),
+                Err(_) if names_living_process(&path) => {}
                 Err(_) => remove_optional(&path)?,
             }
         }
-        leftovers.sort_by(|a, b| a.run_id.cmp(&b.run_id));
+        leftovers.sort_by(|a, b| a.run.run_id.cmp(&b.run.run_id));
         Ok(leftovers)
     }
+}
 
-    fn live_file(&self, run_id: &str) -> Utf8PathBuf {
-        self.live_directory().join(format!("{}.json", file_name(run_id)))
-    }
+/// Whether the process that a record's name tells of has an empty record because it lives and runs nothing.
+fn names_living_process(path: &Utf8Path) -> bool {
+    let named = path.file_stem().and_then(|stem| stem.split_once('-'));
+    let Some((pid, start)) = named else { return false };
+    let found = pid.parse().ok().and_then(Identity::of);
+    found.is_some_and(|found| found.start.to_string() == start)
 }

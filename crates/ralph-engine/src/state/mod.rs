@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use self::index::{GitIdentity, IndexEntry};
-pub use self::live::LiveRun;
+pub use self::live::{Leftover, LiveRecord, LiveRun};
 pub use self::sessions::{SessionTotal, SessionTotals};
 use crate::config::absolute;
 use crate::files::{

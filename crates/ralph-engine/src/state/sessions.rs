@@ -10,7 +10,7 @@ use ralph_model::usage::Usage;
 use serde::{Deserialize, Serialize};
 
 use super::{State, render};
-use crate::files::{PathError, read_optional, replace_atomically};
+use crate::files::{PathError, read_optional, replace_unsynced};
 
 const VERSION: u32 = 1;
 
@@ -86,6 +86,6 @@ impl State {
     pub fn save_sessions(&self, totals: &mut SessionTotals) -> Result<(), PathError> {
         totals.forget_oldest();
         let file = SessionsFile { version: VERSION, agents: totals.totals.clone() };
-        replace_atomically(&self.sessions(), &render(&file))
+        replace_unsynced(&self.sessions(), &render(&file))
     }
 }

@@ -190,20 +190,25 @@ fn only_runs_of_a_dead_ralph_are_left_over() {
         run_id: run_id.to_owned(),
         owner,
         guard: Some(Identity::own()),
-        agent: None,
+        scratch: None,
         started: now(),
     };
-    let mine = run("mine", Identity::own());
+    let record = state.live_record().unwrap();
+    record.save(&run("a run with a name that is longer than the next one", dead.clone())).unwrap();
+    record.save(&run("mine", Identity::own())).unwrap();
+    let dead_file = state.live_directory().join(format!("{}-{}.json", dead.pid, dead.start));
     let orphaned = run("orphaned", dead);
-    for live in [&mine, &orphaned] {
-        state.save_live_run(live).unwrap();
-    }
+    fs::write(&dead_file, serde_json::to_vec(&orphaned).unwrap()).unwrap();
     fs::write(state.live_directory().join("damaged.json"), "{").unwrap();
-    assert_eq!(state.leftovers().unwrap(), [orphaned]);
+    let leftovers = state.leftovers().unwrap();
+    assert_eq!(leftovers.iter().map(|left| &left.run).collect::<Vec<_>>(), [&orphaned]);
     assert!(!state.live_directory().join("damaged.json").exists());
-    state.remove_live_run("orphaned").unwrap();
-    state.remove_live_run("orphaned").unwrap();
+    leftovers[0].forget().unwrap();
+    record.clear().unwrap();
     assert_eq!(state.leftovers().unwrap(), []);
+    assert_eq!(state.live_directory().read_dir_utf8().unwrap().count(), 1, "the living one's");
+    drop(record);
+    assert_eq!(state.live_directory().read_dir_utf8().unwrap().count(), 0);
 }
 
 #[test]

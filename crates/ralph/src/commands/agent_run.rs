@@ -9,7 +9,7 @@ use ralph_engine::clock::SystemClock;
 use ralph_engine::config::FlagValue;
 use ralph_engine::launch::{Launch, LaunchError};
 use ralph_engine::recover::end_leftovers;
-use ralph_engine::run::{RunContext, RunObserver, RunReport};
+use ralph_engine::run::{RunContext, RunObserver, RunPlace, RunReport};
 use ralph_engine::series::{Series, SeriesEnd, SeriesObserver, SeriesPolicy};
 use ralph_engine::wait::RealWaiter;
 use ralph_model::policy::budget::Budget;
@@ -50,12 +50,14 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
     let overview = open.overview()?;
     let signals = SignalPipe::install().map_err(CliError::failed)?;
     let program = own_program()?;
+    let place = RunPlace::open(&open.state).map_err(CliError::failed)?;
     let git_dirs = setup.workspace.outer_git_dirs();
     let mut context = RunContext {
         workspace: &setup.workspace.root,
         git_dirs: &git_dirs,
         home: setup.home.exists.then_some(setup.home.path.as_path()),
         state: &open.state,
+        place: &place,
         journal: &mut open.journal,
         clock: &clock,
         signals: Some(&signals),

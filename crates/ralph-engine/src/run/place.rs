@@ -1,0 +1,163 @@
+//! Where one Ralph runs its agents, one after the other: a scratch directory and the record of the run under way.
+//!
+//! Both are made once and used again: making and removing directories for every run would cost more than the guard.
+//! Between two runs everything a run left in the scratch directory is removed.
+//!
+//! Scratch lies directly below the system's temporary directory, because programs make unix sockets in theirs and such
+//! a path may have no more than about a hundred bytes.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::fresh_nonce;
+use crate::files::PathError;
+use crate::state::{LiveRecord, State};
+
+/// What this process uses for its runs.
+#[derive(Debug)]
+pub struct RunPlace {
+    pub(super) scratch: Scratch,
+    pub(super) live: LiveRecord,
+}
+
+impl RunPlace {
+    pub fn open(state: &State) -> Result<RunPlace, PathError> {
+        Ok(RunPlace { scratch: Scratch::create()?, live: state.live_record()? })
+    }
+}
+
+/// Temporary files and outbox of the run under way. Removed when dropped.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    path: Utf8PathBuf,
+}
+
+impl Scratch {
+    fn create() -> Result<Scratch, PathError> {
+        let below = Utf8PathBuf::from_path_buf(std::env::temp_dir());
+        let path =
+            below.unwrap_or_else(|_| "/tmp".into()).join(format!("ralph-{:08x}", fresh_nonce()));
+        let scratch = Scratch { path };
+        let error = |source| PathError::new("create", &scratch.path, source);
+        // Not recursive: somebody else's directory of that name is an error, not a place to work in.
+        private().create(&scratch.path).map_err(error)?;
+        scratch.make_ready().map_err(error)?;
+        Ok(scratch)
+    }
+
+    /// Leaves the directory as a run expects it: there, and empty.
+    pub(super) fn make_ready(&self) -> io::Result<()> {
+        for directory in [self.temporary(), self.outbox(), self.channel()] {
+            match private().create(&directory) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what a run left.
+    pub(super) fn clear(&self) {
+        for (directory, kept) in [
+            (self.path.clone(), &["tmp", "out"][..]),
+            (self.temporary(), &[]),
+            (self.outbox(), &["channel"]),
+            (self.channel(), &[]),
+        ] {
+            for entry in directory.read_dir_utf8().into_iter().flatten().flatten() {
+                let is_ours = kept.contains(&entry.file_name())
+                    && entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if !is_ours {
+                    remove(entry.path());
+                }
+            }
+        }
+    }
+
+    pub(super) fn path(&self) -> &Utf8Path {
+        &self.path
+    }
+
+    /// The agent's `TMPDIR`.
+    pub(super) fn temporary(&self) -> Utf8PathBuf {
+        self.path.join("tmp")
+    }
+
+    /// Where the agent leaves files for the harness.
+    pub(super) fn outbox(&self) -> Utf8PathBuf {
+        self.path.join("out")
+    }
+
+    /// Where the agent leaves requests for the harness.
+    pub(super) fn channel(&self) -> Utf8PathBuf {
+        self.path.join("out").join("channel")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        remove(&self.path);
+    }
+}
+
+fn private() -> fs::DirBuilder {
+    let mut builder = fs::DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+/// Removes a file or directory, whatever a run did to the permissions in it.
+pub(crate) fn remove(path: &Utf8Path) {
+    let is_directory = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    if !is_directory {
+        let _ = fs::remove_file(path);
+    } else if fs::remove_dir_all(path).is_err() {
+        make_writable(path);
+        let _ = fs::remove_dir_all(path);
+    }
+}
+
+fn make_writable(directory: &Utf8Path) {
+    let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o700));
+    for entry in directory.read_dir_utf8().into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            make_writable(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cleared_scratch_is_empty_whatever_a_run_did_to_it() {
+        let scratch = Scratch::create().unwrap();
+        let deep = scratch.temporary().join("a/b");
+        fs::create_dir_all(&deep).unwrap();
+        fs::write(deep.join("file"), "x").unwrap();
+        fs::set_permissions(&deep, fs::Permissions::from_mode(0o500)).unwrap();
+        fs::remove_dir_all(scratch.channel()).unwrap();
+        std::os::unix::fs::symlink("/etc", scratch.channel()).unwrap();
+        fs::write(scratch.path().join("stray"), "x").unwrap();
+        scratch.clear();
+        scratch.make_ready().unwrap();
+        let names = |directory: &Utf8Path| -> Vec<String> {
+            let entries = directory.read_dir_utf8().unwrap();
+            let mut names: Vec<String> =
+                entries.map(|entry| entry.unwrap().file_name().to_owned()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(scratch.path()), ["out", "tmp"]);
+        assert_eq!(names(&scratch.outbox()), ["channel"]);
+        assert!(names(&scratch.temporary()).is_empty());
+        assert!(fs::symlink_metadata(scratch.channel()).unwrap().is_dir());
+        let path = scratch.path().to_owned();
+        drop(scratch);
+        assert!(!path.exists());
+    }
+}
