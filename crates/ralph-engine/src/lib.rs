@@ -4,3 +4,8 @@
 //! person sees is made by the binary from the events that come out of here.
 
 pub mod agent;
+pub mod clock;
+pub mod files;
+pub mod home;
+pub mod identity;
+pub mod mailbox;

@@ -1,0 +1,96 @@
+//! Files that only grow, a line at a time.
+//!
+//! Invariant: when [`AppendFile::append`] returns, the line is on disk and whole, and the file ends in a line end. A tail
+//! without one is the torn line of a writer that died; it is cut before the next line, and that is reported. Several
+//! processes may append to one file: the kernel's lock on it keeps their lines apart.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use rustix::fs::{FlockOperation, flock};
+
+use super::{PathError, open_to_append, parent, sync_directory};
+
+/// A tail that was cut because its writer died in the middle of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TornTail {
+    pub bytes: u64,
+}
+
+/// A file of lines, open to append.
+#[derive(Debug)]
+pub struct AppendFile {
+    file: File,
+    path: Utf8PathBuf,
+}
+
+impl AppendFile {
+    /// Opens a file, or makes it.
+    pub fn open(path: &Utf8Path) -> Result<Self, PathError> {
+        let file = open_to_append(path).map_err(|source| PathError::new("open", path, source))?;
+        if file.metadata().is_ok_and(|found| found.len() == 0) {
+            sync_directory(parent(path))?;
+        }
+        Ok(AppendFile { file, path: path.to_owned() })
+    }
+
+    pub fn path(&self) -> &Utf8Path {
+        &self.path
+    }
+
+    /// Appends one line durably, after cutting what a dead writer left of its own.
+    pub fn append(&mut self, line: &str) -> Result<Option<TornTail>, PathError> {
+        assert!(!line.contains('\n'), "BUG: a line of a file of lines holds a line end");
+        let error = |source: io::Error| PathError::new("append to", &self.path, source);
+        flock(&self.file, FlockOperation::LockExclusive).map_err(|errno| error(errno.into()))?;
+        let appended = append_locked(&self.file, line).map_err(error);
+        // Closing the file would unlock it as well; there is nobody to tell if this cannot.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+        appended
+    }
+}
+
+fn append_locked(mut file: &File, line: &str) -> io::Result<Option<TornTail>> {
+    let length = file.metadata()?.len();
+    let sound = sound_length(file, length)?;
+    let torn = (sound < length).then(|| TornTail { bytes: length - sound });
+    if torn.is_some() {
+        file.set_len(sound)?;
+    }
+    let mut bytes = Vec::with_capacity(line.len() + 1);
+    bytes.extend_from_slice(line.as_bytes());
+    bytes.push(b'\n');
+    let written = file.write_all(&bytes).and_then(|()| file.sync_data());
+    if written.is_err() {
+        // Half a line on a full disk would be reported as a crash at the next start.
+        let _ = file.set_len(sound);
+    }
+    written.map(|()| torn)
+}
+
+/// Returns how much of the file is whole lines.
+fn sound_length(file: &File, length: u64) -> io::Result<u64> {
+    let mut end = length;
+    let mut last = [0];
+    if end == 0 {
+        return Ok(0);
+    }
+    file.read_exact_at(&mut last, end - 1)?;
+    if last == *b"\n" {
+        return Ok(end);
+    }
+    let mut block = [0; 4096];
+    while end > 0 {
+        let size = end.min(4096);
+        let start = end - size;
+        let block = &mut block[..usize::try_from(size).expect("a block is small")];
+        file.read_exact_at(block, start)?;
+        if let Some(at) = block.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}

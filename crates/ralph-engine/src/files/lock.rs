@@ -1,0 +1,163 @@
+//! Locks between processes: one workflow per home, one writer at a time.
+//!
+//! The kernel holds the lock, so it ends with the process that has it, however that ends; nothing here ever decides by
+//! age or by pid whether a lock is stale. What the lock file says is only for the message that names the owner, and is
+//! believed only if that very process is alive. The file stays when the lock is released: removing it would let two
+//! processes lock two files of the same name.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::thread;
+use std::time::Duration;
+
+use camino::Utf8Path;
+use jiff::Timestamp;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::PathError;
+use crate::identity::ProcessIdentity;
+
+/// Who holds a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockOwner {
+    pub process: ProcessIdentity,
+    /// What the person typed, such as `ralph build`.
+    pub command: String,
+    pub since: Timestamp,
+}
+
+impl LockOwner {
+    /// Describes this process as an owner.
+    pub fn current(command: impl Into<String>, since: Timestamp) -> Self {
+        LockOwner { process: ProcessIdentity::current(), command: command.into(), since }
+    }
+}
+
+impl std::fmt::Display for LockOwner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}` (pid {}, since {})", self.command, self.process.pid, self.since)
+    }
+}
+
+/// A lock could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    #[error("{} is at work in this home", owner_or_somebody(.owner.as_ref()))]
+    RunHeld { owner: Option<LockOwner> },
+    #[error("{} is writing in this home and did not finish within {waited:?}", owner_or_somebody(.owner.as_ref()))]
+    WriteHeld { owner: Option<LockOwner>, waited: Duration },
+    #[error(transparent)]
+    Path(#[from] PathError),
+}
+
+fn owner_or_somebody(owner: Option<&LockOwner>) -> String {
+    owner.map_or_else(|| "another process".to_owned(), LockOwner::to_string)
+}
+
+/// The right to run a workflow in a home. Ends when it is dropped, or with the process.
+#[derive(Debug)]
+pub struct RunLock {
+    _held: HeldLock,
+}
+
+impl RunLock {
+    /// Takes the lock, or says who has it.
+    pub fn acquire(path: &Utf8Path, owner: &LockOwner) -> Result<Self, LockError> {
+        match HeldLock::try_acquire(path, owner)? {
+            Some(held) => Ok(RunLock { _held: held }),
+            None => Err(LockError::RunHeld { owner: current_owner(path) }),
+        }
+    }
+}
+
+/// The right to write a home's state files, held for moments. Ends when it is dropped, or with the process.
+#[derive(Debug)]
+pub struct WriteLock {
+    _held: HeldLock,
+}
+
+impl WriteLock {
+    /// Takes the lock, waiting up to `patience` for whoever has it.
+    pub fn acquire(
+        path: &Utf8Path,
+        owner: &LockOwner,
+        patience: Duration,
+    ) -> Result<Self, LockError> {
+        // The kernel's own waiting has no time limit. Pauses are counted, so that no clock is read.
+        let mut waited = Duration::ZERO;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            if let Some(held) = HeldLock::try_acquire(path, owner)? {
+                return Ok(WriteLock { _held: held });
+            }
+            if waited >= patience {
+                return Err(LockError::WriteHeld { owner: current_owner(path), waited });
+            }
+            let step = pause.min(patience.saturating_sub(waited));
+            thread::sleep(step);
+            waited += step;
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Returns who holds a lock, if that can be told.
+pub fn current_owner(path: &Utf8Path) -> Option<LockOwner> {
+    let text = fs::read(path).ok()?;
+    let owner: LockOwner = serde_json::from_slice(&text).ok()?;
+    owner.process.is_alive().then_some(owner)
+}
+
+#[derive(Debug)]
+struct HeldLock {
+    file: File,
+}
+
+impl HeldLock {
+    fn try_acquire(path: &Utf8Path, owner: &LockOwner) -> Result<Option<Self>, PathError> {
+        let error = |source: io::Error| PathError::new("lock", path, source);
+        let mut file = open_lock_file(path).map_err(error)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            Err(errno) => return Err(error(errno.into())),
+        }
+        // The lock is held now; that its file could not be filled (a full disk) only costs others the name.
+        let _ = write_owner(&mut file, owner);
+        Ok(Some(HeldLock { file }))
+    }
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        // Unlocking, rather than only closing, also takes it from a child that has not yet replaced its image.
+        let _ = self.file.set_len(0);
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+fn open_lock_file(path: &Utf8Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .custom_flags(flags)
+        .open(path)
+}
+
+fn write_owner(file: &mut File, owner: &LockOwner) -> io::Result<()> {
+    let mut text = serde_json::to_vec(owner)?;
+    text.push(b'\n');
+    file.set_len(0)?;
+    file.rewind()?;
+    file.write_all(&text)
+}
+
+#[cfg(test)]
+#[path = "lock_tests.rs"]
+mod tests;

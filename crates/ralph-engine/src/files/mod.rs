@@ -1,0 +1,247 @@
+//! Durable files: the only writer of state that must survive.
+//!
+//! Invariant: a file written here is at every instant either its old or its new self, whole, whatever dies in between;
+//! an appended line is on disk when the call returns. Symbolic links are never written through: whoever may place a link
+//! in a shared directory could otherwise make the harness write anywhere, and replacing the link would undo what a person
+//! set up. Linking a whole directory is fine. Who may write when is the business of [`lock`].
+
+pub mod append;
+pub mod lock;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use crate::identity::process_exists;
+
+/// How the names of files end that are not finished yet.
+const TEMPORARY: &str = ".ralph-tmp";
+
+/// Something could not be done to a path.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {operation} `{path}`")]
+pub struct PathError {
+    pub operation: &'static str,
+    pub path: Utf8PathBuf,
+    #[source]
+    pub source: io::Error,
+}
+
+impl PathError {
+    pub fn new(operation: &'static str, path: &Utf8Path, source: impl Into<io::Error>) -> Self {
+        PathError { operation, path: path.to_owned(), source: source.into() }
+    }
+}
+
+/// Whether a file was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Creation {
+    Created,
+    AlreadyThere,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Survives {
+    PowerLoss,
+    ProcessDeath,
+}
+
+/// Replaces a file, or makes it, so that a reader or a crash meets the old or the new content and nothing else.
+///
+/// Mode and owner of the old file are kept. When it fails (a full disk included) the old file is untouched.
+pub fn replace_atomically(path: &Utf8Path, bytes: &[u8]) -> Result<(), PathError> {
+    replace(path, bytes, Survives::PowerLoss)
+}
+
+/// Replaces a file that means nothing after a reboot: whole to every reader, but not forced to disk.
+pub fn replace_unsynced(path: &Utf8Path, bytes: &[u8]) -> Result<(), PathError> {
+    replace(path, bytes, Survives::ProcessDeath)
+}
+
+fn replace(path: &Utf8Path, bytes: &[u8], survives: Survives) -> Result<(), PathError> {
+    let error = |source: io::Error| PathError::new("write", path, source);
+    let old = match fs::symlink_metadata(path) {
+        Ok(old) if old.is_symlink() => {
+            return Err(error(io::Error::other("it is a symbolic link, and none is followed")));
+        }
+        Ok(old) if !old.is_file() => return Err(error(io::Error::other("it is not a file"))),
+        Ok(old) => Some(old),
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => None,
+        Err(problem) => return Err(error(problem)),
+    };
+    let temporary = Temporary::write(path, bytes, survives, old.as_ref()).map_err(error)?;
+    fs::rename(&temporary.path, path).map_err(error)?;
+    temporary.keep();
+    if survives == Survives::PowerLoss { sync_directory(parent(path)) } else { Ok(()) }
+}
+
+/// Makes a file that was not there; one that is there, even as a dangling link, is left as it is.
+pub fn create_new(path: &Utf8Path, bytes: &[u8]) -> Result<Creation, PathError> {
+    let error = |source: io::Error| PathError::new("create", path, source);
+    if fs::symlink_metadata(path).is_ok() {
+        return Ok(Creation::AlreadyThere);
+    }
+    let temporary = Temporary::write(path, bytes, Survives::PowerLoss, None).map_err(error)?;
+    let from = temporary.path.as_std_path();
+    match renameat_with(CWD, from, CWD, path.as_std_path(), RenameFlags::NOREPLACE) {
+        Ok(()) => temporary.keep(),
+        Err(Errno::EXIST) => return Ok(Creation::AlreadyThere),
+        // Some file systems cannot rename that way. A link is as good there: it does not replace either.
+        Err(Errno::INVAL | Errno::NOSYS) => match fs::hard_link(&temporary.path, path) {
+            Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => {
+                return Ok(Creation::AlreadyThere);
+            }
+            linked => linked.map_err(error)?,
+        },
+        Err(errno) => return Err(error(errno.into())),
+    }
+    sync_directory(parent(path))?;
+    Ok(Creation::Created)
+}
+
+/// Makes a directory, and those above it, that only its owner may enter. One that is there gets the same protection.
+pub fn create_private_directory(path: &Utf8Path) -> Result<(), PathError> {
+    let error = |source: io::Error| PathError::new("create", path, source);
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(error)?;
+    let found = fs::metadata(path).map_err(error)?;
+    if found.permissions().mode() & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(error)?;
+    }
+    Ok(())
+}
+
+/// Removes what writers that died half-way left in a directory. A writer that still lives keeps its file.
+pub fn remove_abandoned(directory: &Utf8Path) -> Result<(), PathError> {
+    let error = |source: io::Error| PathError::new("read", directory, source);
+    for entry in directory.read_dir_utf8().map_err(error)? {
+        let entry = entry.map_err(error)?;
+        let Some(writer) = temporary_writer(entry.file_name()) else { continue };
+        if !process_exists(writer) {
+            let remove = |source| PathError::new("remove", entry.path(), source);
+            fs::remove_file(entry.path()).map_err(remove)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads a file that may be missing.
+pub fn read_optional(path: &Utf8Path) -> Result<Option<Vec<u8>>, PathError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(problem) => Err(PathError::new("read", path, problem)),
+    }
+}
+
+/// Removes a file that may be missing.
+pub fn remove_optional(path: &Utf8Path) -> Result<(), PathError> {
+    match fs::remove_file(path) {
+        Err(problem) if problem.kind() != io::ErrorKind::NotFound => {
+            Err(PathError::new("remove", path, problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A file that is not finished; unless kept, it goes when this value goes.
+struct Temporary {
+    path: Utf8PathBuf,
+    kept: bool,
+}
+
+impl Temporary {
+    fn write(
+        target: &Utf8Path,
+        bytes: &[u8],
+        survives: Survives,
+        like: Option<&fs::Metadata>,
+    ) -> io::Result<Self> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let process = std::process::id();
+        let path = parent(target).join(format!(".{name}.{process}.{count}{TEMPORARY}"));
+        let mut open = OpenOptions::new();
+        open.write(true).create_new(true);
+        let mut file = match open.open(&path) {
+            // A name of ours that is taken was left by an earlier process of the same number.
+            Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => {
+                fs::remove_file(&path)?;
+                open.open(&path)?
+            }
+            opened => opened?,
+        };
+        let temporary = Temporary { path, kept: false };
+        if let Some(like) = like {
+            keep_owner(&file, like);
+            file.set_permissions(like.permissions())?;
+        }
+        file.write_all(bytes)?;
+        if survives == Survives::PowerLoss {
+            file.sync_all()?;
+        }
+        Ok(temporary)
+    }
+
+    fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.kept {
+            // What cannot be removed now is found by `remove_abandoned`.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Gives the file to the owner of the old one. Only a privileged user ever finds them to differ, or may do this.
+fn keep_owner(file: &File, like: &fs::Metadata) {
+    if file.metadata().is_ok_and(|new| (new.uid(), new.gid()) != (like.uid(), like.gid())) {
+        let _ = fchown(file, Some(like.uid()), Some(like.gid()));
+    }
+}
+
+fn temporary_writer(name: &str) -> Option<u32> {
+    let mut parts = name.strip_suffix(TEMPORARY)?.strip_prefix('.')?.rsplit('.');
+    parts.next()?.parse::<u64>().ok()?;
+    parts.next()?.parse().ok()
+}
+
+/// Returns the directory a path is in; a bare name is in the current one.
+fn parent(path: &Utf8Path) -> &Utf8Path {
+    path.parent().filter(|parent| !parent.as_str().is_empty()).unwrap_or(Utf8Path::new("."))
+}
+
+/// Makes the names in a directory durable.
+fn sync_directory(path: &Utf8Path) -> Result<(), PathError> {
+    let error = |source: io::Error| PathError::new("sync", path, source);
+    let directory = File::open(path).map_err(error)?;
+    match directory.sync_all() {
+        // Some file systems do not sync directories and have no need to.
+        Err(problem) if Errno::from_io_error(&problem) != Some(Errno::INVAL) => Err(error(problem)),
+        _ => Ok(()),
+    }
+}
+
+/// Opens a regular file to append to it: no link is followed, and nothing that is no file makes the call hang.
+fn open_to_append(path: &Utf8Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file =
+        OpenOptions::new().read(true).append(true).create(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+#[path = "files_tests.rs"]
+mod tests;

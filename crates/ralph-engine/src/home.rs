@@ -1,0 +1,218 @@
+//! Where Ralph works: the workspace, its repository, and home.
+//!
+//! Everything is found by looking at files; no process is started. Finding comes in two steps, because home may be named
+//! by the configuration, which lies at the workspace's root: first [`find_workspace`], then [`Workspace::home`].
+//!
+//! While walking up, a directory that anybody may write to and that belongs to nobody (`/tmp`) is passed over: a
+//! `ralph.toml` that a stranger left there would otherwise decide which programs run.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::files::PathError;
+
+/// The configuration's name at the root of a workspace.
+pub const CONFIG_FILE: &str = "ralph.toml";
+
+/// Where home is looked for, best first; the first is also where it is made.
+pub const USUAL_HOMES: [&str; 2] = ["ralph", "scripts/ralph"];
+
+/// What makes a directory a home.
+const HOME_SIGNS: [&str; 4] = ["specs", "plan.jsonl", "prd.json", "prompt.md"];
+
+/// The directory the agents work in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workspace {
+    /// Canonical: absolute and without links.
+    pub root: Utf8PathBuf,
+    pub kind: WorkspaceKind,
+}
+
+/// What a workspace is to git.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkspaceKind {
+    /// It is, or lies in, the working tree of a repository.
+    Repository(Repository),
+    /// Its children are repositories.
+    RepositoryCollection,
+    /// Git knows nothing of it.
+    Plain,
+}
+
+/// A working tree and where git keeps what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repository {
+    pub toplevel: Utf8PathBuf,
+    /// For a linked worktree its own part of the repository, for a submodule its place in the outer one.
+    pub git_dir: Utf8PathBuf,
+}
+
+/// Home: a path, and whether there is a home at it yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    pub path: Utf8PathBuf,
+    pub exists: bool,
+}
+
+/// The workspace cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    #[error("`{root}` is not a git repository")]
+    NotARepository { root: Utf8PathBuf },
+    #[error(transparent)]
+    Path(#[from] PathError),
+}
+
+impl WorkspaceError {
+    /// Returns what the person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            WorkspaceError::NotARepository { root } => Some(format!(
+                "run `git init {}` first, or name a repository with `--root`",
+                quote(root)
+            )),
+            WorkspaceError::Path(_) => None,
+        }
+    }
+}
+
+/// Finds the workspace: the named root, else up from `start` to a `ralph.toml`, else to a home, else to a repository.
+///
+/// Outside all of these the workspace is `start` itself; commands that need a repository ask for it.
+pub fn find_workspace(
+    named: Option<&Utf8Path>,
+    start: &Utf8Path,
+) -> Result<Workspace, WorkspaceError> {
+    let start = canonical(start)?;
+    let root = match named {
+        Some(named) => {
+            let root = canonical(&start.join(named))?;
+            if !root.is_dir() {
+                let problem = io::Error::from(io::ErrorKind::NotADirectory);
+                return Err(PathError::new("work in", &root, problem).into());
+            }
+            root
+        }
+        None => find_root(&start),
+    };
+    let kind = match enclosing_repository(&root) {
+        Some(repository) => WorkspaceKind::Repository(repository),
+        None if holds_repositories(&root) => WorkspaceKind::RepositoryCollection,
+        None => WorkspaceKind::Plain,
+    };
+    Ok(Workspace { root, kind })
+}
+
+impl Workspace {
+    /// Returns the repository, or an error with a hint where there is none.
+    pub fn require_repository(&self) -> Result<(), WorkspaceError> {
+        match self.kind {
+            WorkspaceKind::Repository(_) | WorkspaceKind::RepositoryCollection => Ok(()),
+            WorkspaceKind::Plain => Err(WorkspaceError::NotARepository { root: self.root.clone() }),
+        }
+    }
+
+    /// Returns the directory in which git keeps what belongs to this working tree.
+    pub fn git_dir(&self) -> Option<&Utf8Path> {
+        match &self.kind {
+            WorkspaceKind::Repository(repository) => Some(&repository.git_dir),
+            WorkspaceKind::RepositoryCollection | WorkspaceKind::Plain => None,
+        }
+    }
+
+    /// Finds home: the one the person named (an absolute path), else the first usual place that holds one.
+    pub fn home(&self, named: Option<&Utf8Path>) -> Home {
+        if let Some(named) = named {
+            let path = self.root.join(named);
+            let exists = is_home(&path);
+            return Home { path, exists };
+        }
+        let mut places = USUAL_HOMES.iter().map(|place| self.root.join(place));
+        match places.find(|place| is_home(place)) {
+            Some(path) => Home { path, exists: true },
+            None => Home { path: self.root.join(USUAL_HOMES[0]), exists: false },
+        }
+    }
+}
+
+/// Whether a directory is a home: one that merely has the name is not.
+pub fn is_home(path: &Utf8Path) -> bool {
+    HOME_SIGNS.iter().any(|sign| path.join(sign).exists())
+}
+
+fn find_root(start: &Utf8Path) -> Utf8PathBuf {
+    let up = || {
+        let trusted = |directory: &&Utf8Path| *directory == start || !anybody_may_write(directory);
+        start.ancestors().filter(trusted)
+    };
+    let has_config = |directory: &&Utf8Path| directory.join(CONFIG_FILE).is_file();
+    let has_home =
+        |directory: &&Utf8Path| USUAL_HOMES.iter().any(|place| is_home(&directory.join(place)));
+    up().find(has_config)
+        .or_else(|| up().find(has_home))
+        .map(Utf8Path::to_owned)
+        .or_else(|| enclosing_repository(start).map(|repository| repository.toplevel))
+        .unwrap_or_else(|| start.to_owned())
+}
+
+/// Whether a directory is shared the way `/tmp` is. The sticky bit tells it from a drive without permissions.
+fn anybody_may_write(directory: &Utf8Path) -> bool {
+    const SHARED: u32 = 0o1002;
+    fs::metadata(directory).is_ok_and(|found| found.permissions().mode() & SHARED == SHARED)
+}
+
+fn enclosing_repository(start: &Utf8Path) -> Option<Repository> {
+    start.ancestors().find_map(|directory| {
+        let git_dir = git_dir_of(directory)?;
+        Some(Repository { toplevel: directory.to_owned(), git_dir })
+    })
+}
+
+fn holds_repositories(directory: &Utf8Path) -> bool {
+    let Ok(mut children) = directory.read_dir_utf8() else { return false };
+    children.any(|child| child.is_ok_and(|child| git_dir_of(child.path()).is_some()))
+}
+
+/// Returns the git directory of a working tree: `.git`, or where a file of that name points.
+fn git_dir_of(worktree: &Utf8Path) -> Option<Utf8PathBuf> {
+    let dot_git = worktree.join(".git");
+    let git_dir = if dot_git.is_dir() {
+        dot_git
+    } else {
+        let pointer = read_start(&dot_git)?;
+        let target = pointer.strip_prefix("gitdir:")?.trim();
+        worktree.join(target).canonicalize_utf8().ok()?
+    };
+    // Git takes no directory without a HEAD for a repository, and walks on.
+    fs::symlink_metadata(git_dir.join("HEAD")).is_ok().then_some(git_dir)
+}
+
+/// Reads a small file. Whatever else carries its name is not read to the end.
+fn read_start(path: &Utf8Path) -> Option<String> {
+    if !path.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    fs::File::open(path).ok()?.take(8192).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn canonical(path: &Utf8Path) -> Result<Utf8PathBuf, PathError> {
+    path.canonicalize_utf8().map_err(|source| PathError::new("find", path, source))
+}
+
+/// Quotes a path for a shell where that is needed.
+fn quote(path: &Utf8Path) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%".contains(c);
+    if path.as_str().chars().all(plain) {
+        return path.to_string();
+    }
+    format!("'{}'", path.as_str().replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+#[path = "home_tests.rs"]
+mod tests;
