@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod clock;
+pub mod detect;
 pub mod files;
 pub mod home;
 pub mod identity;
