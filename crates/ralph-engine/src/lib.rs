@@ -5,8 +5,12 @@
 
 pub mod agent;
 pub mod clock;
+pub mod config;
 pub mod detect;
 pub mod files;
 pub mod home;
 pub mod identity;
+pub mod journal;
 pub mod mailbox;
+pub mod rehearsal;
+pub mod state;

@@ -10,6 +10,7 @@ pub mod journal;
 mod millis;
 pub mod outcome;
 pub mod policy;
+pub mod rehearsal;
 pub mod role;
 pub mod run;
 pub mod usage;

@@ -2,11 +2,12 @@
 //! ever descended from them.
 //!
 //! This crate knows nothing of plans, agents or Ralph's files. It is the only one that starts processes and the only
-//! one with `unsafe` code, all of it in [`sys`].
+//! one with `unsafe` code, in `sys` and in [`misbehave`], where the rehearsal agent learns its bad manners.
 
 pub mod capture;
 pub mod command;
 pub mod guard;
+pub mod misbehave;
 pub mod output;
 pub mod protocol;
 pub mod pulse;

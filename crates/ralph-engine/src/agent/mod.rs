@@ -3,12 +3,39 @@
 //! An adapter is one file and one row in [`ADAPTERS`]. It knows its CLI's flags, traps and state directories; nothing
 //! outside this module knows any of them.
 
+mod claude;
+mod codex;
+mod command;
+mod gemini;
+mod opencode;
+mod rehearsal;
+mod reset;
+mod rollout;
+mod wire;
+
+pub use reset::limit_in_text;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_model::event::AgentEvent;
 use ralph_model::role::Role;
 use ralph_model::run::{Exit, UsageLimit};
+
+/// Every agent CLI that Ralph knows.
+pub const ADAPTERS: &[&dyn Adapter] = &[
+    &codex::Codex,
+    &claude::Claude,
+    &opencode::OpenCode,
+    &gemini::Gemini,
+    &command::Command,
+    &rehearsal::Rehearsal,
+];
+
+/// Returns the adapter of that name.
+pub fn adapter(name: &str) -> Option<&'static dyn Adapter> {
+    ADAPTERS.iter().copied().find(|adapter| adapter.name() == name)
+}
 
 /// What an agent is asked to do, as far as its command line is concerned. The prompt goes in by stdin.
 #[derive(Clone, Debug)]
@@ -34,19 +61,51 @@ pub struct Invocation {
     pub env: Vec<(String, String)>,
 }
 
+impl Invocation {
+    fn set(&mut self, variable: &str, value: &str) {
+        self.env.push((variable.to_owned(), value.to_owned()));
+    }
+
+    fn option(&mut self, name: &str, value: &str) {
+        self.args.extend([name.to_owned(), value.to_owned()]);
+    }
+
+    /// Adds a flag unless the configuration gives it too: some CLIs refuse to be told twice.
+    fn flag(&mut self, request: &AgentRequest<'_>, flag: &str) {
+        if !request.extra_args.iter().any(|arg| arg == flag) {
+            self.args.push(flag.to_owned());
+        }
+    }
+}
+
 /// What the harness must know of an agent beyond its stream.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about a CLI")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traits {
     /// Its stdout is a stream of structured events, so silence means something.
     pub structured: bool,
+    /// It says when a tool call begins. Else a long command looks like silence, and silence proves nothing.
+    pub announces_tools: bool,
     /// It makes room in its context by itself.
     pub compacts: bool,
     /// A session can be resumed by id.
     pub resumes: bool,
+    /// It takes a reasoning effort. Else one that is asked for has no effect, which the person should be told.
+    pub reasoning: bool,
 }
 
 /// The environment the agent will have, for adapters that look for state directories.
 pub type EnvLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Returns the directory that a variable names.
+fn directory_in(env: EnvLookup<'_>, variable: &str) -> Option<Utf8PathBuf> {
+    env(variable).filter(|value| !value.is_empty()).map(Utf8PathBuf::from)
+}
+
+/// Returns a path in the home directory.
+fn in_home(env: EnvLookup<'_>, name: &str) -> Option<Utf8PathBuf> {
+    directory_in(env, "HOME").map(|home| home.join(name))
+}
 
 /// When and where a stream is read: some CLIs tell times of day without a date or zone.
 #[derive(Clone, Debug)]
@@ -74,7 +133,9 @@ pub trait Adapter: Sync {
     /// The name in the configuration.
     fn name(&self) -> &'static str;
 
-    /// The program looked for on PATH unless the configuration names another. `None`: Ralph itself plays this agent.
+    /// The program looked for on PATH unless the configuration names another.
+    ///
+    /// `None`: Ralph itself plays `rehearsal`, and for `command` the invocation's arguments begin with the program.
     fn program(&self) -> Option<&'static str>;
 
     fn traits(&self) -> Traits;
@@ -92,3 +153,7 @@ pub trait Adapter: Sync {
         None
     }
 }
+
+#[cfg(test)]
+#[path = "mod_tests.rs"]
+mod tests;

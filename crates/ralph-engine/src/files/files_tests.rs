@@ -25,6 +25,7 @@ fn names(directory: &Utf8Path) -> Vec<String> {
 fn as_ordinary_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let worker = scope.spawn(|| {
+            #[cfg(target_os = "linux")]
             if rustix::process::geteuid().is_root() {
                 let nobody = rustix::process::Uid::from_raw(65534);
                 rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();

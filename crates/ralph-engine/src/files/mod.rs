@@ -232,7 +232,7 @@ fn sync_directory(path: &Utf8Path) -> Result<(), PathError> {
 }
 
 /// Opens a regular file to append to it: no link is followed, and nothing that is no file makes the call hang.
-fn open_to_append(path: &Utf8Path) -> io::Result<File> {
+pub(crate) fn open_to_append(path: &Utf8Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file =
         OpenOptions::new().read(true).append(true).create(true).custom_flags(flags).open(path)?;

@@ -1,0 +1,313 @@
+//! Claude Code: `claude -p --output-format stream-json`.
+//!
+//! Its results say `"subtype":"success"` for errors too, so only `is_error` counts, and it exits with 0 after an
+//! interrupt. Messages of the model `<synthetic>` are the CLI's own words about an error. What a resumed run used is
+//! told in one place by newer versions and in another by older ones.
+
+mod lines;
+
+use camino::Utf8PathBuf;
+use ralph_model::event::{AgentEvent, ErrorKind};
+use ralph_model::run::Exit;
+use ralph_model::usage::Usage;
+
+use self::lines::{InitLine, LimitLine, MessageLine, ResultLine, RetryLine};
+use super::wire::{Ending, Failure, Head, kind_of_status, mentions, read, text_of};
+use super::{
+    Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Invocation, Traits, directory_in,
+    in_home, reset,
+};
+
+pub(super) struct Claude;
+
+impl Adapter for Claude {
+    fn name(&self) -> &'static str {
+        "claude"
+    }
+
+    fn program(&self) -> Option<&'static str> {
+        Some("claude")
+    }
+
+    fn traits(&self) -> Traits {
+        Traits {
+            structured: true,
+            announces_tools: true,
+            compacts: true,
+            resumes: true,
+            reasoning: true,
+        }
+    }
+
+    fn invocation(&self, request: &AgentRequest<'_>) -> Invocation {
+        invocation(request, rustix::process::geteuid().is_root())
+    }
+
+    fn decoder(&self, context: DecodeContext) -> Box<dyn Decoder> {
+        Box::new(ClaudeDecoder {
+            context,
+            ending: Ending::default(),
+            model: String::new(),
+            has_key: false,
+            told_of_auth: false,
+            knows_reset: false,
+            failure_named: String::new(),
+            usage: Usage::default(),
+            cost: 0.0,
+            context_used: 0,
+            unsettled: Usage::default(),
+            last_message_id: String::new(),
+        })
+    }
+
+    fn state_paths(&self, env: EnvLookup<'_>) -> Vec<Utf8PathBuf> {
+        // The file beside the directory is rewritten in place where its neighbours cannot be created.
+        match directory_in(env, "CLAUDE_CONFIG_DIR") {
+            Some(directory) => vec![directory],
+            None => {
+                in_home(env, ".claude").into_iter().chain(in_home(env, ".claude.json")).collect()
+            }
+        }
+    }
+}
+
+fn invocation(request: &AgentRequest<'_>, is_root: bool) -> Invocation {
+    let mut invocation = Invocation::default();
+    invocation.args.push("-p".to_owned());
+    invocation.option("--output-format", "stream-json");
+    invocation.flag(request, "--verbose");
+    invocation.flag(request, "--dangerously-skip-permissions");
+    if let Some(model) = request.model {
+        invocation.option("--model", model);
+    }
+    if let Some(reasoning) = request.reasoning {
+        invocation.option("--effort", reasoning);
+    }
+    if let Some(session) = request.resume {
+        invocation.option("--resume", session);
+    }
+    invocation.args.extend_from_slice(request.extra_args);
+    if is_root {
+        // As root it refuses to work without questions unless told that it is confined, which Ralph sees to.
+        invocation.set("IS_SANDBOX", "1");
+    }
+    if let Some(state) = request.isolated_state {
+        invocation.set("CLAUDE_CONFIG_DIR", state.as_str());
+    }
+    invocation
+}
+
+struct ClaudeDecoder {
+    context: DecodeContext,
+    ending: Ending,
+    /// The model of the last message, by which its context window is found.
+    model: String,
+    /// An API key is used, not a login that can be renewed.
+    has_key: bool,
+    told_of_auth: bool,
+    /// The time of the reset was told to the second; the message cuts it to the minute.
+    knows_reset: bool,
+    /// The kind of error in the CLI's own terms, from its synthetic message.
+    failure_named: String,
+    /// What the results told so far: there is one more for each turn that a background task brings about.
+    usage: Usage,
+    cost: f64,
+    context_used: u64,
+    /// What messages since the last result used at least, for a run that ends without one.
+    unsettled: Usage,
+    last_message_id: String,
+}
+
+impl Decoder for ClaudeDecoder {
+    fn stdout_line(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
+        let text = text_of(line);
+        // Nearly all lines are messages: they are read at one go, and the others once it is known what they are.
+        match read::<MessageLine<'_>>(&text) {
+            Some(line) if &*line.kind == "assistant" => return self.assistant(line, events),
+            Some(line) if &*line.kind == "user" => return tool_results(line, events),
+            _ => {}
+        }
+        let Some(head) = read::<Head<'_>>(&text) else { return };
+        match (&*head.kind, &*head.subtype) {
+            ("system", "init") => {
+                if let Some(line) = read(&text) {
+                    self.init(line, events);
+                }
+            }
+            ("system", "api_retry") => {
+                if let Some(line) = read(&text) {
+                    self.retry(&line, events);
+                }
+            }
+            ("rate_limit_event", _) => {
+                if let Some(LimitLine { rate_limit_info }) = read(&text) {
+                    let event = rate_limit_info.event();
+                    self.knows_reset |=
+                        matches!(event, Some(AgentEvent::RateLimit { resets_at: Some(_), .. }));
+                    events.extend(event);
+                }
+            }
+            ("result", _) => {
+                if let Some(line) = read(&text) {
+                    self.result(line, events);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn stderr_line(&mut self, line: &[u8], _: &mut Vec<AgentEvent>) {
+        self.ending.stderr(&text_of(line));
+    }
+
+    fn finish(&mut self, exit: Option<Exit>, events: &mut Vec<AgentEvent>) {
+        if self.unsettled != Usage::default() {
+            self.usage += self.unsettled;
+            events.push(AgentEvent::Usage { usage: self.usage, cumulative: false });
+        }
+        self.ending.tell(exit, events);
+    }
+}
+
+impl ClaudeDecoder {
+    fn init(&mut self, line: InitLine<'_>, events: &mut Vec<AgentEvent>) {
+        self.has_key = !matches!(&*line.api_key_source, "" | "none");
+        self.model = line.model.into_owned();
+        let model = (!self.model.is_empty()).then(|| self.model.clone());
+        events.push(AgentEvent::Session { id: line.session_id.into_owned(), model });
+    }
+
+    /// An API key that is refused stays refused, though the CLI goes on trying for minutes. A login is renewed after
+    /// its first refusal, so there the second one counts.
+    fn retry(&mut self, line: &RetryLine<'_>, events: &mut Vec<AgentEvent>) {
+        let status = u16::try_from(line.error_status.0).ok().filter(|status| *status > 0);
+        let message = line.error.to_string();
+        events.push(AgentEvent::Retry { status, message: message.clone() });
+        let is_refused = matches!(status, Some(401 | 403)) && (self.has_key || line.attempt.0 > 1);
+        if is_refused && !self.told_of_auth {
+            self.told_of_auth = true;
+            events.push(AgentEvent::Error { kind: ErrorKind::Auth, message, fatal: true });
+        }
+    }
+
+    fn assistant(&mut self, line: MessageLine<'_>, events: &mut Vec<AgentEvent>) {
+        let message = line.message;
+        if &*message.model == "<synthetic>" {
+            let text: Vec<&str> = message.content.iter().map(|block| &*block.text).collect();
+            if !line.error.is_empty() {
+                self.failure_named = line.error.to_string();
+                self.fail(0, text.join("\n"));
+            }
+            return;
+        }
+        let is_main = line.parent_tool_use_id.is_empty();
+        // There is a line for each block of a message, and each repeats the usage of the whole.
+        if *message.id != *self.last_message_id {
+            self.last_message_id = message.id.into_owned();
+            self.unsettled += message.usage.parts();
+        }
+        for block in message.content {
+            match &*block.kind {
+                "text" if is_main => {
+                    events.push(AgentEvent::Text { text: block.text.into_owned() });
+                }
+                "tool_use" => events.push(AgentEvent::ToolCall {
+                    id: block.id.into_owned(),
+                    name: block.name.into_owned(),
+                    summary: block.input.0,
+                }),
+                _ => {}
+            }
+        }
+        let used = message.usage.context();
+        if is_main && used > 0 {
+            if *message.model != *self.model {
+                self.model = message.model.into_owned();
+            }
+            self.context_used = used;
+            events.push(AgentEvent::Context { used, window: None });
+        }
+    }
+
+    fn result(&mut self, line: ResultLine<'_>, events: &mut Vec<AgentEvent>) {
+        self.settle(&line, events);
+        let message = match &*line.result {
+            "" => line.errors.0,
+            result => result.to_owned(),
+        };
+        if line.is_error != Some(true) {
+            self.ending.completed(message);
+        } else if line.terminal_reason.starts_with("aborted") {
+            let kind = ErrorKind::Interrupted;
+            self.ending.failed(Failure { kind, message, resets_at: None });
+        } else {
+            self.fail(line.api_error_status.0, message);
+        }
+    }
+
+    /// Adds up what the turn used. The figures of a newer version cover all models and only this turn; `usage` may be
+    /// empty where an answer did not come as a stream.
+    fn settle(&mut self, line: &ResultLine<'_>, events: &mut Vec<AgentEvent>) {
+        let told = line.usage.unwrap_or_default().parts();
+        let (usage, cost) = match &line.model_usage_since_last_result {
+            Some(models) => (models.usage(), Some(models.cost())),
+            None if told == Usage::default() => (line.model_usage.usage(), line.total_cost_usd.0),
+            None => (told, line.total_cost_usd.0),
+        };
+        self.unsettled = Usage::default();
+        self.usage += usage;
+        events.push(AgentEvent::Usage { usage: self.usage, cumulative: false });
+        if let Some(cost) = cost {
+            self.cost += cost;
+            events.push(AgentEvent::Cost { usd: self.cost, cumulative: false });
+        }
+        if let Some(window) = line.model_usage.window(&self.model) {
+            let used = self.context_used;
+            events.push(AgentEvent::Context { used, window: Some(window) });
+        }
+    }
+
+    fn fail(&mut self, status: u64, message: String) {
+        let kind = kind_of(&self.failure_named, status, &message);
+        let resets_at = match kind {
+            ErrorKind::UsageLimit if !self.knows_reset => {
+                reset::reset_time(&message, &self.context)
+            }
+            _ => None,
+        };
+        self.ending.failed(Failure { kind, message, resets_at });
+    }
+}
+
+/// Returns what kind of failure it was, by the CLI's own name for it, the HTTP status and the message.
+fn kind_of(name: &str, status: u64, message: &str) -> ErrorKind {
+    if mentions(message, &["no conversation found"]) {
+        return ErrorKind::UnknownSession;
+    }
+    if mentions(message, &["prompt is too long", "context window", "context limit"]) {
+        return ErrorKind::Context;
+    }
+    if mentions(message, &["unable to connect", "connection error", "request timed out"]) {
+        return ErrorKind::Network;
+    }
+    match name {
+        "rate_limit" => ErrorKind::UsageLimit,
+        "authentication_failed" => ErrorKind::Auth,
+        "billing_error" => ErrorKind::Billing,
+        "server_error" | "overloaded" => ErrorKind::Server,
+        _ => kind_of_status(status).unwrap_or(ErrorKind::Other),
+    }
+}
+
+fn tool_results(line: MessageLine<'_>, events: &mut Vec<AgentEvent>) {
+    let results = line.message.content.into_iter().filter(|block| &*block.kind == "tool_result");
+    events.extend(results.map(|block| AgentEvent::ToolResult {
+        id: block.tool_use_id.into_owned(),
+        ok: block.is_error != Some(true),
+        summary: block.content.0,
+    }));
+}
+
+#[cfg(test)]
+#[path = "claude_tests.rs"]
+mod tests;

@@ -1,0 +1,204 @@
+//! Any program that reads a prompt from stdin and writes plain text.
+//!
+//! The configuration gives the whole command line; Ralph adds nothing to it, so a model, a reasoning effort or a session
+//! to resume have no effect. The last word is the end of stdout. What Codex prints about itself without `--json` (its
+//! session, the tokens it used) is recognised, since it is the program most often run this way.
+
+use std::collections::VecDeque;
+
+use camino::Utf8PathBuf;
+use ralph_model::event::{AgentEvent, ErrorKind, LimitStatus};
+use ralph_model::run::Exit;
+use ralph_model::usage::Usage;
+
+use super::reset::limit_in_text;
+use super::wire::{text_of, without_escapes};
+use super::{Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Invocation, Traits};
+
+/// How much of the output's end is kept.
+const TAIL_LINES: usize = 200;
+const TAIL_BYTES: usize = 256 * 1024;
+
+/// How many characters of a line are shown.
+const TEXT_CHARS: usize = 2000;
+
+pub(super) struct Command;
+
+impl Adapter for Command {
+    fn name(&self) -> &'static str {
+        "command"
+    }
+
+    fn program(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn traits(&self) -> Traits {
+        Traits {
+            structured: false,
+            announces_tools: false,
+            compacts: false,
+            resumes: false,
+            reasoning: false,
+        }
+    }
+
+    fn invocation(&self, request: &AgentRequest<'_>) -> Invocation {
+        Invocation { args: request.extra_args.to_vec(), env: Vec::new() }
+    }
+
+    fn decoder(&self, context: DecodeContext) -> Box<dyn Decoder> {
+        Box::new(CommandDecoder {
+            context,
+            stdout: Tail::default(),
+            stderr: Tail::default(),
+            tokens: TokenNote::default(),
+        })
+    }
+
+    fn state_paths(&self, _: EnvLookup<'_>) -> Vec<Utf8PathBuf> {
+        Vec::new()
+    }
+}
+
+struct CommandDecoder {
+    context: DecodeContext,
+    stdout: Tail,
+    stderr: Tail,
+    tokens: TokenNote,
+}
+
+impl Decoder for CommandDecoder {
+    fn stdout_line(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
+        let text = text_of(line);
+        let text = without_escapes(&text);
+        if !text.trim().is_empty() {
+            let end = text.char_indices().nth(TEXT_CHARS).map_or(text.len(), |(at, _)| at);
+            events.push(AgentEvent::Text { text: text[..end].to_owned() });
+        }
+        self.note(&text, events);
+        self.stdout.push(&text);
+    }
+
+    fn stderr_line(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
+        let text = text_of(line);
+        let text = without_escapes(&text);
+        self.note(&text, events);
+        self.stderr.push(&text);
+    }
+
+    fn finish(&mut self, exit: Option<Exit>, events: &mut Vec<AgentEvent>) {
+        if let Some(total) = self.tokens.total() {
+            // The total cannot be split, so it counts as what makes most of it.
+            let usage = Usage { input: total, ..Usage::default() };
+            events.push(AgentEvent::Usage { usage, cumulative: false });
+        }
+        // A program that was killed has not finished what it had to say.
+        let Some(Exit::Code(code)) = exit else { return };
+        if code != 0 {
+            self.tell_limit(events);
+        }
+        if !self.stdout.lines.is_empty() {
+            events.push(AgentEvent::Final { text: self.stdout.text() });
+        }
+    }
+}
+
+impl CommandDecoder {
+    fn note(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
+        if let Some(id) = session_id(line) {
+            events.push(AgentEvent::Session { id: id.to_owned(), model: None });
+        }
+        self.tokens.line(line);
+    }
+
+    fn tell_limit(&self, events: &mut Vec<AgentEvent>) {
+        for tail in [&self.stdout, &self.stderr] {
+            if let Some(limit) = limit_in_text(&tail.text(), &self.context) {
+                let (status, resets_at) = (LimitStatus::Rejected, limit.resets_at);
+                events.push(AgentEvent::RateLimit { status, resets_at });
+                let message = "the output tells of a usage limit".to_owned();
+                let kind = ErrorKind::UsageLimit;
+                events.push(AgentEvent::Error { kind, message, fatal: false });
+                return;
+            }
+        }
+    }
+}
+
+/// The end of a stream of lines, in bounded memory.
+#[derive(Default)]
+struct Tail {
+    lines: VecDeque<String>,
+    bytes: usize,
+}
+
+impl Tail {
+    fn push(&mut self, line: &str) {
+        let mut start = line.len().saturating_sub(TAIL_BYTES);
+        while !line.is_char_boundary(start) {
+            start += 1;
+        }
+        self.bytes += line.len() - start;
+        self.lines.push_back(line[start..].to_owned());
+        while self.lines.len() > TAIL_LINES || self.bytes > TAIL_BYTES {
+            let first = self.lines.pop_front().expect("lines that are too many are not none");
+            self.bytes -= first.len();
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::with_capacity(self.bytes + self.lines.len());
+        for line in &self.lines {
+            text.push_str(line);
+            text.push('\n');
+        }
+        text.pop();
+        text
+    }
+}
+
+/// Reads a line that is `session id:` and an id, and nothing else.
+fn session_id(line: &str) -> Option<&str> {
+    const LABEL: &str = "session id:";
+    let line = line.trim();
+    let label = line.get(..LABEL.len())?;
+    let id = line[LABEL.len()..].trim_start();
+    let is_id = id.len() == 36 && id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+    (label.eq_ignore_ascii_case(LABEL) && is_id).then_some(id)
+}
+
+/// What the program says it used: under a heading of its own, or else in any line that speaks of it.
+#[derive(Default)]
+struct TokenNote {
+    heading: bool,
+    under_heading: Option<u64>,
+    in_line: Option<u64>,
+}
+
+impl TokenNote {
+    fn line(&mut self, line: &str) {
+        const LABEL: &str = "tokens used";
+        let line = line.trim();
+        if line.eq_ignore_ascii_case(LABEL) {
+            self.heading = true;
+        } else if self.heading && !line.is_empty() {
+            self.heading = false;
+            self.under_heading = digits(line).or(self.under_heading);
+        } else if line.len() < TEXT_CHARS && line.to_ascii_lowercase().contains(LABEL) {
+            self.in_line = digits(line).or(self.in_line);
+        }
+    }
+
+    fn total(&self) -> Option<u64> {
+        self.under_heading.or(self.in_line)
+    }
+}
+
+fn digits(line: &str) -> Option<u64> {
+    line.chars().filter(char::is_ascii_digit).collect::<String>().parse().ok()
+}
+
+#[cfg(test)]
+#[path = "command_tests.rs"]
+mod tests;

@@ -1,0 +1,333 @@
+//! The `OpenCode` CLI: `opencode run --format json`.
+//!
+//! It has neither a first nor a last event, tells of a tool call only when it has ended, and counts step by step. While
+//! it waits for a provider that asked it to, it is silent.
+
+use camino::Utf8PathBuf;
+use jiff::fmt::rfc2822;
+use jiff::{SignedDuration, Timestamp};
+use ralph_model::event::{AgentEvent, ErrorKind};
+use ralph_model::run::Exit;
+use ralph_model::usage::Usage;
+use serde::Deserialize;
+
+use super::wire::{
+    Count, Ending, Failure, Money, Str, Summary, kind_of_status, mentions, read, summary, text_of,
+    without_escapes,
+};
+use super::{
+    Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Invocation, Traits, directory_in,
+    in_home, reset,
+};
+
+pub(super) struct OpenCode;
+
+/// The directories it keeps its state in: the variable, where it is in the home directory, and in an isolated state.
+const DIRECTORIES: [(&str, &str, &str); 4] = [
+    ("XDG_CONFIG_HOME", ".config", "config"),
+    ("XDG_DATA_HOME", ".local/share", "data"),
+    ("XDG_STATE_HOME", ".local/state", "state"),
+    ("XDG_CACHE_HOME", ".cache", "cache"),
+];
+
+impl Adapter for OpenCode {
+    fn name(&self) -> &'static str {
+        "opencode"
+    }
+
+    fn program(&self) -> Option<&'static str> {
+        Some("opencode")
+    }
+
+    fn traits(&self) -> Traits {
+        Traits {
+            structured: true,
+            announces_tools: false,
+            compacts: true,
+            resumes: true,
+            reasoning: true,
+        }
+    }
+
+    fn invocation(&self, request: &AgentRequest<'_>) -> Invocation {
+        let mut invocation = Invocation::default();
+        invocation.args.push("run".to_owned());
+        invocation.option("--format", "json");
+        invocation.flag(request, "--auto");
+        if let Some(model) = request.model {
+            invocation.option("-m", model);
+        }
+        if let Some(reasoning) = request.reasoning {
+            invocation.option("--variant", reasoning);
+        }
+        if let Some(session) = request.resume {
+            invocation.option("-s", session);
+        }
+        invocation.args.extend_from_slice(request.extra_args);
+        if let Some(state) = request.isolated_state {
+            for (variable, _, name) in DIRECTORIES {
+                invocation.set(variable, state.join(name).as_str());
+            }
+            // Whatever the person's environment names here would be read besides.
+            invocation.set("OPENCODE_CONFIG_DIR", state.join("config/opencode").as_str());
+        }
+        invocation
+    }
+
+    fn decoder(&self, context: DecodeContext) -> Box<dyn Decoder> {
+        Box::new(OpenCodeDecoder {
+            context,
+            ending: Ending::default(),
+            session: String::new(),
+            step_text: String::new(),
+            usage: Usage::default(),
+            cost: 0.0,
+        })
+    }
+
+    fn state_paths(&self, env: EnvLookup<'_>) -> Vec<Utf8PathBuf> {
+        DIRECTORIES
+            .iter()
+            .filter_map(|(variable, at_home, _)| {
+                let base = directory_in(env, variable).or_else(|| in_home(env, at_home))?;
+                Some(base.join("opencode"))
+            })
+            .collect()
+    }
+}
+
+struct OpenCodeDecoder {
+    context: DecodeContext,
+    ending: Ending,
+    session: String,
+    /// What was said since the step began.
+    step_text: String,
+    usage: Usage,
+    cost: f64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Line<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Str<'a>,
+    #[serde(borrow, rename = "sessionID")]
+    session: Str<'a>,
+    /// Milliseconds of the epoch.
+    timestamp: Count,
+    #[serde(borrow)]
+    part: Option<Part<'a>>,
+    #[serde(borrow)]
+    error: Option<ErrorNote<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Part<'a> {
+    #[serde(borrow)]
+    text: Str<'a>,
+    #[serde(borrow)]
+    tool: Str<'a>,
+    #[serde(borrow, rename = "callID")]
+    call_id: Str<'a>,
+    #[serde(borrow)]
+    state: Option<ToolState<'a>>,
+    #[serde(borrow)]
+    reason: Str<'a>,
+    tokens: Option<Tokens>,
+    cost: Money,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ToolState<'a> {
+    #[serde(borrow)]
+    status: Str<'a>,
+    input: Summary,
+    output: Summary,
+    error: Summary,
+    metadata: Option<ToolMetadata>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ToolMetadata {
+    exit: Count,
+}
+
+/// The counts do not overlap.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+struct Tokens {
+    input: Count,
+    output: Count,
+    reasoning: Count,
+    cache: CacheTokens,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+struct CacheTokens {
+    read: Count,
+    write: Count,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ErrorNote<'a> {
+    #[serde(borrow)]
+    name: Str<'a>,
+    #[serde(borrow)]
+    data: ErrorData<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ErrorData<'a> {
+    #[serde(borrow)]
+    message: Str<'a>,
+    status_code: Count,
+    #[serde(borrow)]
+    response_headers: Option<Headers<'a>>,
+    /// The provider's own JSON, as a string.
+    #[serde(borrow)]
+    response_body: Str<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Headers<'a> {
+    #[serde(borrow, rename = "retry-after")]
+    retry_after: Str<'a>,
+}
+
+impl Decoder for OpenCodeDecoder {
+    fn stdout_line(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
+        let text = text_of(line);
+        let Some(line) = read::<Line<'_>>(&text) else { return };
+        if !line.session.is_empty() && *line.session != *self.session {
+            self.session = line.session.into_owned();
+            events.push(AgentEvent::Session { id: self.session.clone(), model: None });
+        }
+        match (&*line.kind, line.part, line.error) {
+            ("step_start", ..) => self.step_text.clear(),
+            ("text", Some(part), _) => {
+                if !self.step_text.is_empty() {
+                    self.step_text.push('\n');
+                }
+                self.step_text.push_str(&part.text);
+                events.push(AgentEvent::Text { text: part.text.into_owned() });
+            }
+            ("tool_use", Some(part), _) => tool_use(part, events),
+            ("step_finish", Some(part), _) => self.step_finish(&part, events),
+            ("error", _, Some(error)) => self.error(&error, line.timestamp.0),
+            _ => {}
+        }
+    }
+
+    fn stderr_line(&mut self, line: &[u8], _: &mut Vec<AgentEvent>) {
+        let line = text_of(line);
+        if mentions(&line, &["session not found"]) {
+            let message = summary(&without_escapes(&line));
+            let kind = ErrorKind::UnknownSession;
+            self.ending.failed(Failure { kind, message, resets_at: None });
+        }
+        self.ending.stderr(&line);
+    }
+
+    fn finish(&mut self, exit: Option<Exit>, events: &mut Vec<AgentEvent>) {
+        self.ending.tell(exit, events);
+    }
+}
+
+fn tool_use(part: Part<'_>, events: &mut Vec<AgentEvent>) {
+    let state = part.state.unwrap_or_default();
+    let id = part.call_id.into_owned();
+    let exit = state.metadata.unwrap_or_default().exit.0;
+    let ok = &*state.status == "completed" && exit == 0;
+    events.push(AgentEvent::ToolCall {
+        id: id.clone(),
+        name: part.tool.into_owned(),
+        summary: state.input.0,
+    });
+    let Summary(summary) = if state.output.0.is_empty() { state.error } else { state.output };
+    events.push(AgentEvent::ToolResult { id, ok, summary });
+}
+
+impl OpenCodeDecoder {
+    fn step_finish(&mut self, part: &Part<'_>, events: &mut Vec<AgentEvent>) {
+        if let Some(tokens) = part.tokens {
+            self.usage += Usage {
+                input: tokens.input.0,
+                cache_read: tokens.cache.read.0,
+                cache_write: tokens.cache.write.0,
+                output: tokens.output.0.saturating_add(tokens.reasoning.0),
+            };
+            events.push(AgentEvent::Usage { usage: self.usage, cumulative: false });
+            let cached = tokens.cache.read.0.saturating_add(tokens.cache.write.0);
+            let used = tokens.input.0.saturating_add(cached);
+            events.push(AgentEvent::Context { used, window: None });
+        }
+        if let Some(cost) = part.cost.0 {
+            self.cost += cost;
+            events.push(AgentEvent::Cost { usd: self.cost, cumulative: false });
+        }
+        if &*part.reason != "tool-calls" {
+            self.ending.completed(std::mem::take(&mut self.step_text));
+        }
+    }
+
+    fn error(&mut self, error: &ErrorNote<'_>, millisecond: u64) {
+        let data = &error.data;
+        let kind = error.kind();
+        let message = match &*data.message {
+            "" => error.name.to_string(),
+            message => message.to_owned(),
+        };
+        let told_at = i64::try_from(millisecond).ok().filter(|millisecond| *millisecond > 0);
+        let told_at = told_at.and_then(|millisecond| Timestamp::from_millisecond(millisecond).ok());
+        let now = told_at.unwrap_or(self.context.now);
+        let resets_at = match kind {
+            ErrorKind::UsageLimit => {
+                let headers = data.response_headers.as_ref();
+                let context = DecodeContext { now, zone: self.context.zone.clone() };
+                headers
+                    .and_then(|headers| retry_time(&headers.retry_after, now))
+                    .or_else(|| reset::reset_time(&data.response_body, &context))
+            }
+            _ => None,
+        };
+        self.ending.failed(Failure { kind, message, resets_at });
+    }
+}
+
+/// Reads a `Retry-After` header: seconds or a date.
+fn retry_time(value: &str, now: Timestamp) -> Option<Timestamp> {
+    match value.trim().parse() {
+        Ok(seconds) => now.checked_add(SignedDuration::from_secs(seconds)).ok(),
+        Err(_) => rfc2822::DateTimeParser::new().parse_timestamp(value).ok(),
+    }
+}
+
+impl ErrorNote<'_> {
+    fn kind(&self) -> ErrorKind {
+        let data = &self.data;
+        if mentions(&data.response_body, &["insufficient_quota", "credit balance", "billing"]) {
+            return ErrorKind::Billing;
+        }
+        let too_long = ["context length", "context window", "context_length", "too long"];
+        match &*self.name {
+            "ProviderAuthError" => ErrorKind::Auth,
+            "MessageAbortedError" => ErrorKind::Interrupted,
+            "ContextOverflowError" => ErrorKind::Context,
+            _ if mentions(&data.message, &too_long) => ErrorKind::Context,
+            // Without a status there was no answer.
+            "APIError" if data.status_code.0 == 0 => ErrorKind::Network,
+            _ => kind_of_status(data.status_code.0).unwrap_or(ErrorKind::Other),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "opencode_tests.rs"]
+mod tests;

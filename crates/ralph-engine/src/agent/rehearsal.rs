@@ -1,0 +1,63 @@
+//! The agent that Ralph plays itself, by a script: for demonstrations, for trying a set-up, and for tests.
+//!
+//! Its stdout is the events' own wire form, one a line; what is not an event is skipped.
+
+use camino::Utf8PathBuf;
+use ralph_model::event::AgentEvent;
+use ralph_model::run::Exit;
+
+use super::wire::{read, text_of};
+use super::{Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Invocation, Traits};
+
+pub(super) struct Rehearsal;
+
+impl Adapter for Rehearsal {
+    fn name(&self) -> &'static str {
+        "rehearsal"
+    }
+
+    fn program(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn traits(&self) -> Traits {
+        Traits {
+            structured: true,
+            announces_tools: true,
+            compacts: false,
+            resumes: true,
+            reasoning: false,
+        }
+    }
+
+    /// The script is the first of the extra arguments; a model and a reasoning effort have no effect.
+    fn invocation(&self, request: &AgentRequest<'_>) -> Invocation {
+        let mut invocation = Invocation::default();
+        invocation.args.push("__rehearse".to_owned());
+        if let Some(script) = request.extra_args.first() {
+            invocation.option("--script", script);
+        }
+        if let Some(session) = request.resume {
+            invocation.option("--resume", session);
+        }
+        invocation
+    }
+
+    fn decoder(&self, _: DecodeContext) -> Box<dyn Decoder> {
+        Box::new(RehearsalDecoder)
+    }
+
+    fn state_paths(&self, _: EnvLookup<'_>) -> Vec<Utf8PathBuf> {
+        Vec::new()
+    }
+}
+
+struct RehearsalDecoder;
+
+impl Decoder for RehearsalDecoder {
+    fn stdout_line(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
+        events.extend(read::<AgentEvent>(&text_of(line)));
+    }
+
+    fn finish(&mut self, _: Option<Exit>, _: &mut Vec<AgentEvent>) {}
+}

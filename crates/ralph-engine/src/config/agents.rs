@@ -1,0 +1,163 @@
+//! Which agent plays a role, and how: settings of the role, of the agent and of the whole, put together.
+//!
+//! What the person says for this one command (flags, then environment) goes before everything written in files; there,
+//! the role's word goes before the agent's, and the agent's before the general one. A model is only ever handed to the
+//! agent it was written for: the role's model to the role's agent, the general one to the general agent.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+use ralph_model::role::Role;
+
+use super::Config;
+use super::layer::{Located, Rank};
+
+/// What is run in a role.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentChoice {
+    /// The name in the configuration; `command` for a command given as text.
+    pub name: String,
+    pub program: AgentProgram,
+    /// Handed on to the program as they are.
+    pub args: Vec<String>,
+    pub env: BTreeMap<String, String>,
+    pub model: Option<String>,
+    pub reasoning: Option<String>,
+    pub timeout: Duration,
+    pub idle_timeout: Duration,
+    /// The person's own configuration of the agent is not used.
+    pub isolate: bool,
+    pub context_window: Option<u64>,
+    /// What the rehearsal agent plays.
+    pub script: Option<Utf8PathBuf>,
+    /// Paths the agent must be able to write, beyond those its adapter knows.
+    pub state: Vec<Utf8PathBuf>,
+}
+
+/// The program behind an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentProgram {
+    /// One of the adapters, with the program to run if it is not the usual one.
+    Adapter { adapter: String, exe: Option<String> },
+    /// Any program that reads a prompt from stdin.
+    Command { argv: Vec<String> },
+}
+
+/// The name of an agent that is given as a command's text.
+const COMMAND: &str = "command";
+
+impl Config {
+    /// Returns what is run in a role.
+    pub fn agent_for(&self, role: Role) -> AgentChoice {
+        let role = role.as_str();
+        let general = self.settings.get(&["agent"]).expect("the agent has a default");
+        let own = self.settings.get(&["roles", role, "agent"]);
+        let agent = if is_for_this_command(general) { general } else { own.unwrap_or(general) };
+        let command = self.settings.get(&["agent_cmd"]);
+        if let Some(command) = command.filter(|command| command.rank >= agent.rank) {
+            return self.command_choice(role, command);
+        }
+        let name = agent.text();
+        let of_agent = |key| self.settings.get(&["agents", name, key]);
+        let written_for = |own: &Located| own.text() == name;
+        let companion = |key| {
+            let general_value = self.settings.get(&[key]);
+            let own_value = self.settings.get(&["roles", role, key]);
+            general_value
+                .filter(|value| is_for_this_command(value))
+                .or_else(|| own_value.filter(|_| written_for(own.unwrap_or(general))))
+                .or_else(|| of_agent(key))
+                .or_else(|| general_value.filter(|_| written_for(general)))
+                .map(|value| value.text().to_owned())
+        };
+        let program = match of_agent("command") {
+            Some(command) => {
+                let mut argv = command.list().to_vec();
+                argv[0] = self.places.resolve_program(command, &argv[0]);
+                AgentProgram::Command { argv }
+            }
+            None => AgentProgram::Adapter {
+                adapter: name.to_owned(),
+                exe: of_agent("exe").map(|exe| self.places.resolve_program(exe, exe.text())),
+            },
+        };
+        AgentChoice {
+            program,
+            args: of_agent("args").map(Located::list).unwrap_or_default().to_vec(),
+            env: self.agent_env(name),
+            model: companion("model"),
+            reasoning: companion("reasoning"),
+            timeout: self.time_limit(role, "timeout"),
+            idle_timeout: self.time_limit(role, "idle_timeout"),
+            isolate: self.isolate(of_agent("isolate")),
+            context_window: of_agent("context_window").map(Located::count),
+            script: of_agent("script").map(|script| self.places.resolve(script, script.text())),
+            state: of_agent("state")
+                .map(|state| self.places.resolve_all(state))
+                .unwrap_or_default(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// Returns every agent the configuration can name: the adapters, then its own.
+    pub fn agent_names(&self) -> Vec<String> {
+        let own = self.settings.agents.keys().filter(|name| !self.adapters.contains(name));
+        self.adapters.iter().chain(own).cloned().collect()
+    }
+
+    fn command_choice(&self, role: &str, command: &Located) -> AgentChoice {
+        let companion = |key| {
+            let value = self.settings.get(&[key]).filter(|value| value.rank >= command.rank);
+            value.map(|value| value.text().to_owned())
+        };
+        let argv = ["sh", "-c", command.text()].map(str::to_owned).to_vec();
+        AgentChoice {
+            name: COMMAND.to_owned(),
+            program: AgentProgram::Command { argv },
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            model: companion("model"),
+            reasoning: companion("reasoning"),
+            timeout: self.time_limit(role, "timeout"),
+            idle_timeout: self.time_limit(role, "idle_timeout"),
+            isolate: self.isolate(None),
+            context_window: None,
+            script: None,
+            state: Vec::new(),
+        }
+    }
+
+    fn agent_env(&self, name: &str) -> BTreeMap<String, String> {
+        let mut env = BTreeMap::new();
+        for (key, value) in &self.settings.values {
+            if let [agents, agent, table, variable] = key.as_slice()
+                && (agents.as_str(), agent.as_str(), table.as_str()) == ("agents", name, "env")
+            {
+                env.insert(variable.clone(), value.text().to_owned());
+            }
+        }
+        env
+    }
+
+    fn time_limit(&self, role: &str, key: &str) -> Duration {
+        let general = self.settings.get(&[key]).expect("time limits have defaults");
+        let own = self.settings.get(&["roles", role, key]);
+        let limit = if is_for_this_command(general) { general } else { own.unwrap_or(general) };
+        limit.duration()
+    }
+
+    fn isolate(&self, own: Option<&Located>) -> bool {
+        let general = self.settings.get(&["isolate"]).expect("isolation has a default");
+        let isolate = if is_for_this_command(general) { general } else { own.unwrap_or(general) };
+        isolate.flag()
+    }
+}
+
+fn is_for_this_command(value: &Located) -> bool {
+    value.rank >= Rank::Environment
+}
+
+#[cfg(test)]
+#[path = "agents_tests.rs"]
+mod tests;

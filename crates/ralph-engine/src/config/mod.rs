@@ -1,0 +1,361 @@
+//! Settings, in layers: defaults, the person's own file, the workspace's `ralph.toml`, the environment, the flags.
+//!
+//! Every value knows where it comes from. A key nobody knows is an error, never ignored, and all that is wrong is told
+//! at once. Nothing here runs or looks for a program; a path is only joined to what it is relative to: the workspace's
+//! root, or for a flag the directory the person stands in.
+
+mod agents;
+mod duration;
+mod entries;
+mod layer;
+mod problem;
+mod schema;
+mod validate;
+mod value;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::usage::Price;
+
+pub use self::agents::{AgentChoice, AgentProgram};
+pub use self::duration::{DurationError, parse_duration, render_duration};
+pub use self::entries::Entry;
+use self::layer::{GateTable, Layer, Located, Rank};
+pub use self::problem::{ConfigError, ConfigProblem, Origin, ProblemKind};
+use crate::files::read_optional;
+use crate::home::CONFIG_FILE;
+
+/// What a configuration is loaded from.
+pub struct ConfigRequest<'a> {
+    /// The workspace's root, where `ralph.toml` is looked for.
+    pub root: &'a Utf8Path,
+    /// Where the person stands.
+    pub cwd: &'a Utf8Path,
+    pub env: &'a dyn Fn(&str) -> Option<String>,
+    pub env_names: EnvNames,
+    pub flags: &'a [FlagValue<'a>],
+    /// The names of the adapters an agent can have.
+    pub adapters: &'a [&'a str],
+}
+
+/// Which names of variables count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EnvNames {
+    /// Ralph's own.
+    Own,
+    /// Also the older ones, which the commands that work towards a goal keep.
+    Goal,
+}
+
+/// A flag that sets something, as it was typed.
+#[derive(Clone, Copy, Debug)]
+pub struct FlagValue<'a> {
+    /// With its dashes.
+    pub flag: &'static str,
+    pub key: &'static str,
+    pub value: &'a str,
+}
+
+/// How the roles are kept within their bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BoundaryMode {
+    /// By the kernel, or not at all: where it cannot, nothing runs.
+    Kernel,
+    /// By the kernel where it can, else by comparison.
+    Auto,
+    /// By comparison after each run.
+    Detect,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Json,
+    Text,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UiMode {
+    Auto,
+    Rich,
+    Plain,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+/// All settings. What a role's agent is, [`Config::agent_for`] tells.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub boundary: BoundaryMode,
+    /// Home, if somebody named one. Absolute, as all paths here.
+    pub home: Option<Utf8PathBuf>,
+    pub mailbox: Utf8PathBuf,
+    /// What every role may write beside its own paths.
+    pub writable: Vec<Utf8PathBuf>,
+    pub log_format: LogFormat,
+    pub checkout: Checkout,
+    pub gates: Vec<Gate>,
+    pub limits: Limits,
+    pub budget: Budget,
+    /// By model, for agents that do not say what a run cost.
+    pub prices: BTreeMap<String, Price>,
+    pub git: GitSettings,
+    pub ui: UiSettings,
+    settings: Layer,
+    adapters: Vec<String>,
+    places: Places,
+}
+
+/// How Ralph's own checkouts are made ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkout {
+    pub setup: Vec<Vec<String>>,
+    /// Paths in the checkout, kept between runs.
+    pub cache: Vec<String>,
+}
+
+/// A check the harness runs itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    pub name: String,
+    pub run: Vec<String>,
+    pub timeout: Duration,
+    pub paths: Vec<String>,
+    pub fast: bool,
+    pub net: bool,
+    pub unix: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Whether to wait for a usage limit to pass.
+    pub wait: bool,
+    /// Waited on top of the time at which the limit is said to pass.
+    pub margin: Duration,
+    /// The longest single wait when that time is not known.
+    pub max_wait: Duration,
+    /// Between interrupting an agent and terminating it.
+    pub interrupt_grace: Duration,
+    /// Between terminating an agent and killing it.
+    pub terminate_grace: Duration,
+    /// Percent of the context at which to warn, and at which to stop.
+    pub context_warn: u64,
+    pub context_kill: u64,
+}
+
+/// What may be used before work stops.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Budget {
+    pub tokens: Option<u64>,
+    /// In dollars.
+    pub cost: Option<f64>,
+    pub wall: Option<Duration>,
+    pub iterations: Option<u64>,
+    /// In a row.
+    pub failures: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GitSettings {
+    pub commit_home: bool,
+    pub sign: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UiSettings {
+    pub mode: UiMode,
+    pub color: Color,
+    pub ascii: bool,
+}
+
+/// What paths are relative to.
+#[derive(Clone, Debug)]
+struct Places {
+    root: Utf8PathBuf,
+    cwd: Utf8PathBuf,
+    user_home: Option<Utf8PathBuf>,
+}
+
+impl Config {
+    /// Loads all layers.
+    pub fn load(request: &ConfigRequest<'_>) -> Result<Self, ConfigError> {
+        let mut problems = Vec::new();
+        let mut settings = Layer::defaults();
+        if let Some(path) = user_config_path(request.env) {
+            settings.overlay(load_file(&path, Rank::User, &mut problems));
+        }
+        let workspace_file = request.root.join(CONFIG_FILE);
+        settings.overlay(load_file(&workspace_file, Rank::Workspace, &mut problems));
+        settings.overlay(Layer::from_env(request.env, request.env_names, &mut problems));
+        settings.overlay(Layer::from_flags(request.flags, &mut problems));
+        validate::check(&settings, request.adapters, &mut problems);
+        if !problems.is_empty() {
+            return Err(ConfigError { problems });
+        }
+        let places = Places {
+            root: request.root.to_owned(),
+            cwd: request.cwd.to_owned(),
+            user_home: absolute((request.env)("HOME")),
+        };
+        let adapters = request.adapters.iter().map(|name| (*name).to_owned()).collect();
+        Ok(Self::from_settings(settings, adapters, places))
+    }
+
+    fn from_settings(settings: Layer, adapters: Vec<String>, places: Places) -> Self {
+        let get = |key: &str| settings.values.get(&layer::split_key(key));
+        let with_default = |key: &str| get(key).expect("the setting has a default");
+        let flag = |key| with_default(key).flag();
+        let duration = |key| with_default(key).duration();
+        let count = |key| get(key).map(Located::count);
+        let list = |key| get(key).map(Located::list).unwrap_or_default().to_vec();
+        Config {
+            boundary: match with_default("boundary").text() {
+                "kernel" => BoundaryMode::Kernel,
+                "detect" => BoundaryMode::Detect,
+                "off" => BoundaryMode::Off,
+                _ => BoundaryMode::Auto,
+            },
+            home: get("home").map(|home| places.resolve(home, home.text())),
+            mailbox: places.resolve(with_default("mailbox"), with_default("mailbox").text()),
+            writable: get("writable").map(|paths| places.resolve_all(paths)).unwrap_or_default(),
+            log_format: match with_default("log_format").text() {
+                "text" => LogFormat::Text,
+                _ => LogFormat::Json,
+            },
+            checkout: Checkout {
+                setup: get("checkout.setup").map(Located::commands).unwrap_or_default().to_vec(),
+                cache: list("checkout.cache"),
+            },
+            gates: settings.gates.iter().flatten().map(gate).collect(),
+            limits: Limits {
+                wait: flag("limits.wait"),
+                margin: duration("limits.margin"),
+                max_wait: duration("limits.max_wait"),
+                interrupt_grace: duration("limits.interrupt_grace"),
+                terminate_grace: duration("limits.terminate_grace"),
+                context_warn: with_default("limits.context_warn").count(),
+                context_kill: with_default("limits.context_kill").count(),
+            },
+            budget: Budget {
+                tokens: count("budget.tokens"),
+                cost: get("budget.cost").map(Located::number),
+                wall: get("budget.wall").map(Located::duration),
+                iterations: count("budget.iterations"),
+                failures: count("budget.failures"),
+            },
+            prices: prices(&settings),
+            git: GitSettings { commit_home: flag("git.commit_home"), sign: flag("git.sign") },
+            ui: UiSettings {
+                mode: match with_default("ui.mode").text() {
+                    "rich" => UiMode::Rich,
+                    "plain" => UiMode::Plain,
+                    _ => UiMode::Auto,
+                },
+                color: match with_default("ui.color").text() {
+                    "always" => Color::Always,
+                    "never" => Color::Never,
+                    _ => Color::Auto,
+                },
+                ascii: flag("ui.ascii"),
+            },
+            settings,
+            adapters,
+            places,
+        }
+    }
+}
+
+impl Places {
+    /// Makes a path absolute. `~/` is the person's home directory.
+    fn resolve(&self, located: &Located, path: &str) -> Utf8PathBuf {
+        if let (Some(rest), Some(home)) = (path.strip_prefix("~/"), &self.user_home) {
+            return home.join(rest);
+        }
+        let base = if located.rank == Rank::Flags { &self.cwd } else { &self.root };
+        base.join(path)
+    }
+
+    fn resolve_all(&self, located: &Located) -> Vec<Utf8PathBuf> {
+        located.list().iter().map(|path| self.resolve(located, path)).collect()
+    }
+
+    /// Makes a program's path absolute; a bare name is left to be looked for on PATH.
+    fn resolve_program(&self, located: &Located, program: &str) -> String {
+        if program.contains('/') {
+            self.resolve(located, program).into_string()
+        } else {
+            program.to_owned()
+        }
+    }
+}
+
+/// Returns where the person's own settings are, whether there are any or not.
+pub fn user_config_path(env: &dyn Fn(&str) -> Option<String>) -> Option<Utf8PathBuf> {
+    let directory = absolute(env("XDG_CONFIG_HOME"))
+        .or_else(|| absolute(env("HOME")).map(|home| home.join(".config")))?;
+    Some(directory.join("ralph/config.toml"))
+}
+
+/// Takes a path from the environment only if it is absolute, as the base directory standard asks.
+pub(crate) fn absolute(path: Option<String>) -> Option<Utf8PathBuf> {
+    path.map(Utf8PathBuf::from).filter(|path| path.is_absolute())
+}
+
+fn load_file(path: &Utf8Path, rank: Rank, problems: &mut Vec<ConfigProblem>) -> Layer {
+    let mut unreadable = |reason: String| {
+        let origin = Origin::File { path: path.to_owned(), line: 1, column: 1 };
+        problems.push(ConfigProblem { origin, kind: ProblemKind::Unreadable { reason } });
+        Layer::default()
+    };
+    match read_optional(path) {
+        Ok(None) => Layer::default(),
+        Err(error) => unreadable(error.source.to_string()),
+        Ok(Some(bytes)) => match String::from_utf8(bytes) {
+            Ok(text) => Layer::from_toml(path, &text, rank, problems),
+            Err(_) => unreadable("it is not UTF-8".to_owned()),
+        },
+    }
+}
+
+fn gate(table: &GateTable) -> Gate {
+    let get = |key| table.values.get(key).expect("gates are validated and have their defaults");
+    let flag = |key| get(key).flag();
+    Gate {
+        name: get("name").text().to_owned(),
+        run: get("run").list().to_vec(),
+        timeout: get("timeout").duration(),
+        paths: table.values.get("paths").map(Located::list).unwrap_or_default().to_vec(),
+        fast: flag("fast"),
+        net: flag("net"),
+        unix: flag("unix"),
+    }
+}
+
+fn prices(settings: &Layer) -> BTreeMap<String, Price> {
+    let mut prices: BTreeMap<String, Price> = BTreeMap::new();
+    for (key, value) in &settings.values {
+        let [table, model, kind] = key.as_slice() else { continue };
+        if table != "prices" {
+            continue;
+        }
+        let price = prices.entry(model.clone()).or_default();
+        match kind.as_str() {
+            "input" => price.input = value.number(),
+            "output" => price.output = value.number(),
+            "cache_read" => price.cache_read = Some(value.number()),
+            _ => price.cache_write = Some(value.number()),
+        }
+    }
+    prices
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

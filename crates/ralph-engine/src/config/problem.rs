@@ -1,0 +1,89 @@
+//! What can be wrong with a configuration, and where each thing stands.
+
+use std::fmt;
+
+use camino::Utf8PathBuf;
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    Default,
+    /// Lines and columns count from 1.
+    File {
+        path: Utf8PathBuf,
+        line: usize,
+        column: usize,
+    },
+    Env(&'static str),
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File { path, line, .. } => write!(f, "{path}:{line}"),
+            Origin::Env(name) => write!(f, "${name}"),
+            Origin::Flag(name) => f.write_str(name),
+        }
+    }
+}
+
+/// One thing wrong with the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigProblem {
+    pub origin: Origin,
+    pub kind: ProblemKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProblemKind {
+    Unreadable { reason: String },
+    Syntax { message: String },
+    UnknownKey { key: String, nearest: Option<String> },
+    WrongType { key: String, expected: &'static str, found: &'static str },
+    BadValue { key: String, reason: String },
+    UnknownAgent { key: String, name: String, known: Vec<String> },
+}
+
+impl fmt::Display for ConfigProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.origin {
+            Origin::File { path, line, column } => write!(f, "{path}:{line}:{column}: ")?,
+            other => write!(f, "{other}: ")?,
+        }
+        match &self.kind {
+            ProblemKind::Unreadable { reason } => write!(f, "cannot be read: {reason}"),
+            ProblemKind::Syntax { message } => f.write_str(message),
+            ProblemKind::UnknownKey { key, nearest: None } => write!(f, "unknown key `{key}`"),
+            ProblemKind::UnknownKey { key, nearest: Some(nearest) } => {
+                write!(f, "unknown key `{key}`; did you mean `{nearest}`?")
+            }
+            ProblemKind::WrongType { key, expected, found } => {
+                write!(f, "`{key}`: expected {expected}, found {found}")
+            }
+            ProblemKind::BadValue { key, reason } => write!(f, "`{key}`: {reason}"),
+            ProblemKind::UnknownAgent { key, name, known } => {
+                write!(f, "`{key}`: there is no agent `{name}`; known: `{}`", known.join("`, `"))
+            }
+        }
+    }
+}
+
+/// The configuration cannot be used. All that is wrong with it is told at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    pub problems: Vec<ConfigProblem>,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(f, "{separator}{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}

@@ -1,0 +1,138 @@
+//! What only shows when all layers are together: names that must mean something, settings that need each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::layer::{GateTable, Layer, Located, Rank};
+use super::problem::{ConfigProblem, Origin, ProblemKind};
+use super::schema::{GATE, render_key};
+
+/// The adapter that plays scripts.
+const REHEARSAL: &str = "rehearsal";
+
+/// Collects what does not fit together.
+pub(super) fn check(settings: &Layer, adapters: &[&str], problems: &mut Vec<ConfigProblem>) {
+    check_agent_names(settings, adapters, problems);
+    for (name, origin) in &settings.agents {
+        check_agent(settings, adapters, (name, origin), problems);
+    }
+    check_prices(settings, problems);
+    check_gates(settings.gates.as_deref().unwrap_or_default(), problems);
+    let warn = settings.get(&["limits", "context_warn"]);
+    let kill = settings.get(&["limits", "context_kill"]);
+    if let (Some(warn), Some(kill)) = (warn, kill)
+        && warn.count() > kill.count()
+    {
+        let reason = format!("it is above `limits.context_kill`, which is {}", kill.count());
+        // Where only the upper bound was set, that is the line to look at.
+        let at = if warn.rank == Rank::Default { kill } else { warn };
+        problems.push(bad("limits.context_warn".to_owned(), reason, &at.origin));
+    }
+}
+
+fn check_agent_names(settings: &Layer, adapters: &[&str], problems: &mut Vec<ConfigProblem>) {
+    for (key, value) in &settings.values {
+        let names_agent = matches!(key.as_slice(), [agent] if agent == "agent")
+            || matches!(key.as_slice(), [roles, _, agent] if roles == "roles" && agent == "agent");
+        if !names_agent {
+            continue;
+        }
+        let name = value.text();
+        if adapters.contains(&name) || settings.agents.contains_key(name) {
+            continue;
+        }
+        let own = settings.agents.keys().map(String::as_str);
+        let known: BTreeSet<_> = adapters.iter().copied().chain(own).map(str::to_owned).collect();
+        let kind = ProblemKind::UnknownAgent {
+            key: render(key),
+            name: name.to_owned(),
+            known: known.into_iter().collect(),
+        };
+        problems.push(ConfigProblem { origin: value.origin.clone(), kind });
+    }
+}
+
+fn check_agent(
+    settings: &Layer,
+    adapters: &[&str],
+    (name, origin): (&str, &Origin),
+    problems: &mut Vec<ConfigProblem>,
+) {
+    let mut forbid = |key: &str, reason: &str| {
+        if let Some(value) = settings.get(&["agents", name, key]) {
+            let key = render_key(["agents", name, key].into_iter());
+            problems.push(bad(key, reason.to_owned(), &value.origin));
+        }
+    };
+    if adapters.contains(&name) {
+        forbid("command", "a built-in agent has no command; use `exe` and `args`");
+    } else {
+        forbid("exe", "only a built-in agent has it; use `command`");
+    }
+    if name != REHEARSAL {
+        forbid("script", "only the agent `rehearsal` plays scripts");
+    }
+    let is_sound = problems.iter().all(|problem| !is_about(problem, name));
+    let has_command = settings.get(&["agents", name, "command"]).is_some();
+    if !adapters.contains(&name) && !has_command && is_sound {
+        let key = render_key(["agents", name].into_iter());
+        let reason = format!("it needs a `command`; built in are only `{}`", adapters.join("`, `"));
+        problems.push(bad(key, reason, origin));
+    }
+    for (key, value) in &settings.values {
+        if let [agents, agent, env, variable] = key.as_slice()
+            && (agents.as_str(), agent.as_str(), env.as_str()) == ("agents", name, "env")
+            && (variable.is_empty() || variable.contains(['=', '\0']))
+        {
+            let reason = "no variable can have this name".to_owned();
+            problems.push(bad(render(key), reason, &value.origin));
+        }
+    }
+}
+
+/// Whether a problem is about an agent's command already, so that it is not also called missing.
+fn is_about(problem: &ConfigProblem, agent: &str) -> bool {
+    let command = render_key(["agents", agent, "command"].into_iter());
+    match &problem.kind {
+        ProblemKind::WrongType { key, .. } | ProblemKind::BadValue { key, .. } => *key == command,
+        ProblemKind::UnknownKey { nearest, .. } => nearest.as_ref() == Some(&command),
+        _ => false,
+    }
+}
+
+fn check_prices(settings: &Layer, problems: &mut Vec<ConfigProblem>) {
+    let mut models: BTreeMap<&str, &Located> = BTreeMap::new();
+    for (key, value) in &settings.values {
+        if let [table, model, _] = key.as_slice()
+            && table == "prices"
+        {
+            models.entry(model).or_insert(value);
+        }
+    }
+    for (model, value) in models {
+        for needed in ["input", "output"] {
+            if settings.get(&["prices", model, needed]).is_none() {
+                let key = render_key(["prices", model, needed].into_iter());
+                problems.push(bad(key, "every price needs it".to_owned(), &value.origin));
+            }
+        }
+    }
+}
+
+fn check_gates(gates: &[GateTable], problems: &mut Vec<ConfigProblem>) {
+    let mut names = BTreeSet::new();
+    for gate in gates {
+        let Some(name) = gate.values.get("name") else { continue };
+        if !names.insert(name.text()) {
+            let reason = format!("another gate has the name `{}`", name.text());
+            problems.push(bad(render_key([GATE, "name"].into_iter()), reason, &name.origin));
+        }
+    }
+}
+
+fn bad(key: String, reason: String, origin: &Origin) -> ConfigProblem {
+    ConfigProblem { origin: origin.clone(), kind: ProblemKind::BadValue { key, reason } }
+}
+
+fn render(key: &[String]) -> String {
+    render_key(key.iter().map(String::as_str))
+}

@@ -1,0 +1,218 @@
+//! The journal: every fact, one line each, in private state, and mirrored where people look.
+//!
+//! Invariant: when [`Journal::append`] returns without an error, the line is on disk. The mirror (`ralph.log` in home)
+//! is for reading only: it lies where agents can write, so nothing is ever read from it, no link at its place is followed,
+//! and a mirror that cannot be written holds up nothing. What a line means is not known here.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::files::append::{AppendFile, TornTail};
+use crate::files::{PathError, open_to_append};
+
+/// Facts, appended and read back in order.
+#[derive(Debug)]
+pub struct Journal {
+    file: AppendFile,
+    mirror: Option<Utf8PathBuf>,
+    mirror_problem: Option<PathError>,
+}
+
+/// One fact, rendered.
+#[derive(Clone, Copy, Debug)]
+pub struct JournalLine<'a> {
+    /// What is kept.
+    pub record: &'a str,
+    /// What the mirror shows, if it is not the record itself.
+    pub mirrored: Option<&'a str>,
+}
+
+/// The journal could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadJournalError<E> {
+    #[error(transparent)]
+    Path(#[from] PathError),
+    #[error("`{path}` line {line} is not a fact")]
+    Line {
+        path: Utf8PathBuf,
+        line: usize,
+        #[source]
+        source: E,
+    },
+    #[error("`{path}` line {line} is not UTF-8")]
+    NotText { path: Utf8PathBuf, line: usize },
+}
+
+impl Journal {
+    /// Opens a journal, or makes it. The mirror is only written while the directory it lies in exists.
+    pub fn open(path: &Utf8Path, mirror: Option<Utf8PathBuf>) -> Result<Self, PathError> {
+        Ok(Journal { file: AppendFile::open(path)?, mirror, mirror_problem: None })
+    }
+
+    /// Appends a fact durably. Tells if a torn line of a dead writer had to be cut first.
+    pub fn append(&mut self, line: JournalLine<'_>) -> Result<Option<TornTail>, PathError> {
+        let torn = self.file.append(line.record)?;
+        if let Some(mirror) = &self.mirror
+            && let Err(problem) = append_to_mirror(mirror, line.mirrored.unwrap_or(line.record))
+            && problem.kind() != io::ErrorKind::NotFound
+        {
+            self.mirror_problem.get_or_insert(PathError::new("append to", mirror, problem));
+        }
+        Ok(torn)
+    }
+
+    /// Returns the first thing that went wrong with the mirror, once.
+    pub fn take_mirror_problem(&mut self) -> Option<PathError> {
+        self.mirror_problem.take()
+    }
+}
+
+/// Reads a journal from its beginning, one line at a time. A missing journal is empty.
+///
+/// A last line without its end is a fact that was never finished; it is left out, and told.
+pub fn for_each_line<E>(
+    path: &Utf8Path,
+    mut take: impl FnMut(&str) -> Result<(), E>,
+) -> Result<Option<TornTail>, ReadJournalError<E>> {
+    let error = |source| PathError::new("read", path, source);
+    let file = match File::open(path) {
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(error)?,
+    };
+    let mut reader = BufReader::new(file);
+    let mut bytes = Vec::new();
+    for line in 1.. {
+        bytes.clear();
+        if reader.read_until(b'\n', &mut bytes).map_err(error)? == 0 {
+            break;
+        }
+        if bytes.pop_if(|byte| *byte == b'\n').is_none() {
+            return Ok(Some(TornTail { bytes: bytes.len() as u64 }));
+        }
+        let path = || path.to_owned();
+        let text =
+            str::from_utf8(&bytes).map_err(|_| ReadJournalError::NotText { path: path(), line })?;
+        take(text).map_err(|source| ReadJournalError::Line { path: path(), line, source })?;
+    }
+    Ok(None)
+}
+
+/// The mirror is opened anew for each line, so that a person may move or delete it at any time.
+fn append_to_mirror(path: &Utf8Path, text: &str) -> io::Result<()> {
+    let mut line = text.to_owned();
+    line.push('\n');
+    open_to_append(path)?.write_all(line.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn temp() -> (tempfile::TempDir, Utf8PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = Utf8PathBuf::from_path_buf(directory.path().to_owned()).unwrap();
+        (directory, path)
+    }
+
+    fn record(record: &str) -> JournalLine<'_> {
+        JournalLine { record, mirrored: None }
+    }
+
+    fn read(path: &Utf8Path) -> (Vec<String>, Option<TornTail>) {
+        let mut lines = Vec::new();
+        let torn = for_each_line(path, |line| {
+            lines.push(line.to_owned());
+            Ok::<_, std::convert::Infallible>(())
+        });
+        (lines, torn.unwrap())
+    }
+
+    #[test]
+    fn facts_are_read_back_and_mirrored_as_json_or_text() {
+        let (_guard, directory) = temp();
+        let (path, mirror) = (directory.join("journal.jsonl"), directory.join("ralph.log"));
+        assert_eq!(read(&path), (vec![], None));
+        let mut journal = Journal::open(&path, Some(mirror.clone())).unwrap();
+        journal.append(record("{\"a\":1}")).unwrap();
+        journal.append(JournalLine { record: "{\"b\":2}", mirrored: Some("b is 2") }).unwrap();
+        assert_eq!(read(&path).0, ["{\"a\":1}", "{\"b\":2}"]);
+        assert_eq!(fs::read_to_string(&mirror).unwrap(), "{\"a\":1}\nb is 2\n");
+        fs::remove_file(&mirror).unwrap();
+        journal.append(record("{}")).unwrap();
+        assert_eq!(fs::read_to_string(&mirror).unwrap(), "{}\n");
+    }
+
+    #[test]
+    fn without_a_home_there_is_no_mirror_and_no_complaint() {
+        let (_guard, directory) = temp();
+        let path = directory.join("journal.jsonl");
+        let mut journal = Journal::open(&path, Some(directory.join("ralph/ralph.log"))).unwrap();
+        journal.append(record("{}")).unwrap();
+        assert!(journal.take_mirror_problem().is_none());
+        assert!(!directory.join("ralph").exists());
+    }
+
+    #[test]
+    fn a_mirror_that_leads_elsewhere_is_not_written_and_stops_nothing() {
+        let (_guard, directory) = temp();
+        let (path, mirror) = (directory.join("journal.jsonl"), directory.join("ralph.log"));
+        let precious = directory.join("precious");
+        fs::write(&precious, "").unwrap();
+        symlink(&precious, &mirror).unwrap();
+        let mut journal = Journal::open(&path, Some(mirror.clone())).unwrap();
+        journal.append(record("1")).unwrap();
+        journal.append(record("2")).unwrap();
+        assert_eq!(read(&path).0, ["1", "2"]);
+        assert_eq!(fs::read(&precious).unwrap(), b"");
+        assert_eq!(journal.take_mirror_problem().unwrap().path, mirror);
+        assert!(journal.take_mirror_problem().is_none());
+    }
+
+    #[test]
+    fn a_line_nobody_understands_is_named() {
+        let (_guard, directory) = temp();
+        let path = directory.join("journal.jsonl");
+        fs::write(&path, "good\nbad\n").unwrap();
+        let error = for_each_line(&path, |line| match line {
+            "bad" => Err(io::Error::other("no fact")),
+            _ => Ok(()),
+        });
+        let message = format!("`{path}` line 2 is not a fact");
+        assert_eq!(error.unwrap_err().to_string(), message);
+        fs::write(&path, b"good\n\xff\n").unwrap();
+        let error = for_each_line(&path, |_| Ok::<_, io::Error>(())).unwrap_err();
+        assert_eq!(error.to_string(), format!("`{path}` line 2 is not UTF-8"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        #[test]
+        fn cut_anywhere_a_journal_keeps_its_whole_lines_and_goes_on(
+            lines in prop::collection::vec("[ -~é]{0,30}", 1..8),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let (_guard, directory) = temp();
+            let path = directory.join("journal.jsonl");
+            let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+            let kept = &text.as_bytes()[..cut.index(text.len())];
+            fs::write(&path, kept).unwrap();
+            let whole = kept.split(|byte| *byte == b'\n').count() - 1;
+            let (before, torn) = read(&path);
+            prop_assert_eq!(&before, &lines[..whole]);
+            let mut journal = Journal::open(&path, None).unwrap();
+            prop_assert_eq!(journal.append(record("next")).unwrap(), torn);
+            let (after, torn) = read(&path);
+            prop_assert_eq!(&after[..whole], &lines[..whole]);
+            prop_assert_eq!(&after[whole..], ["next"]);
+            prop_assert_eq!(torn, None);
+        }
+    }
+}

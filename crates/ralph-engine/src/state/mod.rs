@@ -1,0 +1,250 @@
+//! Private state: what only the harness may write, outside the workspace and every agent's reach.
+//!
+//! A workspace's state lies in `<base>/<name>-<hash of root commit and path>/`. An index by path remembers which, so that
+//! an ordinary start asks git nothing. All of it can be lost and made anew: what counts is committed in home. Whoever
+//! opens it is told when that happened.
+
+mod index;
+mod live;
+mod sessions;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use self::index::{GitIdentity, IndexEntry};
+pub use self::live::LiveRun;
+pub use self::sessions::{SessionTotal, SessionTotals};
+use crate::config::absolute;
+use crate::files::{
+    PathError, create_private_directory, read_optional, remove_abandoned, replace_atomically,
+};
+use crate::home::{Home, Workspace};
+
+/// The version of the directory's layout.
+const VERSION: u32 = 1;
+
+/// What a state directory says of itself. It is written last, so a directory without it was never finished.
+#[derive(Serialize, Deserialize)]
+struct About {
+    version: u32,
+    workspace: Utf8PathBuf,
+    created: Timestamp,
+}
+
+/// One workspace's private state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    directory: Utf8PathBuf,
+    base: Utf8PathBuf,
+}
+
+/// The state was not there: the workspace is new to this machine, or its state was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fresh {
+    /// Home shows that Ralph has worked here before, so something was lost.
+    pub home_has_history: bool,
+}
+
+/// What private state is opened for.
+pub struct StateRequest<'a> {
+    /// See [`state_base`].
+    pub base: &'a Utf8Path,
+    pub workspace: &'a Workspace,
+    pub home: &'a Home,
+    pub now: Timestamp,
+    /// Asks git for the root commit of the repository at a path. Called only where the index does not know.
+    pub root_commit: &'a dyn Fn(&Utf8Path) -> Option<String>,
+}
+
+/// Private state cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    #[error(
+        "there is no place for private state: neither `XDG_STATE_HOME` nor `HOME` is an absolute path"
+    )]
+    NoPlace,
+    #[error(
+        "`{path}` was made by a newer ralph (its version is {found}, this one knows {VERSION})"
+    )]
+    Newer { path: Utf8PathBuf, found: u32 },
+    #[error(transparent)]
+    Path(#[from] PathError),
+}
+
+/// Returns the directory under which all private state lies.
+pub fn state_base(env: &dyn Fn(&str) -> Option<String>) -> Result<Utf8PathBuf, StateError> {
+    absolute(env("XDG_STATE_HOME"))
+        .or_else(|| absolute(env("HOME")).map(|home| home.join(".local/state")))
+        .map(|directory| directory.join("ralph"))
+        .ok_or(StateError::NoPlace)
+}
+
+impl State {
+    /// Opens a workspace's state, making it if it is not there.
+    pub fn open(request: &StateRequest<'_>) -> Result<(Self, Option<Fresh>), StateError> {
+        create_private_directory(request.base)?;
+        let directory = request.base.join(Self::directory_name(request)?);
+        create_private_directory(&directory)?;
+        let state = State { directory, base: request.base.to_owned() };
+        for private in [state.live_directory(), state.scratch(), state.locks()] {
+            create_private_directory(&private)?;
+        }
+        remove_abandoned(&state.directory)?;
+        if state.is_finished()? {
+            return Ok((state, None));
+        }
+        let about = About {
+            version: VERSION,
+            workspace: request.workspace.root.clone(),
+            created: request.now,
+        };
+        replace_atomically(&state.about(), &render(&about))?;
+        Ok((state, Some(Fresh { home_has_history: has_history(&request.home.path) })))
+    }
+
+    /// Names the directory: as the index remembers it if that still fits, else by root commit and path.
+    fn directory_name(request: &StateRequest<'_>) -> Result<String, StateError> {
+        let root = &request.workspace.root;
+        let git = request.workspace.git_dir().and_then(GitIdentity::of);
+        let known = IndexEntry::load(request.base, root)?;
+        if let Some(known) = &known
+            && known.git == git
+        {
+            return Ok(known.directory.clone());
+        }
+        let directory = if let Some(known) = known.filter(|known| known.git.is_none()) {
+            // A plain directory became a repository and keeps its state.
+            known.directory
+        } else {
+            let commit = git.as_ref().and_then(|_| (request.root_commit)(root));
+            directory_name(root, commit.as_deref())
+        };
+        let entry = IndexEntry { path: root.clone(), git, directory };
+        entry.save(request.base)?;
+        Ok(entry.directory)
+    }
+
+    fn is_finished(&self) -> Result<bool, StateError> {
+        let Some(text) = read_optional(&self.about())? else { return Ok(false) };
+        // Damaged, it counts as missing: the directory is described anew, and what else it holds stays.
+        let Ok(about) = serde_json::from_slice::<About>(&text) else { return Ok(false) };
+        if about.version > VERSION {
+            return Err(StateError::Newer { path: self.directory.clone(), found: about.version });
+        }
+        Ok(true)
+    }
+
+    fn about(&self) -> Utf8PathBuf {
+        self.directory.join("state.json")
+    }
+
+    pub fn directory(&self) -> &Utf8Path {
+        &self.directory
+    }
+
+    pub fn journal(&self) -> Utf8PathBuf {
+        self.directory.join("journal.jsonl")
+    }
+
+    /// Returns where runs, gates and checks put what is gone afterwards.
+    pub fn scratch(&self) -> Utf8PathBuf {
+        self.directory.join("scratch")
+    }
+
+    /// Returns where an isolated agent keeps its own state.
+    pub fn agent_state(&self, agent: &str) -> Utf8PathBuf {
+        self.directory.join("agents").join(file_name(agent))
+    }
+
+    /// Returns the file of the lock for workflows in a home.
+    pub fn run_lock(&self, home: &Home) -> Utf8PathBuf {
+        self.locks().join(format!("{}.run", hash(&[home.path.as_str()])))
+    }
+
+    /// Returns the file of the lock for writing a home's state files.
+    pub fn write_lock(&self, home: &Home) -> Utf8PathBuf {
+        self.locks().join(format!("{}.write", hash(&[home.path.as_str()])))
+    }
+
+    /// Locks belong to homes, and several workspaces can share one.
+    fn locks(&self) -> Utf8PathBuf {
+        self.base.join("locks")
+    }
+
+    fn live_directory(&self) -> Utf8PathBuf {
+        self.directory.join("live")
+    }
+
+    fn sessions(&self) -> Utf8PathBuf {
+        self.directory.join("sessions.json")
+    }
+}
+
+/// Whether Ralph has left traces of work in a home.
+fn has_history(home: &Utf8Path) -> bool {
+    let is_filled = |name: &str| {
+        let path = home.join(name);
+        match path.metadata() {
+            Ok(found) if found.is_dir() => {
+                path.read_dir_utf8().is_ok_and(|mut entries| entries.next().is_some())
+            }
+            Ok(found) => found.len() > 0,
+            Err(_) => false,
+        }
+    };
+    let traces = [
+        "specs/plans",
+        "specs/candidates",
+        "specs/done",
+        "plan.jsonl",
+        "plan_state.json",
+        "runs",
+        "ralph.log",
+    ];
+    traces.into_iter().any(is_filled)
+}
+
+fn directory_name(root: &Utf8Path, root_commit: Option<&str>) -> String {
+    let name: String = root.file_name().unwrap_or("root").chars().take(40).map(safe).collect();
+    let name = name.trim_start_matches('.');
+    format!("{name}-{}", hash(&[root_commit.unwrap_or_default(), root.as_str()]))
+}
+
+/// Turns any name into a file's. Names that had to be changed stay apart by their hash.
+fn file_name(name: &str) -> String {
+    let changed: String = name.chars().map(safe).collect();
+    if changed == name && !name.starts_with('.') && (1..=100).contains(&name.len()) {
+        return changed;
+    }
+    let start: String = changed.trim_start_matches('.').chars().take(40).collect();
+    format!("{start}-{}", hash(&[name]))
+}
+
+const fn safe(c: char) -> char {
+    if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' }
+}
+
+/// Hashes texts to twelve hexadecimal digits, the same for ever: directories on disk are named by it.
+///
+/// This is FNV-1a. It tells a person's workspaces apart; nothing relies on it against somebody who seeks collisions.
+fn hash(parts: &[&str]) -> String {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for part in parts {
+        for byte in part.bytes().chain([0]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    // Folded, so that all 64 bits count.
+    format!("{:012x}", (hash ^ (hash >> 48)) & 0xffff_ffff_ffff)
+}
+
+fn render(value: &impl Serialize) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(value).expect("state is plain data");
+    text.push(b'\n');
+    text
+}
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;
