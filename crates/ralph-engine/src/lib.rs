@@ -10,7 +10,11 @@ pub mod detect;
 pub mod files;
 pub mod home;
 pub mod identity;
+pub mod init;
 pub mod journal;
 pub mod mailbox;
 pub mod rehearsal;
 pub mod state;
+
+#[cfg(test)]
+mod test_place;

@@ -8,7 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::role::Role;
 use ralph_proc::capture::{Answer, Question, ask};
+
+use crate::agent::ADAPTERS;
+use crate::config::{AgentProgram, Config};
 
 /// How long a program has to tell its version.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -42,6 +46,25 @@ impl FoundAgent {
     pub fn is_usable(&self) -> bool {
         self.path.is_some() && self.problem.is_none()
     }
+}
+
+/// Returns the agents that Ralph knows, each with the program that the configuration gives it, else its usual one.
+pub fn known_agents(config: Option<&Config>) -> Vec<AgentCandidate> {
+    let choices: Vec<_> = config
+        .map(|config| Role::ALL.map(|role| config.agent_for(role).program).to_vec())
+        .unwrap_or_default();
+    let configured = |name: &str| {
+        choices.iter().find_map(|choice| match choice {
+            AgentProgram::Adapter { adapter, exe } if adapter == name => exe.clone(),
+            AgentProgram::Adapter { .. } | AgentProgram::Command { .. } => None,
+        })
+    };
+    let known = ADAPTERS.iter().filter_map(|adapter| Some((adapter.name(), adapter.program()?)));
+    let candidate = |(name, program): (&str, &str)| AgentCandidate {
+        name: name.to_owned(),
+        program: configured(name).unwrap_or_else(|| program.to_owned()),
+    };
+    known.map(candidate).collect()
 }
 
 /// Looks for each agent, and asks those that are there for their version.
@@ -119,17 +142,19 @@ fn ask_version(path: &Utf8Path, patience: Duration) -> Result<String, String> {
     }
 }
 
-/// Finds the version in what a CLI prints for `--version`: the first word of the form `1.2`, `v1.2.3` or `1.2.3-rc.1`.
+/// Finds the version in what a program prints for `--version`: the first word like `1.2`, `v1.2.3` or `1.2.3-rc.1`.
 pub fn parse_version(output: &str) -> Option<String> {
     let mut words = output.split(|c: char| c.is_whitespace() || "(),;".contains(c));
     words.find_map(|word| {
         let version = word.strip_prefix('v').unwrap_or(word);
-        let numbers = version.split(['-', '+']).next().unwrap_or_default();
-        let mut parts = numbers.split('.');
+        let mut parts = version.split(['.', '-', '+']);
         let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        let is_version = numbers.contains('.') && parts.all(is_number);
-        let is_clean = version.chars().all(|c| c.is_ascii_alphanumeric() || ".-+".contains(c));
-        (is_version && is_clean).then(|| version.to_owned())
+        let is_word =
+            |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric());
+        let is_version = parts.next().is_some_and(is_number)
+            && parts.next().is_some_and(is_number)
+            && parts.all(is_word);
+        is_version.then(|| version.to_owned())
     })
 }
 

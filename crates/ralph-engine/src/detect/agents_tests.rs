@@ -1,22 +1,9 @@
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use proptest::prelude::*;
 
 use super::*;
-
-fn program(directory: &Utf8Path, name: &str, script: &str) -> Utf8PathBuf {
-    let path = directory.join(name);
-    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path
-}
-
-fn temp() -> (tempfile::TempDir, Utf8PathBuf) {
-    let guard = tempfile::tempdir().unwrap();
-    let path = Utf8PathBuf::from_path_buf(guard.path().to_owned()).unwrap();
-    (guard, path)
-}
+use crate::test_place::Place;
 
 #[test]
 fn each_clis_way_of_telling_its_version_is_understood() {
@@ -28,6 +15,8 @@ fn each_clis_way_of_telling_its_version_is_understood() {
         ("git version 2.47.3\n", Some("2.47.3")),
         ("warning: on fire.\nv1.2.3-rc.1+build\n", Some("1.2.3-rc.1+build")),
         ("agent (1.2)", Some("1.2")),
+        ("git version 2.39.5 (Apple Git-154)", Some("2.39.5")),
+        ("git version 2.30.0.windows.1", Some("2.30.0.windows.1")),
         ("one. two 3", None),
         ("1..2", None),
         ("", None),
@@ -53,10 +42,11 @@ proptest! {
 
 #[test]
 fn installed_agents_tell_their_version_and_broken_ones_their_problem() {
-    let (_guard, directory) = temp();
-    program(&directory, "good", "echo good-cli 1.2.3; pwd > \"$0.cwd\"");
-    program(&directory, "broken", "echo 'no node here' >&2; exit 3");
-    program(&directory, "mute", "exit 0");
+    let place = Place::new();
+    let directory = &place.root;
+    place.program("good", "echo good-cli 1.2.3; pwd > \"$0.cwd\"");
+    place.program("broken", "echo 'no node here' >&2; exit 3");
+    place.program("mute", "exit 0");
     let candidates = ["good", "broken", "mute", "absent"]
         .map(|name| AgentCandidate { name: format!("{name}-agent"), program: name.to_owned() });
     let path_variable = format!("/nowhere:{directory}");
@@ -83,8 +73,9 @@ fn installed_agents_tell_their_version_and_broken_ones_their_problem() {
 
 #[test]
 fn an_agent_that_hangs_is_ended_and_named() {
-    let (_guard, directory) = temp();
-    let hangs = program(&directory, "hangs", "exec sleep 600");
+    let place = Place::new();
+    let directory = &place.root;
+    let hangs = place.program("hangs", "exec sleep 600");
     let problem = ask_version(&hangs, Duration::from_millis(100)).unwrap_err();
     assert!(problem.starts_with("did not tell its version within"), "{problem}");
     let gone = directory.join("gone");
@@ -94,8 +85,9 @@ fn an_agent_that_hangs_is_ended_and_named() {
 
 #[test]
 fn programs_are_looked_up_in_absolute_directories_only() {
-    let (_guard, directory) = temp();
-    program(&directory, "agent", "");
+    let place = Place::new();
+    let directory = &place.root;
+    place.program("agent", "");
     fs::write(directory.join("notes"), "").unwrap();
     let path_variable = format!(":.:{directory}");
     assert_eq!(look_up_program(&path_variable, "agent"), Some(directory.join("agent")));
@@ -103,4 +95,21 @@ fn programs_are_looked_up_in_absolute_directories_only() {
     assert_eq!(look_up_program(".", "Cargo.toml"), None);
     let by_path = directory.join("agent");
     assert_eq!(look_up_program("", by_path.as_str()), Some(by_path.clone()));
+}
+
+#[test]
+fn the_agents_of_the_table_are_looked_for_under_the_programs_the_person_named() {
+    let place = Place::new();
+    let named = |config| {
+        let known = known_agents(config).into_iter();
+        known.map(|agent| (agent.name, agent.program)).collect::<Vec<_>>()
+    };
+    let pair = |name: &str, program: &str| (name.to_owned(), program.to_owned());
+    let same = |name| pair(name, name);
+    let usual = [same("codex"), same("claude"), same("opencode"), same("gemini")];
+    assert_eq!(named(None), usual);
+    place.write("ralph.toml", "agent = \"claude\"\n[agents.claude]\nexe = \"/opt/claude\"\n");
+    let config = place.load(None).unwrap();
+    let own = [same("codex"), pair("claude", "/opt/claude"), same("opencode"), same("gemini")];
+    assert_eq!(named(Some(&config)), own);
 }
