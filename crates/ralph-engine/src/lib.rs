@@ -7,6 +7,7 @@ pub mod agent;
 pub mod clock;
 pub mod config;
 pub mod detect;
+pub mod doctor;
 pub mod files;
 pub mod home;
 pub mod identity;
