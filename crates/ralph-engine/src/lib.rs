@@ -7,8 +7,11 @@ pub mod agent;
 pub mod boundary;
 pub mod clock;
 pub mod config;
+pub mod detect;
+pub mod doctor;
 pub mod files;
 pub mod home;
+pub mod init;
 pub mod journal;
 pub mod launch;
 pub mod mailbox;
@@ -17,4 +20,6 @@ pub mod rehearsal;
 pub mod run;
 pub mod series;
 pub mod state;
+#[cfg(test)]
+mod test_place;
 pub mod wait;

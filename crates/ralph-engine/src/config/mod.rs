@@ -24,6 +24,7 @@ pub use self::duration::{DurationError, parse_duration, render_duration};
 pub use self::entries::Entry;
 use self::layer::{GateTable, Layer, Located, Rank};
 pub use self::problem::{ConfigError, ConfigProblem, Origin, ProblemKind};
+pub(crate) use self::value::{render_list, render_string};
 use crate::files::read_optional;
 use crate::home::CONFIG_FILE;
 

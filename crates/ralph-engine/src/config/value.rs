@@ -226,13 +226,14 @@ impl Value {
     }
 }
 
-fn render_list(items: &[String]) -> String {
+/// Renders texts as a TOML array on one line.
+pub(crate) fn render_list(items: &[String]) -> String {
     let items: Vec<_> = items.iter().map(|item| render_string(item)).collect();
     format!("[{}]", items.join(", "))
 }
 
 /// Renders text as a TOML string on one line.
-pub(super) fn render_string(text: &str) -> String {
+pub(crate) fn render_string(text: &str) -> String {
     let mut rendered = String::from("\"");
     for c in text.chars() {
         match c {

@@ -1,0 +1,169 @@
+//! The agent CLIs that are installed, with their versions.
+//!
+//! Each program found is asked for its version, all at once: some take seconds to start. One that hangs or fails is
+//! reported as such and holds nobody up. Nothing else is asked of them; whether a person is logged in stays unknown.
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::role::Role;
+use ralph_proc::capture::{Answer, Question, ask};
+
+use crate::agent::ADAPTERS;
+use crate::config::{AgentProgram, Config};
+
+/// How long a program has to tell its version.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A version is one line; what comes after the first page is not read.
+const LONGEST_ANSWER: usize = 4096;
+
+/// An agent that may be installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentCandidate {
+    /// The name in the configuration.
+    pub name: String,
+    /// A name to look for on PATH, or a path.
+    pub program: String,
+}
+
+/// What was found of an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundAgent {
+    pub name: String,
+    pub program: String,
+    /// `None`: it is not installed.
+    pub path: Option<Utf8PathBuf>,
+    pub version: Option<String>,
+    /// Why it cannot be used although it is installed, and what to do.
+    pub problem: Option<String>,
+}
+
+impl FoundAgent {
+    /// Whether a run could use it.
+    pub fn is_usable(&self) -> bool {
+        self.path.is_some() && self.problem.is_none()
+    }
+}
+
+/// Returns the agents that Ralph knows, each with the program that the configuration gives it, else its usual one.
+pub fn known_agents(config: Option<&Config>) -> Vec<AgentCandidate> {
+    let choices: Vec<_> = config
+        .map(|config| Role::ALL.map(|role| config.agent_for(role).program).to_vec())
+        .unwrap_or_default();
+    let configured = |name: &str| {
+        choices.iter().find_map(|choice| match choice {
+            AgentProgram::Adapter { adapter, exe } if adapter == name => exe.clone(),
+            AgentProgram::Adapter { .. } | AgentProgram::Command { .. } => None,
+        })
+    };
+    let known = ADAPTERS.iter().filter_map(|adapter| Some((adapter.name(), adapter.program()?)));
+    let candidate = |(name, program): (&str, &str)| AgentCandidate {
+        name: name.to_owned(),
+        program: configured(name).unwrap_or_else(|| program.to_owned()),
+    };
+    known.map(candidate).collect()
+}
+
+/// Looks for each agent, and asks those that are there for their version.
+pub fn find_agents(
+    candidates: &[AgentCandidate],
+    look_up: &dyn Fn(&str) -> Option<Utf8PathBuf>,
+) -> Vec<FoundAgent> {
+    let mut found: Vec<_> = candidates
+        .iter()
+        .map(|candidate| FoundAgent {
+            name: candidate.name.clone(),
+            program: candidate.program.clone(),
+            path: look_up(&candidate.program),
+            version: None,
+            problem: None,
+        })
+        .collect();
+    thread::scope(|scope| {
+        for agent in &mut found {
+            if let Some(path) = agent.path.clone() {
+                scope.spawn(move || match ask_version(&path, PATIENCE) {
+                    Ok(version) => agent.version = Some(version),
+                    Err(problem) => agent.problem = Some(problem),
+                });
+            }
+        }
+    });
+    found
+}
+
+/// Finds a program as a shell would: in the directories of a `PATH`, or at the path it names.
+///
+/// Directories that are not absolute are passed over: with `.` on PATH a repository could bring its own `codex`.
+pub fn look_up_program(path_variable: &str, program: &str) -> Option<Utf8PathBuf> {
+    if program.contains('/') {
+        let path = Utf8PathBuf::from(program);
+        return is_executable(&path).then_some(path);
+    }
+    let directories = path_variable.split(':').map(Utf8Path::new);
+    let mut paths = directories.filter(|path| path.is_absolute()).map(|path| path.join(program));
+    paths.find(|path| is_executable(path))
+}
+
+fn is_executable(path: &Utf8Path) -> bool {
+    path.is_file() && rustix::fs::access(path.as_std_path(), rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+fn ask_version(path: &Utf8Path, patience: Duration) -> Result<String, String> {
+    let question = Question {
+        program: path.as_std_path(),
+        args: &["--version"],
+        // A neutral place: in a project some CLIs load that project's plugins before anything else.
+        cwd: Some(Path::new("/")),
+        env: &[("NO_COLOR", Some("1"))],
+        timeout: patience,
+        cap: LONGEST_ANSWER,
+    };
+    let again = format!("run `{path} --version` to see why, or install it again");
+    match ask(&question) {
+        Err(error) => Err(format!("cannot be started: {error}; {again}")),
+        Ok(Answer { timed_out: true, .. }) => {
+            Err(format!("did not tell its version within {} s; {again}", patience.as_secs()))
+        }
+        Ok(Answer { code: Some(0), stdout, .. }) => {
+            let stdout = String::from_utf8_lossy(&stdout);
+            parse_version(&stdout).ok_or_else(|| format!("told no version; {again}"))
+        }
+        Ok(Answer { code, stderr, .. }) => {
+            let stderr = String::from_utf8_lossy(&stderr);
+            let end =
+                code.map_or("was killed".to_owned(), |code| format!("failed with exit {code}"));
+            let said = first_words(&stderr).map_or(String::new(), |said| format!(": {said}"));
+            Err(format!("`--version` {end}{said}; {again}"))
+        }
+    }
+}
+
+/// Finds the version in what a program prints for `--version`: the first word like `1.2`, `v1.2.3` or `1.2.3-rc.1`.
+pub fn parse_version(output: &str) -> Option<String> {
+    let mut words = output.split(|c: char| c.is_whitespace() || "(),;".contains(c));
+    words.find_map(|word| {
+        let version = word.strip_prefix('v').unwrap_or(word);
+        let mut parts = version.split(['.', '-', '+']);
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        let is_word =
+            |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric());
+        let is_version = parts.next().is_some_and(is_number)
+            && parts.next().is_some_and(is_number)
+            && parts.all(is_word);
+        is_version.then(|| version.to_owned())
+    })
+}
+
+/// Returns the beginning of the first line that says something.
+fn first_words(text: &str) -> Option<String> {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    Some(line.chars().filter(|c| !c.is_control()).take(200).collect())
+}
+
+#[cfg(test)]
+#[path = "agents_tests.rs"]
+mod tests;

@@ -1,0 +1,48 @@
+//! Java and Kotlin: Maven or Gradle, by the project's own wrapper where it can be executed.
+
+use super::project::Project;
+use super::{Check, CheckKind, Found};
+
+const GRADLE_FILES: [&str; 4] =
+    ["build.gradle.kts", "build.gradle", "settings.gradle.kts", "settings.gradle"];
+
+pub(super) fn examine(project: &Project<'_>) -> Option<Found> {
+    if project.has_file("pom.xml") { Some(maven(project)) } else { gradle(project) }
+}
+
+fn maven(project: &Project<'_>) -> Found {
+    let program = wrapper_or(project, "mvnw", "mvn");
+    let pom = project.path("pom.xml");
+    let mut run = vec![program.as_str(), "-B"];
+    if !project.is_root() {
+        run.extend(["-f", &pom]);
+    }
+    run.push("test");
+    let why = format!("`{pom}` is a maven project");
+    let mut found = Found::new("maven", project);
+    found.checks.push(Check::new(CheckKind::Tests, &run, why));
+    found.cache.push("target".to_owned());
+    found.covers_below = true;
+    found
+}
+
+fn gradle(project: &Project<'_>) -> Option<Found> {
+    let file = project.first_file(&GRADLE_FILES)?;
+    let program = wrapper_or(project, "gradlew", "gradle");
+    // A daemon would outlive the gate, or be ended with it and help nobody.
+    let mut run = vec![program.as_str(), "--no-daemon"];
+    if !project.is_root() {
+        run.extend(["-p", project.place]);
+    }
+    run.push("test");
+    let why = format!("`{}` is a gradle project", project.path(file));
+    let mut found = Found::new("gradle", project);
+    found.checks.push(Check::new(CheckKind::Tests, &run, why));
+    found.cache.extend([".gradle", "build"].map(str::to_owned));
+    found.covers_below = true;
+    Some(found)
+}
+
+fn wrapper_or(project: &Project<'_>, wrapper: &str, program: &str) -> String {
+    if project.is_executable(wrapper) { project.program(wrapper) } else { program.to_owned() }
+}

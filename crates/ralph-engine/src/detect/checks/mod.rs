@@ -1,0 +1,221 @@
+//! The project's own checks, read from its files: what a person would type to test it, as gates to suggest.
+//!
+//! Invariant: nothing is executed. Files are only looked at, up to a size, so that a stranger's repository can be
+//! examined without trusting it. What is suggested is for a person to read and change.
+//!
+//! What counts, where several files tell:
+//! - Each ecosystem gives one test command. A `justfile` or `Makefile` mostly wraps the same one, so its `test` (or
+//!   `check`) is taken only where no ecosystem of that directory has tests; its `lint` where none has a linter.
+//! - Directories one level down are projects of their own, unless the root's project covers them (a cargo workspace, npm
+//!   workspaces, a maven reactor), or the root's recipes test the whole.
+//! - Checks are told apart by directory (`frontend-tests`), and by ecosystem where that is not enough (`cargo-tests`).
+
+mod cargo;
+mod jvm;
+mod node;
+mod others;
+mod project;
+mod python;
+mod recipes;
+
+use std::collections::BTreeMap;
+
+use camino::Utf8Path;
+
+use self::project::Project;
+
+/// A gate that the project's files speak for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SuggestedGate {
+    pub name: String,
+    /// Run at the workspace's root.
+    pub run: Vec<String>,
+    /// Worth running before the others.
+    pub fast: bool,
+    /// Which file told, as a sentence's fragment.
+    pub why: String,
+}
+
+/// How a fresh checkout of the project is made ready.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SuggestedCheckout {
+    pub setup: Vec<Vec<String>>,
+    pub cache: Vec<String>,
+}
+
+/// All that the project's files suggest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Suggestions {
+    pub gates: Vec<SuggestedGate>,
+    pub checkout: SuggestedCheckout,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CheckKind {
+    Types,
+    Lint,
+    Vet,
+    Build,
+    Tests,
+}
+
+impl CheckKind {
+    const fn name(self) -> &'static str {
+        match self {
+            CheckKind::Types => "types",
+            CheckKind::Lint => "lint",
+            CheckKind::Vet => "vet",
+            CheckKind::Build => "build",
+            CheckKind::Tests => "tests",
+        }
+    }
+
+    const fn is_fast(self) -> bool {
+        matches!(self, CheckKind::Types | CheckKind::Lint | CheckKind::Vet)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Check {
+    kind: CheckKind,
+    run: Vec<String>,
+    why: String,
+}
+
+impl Check {
+    fn new(kind: CheckKind, run: &[&str], why: String) -> Self {
+        Check { kind, run: words(run), why }
+    }
+}
+
+/// What one ecosystem makes of one directory.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    ecosystem: &'static str,
+    /// The directory, empty for the root.
+    place: String,
+    checks: Vec<Check>,
+    setup: Vec<Vec<String>>,
+    cache: Vec<String>,
+    /// Its checks reach into the directories below.
+    covers_below: bool,
+}
+
+impl Found {
+    fn new(ecosystem: &'static str, project: &Project<'_>) -> Self {
+        Found { ecosystem, place: project.place.to_owned(), ..Found::default() }
+    }
+
+    fn has(&self, kind: CheckKind) -> bool {
+        self.checks.iter().any(|check| check.kind == kind)
+    }
+}
+
+/// Every ecosystem that is known, each with the function that looks for it.
+const ECOSYSTEMS: &[fn(&Project<'_>) -> Option<Found>] = &[
+    cargo::examine,
+    node::examine,
+    python::examine,
+    others::examine_go,
+    jvm::examine,
+    others::examine_ruby,
+    others::examine_php,
+    others::examine_dotnet,
+    others::examine_deno,
+    others::examine_mix,
+];
+
+/// Detects the checks of the project in a directory.
+pub fn detect_checks(root: &Utf8Path) -> Suggestions {
+    let project = Project::root(root);
+    let mut found = examine(&project);
+    if !found.iter().any(|found| found.ecosystem == recipes::NAME && found.has(CheckKind::Tests)) {
+        for place in project.directories() {
+            let below = examine(&Project { root, place: &place });
+            let is_covered = |inner: &Found| {
+                let same = |outer: &&Found| outer.ecosystem == inner.ecosystem;
+                found.iter().filter(same).any(|outer| outer.place.is_empty() && outer.covers_below)
+            };
+            let new: Vec<_> = below.into_iter().filter(|inner| !is_covered(inner)).collect();
+            found.extend(new);
+        }
+    }
+    // What makes a project ready serves its checks; without any it only costs time.
+    let checked: Vec<_> = found.iter().filter(|found| !found.checks.is_empty()).collect();
+    let checked: Vec<_> = checked.iter().map(|found| found.ecosystem).collect();
+    found.retain(|found| checked.contains(&found.ecosystem));
+    suggest(found)
+}
+
+/// Examines one directory: its ecosystems, then its recipes for what they lack.
+fn examine(project: &Project<'_>) -> Vec<Found> {
+    let mut found: Vec<_> = ECOSYSTEMS.iter().filter_map(|examine| examine(project)).collect();
+    let lacks = |kind| !found.iter().any(|found: &Found| found.has(kind));
+    let wanted: Vec<_> =
+        [CheckKind::Lint, CheckKind::Tests].into_iter().filter(|k| lacks(*k)).collect();
+    found.extend(recipes::examine(project, &wanted));
+    found
+}
+
+fn suggest(found: Vec<Found>) -> Suggestions {
+    let base = |found: &Found, kind: CheckKind| join(&found.place, kind.name());
+    let mut uses: BTreeMap<String, usize> = BTreeMap::new();
+    for found in &found {
+        for check in &found.checks {
+            *uses.entry(base(found, check.kind)).or_default() += 1;
+        }
+    }
+    let mut suggestions = Suggestions::default();
+    for found in found {
+        for check in &found.checks {
+            let name = base(&found, check.kind);
+            let is_alone = uses.get(&name) == Some(&1);
+            let name = if is_alone {
+                name
+            } else {
+                join(&found.place, &join(found.ecosystem, check.kind.name()))
+            };
+            suggestions.gates.push(SuggestedGate {
+                name,
+                run: check.run.clone(),
+                fast: check.kind.is_fast(),
+                why: check.why.clone(),
+            });
+        }
+        suggestions.checkout.setup.extend(found.setup);
+        for path in found.cache {
+            let path =
+                if found.place.is_empty() { path } else { format!("{}/{path}", found.place) };
+            if !suggestions.checkout.cache.contains(&path) {
+                suggestions.checkout.cache.push(path);
+            }
+        }
+    }
+    make_names_differ(&mut suggestions.gates);
+    suggestions
+}
+
+/// Numbers names that are still the same: directories can be called anything, `frontend-cargo` too.
+fn make_names_differ(gates: &mut [SuggestedGate]) {
+    for index in 1..gates.len() {
+        let mut name = gates[index].name.clone();
+        let mut number = 2;
+        while gates[..index].iter().any(|other| other.name == name) {
+            name = format!("{}-{number}", gates[index].name);
+            number += 1;
+        }
+        gates[index].name = name;
+    }
+}
+
+fn join(before: &str, after: &str) -> String {
+    if before.is_empty() { after.to_owned() } else { format!("{before}-{after}") }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+#[cfg(test)]
+#[path = "checks_tests.rs"]
+mod tests;

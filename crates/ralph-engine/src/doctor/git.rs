@@ -1,0 +1,123 @@
+//! Git itself, and what it says of the workspace.
+
+use std::time::Duration;
+
+use camino::Utf8Path;
+use ralph_proc::capture::{Answer, Question, ask};
+
+use super::{Area, Checkup, Finding};
+use crate::detect::agents::parse_version;
+use crate::home::{Repository, WorkspaceKind};
+
+/// The oldest git that is known to do all that is asked of it.
+const OLDEST: (u32, u32) = (2, 30);
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
+    let Some(git) = (checkup.look_up)("git") else {
+        let advice = "install git 2.30 or later and see that it is on PATH";
+        return vec![Finding::problem(Area::Git, "git was not found on PATH", advice)];
+    };
+    let root = &checkup.workspace.root;
+    let mut findings = vec![examine_version(&git, root)];
+    findings.push(examine_identity(&git, root));
+    match &checkup.workspace.kind {
+        WorkspaceKind::Plain => {
+            let advice = "run `git init` there; only `agent run`, `doctor`, `sandbox` and `demo` work without";
+            let what = format!("`{root}` is not a git repository");
+            findings.push(Finding::problem(Area::Git, what, advice));
+        }
+        WorkspaceKind::RepositoryCollection => {
+            let what = format!("`{root}` holds several repositories");
+            findings.push(Finding::ok(Area::Git, what));
+        }
+        WorkspaceKind::Repository(repository) => {
+            findings.push(examine_repository(&git, root, repository));
+        }
+    }
+    findings
+}
+
+fn examine_version(git: &Utf8Path, root: &Utf8Path) -> Finding {
+    let answer = run(git, root, &["--version"]);
+    let said = answer.as_ref().map(|answer| String::from_utf8_lossy(&answer.stdout).into_owned());
+    let version = said.as_ref().ok().and_then(|said| parse_version(said));
+    let Some(version) = version else {
+        let advice = format!("run `{git} --version` to see why");
+        return Finding::problem(Area::Git, format!("`{git}` does not tell its version"), advice);
+    };
+    let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let what = format!("git {version} at `{git}`");
+    if (major, minor) < OLDEST {
+        let advice = format!("install git {}.{} or later", OLDEST.0, OLDEST.1);
+        return Finding::problem(Area::Git, what, advice);
+    }
+    Finding::ok(Area::Git, what)
+}
+
+/// Whether commits have a name to go by. Git's own guess from user and host does not count.
+fn examine_identity(git: &Utf8Path, root: &Utf8Path) -> Finding {
+    let args = ["-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"];
+    let answer = run(git, root, &args).ok().filter(|answer| answer.code == Some(0));
+    let identity = answer.map(|answer| String::from_utf8_lossy(&answer.stdout).into_owned());
+    // The time follows the address.
+    let identity = identity.as_deref().and_then(|text| text.rsplit_once('>'));
+    match identity {
+        Some((who, _)) => Finding::ok(Area::Git, format!("commits are made by {who}>")),
+        None => Finding::note(
+            Area::Git,
+            "git knows no name and address for commits here",
+            "run `git config --global user.name NAME` and `git config --global user.email ADDRESS`",
+        ),
+    }
+}
+
+fn examine_repository(git: &Utf8Path, root: &Utf8Path, repository: &Repository) -> Finding {
+    let answer = match run(git, root, &["rev-parse", "--show-toplevel"]) {
+        Ok(answer) => answer,
+        Err(error) => {
+            let what = format!("git cannot be run in `{root}`: {error}");
+            return Finding::problem(Area::Git, what, "see that the directory can be entered");
+        }
+    };
+    if answer.code != Some(0) {
+        let said = String::from_utf8_lossy(&answer.stderr);
+        let said = said.lines().next().unwrap_or("no answer").to_owned();
+        let advice = format!("run `git -C {root} status`, and do what git says");
+        return Finding::problem(Area::Git, format!("git refuses the repository: {said}"), advice);
+    }
+    let Repository { toplevel, git_dir } = repository;
+    let kind = if git_dir.join("commondir").exists() {
+        "a linked worktree"
+    } else if *git_dir == toplevel.join(".git") {
+        "a repository"
+    } else {
+        "a submodule, or a repository kept elsewhere"
+    };
+    let what = if root == toplevel {
+        format!("`{root}` is {kind}")
+    } else {
+        format!("`{root}` lies in `{toplevel}`, {kind}")
+    };
+    let has_commit = run(git, root, &["rev-parse", "--quiet", "--verify", "HEAD^{commit}"])
+        .is_ok_and(|answer| answer.code == Some(0));
+    if has_commit {
+        Finding::ok(Area::Git, what)
+    } else {
+        let advice = "make a first commit: work is measured from one";
+        Finding::problem(Area::Git, format!("{what}, without any commit"), advice)
+    }
+}
+
+fn run(git: &Utf8Path, root: &Utf8Path, args: &[&str]) -> std::io::Result<Answer> {
+    ask(&Question {
+        program: git.as_std_path(),
+        args,
+        cwd: Some(root.as_std_path()),
+        env: &[("LC_ALL", Some("C")), ("GIT_OPTIONAL_LOCKS", Some("0"))],
+        timeout: PATIENCE,
+        cap: 16 << 10,
+    })
+}

@@ -1,0 +1,202 @@
+//! What the machine can do: hold agents within their bounds, follow their processes, and keep what they write.
+
+use std::fs;
+
+use camino::Utf8Path;
+use ralph_proc::sandbox::Support;
+use rustix::fs::{Access, StatVfs, StatVfsMountFlags, access, statvfs};
+
+use super::{Area, Checkup, Finding};
+use crate::config::BoundaryMode;
+
+/// Less than this, and a build fills the disk.
+const LEAST_SPACE: u64 = 1 << 30;
+
+/// Fewer files than this are soon used up by a package manager.
+const LEAST_FILES: u64 = 10_000;
+
+pub(super) fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
+    let mode = checkup.config.map_or(BoundaryMode::Auto, |config| config.boundary);
+    let mut findings = examine_boundary(checkup.support, mode);
+    findings.extend(examine_processes());
+    findings.push(examine_space("the workspace", &checkup.workspace.root));
+    match checkup.private_state {
+        Ok(path) => {
+            findings.push(examine_space("private state", path));
+            findings.push(examine_state(path));
+        }
+        Err(error) => {
+            let advice = "set `HOME`, or `XDG_STATE_HOME`, to an absolute path";
+            findings.push(Finding::problem(Area::State, error.to_string(), advice));
+        }
+    }
+    findings.push(examine_space("temporary files", checkup.temp));
+    findings.push(examine_temp(checkup.temp));
+    findings
+}
+
+/// Says what the setting means on a kernel like this.
+pub(super) fn examine_boundary(support: Support, mode: BoundaryMode) -> Vec<Finding> {
+    let upgrade = "use Linux 6.2 or later with Landlock enabled";
+    let kernel = match support.landlock_abi {
+        0 => "the kernel offers no Landlock".to_owned(),
+        abi => format!("the kernel offers Landlock version {abi}"),
+    };
+    let holds = match mode {
+        BoundaryMode::Off => {
+            let what = "`boundary = \"off\"`: nothing keeps agents within their bounds";
+            let advice = "set `boundary = \"auto\"` unless something else confines them";
+            return vec![Finding::note(Area::Boundary, what, advice)];
+        }
+        BoundaryMode::Detect => {
+            let what = "`boundary = \"detect\"`: what an agent must not change is found after each run and put back";
+            let advice = if support.confines_files() {
+                "set `boundary = \"auto\"` to have the kernel prevent it, which it can here"
+            } else {
+                upgrade
+            };
+            return vec![Finding::note(Area::Boundary, what, advice)];
+        }
+        BoundaryMode::Kernel | BoundaryMode::Auto => support.confines_files(),
+    };
+    if !holds {
+        return vec![if mode == BoundaryMode::Kernel {
+            let what = format!("{kernel}, and `boundary = \"kernel\"` refuses to run without");
+            Finding::problem(
+                Area::Boundary,
+                what,
+                format!("{upgrade}, or set `boundary = \"auto\"`"),
+            )
+        } else {
+            let what =
+                format!("{kernel}: changes out of bounds are found after each run, not prevented");
+            Finding::note(Area::Boundary, what, upgrade)
+        }];
+    }
+    let files = format!("{kernel}: agents can write only where their role may");
+    let mut findings = vec![Finding::ok(Area::Boundary, files)];
+    findings.push(if support.confines_signals() {
+        Finding::ok(Area::Boundary, "agents cannot signal processes outside their run")
+    } else {
+        let what = "agents can signal other processes of yours";
+        Finding::note(Area::Boundary, what, "use Linux 6.12 or later to have the kernel prevent it")
+    });
+    findings
+}
+
+#[cfg(target_os = "linux")]
+fn examine_processes() -> Vec<Finding> {
+    if let Err(errno) = rustix::process::child_subreaper() {
+        let what = format!("the kernel does not let Ralph adopt what agents leave behind: {errno}");
+        let advice = "see which filter of system calls (seccomp) is around Ralph";
+        return vec![Finding::problem(Area::Processes, what, advice)];
+    }
+    if !Utf8Path::new("/proc/self/stat").exists() {
+        let advice = "mount it: without, Ralph cannot find an agent's processes";
+        return vec![Finding::problem(Area::Processes, "/proc is not mounted", advice)];
+    }
+    let lists_children = Utf8Path::new("/proc/thread-self/children").exists();
+    vec![if lists_children {
+        let what = "all that an agent starts is followed and ended with its run";
+        Finding::ok(Area::Processes, what)
+    } else {
+        let what = "the kernel keeps no lists of children, so every process is looked at to find an agent's";
+        Finding::note(Area::Processes, what, "nothing needs to be done; ending a run takes longer")
+    }]
+}
+
+#[cfg(not(target_os = "linux"))]
+fn examine_processes() -> Vec<Finding> {
+    let what =
+        "processes are ended by group: what an agent detaches from its group can survive its run";
+    vec![Finding::note(Area::Processes, what, "run Ralph on Linux for the whole promise")]
+}
+
+/// Tells the free space where a path is, or will be.
+fn examine_space(name: &str, path: &Utf8Path) -> Finding {
+    let place = existing(path);
+    match statvfs(place.as_std_path()) {
+        Ok(space) => judge_space(name, path, &space),
+        Err(errno) => Finding::problem(
+            Area::Disk,
+            format!("the disk of {name}, `{path}`, cannot be examined: {errno}"),
+            "see that the path exists and can be entered",
+        ),
+    }
+}
+
+pub(super) fn judge_space(name: &str, path: &Utf8Path, space: &StatVfs) -> Finding {
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    let what = format!("{} free for {name}, `{path}`", render_size(free));
+    if space.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        let what = format!("the disk of {name}, `{path}`, is mounted read-only");
+        return Finding::problem(Area::Disk, what, "mount it writable, or work elsewhere");
+    }
+    if free < LEAST_SPACE {
+        let advice = format!("make room: at least {}", render_size(LEAST_SPACE));
+        return Finding::problem(Area::Disk, what, advice);
+    }
+    // Some file systems make room for files as they need it, and count none.
+    if space.f_files > 0 && space.f_favail < LEAST_FILES {
+        let what = format!("room for only {} more files for {name}, `{path}`", space.f_favail);
+        return Finding::problem(Area::Disk, what, "remove files that are not needed");
+    }
+    Finding::ok(Area::Disk, what)
+}
+
+/// Renders a size with one decimal, rounded down: what is said to be free is.
+pub(super) fn render_size(bytes: u64) -> String {
+    for (unit, shift) in [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)] {
+        if bytes >> shift > 0 {
+            let tenths = (bytes >> (shift - 10)) % 1024 * 10 / 1024;
+            return format!("{}.{tenths} {unit}", bytes >> shift);
+        }
+    }
+    format!("{bytes} B")
+}
+
+fn examine_state(path: &Utf8Path) -> Finding {
+    let place = existing(path);
+    match access(place.as_std_path(), Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) if place.is_dir() => {
+            Finding::ok(Area::State, format!("private state is kept in `{path}`"))
+        }
+        Ok(()) => {
+            let what =
+                format!("private state cannot be kept in `{path}`: `{place}` is no directory");
+            Finding::problem(Area::State, what, "move it away, or set `XDG_STATE_HOME`")
+        }
+        Err(errno) => {
+            let what = format!("private state cannot be kept in `{path}`: {errno}");
+            let advice = format!("make `{place}` writable, or set `XDG_STATE_HOME`");
+            Finding::problem(Area::State, what, advice)
+        }
+    }
+}
+
+fn examine_temp(path: &Utf8Path) -> Finding {
+    let problem = |why: String| {
+        let what = format!("temporary files cannot be made in `{path}`: {why}");
+        Finding::problem(Area::Temp, what, "set `TMPDIR` to a directory of yours")
+    };
+    match fs::metadata(path) {
+        Err(error) => return problem(error.to_string()),
+        Ok(found) if !found.is_dir() => return problem("it is no directory".to_owned()),
+        Ok(_) => {}
+    }
+    if let Err(errno) = access(path.as_std_path(), Access::WRITE_OK | Access::EXEC_OK) {
+        return problem(errno.to_string());
+    }
+    let flags = statvfs(path.as_std_path()).map(|space| space.f_flag);
+    if flags.is_ok_and(|flags| flags.contains(StatVfsMountFlags::NOEXEC)) {
+        let what = format!("programs in `{path}` cannot be executed");
+        let advice = "set `TMPDIR` to another directory if builds or tests run programs from it";
+        return Finding::note(Area::Temp, what, advice);
+    }
+    Finding::ok(Area::Temp, format!("temporary files are made in `{path}`"))
+}
+
+/// Returns the path, or the nearest directory above it that is there.
+fn existing(path: &Utf8Path) -> &Utf8Path {
+    path.ancestors().find(|path| path.exists()).unwrap_or(path)
+}

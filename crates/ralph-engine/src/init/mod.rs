@@ -1,0 +1,301 @@
+//! Setting a workspace up: home with its directories, and a `ralph.toml` that suits the project.
+//!
+//! Invariant: nothing that is there is ever changed, and a set-up that fails takes back what it made. What to do is
+//! planned first, by looking only; the configuration is written last, so that a workspace with one is set up. Nothing
+//! is committed, and `plan.jsonl` and its kind come into being when a workflow needs them.
+
+mod note;
+mod settings;
+mod texts;
+
+use std::fs;
+use std::io;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use rustix::fs::{Access, access};
+
+pub use self::note::InitNote;
+use self::settings::NewSettings;
+use crate::config::{Config, ConfigError};
+use crate::detect::agents::FoundAgent;
+use crate::detect::checks::{Suggestions, detect_checks};
+use crate::files::{Creation, PathError, create_new};
+use crate::home::{CONFIG_FILE, Workspace, WorkspaceKind, is_home};
+use crate::mailbox::{self, MailboxState};
+
+/// Where the mailbox is unless the configuration moves it.
+const USUAL_MAILBOX: &str = ".ralph";
+
+/// Where it goes when another tool has that place.
+const OTHER_MAILBOX: &str = ".ralph-mailbox";
+
+/// What a set-up is planned from.
+pub struct InitRequest<'a> {
+    pub workspace: &'a Workspace,
+    /// The configuration as it is: it may name a home, and may be there already.
+    pub config: Result<&'a Config, &'a ConfigError>,
+    pub agents: &'a [FoundAgent],
+}
+
+/// What a set-up would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InitPlan {
+    pub root: Utf8PathBuf,
+    pub home: Utf8PathBuf,
+    /// In the order in which they are made.
+    pub items: Vec<PlannedItem>,
+    pub notes: Vec<InitNote>,
+    pub suggestions: Suggestions,
+    /// The agent that a new configuration names.
+    pub agent: Option<String>,
+}
+
+/// A path that is to be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedItem {
+    pub path: Utf8PathBuf,
+    pub content: ItemContent,
+    pub is_there: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ItemContent {
+    Directory,
+    File(String),
+}
+
+/// What became of a planned path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InitStep {
+    pub path: Utf8PathBuf,
+    pub outcome: StepOutcome,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepOutcome {
+    Created,
+    Kept,
+}
+
+/// The workspace cannot be set up. Nothing was left behind.
+#[derive(Debug, thiserror::Error)]
+pub enum InitError {
+    #[error("`{path}` is in the way: it is not a directory")]
+    InTheWay { path: Utf8PathBuf },
+    #[error("`{path}` cannot be written to")]
+    NotWritable {
+        path: Utf8PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Path(#[from] PathError),
+}
+
+impl InitError {
+    /// Returns what the person can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            InitError::InTheWay { .. } => Some("name another place with `--home`"),
+            InitError::NotWritable { .. } => {
+                Some("make it writable, or set Ralph up in a copy of your own")
+            }
+            InitError::Path(_) => None,
+        }
+    }
+}
+
+/// Plans a set-up without touching anything.
+pub fn plan_init(request: &InitRequest<'_>) -> Result<InitPlan, InitError> {
+    let workspace = request.workspace;
+    let config = request.config.ok();
+    let root = workspace.root.clone();
+    let home = workspace.home(config.and_then(|config| config.home.as_deref())).path;
+    let suggestions = detect_checks(&root);
+    let agent = request.agents.iter().find(|agent| agent.is_usable());
+    let agent = agent.map(|agent| agent.name.clone());
+    let mut notes = Vec::new();
+    if workspace.kind == WorkspaceKind::Plain {
+        notes.push(InitNote::NotARepository { root: root.clone() });
+    }
+    if !is_home(&home) && has_entries(&home) {
+        notes.push(InitNote::HomeHasOtherFiles { path: home.clone() });
+    }
+    let has_settings = is_there(&root.join(CONFIG_FILE));
+    let new_mailbox = examine_mailbox(request, has_settings, &mut notes)?;
+    let mut items = home_items(&home);
+    let is_found_unnamed = workspace.home(None).path == home;
+    let settings = NewSettings {
+        agent: agent.as_deref(),
+        found: request.agents,
+        home: (!is_found_unnamed).then(|| relative(&root, &home)),
+        mailbox: new_mailbox.as_deref(),
+        suggestions: &suggestions,
+    };
+    items.push(file(root.join(CONFIG_FILE), settings.render()));
+    if agent.is_none() {
+        let names = request.agents.iter().map(|agent| agent.name.clone()).collect();
+        notes.push(InitNote::NoAgent { names });
+    }
+    notes.extend(missing_ignores(&home));
+    if has_settings {
+        notes.extend(note::compare(request.config, &suggestions));
+    } else if suggestions.gates.is_empty() {
+        notes.push(InitNote::NoChecks);
+    }
+    Ok(InitPlan { root, home, items, notes, suggestions, agent })
+}
+
+/// Makes what is planned and not there yet. When it fails, what it made is gone again.
+pub fn perform(plan: &InitPlan) -> Result<Vec<InitStep>, InitError> {
+    let missing: Vec<_> = plan.items.iter().filter(|item| !item.is_there).collect();
+    for item in &missing {
+        check_place(&item.path)?;
+    }
+    let mut made = Made::default();
+    let mut steps = Vec::new();
+    for item in &plan.items {
+        let outcome = if item.is_there { StepOutcome::Kept } else { made.make(item)? };
+        steps.push(InitStep { path: item.path.clone(), outcome });
+    }
+    made.is_whole = true;
+    Ok(steps)
+}
+
+/// What a set-up made so far; taken back unless the whole succeeds.
+#[derive(Default)]
+struct Made {
+    paths: Vec<Utf8PathBuf>,
+    is_whole: bool,
+}
+
+impl Made {
+    fn make(&mut self, item: &PlannedItem) -> Result<StepOutcome, PathError> {
+        match &item.content {
+            ItemContent::Directory => self.make_directory(&item.path),
+            ItemContent::File(text) => {
+                if let Some(parent) = item.path.parent() {
+                    self.make_directory(parent)?;
+                }
+                // Somebody else may have made it since the plan.
+                let creation = create_new(&item.path, text.as_bytes())?;
+                if creation == Creation::AlreadyThere {
+                    return Ok(StepOutcome::Kept);
+                }
+                self.paths.push(item.path.clone());
+                Ok(StepOutcome::Created)
+            }
+        }
+    }
+
+    fn make_directory(&mut self, path: &Utf8Path) -> Result<StepOutcome, PathError> {
+        let missing: Vec<_> = path.ancestors().take_while(|path| !path.is_dir()).collect();
+        for path in missing.iter().rev() {
+            fs::create_dir(path).map_err(|source| PathError::new("create", path, source))?;
+            self.paths.push((*path).to_owned());
+        }
+        Ok(if missing.is_empty() { StepOutcome::Kept } else { StepOutcome::Created })
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if self.is_whole {
+            return;
+        }
+        for path in self.paths.iter().rev() {
+            // A directory that somebody has put something into meanwhile stays.
+            let is_directory = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+            let _ = if is_directory { fs::remove_dir(path) } else { fs::remove_file(path) };
+        }
+    }
+}
+
+fn home_items(home: &Utf8Path) -> Vec<PlannedItem> {
+    let specs = home.join("specs");
+    // Git keeps no empty directories; those that hold something need no help.
+    let kept = |name: &str| {
+        let directory = specs.join(name);
+        let keeper = file(directory.join(".gitkeep"), String::new());
+        PlannedItem { is_there: has_entries(&directory), ..keeper }
+    };
+    let sessions = specs.join("sessions");
+    vec![
+        file(specs.join("README.md"), texts::SPECS.to_owned()),
+        kept("plans"),
+        kept("candidates"),
+        kept("done"),
+        PlannedItem {
+            is_there: sessions.is_dir(),
+            path: sessions,
+            content: ItemContent::Directory,
+        },
+        file(home.join("SCRATCHPAD.md"), texts::SCRATCHPAD.to_owned()),
+        file(home.join(".gitignore"), texts::ignore_file()),
+    ]
+}
+
+fn file(path: Utf8PathBuf, text: String) -> PlannedItem {
+    PlannedItem { is_there: is_there(&path), path, content: ItemContent::File(text) }
+}
+
+/// Looks who has the mailbox's place. Returns where ours goes instead, if a new configuration is to say so.
+fn examine_mailbox(
+    request: &InitRequest<'_>,
+    has_settings: bool,
+    notes: &mut Vec<InitNote>,
+) -> Result<Option<String>, InitError> {
+    let root = &request.workspace.root;
+    let usual = root.join(USUAL_MAILBOX);
+    let path = request.config.map_or_else(|_| usual.clone(), |config| config.mailbox.clone());
+    if mailbox::inspect(&path)? != MailboxState::Foreign {
+        return Ok(None);
+    }
+    let other = root.join(OTHER_MAILBOX);
+    let can_move =
+        !has_settings && path == usual && mailbox::inspect(&other)? != MailboxState::Foreign;
+    let moved = can_move.then(|| OTHER_MAILBOX.to_owned());
+    notes.push(InitNote::ForeignMailbox { path, moved: moved.clone() });
+    Ok(moved)
+}
+
+/// Returns a note if home's own ignore file lacks something it should hold.
+fn missing_ignores(home: &Utf8Path) -> Option<InitNote> {
+    let path = home.join(".gitignore");
+    let text = fs::read_to_string(&path).ok()?;
+    let has = |pattern: &str| {
+        let bare = |text: &str| text.trim().trim_matches('/').to_owned();
+        text.lines().any(|line| bare(line) == bare(pattern) || line.trim() == "*")
+    };
+    let missing: Vec<_> = texts::IGNORED.iter().filter(|pattern| !has(pattern)).collect();
+    let lines = missing.into_iter().map(|pattern| (*pattern).to_owned()).collect::<Vec<_>>();
+    (!lines.is_empty()).then_some(InitNote::IgnoreLacks { path, lines })
+}
+
+/// Checks that a path can be made: what is above it is a directory, and writable.
+fn check_place(path: &Utf8Path) -> Result<(), InitError> {
+    let above = path.ancestors().skip(1).find(|above| is_there(above));
+    let Some(above) = above else { return Ok(()) };
+    if !above.is_dir() {
+        return Err(InitError::InTheWay { path: above.to_owned() });
+    }
+    access(above.as_std_path(), Access::WRITE_OK | Access::EXEC_OK)
+        .map_err(|errno| InitError::NotWritable { path: above.to_owned(), source: errno.into() })
+}
+
+/// Whether anything has the name, be it a link that leads nowhere.
+fn is_there(path: &Utf8Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+fn has_entries(directory: &Utf8Path) -> bool {
+    directory.read_dir_utf8().is_ok_and(|mut entries| entries.next().is_some())
+}
+
+fn relative(root: &Utf8Path, path: &Utf8Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).to_string()
+}
+
+#[cfg(test)]
+#[path = "init_tests.rs"]
+mod tests;

@@ -1,0 +1,151 @@
+//! What a person should know about a set-up beyond the files it makes.
+
+use std::fmt;
+
+use camino::Utf8PathBuf;
+
+use crate::config::{Config, ConfigError, render_list};
+use crate::detect::checks::{SuggestedGate, Suggestions};
+use crate::home::CONFIG_FILE;
+
+/// One thing to know. Its text names it; [`InitNote::hint`] says what can be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InitNote {
+    NotARepository {
+        root: Utf8PathBuf,
+    },
+    /// Another tool's mailbox is left alone; ours goes where `moved` says.
+    ForeignMailbox {
+        path: Utf8PathBuf,
+        moved: Option<String>,
+    },
+    /// None of these agents can be used.
+    NoAgent {
+        names: Vec<String>,
+    },
+    NoChecks,
+    /// The directory that becomes home holds something else already.
+    HomeHasOtherFiles {
+        path: Utf8PathBuf,
+    },
+    IgnoreLacks {
+        path: Utf8PathBuf,
+        lines: Vec<String>,
+    },
+    /// The configuration that is there does not load.
+    ConfigProblem {
+        problem: String,
+    },
+    /// The configuration that is there has no gate that runs this.
+    GateNotConfigured {
+        gate: SuggestedGate,
+    },
+    SetupNotConfigured {
+        command: Vec<String>,
+    },
+    CacheNotConfigured {
+        path: String,
+    },
+}
+
+impl InitNote {
+    /// Returns what the person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            InitNote::NotARepository { .. } => {
+                Some("run `git init` there: Ralph works in git repositories".to_owned())
+            }
+            InitNote::ForeignMailbox { moved: None, .. } => Some(format!(
+                "give Ralph a place of its own with `mailbox = \"…\"` in {CONFIG_FILE}"
+            )),
+            InitNote::NoAgent { .. } => Some(format!(
+                "install one of them and set `agent` in {CONFIG_FILE}, or describe your own under `[agents.NAME]`"
+            )),
+            InitNote::NoChecks => Some(format!(
+                "add a `[[gate]]` to {CONFIG_FILE}: without one, no result is proven by gates"
+            )),
+            InitNote::HomeHasOtherFiles { .. } => {
+                Some("to keep them apart, start again with `--home DIRECTORY`".to_owned())
+            }
+            InitNote::IgnoreLacks { lines, .. } => Some(format!("add `{}`", lines.join("`, `"))),
+            InitNote::ConfigProblem { .. } => {
+                Some("correct it; Ralph does not start with it".to_owned())
+            }
+            InitNote::GateNotConfigured { gate } => {
+                Some(format!("to use it, add a `[[gate]]` with `run = {}`", render_list(&gate.run)))
+            }
+            InitNote::SetupNotConfigured { command } => {
+                Some(format!("to use it, add `{}` to `checkout.setup`", render_list(command)))
+            }
+            InitNote::CacheNotConfigured { .. } => {
+                Some("to keep it between gate runs, add it to `checkout.cache`".to_owned())
+            }
+            InitNote::ForeignMailbox { moved: Some(_), .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for InitNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InitNote::NotARepository { root } => write!(f, "`{root}` is not a git repository"),
+            InitNote::ForeignMailbox { path, moved: None } => {
+                write!(f, "`{path}` belongs to another tool and is left alone")
+            }
+            InitNote::ForeignMailbox { path, moved: Some(moved) } => {
+                write!(
+                    f,
+                    "`{path}` belongs to another tool and is left alone; Ralph uses `{moved}`"
+                )
+            }
+            InitNote::NoAgent { names } => {
+                write!(f, "no agent was found; known are `{}`", names.join("`, `"))
+            }
+            InitNote::NoChecks => f.write_str("no check of the project was recognised"),
+            InitNote::HomeHasOtherFiles { path } => {
+                write!(f, "`{path}` holds other files already; Ralph's join them")
+            }
+            InitNote::IgnoreLacks { path, lines } => {
+                write!(f, "`{path}` is kept, but does not ignore `{}`", lines.join("`, `"))
+            }
+            InitNote::ConfigProblem { problem } => {
+                write!(f, "the configuration is kept: {problem}")
+            }
+            InitNote::GateNotConfigured { gate } => {
+                let SuggestedGate { name, why, .. } = gate;
+                write!(f, "`{CONFIG_FILE}` is kept, without a gate for the {name} ({why})")
+            }
+            InitNote::SetupNotConfigured { command } => {
+                write!(f, "`{CONFIG_FILE}` is kept, without the set-up `{}`", command.join(" "))
+            }
+            InitNote::CacheNotConfigured { path } => {
+                write!(f, "`{CONFIG_FILE}` is kept, without the cache `{path}`")
+            }
+        }
+    }
+}
+
+/// Returns what the configuration lacks of what the project's files suggest. Only what is run counts, not names.
+pub(super) fn compare(
+    config: Result<&Config, &ConfigError>,
+    suggestions: &Suggestions,
+) -> Vec<InitNote> {
+    let config = match config {
+        Ok(config) => config,
+        Err(error) => {
+            let problems = error.problems.iter().map(ToString::to_string);
+            return problems.map(|problem| InitNote::ConfigProblem { problem }).collect();
+        }
+    };
+    let gates = suggestions.gates.iter();
+    let gates = gates.filter(|gate| !config.gates.iter().any(|own| own.run == gate.run));
+    let mut notes: Vec<_> =
+        gates.map(|gate| InitNote::GateNotConfigured { gate: gate.clone() }).collect();
+    let setup = suggestions.checkout.setup.iter();
+    let setup = setup.filter(|command| !config.checkout.setup.contains(command));
+    notes.extend(setup.map(|command| InitNote::SetupNotConfigured { command: command.clone() }));
+    let cache = suggestions.checkout.cache.iter();
+    let cache = cache.filter(|path| !config.checkout.cache.contains(path));
+    notes.extend(cache.map(|path| InitNote::CacheNotConfigured { path: path.clone() }));
+    notes
+}

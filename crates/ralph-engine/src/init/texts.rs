@@ -1,0 +1,31 @@
+//! The texts of the files in a new home.
+
+/// What home's own ignore file ignores.
+pub(super) const IGNORED: [&str; 3] = ["runs/", "ralph.log", "specs/sessions/"];
+
+pub(super) fn ignore_file() -> String {
+    format!("# What Ralph keeps here but not in git.\n{}\n", IGNORED.join("\n"))
+}
+
+pub(super) const SPECS: &str = "\
+# Specs
+
+A spec says in plain words what is to be built and how one can tell that it works. Write one per file, here or in a
+directory below, and begin its name with four or more digits:
+
+    0001-login.md
+    0002-password-reset.md
+    billing/0010-invoices.md
+
+`ralph pipeline` takes them in that order: it has each one planned, implemented and verified. `ralph specs` shows how far
+each one is, `ralph specs new` starts another. A file without a number is left alone by the pipeline; `ralph plan FILE`
+makes tasks of it.
+
+`plans`, `candidates`, `done` and `sessions` hold Ralph's own state. All but `sessions` belong in git.
+";
+
+pub(super) const SCRATCHPAD: &str = "\
+# Scratchpad
+
+What agents want the next run to know: decisions and their reasons, what was tried, what is still open.
+";
