@@ -53,6 +53,10 @@ pub(crate) struct GlobalArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Make a home for Ralph here: detect agents and checks, write ralph.toml; never overwrites
+    Init(InitArgs),
+    /// Check whether this machine and this workspace are ready
+    Doctor,
     /// See which agents are here, and run one under supervision
     #[command(subcommand)]
     Agent(AgentCommand),
@@ -74,6 +78,13 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Where
+    #[arg(default_value = ".")]
+    pub(crate) dir: Utf8PathBuf,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
     /// Show only the settings whose name begins with this
     pub(crate) prefix: Option<String>,
@@ -81,6 +92,8 @@ pub(crate) struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentCommand {
+    /// List the agents Ralph knows and which of them are installed
+    List,
     /// Run an agent once on a prompt, supervised, confined and logged
     Run(Box<AgentRunArgs>),
 }

@@ -6,7 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use ralph_engine::agent::ADAPTERS;
 use ralph_engine::clock::{Clock, SystemClock};
-use ralph_engine::config::{Config, ConfigRequest, EnvNames, FlagValue};
+use ralph_engine::config::{Config, ConfigError, ConfigRequest, EnvNames, FlagValue};
 use ralph_engine::home::{Home, Workspace, find_workspace};
 use ralph_engine::journal::{Journal, Mirror, for_each_line};
 use ralph_engine::run::Environment;
@@ -18,25 +18,30 @@ use crate::args::GlobalArgs;
 use crate::error::CliError;
 use crate::render::{Tone, Ui, UiChoice};
 
-/// Where the person stands and what they asked for.
-pub(crate) struct Setup {
+/// A workspace as it was found, whether or not its configuration can be used.
+pub(crate) struct Scout {
     pub(crate) ui: Ui,
-    pub(crate) json: bool,
     pub(crate) environment: Environment,
     pub(crate) workspace: Workspace,
-    pub(crate) config: Config,
-    pub(crate) home: Home,
+    pub(crate) config: Result<Config, ConfigError>,
 }
 
-impl Setup {
-    /// Finds the workspace and loads its configuration. `flags` are the command's own, over everything else.
-    pub(crate) fn load(global: &GlobalArgs, flags: &[FlagValue<'_>]) -> Result<Setup, CliError> {
+impl Scout {
+    /// Looks at the workspace at `root`, or where the person stands.
+    pub(crate) fn look(global: &GlobalArgs, root: Option<&Utf8Path>) -> Result<Scout, CliError> {
+        Scout::look_with(global, root, &[])
+    }
+
+    fn look_with(
+        global: &GlobalArgs,
+        root: Option<&Utf8Path>,
+        flags: &[FlagValue<'_>],
+    ) -> Result<Scout, CliError> {
         let environment = Environment::inherited(std::env::vars_os());
         let cwd = current_directory()?;
-        let workspace = find_workspace(global.root.as_deref(), &cwd).map_err(|error| {
+        let workspace = find_workspace(root, &cwd).map_err(|error| {
             let hint = error.hint();
-            let error = CliError::usage(error);
-            hint.into_iter().fold(error, CliError::hint)
+            hint.into_iter().fold(CliError::usage(error), CliError::hint)
         })?;
         let mut all: Vec<FlagValue<'_>> = flags.to_vec();
         if let Some(home) = &global.home {
@@ -60,11 +65,48 @@ impl Setup {
             env_names: EnvNames::Own,
             flags: &all,
             adapters: &adapter_names(),
-        })
-        .map_err(CliError::usage)?;
-        let home = workspace.home(config.home.as_deref());
-        let ui = Ui::new(&config.ui, global.quiet);
-        Ok(Setup { ui, json: global.json, environment, workspace, config, home })
+        });
+        let ui = match &config {
+            Ok(config) => Ui::new(&config.ui, global.quiet),
+            Err(_) => Ui::early(global),
+        };
+        Ok(Scout { ui, environment, workspace, config })
+    }
+
+    /// Finds a program as a run would.
+    pub(crate) fn look_up(&self, program: &str) -> Option<Utf8PathBuf> {
+        look_up(&self.environment, &self.workspace, program)
+    }
+}
+
+fn look_up(environment: &Environment, workspace: &Workspace, program: &str) -> Option<Utf8PathBuf> {
+    let found = environment.find_program(program, workspace.root.as_std_path())?;
+    Utf8PathBuf::from_path_buf(found).ok()
+}
+
+/// A workspace that is ready to be worked in.
+pub(crate) struct Setup {
+    pub(crate) ui: Ui,
+    pub(crate) json: bool,
+    pub(crate) environment: Environment,
+    pub(crate) workspace: Workspace,
+    pub(crate) config: Config,
+    pub(crate) home: Home,
+}
+
+impl Setup {
+    /// Finds the workspace and loads its configuration. `flags` are the command's own, over everything else.
+    pub(crate) fn load(global: &GlobalArgs, flags: &[FlagValue<'_>]) -> Result<Setup, CliError> {
+        let scout = Scout::look_with(global, global.root.as_deref(), flags)?;
+        let config = scout.config.map_err(CliError::usage)?;
+        let home = scout.workspace.home(config.home.as_deref());
+        let (environment, workspace) = (scout.environment, scout.workspace);
+        Ok(Setup { ui: scout.ui, json: global.json, environment, workspace, config, home })
+    }
+
+    /// Finds a program as a run would.
+    pub(crate) fn look_up(&self, program: &str) -> Option<Utf8PathBuf> {
+        look_up(&self.environment, &self.workspace, program)
     }
 
     /// Opens this workspace's private state; says so when it had to be made anew.

@@ -106,7 +106,7 @@ fn examine_agents(checkup: &Checkup<'_>) -> Vec<Finding> {
             Area::Agents,
             "no agent was found on PATH",
             format!(
-                "install one ({}), or describe your own under `[agents.NAME]`; `ralph demo` needs none",
+                "install one ({}), or describe your own under `[agents.NAME]`; the built-in `rehearsal` needs none",
                 names.join(", ")
             ),
         ));

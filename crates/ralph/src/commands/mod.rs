@@ -1,7 +1,10 @@
 //! The commands, one file each: arguments in, exit code out, everything between is somebody else's work.
 
+mod agent_list;
 mod agent_run;
 mod config;
+mod doctor;
+mod init;
 mod pages;
 mod status;
 
@@ -34,6 +37,9 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
     };
     let ui = Ui::early(&cli.global);
     let result = match &cli.command {
+        Command::Init(args) => init::run(&cli.global, args),
+        Command::Doctor => doctor::run(&cli.global),
+        Command::Agent(AgentCommand::List) => agent_list::run(&cli.global),
         Command::Agent(AgentCommand::Run(args)) => agent_run::run(&cli.global, args),
         Command::Status => status::run(&cli.global),
         Command::Config(args) => config::run(&cli.global, args),

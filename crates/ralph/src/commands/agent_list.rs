@@ -1,0 +1,103 @@
+//! `ralph agent list`: the agents Ralph knows, and which of them are here.
+
+use ralph_engine::config::AgentProgram;
+use ralph_engine::detect::agents::{FoundAgent, find_agents, known_agents};
+use ralph_model::role::Role;
+use serde::Serialize;
+
+use super::print_json;
+use crate::args::GlobalArgs;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::{self, Tone, Ui};
+use crate::setup::Setup;
+
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    /// Where it is; `None` if it is not installed. Ralph plays `rehearsal` itself.
+    path: Option<String>,
+    version: Option<String>,
+    problem: Option<String>,
+    usable: bool,
+    /// The roles the configuration gives it.
+    roles: Vec<String>,
+}
+
+pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
+    let setup = Setup::load(global, &[])?;
+    let found = find_agents(&known_agents(Some(&setup.config)), &|program| setup.look_up(program));
+    let mut rows: Vec<Row> = found.into_iter().map(|agent| installed(&setup, agent)).collect();
+    rows.push(Row {
+        roles: roles_of(&setup, "rehearsal"),
+        name: "rehearsal".to_owned(),
+        path: None,
+        version: Some("built in".to_owned()),
+        problem: None,
+        usable: true,
+    });
+    let known: Vec<String> = rows.iter().map(|row| row.name.clone()).collect();
+    for name in setup.config.agent_names().into_iter().filter(|name| !known.contains(name)) {
+        rows.push(configured(&setup, name));
+    }
+    if setup.json {
+        print_json(&rows)?;
+    } else {
+        let lines: Vec<String> = rows.iter().map(|row| line(setup.ui, row)).collect();
+        render::machine(&lines.join("\n")).map_err(CliError::failed)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn installed(setup: &Setup, agent: FoundAgent) -> Row {
+    Row {
+        roles: roles_of(setup, &agent.name),
+        usable: agent.is_usable(),
+        path: agent.path.map(|path| path.to_string()),
+        version: agent.version,
+        problem: agent.problem,
+        name: agent.name,
+    }
+}
+
+/// An agent of `[agents.*]` with a command of its own.
+fn configured(setup: &Setup, name: String) -> Row {
+    let roles = roles_of(setup, &name);
+    let program = Role::ALL.into_iter().find_map(|role| {
+        let choice = setup.config.agent_for(role);
+        match choice.program {
+            AgentProgram::Command { argv } if choice.name == name => argv.into_iter().next(),
+            _ => None,
+        }
+    });
+    let path = program.and_then(|program| setup.look_up(&program)).map(|path| path.to_string());
+    let version = Some("command".to_owned());
+    Row { name, usable: path.is_some() || roles.is_empty(), path, version, problem: None, roles }
+}
+
+fn roles_of(setup: &Setup, name: &str) -> Vec<String> {
+    let plays = |role: &Role| setup.config.agent_for(*role).name == name;
+    Role::ALL.into_iter().filter(plays).map(|role| role.to_string()).collect()
+}
+
+fn line(ui: Ui, row: &Row) -> String {
+    let (tone, mark) = match (row.usable, &row.problem) {
+        (true, _) => (Tone::Good, ui.symbol("✓", "ok")),
+        (false, Some(_)) => (Tone::Bad, ui.symbol("✗", "!!")),
+        (false, None) => (Tone::Faint, ui.symbol("·", "--")),
+    };
+    let state = match (&row.path, &row.version, &row.problem) {
+        (_, _, Some(problem)) => problem.clone(),
+        (Some(path), version, None) => {
+            format!("{} {path}", version.as_deref().unwrap_or("unknown version"))
+        }
+        (None, Some(version), None) => version.clone(),
+        (None, None, None) => "not installed".to_owned(),
+    };
+    let roles = match row.roles.len() {
+        0 => String::new(),
+        all if all == Role::ALL.len() => "  (every role)".to_owned(),
+        _ => format!("  ({})", row.roles.join(", ")),
+    };
+    format!("{} {:10} {state}{}", ui.paint(tone, mark), row.name, ui.paint(Tone::Strong, &roles))
+}

@@ -1,0 +1,87 @@
+//! `ralph init`: a home and a `ralph.toml`, made from what is there; nothing is ever overwritten.
+
+use ralph_engine::detect::agents::{find_agents, known_agents};
+use ralph_engine::init::{InitRequest, StepOutcome, perform, plan_init};
+use serde::Serialize;
+
+use super::print_json;
+use crate::args::{GlobalArgs, InitArgs};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::{Tone, important};
+use crate::setup::Scout;
+
+#[derive(Serialize)]
+struct Report {
+    root: String,
+    home: String,
+    created: Vec<String>,
+    kept: Vec<String>,
+    agent: Option<String>,
+    gates: Vec<Vec<String>>,
+    notes: Vec<String>,
+}
+
+pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError> {
+    let root = global.root.as_deref().unwrap_or(&args.dir);
+    let scout = Scout::look(global, Some(root))?;
+    let config = scout.config.as_ref();
+    let candidates = known_agents(config.ok());
+    let agents = find_agents(&candidates, &|program| scout.look_up(program));
+    let plan = plan_init(&InitRequest { workspace: &scout.workspace, config, agents: &agents })
+        .map_err(|error| refused(&error))?;
+    let steps = perform(&plan).map_err(|error| refused(&error))?;
+    let with = |outcome: StepOutcome| {
+        let steps = steps.iter().filter(move |step| step.outcome == outcome);
+        steps.map(|step| step.path.to_string()).collect::<Vec<_>>()
+    };
+    let (created, kept) = (with(StepOutcome::Created), with(StepOutcome::Kept));
+    let ui = scout.ui;
+    for path in &created {
+        ui.labelled(Tone::Good, "created", path);
+    }
+    for path in &kept {
+        ui.labelled(Tone::Faint, "kept", path);
+    }
+    for gate in &plan.suggestions.gates {
+        ui.labelled(
+            Tone::Active,
+            "gate",
+            &format!("{}: {} ({})", gate.name, gate.run.join(" "), gate.why),
+        );
+    }
+    match &plan.agent {
+        Some(agent) => ui.labelled(Tone::Active, "agent", agent),
+        None => ui.labelled(
+            Tone::Attention,
+            "agent",
+            "none found on the path; `ralph agent list` shows which Ralph knows",
+        ),
+    }
+    for note in &plan.notes {
+        important(&format!("{} {note}", ui.paint(Tone::Attention, "note:")));
+        if let Some(hint) = note.hint() {
+            important(&format!("{} {hint}", ui.paint(Tone::Attention, "hint:")));
+        }
+    }
+    if global.json {
+        print_json(&Report {
+            root: plan.root.to_string(),
+            home: plan.home.to_string(),
+            created,
+            kept,
+            agent: plan.agent.clone(),
+            gates: plan.suggestions.gates.iter().map(|gate| gate.run.clone()).collect(),
+            notes: plan.notes.iter().map(ToString::to_string).collect(),
+        })?;
+    } else if !created.is_empty() {
+        ui.line("look ralph.toml over, then: ralph doctor");
+    }
+    Ok(Exit::Done)
+}
+
+fn refused(error: &ralph_engine::init::InitError) -> CliError {
+    let source = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    let stopped = CliError::usage(format!("{error}{}", source.unwrap_or_default()));
+    error.hint().into_iter().fold(stopped, CliError::hint)
+}
