@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGXFSZ};
 use signal_hook::low_level;
 
 /// What the person wants.
@@ -38,6 +38,8 @@ impl SignalPipe {
             low_level::pipe::register(signal, stop_write.try_clone()?)?;
         }
         low_level::pipe::register(SIGTSTP, suspend_write)?;
+        // A file that may not grow is an error to be told, not a reason to die.
+        signal_hook::flag::register(SIGXFSZ, std::sync::Arc::default())?;
         Ok(SignalPipe { stop, suspend })
     }
 

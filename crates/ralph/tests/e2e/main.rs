@@ -3,9 +3,15 @@
 //! One binary, so that what the tests share is compiled once and nothing of it can be unused unnoticed.
 
 #[cfg(test)]
+mod harness;
+#[cfg(test)]
 mod model_server_tests;
 #[cfg(test)]
 mod real_cli_smoke;
+#[cfg(test)]
+mod runs;
+#[cfg(test)]
+mod supervision;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

@@ -1,0 +1,177 @@
+//! Driving `ralph` itself in a test's place: to its end, or while it runs.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::support::process::{Finished, processes_marked, run};
+use crate::support::{TestEnv, text};
+
+/// Long enough for any machine; a test that needs it has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Short graces, so that stubborn agents do not hold the tests up.
+const CONFIG: &str = "limits.interrupt_grace = \"100ms\"\nlimits.terminate_grace = \"100ms\"\n\
+     limits.margin = \"0s\"\n";
+
+/// A place to run `ralph agent run` in.
+pub(crate) struct Place {
+    pub(crate) env: TestEnv,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        let place = Place { env: TestEnv::new() };
+        place.configure("");
+        place
+    }
+
+    /// A place whose agent is `rehearsal`, playing `script`.
+    pub(crate) fn rehearsing(script: &str) -> Place {
+        let place = Place::new();
+        fs::write(place.path("script"), script).unwrap();
+        place.configure("agent = \"rehearsal\"\n[agents.rehearsal]\nscript = \"../script\"\n");
+        place
+    }
+
+    /// Writes the configuration: the tests' own settings, then `more`.
+    pub(crate) fn configure(&self, more: &str) {
+        fs::write(self.env.repo().join("ralph.toml"), format!("{CONFIG}{more}")).unwrap();
+    }
+
+    /// A path beside the repository.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.env.repo().parent().unwrap().join(name)
+    }
+
+    pub(crate) fn variables(&self) -> Vec<(String, String)> {
+        let mut variables = self.env.environment();
+        variables.push(("XDG_STATE_HOME".to_owned(), text(&self.path("state"))));
+        variables
+    }
+
+    /// Runs `ralph` to its end.
+    pub(crate) fn ralph(&self, args: &[&str]) -> Finished {
+        run(&self.env, Path::new(RALPH), args, &self.variables(), "", PATIENCE)
+    }
+
+    /// Runs an agent on a prompt and returns its report.
+    pub(crate) fn agent_run(&self, args: &[&str]) -> Report {
+        let mut all = vec!["agent", "run", "--json", "do it"];
+        all.extend_from_slice(args);
+        let finished = self.ralph(&all);
+        let json = serde_json::from_str(&finished.stdout)
+            .unwrap_or_else(|error| panic!("no report ({error})\n{finished}"));
+        Report { json, finished }
+    }
+
+    /// Starts `ralph` and lets it run. Its output goes to `out` and `err` beside the repository.
+    pub(crate) fn start(&self, args: &[&str]) -> Running<'_> {
+        let child = Command::new(RALPH)
+            .args(args)
+            .current_dir(self.env.repo())
+            .env_clear()
+            .envs(self.variables())
+            .stdin(Stdio::null())
+            .stdout(File::create(self.path("out")).unwrap())
+            .stderr(File::create(self.path("err")).unwrap())
+            .spawn()
+            .unwrap();
+        Running { place: self, child }
+    }
+
+    /// No process of a run is alive beside `ralph` itself.
+    pub(crate) fn assert_only(&self, running: &Running<'_>) {
+        let marked = processes_marked(self.env.mark());
+        let others: Vec<_> = marked.iter().filter(|(pid, _)| *pid != running.pid()).collect();
+        assert!(others.is_empty(), "{others:?}");
+    }
+
+    /// Nothing that bears this test's mark is alive.
+    pub(crate) fn assert_nothing_left(&self) {
+        assert_eq!(processes_marked(self.env.mark()), []);
+    }
+}
+
+pub(crate) const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
+
+/// A `ralph` that is at work.
+pub(crate) struct Running<'a> {
+    place: &'a Place,
+    child: Child,
+}
+
+impl Running<'_> {
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.pid()).unwrap(), signal).unwrap();
+    }
+
+    /// Waits for its end; returns the exit code and what it said to the person.
+    pub(crate) fn finish(mut self) -> (Option<i32>, String) {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "ralph does not end");
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        (status.code(), fs::read_to_string(self.place.path("err")).unwrap())
+    }
+
+    /// What it said to the person so far.
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(self.place.path("err")).unwrap()
+    }
+}
+
+/// The report of `ralph agent run --json`.
+pub(crate) struct Report {
+    pub(crate) json: Value,
+    pub(crate) finished: Finished,
+}
+
+impl Report {
+    pub(crate) fn outcome(&self) -> &str {
+        self.json["outcome"]["kind"].as_str().unwrap()
+    }
+
+    /// The kind of trouble, empty where there was none.
+    pub(crate) fn trouble(&self) -> &str {
+        self.json["outcome"]["trouble"]["kind"].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn exit_code(&self) -> Option<i32> {
+        self.finished.status.code()
+    }
+
+    /// The run's events, in order.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.json["events"].as_str().unwrap()).unwrap();
+        text.lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["event"].take())
+            .collect()
+    }
+}
+
+/// Waits until an agent has made a file.
+pub(crate) fn wait_for_file(path: &Path) {
+    wait_until(PATIENCE, &format!("{} appears", path.display()), || path.exists());
+}
+
+/// Waits for something that another process does.
+pub(crate) fn wait_until(patience: Duration, what: &str, done: impl Fn() -> bool) {
+    let deadline = Instant::now() + patience;
+    while !done() {
+        assert!(Instant::now() < deadline, "not within {patience:?}: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

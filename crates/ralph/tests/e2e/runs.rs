@@ -1,0 +1,210 @@
+//! What surrounds a run: its environment and bounds, limits that are waited for, budgets, the journal.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::harness::{Place, wait_until};
+
+fn status(place: &Place) -> Value {
+    let finished = place.ralph(&["status", "--json"]);
+    serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished}"))
+}
+
+#[test]
+fn a_run_is_told_who_it_is_and_finds_ralph_on_its_path() {
+    let place = Place::new();
+    fs::create_dir_all(place.env.repo().join("ralph/specs")).unwrap();
+    let command = "echo $RALPH_ROLE $RALPH_HOME; echo note > $RALPH_OUT/note && test -d $RALPH_CHANNEL && \
+                   test -n \"$RALPH_RUN_ID\" && echo tmp > $TMPDIR/x && ralph --version";
+    let report = place.agent_run(&["--agent-cmd", command, "--role", "planner"]);
+    let said = report.json["final_message"].as_str().unwrap().to_owned();
+    let home = place.env.repo().canonicalize().unwrap().join("ralph");
+    let mut lines = said.lines();
+    assert_eq!(lines.next().unwrap(), format!("planner {}", home.display()));
+    assert!(lines.next().unwrap().starts_with("ralph "), "{said}");
+    let directory = report.json["log"].as_str().unwrap();
+    assert!(directory.starts_with(home.join("runs/agent").to_str().unwrap()), "{directory}");
+    let log = fs::read_to_string(home.join("ralph.log")).unwrap();
+    let events: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!(names, ["run_started", "run_finished"]);
+    place.assert_nothing_left();
+}
+
+#[test]
+fn commits_in_a_run_are_unsigned_whatever_the_repository_says() {
+    let place = Place::new();
+    place.env.git(&["config", "commit.gpgsign", "true"]);
+    place.env.git(&["config", "gpg.program", "/bin/false"]);
+    let report =
+        place.agent_run(&["--agent-cmd", "git commit -q --allow-empty -m made && echo ok"]);
+    assert_eq!(report.json["final_message"], "ok", "{}", report.finished);
+    assert_eq!(place.env.commits()[0], "made");
+}
+
+#[test]
+fn the_kernel_keeps_each_role_to_its_paths() {
+    let place = Place::new();
+    let command = "touch inside ../outside $HOME/outside .git/inside $TMPDIR/scratch $RALPH_OUT/out; \
+                   for f in inside ../outside $HOME/outside .git/inside $TMPDIR/scratch $RALPH_OUT/out; \
+                   do test -e $f && echo yes || echo no; done";
+    for (role, expected) in [
+        ("builder", "yes no no yes yes yes"),
+        ("verifier", "no no no no yes yes"),
+        ("planner", "no no no no yes yes"),
+    ] {
+        let report =
+            place.agent_run(&["--boundary", "kernel", "--role", role, "--agent-cmd", command]);
+        let said = report.json["final_message"].as_str().unwrap().replace('\n', " ");
+        assert_eq!(said, expected, "{role}");
+        for left in ["inside", ".git/inside"] {
+            let _ = fs::remove_file(place.env.repo().join(left));
+        }
+    }
+}
+
+#[test]
+fn a_usage_limit_is_waited_for_and_the_same_attempt_goes_on_in_the_same_session() {
+    let script = "[builder 1]\nsession s-1\nsay half way\nlimit in 1s\nhang\n\
+                  [builder 2]\nexpect-prompt do it\nsession ${RESUME}\nfinal done\n";
+    let place = Place::rehearsing(script);
+    let report = place.agent_run(&[]);
+    assert_eq!(
+        (report.outcome(), report.exit_code()),
+        ("completed", Some(0)),
+        "{}",
+        report.finished
+    );
+    assert_eq!(report.json["session"], "s-1");
+    let runs = status(&place)["runs"].as_array().unwrap().clone();
+    assert_eq!(runs.len(), 2);
+    assert_eq!(runs[0]["outcome"]["trouble"]["kind"], "usage_limit");
+    for run in &runs {
+        let files = fs::read_dir(run["dir"].as_str().unwrap()).unwrap();
+        let names: Vec<String> =
+            files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        assert!(names.iter().all(|name| name.starts_with("builder-attempt-1.")), "{names:?}");
+    }
+    assert_eq!(status(&place)["waits"], json!([]));
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_restart_in_the_middle_of_a_wait_goes_on_waiting_and_starts_no_agent() {
+    let place = Place::rehearsing("[builder 1]\nlimit in 1h\nhang\n[builder 2]\nfinal too early\n");
+    let waiting = |running: &crate::harness::Running<'_>| {
+        wait_until(Duration::from_mins(1), "it waits", || running.said().contains("[wait]"));
+    };
+    for start in ["kill", "interrupt"] {
+        let running = place.start(&["agent", "run", "work"]);
+        waiting(&running);
+        place.assert_only(&running);
+        running.signal(if start == "kill" { Signal::KILL } else { Signal::INT });
+        let (code, said) = running.finish();
+        assert_eq!(code, (start == "interrupt").then_some(130), "{said}");
+    }
+    let status = status(&place);
+    assert_eq!(status["runs"].as_array().unwrap().len(), 1, "{status}");
+    assert_eq!(status["waits"][0]["agent"], "rehearsal");
+    let finished = place.ralph(&["agent", "run", "--no-wait", "work"]);
+    assert_eq!(finished.status.code(), Some(1));
+    assert!(finished.to_string().contains("usage limit until"), "{finished}");
+}
+
+#[test]
+fn repeated_runs_stay_within_their_budget() {
+    let place = Place::rehearsing("usage input=60 output=10\ncost 0.25\nfinal once more\n");
+    let finished = place.ralph(&["agent", "run", "--repeat", "9", "--max-tokens", "150", "work"]);
+    assert_eq!(finished.status.code(), Some(1), "{finished}");
+    assert!(
+        finished.to_string().contains("210 tokens were used, and the budget is 150"),
+        "{finished}"
+    );
+    let totals = status(&place)["totals"].clone();
+    assert_eq!(
+        (&totals["runs"], &totals["tokens"], &totals["cost_usd"]),
+        (&json!(3), &json!(210), &json!(0.75))
+    );
+}
+
+#[test]
+fn the_same_trouble_three_times_in_a_row_stops_a_series() {
+    let place = Place::rehearsing("exit 3\n");
+    let finished = place.ralph(&["agent", "run", "--repeat", "9", "work"]);
+    assert_eq!(finished.status.code(), Some(1), "{finished}");
+    assert!(finished.to_string().contains("three times in a row"), "{finished}");
+    assert_eq!(status(&place)["runs"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn usage_that_an_agent_counts_over_its_session_is_reported_per_run_and_priced() {
+    let script = "[builder 1]\nmodel m-1\nsession s\nusage input=1000 output=100 cumulative\nfinal a\n\
+                  [builder 2]\nmodel m-1\nsession s\nusage input=1500 output=300 cumulative\nfinal b\n";
+    let place = Place::rehearsing(script);
+    let config = fs::read_to_string(place.env.repo().join("ralph.toml")).unwrap();
+    let prices = "[prices.m]\ninput = 10\noutput = 100\n";
+    fs::write(place.env.repo().join("ralph.toml"), format!("{config}{prices}")).unwrap();
+    let first = place.agent_run(&[]);
+    assert_eq!(first.json["usage"]["input"], 1000);
+    let second = place.agent_run(&["--resume", "s"]);
+    assert_eq!(
+        (&second.json["usage"]["input"], &second.json["usage"]["output"]),
+        (&json!(500), &json!(200))
+    );
+    assert_eq!(second.json["cost_usd"], json!(0.025));
+    assert_eq!(second.json["cost_is_estimate"], true);
+}
+
+#[test]
+fn a_full_context_ends_an_agent_that_does_not_make_room_by_itself() {
+    let place =
+        Place::rehearsing("context used=75 window=100\nsay on\ncontext used=96 window=100\nhang\n");
+    let report = place.agent_run(&[]);
+    assert_eq!((report.outcome(), report.exit_code()), ("context_full", Some(1)));
+    assert!(report.finished.to_string().contains("[context] 75 %"), "{}", report.finished);
+    place.assert_nothing_left();
+}
+
+#[test]
+fn lost_private_state_is_made_anew_with_a_word() {
+    let place = Place::rehearsing("final fine\n");
+    fs::create_dir_all(place.env.repo().join("ralph/specs")).unwrap();
+    assert_eq!(place.agent_run(&[]).outcome(), "completed");
+    fs::remove_dir_all(place.path("state")).unwrap();
+    let again = place.agent_run(&[]);
+    assert_eq!(again.outcome(), "completed");
+    assert!(
+        again.finished.to_string().contains("[state] private state was not there"),
+        "{}",
+        again.finished
+    );
+    assert_eq!(status(&place)["runs"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn state_inside_the_workspace_is_refused() {
+    let place = Place::rehearsing("final fine\n");
+    let variables: Vec<(String, String)> = place
+        .variables()
+        .into_iter()
+        .map(|(name, value)| {
+            let inside = name == "XDG_STATE_HOME";
+            (name, if inside { crate::support::text(&place.env.repo()) } else { value })
+        })
+        .collect();
+    let args = ["agent", "run", "work"];
+    let ralph = std::path::Path::new(crate::harness::RALPH);
+    let finished = crate::support::process::run(
+        &place.env,
+        ralph,
+        &args,
+        &variables,
+        "",
+        crate::harness::PATIENCE,
+    );
+    assert_eq!(finished.status.code(), Some(2), "{finished}");
+    assert!(finished.to_string().contains("lies inside the workspace"), "{finished}");
+}
