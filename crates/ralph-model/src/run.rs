@@ -137,7 +137,8 @@ impl RunFacts {
             }
             AgentEvent::Text { text } => {
                 self.model_spoke();
-                self.last_text = Some(text.clone());
+                // In place: there may be millions of them.
+                self.last_text.get_or_insert_default().clone_from(text);
             }
             AgentEvent::ToolCall { id, .. } => {
                 self.model_spoke();
@@ -176,8 +177,14 @@ impl RunFacts {
                     self.limit = Some(UsageLimit { resets_at: None });
                 }
                 let error = AgentError { kind: *kind, message: message.clone(), fatal: *fatal };
-                if !self.error.as_ref().is_some_and(|known| known.outranks(&error)) {
-                    self.error = Some(error);
+                match &mut self.error {
+                    // The same, said again: the later words know more.
+                    Some(known) if known.kind == error.kind => {
+                        known.message = error.message;
+                        known.fatal |= error.fatal;
+                    }
+                    Some(known) if known.outranks(&error) => {}
+                    _ => self.error = Some(error),
                 }
             }
         }

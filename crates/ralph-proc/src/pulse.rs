@@ -42,10 +42,15 @@ impl Pulse {
         })
     }
 
-    /// Work went on just now.
-    pub fn progress(&self) {
-        let now = u64::try_from(self.inner.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.inner.last_progress_ms.store(now, Ordering::Relaxed);
+    /// How long ago this began: reading a clock is dear, so whoever needs the time asks once and passes it on.
+    pub fn elapsed(&self) -> Duration {
+        self.inner.started.elapsed()
+    }
+
+    /// Work went on at `at`.
+    pub fn progress(&self, at: Duration) {
+        let at = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
+        self.inner.last_progress_ms.store(at, Ordering::Relaxed);
     }
 
     /// Whether a tool is at work, so that silence means nothing.

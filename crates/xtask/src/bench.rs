@@ -2,6 +2,7 @@
 //!
 //! Absolute times say more about the machine's other guests than about us. Processor time counts before wall time.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -85,7 +86,7 @@ impl Bench {
         let agent = workspace.join("bin/agent");
         fs::write(&agent, "#!/bin/sh\ncat >/dev/null\necho done\n")?;
         make_executable(&agent)?;
-        let mut config = format!("[agents.stub]\ncommand = [{agent:?}]\n");
+        let mut config = format!("[agents.stub]\ncommand = [\"{}\"]\n", agent.display());
         for kind in ["text", "json", "line", "binary"] {
             let script = workspace.join("bin").join(kind);
             let xtask = self.xtask.display();
@@ -95,10 +96,11 @@ impl Bench {
             )?;
             make_executable(&script)?;
             if kind != "json" {
-                config.push_str(&format!("[agents.{kind}]\ncommand = [{script:?}]\n"));
+                let _ = writeln!(config, "[agents.{kind}]\ncommand = [\"{}\"]", script.display());
             }
         }
-        config.push_str(&format!("[agents.claude]\nexe = {:?}\n", workspace.join("bin/json")));
+        let json = workspace.join("bin/json");
+        let _ = writeln!(config, "[agents.claude]\nexe = \"{}\"", json.display());
         fs::write(workspace.join("ralph.toml"), config)?;
         let status = Command::new("git").args(["init", "-q"]).arg(&workspace).status()?;
         if status.success() { Ok(()) } else { Err(std::io::Error::other("git init failed")) }
@@ -271,6 +273,7 @@ impl Best {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Bar {
     AtMost(f64),
     AtLeast(f64),
@@ -304,7 +307,7 @@ fn cost(command: &mut Command) -> Result<Cost, String> {
     if !success {
         return Err(format!("{command:?} failed"));
     }
-    Ok(Cost { cpu: children_cpu() - cpu, wall: started.elapsed(), peak })
+    Ok(Cost { cpu: children_cpu().saturating_sub(cpu), wall: started.elapsed(), peak })
 }
 
 /// Waits for a child while looking at its peak memory; the kernel keeps the figure, so the last look before its end counts.

@@ -1,4 +1,5 @@
-//! Output for the streaming benchmarks: as fast as a program can write, the same into a file or into Ralph.
+//! Output for the streaming benchmarks, the same into a file or into Ralph: as fast as buffered output goes, in blocks of
+//! the size that the standard libraries use.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -12,6 +13,16 @@ const EVENT: &str = concat!(
     r#""usage":{"input_tokens":12,"output_tokens":3}},"session_id":"0f8fad5b-d9cb-469f-a165"}"#,
     "\n"
 );
+
+/// Ends a stream of events as Claude Code does.
+const RESULT: &str = concat!(
+    r#"{"type":"result","subtype":"success","is_error":false,"result":"done","#,
+    r#""session_id":"0f8fad5b-d9cb-469f-a165"}"#,
+    "\n"
+);
+
+/// What a buffered writer collects before it writes.
+const BLOCK: usize = 8 << 10;
 
 /// Writes `text BYTES`, `json EVENTS`, `line BYTES` or `binary BYTES` to stdout.
 pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<ExitCode, String> {
@@ -27,13 +38,14 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<ExitCode, St
         "binary" => ((0..=255).rev().collect(), amount),
         other => return Err(format!("cannot generate `{other}`")),
     };
-    write(&piece, total).map_err(|error| error.to_string())?;
+    let end = if kind == "json" { RESULT } else { "" };
+    write(&piece, total, end).map_err(|error| error.to_string())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes `piece` over and over, `total` bytes in all, in blocks of whole pieces.
-fn write(piece: &[u8], total: usize) -> io::Result<()> {
-    let block = piece.repeat((128 << 10) / piece.len());
+/// Writes `piece` over and over, `total` bytes in all, in blocks of whole pieces, then `end`.
+fn write(piece: &[u8], total: usize, end: &str) -> io::Result<()> {
+    let block = piece.repeat((BLOCK / piece.len()).max(1));
     let mut stdout = io::stdout().lock();
     let mut left = total;
     while left > 0 {
@@ -41,5 +53,6 @@ fn write(piece: &[u8], total: usize) -> io::Result<()> {
         stdout.write_all(&block[..count])?;
         left -= count;
     }
+    stdout.write_all(end.as_bytes())?;
     stdout.flush()
 }

@@ -224,8 +224,10 @@ impl ClaudeDecoder {
             if *message.model != *self.model {
                 self.model = message.model.into_owned();
             }
-            self.context_used = used;
-            events.push(AgentEvent::Context { used, window: None });
+            if used != self.context_used {
+                self.context_used = used;
+                events.push(AgentEvent::Context { used, window: None });
+            }
         }
     }
 

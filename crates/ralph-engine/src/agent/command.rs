@@ -52,7 +52,7 @@ impl Adapter for Command {
             context,
             stdout: Tail::default(),
             stderr: Tail::default(),
-            tokens: TokenNote::default(),
+            lines: 0,
         })
     }
 
@@ -65,30 +65,36 @@ struct CommandDecoder {
     context: DecodeContext,
     stdout: Tail,
     stderr: Tail,
-    tokens: TokenNote,
+    lines: u64,
 }
+
+/// Lines are events only for those who watch. After so many of them, one in a few is enough: a program may print
+/// millions, and the log has them all.
+const ALL_SHOWN: u64 = 1000;
+const THEN_ONE_IN: u64 = 64;
 
 impl Decoder for CommandDecoder {
     fn stdout_line(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
-        let text = text_of(line);
-        let text = without_escapes(&text);
-        if !text.trim().is_empty() {
-            let end = text.char_indices().nth(TEXT_CHARS).map_or(text.len(), |(at, _)| at);
-            events.push(AgentEvent::Text { text: text[..end].to_owned() });
+        self.lines += 1;
+        if self.lines <= ALL_SHOWN || self.lines.is_multiple_of(THEN_ONE_IN) {
+            let text = text_of(line);
+            let text = without_escapes(&text);
+            if !text.trim().is_empty() {
+                let end = text.char_indices().nth(TEXT_CHARS).map_or(text.len(), |(at, _)| at);
+                events.push(AgentEvent::Text { text: text[..end].to_owned() });
+            }
         }
-        self.note(&text, events);
-        self.stdout.push(&text);
+        note_session(line, events);
+        self.stdout.push(line);
     }
 
     fn stderr_line(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
-        let text = text_of(line);
-        let text = without_escapes(&text);
-        self.note(&text, events);
-        self.stderr.push(&text);
+        note_session(line, events);
+        self.stderr.push(line);
     }
 
     fn finish(&mut self, exit: Option<Exit>, events: &mut Vec<AgentEvent>) {
-        if let Some(total) = self.tokens.total() {
+        if let Some(total) = self.tokens_used() {
             // The total cannot be split, so it counts as what makes most of it.
             let usage = Usage { input: total, ..Usage::default() };
             events.push(AgentEvent::Usage { usage, cumulative: false });
@@ -105,11 +111,13 @@ impl Decoder for CommandDecoder {
 }
 
 impl CommandDecoder {
-    fn note(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
-        if let Some(id) = session_id(line) {
-            events.push(AgentEvent::Session { id: id.to_owned(), model: None });
+    /// Reads the note about tokens, which programs leave at the end.
+    fn tokens_used(&self) -> Option<u64> {
+        let mut note = TokenNote::default();
+        for tail in [&self.stdout, &self.stderr] {
+            tail.text().lines().for_each(|line| note.line(line));
         }
-        self.tokens.line(line);
+        note.total()
     }
 
     fn tell_limit(&self, events: &mut Vec<AgentEvent>) {
@@ -126,35 +134,47 @@ impl CommandDecoder {
     }
 }
 
-/// The end of a stream of lines, in bounded memory.
+/// The end of a stream of lines, in bounded memory. Lines are kept as they came and read at the end.
 #[derive(Default)]
 struct Tail {
-    lines: VecDeque<String>,
+    lines: VecDeque<Vec<u8>>,
     bytes: usize,
 }
 
 impl Tail {
-    fn push(&mut self, line: &str) {
-        let mut start = line.len().saturating_sub(TAIL_BYTES);
-        while !line.is_char_boundary(start) {
-            start += 1;
+    fn push(&mut self, line: &[u8]) {
+        let line = &line[line.len().saturating_sub(TAIL_BYTES)..];
+        self.bytes += line.len();
+        let mut slot = Vec::new();
+        while self.lines.len() >= TAIL_LINES || (self.bytes > TAIL_BYTES && !self.lines.is_empty())
+        {
+            slot = self.lines.pop_front().expect("lines that are too many are not none");
+            self.bytes -= slot.len();
         }
-        self.bytes += line.len() - start;
-        self.lines.push_back(line[start..].to_owned());
-        while self.lines.len() > TAIL_LINES || self.bytes > TAIL_BYTES {
-            let first = self.lines.pop_front().expect("lines that are too many are not none");
-            self.bytes -= first.len();
-        }
+        slot.clear();
+        slot.extend_from_slice(line);
+        self.lines.push_back(slot);
     }
 
     fn text(&self) -> String {
         let mut text = String::with_capacity(self.bytes + self.lines.len());
         for line in &self.lines {
-            text.push_str(line);
+            text.push_str(&without_escapes(&text_of(line)));
             text.push('\n');
         }
         text.pop();
         text
+    }
+}
+
+fn note_session(line: &[u8], events: &mut Vec<AgentEvent>) {
+    let first = line.iter().find(|byte| !byte.is_ascii_whitespace());
+    // Escapes may stand before the word; anything else cannot begin such a line.
+    if first.is_some_and(|byte| matches!(byte, b's' | b'S' | 0x1b)) {
+        let text = text_of(line);
+        if let Some(id) = session_id(&without_escapes(&text)) {
+            events.push(AgentEvent::Session { id: id.to_owned(), model: None });
+        }
     }
 }
 

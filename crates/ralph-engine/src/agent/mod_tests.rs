@@ -144,8 +144,8 @@ const CASES: [Case; 6] = [
         new: &["__rehearse"],
         full: &["__rehearse", "--script", "--extra", "--resume", "id-1"],
         isolated: &[],
-        state: &[],
-        named_state: &[],
+        state: &["/home/u/.local/state/ralph/rehearsal"],
+        named_state: &["/RALPH_REHEARSAL_STATE"],
     },
 ];
 

@@ -266,7 +266,9 @@ fn cut(mut line: String) -> String {
 
 /// Removes terminal escape sequences and control characters other than tabs.
 pub(super) fn without_escapes(text: &str) -> Cow<'_, str> {
-    if !text.contains(|c: char| c.is_control() && c != '\t') {
+    // All control characters but the second block, which begins with this byte, are single bytes.
+    let is_plain = |byte: u8| byte >= b' ' && byte != 0x7f && byte != 0xc2 || byte == b'\t';
+    if text.bytes().all(is_plain) {
         return Cow::Borrowed(text);
     }
     let mut clean = String::with_capacity(text.len());

@@ -10,7 +10,7 @@ mod watcher;
 
 use std::io::BufWriter;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::tz::TimeZone;
@@ -279,7 +279,6 @@ impl Run<'_, '_> {
         let adapter = self.request.adapter;
         let context = DecodeContext { now: self.context.clock.now(), zone: TimeZone::system() };
         let event_log = files::create_log(&self.logs.events)?;
-        let now = Instant::now();
         Ok(AgentWatcher {
             decoder: adapter.decoder(context),
             traits: adapter.traits(),
@@ -287,13 +286,13 @@ impl Run<'_, '_> {
             pulse,
             event_log: BufWriter::with_capacity(64 << 10, event_log),
             observer,
-            started: now,
             facts: RunFacts::default(),
             tail: Tail::default(),
             context_exceeded: None,
             hopeless: false,
             context_warned: false,
-            flushed: now,
+            flushed: Duration::ZERO,
+            texts: 0,
             events: Vec::new(),
         })
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ralph_model::event::AgentEvent;
 use ralph_model::policy::context::{ContextPolicy, ContextVerdict};
@@ -30,6 +30,11 @@ const EVENT_TEXT: usize = 4000;
 /// How often the event log is brought up to date while events keep coming.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
+/// Of what an agent says, so much goes into the event log; then one in a few. An agent may babble millions of lines, and
+/// its own log has them all. Every other event is always logged.
+const ALL_TEXTS: u64 = 10_000;
+const THEN_ONE_IN: u64 = 64;
+
 /// A line of the event log.
 #[derive(Serialize)]
 struct EventLine<'a> {
@@ -45,13 +50,13 @@ pub(super) struct AgentWatcher<'a> {
     pub(super) pulse: Pulse,
     pub(super) event_log: BufWriter<File>,
     pub(super) observer: &'a mut dyn RunObserver,
-    pub(super) started: Instant,
     pub(super) facts: RunFacts,
     pub(super) tail: Tail,
     pub(super) context_exceeded: Option<(u64, u64)>,
     pub(super) hopeless: bool,
     pub(super) context_warned: bool,
-    pub(super) flushed: Instant,
+    pub(super) flushed: Duration,
+    pub(super) texts: u64,
     pub(super) events: Vec<AgentEvent>,
 }
 
@@ -60,16 +65,17 @@ impl AgentWatcher<'_> {
     pub(super) fn finish(&mut self, exit: Option<Exit>) {
         let mut events = std::mem::take(&mut self.events);
         self.decoder.finish(exit, &mut events);
+        let at = self.pulse.elapsed();
         for event in events.drain(..) {
-            self.take(&event);
+            self.take(at, &event);
         }
         let _ = self.event_log.flush();
     }
 
-    fn take(&mut self, event: &AgentEvent) {
+    fn take(&mut self, at: Duration, event: &AgentEvent) {
         self.facts.apply(event);
         if event.is_progress() {
-            self.pulse.progress();
+            self.pulse.progress(at);
         }
         match event {
             AgentEvent::ToolCall { .. } | AgentEvent::ToolResult { .. } => {
@@ -82,7 +88,6 @@ impl AgentWatcher<'_> {
             AgentEvent::Context { .. } => self.judge_context(),
             _ => {}
         }
-        let at = self.started.elapsed();
         self.log(at, event);
         self.observer.event(at, event);
     }
@@ -106,6 +111,12 @@ impl AgentWatcher<'_> {
 
     /// The event log is for people and tools; a run does not fail because of it.
     fn log(&mut self, at: Duration, event: &AgentEvent) {
+        if matches!(event, AgentEvent::Text { .. }) {
+            self.texts += 1;
+            if self.texts > ALL_TEXTS && !self.texts.is_multiple_of(THEN_ONE_IN) {
+                return;
+            }
+        }
         let shortened = shortened(event);
         let line = EventLine {
             v: 1,
@@ -115,8 +126,8 @@ impl AgentWatcher<'_> {
         if serde_json::to_writer(&mut self.event_log, &line).is_ok() {
             let _ = self.event_log.write_all(b"\n");
         }
-        if self.flushed.elapsed() >= FLUSH_EVERY {
-            self.flushed = Instant::now();
+        if at.saturating_sub(self.flushed) >= FLUSH_EVERY {
+            self.flushed = at;
             let _ = self.event_log.flush();
         }
     }
@@ -133,10 +144,13 @@ impl Watcher for AgentWatcher<'_> {
         if stream == Stream::Stderr || !self.traits.structured {
             self.tail.push(line);
         }
-        for event in &events {
-            self.take(event);
+        if !events.is_empty() {
+            let at = self.pulse.elapsed();
+            for event in &events {
+                self.take(at, event);
+            }
+            events.clear();
         }
-        events.clear();
         self.events = events;
     }
 }

@@ -30,7 +30,7 @@ struct Status {
     activity: String,
     facts: RunFacts,
     drawn: usize,
-    shown: Option<Instant>,
+    shown: Option<Duration>,
 }
 
 /// Shows one run.
@@ -86,10 +86,12 @@ impl Drop for Live {
 }
 
 impl RunObserver for Live {
-    fn event(&mut self, _at: Duration, event: &AgentEvent) {
+    fn event(&mut self, at: Duration, event: &AgentEvent) {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        status.facts.apply(event);
-        if status.shown.is_some_and(|shown| shown.elapsed() < BETWEEN_LINES) {
+        if !matches!(event, AgentEvent::Text { .. }) {
+            status.facts.apply(event);
+        }
+        if status.shown.is_some_and(|shown| at.saturating_sub(shown) < BETWEEN_LINES) {
             return;
         }
         let (tone, label, text) = match event {
@@ -116,7 +118,7 @@ impl RunObserver for Live {
             | AgentEvent::RateLimit { .. }
             | AgentEvent::Final { .. } => return,
         };
-        status.shown = Some(Instant::now());
+        status.shown = Some(at);
         let keeps_line = matches!(event, AgentEvent::Retry { .. } | AgentEvent::Error { .. });
         if self.ui.rich && !keeps_line {
             status.activity = text;
