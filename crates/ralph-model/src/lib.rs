@@ -10,6 +10,7 @@ pub mod id;
 pub mod journal;
 mod millis;
 pub mod outcome;
+pub mod permission;
 pub mod policy;
 pub mod role;
 pub mod run;
