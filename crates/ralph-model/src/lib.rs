@@ -14,4 +14,5 @@ pub mod permission;
 pub mod policy;
 pub mod role;
 pub mod run;
+pub mod testcount;
 pub mod usage;
