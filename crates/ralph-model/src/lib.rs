@@ -5,6 +5,7 @@
 
 pub mod contract;
 pub mod event;
+pub mod evidence;
 pub mod gate;
 pub mod glob;
 pub mod id;
