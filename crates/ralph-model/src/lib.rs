@@ -18,3 +18,4 @@ pub mod role;
 pub mod run;
 pub mod testcount;
 pub mod usage;
+pub mod weaken;
