@@ -18,4 +18,5 @@ pub mod role;
 pub mod run;
 pub mod testcount;
 pub mod usage;
+pub mod verdict;
 pub mod weaken;
