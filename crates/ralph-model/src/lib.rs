@@ -14,6 +14,7 @@ mod millis;
 pub mod outcome;
 pub mod permission;
 pub mod policy;
+pub mod receipt;
 pub mod role;
 pub mod run;
 pub mod testcount;
