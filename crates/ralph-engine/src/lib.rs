@@ -21,5 +21,6 @@ pub mod run;
 pub mod series;
 pub mod state;
 #[cfg(test)]
+#[cfg(test)]
 mod test_place;
 pub mod wait;

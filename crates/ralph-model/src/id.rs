@@ -68,49 +68,64 @@ impl FromStr for RunId {
     }
 }
 
-/// The full name of a git commit: 40 or 64 lower-case hex digits.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct CommitId(String);
+/// Makes the type of a full name of a git object: 40 or 64 lower-case hex digits.
+macro_rules! object_name {
+    ($(#[$doc:meta])* $name:ident, $invalid:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
 
-impl CommitId {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                id.0
+            }
+        }
+
+        #[doc = concat!("The text is not the full name of a ", $what, ".")]
+        #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+        #[error("`{0}` is not the full name of a {what}", what = $what)]
+        pub struct $invalid(pub String);
+
+        impl TryFrom<String> for $name {
+            type Error = $invalid;
+
+            fn try_from(text: String) -> Result<Self, $invalid> {
+                let fits = matches!(text.len(), 40 | 64) && text.bytes().all(is_lower_hex);
+                if fits { Ok($name(text)) } else { Err($invalid(text)) }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = $invalid;
+
+            fn from_str(text: &str) -> Result<Self, $invalid> {
+                $name::try_from(text.to_owned())
+            }
+        }
+    };
 }
 
-impl fmt::Display for CommitId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
+object_name! {
+    /// The full name of a git commit: 40 or 64 lower-case hex digits.
+    CommitId, InvalidCommitId, "commit"
 }
 
-impl From<CommitId> for String {
-    fn from(id: CommitId) -> String {
-        id.0
-    }
-}
-
-/// The text is not the full name of a commit.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not the full name of a commit")]
-pub struct InvalidCommitId(pub String);
-
-impl TryFrom<String> for CommitId {
-    type Error = InvalidCommitId;
-
-    fn try_from(text: String) -> Result<Self, InvalidCommitId> {
-        let fits = matches!(text.len(), 40 | 64) && text.bytes().all(is_lower_hex);
-        if fits { Ok(CommitId(text)) } else { Err(InvalidCommitId(text)) }
-    }
-}
-
-impl FromStr for CommitId {
-    type Err = InvalidCommitId;
-
-    fn from_str(text: &str) -> Result<Self, InvalidCommitId> {
-        CommitId::try_from(text.to_owned())
-    }
+object_name! {
+    /// The full name of a git tree: 40 or 64 lower-case hex digits.
+    TreeId, InvalidTreeId, "tree"
 }
 
 const fn is_lower_hex(byte: u8) -> bool {
@@ -154,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_is_forty_or_sixty_four_lower_case_hex_digits() {
+    fn a_commit_or_tree_is_forty_or_sixty_four_lower_case_hex_digits() {
         let hex = "0123456789abcdef".repeat(4);
         for (text, fits) in [
             (&hex[..40], true),
@@ -167,6 +182,7 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(text.parse::<CommitId>().is_ok(), fits, "{text}");
+            assert_eq!(text.parse::<TreeId>().is_ok(), fits, "{text}");
         }
     }
 

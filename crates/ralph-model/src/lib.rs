@@ -5,12 +5,20 @@
 
 pub mod contract;
 pub mod event;
+pub mod evidence;
+pub mod gate;
+pub mod glob;
 pub mod id;
 pub mod journal;
 mod millis;
 pub mod outcome;
+pub mod permission;
 pub mod policy;
+pub mod receipt;
 pub mod rehearsal;
 pub mod role;
 pub mod run;
+pub mod testcount;
 pub mod usage;
+pub mod verdict;
+pub mod weaken;

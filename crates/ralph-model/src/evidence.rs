@@ -1,0 +1,243 @@
+//! What the harness measured of a claimed commit, and what is wrong with it.
+//!
+//! Nothing in here comes from the agent's words but the name of the commit. What the run left uncommitted and what of
+//! home was swept into the commit are facts, not faults. How these things are measured is the engine's.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{CommitId, TreeId};
+
+/// What was found under the claimed name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "found", rename_all = "snake_case")]
+pub enum Evidence {
+    /// No repository of the workspace has a commit of this name.
+    Nothing {
+        claimed: CommitId,
+    },
+    Commit(Box<CommitEvidence>),
+}
+
+/// What is true of a commit that exists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitEvidence {
+    pub commit: CommitId,
+    pub tree: TreeId,
+    /// The repository that has it: its directory in the workspace, empty for the workspace itself.
+    pub repository: String,
+    /// The local refs that the run created or advanced and that lead to it; `HEAD` where it is detached.
+    pub refs: Vec<String>,
+    /// The commit at which work on the item began, in that repository.
+    pub base: CommitId,
+    /// Whether it was not there yet when work on the item began.
+    pub new_since_base: bool,
+    pub descends_from_base: bool,
+    /// The paths outside home that differ between base and commit.
+    pub changed: Vec<String>,
+    /// The paths in home that do.
+    pub changed_in_home: Vec<String>,
+    /// What the run made of history that was there before it.
+    pub rewritten: Vec<RewrittenRef>,
+    /// The paths that the run changed and did not commit.
+    pub leftovers: Vec<String>,
+    /// The tree on which gates and verifier looked, once they did.
+    pub checked: Option<TreeId>,
+}
+
+/// A ref from which commits were dropped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RewrittenRef {
+    pub name: String,
+    pub old_tip: CommitId,
+    /// Commits that cannot be reached any more from any ref; the nearest to the old tip first.
+    pub dropped: Vec<CommitId>,
+}
+
+/// What is wrong with a claimed commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "fault", rename_all = "snake_case")]
+pub enum EvidenceFault {
+    NoSuchCommit {
+        claimed: CommitId,
+    },
+    /// It is the base, or was there before work began.
+    NotNew {
+        commit: CommitId,
+        base: CommitId,
+    },
+    NotFromBase {
+        commit: CommitId,
+        base: CommitId,
+    },
+    /// No local ref leads to it.
+    OnNoRef {
+        commit: CommitId,
+    },
+    /// It differs in nothing from the base.
+    ChangesNothing {
+        commit: CommitId,
+    },
+    /// It differs from the base in home's files only.
+    ChangesOnlyHome {
+        commit: CommitId,
+    },
+    RewroteHistory {
+        rewritten: RewrittenRef,
+    },
+}
+
+impl Evidence {
+    /// Returns all that is wrong, in the order in which it should be put right.
+    pub fn faults(&self) -> Vec<EvidenceFault> {
+        match self {
+            Evidence::Nothing { claimed } => {
+                vec![EvidenceFault::NoSuchCommit { claimed: claimed.clone() }]
+            }
+            Evidence::Commit(found) => found.faults(),
+        }
+    }
+}
+
+impl CommitEvidence {
+    fn faults(&self) -> Vec<EvidenceFault> {
+        let (commit, base) = (|| self.commit.clone(), || self.base.clone());
+        let mut faults: Vec<_> = self
+            .rewritten
+            .iter()
+            .map(|rewritten| EvidenceFault::RewroteHistory { rewritten: rewritten.clone() })
+            .collect();
+        if !self.new_since_base {
+            // What an old commit changes or leads to says nothing of this work.
+            faults.push(EvidenceFault::NotNew { commit: commit(), base: base() });
+            return faults;
+        }
+        if !self.descends_from_base {
+            faults.push(EvidenceFault::NotFromBase { commit: commit(), base: base() });
+        }
+        if self.refs.is_empty() {
+            faults.push(EvidenceFault::OnNoRef { commit: commit() });
+        }
+        if self.changed.is_empty() {
+            faults.push(if self.changed_in_home.is_empty() {
+                EvidenceFault::ChangesNothing { commit: commit() }
+            } else {
+                EvidenceFault::ChangesOnlyHome { commit: commit() }
+            });
+        }
+        faults
+    }
+
+    /// Whether gates and verifier looked at another tree than the commit's.
+    pub fn checked_another_tree(&self) -> bool {
+        self.checked.as_ref().is_some_and(|checked| *checked != self.tree)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod samples {
+    use super::*;
+
+    pub(crate) fn commit(digit: char) -> CommitId {
+        digit.to_string().repeat(40).parse().unwrap()
+    }
+
+    pub(crate) fn tree(digit: char) -> TreeId {
+        digit.to_string().repeat(40).parse().unwrap()
+    }
+
+    /// A commit with which nothing is wrong.
+    pub(crate) fn sound() -> CommitEvidence {
+        CommitEvidence {
+            commit: commit('c'),
+            tree: tree('e'),
+            repository: String::new(),
+            refs: vec!["refs/heads/main".to_owned()],
+            base: commit('b'),
+            new_since_base: true,
+            descends_from_base: true,
+            changed: vec!["src/lib.rs".to_owned()],
+            changed_in_home: vec![],
+            rewritten: vec![],
+            leftovers: vec![],
+            checked: Some(tree('e')),
+        }
+    }
+
+    pub(crate) fn rewritten() -> RewrittenRef {
+        RewrittenRef {
+            name: "refs/heads/main".to_owned(),
+            old_tip: commit('a'),
+            dropped: vec![commit('a')],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::samples::{commit, rewritten, sound};
+    use super::*;
+
+    #[test]
+    fn every_combination_of_facts_has_the_faults_it_should() {
+        for bits in 0..128_u32 {
+            let bit = |at: u32| bits & (1 << at) != 0;
+            let evidence = CommitEvidence {
+                new_since_base: bit(0),
+                descends_from_base: bit(1),
+                refs: if bit(2) { vec!["HEAD".to_owned()] } else { vec![] },
+                changed: if bit(3) { vec!["a".to_owned()] } else { vec![] },
+                changed_in_home: if bit(4) { vec!["ralph/x".to_owned()] } else { vec![] },
+                rewritten: if bit(5) { vec![rewritten()] } else { vec![] },
+                leftovers: if bit(6) { vec!["left".to_owned()] } else { vec![] },
+                ..sound()
+            };
+            let (commit, base) = (commit('c'), commit('b'));
+            let mut expected = Vec::new();
+            if bit(5) {
+                expected.push(EvidenceFault::RewroteHistory { rewritten: rewritten() });
+            }
+            if !bit(0) {
+                expected.push(EvidenceFault::NotNew { commit: commit.clone(), base: base.clone() });
+            }
+            if bit(0) && !bit(1) {
+                expected.push(EvidenceFault::NotFromBase { commit: commit.clone(), base });
+            }
+            if bit(0) && !bit(2) {
+                expected.push(EvidenceFault::OnNoRef { commit: commit.clone() });
+            }
+            if bit(0) && !bit(3) && bit(4) {
+                expected.push(EvidenceFault::ChangesOnlyHome { commit: commit.clone() });
+            }
+            if bit(0) && !bit(3) && !bit(4) {
+                expected.push(EvidenceFault::ChangesNothing { commit });
+            }
+            assert_eq!(Evidence::Commit(Box::new(evidence)).faults(), expected, "{bits:07b}");
+        }
+    }
+
+    #[test]
+    fn a_name_without_a_commit_is_the_only_fault() {
+        assert_eq!(
+            Evidence::Nothing { claimed: commit('d') }.faults(),
+            [EvidenceFault::NoSuchCommit { claimed: commit('d') }]
+        );
+    }
+
+    #[test]
+    fn only_a_tree_that_was_looked_at_can_be_another() {
+        let mut evidence = sound();
+        assert!(!evidence.checked_another_tree());
+        evidence.checked = None;
+        assert!(!evidence.checked_another_tree());
+        evidence.checked = Some(samples::tree('f'));
+        assert!(evidence.checked_another_tree());
+    }
+
+    #[test]
+    fn evidence_is_read_back_as_it_was_written() {
+        let found = CommitEvidence { rewritten: vec![rewritten()], ..sound() };
+        let evidence = Evidence::Commit(Box::new(found));
+        let json = serde_json::to_string(&evidence).unwrap();
+        assert_eq!(serde_json::from_str::<Evidence>(&json).unwrap(), evidence);
+    }
+}

@@ -1,0 +1,358 @@
+//! Gates: checks the harness executes itself, and what their results say of a candidate.
+//!
+//! A gate that fails at the candidate is run once more there, and on the base, so that the work is blamed for what it
+//! broke and for nothing else. The base's result is wanted even where the candidate passes: a gate that passes because
+//! there is less left to check is no proof. The first line that applies decides; counts are of executed tests:
+//!
+//! | at the candidate | again | at the base | attribution |
+//! |---|---|---|---|
+//! | could not run | could not either, or not tried | ran, and the machine is not to blame | broken |
+//! | could not run | could not either, or not tried | | could not run |
+//! | passed, once at least | | counted more tests | fewer tests |
+//! | passed, once at least, without a count | | passed and counted some | fewer tests |
+//! | failed | passed | | flaky |
+//! | passed | | | passed, or proved nothing where no test ran |
+//! | failed | | passed | regressed |
+//! | failed | | failed and counted more tests, or some where now there is no count | fewer tests |
+//! | failed | | failed, and fewer of its tests did | regressed |
+//! | failed | | failed | red before and after |
+//! | failed | | could not run, or is not known | failed |
+//!
+//! A run that timed out has failed; how many tests it got through is chance, so its count is compared with nothing.
+//! How a gate is run, and where, is the engine's.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::glob::Glob;
+use crate::millis;
+use crate::run::Exit;
+use crate::testcount::TestCounts;
+
+/// A check as it is configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GateSpec {
+    pub name: String,
+    pub argv: Vec<String>,
+    #[serde(with = "millis", rename = "timeout_ms")]
+    pub timeout: Duration,
+    /// It is of use only for changes to these. Empty: for any change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<Glob>,
+    /// It runs before those that are not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fast: bool,
+    /// It may use the network.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub net: bool,
+    /// It may use unix sockets.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unix: bool,
+}
+
+impl GateSpec {
+    /// Whether a change to these paths is this gate's concern.
+    pub fn concerns<'a>(&self, changed: impl IntoIterator<Item = &'a str>) -> bool {
+        self.paths.is_empty()
+            || changed.into_iter().any(|path| self.paths.iter().any(|glob| glob.matches(path)))
+    }
+}
+
+/// Returns the gates in the order they are run in: fast ones first, else as configured.
+pub fn in_order(gates: &[GateSpec]) -> Vec<&GateSpec> {
+    let mut order: Vec<_> = gates.iter().collect();
+    order.sort_by_key(|gate| !gate.fast);
+    order
+}
+
+/// Why a gate could not be run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Obstacle {
+    /// The program is not there.
+    NoProgram { program: String },
+    /// The checkout could not be set up.
+    Setup { message: String },
+    /// The machine got in the way. This says nothing of the work.
+    Machine { message: String },
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Obstacle::NoProgram { program } => write!(f, "there is no program `{program}`"),
+            Obstacle::Setup { message } => write!(f, "the checkout could not be set up: {message}"),
+            Obstacle::Machine { message } => f.write_str(message),
+        }
+    }
+}
+
+/// How one run of a gate went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum GateStatus {
+    Passed,
+    Failed {
+        exit: Exit,
+    },
+    TimedOut,
+    CouldNotRun {
+        obstacle: Obstacle,
+    },
+    /// It succeeded without executing any test.
+    ProvedNothing,
+}
+
+impl GateStatus {
+    /// Returns the status of a gate that ended by itself.
+    pub fn of(exit: Exit, tests: Option<TestCounts>) -> GateStatus {
+        if !exit.is_success() {
+            GateStatus::Failed { exit }
+        } else if tests.is_some_and(|tests| tests.executed() == 0) {
+            GateStatus::ProvedNothing
+        } else {
+            GateStatus::Passed
+        }
+    }
+}
+
+/// What a gate printed, kept elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateOutput {
+    /// The SHA-256 of all of it, in hex.
+    pub sha256: String,
+    /// The file that holds it.
+    pub path: String,
+}
+
+/// One run of a gate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateRun {
+    pub status: GateStatus,
+    /// What the output said of tests, where it is a runner's that is known.
+    pub tests: Option<TestCounts>,
+    #[serde(with = "millis", rename = "duration_ms")]
+    pub duration: Duration,
+    pub output: GateOutput,
+}
+
+impl GateRun {
+    const fn passed(&self) -> bool {
+        matches!(self.status, GateStatus::Passed | GateStatus::ProvedNothing)
+    }
+
+    const fn failed(&self) -> bool {
+        matches!(self.status, GateStatus::Failed { .. } | GateStatus::TimedOut)
+    }
+
+    const fn obstacle(&self) -> Option<&Obstacle> {
+        match &self.status {
+            GateStatus::CouldNotRun { obstacle } => Some(obstacle),
+            _ => None,
+        }
+    }
+
+    /// How many tests were executed, where that is known and not left to chance.
+    fn executed(&self) -> Option<u64> {
+        match self.status {
+            GateStatus::TimedOut | GateStatus::CouldNotRun { .. } => None,
+            _ => self.tests.map(TestCounts::executed),
+        }
+    }
+}
+
+/// The runs of one gate that are known so far.
+#[derive(Clone, Copy, Debug)]
+pub struct GateRuns<'a> {
+    pub candidate: &'a GateRun,
+    /// The second run at the candidate.
+    pub again: Option<&'a GateRun>,
+    pub base: Option<&'a GateRun>,
+}
+
+/// A run that is still wanted before a gate's result can be attributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Again,
+    Base,
+}
+
+impl GateRuns<'_> {
+    /// Returns the run that is wanted next, if any.
+    pub fn wanted(&self) -> Option<Wanted> {
+        if !self.candidate.passed() && self.again.is_none() {
+            Some(Wanted::Again)
+        } else if self.base.is_none() {
+            Some(Wanted::Base)
+        } else {
+            None
+        }
+    }
+}
+
+/// What the results of a gate say of the candidate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "attribution", rename_all = "snake_case")]
+pub enum Attribution {
+    Passed,
+    /// It succeeds, but no test is executed, nor was one at the base.
+    ProvedNothing,
+    /// It passes at the base, or fails there in fewer tests.
+    Regressed,
+    /// It fails, and nothing is known of the base.
+    Failed,
+    /// It fails and passes at the same commit.
+    Flaky,
+    RedBeforeAndAfter,
+    /// Tests that were executed at the base are not executed any more; `None` where no count was printed.
+    FewerTests {
+        base: u64,
+        candidate: Option<u64>,
+    },
+    /// It cannot be run any more, and could at the base.
+    Broken {
+        obstacle: Obstacle,
+    },
+    CouldNotRun {
+        obstacle: Obstacle,
+    },
+}
+
+/// Returns what the runs of a gate say of the candidate.
+pub fn attribute(runs: GateRuns<'_>) -> Attribution {
+    let base = runs.base;
+    let again = runs.again.filter(|_| !runs.candidate.passed());
+    // A second run that could not be run takes nothing from the first; a first that could not be run says nothing.
+    let last = match again.filter(|again| again.obstacle().is_none()) {
+        Some(again) => again,
+        None => runs.candidate,
+    };
+    if let Some(obstacle) = last.obstacle().cloned() {
+        let machine = matches!(obstacle, Obstacle::Machine { .. });
+        let base_ran = base.is_some_and(|base| base.obstacle().is_none());
+        return match obstacle {
+            obstacle if base_ran && !machine => Attribution::Broken { obstacle },
+            obstacle => Attribution::CouldNotRun { obstacle },
+        };
+    }
+    if last.passed() {
+        return fewer_tests(last, base).unwrap_or_else(|| {
+            if runs.candidate.failed() {
+                Attribution::Flaky
+            } else if last.status == GateStatus::ProvedNothing {
+                Attribution::ProvedNothing
+            } else {
+                Attribution::Passed
+            }
+        });
+    }
+    match base {
+        Some(base) if base.passed() => Attribution::Regressed,
+        Some(base) if base.failed() => fewer_tests(last, Some(base)).unwrap_or_else(|| {
+            if more_failures(&runs, base) {
+                Attribution::Regressed
+            } else {
+                Attribution::RedBeforeAndAfter
+            }
+        }),
+        _ => Attribution::Failed,
+    }
+}
+
+/// Compares how many tests are executed with how many were at the base.
+fn fewer_tests(now: &GateRun, base: Option<&GateRun>) -> Option<Attribution> {
+    let base = base?;
+    let before = base.executed()?;
+    let fewer = match now.executed() {
+        Some(executed) => executed < before,
+        // Some runners count only when something failed: silence means something only after the same result.
+        None => before > 0 && now.passed() == base.passed() && now.status != GateStatus::TimedOut,
+    };
+    let candidate = now.executed();
+    fewer.then_some(Attribution::FewerTests { base: before, candidate })
+}
+
+/// Whether more tests fail than did at the base, in each run at the candidate that counted.
+fn more_failures(runs: &GateRuns<'_>, base: &GateRun) -> bool {
+    let failures = |run: &GateRun| run.executed().and(run.tests).map(|tests| tests.failed);
+    let now = [Some(runs.candidate), runs.again].into_iter().flatten().filter_map(failures).min();
+    matches!((now, failures(base)), (Some(now), Some(before)) if now > before)
+}
+
+/// What an attribution leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// It speaks for the candidate.
+    Proof,
+    /// It is as if there were no gate.
+    Nothing,
+    /// It does not block; the verifier is asked about it.
+    Question,
+    /// The candidate is rejected.
+    Block,
+    /// The gate is of no use until a person has put it right.
+    Person,
+    /// The machine got in the way: the gate is to be run again.
+    Trouble,
+}
+
+impl Attribution {
+    pub const fn effect(&self) -> Effect {
+        match self {
+            Attribution::Passed => Effect::Proof,
+            Attribution::ProvedNothing => Effect::Nothing,
+            Attribution::Flaky | Attribution::RedBeforeAndAfter => Effect::Question,
+            Attribution::Regressed
+            | Attribution::Failed
+            | Attribution::FewerTests { .. }
+            | Attribution::Broken { .. } => Effect::Block,
+            Attribution::CouldNotRun { obstacle: Obstacle::Machine { .. } } => Effect::Trouble,
+            Attribution::CouldNotRun { .. } => Effect::Person,
+        }
+    }
+}
+
+/// What one gate says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateReport {
+    pub gate: String,
+    pub attribution: Attribution,
+    /// The file that holds the output the report is about.
+    pub output: String,
+}
+
+/// What all gates say together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GatesView {
+    reports: Vec<GateReport>,
+}
+
+impl GatesView {
+    pub fn new(reports: Vec<GateReport>) -> GatesView {
+        GatesView { reports }
+    }
+
+    pub fn reports(&self) -> &[GateReport] {
+        &self.reports
+    }
+
+    /// Returns the reports with this effect, in order.
+    pub fn with(&self, effect: Effect) -> impl Iterator<Item = &GateReport> {
+        self.reports.iter().filter(move |report| report.attribution.effect() == effect)
+    }
+
+    /// Whether gates prove the candidate: one passed, and each of the others passed or says nothing.
+    pub fn proven(&self) -> bool {
+        self.with(Effect::Proof).next().is_some()
+            && self.reports.iter().all(|report| {
+                matches!(report.attribution.effect(), Effect::Proof | Effect::Nothing)
+            })
+    }
+}
+
+#[cfg(test)]
+#[path = "gate_tests.rs"]
+mod tests;

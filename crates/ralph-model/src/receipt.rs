@@ -1,0 +1,199 @@
+//! Receipts: what an accepted commit was accepted on, so that anyone can check it again.
+//!
+//! A receipt is written once, as a git note, and never rewritten. Everything in it counts, so what this Ralph does not
+//! know is refused: an unknown field as an error, a higher version as such. A new field means a new version; a newer
+//! Ralph goes on reading version 1. The gates stand in it whole (command, limits, setup), so that they can be run again
+//! in a clone that has no configuration of its own.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::gate::{Attribution, GateSpec, GateStatus};
+use crate::id::{CommitId, TreeId};
+use crate::millis;
+use crate::testcount::TestCounts;
+
+/// The version this Ralph writes, and the highest it reads.
+pub const RECEIPT_VERSION: u32 = 1;
+
+/// What an accepted commit was accepted on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Receipt {
+    pub version: Version,
+    pub created_at: Timestamp,
+    /// The version of Ralph that wrote it.
+    pub ralph: String,
+    /// The spec, task or story the work was for.
+    pub item: String,
+    pub base: Point,
+    pub candidate: Point,
+    pub worker: Worker,
+    pub boundary: BoundaryInForce,
+    /// How the checkout was set up before the gates ran.
+    pub setup: Vec<Vec<String>>,
+    pub caches: Caches,
+    /// Empty: not proven by gates.
+    pub gates: Vec<GateReceipt>,
+    /// Absent where the workflow has no verifier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verifier: Option<VerifierReceipt>,
+}
+
+/// The version of the format, of which there is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct Version;
+
+impl TryFrom<u32> for Version {
+    type Error = String;
+
+    fn try_from(version: u32) -> Result<Version, String> {
+        if version == RECEIPT_VERSION {
+            Ok(Version)
+        } else {
+            Err(format!("there is no version {version} of receipts"))
+        }
+    }
+}
+
+impl From<Version> for u32 {
+    fn from(_: Version) -> u32 {
+        RECEIPT_VERSION
+    }
+}
+
+/// A commit and the tree at it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    pub commit: CommitId,
+    pub tree: TreeId,
+}
+
+/// The agent that did the work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Worker {
+    pub agent: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+/// What kept the agent from what it must not touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BoundaryInForce {
+    Kernel,
+    Detect,
+    Off,
+}
+
+/// Whether the gates found what earlier runs had left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Caches {
+    Cold,
+    Warm { paths: Vec<String> },
+}
+
+/// One gate, as it ran at the candidate, and what follows from it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GateReceipt {
+    pub gate: GateSpec,
+    pub result: GateStatus,
+    #[serde(with = "millis", rename = "duration_ms")]
+    pub duration: Duration,
+    /// The SHA-256 of all it printed, in hex.
+    pub output_sha256: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests: Option<TestCounts>,
+    pub finding: Attribution,
+}
+
+/// Who verified the commit, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifierReceipt {
+    pub agent: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    pub opinion: Opinion,
+}
+
+/// What the verifier thought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Opinion {
+    Verified,
+    /// It did not verify the work, and a person decided otherwise.
+    Overruled,
+}
+
+/// A text that is no receipt this Ralph can vouch for.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiptError {
+    #[error("it was written by a newer ralph (version {found}, this one reads {RECEIPT_VERSION})")]
+    Newer { found: u64 },
+    #[error("it is not a receipt")]
+    Malformed(#[source] serde_json::Error),
+    #[error("`{field}` means nothing to this ralph")]
+    Unknown { field: String },
+}
+
+impl Receipt {
+    /// Reads a receipt, all of it or nothing.
+    pub fn parse(text: &str) -> Result<Receipt, ReceiptError> {
+        let value: Value = serde_json::from_str(text).map_err(ReceiptError::Malformed)?;
+        match value.get("version").and_then(Value::as_u64) {
+            Some(found) if found > u64::from(RECEIPT_VERSION) => {
+                return Err(ReceiptError::Newer { found });
+            }
+            _ => {}
+        }
+        let receipt: Receipt = serde_json::from_str(text).map_err(ReceiptError::Malformed)?;
+        // Inside of variants with a tag serde lets unknown fields pass, so what was read is held against the text.
+        let read = serde_json::to_value(&receipt).expect("a receipt has string keys only");
+        match first_unknown(&value, &read, "") {
+            Some(field) => Err(ReceiptError::Unknown { field }),
+            None => Ok(receipt),
+        }
+    }
+
+    /// Writes a receipt for people and programs to read, with a line end.
+    pub fn render(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a receipt has string keys only");
+        text.push('\n');
+        text
+    }
+}
+
+/// Returns where `text` says something that is not in `read`.
+fn first_unknown(text: &Value, read: &Value, path: &str) -> Option<String> {
+    match (text, read) {
+        (Value::Object(text), Value::Object(read)) => text.iter().find_map(|(key, value)| {
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            match read.get(key) {
+                Some(read) => first_unknown(value, read, &path),
+                // What is left out when it is empty may be written out.
+                None if matches!(value, Value::Null | Value::Bool(false)) => None,
+                None if value.as_array().is_some_and(Vec::is_empty) => None,
+                None => Some(path),
+            }
+        }),
+        (Value::Array(text), Value::Array(read)) => text
+            .iter()
+            .zip(read)
+            .enumerate()
+            .find_map(|(at, (text, read))| first_unknown(text, read, &format!("{path}[{at}]"))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "receipt_tests.rs"]
+mod tests;

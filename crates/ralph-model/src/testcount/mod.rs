@@ -1,0 +1,142 @@
+//! How many tests a gate executed, read from what its test runner printed.
+//!
+//! The output is read once, as a stream, in flat memory: lines longer than any summary are skipped, and nothing is kept
+//! but counts. What several runners in one output say is added up. A runner that is not known, or that prints no counts,
+//! gives `None`, which is not the same as none executed. The counts are what the output says: they catch tests that went
+//! missing, not a program that prints lies; for those there are the gate's exit and the pinned command.
+
+mod listed;
+mod runners;
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use runners::Tally;
+
+/// No line of a summary is longer than this.
+const LONGEST_LINE: usize = 4096;
+
+/// What became of the tests of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestCounts {
+    pub passed: u64,
+    pub failed: u64,
+    /// Not executed, or executed without counting: ignored, pending, expected to fail.
+    pub skipped: u64,
+}
+
+impl TestCounts {
+    /// How many tests were executed.
+    pub const fn executed(self) -> u64 {
+        self.passed.saturating_add(self.failed)
+    }
+
+    fn add(&mut self, more: TestCounts) {
+        self.passed = self.passed.saturating_add(more.passed);
+        self.failed = self.failed.saturating_add(more.failed);
+        self.skipped = self.skipped.saturating_add(more.skipped);
+    }
+
+    /// Splits a total into its parts; what neither failed nor was skipped has passed.
+    fn of_total(total: u64, failed: u64, skipped: u64) -> TestCounts {
+        TestCounts { passed: total.saturating_sub(failed.saturating_add(skipped)), failed, skipped }
+    }
+}
+
+/// Reads the output of a gate as it comes.
+#[derive(Clone, Debug, Default)]
+pub struct TestCounter {
+    line: Vec<u8>,
+    too_long: bool,
+    tally: Tally,
+}
+
+impl TestCounter {
+    pub fn new() -> TestCounter {
+        TestCounter::default()
+    }
+
+    /// Takes the next piece of output, cut anywhere.
+    pub fn feed(&mut self, mut output: &[u8]) {
+        while let Some(end) = output.iter().position(|byte| *byte == b'\n') {
+            self.extend(&output[..end]);
+            self.end_line();
+            output = &output[end + 1..];
+        }
+        self.extend(output);
+    }
+
+    /// Returns what all of the output said.
+    pub fn finish(mut self) -> Option<TestCounts> {
+        self.end_line();
+        self.tally.finish()
+    }
+
+    fn extend(&mut self, piece: &[u8]) {
+        if self.too_long || self.line.len() + piece.len() > LONGEST_LINE {
+            self.too_long = true;
+            self.line.clear();
+        } else {
+            self.line.extend_from_slice(piece);
+        }
+    }
+
+    fn end_line(&mut self) {
+        if !self.too_long && may_count(&self.line) {
+            self.tally.read(&plain(&self.line));
+        }
+        self.line.clear();
+        self.too_long = false;
+    }
+}
+
+/// Whether a line begins as one that says something may begin, so that a flood of others costs next to nothing.
+fn may_count(line: &[u8]) -> bool {
+    let first = line.iter().find(|byte| !byte.is_ascii_whitespace());
+    let hidden = || line.contains(&b'\r');
+    first.is_some_and(|first| {
+        first.is_ascii_digit()
+            || !first.is_ascii()
+            || b"\x1b{=#-?[tnoTNOFPRS".contains(first)
+            || hidden()
+    })
+}
+
+/// Returns the text a terminal would show for a line: without escape sequences, and what was overwritten left out.
+fn plain(line: &[u8]) -> Cow<'_, str> {
+    if !line.contains(&0x1b) && !line.contains(&b'\r') {
+        return String::from_utf8_lossy(line);
+    }
+    let mut text = Vec::with_capacity(line.len());
+    let mut bytes = line.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            0x1b => match bytes.next() {
+                // A control sequence ends with its first byte from `@` on.
+                Some(b'[') => {
+                    while bytes.next().is_some_and(|byte| !(0x40..=0x7e).contains(&byte)) {}
+                }
+                // An operating system command ends with BEL or with ESC and a backslash.
+                Some(b']') => {
+                    while let Some(byte) = bytes.next() {
+                        if byte == 0x07 || byte == 0x1b {
+                            bytes.next_if_eq(&b'\\');
+                            break;
+                        }
+                    }
+                }
+                _ => {}
+            },
+            b'\r' if bytes.peek().is_some() => text.clear(),
+            b'\r' => {}
+            byte => text.push(byte),
+        }
+    }
+    Cow::Owned(String::from_utf8_lossy(&text).into_owned())
+}
+
+#[cfg(test)]
+#[path = "testcount_tests.rs"]
+mod tests;

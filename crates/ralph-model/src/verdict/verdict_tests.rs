@@ -1,0 +1,512 @@
+//! The judge is tested whole: every combination of what can be known is looked up in a list of rules written here anew,
+//! of which the first that matches decides, and every rule must decide something. What must never happen, whatever
+//! the rules, is said again on its own.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::evidence::samples::{commit, rewritten, sound, tree};
+use crate::evidence::{CommitEvidence, EvidenceFault};
+use crate::gate::{Attribution, Obstacle};
+use crate::weaken::{Protection, Weakened};
+
+fn report(attribution: Attribution) -> GateReport {
+    GateReport { gate: "tests".to_owned(), attribution, output: "tests.log".to_owned() }
+}
+
+fn machine() -> Obstacle {
+    Obstacle::Machine { message: "disk full".to_owned() }
+}
+
+fn missing() -> Obstacle {
+    Obstacle::NoProgram { program: "just".to_owned() }
+}
+
+fn all_attributions() -> Vec<Attribution> {
+    vec![
+        Attribution::Passed,
+        Attribution::ProvedNothing,
+        Attribution::Flaky,
+        Attribution::RedBeforeAndAfter,
+        Attribution::Regressed,
+        Attribution::Failed,
+        Attribution::FewerTests { base: 3, candidate: Some(2) },
+        Attribution::FewerTests { base: 3, candidate: None },
+        Attribution::Broken { obstacle: missing() },
+        Attribution::CouldNotRun { obstacle: missing() },
+        Attribution::CouldNotRun { obstacle: machine() },
+    ]
+}
+
+fn weakening(what: Weakened) -> Weakening {
+    Weakening { path: "tests/a.rs".to_owned(), line: Some(3), what }
+}
+
+fn deleted_test() -> Weakening {
+    weakening(Weakened::TestDeleted { name: "adds".to_owned() })
+}
+
+/// Every way the evidence can be, one fault at a time.
+fn all_evidence() -> Vec<Evidence> {
+    let with = |change: fn(&mut CommitEvidence)| {
+        let mut found = sound();
+        change(&mut found);
+        Evidence::Commit(Box::new(found))
+    };
+    vec![
+        with(|_| {}),
+        with(|found| found.checked = None),
+        with(|found| found.checked = Some(tree('f'))),
+        with(|found| found.leftovers = vec!["left".to_owned()]),
+        with(|found| found.changed_in_home = vec!["ralph/x".to_owned()]),
+        with(|found| found.new_since_base = false),
+        with(|found| found.descends_from_base = false),
+        with(|found| found.refs = vec![]),
+        with(|found| found.changed = vec![]),
+        with(|found| {
+            found.changed = vec![];
+            found.changed_in_home = vec!["ralph/x".to_owned()];
+        }),
+        with(|found| found.rewritten = vec![rewritten()]),
+        Evidence::Nothing { claimed: commit('d') },
+    ]
+}
+
+fn limit() -> Trouble {
+    Trouble::UsageLimit { resets_at: None }
+}
+
+fn all_reports() -> Vec<VerifierReport> {
+    vec![
+        VerifierReport::NotAsked,
+        VerifierReport::Verified { commit: commit('c') },
+        VerifierReport::Verified { commit: commit('d') },
+        VerifierReport::NotVerified { report: "it does not add".to_owned() },
+        VerifierReport::PlanInvalid { reason: "wrong module".to_owned() },
+        VerifierReport::Trouble { trouble: limit() },
+    ]
+}
+
+fn all_claims() -> Vec<Claim> {
+    let mut claims = vec![
+        Claim::Nothing,
+        Claim::NoChange { reason: "it adds already".to_owned() },
+        Claim::PlanInvalid { reason: "wrong module".to_owned() },
+    ];
+    let mut gates: Vec<Vec<Attribution>> = vec![vec![]];
+    gates.extend(all_attributions().into_iter().map(|one| vec![one]));
+    gates.extend(all_attributions().into_iter().map(|one| vec![Attribution::Passed, one]));
+    gates.extend(all_attributions().into_iter().map(|one| vec![one, Attribution::Regressed]));
+    gates.extend(
+        all_attributions()
+            .into_iter()
+            .map(|one| vec![Attribution::CouldNotRun { obstacle: missing() }, one]),
+    );
+    for evidence in all_evidence() {
+        for gates in &gates {
+            for weakened in [vec![], vec![deleted_test()]] {
+                let gates = GatesView::new(gates.iter().cloned().map(report).collect());
+                claims.push(Claim::Commit(Measured {
+                    evidence: evidence.clone(),
+                    gates,
+                    weakened,
+                }));
+            }
+        }
+    }
+    claims
+}
+
+struct Case {
+    claim: Claim,
+    verifier: VerifierReport,
+}
+
+impl Case {
+    fn measured(&self) -> Option<&Measured> {
+        match &self.claim {
+            Claim::Commit(measured) => Some(measured),
+            _ => None,
+        }
+    }
+
+    fn attributions(&self) -> Vec<Attribution> {
+        let reports = self.measured().map_or(&[][..], |measured| measured.gates.reports());
+        reports.iter().map(|report| report.attribution.clone()).collect()
+    }
+
+    fn no_change(&self) -> bool {
+        matches!(self.claim, Claim::NoChange { .. })
+    }
+
+    fn plan_invalid(&self) -> bool {
+        matches!(self.verifier, VerifierReport::PlanInvalid { .. })
+    }
+
+    fn verifier_in_trouble(&self) -> bool {
+        matches!(self.verifier, VerifierReport::Trouble { .. })
+    }
+
+    /// All that the harness itself holds against the commit.
+    fn held_against(&self) -> Vec<Reason> {
+        let Some(measured) = self.measured() else { return vec![] };
+        let mut reasons = Vec::new();
+        for fault in measured.evidence.faults() {
+            reasons.push(Reason::Evidence { fault });
+        }
+        for weakening in measured.weakened.clone() {
+            reasons.push(Reason::Weakened { weakening });
+        }
+        for attribution in self.attributions() {
+            if matches!(
+                attribution,
+                Attribution::Regressed
+                    | Attribution::Failed
+                    | Attribution::FewerTests { .. }
+                    | Attribution::Broken { .. }
+            ) {
+                reasons.push(Reason::Gate { report: report(attribution) });
+            }
+        }
+        reasons
+    }
+
+    fn another_tree(&self) -> bool {
+        matches!(self.measured(), Some(Measured { evidence: Evidence::Commit(found), .. })
+            if found.checked.as_ref().is_some_and(|checked| *checked != found.tree))
+    }
+
+    fn stuck(&self, obstacle: &Obstacle) -> Vec<GateReport> {
+        let attributions = self.attributions().into_iter();
+        let stuck = |attribution: &Attribution| matches!(attribution, Attribution::CouldNotRun { obstacle: o } if o == obstacle);
+        attributions.filter(stuck).map(report).collect()
+    }
+
+    /// Whether all gates pass or say nothing, and one passes.
+    fn proven(&self) -> bool {
+        let attributions = self.attributions();
+        attributions.contains(&Attribution::Passed)
+            && attributions
+                .iter()
+                .all(|one| matches!(one, Attribution::Passed | Attribution::ProvedNothing))
+    }
+}
+
+type Judged = Result<Verdict, Trouble>;
+type Rule = (&'static str, fn(&Case) -> bool, fn(&Case) -> Judged);
+
+fn no(reason: Reason) -> Verdict {
+    Verdict::Rejected { reasons: vec![reason] }
+}
+
+fn in_the_way(message: &str) -> Judged {
+    Err(Trouble::Machine { message: message.to_owned() })
+}
+
+fn opinion(case: &Case) -> Option<String> {
+    match &case.verifier {
+        VerifierReport::Verified { .. } => Some("it agrees".to_owned()),
+        VerifierReport::NotVerified { report } => Some(report.clone()),
+        _ => None,
+    }
+}
+
+fn rules() -> Vec<Rule> {
+    vec![
+        ("no claim", |case| case.claim == Claim::Nothing, |_| Ok(no(Reason::NoClaim))),
+        (
+            "the plan is not the worker's to judge",
+            |case| matches!(case.claim, Claim::PlanInvalid { .. }),
+            |_| Ok(no(Reason::PlanIsTheVerifiersToJudge { reason: "wrong module".to_owned() })),
+        ),
+        (
+            "no change, and the verifier could not say",
+            |case| case.no_change() && case.verifier_in_trouble(),
+            |_| Err(limit()),
+        ),
+        (
+            "no change, for the plan is no good",
+            |case| case.no_change() && case.plan_invalid(),
+            |_| Ok(Verdict::PlanInvalid { reason: "wrong module".to_owned() }),
+        ),
+        ("no change is for a person to believe", Case::no_change, |case| {
+            let question = PersonQuestion::NoChange {
+                reason: "it adds already".to_owned(),
+                opinion: opinion(case),
+            };
+            Ok(Verdict::NeedsHuman { question })
+        }),
+        (
+            "all that the harness holds against it is told at once",
+            |case| !case.held_against().is_empty(),
+            |case| Ok(Verdict::Rejected { reasons: case.held_against() }),
+        ),
+        ("what was checked is something else", Case::another_tree, |_| {
+            in_the_way(&format!("what was checked is not the tree of {}", commit('c')))
+        }),
+        (
+            "the machine got in a gate's way",
+            |case| !case.stuck(&machine()).is_empty(),
+            |_| in_the_way("the gate `tests` could not be run"),
+        ),
+        ("the verifier's trouble rejects nothing", Case::verifier_in_trouble, |_| Err(limit())),
+        ("the plan is the verifier's to judge", Case::plan_invalid, |_| {
+            Ok(Verdict::PlanInvalid { reason: "wrong module".to_owned() })
+        }),
+        (
+            "the verifier does not accept it",
+            |case| matches!(case.verifier, VerifierReport::NotVerified { .. }),
+            |_| Ok(no(Reason::NotVerified { report: "it does not add".to_owned() })),
+        ),
+        (
+            "the verifier verified something else",
+            |case| case.verifier == VerifierReport::Verified { commit: commit('d') },
+            |_| Ok(no(Reason::AnotherVerified { candidate: commit('c'), verified: commit('d') })),
+        ),
+        (
+            "a gate that can be run nowhere is for a person",
+            |case| !case.stuck(&missing()).is_empty(),
+            |case| {
+                let gates = case.stuck(&missing());
+                let question = PersonQuestion::GatesCannotRun { commit: commit('c'), gates };
+                Ok(Verdict::NeedsHuman { question })
+            },
+        ),
+        ("proven", Case::proven, |_| {
+            Ok(Verdict::Accepted { commit: commit('c'), proven_by_gates: true })
+        }),
+        (
+            "accepted, not proven",
+            |_| true,
+            |_| Ok(Verdict::Accepted { commit: commit('c'), proven_by_gates: false }),
+        ),
+    ]
+}
+
+#[test]
+fn every_combination_is_judged_as_the_first_matching_rule_says() {
+    let rules = rules();
+    let mut used = vec![false; rules.len()];
+    for claim in all_claims() {
+        for verifier in all_reports() {
+            let case = Case { claim: claim.clone(), verifier };
+            let at = rules.iter().position(|(_, applies, _)| applies(&case)).unwrap();
+            let (name, _, expected) = rules[at];
+            let judged = judge(&case.claim, &case.verifier);
+            assert_eq!(judged, expected(&case), "{name}: {:?}, {:?}", case.claim, case.verifier);
+            used[at] = true;
+        }
+    }
+    for ((name, ..), used) in rules.iter().zip(used) {
+        assert!(used, "nothing is decided by: {name}");
+    }
+}
+
+fn all_weakened() -> Vec<Weakened> {
+    let text = || "x".to_owned();
+    vec![
+        Weakened::FileDeleted { protection: Protection::Tests },
+        Weakened::FileEmptied { protection: Protection::Ci },
+        Weakened::TestsMovedAway { from: text() },
+        Weakened::TestDeleted { name: text() },
+        Weakened::TestSkipped { name: text(), by: text() },
+        Weakened::TestsSkipped { by: text() },
+        Weakened::TestsFocused { by: text() },
+        Weakened::TestHollowed { name: text() },
+        Weakened::AssertionCommentedOut { assertion: text() },
+        Weakened::CiDefused { by: text() },
+        Weakened::CiChecksRemoved { before: 2, after: 1 },
+        Weakened::GatesChanged,
+        Weakened::RunnerDefused { by: text() },
+    ]
+}
+
+fn all_reasons() -> Vec<Reason> {
+    let mut reasons = vec![
+        Reason::NoClaim,
+        Reason::PlanIsTheVerifiersToJudge { reason: "wrong module".to_owned() },
+        Reason::NotVerified { report: "It does not add.".to_owned() },
+        Reason::AnotherVerified { candidate: commit('c'), verified: commit('d') },
+    ];
+    let faults = all_evidence().into_iter().flat_map(|evidence| evidence.faults());
+    reasons.extend(faults.map(|fault| Reason::Evidence { fault }));
+    reasons.extend(
+        all_weakened().into_iter().map(|what| Reason::Weakened { weakening: weakening(what) }),
+    );
+    reasons.extend(all_attributions().into_iter().map(|one| Reason::Gate { report: report(one) }));
+    reasons
+}
+
+#[test]
+fn every_reason_has_a_sentence_for_the_agent_and_one_for_the_person() {
+    for reason in all_reasons() {
+        for sentence in [reason.for_agent(), reason.for_person()] {
+            assert!(sentence.starts_with(|c: char| c.is_uppercase() || c == '`'), "{sentence}");
+            let own_words = !matches!(reason, Reason::PlanIsTheVerifiersToJudge { .. });
+            assert!(sentence.ends_with('.') || !own_words, "{sentence}");
+            assert!(!sentence.contains("  ") && !sentence.contains('\n'), "{sentence}");
+        }
+        assert_ne!(reason.for_agent(), reason.for_person());
+    }
+}
+
+#[test]
+fn sentences_say_what_to_do_and_what_happened() {
+    let fault = EvidenceFault::NotNew { commit: commit('c'), base: commit('b') };
+    let reason = Reason::Evidence { fault };
+    assert_eq!(
+        reason.for_agent(),
+        "The claimed commit cccccccccc is not new, for work began at bbbbbbbbbb: commit what you did and claim that \
+         commit, or, if nothing needs to change, say so with a line `NO_CHANGE_NEEDED: <reason>`."
+    );
+    assert_eq!(
+        reason.for_person(),
+        "The agent claims the commit cccccccccc, which was there before it began."
+    );
+    let reason = Reason::Weakened { weakening: deleted_test() };
+    assert_eq!(
+        reason.for_agent(),
+        "What the work is checked by must not become weaker (tests/a.rs:3: the test `adds` was deleted): bring the \
+         test back, under its old name or with its old body."
+    );
+}
+
+#[test]
+fn the_verifier_is_asked_about_what_neither_proves_nor_blocks() {
+    let mut found = sound();
+    found.leftovers = vec!["notes.txt".to_owned()];
+    let doubtful = Attribution::RedBeforeAndAfter;
+    let measured = Measured {
+        evidence: Evidence::Commit(Box::new(found)),
+        gates: GatesView::new(vec![report(Attribution::Passed), report(doubtful.clone())]),
+        weakened: vec![],
+    };
+    assert_eq!(
+        questions_for_verifier(&measured),
+        [
+            VerifierQuestion::Gate { report: report(doubtful) },
+            VerifierQuestion::Leftovers { paths: vec!["notes.txt".to_owned()] },
+            VerifierQuestion::NotProven,
+        ]
+    );
+    let proven = Measured {
+        evidence: Evidence::Commit(Box::new(sound())),
+        gates: GatesView::new(vec![report(Attribution::Passed)]),
+        weakened: vec![],
+    };
+    assert_eq!(questions_for_verifier(&proven), []);
+}
+
+#[test]
+fn a_verifiers_claim_is_read_against_the_candidate() {
+    let invalid = || Some("wrong module".to_owned());
+    for (claimed, plan_invalidation, expected) in [
+        (Some(commit('c')), None, VerifierReport::Verified { commit: commit('c') }),
+        (Some(commit('c')), invalid(), VerifierReport::Verified { commit: commit('c') }),
+        (Some(commit('d')), None, VerifierReport::Verified { commit: commit('d') }),
+        (None, invalid(), VerifierReport::PlanInvalid { reason: "wrong module".to_owned() }),
+        (None, None, VerifierReport::NotVerified { report: "It does not add.".to_owned() }),
+    ] {
+        let claim = VerifierClaim { commit: claimed, plan_invalidation };
+        assert_eq!(VerifierReport::read(&claim, &commit('c'), "It does not add.\n"), expected);
+    }
+}
+
+#[test]
+fn verdicts_are_read_back_as_they_were_written() {
+    for claim in all_claims() {
+        for verifier in all_reports() {
+            if let Ok(verdict) = judge(&claim, &verifier) {
+                let json = serde_json::to_string(&verdict).unwrap();
+                assert_eq!(serde_json::from_str::<Verdict>(&json).unwrap(), verdict);
+            }
+        }
+    }
+}
+
+fn any_evidence() -> impl Strategy<Value = Evidence> {
+    let bits = prop::array::uniform7(any::<bool>());
+    let measured = bits.prop_map(|[new, descends, refs, changed, home, rewrote, other_tree]| {
+        Evidence::Commit(Box::new(CommitEvidence {
+            new_since_base: new,
+            descends_from_base: descends,
+            refs: if refs { vec!["HEAD".to_owned()] } else { vec![] },
+            changed: if changed { vec!["a".to_owned()] } else { vec![] },
+            changed_in_home: if home { vec!["ralph/x".to_owned()] } else { vec![] },
+            rewritten: if rewrote { vec![rewritten()] } else { vec![] },
+            checked: Some(tree(if other_tree { 'f' } else { 'e' })),
+            ..sound()
+        }))
+    });
+    prop_oneof![
+        1 => Just(Evidence::Nothing { claimed: commit('c') }),
+        3 => Just(Evidence::Commit(Box::new(sound()))),
+        4 => measured,
+    ]
+}
+
+fn any_claim() -> impl Strategy<Value = Claim> {
+    let gates = prop::collection::vec(prop::sample::select(all_attributions()), 0..4);
+    let weakened = prop_oneof![
+        3 => Just(vec![]),
+        1 => prop::collection::vec(prop::sample::select(all_weakened()).prop_map(weakening), 1..3),
+    ];
+    let measured = (any_evidence(), gates, weakened).prop_map(|(evidence, gates, weakened)| {
+        let gates = GatesView::new(gates.into_iter().map(report).collect());
+        Claim::Commit(Measured { evidence, gates, weakened })
+    });
+    prop_oneof![
+        1 => Just(Claim::Nothing),
+        1 => "\\PC{1,20}".prop_map(|reason| Claim::PlanInvalid { reason }),
+        1 => "\\PC{1,20}".prop_map(|reason| Claim::NoChange { reason }),
+        8 => measured,
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_rules_these_things_never_happen(
+        claim in any_claim(),
+        verifier in prop::sample::select(all_reports()),
+    ) {
+        let judged = judge(&claim, &verifier);
+        match &judged {
+            Ok(Verdict::Accepted { commit, proven_by_gates }) => {
+                let Claim::Commit(measured) = &claim else { panic!("accepted without a commit") };
+                let Evidence::Commit(found) = &measured.evidence else { panic!("it does not exist") };
+                prop_assert_eq!(&found.commit, commit);
+                prop_assert!(found.new_since_base && found.descends_from_base);
+                prop_assert!(!found.changed.is_empty() && !found.refs.is_empty());
+                prop_assert!(found.rewritten.is_empty());
+                prop_assert!(found.checked.as_ref().is_none_or(|checked| *checked == found.tree));
+                prop_assert!(measured.weakened.is_empty());
+                prop_assert!(measured.gates.with(Effect::Block).next().is_none());
+                prop_assert!(measured.gates.with(Effect::Person).next().is_none());
+                prop_assert!(measured.gates.with(Effect::Trouble).next().is_none());
+                prop_assert!(!proven_by_gates || measured.gates.with(Effect::Proof).next().is_some());
+                let silent_or_for_it = match &verifier {
+                    VerifierReport::NotAsked => true,
+                    VerifierReport::Verified { commit: verified } => verified == commit,
+                    _ => false,
+                };
+                prop_assert!(silent_or_for_it);
+            }
+            Ok(Verdict::PlanInvalid { .. }) => {
+                let invalidated = matches!(verifier, VerifierReport::PlanInvalid { .. });
+                prop_assert!(invalidated);
+            }
+            Ok(Verdict::Rejected { reasons }) => prop_assert!(!reasons.is_empty()),
+            Ok(Verdict::NeedsHuman { .. }) | Err(_) => {}
+        }
+    }
+
+    #[test]
+    fn a_verifier_in_trouble_never_changes_a_rejection_nor_makes_one(claim in any_claim()) {
+        let alone = judge(&claim, &VerifierReport::NotAsked);
+        let with_trouble = judge(&claim, &VerifierReport::Trouble { trouble: limit() });
+        match alone {
+            Ok(Verdict::Rejected { .. }) | Err(_) => prop_assert_eq!(with_trouble, alone),
+            Ok(_) => prop_assert_eq!(with_trouble, Err(limit())),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What a line of each language says about tests.
+
+mod compiled;
+mod scripted;
+
+use super::language::Sign;
+
+pub(super) use compiled::{csharp, go, jvm, rust, swift};
+pub(super) use scripted::{bats, javascript, php, python, ruby};
+
+fn test(name: impl Into<String>) -> Sign {
+    Sign::Test { name: name.into(), skipped: false }
+}
+
+fn contains_any(code: &str, needles: &[&str]) -> bool {
+    needles.iter().any(|needle| code.contains(needle))
+}
+
+fn starts_with_any(code: &str, needles: &[&str]) -> bool {
+    needles.iter().any(|needle| code.starts_with(needle))
+}
+
+const fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii()
+}
+
+/// Returns the word that a text begins with.
+fn word(text: &str) -> &str {
+    let end = text.find(|c| !is_word(c)).unwrap_or(text.len());
+    &text[..end]
+}
+
+/// Whether a declaration of this kind begins in the line, after modifiers only.
+fn declares<'a>(code: &'a str, keyword: &str) -> Option<&'a str> {
+    let mut rest = code;
+    loop {
+        let first = word(rest);
+        if first.is_empty() {
+            return None;
+        }
+        let after = rest[first.len()..].trim_start();
+        if first == keyword {
+            return Some(after);
+        }
+        // `pub(crate)` and `extern "C"` have something between them and the next word.
+        rest = after
+            .strip_prefix('(')
+            .and_then(|inside| inside.split_once(')'))
+            .map_or(after, |(_, rest)| rest);
+        rest = rest.trim_start().trim_start_matches("\"C\"").trim_start();
+        if !MODIFIERS.contains(&first) {
+            return None;
+        }
+    }
+}
+
+const MODIFIERS: [&str; 24] = [
+    "pub",
+    "async",
+    "const",
+    "unsafe",
+    "extern",
+    "export",
+    "default",
+    "public",
+    "private",
+    "protected",
+    "internal",
+    "static",
+    "final",
+    "abstract",
+    "open",
+    "override",
+    "suspend",
+    "sealed",
+    "partial",
+    "virtual",
+    "data",
+    "inline",
+    "mutating",
+    "nonisolated",
+];
+
+/// Splits off what stands between a bracket at the beginning and its partner.
+fn bracketed(code: &str, open: char, close: char) -> Option<(&str, &str)> {
+    let mut depth = 0_usize;
+    for (at, c) in code.char_indices() {
+        if c == open {
+            depth += 1;
+        } else if c == close {
+            depth = depth.saturating_sub(1);
+            if depth == 0 {
+                return Some((&code[1..at], code[at + 1..].trim_start()));
+            }
+        }
+        if depth == 0 {
+            return None;
+        }
+    }
+    Some((code.get(1..)?, ""))
+}
+
+/// Returns the content of the string that a text begins with.
+fn string(text: &str) -> Option<String> {
+    let quote = text.chars().next().filter(|c| matches!(c, '"' | '\'' | '`'))?;
+    let inside = &text[1..];
+    let end = inside.match_indices(quote).find(|(at, _)| !inside[..*at].ends_with('\\'));
+    Some(inside[..end.map_or(inside.len(), |(at, _)| at)].to_owned())
+}
