@@ -4,3 +4,4 @@
 //! person sees is made by the binary from the events that come out of here.
 
 pub mod agent;
+pub mod git;
