@@ -10,6 +10,7 @@ mod drivers;
 mod error;
 mod identity;
 mod lock;
+pub mod mirror;
 mod oid;
 mod parse;
 mod place;
