@@ -6,6 +6,7 @@
 //! were hashed when they came in; a workspace's own object store can be forged by whoever may write it.
 
 mod call;
+pub mod checkout;
 mod drivers;
 mod error;
 mod identity;
@@ -14,6 +15,7 @@ pub mod mirror;
 mod oid;
 mod parse;
 mod place;
+mod provision;
 #[cfg(test)]
 mod testing;
 
@@ -30,6 +32,7 @@ pub use lock::Holder;
 pub use oid::{ObjectFormat, Oid};
 pub use parse::{Change, ChangeKind, CommitHeader, Head, PathState, Ref, StatusEntry, TreeEntry};
 pub use place::Place;
+pub use provision::Provision;
 
 use call::{Call, Person, first_line};
 use drivers::Drivers;
