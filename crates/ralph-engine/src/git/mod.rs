@@ -7,6 +7,7 @@
 
 mod call;
 pub mod checkout;
+pub mod commits;
 mod drivers;
 mod error;
 mod identity;
