@@ -10,6 +10,7 @@ pub mod checkout;
 pub mod commits;
 mod drivers;
 mod error;
+pub mod evidence;
 mod identity;
 mod lock;
 pub mod mirror;
@@ -296,6 +297,9 @@ fn unexpected(args: &[&str], output: &[u8]) -> GitError {
     GitError::Unexpected { args: args.join(" "), output: first_line(output) }
 }
 
+#[cfg(test)]
+#[path = "immunity_tests.rs"]
+mod immunity_tests;
 #[cfg(test)]
 #[path = "git_tests.rs"]
 mod tests;
