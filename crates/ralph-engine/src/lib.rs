@@ -10,6 +10,7 @@ pub mod config;
 pub mod detect;
 pub mod doctor;
 pub mod files;
+pub mod git;
 pub mod home;
 pub mod init;
 pub mod journal;
@@ -20,7 +21,6 @@ pub mod rehearsal;
 pub mod run;
 pub mod series;
 pub mod state;
-#[cfg(test)]
 #[cfg(test)]
 mod test_place;
 pub mod wait;

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::sys;
@@ -37,8 +38,18 @@ pub struct Answer {
 
 /// Asks, and waits for the answer at most for the timeout.
 pub fn ask(question: &Question<'_>) -> io::Result<Answer> {
+    run(question, None)
+}
+
+/// Asks a command that reads its question from stdin (`git cat-file --batch`).
+pub fn ask_with_input(question: &Question<'_>, input: &[u8]) -> io::Result<Answer> {
+    run(question, Some(input))
+}
+
+fn run(question: &Question<'_>, input: Option<&[u8]>) -> io::Result<Answer> {
     let mut command = Command::new(question.program);
-    command.args(question.args).process_group(0).stdin(Stdio::null());
+    command.args(question.args).process_group(0);
+    command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(cwd) = question.cwd {
         command.current_dir(cwd);
@@ -55,7 +66,9 @@ pub fn ask(question: &Question<'_>) -> io::Result<Answer> {
         child.stderr.take().map(OwnedFd::from).expect("stderr was piped"),
     ];
     let deadline = Instant::now() + question.timeout;
-    let (kept, in_time) = read_until(pipes, deadline, question.cap)?;
+    let mut feed = Feed::new(child.stdin.take().map(OwnedFd::from), input.unwrap_or_default())?;
+    let (kept, in_time) = converse(&mut feed, pipes, deadline, question.cap)?;
+    drop(feed);
     if !in_time && let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
     }
@@ -64,6 +77,7 @@ pub fn ask(question: &Question<'_>) -> io::Result<Answer> {
     Ok(Answer { code: status.code().filter(|_| in_time), stdout, stderr, timed_out: !in_time })
 }
 
+<<<<<<< HEAD
 /// The processor time of all children of this process that have been waited for, theirs included.
 pub fn children_cpu() -> Duration {
     sys::children_cpu()
@@ -71,6 +85,50 @@ pub fn children_cpu() -> Duration {
 
 /// Reads both pipes to their end; `false` if that was not reached in time.
 fn read_until(
+=======
+/// What is still to be written to a command's stdin.
+///
+/// Written without blocking, while the answer is read: both sides would otherwise wait for each other as soon as
+/// question and answer are larger than a pipe.
+struct Feed<'a> {
+    pipe: Option<OwnedFd>,
+    rest: &'a [u8],
+}
+
+impl<'a> Feed<'a> {
+    fn new(pipe: Option<OwnedFd>, rest: &'a [u8]) -> io::Result<Self> {
+        if let Some(pipe) = &pipe {
+            rustix::io::ioctl_fionbio(pipe, true)?;
+        }
+        let mut feed = Feed { pipe, rest };
+        feed.close_when_done();
+        Ok(feed)
+    }
+
+    fn close_when_done(&mut self) {
+        if self.rest.is_empty() {
+            self.pipe = None;
+        }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let Some(pipe) = &self.pipe else { return Ok(()) };
+        match rustix::io::write(pipe, self.rest) {
+            Ok(count) => self.rest = &self.rest[count..],
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            // It stopped reading: its answer and its code say why.
+            Err(Errno::PIPE) => self.rest = &[],
+            Err(errno) => return Err(errno.into()),
+        }
+        self.close_when_done();
+        Ok(())
+    }
+}
+
+/// Writes the question and reads both pipes to their end; `false` if that was not reached in time.
+fn converse(
+    feed: &mut Feed<'_>,
+>>>>>>> gitcore
     pipes: [OwnedFd; 2],
     deadline: Instant,
     cap: usize,
@@ -84,23 +142,35 @@ fn read_until(
             return Ok((kept, false));
         }
         let mut ready = [false; 2];
+        let mut writable = false;
         {
-            let mut polled: Vec<(usize, PollFd<'_>)> = open
-                .iter()
-                .enumerate()
-                .filter_map(|(index, pipe)| {
-                    Some((index, PollFd::from_borrowed_fd(pipe.as_ref()?.as_fd(), PollFlags::IN)))
-                })
-                .collect();
-            let mut fds: Vec<PollFd<'_>> = polled.iter().map(|(_, fd)| fd.clone()).collect();
+            let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(3);
+            let mut meaning = Vec::with_capacity(3);
+            for (index, pipe) in open.iter().enumerate() {
+                if let Some(pipe) = pipe {
+                    fds.push(PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN));
+                    meaning.push(Some(index));
+                }
+            }
+            if let Some(pipe) = &feed.pipe {
+                fds.push(PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::OUT));
+                meaning.push(None);
+            }
             let timeout = Timespec::try_from(remaining).ok();
             match poll(&mut fds, timeout.as_ref()) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
-            for ((index, _), fd) in polled.drain(..).zip(fds) {
-                ready[index] = !fd.revents().is_empty();
+            for (fd, meaning) in fds.iter().zip(meaning) {
+                let happened = !fd.revents().is_empty();
+                match meaning {
+                    Some(index) => ready[index] = happened,
+                    None => writable = happened,
+                }
             }
+        }
+        if writable {
+            feed.write()?;
         }
         for index in 0..2 {
             let Some(pipe) = open[index].as_ref().filter(|_| ready[index]) else { continue };
@@ -110,7 +180,7 @@ fn read_until(
                     let room = cap.saturating_sub(kept[index].len());
                     kept[index].extend_from_slice(&buffer[..count.min(room)]);
                 }
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
@@ -156,5 +226,34 @@ mod tests {
         while rustix::process::test_kill_process_group(group).is_ok() {
             std::thread::yield_now();
         }
+    }
+
+    fn with_input(script: &str, input: &[u8]) -> Answer {
+        ask_with_input(
+            &Question {
+                program: Path::new("/bin/sh"),
+                args: &["-c", script],
+                cwd: None,
+                env: &[],
+                timeout: Duration::from_mins(1),
+                cap: usize::MAX,
+            },
+            input,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_question_larger_than_a_pipe_comes_back_whole_and_ends() {
+        let input: Vec<u8> = (0..3_000_000_u32).map(|index| (index % 251) as u8).collect();
+        let answer = with_input("cat", &input);
+        assert!(answer.stdout == input, "{} of {} bytes", answer.stdout.len(), input.len());
+        assert_eq!(with_input("cat; echo end", b"").stdout, b"end\n");
+    }
+
+    #[test]
+    fn a_command_that_does_not_read_its_question_is_heard_all_the_same() {
+        let answer = with_input("exec 0<&-; echo no; exit 4", &vec![b'x'; 1 << 20]);
+        assert_eq!((answer.stdout.as_slice(), answer.code), (&b"no\n"[..], Some(4)));
     }
 }

@@ -1,0 +1,325 @@
+//! One call of the git binary, with everything set against a hostile repository.
+//!
+//! Invariant: no program that a repository's own configuration names is started by a call made here. Three layers hold
+//! that. The environment is pinned: nothing of the inherited `GIT_*` survives, no prompt, no lazy fetch, no transport, no
+//! replace refs, no grafts. The configuration keys that name programs, or that let an index or a commit graph lie, are
+//! overridden by the command scope, which wins over every file. Keys whose names an agent may choose (`filter.<any>.clean`,
+//! `hook.<any>.command`) cannot be listed in advance: calls that would consult them go through
+//! [`Drivers`](super::drivers::Drivers) first. Submodules are never entered, as git would enter them with their own
+//! configuration and without ours.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ralph_proc::capture::{Answer, Question, ask, ask_with_input};
+
+use super::error::GitError;
+
+/// How long a call may take unless it says otherwise.
+const TIMEOUT: Duration = Duration::from_mins(1);
+/// Bytes of output that a call may produce; an answer that was cut off is an error, not an answer.
+const CAP: usize = 256 << 20;
+
+/// Settings that win over whatever a repository says.
+const PINNED: &[(&str, &str)] = &[
+    // Programs.
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("core.pager", "cat"),
+    ("core.editor", "false"),
+    ("sequence.editor", "false"),
+    ("core.askPass", ""),
+    ("core.sshCommand", "false"),
+    ("core.gitProxy", "none"),
+    ("core.alternateRefsCommand", "true"),
+    ("credential.helper", ""),
+    ("gpg.program", "false"),
+    ("gpg.openpgp.program", "false"),
+    ("gpg.x509.program", "false"),
+    ("gpg.ssh.program", "false"),
+    ("gpg.ssh.defaultKeyCommand", "false"),
+    ("log.showSignature", "false"),
+    ("protocol.allow", "never"),
+    ("submodule.recurse", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    // What could make an answer untrue.
+    ("core.attributesFile", "/dev/null"),
+    ("core.commitGraph", "false"),
+    ("core.untrackedCache", "false"),
+    ("core.trustctime", "true"),
+    ("core.checkStat", "default"),
+    ("core.fileMode", "true"),
+    ("core.symlinks", "true"),
+    ("core.safecrlf", "false"),
+    ("core.protectNTFS", "true"),
+    ("core.protectHFS", "true"),
+    ("pack.useBitmaps", "false"),
+    ("diff.ignoreSubmodules", "none"),
+    ("color.ui", "false"),
+];
+
+/// Whether the person's own configuration, outside any repository, takes part in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Person {
+    Heard,
+    Ignored,
+}
+
+/// The git binary and the environment that it is to see.
+#[derive(Clone, Debug)]
+pub struct GitProgram {
+    exe: PathBuf,
+    /// Inherited variables that must go, and those that a caller set.
+    base: Vec<(String, Option<String>)>,
+    /// Where the person's configuration is, if the environment says so.
+    person: Vec<(String, String)>,
+    /// Who the person is, if the environment says so.
+    identity: Vec<(String, String)>,
+}
+
+impl GitProgram {
+    /// Takes the binary (a name is looked up in `PATH`) and the environment in which Ralph runs.
+    pub fn new(
+        exe: impl Into<PathBuf>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Self {
+        let mut program = GitProgram {
+            exe: exe.into(),
+            base: Vec::new(),
+            person: Vec::new(),
+            identity: Vec::new(),
+        };
+        for (name, value) in environment {
+            let (Some(name), value) = (name.to_str(), value.to_str()) else { continue };
+            if !name.starts_with("GIT_") {
+                continue;
+            }
+            program.base.push((name.to_owned(), None));
+            let Some(value) = value else { continue };
+            let pair = (name.to_owned(), value.to_owned());
+            match name {
+                "GIT_CONFIG_GLOBAL" | "GIT_CONFIG_SYSTEM" | "GIT_CONFIG_NOSYSTEM" => {
+                    program.person.push(pair);
+                }
+                "GIT_AUTHOR_NAME"
+                | "GIT_AUTHOR_EMAIL"
+                | "GIT_COMMITTER_NAME"
+                | "GIT_COMMITTER_EMAIL" => program.identity.push(pair),
+                _ => {}
+            }
+        }
+        program
+    }
+
+    /// Sets a variable for every call (`HOME`, `PATH`).
+    #[must_use]
+    pub fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.base.push((name.to_owned(), Some(value.to_owned())));
+        self
+    }
+
+    pub(super) fn exe(&self) -> &Path {
+        &self.exe
+    }
+
+    /// Returns what the environment says about who the person is.
+    pub(super) fn identity(&self) -> &[(String, String)] {
+        &self.identity
+    }
+
+    /// Returns git's version, as in `2.47.3`.
+    pub fn version(&self) -> Result<String, GitError> {
+        let answer = Call::new(&["version"]).run(self)?;
+        super::parse::parse_version(&answer.stdout).ok_or_else(|| GitError::Unexpected {
+            args: "version".to_owned(),
+            output: first_line(&answer.stdout),
+        })
+    }
+}
+
+/// A call about to be made.
+#[derive(Clone, Debug)]
+pub(super) struct Call<'a> {
+    args: Vec<&'a str>,
+    cwd: Option<&'a Path>,
+    env: Vec<(&'a str, &'a str)>,
+    config: Vec<(&'a str, &'a str)>,
+    person: Person,
+    input: Option<&'a [u8]>,
+    timeout: Duration,
+    accepted: &'a [i32],
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(args: &[&'a str]) -> Self {
+        Call {
+            args: args.to_vec(),
+            cwd: None,
+            env: Vec::new(),
+            config: Vec::new(),
+            person: Person::Ignored,
+            input: None,
+            timeout: TIMEOUT,
+            accepted: &[],
+        }
+    }
+
+    pub(super) fn args(mut self, args: impl IntoIterator<Item = &'a str>) -> Self {
+        self.args.extend(args);
+        self
+    }
+
+    pub(super) fn cwd(mut self, cwd: &'a Path) -> Self {
+        self.cwd = Some(cwd);
+        self
+    }
+
+    pub(super) fn env(mut self, name: &'a str, value: &'a str) -> Self {
+        self.env.push((name, value));
+        self
+    }
+
+    pub(super) fn config(mut self, key: &'a str, value: &'a str) -> Self {
+        self.config.push((key, value));
+        self
+    }
+
+    pub(super) fn configs(mut self, pairs: &'a [(String, String)]) -> Self {
+        self.config.extend(pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        self
+    }
+
+    pub(super) fn person(mut self, person: Person) -> Self {
+        self.person = person;
+        self
+    }
+
+    pub(super) fn input(mut self, input: &'a [u8]) -> Self {
+        self.input = Some(input);
+        self
+    }
+
+    pub(super) fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Names exit codes beside 0 that are an answer and not a failure.
+    pub(super) fn accept(mut self, codes: &'a [i32]) -> Self {
+        self.accepted = codes;
+        self
+    }
+
+    pub(super) fn run(&self, program: &GitProgram) -> Result<Answer, GitError> {
+        let count = (PINNED.len() + self.config.len()).to_string();
+        let config: Vec<(String, String, &str, &str)> = PINNED
+            .iter()
+            .chain(&self.config)
+            .enumerate()
+            .map(|(index, (key, value))| {
+                (
+                    format!("GIT_CONFIG_KEY_{index}"),
+                    format!("GIT_CONFIG_VALUE_{index}"),
+                    *key,
+                    *value,
+                )
+            })
+            .collect();
+        let mut env: Vec<(&str, Option<&str>)> =
+            program.base.iter().map(|(name, value)| (name.as_str(), value.as_deref())).collect();
+        env.extend(
+            [
+                ("LC_ALL", "C"),
+                ("LANGUAGE", "C"),
+                ("GIT_TERMINAL_PROMPT", "0"),
+                ("GIT_OPTIONAL_LOCKS", "0"),
+                ("GIT_NO_REPLACE_OBJECTS", "1"),
+                ("GIT_GRAFT_FILE", "/dev/null"),
+                ("GIT_NO_LAZY_FETCH", "1"),
+                ("GIT_ALLOW_PROTOCOL", ""),
+                ("GIT_ATTR_NOSYSTEM", "1"),
+                ("GIT_LITERAL_PATHSPECS", "1"),
+                ("GIT_PAGER", "cat"),
+                ("GIT_EDITOR", "false"),
+                ("GIT_ASKPASS", ""),
+                ("SSH_ASKPASS", ""),
+                ("GIT_CONFIG_COUNT", count.as_str()),
+            ]
+            .map(|(name, value)| (name, Some(value))),
+        );
+        match self.person {
+            Person::Ignored => env.extend([
+                ("GIT_CONFIG_GLOBAL", Some("/dev/null")),
+                ("GIT_CONFIG_NOSYSTEM", Some("1")),
+            ]),
+            Person::Heard => env.extend(
+                program.person.iter().map(|(name, value)| (name.as_str(), Some(value.as_str()))),
+            ),
+        }
+        for (key_name, value_name, key, value) in &config {
+            env.push((key_name, Some(key)));
+            env.push((value_name, Some(value)));
+        }
+        env.extend(self.env.iter().map(|(name, value)| (*name, Some(*value))));
+        let question = Question {
+            program: &program.exe,
+            args: &self.args,
+            cwd: self.cwd,
+            env: &env,
+            timeout: self.timeout,
+            cap: CAP,
+        };
+        let answered = match self.input {
+            Some(input) => ask_with_input(&question, input),
+            None => ask(&question),
+        };
+        self.judge(program, answered)
+    }
+
+    fn judge(
+        &self,
+        program: &GitProgram,
+        answered: std::io::Result<Answer>,
+    ) -> Result<Answer, GitError> {
+        let args = || self.args.join(" ");
+        let answer = match answered {
+            Ok(answer) => answer,
+            Err(source)
+                if source.kind() == std::io::ErrorKind::NotFound
+                    && self.cwd.is_none_or(Path::is_dir) =>
+            {
+                return Err(GitError::NotFound { program: program.exe.clone() });
+            }
+            Err(source) => return Err(GitError::Start { args: args(), source }),
+        };
+        if answer.timed_out {
+            return Err(GitError::TimedOut { args: args(), after: self.timeout });
+        }
+        if answer.stdout.len() >= CAP {
+            return Err(GitError::TooMuch { args: args(), cap: CAP });
+        }
+        if answer.code.is_some_and(|code| code == 0 || self.accepted.contains(&code)) {
+            return Ok(answer);
+        }
+        Err(GitError::from_failure(args(), answer.code, &answer.stderr))
+    }
+}
+
+/// Returns the first line of an output, for messages.
+pub(super) fn first_line(bytes: &[u8]) -> String {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    String::from_utf8_lossy(line).into_owned()
+}
+
+/// Returns a path's bytes.
+pub(super) fn path_bytes(path: &Path) -> &[u8] {
+    std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())
+}
+
+/// Returns the path that these bytes are.
+pub(super) fn path_from(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes))
+}

@@ -1,0 +1,350 @@
+//! Ralph's own checkouts, in which gates and verifiers run.
+//!
+//! A checkout is a directory with two parts: `tree`, which a gate may write, and `git`, which it must not. Objects are
+//! borrowed from the private mirror and from nowhere else. Invariant: after [`Checkout::prepare`], `tree` holds exactly
+//! the files of the commit and the named caches, whatever was left there before: files that the commit's own
+//! `.gitignore` hides, changed modes, links in place of directories, a re-pointed `.git`. A cache is kept only if it and
+//! every directory above it is a real directory and the commit has no file or link in that place; names are paths
+//! from the root of the tree, not patterns.
+//!
+//! No filter runs: files of LFS stay pointers, submodules stay empty, and [`Checkout::provision`] says so.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::call::Call;
+use super::mirror::Mirror;
+use super::provision::Provision;
+use super::{Git, GitError, Oid, Place};
+
+const TIMEOUT: Duration = Duration::from_mins(10);
+
+/// A checkout could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckoutError {
+    /// The source lacked files of this commit (a partial clone), so the mirror does too.
+    #[error("the mirror lacks files of commit `{commit}`: {detail}")]
+    Incomplete { commit: Oid, detail: String },
+    /// A tree that no honest commit has: `.git` in it, or the like.
+    #[error("commit `{commit}` cannot be checked out: {detail}")]
+    UnsafeTree { commit: Oid, detail: String },
+    #[error("`{name}` cannot be a cache: it must be a path inside the tree")]
+    CacheName { name: Utf8PathBuf },
+    #[error("cannot {operation} `{}`", path.display())]
+    Files {
+        operation: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot check out commit `{commit}`")]
+    Git {
+        commit: Oid,
+        #[source]
+        source: GitError,
+    },
+}
+
+/// A checkout of one commit.
+#[derive(Clone, Debug)]
+pub struct Checkout {
+    git: Git,
+    commit: Oid,
+    worktree: Utf8PathBuf,
+    warm: Vec<Utf8PathBuf>,
+    provision: Provision,
+}
+
+impl Checkout {
+    /// Makes the checkout in `dir`, or resets the one that is there, to a commit of the mirror.
+    pub fn prepare(
+        mirror: &Mirror,
+        dir: &Utf8Path,
+        commit: &Oid,
+        caches: &[Utf8PathBuf],
+    ) -> Result<Self, CheckoutError> {
+        for name in caches {
+            let inside = name.components().all(|part| {
+                matches!(part, camino::Utf8Component::Normal(part) if !part.eq_ignore_ascii_case(".git"))
+            });
+            if !inside || name.as_str().is_empty() {
+                return Err(CheckoutError::CacheName { name: name.clone() });
+            }
+        }
+        let failed = |source| CheckoutError::Git { commit: commit.clone(), source };
+        let provision = Provision::of(mirror.git(), commit).map_err(failed)?;
+        make_dirs(dir)?;
+        let dir = dir.canonicalize_utf8().map_err(|source| files("find", dir, source))?;
+        let (tree, git_dir) = (dir.join("tree"), dir.join("git"));
+        let place =
+            Place { git_dir: git_dir.clone(), common_dir: git_dir, worktree: Some(tree.clone()) };
+        let git = Git::at(mirror.git().program().clone(), place);
+        let mut checkout =
+            Checkout { git, commit: commit.clone(), worktree: tree, warm: Vec::new(), provision };
+        let reused = checkout.is_intact();
+        if !reused {
+            checkout.start_over(mirror, caches)?;
+        }
+        checkout.point_git_file()?;
+        // History is cut off where it is in the mirror; git inside a gate would stumble there.
+        match fs::copy(mirror.shallow_file(), checkout.git_dir().join("shallow")) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(files("copy", mirror.shallow_file(), source)),
+        }
+        if reused {
+            checkout.clean(caches)?;
+        }
+        checkout.give_way(mirror, caches)?;
+        checkout.switch()?;
+        checkout.warm =
+            caches.iter().filter(|cache| is_real_dir(&checkout.worktree, cache)).cloned().collect();
+        checkout.write_stamp()?;
+        Ok(checkout)
+    }
+
+    /// Returns the directory in which a gate runs, and which it may write.
+    pub fn worktree(&self) -> &Utf8Path {
+        &self.worktree
+    }
+
+    /// Returns the checkout's git directory, which a gate may read and must not write.
+    pub fn git_dir(&self) -> &Utf8Path {
+        &self.git.place.git_dir
+    }
+
+    pub fn commit(&self) -> &Oid {
+        &self.commit
+    }
+
+    /// Returns the caches that were kept, as named.
+    pub fn warm_caches(&self) -> &[Utf8PathBuf] {
+        &self.warm
+    }
+
+    /// Returns what `setup` has to fill in.
+    pub fn provision(&self) -> &Provision {
+        &self.provision
+    }
+
+    fn stamp_file(&self) -> Utf8PathBuf {
+        self.git_dir().join("ralph-stamp")
+    }
+
+    /// Tells whether the git directory is as the last `prepare` left it.
+    ///
+    /// An index that someone else wrote may claim that a changed file is clean; it is thrown away with the tree.
+    fn is_intact(&self) -> bool {
+        let kept = fs::read_to_string(self.stamp_file());
+        kept.is_ok_and(|kept| self.stamp().is_some_and(|stamp| stamp == kept))
+    }
+
+    fn stamp(&self) -> Option<String> {
+        let mut stamp = Vec::new();
+        for name in ["index", "config", "objects/info/alternates"] {
+            let at = fs::symlink_metadata(self.git_dir().join(name)).ok()?;
+            let times = [at.mtime(), at.mtime_nsec(), at.ctime(), at.ctime_nsec()];
+            stamp.push(format!("{name} {} {} {times:?}\n", at.ino(), at.size()));
+        }
+        Some(stamp.concat())
+    }
+
+    fn write_stamp(&self) -> Result<(), CheckoutError> {
+        let path = self.stamp_file();
+        let stamp = self.stamp().unwrap_or_default();
+        fs::write(&path, stamp).map_err(|source| files("write", &path, source))
+    }
+
+    /// Empties the tree but for the caches, and makes a new git directory.
+    fn start_over(&self, mirror: &Mirror, caches: &[Utf8PathBuf]) -> Result<(), CheckoutError> {
+        let git_dir = self.git_dir().to_owned();
+        remove(&git_dir)?;
+        make_dirs(&self.worktree)?;
+        let kept = caches.iter().filter(|cache| is_real_dir(&self.worktree, cache));
+        let kept: Vec<&Path> = kept.map(|cache| cache.as_std_path()).collect();
+        remove_all_but(self.worktree.as_std_path(), Path::new(""), &kept)?;
+        let format = format!("--object-format={}", mirror.object_format().name());
+        let args = ["init", "--quiet", "--bare", "--template=", &format, git_dir.as_str()];
+        let failed = |source| CheckoutError::Git { commit: self.commit.clone(), source };
+        Call::new(&args).run(self.git.program()).map_err(failed)?;
+        let config = git_dir.join("config");
+        let text = fs::read_to_string(&config).map_err(|source| files("read", &config, source))?;
+        let text = text.replace("bare = true", "bare = false\n\tautocrlf = false")
+            + "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n";
+        fs::write(&config, text).map_err(|source| files("write", &config, source))?;
+        let info = git_dir.join("objects/info");
+        make_dirs(&info)?;
+        let alternates = info.join("alternates");
+        fs::write(&alternates, format!("{}\n", mirror.objects_dir()))
+            .map_err(|source| files("write", &alternates, source))
+    }
+
+    /// Puts the `.git` file in its place, so that tools in a gate find the commit that they run on.
+    fn point_git_file(&self) -> Result<(), CheckoutError> {
+        let path = self.worktree.join(".git");
+        let text = format!("gitdir: {}\n", self.git_dir());
+        let is_file = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file());
+        if is_file && fs::read_to_string(&path).is_ok_and(|found| found == text) {
+            return Ok(());
+        }
+        remove(&path)?;
+        fs::write(&path, text).map_err(|source| files("write", &path, source))
+    }
+
+    /// Removes what the last commit did not have, ignored or not.
+    fn clean(&self, caches: &[Utf8PathBuf]) -> Result<(), CheckoutError> {
+        // The slash at the end makes a pattern match directories only: a link of that name goes.
+        let patterns: Vec<String> =
+            caches.iter().map(|cache| format!("/{}/", escape_pattern(cache.as_str()))).collect();
+        let mut args = vec!["clean", "--quiet", "-ffdx"];
+        for pattern in &patterns {
+            args.extend(["-e", pattern.as_str()]);
+        }
+        if self.run(&args).is_ok() {
+            return Ok(());
+        }
+        // A gate may leave directories in which nothing can be removed.
+        unlock(self.worktree.as_std_path(), caches)?;
+        self.run(&args).map_err(|error| self.explain(error))
+    }
+
+    /// Removes each cache in whose place the commit has something else than a directory.
+    fn give_way(&self, mirror: &Mirror, caches: &[Utf8PathBuf]) -> Result<(), CheckoutError> {
+        let existing: Vec<&Utf8PathBuf> =
+            caches.iter().filter(|cache| is_real_dir(&self.worktree, cache)).collect();
+        if existing.is_empty() {
+            return Ok(());
+        }
+        let failed = |source| CheckoutError::Git { commit: self.commit.clone(), source };
+        // Every directory above counts as well: `a` may be a link where `a/target` is a cache.
+        let places = existing.iter().flat_map(|cache| cache.ancestors());
+        let mut places: Vec<&str> =
+            places.map(Utf8Path::as_str).filter(|place| !place.is_empty()).collect();
+        places.sort_unstable();
+        places.dedup();
+        let args = ["ls-tree", "-z", "--full-tree", self.commit.as_str(), "--"];
+        let call = Call::new(&args).args(places);
+        let output = mirror.git().call(call).map_err(failed)?.stdout;
+        let entries = super::parse::parse_tree(&output)
+            .ok_or_else(|| failed(super::unexpected(&args, &output)))?;
+        for entry in entries.iter().filter(|entry| entry.mode != "040000") {
+            if let Some(place) = Utf8Path::from_path(&entry.path) {
+                remove(self.worktree.join(place))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes index and files those of the commit.
+    fn switch(&self) -> Result<(), CheckoutError> {
+        let args = ["checkout", "--quiet", "--force", "--detach", self.commit.as_str()];
+        let Err(first) = self.run(&args) else { return Ok(()) };
+        unlock(self.worktree.as_std_path(), &[])?;
+        self.run(&args).map_err(|_| self.explain(first))
+    }
+
+    fn run(&self, args: &[&str]) -> Result<(), GitError> {
+        self.git.call(Call::new(args).timeout(TIMEOUT)).map(|_| ())
+    }
+
+    fn explain(&self, error: GitError) -> CheckoutError {
+        let commit = self.commit.clone();
+        match error {
+            GitError::Failed { stderr, .. } if stderr.contains("invalid path") => {
+                CheckoutError::UnsafeTree { commit, detail: stderr }
+            }
+            GitError::Failed { stderr, .. } if stderr.contains("unable to read") => {
+                CheckoutError::Incomplete { commit, detail: stderr }
+            }
+            source => CheckoutError::Git { commit, source },
+        }
+    }
+}
+
+fn files(operation: &'static str, path: impl AsRef<Path>, source: io::Error) -> CheckoutError {
+    CheckoutError::Files { operation, path: path.as_ref().to_owned(), source }
+}
+
+fn make_dirs(path: &Utf8Path) -> Result<(), CheckoutError> {
+    fs::create_dir_all(path).map_err(|source| files("make", path, source))
+}
+
+/// Tells whether a path below `root` is a directory that is reached without a link.
+fn is_real_dir(root: &Utf8Path, path: &Utf8Path) -> bool {
+    path.ancestors()
+        .filter(|place| !place.as_str().is_empty())
+        .all(|place| fs::symlink_metadata(root.join(place)).is_ok_and(|found| found.is_dir()))
+}
+
+/// Escapes what `.gitignore` would take for a pattern.
+fn escape_pattern(path: &str) -> String {
+    let special = |letter| matches!(letter, '*' | '?' | '[' | ']' | '\\' | '!' | '#' | ' ');
+    path.chars()
+        .flat_map(|letter| special(letter).then_some('\\').into_iter().chain([letter]))
+        .collect()
+}
+
+/// Removes whatever is at a path, without following links.
+fn remove(path: impl AsRef<Path>) -> Result<(), CheckoutError> {
+    let path = path.as_ref();
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(files("look at", path, source)),
+    };
+    if !metadata.is_dir() {
+        return fs::remove_file(path).map_err(|source| files("remove", path, source));
+    }
+    if fs::remove_dir_all(path).is_ok() {
+        return Ok(());
+    }
+    unlock(path, &[])?;
+    fs::remove_dir_all(path).map_err(|source| files("remove", path, source))
+}
+
+/// Removes everything in a directory but the kept ones; both are named from `root`.
+fn remove_all_but(root: &Path, at: &Path, kept: &[&Path]) -> Result<(), CheckoutError> {
+    let dir = root.join(at);
+    for entry in fs::read_dir(&dir).map_err(|source| files("read", &dir, source))? {
+        let entry = entry.map_err(|source| files("read", &dir, source))?;
+        let path = at.join(entry.file_name());
+        if kept.contains(&path.as_path()) {
+            continue;
+        }
+        if kept.iter().any(|kept| kept.starts_with(&path)) {
+            remove_all_but(root, &path, kept)?;
+        } else {
+            remove(root.join(&path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives the owner back the right to change every directory, without following links.
+fn unlock(dir: &Path, but: &[Utf8PathBuf]) -> Result<(), CheckoutError> {
+    let mut waiting = vec![dir.to_owned()];
+    while let Some(next) = waiting.pop() {
+        let error = |source| files("unlock", &next, source);
+        let mode = fs::symlink_metadata(&next).map_err(error)?.permissions().mode();
+        if mode & 0o700 != 0o700 {
+            fs::set_permissions(&next, Permissions::from_mode(mode | 0o700)).map_err(error)?;
+        }
+        for entry in fs::read_dir(&next).map_err(error)? {
+            let entry = entry.map_err(error)?;
+            let is_dir = entry.file_type().map_err(error)?.is_dir();
+            if is_dir && !but.iter().any(|cache| entry.path() == dir.join(cache)) {
+                waiting.push(entry.path());
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "checkout_tests.rs"]
+mod tests;

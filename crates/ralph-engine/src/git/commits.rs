@@ -1,0 +1,350 @@
+//! Ralph's own commits: exactly the paths they are about, whatever else is staged or dirty.
+//!
+//! The order is what makes it safe. `index.lock` is taken first, so that no other git moves the index underneath and a
+//! busy index is found before anything has changed. Then a copy of the index takes in the paths from the work tree; what
+//! changed there against `HEAD` goes over a second, temporary index that is `HEAD` and nothing else; its tree is
+//! committed; the branch moves by compare-and-swap; last the copy becomes the index. A crash before the branch moves
+//! changes nothing; one right after leaves the paths to be staged again, which the next commit of them does.
+//!
+//! A path whose *staged* content is neither that of `HEAD` nor that of the work tree is committed as the work tree has
+//! it, as `git commit -- path` does; the staged version is named in [`Committed::displaced`] for the caller to save, its
+//! object is there. Unmerged paths are refused. So are paths that a filter (LFS) would have to change, as no filter runs:
+//! a large file would be committed raw. Hooks do not run. The commit has one parent, also during a merge.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use super::call::{Call, Person, path_bytes, path_from};
+use super::drivers::Drivers;
+use super::identity::{Identity, Signer};
+use super::lock::IndexLock;
+use super::parse::{Change, ChangeKind, parse_raw_diff};
+use super::{Git, GitError, Head, Oid, unexpected};
+
+/// Signing may wait for a person's passphrase.
+const SIGNING: Duration = Duration::from_mins(2);
+
+/// Whether a commit is signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signing {
+    Unsigned,
+    /// With the key and the program of the person's own configuration.
+    AsThePersonDoes,
+}
+
+/// What is to be committed.
+#[derive(Clone, Debug)]
+pub struct CommitRequest<'a> {
+    /// Files and directories, named from the root of the work tree. A directory stands for its tracked files and those
+    /// that are not ignored; a file is taken also if it is ignored, and its absence is committed as its removal.
+    pub paths: &'a [PathBuf],
+    pub message: &'a str,
+    pub signing: Signing,
+    /// How long another holder of `index.lock` is waited for.
+    pub patience: Duration,
+}
+
+/// A commit that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    pub id: Oid,
+    pub parent: Option<Oid>,
+    pub paths: Vec<PathBuf>,
+    /// Staged versions that neither the commit nor the work tree has.
+    pub displaced: Vec<(PathBuf, Oid)>,
+}
+
+/// A commit could not be made; nothing has changed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    #[error("`{}` has an unresolved merge conflict", path.display())]
+    Unmerged { path: PathBuf },
+    #[error("`{}` needs the filter `{filter}`, which is not run", path.display())]
+    NeedsFilter { path: PathBuf, filter: String },
+    #[error("`{}` is not a path inside the work tree", path.display())]
+    Outside { path: PathBuf },
+    #[error("the branch moved while the commit was made")]
+    Moved,
+    #[error("cannot write `{}`", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+/// Commits the given paths as the work tree has them; `None` if `HEAD` has them so already.
+pub fn commit_paths(
+    git: &Git,
+    request: &CommitRequest<'_>,
+) -> Result<Option<Committed>, CommitError> {
+    let drivers = Drivers::of(git)?;
+    let paths = expand(git, &drivers, request.paths)?;
+    refuse_filtered(git, &drivers, &paths)?;
+    let wanted: HashSet<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    let git_dir = git.place().git_dir.as_std_path();
+    let lock = IndexLock::take(git_dir.join("index.lock"), request.patience)?;
+    let head = git.head()?;
+    let base = match head.id() {
+        Some(id) => id.clone(),
+        None => git.object_format()?.empty_tree(),
+    };
+    let index = Scratch::copy_of_index(git_dir)?;
+    let bench = Bench { git, drivers: &drivers, base: &base };
+
+    let before = bench.staged(&index, &wanted)?;
+    if let Some(torn) = before.iter().find(|change| change.kind == ChangeKind::Unmerged) {
+        return Err(CommitError::Unmerged { path: torn.path.clone() });
+    }
+    bench.take_in(&index, &paths)?;
+    let after = bench.staged(&index, &wanted)?;
+    if after.is_empty() {
+        if !before.is_empty() {
+            index.become_index(git_dir)?;
+        }
+        return Ok(None);
+    }
+    let tree = bench.tree_of(git_dir, &after)?;
+    let id = bench.commit(&tree, head.id(), request)?;
+    bench.advance(&head, &id, request.message)?;
+    index.become_index(git_dir)?;
+    drop(lock);
+    let displaced = before.iter().filter_map(|staged| {
+        let now = after.iter().find(|change| change.path == staged.path);
+        let kept = now.is_some_and(|change| change.id == staged.id);
+        staged.id.clone().filter(|_| !kept).map(|id| (staged.path.clone(), id))
+    });
+    Ok(Some(Committed {
+        id,
+        parent: head.id().cloned(),
+        displaced: displaced.collect(),
+        paths: after.into_iter().map(|change| change.path).collect(),
+    }))
+}
+
+/// The steps of a commit; each is one call.
+struct Bench<'a> {
+    git: &'a Git,
+    drivers: &'a Drivers,
+    base: &'a Oid,
+}
+
+impl Bench<'_> {
+    fn call(&self, index: &Scratch, args: &[&str], input: &[u8]) -> Result<Vec<u8>, GitError> {
+        let call = Call::new(args)
+            .person(Person::Heard)
+            .configs(self.drivers.overrides())
+            .config("core.fsync", "loose-object,reference,index")
+            .env("GIT_INDEX_FILE", index.name())
+            .input(input);
+        Ok(self.git.call(call)?.stdout)
+    }
+
+    /// Returns how an index differs from `HEAD` at the wanted paths.
+    fn staged(&self, index: &Scratch, wanted: &HashSet<&Path>) -> Result<Vec<Change>, GitError> {
+        let mut args = vec!["diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames"];
+        args.extend(["--no-ext-diff", "--ita-invisible-in-index", self.base.as_str()]);
+        let output = self.call(index, &args, b"")?;
+        let mut changes = parse_raw_diff(&output).ok_or_else(|| unexpected(&args, &output))?;
+        changes.retain(|change| wanted.contains(change.path.as_path()));
+        Ok(changes)
+    }
+
+    /// Takes the paths from the work tree into an index.
+    fn take_in(&self, index: &Scratch, paths: &[PathBuf]) -> Result<(), GitError> {
+        let args = ["update-index", "--add", "--remove", "-z", "--stdin"];
+        self.call(index, &args, &joined(paths)).map(|_| ())
+    }
+
+    /// Writes the tree that is `HEAD` but for the changes.
+    fn tree_of(&self, git_dir: &Path, changes: &[Change]) -> Result<Oid, CommitError> {
+        let index = Scratch::absent(git_dir);
+        self.call(&index, &["read-tree", self.base.as_str()], b"")?;
+        let mut input = Vec::new();
+        for change in changes {
+            let line = match &change.id {
+                Some(id) => format!("{} {id}\t", change.modes.1),
+                None => format!("0 {}\t", self.base),
+            };
+            input.extend(line.bytes());
+            input.extend(path_bytes(&change.path));
+            input.push(0);
+        }
+        self.call(&index, &["update-index", "-z", "--index-info"], &input)?;
+        Ok(parse_id(&["write-tree"], &self.call(&index, &["write-tree"], b"")?)?)
+    }
+
+    fn commit(
+        &self,
+        tree: &Oid,
+        parent: Option<&Oid>,
+        request: &CommitRequest<'_>,
+    ) -> Result<Oid, GitError> {
+        let mut args = vec!["commit-tree", "-F", "-"];
+        if let Some(parent) = parent {
+            args.extend(["-p", parent.as_str()]);
+        }
+        let mut call = Call::new(&[]).person(Person::Heard).input(request.message.as_bytes());
+        let identity = Identity::of(self.git, self.drivers);
+        for (name, value) in &identity.variables {
+            call = call.env(name, value);
+        }
+        let signing = Signer::of(self.drivers);
+        if request.signing == Signing::AsThePersonDoes {
+            args.push(&signing.option);
+            call = call.configs(&signing.settings).timeout(SIGNING);
+        }
+        args.push(tree.as_str());
+        let call = call
+            .configs(self.drivers.overrides())
+            .config("i18n.commitEncoding", "UTF-8")
+            .config("core.fsync", "loose-object")
+            .args(args.iter().copied());
+        let output = self.git.call(call)?.stdout;
+        parse_id(&args, &output)
+    }
+
+    fn advance(&self, head: &Head, id: &Oid, message: &str) -> Result<(), CommitError> {
+        let old = match head.id() {
+            Some(old) => old.to_string(),
+            None => self.git.object_format()?.zero(),
+        };
+        let subject = message.lines().next().unwrap_or_default();
+        let reason = format!("commit: {subject}");
+        let identity = Identity::of(self.git, self.drivers);
+        let args = ["update-ref", "-m", &reason, "HEAD", id.as_str(), &old];
+        let mut call = Call::new(&args)
+            .person(Person::Heard)
+            .configs(self.drivers.overrides())
+            .config("core.fsync", "reference");
+        for (name, value) in &identity.variables {
+            call = call.env(name, value);
+        }
+        match self.git.call(call) {
+            Ok(_) => Ok(()),
+            Err(GitError::Failed { stderr, .. })
+                if stderr.contains("but expected")
+                    || stderr.contains("reference already exists") =>
+            {
+                Err(CommitError::Moved)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn parse_id(args: &[&str], output: &[u8]) -> Result<Oid, GitError> {
+    Oid::parse(output.trim_ascii()).ok_or_else(|| unexpected(args, output))
+}
+
+/// An index that is not yet the index; removed when dropped.
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    /// Names a file beside the index, where a split index finds its other half.
+    fn absent(git_dir: &Path) -> Self {
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = git_dir.join(format!("ralph-index-{}-{number}", std::process::id()));
+        let _ = fs::remove_file(&path);
+        Scratch { path }
+    }
+
+    /// Copies the index with its time: a file of the same size that was changed in the same second as the index was
+    /// written is only looked into because the index is not newer than the file.
+    fn copy_of_index(git_dir: &Path) -> Result<Self, CommitError> {
+        let scratch = Scratch::absent(git_dir);
+        let index = git_dir.join("index");
+        let copied = fs::copy(&index, &scratch.path).and_then(|_| {
+            let written = fs::metadata(&index)?.modified()?;
+            fs::File::options().write(true).open(&scratch.path)?.set_modified(written)
+        });
+        match copied {
+            Ok(()) => Ok(scratch),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(scratch),
+            Err(source) => Err(CommitError::Write { path: scratch.path.clone(), source }),
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.path.to_str().expect("a git directory is a path of text")
+    }
+
+    /// Takes the place of the index, whose lock is held.
+    fn become_index(self, git_dir: &Path) -> Result<(), CommitError> {
+        let path = git_dir.join("index");
+        fs::rename(&self.path, &path).map_err(|source| CommitError::Write { path, source })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn joined(paths: &[PathBuf]) -> Vec<u8> {
+    paths.iter().flat_map(|path| path_bytes(path).iter().copied().chain([0])).collect()
+}
+
+/// Names the files that directories stand for.
+fn expand(git: &Git, drivers: &Drivers, paths: &[PathBuf]) -> Result<Vec<PathBuf>, CommitError> {
+    let root = git.place().worktree.as_ref().map(|worktree| worktree.as_std_path());
+    let mut found = Vec::new();
+    let mut dirs = Vec::new();
+    for path in paths {
+        let normal =
+            |part| matches!(part, Component::Normal(name) if !name.eq_ignore_ascii_case(".git"));
+        let Some(root) = root.filter(|_| path.components().all(normal)) else {
+            return Err(CommitError::Outside { path: path.clone() });
+        };
+        match fs::symlink_metadata(root.join(path)) {
+            Ok(metadata) if metadata.is_dir() => dirs.push(path.as_path()),
+            _ => found.push(path.clone()),
+        }
+    }
+    if !dirs.is_empty() {
+        let mut args = vec!["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"];
+        for dir in dirs {
+            let outside = || CommitError::Outside { path: dir.to_owned() };
+            args.push(dir.to_str().ok_or_else(outside)?);
+        }
+        let call = Call::new(&args).person(Person::Heard).configs(drivers.overrides());
+        let output = git.call(call)?.stdout;
+        let names = output.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        // A name that ends in a slash is a repository of its own.
+        found.extend(names.filter(|name| !name.ends_with(b"/")).map(path_from));
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+fn refuse_filtered(git: &Git, drivers: &Drivers, paths: &[PathBuf]) -> Result<(), CommitError> {
+    if drivers.is_empty() || paths.is_empty() {
+        return Ok(());
+    }
+    let args = ["check-attr", "-z", "--stdin", "filter"];
+    let input = joined(paths);
+    let call = Call::new(&args).configs(drivers.overrides()).input(&input);
+    let output = git.call(call)?.stdout;
+    let mut fields = output.split(|byte| *byte == 0);
+    while let (Some(path), Some(_), Some(filter)) = (fields.next(), fields.next(), fields.next()) {
+        if !matches!(filter, b"unspecified" | b"unset" | b"set") {
+            let filter = String::from_utf8_lossy(filter).into_owned();
+            return Err(CommitError::NeedsFilter { path: path_from(path), filter });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "commits_tests.rs"]
+mod tests;

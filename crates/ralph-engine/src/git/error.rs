@@ -1,0 +1,107 @@
+//! What can go wrong in a call of git, and what a person can do about it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+
+use super::lock::{Holder, holder_of};
+
+/// A question to git was not answered.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    #[error("there is no `{}` to run", .program.display())]
+    NotFound { program: PathBuf },
+    #[error("cannot start `git {args}`")]
+    Start {
+        args: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("`{dir}` is not in a git repository")]
+    NotARepository { dir: Utf8PathBuf },
+    /// The repository is no longer where it was when it was opened.
+    #[error("`{link}` no longer leads to `{expected}` (found {})", found.as_ref().map_or_else(|| "nothing".to_owned(), |found| format!("`{found}`")))]
+    Repointed { link: Utf8PathBuf, expected: Utf8PathBuf, found: Option<Utf8PathBuf> },
+    #[error("`git {args}` took longer than {} s", .after.as_secs())]
+    TimedOut { args: String, after: Duration },
+    #[error("`git {args}` said more than {cap} bytes")]
+    TooMuch { args: String, cap: usize },
+    #[error("`git {args}` failed: {stderr}")]
+    Failed { args: String, code: Option<i32>, stderr: String },
+    #[error("`{}` is locked", path.display())]
+    Locked { path: PathBuf, holder: Holder },
+    #[error("`git {args}` said something unexpected: `{output}`")]
+    Unexpected { args: String, output: String },
+    /// A driver whose name cannot be passed on cannot be switched off either.
+    #[error("the configuration key `{key}` cannot be overridden")]
+    UnnameableDriver { key: String },
+}
+
+impl GitError {
+    pub(super) fn from_failure(args: String, code: Option<i32>, stderr: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(stderr);
+        if let Some(path) = locked_path(&text) {
+            let holder = holder_of(&path);
+            return GitError::Locked { path, holder };
+        }
+        GitError::Failed { args, code, stderr: telling_line(&text).to_owned() }
+    }
+
+    /// Returns what a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            GitError::NotFound { .. } => Some("install git, or put it on PATH".to_owned()),
+            GitError::NotARepository { dir } => Some(format!("run `git init {dir}`")),
+            GitError::Locked { path, holder } => Some(holder.advice(path)),
+            GitError::TimedOut { .. } => {
+                Some("is the repository on a file system that hangs?".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns the lock file that stood in the way, if that is what git complains about.
+fn locked_path(stderr: &str) -> Option<PathBuf> {
+    let line = stderr.lines().find(|line| line.contains(".lock': File exists"))?;
+    let start = line.find("Unable to create '")? + "Unable to create '".len();
+    let end = line[start..].find("': File exists")? + start;
+    Some(PathBuf::from(&line[start..end]))
+}
+
+/// Returns the line of stderr that names the failure.
+fn telling_line(stderr: &str) -> &str {
+    let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines()
+        .find(|line| line.starts_with("fatal:") || line.starts_with("error:"))
+        .or_else(|| lines().next())
+        .unwrap_or("no reason given")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_that_names_the_failure_is_kept() {
+        let stderr = b"warning: odd\nfatal: bad object abc\nhint: more\n";
+        let error = GitError::from_failure("show abc".to_owned(), Some(128), stderr);
+        assert_eq!(error.to_string(), "`git show abc` failed: fatal: bad object abc");
+        let silent = GitError::from_failure("x".to_owned(), None, b"");
+        assert_eq!(silent.to_string(), "`git x` failed: no reason given");
+    }
+
+    #[test]
+    fn a_lock_is_recognised_in_the_complaints_about_index_and_refs() {
+        for line in [
+            "fatal: Unable to create '/nowhere/a b/.git/index.lock': File exists.",
+            "fatal: update_ref failed for ref 'HEAD': cannot lock ref 'HEAD': Unable to create '/nowhere/a b/.git/index.lock': File exists.",
+        ] {
+            let error = GitError::from_failure("x".to_owned(), Some(128), line.as_bytes());
+            let GitError::Locked { path, .. } = &error else { panic!("{error:?}") };
+            assert_eq!(path, &PathBuf::from("/nowhere/a b/.git/index.lock"));
+            assert!(error.hint().is_some());
+        }
+    }
+}

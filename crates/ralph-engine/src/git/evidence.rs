@@ -1,0 +1,332 @@
+//! What is true of a claimed commit.
+//!
+//! Measured against what was noted before the run: where every ref stood and what the person had left dirty. Questions
+//! about commits are put to the private mirror, which is filled first; the work tree is asked only for what lies in it.
+//! Nothing is concluded here: whether a fact stands in the way is the verdict's business.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::mirror::{Mirror, MirrorError};
+use super::parse::{Change, ChangeKind, CommitHeader, Head, StatusEntry, parse_ids};
+use super::{Git, GitError, Oid, RefsSnapshot, unexpected};
+
+/// Something could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum EvidenceError {
+    #[error(transparent)]
+    Mirror(#[from] MirrorError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+/// A path that was not as `HEAD` has it, and which file that was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirtyPath {
+    pub entry: StatusEntry,
+    /// `None` if there is no file.
+    pub file: Option<FileStamp>,
+}
+
+/// Tells one state of a file from another; `ctime` cannot be set back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStamp {
+    inode: u64,
+    size: u64,
+    mode: u32,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// Everything in a work tree that `HEAD` does not have so.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dirt {
+    pub paths: Vec<DirtyPath>,
+}
+
+/// How the dirt of a work tree changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leftovers {
+    /// Dirty now and clean before: left by the run.
+    pub new: Vec<PathBuf>,
+    /// Dirty before and still, but another file or state: the person's, touched since.
+    pub touched: Vec<PathBuf>,
+    /// Dirty before and clean now: committed, put back or removed.
+    pub vanished: Vec<PathBuf>,
+}
+
+impl Dirt {
+    /// Looks at a work tree.
+    pub fn of(git: &Git) -> Result<Self, GitError> {
+        let root = git.place().worktree.clone().unwrap_or_default();
+        let stamped = |entry: StatusEntry| {
+            let file = stamp(&root.as_std_path().join(&entry.path));
+            DirtyPath { entry, file }
+        };
+        Ok(Dirt { paths: git.status()?.into_iter().map(stamped).collect() })
+    }
+
+    /// Compares with the dirt that there is now.
+    pub fn leftovers(&self, now: &Dirt) -> Leftovers {
+        let find = |dirt: &Dirt, path: &Path| {
+            dirt.paths.iter().find(|dirty| dirty.entry.path == path).cloned()
+        };
+        let mut leftovers = Leftovers::default();
+        for dirty in &now.paths {
+            let path = dirty.entry.path.clone();
+            match find(self, &path) {
+                None => leftovers.new.push(path),
+                Some(before) if before != *dirty => leftovers.touched.push(path),
+                Some(_) => {}
+            }
+        }
+        let paths = self.paths.iter().map(|dirty| &dirty.entry.path);
+        leftovers.vanished = paths.filter(|path| find(now, path).is_none()).cloned().collect();
+        leftovers
+    }
+}
+
+fn stamp(path: &Path) -> Option<FileStamp> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some(FileStamp {
+        inode: found.ino(),
+        size: found.size(),
+        mode: found.mode(),
+        modified: (found.mtime(), found.mtime_nsec()),
+        changed: (found.ctime(), found.ctime_nsec()),
+    })
+}
+
+/// What was noted of one repository before the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Before {
+    /// Where work on the item began; `None` if there was no commit yet.
+    pub base: Option<Oid>,
+    pub refs: RefsSnapshot,
+    pub dirt: Dirt,
+}
+
+/// One repository of the workspace.
+#[derive(Clone, Copy, Debug)]
+pub struct Repository<'a> {
+    pub git: &'a Git,
+    pub mirror: &'a Mirror,
+    pub before: &'a Before,
+    /// Ralph's home, named from the root of this work tree, if it lies in it.
+    pub home: Option<&'a Path>,
+}
+
+/// What is true after a run, of the claimed commit and of every repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// Where the commit exists; empty if nowhere, one entry but for copies of one repository.
+    pub commits: Vec<CommitEvidence>,
+    /// One per repository, in the order in which they were given.
+    pub repositories: Vec<RepositoryEvidence>,
+}
+
+/// What is true of the claimed commit in one repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one measured fact")]
+pub struct CommitEvidence {
+    /// Which of the repositories.
+    pub repository: usize,
+    pub commit: CommitHeader,
+    /// Not the base, nor anything that led to it.
+    pub is_new_since_base: bool,
+    /// Nothing pointed at it, or at anything after it, before the run.
+    pub is_new_in_run: bool,
+    pub descends_from_base: bool,
+    /// Refs that it can be reached from now; empty on a detached `HEAD`.
+    pub on_refs: Vec<String>,
+    /// Those of them that the run created or moved.
+    pub on_moved_refs: Vec<String>,
+    /// It is where `HEAD` stands, or leads there.
+    pub is_on_head: bool,
+    /// Changes between base and commit, outside Ralph's home and in it.
+    pub outside_home: Vec<Change>,
+    pub inside_home: Vec<Change>,
+    /// Paths of those changes that the person had left dirty before the run.
+    pub swept_up: Vec<PathBuf>,
+}
+
+/// What is true of one repository after a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepositoryEvidence {
+    pub head_before: Head,
+    pub head_now: Head,
+    pub moved_refs: Vec<RefMove>,
+    /// Refs whose old commits nothing leads to any more.
+    pub dropped: Vec<Dropped>,
+    /// Commits that nothing led to before the run, newest first.
+    pub new_commits: Vec<Oid>,
+    pub leftovers: Leftovers,
+}
+
+/// A ref that was created, moved or deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefMove {
+    pub name: String,
+    pub from: Option<Oid>,
+    pub to: Option<Oid>,
+}
+
+/// History that was rewritten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// The ref, or `HEAD` of a worktree that was detached.
+    pub name: String,
+    pub old_tip: Oid,
+    /// The commits that are lost, newest first.
+    pub commits: Vec<Oid>,
+}
+
+/// Measures what is true of a claim: a commit's id, or a unique beginning of it.
+pub fn measure(repositories: &[Repository<'_>], claimed: &str) -> Result<Evidence, EvidenceError> {
+    let mut evidence = Evidence { commits: Vec::new(), repositories: Vec::new() };
+    for (index, repository) in repositories.iter().enumerate() {
+        // A hash of nothing here may be one of a sibling's commits.
+        let claimed = repository.git.find_commit(claimed.trim())?;
+        let also: Vec<Oid> = claimed.iter().map(|commit| commit.id.clone()).collect();
+        let now = repository.mirror.fill(repository.git, &also)?;
+        if let Some(claimed) = claimed
+            && let Some(commit) = repository.mirror.git().find_commit(claimed.id.as_str())?
+        {
+            evidence.commits.push(repository.measure_commit(index, commit, &now)?);
+        }
+        evidence.repositories.push(repository.measure_refs(&now)?);
+    }
+    Ok(evidence)
+}
+
+impl Repository<'_> {
+    fn measure_commit(
+        &self,
+        repository: usize,
+        commit: CommitHeader,
+        now: &RefsSnapshot,
+    ) -> Result<CommitEvidence, EvidenceError> {
+        let truth = self.mirror.git();
+        let id = commit.id.clone();
+        let base = self.before.base.as_ref();
+        let (is_new_since_base, descends_from_base) = match base {
+            None => (true, true),
+            Some(base) => (!truth.is_ancestor(&id, base)?, truth.is_ancestor(base, &id)?),
+        };
+        let news = truth.new_commits(std::slice::from_ref(&id), &self.before.refs.tips())?;
+        let containing = self.tips_containing(&id)?;
+        let on_refs = now.refs.iter().filter(|reference| containing.contains(&reference.id));
+        let on_refs: Vec<String> = on_refs.map(|reference| reference.name.clone()).collect();
+        let moved = moved_refs(&self.before.refs, now);
+        let is_moved = |name: &&String| moved.iter().any(|moved| moved.name == **name);
+        let empty = self.mirror.object_format().empty_tree();
+        let changes = truth.changes(base.unwrap_or(&empty), &id)?;
+        let (inside_home, outside_home): (Vec<Change>, Vec<Change>) =
+            changes.into_iter().partition(|change| self.is_home(change));
+        let dirty =
+            |path: &Path| self.before.dirt.paths.iter().any(|dirty| dirty.entry.path == path);
+        let swept_up = inside_home.iter().chain(&outside_home).map(|change| &change.path);
+        Ok(CommitEvidence {
+            repository,
+            is_new_since_base,
+            is_new_in_run: news.contains(&id),
+            descends_from_base,
+            on_moved_refs: on_refs.iter().filter(is_moved).cloned().collect(),
+            on_refs,
+            is_on_head: now.head.id().is_some_and(|head| containing.contains(head)),
+            swept_up: swept_up.filter(|path| dirty(path)).cloned().collect(),
+            outside_home,
+            inside_home,
+            commit,
+        })
+    }
+
+    /// A file moved out of home, or into it, changed something outside.
+    fn is_home(&self, change: &Change) -> bool {
+        let in_home = |path: &Path| self.home.is_some_and(|home| path.starts_with(home));
+        match &change.kind {
+            ChangeKind::Renamed { from } => in_home(from) && in_home(&change.path),
+            _ => in_home(&change.path),
+        }
+    }
+
+    /// Returns which of the tips that were ever seen lead from a commit.
+    fn tips_containing(&self, id: &Oid) -> Result<HashSet<Oid>, GitError> {
+        let args = ["for-each-ref", "--format=%(objectname)", "--contains", id.as_str()];
+        let output = self.mirror.git().ask(&args)?;
+        let tips = parse_ids(&output).ok_or_else(|| unexpected(&args, &output))?;
+        Ok(tips.into_iter().collect())
+    }
+
+    fn measure_refs(&self, now: &RefsSnapshot) -> Result<RepositoryEvidence, EvidenceError> {
+        let before = &self.before.refs;
+        Ok(RepositoryEvidence {
+            head_before: before.head.clone(),
+            head_now: now.head.clone(),
+            moved_refs: moved_refs(before, now),
+            dropped: self.dropped(now)?,
+            new_commits: self.mirror.git().new_commits(&now.tips(), &before.tips())?,
+            leftovers: self.before.dirt.leftovers(&Dirt::of(self.git)?),
+        })
+    }
+
+    fn dropped(&self, now: &RefsSnapshot) -> Result<Vec<Dropped>, GitError> {
+        let truth = self.mirror.git();
+        let before = &self.before.refs;
+        let tips = now.tips();
+        let refs = before.refs.iter().filter(|reference| is_somebodys(&reference.name));
+        let refs = refs.map(|reference| (reference.name.clone(), reference.id.clone()));
+        let heads = before
+            .worktree_heads
+            .iter()
+            .map(|(path, id)| (format!("HEAD of `{}`", path.display()), id.clone()));
+        let old: Vec<(String, Oid)> =
+            refs.chain(heads).filter(|(_, id)| tips.binary_search(id).is_err()).collect();
+        let old_tips: Vec<Oid> = old.iter().map(|(_, id)| id.clone()).collect();
+        // One question settles the usual case, in which nothing was dropped.
+        if truth.new_commits(&old_tips, &tips)?.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut dropped: Vec<Dropped> = Vec::new();
+        for (name, old_tip) in old {
+            let told = dropped.iter().any(|known| known.old_tip == old_tip);
+            if told && name.starts_with("HEAD of ") {
+                continue;
+            }
+            let commits = truth.new_commits(std::slice::from_ref(&old_tip), &tips)?;
+            if !commits.is_empty() {
+                dropped.push(Dropped { name, old_tip, commits });
+            }
+        }
+        Ok(dropped)
+    }
+}
+
+/// What a remote has is not rewritten here, and what Ralph keeps is nobody's history.
+fn is_somebodys(name: &str) -> bool {
+    !name.starts_with("refs/remotes/") && !name.starts_with("refs/ralph/")
+}
+
+fn moved_refs(before: &RefsSnapshot, now: &RefsSnapshot) -> Vec<RefMove> {
+    let mut names: Vec<&String> =
+        before.refs.iter().chain(&now.refs).map(|reference| &reference.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+        .into_iter()
+        .map(|name| RefMove {
+            name: name.clone(),
+            from: before.id_of(name).cloned(),
+            to: now.id_of(name).cloned(),
+        })
+        .filter(|moved| moved.from != moved.to)
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "evidence_tests.rs"]
+mod tests;

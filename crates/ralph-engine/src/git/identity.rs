@@ -1,0 +1,67 @@
+//! Who Ralph commits as, and how the person signs.
+//!
+//! A name may come from the repository's own configuration, as a person may have one per project; a program never.
+
+use super::Git;
+use super::drivers::Drivers;
+
+/// Who commits.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    pub(super) variables: Vec<(&'static str, String)>,
+    persons: bool,
+}
+
+impl Identity {
+    /// Takes the person's identity from environment and configuration; Ralph's own stands in for what is missing.
+    pub(super) fn of(git: &Git, drivers: &Drivers) -> Self {
+        let mut identity = Identity { variables: Vec::new(), persons: true };
+        for (variable, specific, general, fallback) in [
+            ("GIT_AUTHOR_NAME", "author.name", "user.name", "Ralph"),
+            ("GIT_AUTHOR_EMAIL", "author.email", "user.email", "ralph@localhost"),
+            ("GIT_COMMITTER_NAME", "committer.name", "user.name", "Ralph"),
+            ("GIT_COMMITTER_EMAIL", "committer.email", "user.email", "ralph@localhost"),
+        ] {
+            let inherited = git.program().identity().iter().find(|(name, _)| name == variable);
+            let known = inherited
+                .map(|(_, value)| value.as_str())
+                .or_else(|| drivers.value(specific))
+                .or_else(|| drivers.value(general))
+                .filter(|value| !value.trim().is_empty());
+            identity.persons &= known.is_some();
+            identity.variables.push((variable, known.unwrap_or(fallback).to_owned()));
+        }
+        identity
+    }
+
+    pub(super) fn is_persons(&self) -> bool {
+        self.persons
+    }
+}
+
+/// How the person signs, by settings that no repository can change.
+pub(super) struct Signer {
+    pub(super) option: String,
+    pub(super) settings: Vec<(String, String)>,
+}
+
+impl Signer {
+    /// Reads them.
+    pub(super) fn of(drivers: &Drivers) -> Self {
+        let key = drivers.persons_value("user.signingkey").unwrap_or_default();
+        let settings = [
+            ("gpg.format", "openpgp"),
+            // The older name of the next one, to which it gives way.
+            ("gpg.program", "gpg"),
+            ("gpg.openpgp.program", drivers.persons_value("gpg.program").unwrap_or("gpg")),
+            ("gpg.x509.program", "gpgsm"),
+            ("gpg.ssh.program", "ssh-keygen"),
+            ("gpg.ssh.defaultKeyCommand", ""),
+        ]
+        .map(|(name, usual)| {
+            let value = drivers.persons_value(name).unwrap_or(usual);
+            (name.to_owned(), value.to_owned())
+        });
+        Signer { option: format!("-S{key}"), settings: settings.to_vec() }
+    }
+}

@@ -1,0 +1,335 @@
+//! The private mirror: every commit that a workspace's repository ever pointed at, with objects that were hashed on arrival.
+//!
+//! Git does not hash what it reads, so whoever may write an object store can change what a commit *contains* without
+//! changing its id. The mirror is a bare repository in private state, filled by fetch, which hashes; it never borrows
+//! objects from the workspace. Invariant: an object in the mirror is what its id says, and none is ever removed.
+//!
+//! Each tip that was seen is kept under `refs/ralph/seen/<id>`, named after itself: nothing is overwritten when a branch
+//! is moved, names cannot collide (`a` deleted, `a/b` made), and a tip that is there already costs nothing. Which ref
+//! pointed where is the caller's [`RefsSnapshot`]. Tags come as the tips that they are; none is followed by git itself.
+//!
+//! A source with missing blobs (a partial clone) cannot be fetched from without asking its remote, which would run
+//! programs that its configuration names; what is there is packed instead and hashed on arrival all the same.
+
+use std::collections::HashSet;
+use std::fs;
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_proc::capture::Answer;
+
+use super::call::Call;
+use super::oid::lines;
+use super::parse::parse_refs;
+use super::{Git, GitError, GitProgram, ObjectFormat, Oid, Place, RefsSnapshot, unexpected};
+
+const SEEN: &str = "refs/ralph/seen/";
+/// A first fill of a large repository.
+const TIMEOUT: Duration = Duration::from_mins(30);
+/// Its presence says that the source lacked objects of its own accord.
+const PARTIAL: &str = "ralph-partial";
+/// Its presence says that the source was shallow when the mirror was made.
+const SHALLOW: &str = "ralph-shallow";
+
+/// Old and harmless flaws of commits and trees that real histories have; all others are refused.
+const TOLERATED: &[&str] = &[
+    "badDate",
+    "badDateOverflow",
+    "badEmail",
+    "badFilemode",
+    "badName",
+    "badTimezone",
+    "extraHeaderEntry",
+    "missingEmail",
+    "missingNameBeforeEmail",
+    "missingSpaceBeforeDate",
+    "missingSpaceBeforeEmail",
+    "multipleAuthors",
+    "zeroPaddedDate",
+    "zeroPaddedFilemode",
+];
+
+/// The mirror could not take in what the workspace has.
+#[derive(Debug, thiserror::Error)]
+pub enum MirrorError {
+    /// Objects are not what their ids say, or the repository is not the one it was.
+    #[error("the repository at `{source_dir}` was forged: {detail}")]
+    Forged { source_dir: Utf8PathBuf, detail: String },
+    /// Objects or refs are missing or cannot be read.
+    #[error("the repository at `{source_dir}` is damaged: {detail}")]
+    Damaged { source_dir: Utf8PathBuf, detail: String },
+    /// An object is well hashed but of a form that attacks whoever checks it out.
+    #[error("the repository at `{source_dir}` holds an unsafe object: {detail}")]
+    Unsafe { source_dir: Utf8PathBuf, detail: String },
+    #[error("cannot write the mirror `{path}`")]
+    Write {
+        path: Utf8PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("the mirror did not answer")]
+    Git(#[from] GitError),
+}
+
+/// A private bare mirror of one repository.
+#[derive(Clone, Debug)]
+pub struct Mirror {
+    git: Git,
+    format: ObjectFormat,
+}
+
+impl Mirror {
+    /// Opens the mirror in a directory, or makes it there for the repository that it is to mirror.
+    pub fn open(program: &GitProgram, dir: &Utf8Path, source: &Git) -> Result<Self, MirrorError> {
+        let write = |source| MirrorError::Write { path: dir.to_owned(), source };
+        fs::create_dir_all(dir).map_err(write)?;
+        let dir = dir.canonicalize_utf8().map_err(write)?;
+        let place = Place { git_dir: dir.clone(), common_dir: dir.clone(), worktree: None };
+        let git = Git::at(program.clone(), place);
+        // Written last, so that a mirror whose making was interrupted is made again.
+        let ready = dir.join("ralph-mirror");
+        if !ready.exists() {
+            let format = source.object_format().map_err(|error| blame(source, error))?;
+            let format_arg = format!("--object-format={}", format.name());
+            let args = ["init", "--quiet", "--bare", "--template=", &format_arg, dir.as_str()];
+            Call::new(&args).run(program)?;
+            if is_shallow(source) {
+                fs::write(dir.join(SHALLOW), "").map_err(write)?;
+            }
+            fs::write(&ready, "1\n").map_err(write)?;
+        }
+        let format = git.object_format()?;
+        Ok(Mirror { git, format })
+    }
+
+    /// Returns the mirror as a repository to put questions to; its answers are true.
+    pub fn git(&self) -> &Git {
+        &self.git
+    }
+
+    pub fn object_format(&self) -> ObjectFormat {
+        self.format
+    }
+
+    /// Returns where the mirror's objects are; never to be writable by anyone but Ralph.
+    pub fn objects_dir(&self) -> Utf8PathBuf {
+        self.git.place.git_dir.join("objects")
+    }
+
+    /// Tells whether history ends early, because it did in the source.
+    pub fn is_shallow(&self) -> bool {
+        self.shallow_file().exists()
+    }
+
+    pub(super) fn shallow_file(&self) -> Utf8PathBuf {
+        self.git.place.git_dir.join("shallow")
+    }
+
+    /// Takes in everything that the source's refs and `HEAD`s point at, and returns them.
+    ///
+    /// `also` are commits that nothing points at any more, as those claimed from a detached `HEAD`.
+    pub fn fill(&self, source: &Git, also: &[Oid]) -> Result<RefsSnapshot, MirrorError> {
+        source.place.check().map_err(|error| blame(source, error))?;
+        let snapshot = source.refs().map_err(|error| blame(source, error))?;
+        let seen = self.seen()?;
+        let mut wanted = snapshot.tips();
+        wanted.extend(also.iter().cloned());
+        wanted.sort();
+        wanted.dedup();
+        wanted.retain(|id| !seen.contains(id));
+        if wanted.is_empty() && !self.could_deepen(source) {
+            return Ok(snapshot);
+        }
+        if self.mark(PARTIAL).exists() {
+            self.take_packed(source, &wanted, &seen)?;
+            return Ok(snapshot);
+        }
+        let fetched = self.fetch(source, &wanted)?;
+        if fetched.code == Some(0) {
+            return Ok(snapshot);
+        }
+        if is_partial(source)? {
+            self.take_packed(source, &wanted, &seen)?;
+            fs::write(self.mark(PARTIAL), "")
+                .map_err(|source| MirrorError::Write { path: self.mark(PARTIAL), source })?;
+            return Ok(snapshot);
+        }
+        Err(classify(source, &String::from_utf8_lossy(&fetched.stderr)))
+    }
+
+    fn mark(&self, name: &str) -> Utf8PathBuf {
+        self.git.place.git_dir.join(name)
+    }
+
+    fn could_deepen(&self, source: &Git) -> bool {
+        self.is_shallow() && !is_shallow(source)
+    }
+
+    fn seen(&self) -> Result<HashSet<Oid>, MirrorError> {
+        let args = ["for-each-ref", "--format=%(objectname) %(refname)", SEEN];
+        let output = self.git.ask(&args)?;
+        let refs = parse_refs(&output).ok_or_else(|| unexpected(&args, &output))?;
+        Ok(refs.into_iter().map(|seen| seen.id).collect())
+    }
+
+    fn fetch(&self, source: &Git, wanted: &[Oid]) -> Result<Answer, GitError> {
+        let upload_pack = format!(
+            "GIT_NO_REPLACE_OBJECTS=1 GIT_GRAFT_FILE=/dev/null GIT_NO_LAZY_FETCH=1 GIT_ALLOW_PROTOCOL= {} \
+             -c core.commitGraph=false -c pack.useBitmaps=false -c core.fsmonitor=false \
+             -c core.hooksPath=/dev/null -c safe.directory='*' upload-pack --strict",
+            shell_quoted(&source.program.exe().to_string_lossy())
+        );
+        let source_dir = source.place.common_dir.as_str();
+        let mut args = vec!["fetch", "--quiet", "--stdin", "--no-tags", "--no-write-fetch-head"];
+        args.extend(["--no-auto-maintenance", "--no-recurse-submodules", "--no-prune"]);
+        // A source that became shallow later is not believed: that cuts off history that was there.
+        if self.mark(SHALLOW).exists() {
+            args.push("--update-shallow");
+            if self.could_deepen(source) {
+                args.push("--unshallow");
+            }
+        }
+        args.extend(["--upload-pack", upload_pack.as_str(), source_dir]);
+        let input = lines(wanted, |id| format!("{id}:{SEEN}{id}"));
+        let fsck: Vec<(String, String)> = TOLERATED
+            .iter()
+            .map(|flaw| (format!("fetch.fsck.{flaw}"), "ignore".to_owned()))
+            .collect();
+        let call = Call::new(&args)
+            .config("transfer.fsckObjects", "true")
+            .config("protocol.version", "2")
+            .configs(&fsck)
+            .env("GIT_ALLOW_PROTOCOL", "file")
+            .input(input.as_bytes())
+            .timeout(TIMEOUT)
+            .accept(&[1, 128]);
+        self.git.call(call)
+    }
+
+    /// Takes what a source that lacks objects does have.
+    fn take_packed(
+        &self,
+        source: &Git,
+        wanted: &[Oid],
+        seen: &HashSet<Oid>,
+    ) -> Result<(), MirrorError> {
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let incoming = self.mark("incoming");
+        let write = |source| MirrorError::Write { path: incoming.clone(), source };
+        let _ = fs::remove_dir_all(&incoming);
+        fs::create_dir_all(&incoming).map_err(write)?;
+        let base = incoming.join("pack");
+        let known: Vec<Oid> = seen.iter().cloned().collect();
+        let there = source.have(&known).map_err(|error| blame(source, error))?;
+        let known = known.iter().zip(there).filter_map(|(id, there)| there.then_some(id));
+        let mut input = lines(wanted, Oid::to_string);
+        input.push_str(&lines(known, |id| format!("^{id}")));
+        let args = ["pack-objects", "--revs", "--missing=allow-any", "-q", base.as_str()];
+        let packed = source
+            .call(Call::new(&args).input(input.as_bytes()).timeout(TIMEOUT))
+            .map_err(|error| blame(source, error))?;
+        for hash in String::from_utf8_lossy(&packed.stdout).split_whitespace() {
+            let name = format!("pack-{hash}.pack");
+            let pack = self.objects_dir().join("pack").join(&name);
+            fs::rename(incoming.join(&name), &pack).map_err(write)?;
+            // Made anew from the contents; the index that the source wrote is not looked at.
+            let args = ["index-pack", "--fsck-objects", "--promisor=source", pack.as_str()];
+            let indexed = self.git.call(Call::new(&args).timeout(TIMEOUT).accept(&[128]))?;
+            if indexed.code != Some(0) {
+                let _ = fs::remove_file(&pack);
+                return Err(classify(source, &String::from_utf8_lossy(&indexed.stderr)));
+            }
+        }
+        let _ = fs::remove_dir_all(&incoming);
+        self.find_forged(source, wanted, seen)?;
+        let input = lines(wanted, |id| format!("update {SEEN}{id} {id}"));
+        self.git.call(Call::new(&["update-ref", "--stdin"]).input(input.as_bytes()))?;
+        Ok(())
+    }
+
+    /// Tells objects that the source lacks from those that it has under an id that is not theirs.
+    fn find_forged(
+        &self,
+        source: &Git,
+        wanted: &[Oid],
+        seen: &HashSet<Oid>,
+    ) -> Result<(), MirrorError> {
+        let mut lacking: Vec<Oid> = Vec::new();
+        for (id, there) in wanted.iter().zip(self.git.have(wanted)?) {
+            if !there {
+                lacking.push(id.clone());
+            }
+        }
+        if lacking.is_empty() {
+            let mut input = lines(wanted, Oid::to_string);
+            input.push_str(&lines(seen, |id| format!("^{id}")));
+            let args = ["rev-list", "--objects", "--missing=print", "--quiet", "--stdin"];
+            let call = Call::new(&args).input(input.as_bytes()).timeout(TIMEOUT);
+            let output = self.git.call(call).map_err(|error| blame(source, error))?.stdout;
+            let missing = output.split(|byte| *byte == b'\n').filter_map(|l| l.strip_prefix(b"?"));
+            lacking.extend(missing.filter_map(Oid::parse));
+        }
+        let there = source.have(&lacking).map_err(|error| blame(source, error))?;
+        let Some((id, _)) = lacking.iter().zip(there).find(|(_, there)| *there) else {
+            return Ok(());
+        };
+        let detail = format!("what it has as `{id}` is something else");
+        Err(MirrorError::Forged { source_dir: source_dir(source), detail })
+    }
+}
+
+fn source_dir(source: &Git) -> Utf8PathBuf {
+    source.place.common_dir.clone()
+}
+
+fn is_shallow(source: &Git) -> bool {
+    source.place.common_dir.join("shallow").exists()
+}
+
+/// Tells whether a repository lacks objects on purpose, as a remote promised to have them.
+fn is_partial(source: &Git) -> Result<bool, GitError> {
+    let pattern = r"^(extensions\.partialclone|remote\..*\.promisor)$";
+    source.ask_whether(&["config", "--get-regexp", pattern]).map(|found| found.is_some())
+}
+
+/// Says of a failed question to the source what it means for the source.
+fn blame(source: &Git, error: GitError) -> MirrorError {
+    let source_dir = source_dir(source);
+    match error {
+        GitError::Repointed { .. } => MirrorError::Forged { source_dir, detail: error.to_string() },
+        GitError::Failed { stderr, .. } => MirrorError::Damaged { source_dir, detail: stderr },
+        other => MirrorError::Git(other),
+    }
+}
+
+/// Reads out of git's complaint what is wrong with the source.
+fn classify(source: &Git, stderr: &str) -> MirrorError {
+    let source_dir = source_dir(source);
+    let line = |needles: &[&str]| {
+        stderr.lines().find(|line| needles.iter().any(|needle| line.contains(needle)))
+    };
+    let forged = [
+        "did not receive expected object",
+        "did not send all necessary objects",
+        "COLLISION",
+        "hash mismatch",
+    ];
+    if let Some(line) = line(&["fsck error", "error: object "]) {
+        return MirrorError::Unsafe { source_dir, detail: line.trim().to_owned() };
+    }
+    if let Some(line) = line(&forged) {
+        return MirrorError::Forged { source_dir, detail: line.trim().to_owned() };
+    }
+    let told = line(&["fatal:", "error:"]).unwrap_or("it cannot be fetched from");
+    MirrorError::Damaged { source_dir, detail: told.trim().to_owned() }
+}
+
+fn shell_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+#[path = "mirror_tests.rs"]
+mod tests;

@@ -1,0 +1,305 @@
+//! Git: typed questions to one repository, a private mirror of it, Ralph's own checkouts and commits, and evidence.
+//!
+//! Everything goes through the git binary, by plumbing commands whose output is made for programs. Invariants: no call
+//! starts a program that a repository's configuration names (see [`call`]); every call has a timeout; a repository that
+//! was re-pointed since it was opened is refused ([`Place`]). What must be *true* is asked of the [`mirror`], whose objects
+//! were hashed when they came in; a workspace's own object store can be forged by whoever may write it.
+
+mod call;
+pub mod checkout;
+pub mod commits;
+mod drivers;
+mod error;
+pub mod evidence;
+mod identity;
+mod lock;
+pub mod mirror;
+mod oid;
+mod parse;
+mod place;
+mod provision;
+#[cfg(test)]
+mod testing;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use camino::Utf8Path;
+use ralph_proc::capture::Answer;
+use serde::{Deserialize, Serialize};
+
+pub use call::GitProgram;
+pub use error::GitError;
+pub use lock::Holder;
+pub use oid::{ObjectFormat, Oid};
+pub use parse::{Change, ChangeKind, CommitHeader, Head, PathState, Ref, StatusEntry, TreeEntry};
+pub use place::Place;
+pub use provision::Provision;
+
+use call::{Call, Person, first_line};
+use drivers::Drivers;
+use oid::lines;
+use parse::{
+    parse_batch, parse_batch_check, parse_commit, parse_ids, parse_raw_diff, parse_refs,
+    parse_status, parse_tree, parse_worktree_heads,
+};
+
+/// How long a walk over the whole tree or history may take.
+const LONG: Duration = Duration::from_mins(5);
+
+/// Every ref of a repository, and where the `HEAD` of each of its worktrees stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefsSnapshot {
+    pub head: Head,
+    pub refs: Vec<Ref>,
+    /// One per worktree that has a commit, the main one included.
+    pub worktree_heads: Vec<(PathBuf, Oid)>,
+}
+
+impl RefsSnapshot {
+    /// Returns every commit or tag that something points at, each once.
+    pub fn tips(&self) -> Vec<Oid> {
+        let refs = self.refs.iter().map(|reference| &reference.id);
+        let heads = self.worktree_heads.iter().map(|(_, id)| id).chain(self.head.id());
+        let mut tips: Vec<Oid> = refs.chain(heads).cloned().collect();
+        tips.sort();
+        tips.dedup();
+        tips
+    }
+
+    /// Returns what a ref points at.
+    pub fn id_of(&self, name: &str) -> Option<&Oid> {
+        self.refs.iter().find(|reference| reference.name == name).map(|reference| &reference.id)
+    }
+}
+
+/// One repository.
+#[derive(Clone, Debug)]
+pub struct Git {
+    program: GitProgram,
+    place: Place,
+}
+
+impl Git {
+    /// Opens the repository that a directory is in.
+    pub fn discover(program: GitProgram, dir: &Utf8Path) -> Result<Self, GitError> {
+        Ok(Git { program, place: Place::discover(dir)? })
+    }
+
+    /// Opens a repository where it was found before.
+    pub fn at(program: GitProgram, place: Place) -> Self {
+        Git { program, place }
+    }
+
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub fn program(&self) -> &GitProgram {
+        &self.program
+    }
+
+    /// Makes a call in this repository and nowhere else.
+    fn call(&self, call: Call<'_>) -> Result<Answer, GitError> {
+        self.place.check()?;
+        self.call_unchecked(call)
+    }
+
+    /// Makes a call without a look at the links between the directories, where they do not matter.
+    fn call_unchecked(&self, call: Call<'_>) -> Result<Answer, GitError> {
+        let Place { git_dir, common_dir, worktree } = &self.place;
+        let mut call = call.env("GIT_DIR", git_dir.as_str());
+        if common_dir != git_dir {
+            call = call.env("GIT_COMMON_DIR", common_dir.as_str());
+        }
+        match worktree {
+            Some(worktree) => {
+                call.env("GIT_WORK_TREE", worktree.as_str()).cwd(worktree.as_std_path())
+            }
+            None => call.cwd(git_dir.as_std_path()),
+        }
+        .run(&self.program)
+    }
+
+    fn ask(&self, args: &[&str]) -> Result<Vec<u8>, GitError> {
+        self.call(Call::new(args)).map(|answer| answer.stdout)
+    }
+
+    /// Asks something that is answered by success or exit code 1.
+    fn ask_whether(&self, args: &[&str]) -> Result<Option<Vec<u8>>, GitError> {
+        let answer = self.call(Call::new(args).accept(&[1]))?;
+        Ok((answer.code == Some(0)).then_some(answer.stdout))
+    }
+
+    /// Returns how this repository names its objects.
+    pub fn object_format(&self) -> Result<ObjectFormat, GitError> {
+        let args = ["rev-parse", "--show-object-format"];
+        let output = self.ask(&args)?;
+        match output.trim_ascii() {
+            b"sha1" => Ok(ObjectFormat::Sha1),
+            b"sha256" => Ok(ObjectFormat::Sha256),
+            _ => Err(unexpected(&args, &output)),
+        }
+    }
+
+    /// Returns what `HEAD` is.
+    pub fn head(&self) -> Result<Head, GitError> {
+        let symbolic = ["symbolic-ref", "--quiet", "HEAD"];
+        let name = match self.ask_whether(&symbolic)? {
+            None => None,
+            Some(output) => Some(
+                String::from_utf8(output.trim_ascii().to_vec())
+                    .map_err(|_| unexpected(&symbolic, &output))?,
+            ),
+        };
+        let verify = ["rev-parse", "--verify", "--quiet", "HEAD"];
+        let id = self.ask_whether(&verify)?.and_then(|output| Oid::parse(output.trim_ascii()));
+        match (name, id) {
+            (Some(name), Some(id)) => Ok(Head::Branch { name, id }),
+            (Some(name), None) => Ok(Head::Unborn { name }),
+            (None, Some(id)) => Ok(Head::Detached { id }),
+            (None, None) => Err(unexpected(&verify, b"no HEAD")),
+        }
+    }
+
+    /// Returns every ref and every `HEAD`.
+    pub fn refs(&self) -> Result<RefsSnapshot, GitError> {
+        let list = ["for-each-ref", "--format=%(objectname) %(refname)"];
+        let output = self.ask(&list)?;
+        let refs = parse_refs(&output).ok_or_else(|| unexpected(&list, &output))?;
+        let worktrees = ["worktree", "list", "--porcelain", "-z"];
+        let output = self.ask(&worktrees)?;
+        let worktree_heads =
+            parse_worktree_heads(&output).ok_or_else(|| unexpected(&worktrees, &output))?;
+        Ok(RefsSnapshot { head: self.head()?, refs, worktree_heads })
+    }
+
+    /// Returns the commits without parents that lead to `HEAD`.
+    pub fn root_commits(&self) -> Result<Vec<Oid>, GitError> {
+        if self.head()?.id().is_none() {
+            return Ok(Vec::new());
+        }
+        self.ids(&["rev-list", "--max-parents=0", "HEAD"])
+    }
+
+    /// Tells whether one commit leads to another; a commit leads to itself.
+    pub fn is_ancestor(&self, ancestor: &Oid, descendant: &Oid) -> Result<bool, GitError> {
+        let args = ["merge-base", "--is-ancestor", ancestor.as_str(), descendant.as_str()];
+        self.ask_whether(&args).map(|answer| answer.is_some())
+    }
+
+    /// Returns the best common ancestor of two commits.
+    pub fn merge_base(&self, one: &Oid, other: &Oid) -> Result<Option<Oid>, GitError> {
+        let output = self.ask_whether(&["merge-base", one.as_str(), other.as_str()])?;
+        Ok(output.and_then(|output| Oid::parse(output.trim_ascii())))
+    }
+
+    /// Resolves what may be a commit: a whole id, or a beginning of one that is unique.
+    pub fn find_commit(&self, claimed: &str) -> Result<Option<CommitHeader>, GitError> {
+        let looks_like_id = (4..=64).contains(&claimed.len())
+            && claimed.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !looks_like_id {
+            return Ok(None);
+        }
+        let question = format!("{}^{{commit}}\n", claimed.to_ascii_lowercase());
+        let args = ["cat-file", "--batch"];
+        let answer = self.call(Call::new(&args).input(question.as_bytes()))?;
+        let objects =
+            parse_batch(&answer.stdout).ok_or_else(|| unexpected(&args, &answer.stdout))?;
+        let Some((header, content)) = objects.into_iter().next().flatten() else { return Ok(None) };
+        // A branch may have a name that looks like an id.
+        if !header.id.as_str().starts_with(&claimed.to_ascii_lowercase()) {
+            return Ok(None);
+        }
+        parse_commit(header.id, &content).map(Some).ok_or_else(|| unexpected(&args, &content))
+    }
+
+    /// Tells for each object whether it is there.
+    pub fn have(&self, ids: &[Oid]) -> Result<Vec<bool>, GitError> {
+        let input = lines(ids, Oid::to_string);
+        let args = ["cat-file", "--batch-check"];
+        let answer = self.call(Call::new(&args).input(input.as_bytes()))?;
+        let found = parse_batch_check(&answer.stdout).filter(|found| found.len() == ids.len());
+        let found = found.ok_or_else(|| unexpected(&args, &answer.stdout))?;
+        Ok(found.iter().map(Option::is_some).collect())
+    }
+
+    /// Returns how the tree of one commit (or tree) became that of another, with renames.
+    pub fn changes(&self, from: &Oid, to: &Oid) -> Result<Vec<Change>, GitError> {
+        let mut args = vec!["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--find-renames"];
+        args.extend(["--no-ext-diff", "--no-textconv", from.as_str(), to.as_str()]);
+        let output = self.call(Call::new(&args).timeout(LONG))?.stdout;
+        parse_raw_diff(&output).ok_or_else(|| unexpected(&args, &output))
+    }
+
+    /// Returns the commits that lead to `tips` and to none of `known`, newest first.
+    pub fn new_commits(&self, tips: &[Oid], known: &[Oid]) -> Result<Vec<Oid>, GitError> {
+        if tips.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut input = lines(tips, Oid::to_string);
+        input.push_str(&lines(known, |id| format!("^{id}")));
+        let args = ["rev-list", "--stdin"];
+        let answer = self.call(Call::new(&args).input(input.as_bytes()).timeout(LONG))?;
+        parse_ids(&answer.stdout).ok_or_else(|| unexpected(&args, &answer.stdout))
+    }
+
+    /// Returns what is not as `HEAD` has it: staged, changed and untracked files, each by name.
+    ///
+    /// A submodule counts as changed when another commit is checked out in it; what is dirty inside is not looked at.
+    pub fn status(&self) -> Result<Vec<StatusEntry>, GitError> {
+        let drivers = Drivers::of(self)?;
+        let args = [
+            "status",
+            "--porcelain=v2",
+            "-z",
+            "--untracked-files=all",
+            "--no-renames",
+            "--ignore-submodules=dirty",
+        ];
+        let call = Call::new(&args).person(Person::Heard).configs(drivers.overrides());
+        let output = self.call(call.timeout(LONG))?.stdout;
+        parse_status(&output).ok_or_else(|| unexpected(&args, &output))
+    }
+
+    /// Tells whether git knows who the person is.
+    pub fn has_identity(&self) -> Result<bool, GitError> {
+        Ok(identity::Identity::of(self, &Drivers::of(self)?).is_persons())
+    }
+
+    /// Returns a file as a commit has it; `None` if it has none there.
+    pub fn file_at(&self, commit: &Oid, path: &Path) -> Result<Option<Vec<u8>>, GitError> {
+        let mut question = format!("{commit}:").into_bytes();
+        question.extend(call::path_bytes(path));
+        question.push(b'\n');
+        let args = ["cat-file", "--batch"];
+        let answer = self.call(Call::new(&args).input(&question))?;
+        // The answer to a name with a newline in it is not one answer; such a file is not found.
+        let objects = parse_batch(&answer.stdout).filter(|objects| objects.len() == 1);
+        let found = objects.and_then(|mut objects| objects.pop().flatten());
+        Ok(found.filter(|(header, _)| header.kind == "blob").map(|(_, content)| content))
+    }
+
+    /// Returns every file, link and submodule of a commit.
+    pub fn tree(&self, commit: &Oid) -> Result<Vec<TreeEntry>, GitError> {
+        let args = ["ls-tree", "-r", "-z", "--full-tree", commit.as_str()];
+        let output = self.ask(&args)?;
+        parse_tree(&output).ok_or_else(|| unexpected(&args, &output))
+    }
+
+    fn ids(&self, args: &[&str]) -> Result<Vec<Oid>, GitError> {
+        let output = self.call(Call::new(args).timeout(LONG))?.stdout;
+        parse_ids(&output).ok_or_else(|| unexpected(args, &output))
+    }
+}
+
+fn unexpected(args: &[&str], output: &[u8]) -> GitError {
+    GitError::Unexpected { args: args.join(" "), output: first_line(output) }
+}
+
+#[cfg(test)]
+#[path = "immunity_tests.rs"]
+mod immunity_tests;
+#[cfg(test)]
+#[path = "git_tests.rs"]
+mod tests;

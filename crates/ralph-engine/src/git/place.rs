@@ -1,0 +1,91 @@
+//! Where a repository is, found once and held to.
+//!
+//! An agent that may write in a work tree can re-point its `.git` file, a linked worktree's `commondir`, or plant a
+//! `commondir` in the main git directory: each makes git read another repository, with another configuration. So the
+//! places are found once, when the workspace is opened, and every later call first checks that they still lead there.
+
+use std::fs;
+use std::io;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use serde::{Deserialize, Serialize};
+
+use super::error::GitError;
+
+/// The directories of one repository, absolute and without links.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    pub git_dir: Utf8PathBuf,
+    /// The same as `git_dir` but in a linked worktree.
+    pub common_dir: Utf8PathBuf,
+    /// `None` for a bare repository.
+    pub worktree: Option<Utf8PathBuf>,
+}
+
+impl Place {
+    /// Finds the repository that a directory is in.
+    ///
+    /// The work tree is where `.git` lies, whatever `core.worktree` says.
+    pub fn discover(dir: &Utf8Path) -> Result<Self, GitError> {
+        let none = || GitError::NotARepository { dir: dir.to_owned() };
+        let dir = dir.canonicalize_utf8().map_err(|_| none())?;
+        let worktree = dir
+            .ancestors()
+            .find(|ancestor| fs::symlink_metadata(ancestor.join(".git")).is_ok())
+            .ok_or_else(none)?;
+        let git_dir = git_dir_of(worktree).ok_or_else(none)?;
+        let common_dir = common_dir_of(&git_dir).ok_or_else(none)?;
+        let whole = fs::symlink_metadata(git_dir.join("HEAD")).is_ok()
+            && common_dir.join("objects").is_dir();
+        if !whole {
+            return Err(none());
+        }
+        Ok(Place { git_dir, common_dir, worktree: Some(worktree.to_owned()) })
+    }
+
+    /// Checks that the links between the directories still lead where they led.
+    pub fn check(&self) -> Result<(), GitError> {
+        if let Some(worktree) = &self.worktree {
+            let found = git_dir_of(worktree);
+            if found.as_ref() != Some(&self.git_dir) {
+                let link = worktree.join(".git");
+                return Err(GitError::Repointed { link, expected: self.git_dir.clone(), found });
+            }
+        }
+        for dir in [&self.git_dir, &self.common_dir] {
+            let found = common_dir_of(dir);
+            if found.as_ref() != Some(&self.common_dir) {
+                let link = dir.join("commondir");
+                return Err(GitError::Repointed { link, expected: self.common_dir.clone(), found });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns where the `.git` of a work tree leads.
+fn git_dir_of(worktree: &Utf8Path) -> Option<Utf8PathBuf> {
+    let link = worktree.join(".git").canonicalize_utf8().ok()?;
+    if link.is_dir() {
+        return Some(link);
+    }
+    let target = read_small(&link)?;
+    let target = target.strip_prefix("gitdir:")?.trim();
+    worktree.join(target).canonicalize_utf8().ok()
+}
+
+/// Returns where a git directory keeps what it shares; itself if it shares nothing.
+fn common_dir_of(git_dir: &Utf8Path) -> Option<Utf8PathBuf> {
+    let link = git_dir.join("commondir");
+    match fs::symlink_metadata(&link) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => git_dir.canonicalize_utf8().ok(),
+        Err(_) => None,
+        Ok(_) => git_dir.join(read_small(&link)?.trim()).canonicalize_utf8().ok(),
+    }
+}
+
+/// Reads a file that holds one path; a FIFO or a flood in its place is no such file.
+fn read_small(path: &Utf8Path) -> Option<String> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    (metadata.is_file() && metadata.len() <= 64 << 10).then(|| fs::read_to_string(path).ok())?
+}

@@ -1,0 +1,117 @@
+//! What a checkout needs beyond its files: the lock files that `setup` depends on, submodules, LFS.
+//!
+//! Read from the tree in the mirror, so that nothing in a work tree can hide it.
+
+use std::path::{Path, PathBuf};
+
+use super::call::{Call, path_bytes};
+use super::oid::lines;
+use super::parse::{TreeEntry, parse_batch};
+use super::{Git, GitError, Oid, unexpected};
+
+const LOCK_FILES: &[&str] = &[
+    "Cargo.lock",
+    "package-lock.json",
+    "npm-shrinkwrap.json",
+    "pnpm-lock.yaml",
+    "yarn.lock",
+    "bun.lock",
+    "bun.lockb",
+    "uv.lock",
+    "poetry.lock",
+    "Pipfile.lock",
+    "go.sum",
+    "Gemfile.lock",
+    "composer.lock",
+    "gradle.lockfile",
+    "buildscript-gradle.lockfile",
+    "verification-metadata.xml",
+    "pom.xml",
+    ".gitmodules",
+];
+
+/// What one commit needs to be set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provision {
+    /// Changes when a lock file does.
+    pub setup_key: String,
+    pub submodules: Vec<PathBuf>,
+    pub needs_lfs: bool,
+}
+
+impl Provision {
+    /// Reads what a commit needs, out of the mirror.
+    pub fn of(git: &Git, commit: &Oid) -> Result<Self, GitError> {
+        let tree = git.tree(commit)?;
+        let is_submodule = |entry: &&TreeEntry| entry.mode == "160000";
+        Ok(Provision {
+            setup_key: setup_key(git, &tree)?,
+            submodules: tree.iter().filter(is_submodule).map(|entry| entry.path.clone()).collect(),
+            needs_lfs: needs_lfs(git, &tree)?,
+        })
+    }
+}
+
+/// Names the state of all lock files of a commit: the same key, the same dependencies.
+fn setup_key(git: &Git, tree: &[TreeEntry]) -> Result<String, GitError> {
+    let mut list = Vec::new();
+    // A submodule's commit is what its `setup` fills in.
+    for entry in tree.iter().filter(|entry| is_lock_file(&entry.path) || entry.mode == "160000") {
+        list.extend(entry.id.as_str().bytes());
+        list.push(b' ');
+        list.extend(path_bytes(&entry.path));
+        list.push(0);
+    }
+    let args = ["hash-object", "--no-filters", "--stdin"];
+    let output = git.call(Call::new(&args).input(&list))?.stdout;
+    let key = Oid::parse(output.trim_ascii()).ok_or_else(|| unexpected(&args, &output))?;
+    Ok(key.to_string())
+}
+
+fn is_lock_file(path: &Path) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
+    let requirements =
+        name.starts_with("requirements") && path.extension().is_some_and(|e| e == "txt");
+    requirements || LOCK_FILES.contains(&name)
+}
+
+fn needs_lfs(git: &Git, tree: &[TreeEntry]) -> Result<bool, GitError> {
+    let attributes = tree.iter().filter(|entry| entry.path.ends_with(".gitattributes"));
+    let input = lines(attributes, |entry| entry.id.to_string());
+    if input.is_empty() {
+        return Ok(false);
+    }
+    let args = ["cat-file", "--batch"];
+    let output = git.call(Call::new(&args).input(input.as_bytes()))?.stdout;
+    let files = parse_batch(&output).ok_or_else(|| unexpected(&args, &output))?;
+    Ok(files.iter().flatten().any(|(_, content)| asks_for_lfs(content)))
+}
+
+fn asks_for_lfs(attributes: &[u8]) -> bool {
+    attributes.split(|byte| *byte == b'\n').any(|line| {
+        !line.trim_ascii_start().starts_with(b"#")
+            && line.split(u8::is_ascii_whitespace).any(|word| word == b"filter=lfs")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_files_are_known_by_name_at_any_depth() {
+        for name in ["Cargo.lock", "a/b/requirements-dev.txt", "requirements.txt", "web/yarn.lock"]
+        {
+            assert!(is_lock_file(Path::new(name)), "{name}");
+        }
+        for name in ["Cargo.toml", "requirements.md", "lock/x", "my-Cargo.lock"] {
+            assert!(!is_lock_file(Path::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn lfs_is_asked_for_by_an_attribute_and_not_by_a_comment() {
+        assert!(asks_for_lfs(b"*.png binary\n*.bin filter=lfs diff=lfs -text\n"));
+        assert!(!asks_for_lfs(b"# *.bin filter=lfs\n*.x filter=lfsx\n"));
+    }
+}
