@@ -77,15 +77,11 @@ fn run(question: &Question<'_>, input: Option<&[u8]>) -> io::Result<Answer> {
     Ok(Answer { code: status.code().filter(|_| in_time), stdout, stderr, timed_out: !in_time })
 }
 
-<<<<<<< HEAD
 /// The processor time of all children of this process that have been waited for, theirs included.
 pub fn children_cpu() -> Duration {
     sys::children_cpu()
 }
 
-/// Reads both pipes to their end; `false` if that was not reached in time.
-fn read_until(
-=======
 /// What is still to be written to a command's stdin.
 ///
 /// Written without blocking, while the answer is read: both sides would otherwise wait for each other as soon as
@@ -128,7 +124,6 @@ impl<'a> Feed<'a> {
 /// Writes the question and reads both pipes to their end; `false` if that was not reached in time.
 fn converse(
     feed: &mut Feed<'_>,
->>>>>>> gitcore
     pipes: [OwnedFd; 2],
     deadline: Instant,
     cap: usize,
