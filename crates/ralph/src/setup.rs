@@ -1,18 +1,16 @@
 //! From what was typed to where Ralph works: workspace, configuration, state. Every command begins here.
 
-use std::time::Duration;
-
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use ralph_engine::agent::ADAPTERS;
 use ralph_engine::clock::{Clock, SystemClock};
 use ralph_engine::config::{Config, ConfigError, ConfigRequest, EnvNames, FlagValue};
+use ralph_engine::git::{Git, GitProgram};
 use ralph_engine::home::{Home, Workspace, find_workspace};
 use ralph_engine::journal::{Journal, Mirror, for_each_line};
 use ralph_engine::run::Environment;
 use ralph_engine::state::{State, StateRequest, state_base};
 use ralph_model::journal::{JournalEntry, JournalEvent, Overview, StateRebuilt, parse_line};
-use ralph_proc::capture::{Question, ask};
 
 use crate::args::GlobalArgs;
 use crate::error::CliError;
@@ -176,18 +174,10 @@ fn current_directory() -> Result<Utf8PathBuf, CliError> {
 
 /// Asks git where history began, which tells two repositories at one path apart.
 fn root_commit(root: &Utf8Path) -> Option<String> {
-    let answer = ask(&Question {
-        program: "git".as_ref(),
-        args: &["rev-list", "--max-parents=0", "HEAD"],
-        cwd: Some(root.as_std_path()),
-        env: &[("GIT_DIR", None), ("GIT_WORK_TREE", None), ("LC_ALL", Some("C"))],
-        timeout: Duration::from_mins(1),
-        cap: 1 << 16,
-    })
-    .ok()?;
-    let text = String::from_utf8(answer.stdout).ok()?;
+    let program = GitProgram::new("git", std::env::vars_os());
+    let roots = Git::discover(program, root).and_then(|git| git.root_commits()).ok()?;
     // Histories that were joined have several beginnings; the smallest is the same on every clone.
-    text.lines().filter(|line| !line.is_empty()).min().map(str::to_owned)
+    roots.iter().map(ToString::to_string).min()
 }
 
 impl UiChoice {

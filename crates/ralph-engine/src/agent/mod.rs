@@ -13,8 +13,6 @@ mod reset;
 mod rollout;
 mod wire;
 
-pub use reset::limit_in_text;
-
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

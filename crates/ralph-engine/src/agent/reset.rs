@@ -8,51 +8,22 @@ use std::time::Duration;
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use ralph_model::policy::limit::{reset_in_json, usage_limit_in_text};
 use ralph_model::run::UsageLimit;
 
 use super::DecodeContext;
 
-/// What programs without structured events say when the account's limit is reached.
-const LIMIT_PHRASES: [&str; 6] = [
-    "usage_limit_reached",
-    "you've hit your usage limit",
-    "you have hit your usage limit",
-    "too many requests",
-    "rate_limit_exceeded",
-    "ratelimiterror",
-];
-
 /// Returns the usage limit that `text`, the end of a run's output, tells of.
 ///
 /// To be asked only of a run that did not complete: an agent may well write about limits in its work.
-pub fn limit_in_text(text: &str, context: &DecodeContext) -> Option<UsageLimit> {
-    let plain = text.replace('\u{2019}', "'").to_lowercase();
-    LIMIT_PHRASES
-        .iter()
-        .any(|phrase| plain.contains(phrase))
-        .then(|| UsageLimit { resets_at: reset_time(text, context) })
+pub(super) fn limit_in_text(text: &str, context: &DecodeContext) -> Option<UsageLimit> {
+    let limit = usage_limit_in_text(text, context.now)?;
+    Some(UsageLimit { resets_at: limit.resets_at.or_else(|| in_prose(text, context)) })
 }
 
 /// Returns the time at which `text` says that a limit ends, from JSON keys or from prose.
 pub(super) fn reset_time(text: &str, context: &DecodeContext) -> Option<Timestamp> {
-    in_json(text, context.now).or_else(|| in_prose(text, context))
-}
-
-/// Returns the first reset time given under a JSON key, however the JSON is quoted inside other text.
-fn in_json(text: &str, now: Timestamp) -> Option<Timestamp> {
-    if let Some(seconds) = number_after(text, "resets_in_seconds") {
-        return now.checked_add(SignedDuration::from_secs(seconds)).ok();
-    }
-    number_after(text, "resets_at").and_then(|epoch| Timestamp::from_second(epoch).ok())
-}
-
-fn number_after(text: &str, key: &str) -> Option<i64> {
-    text.match_indices(key).find_map(|(at, _)| {
-        let rest = text[at + key.len()..].trim_start_matches(['\\', '"', '\'', ' ']);
-        let rest = rest.strip_prefix(':')?.trim_start_matches(['\\', '"', ' ']);
-        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        rest[..end].parse().ok()
-    })
+    reset_in_json(text, context.now).or_else(|| in_prose(text, context))
 }
 
 fn in_prose(text: &str, context: &DecodeContext) -> Option<Timestamp> {

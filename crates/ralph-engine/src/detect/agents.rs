@@ -95,23 +95,6 @@ pub fn find_agents(
     found
 }
 
-/// Finds a program as a shell would: in the directories of a `PATH`, or at the path it names.
-///
-/// Directories that are not absolute are passed over: with `.` on PATH a repository could bring its own `codex`.
-pub fn look_up_program(path_variable: &str, program: &str) -> Option<Utf8PathBuf> {
-    if program.contains('/') {
-        let path = Utf8PathBuf::from(program);
-        return is_executable(&path).then_some(path);
-    }
-    let directories = path_variable.split(':').map(Utf8Path::new);
-    let mut paths = directories.filter(|path| path.is_absolute()).map(|path| path.join(program));
-    paths.find(|path| is_executable(path))
-}
-
-fn is_executable(path: &Utf8Path) -> bool {
-    path.is_file() && rustix::fs::access(path.as_std_path(), rustix::fs::Access::EXEC_OK).is_ok()
-}
-
 fn ask_version(path: &Utf8Path, patience: Duration) -> Result<String, String> {
     let question = Question {
         program: path.as_std_path(),

@@ -4,8 +4,8 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 
 use super::*;
 use crate::config::BoundaryMode;
-use crate::detect::agents::look_up_program;
 use crate::home::find_workspace;
+use crate::run::Environment;
 use crate::test_place::{Place, installed_agent as agent, load_config};
 
 impl Place {
@@ -22,12 +22,16 @@ impl Place {
     fn examine_from(&self, root: &Utf8Path, agents: &[FoundAgent]) -> Vec<Finding> {
         let workspace = find_workspace(Some(root), root).unwrap();
         let config = load_config(root, None);
-        let path_variable = std::env::var("PATH").unwrap();
+        let environment = Environment::inherited(std::env::vars_os());
+        let look_up = |program: &str| {
+            let found = environment.find_program(program, root.as_std_path())?;
+            Utf8PathBuf::from_path_buf(found).ok()
+        };
         examine(&Checkup {
             workspace: &workspace,
             config: config.as_ref(),
             agents,
-            look_up: &|program| look_up_program(&path_variable, program),
+            look_up: &look_up,
             support: Support { landlock_abi: 6 },
             private_state: Ok(&self.root.join("state/ralph")),
             temp: &self.root,

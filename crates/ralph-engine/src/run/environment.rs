@@ -68,13 +68,16 @@ impl Environment {
     }
 
     /// Looks a program up as a shell would: a name on the path, anything with a slash from `cwd`.
+    ///
+    /// Directories that are not absolute are passed over: with `.` on the path a repository could bring its own `codex`.
     pub fn find_program(&self, name: &str, cwd: &Path) -> Option<PathBuf> {
         if name.contains('/') {
             let path = cwd.join(name);
             return is_executable(&path).then_some(path);
         }
         std::env::split_paths(self.get("PATH")?)
-            .map(|directory| cwd.join(directory).join(name))
+            .filter(|directory| directory.is_absolute())
+            .map(|directory| directory.join(name))
             .find(|path| is_executable(path))
     }
 
@@ -114,7 +117,7 @@ mod tests {
 
     #[test]
     fn programs_are_found_on_the_path_and_relative_to_the_directory() {
-        let environment = environment(&[("PATH", "/nowhere:/bin:/usr/bin")]);
+        let environment = environment(&[("PATH", ".:bin:/nowhere:/bin:/usr/bin")]);
         let root = Path::new("/");
         assert_eq!(environment.find_program("sh", root), Some(PathBuf::from("/bin/sh")));
         assert_eq!(environment.find_program("bin/sh", root), Some(PathBuf::from("/bin/sh")));

@@ -31,10 +31,14 @@ pub fn usage_limit_in_text(tail: &str, now: Timestamp) -> Option<UsageLimit> {
     if !PHRASES.iter().any(|phrase| tail.contains(phrase)) {
         return None;
     }
-    let resets_at = last_number_of_key(&tail, "resets_in_seconds")
+    Some(UsageLimit { resets_at: reset_in_json(&tail, now) })
+}
+
+/// Returns the reset time that stands under a JSON key, however the JSON is quoted inside other text.
+pub fn reset_in_json(text: &str, now: Timestamp) -> Option<Timestamp> {
+    last_number_of_key(text, "resets_in_seconds")
         .and_then(|seconds| now.checked_add(Duration::from_secs(seconds.unsigned_abs())).ok())
-        .or_else(|| last_number_of_key(&tail, "resets_at").and_then(unix_time));
-    Some(UsageLimit { resets_at })
+        .or_else(|| last_number_of_key(text, "resets_at").and_then(unix_time))
 }
 
 fn unix_time(number: i64) -> Option<Timestamp> {
