@@ -14,7 +14,7 @@ use ralph_engine::series::{Series, SeriesEnd, SeriesObserver, SeriesPolicy};
 use ralph_engine::wait::RealWaiter;
 use ralph_model::policy::budget::Budget;
 use ralph_model::policy::limit::{LimitPolicy, LimitWait};
-use ralph_model::run::{RunEnd, RunOutcome};
+use ralph_model::run::{RunEnd, RunOutcome, Trouble};
 use ralph_proc::sandbox::Support;
 use ralph_proc::signal::SignalPipe;
 use serde::Serialize;
@@ -23,7 +23,7 @@ use super::print_json;
 use crate::args::{AgentOptions, AgentRunArgs, GlobalArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::{bytes, count, dollars, duration, local_time};
+use crate::render::human::{bytes, count, dollars, duration, local_time, one_line, plural};
 use crate::render::live::Live;
 use crate::render::{self, Tone, Ui};
 use crate::setup::{Setup, now};
@@ -43,7 +43,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
     let clock = SystemClock;
     for left in end_leftovers(&open.state, &mut open.journal, &clock).map_err(CliError::failed)? {
         if left.processes > 0 {
-            let text = format!("ended {} processes of run {}", left.processes, left.run_id);
+            let count = plural(left.processes as u64, "process");
+            let text = format!("ended {count} of run {}", left.run_id);
             setup.ui.labelled(Tone::Attention, "leftovers", &text);
         }
     }
@@ -261,10 +262,13 @@ impl SeriesObserver for Shown {
             parts.push(format!("{about}{}", dollars(cost)));
         }
         if report.facts.tool_calls > 0 {
-            parts.push(format!("{} tool calls", report.facts.tool_calls));
+            parts.push(plural(report.facts.tool_calls, "tool call"));
         }
         if report.leftovers > 0 {
-            parts.push(format!("{} leftover processes ended", report.leftovers));
+            parts.push(format!(
+                "{} left behind and ended",
+                plural(report.leftovers as u64, "process")
+            ));
         }
         self.ui.labelled(tone, label, &parts.join(", "));
         let log = format!("{} ({})", report.logs.stdout, bytes(report.stdout_bytes));
@@ -305,7 +309,14 @@ fn describe(report: &RunReport) -> (Tone, &'static str, String) {
         }
         RunOutcome::ContextFull => (Tone::Bad, "context", "the context was full".to_owned()),
         RunOutcome::Interrupted => (Tone::Attention, "stopped", "interrupted".to_owned()),
-        RunOutcome::Trouble { trouble } => (Tone::Bad, "trouble", trouble.to_string()),
+        RunOutcome::Trouble { trouble: Trouble::UsageLimit { resets_at } } => {
+            let until = resets_at.map(|at| format!(", which resets at {}", local_time(at, now())));
+            let text = format!("the usage limit was hit{}", until.unwrap_or_default());
+            (Tone::Attention, "limit", text)
+        }
+        RunOutcome::Trouble { trouble } => {
+            (Tone::Bad, "trouble", one_line(&trouble.to_string(), 200))
+        }
     }
 }
 

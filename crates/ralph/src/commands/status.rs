@@ -10,7 +10,7 @@ use super::print_json;
 use crate::args::GlobalArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::{count, dollars, duration, local_time};
+use crate::render::human::{count, dollars, duration, local_time, one_line, plural};
 use crate::render::{self, Tone, Ui};
 use crate::setup::{Setup, now};
 
@@ -60,8 +60,8 @@ fn screen(setup: &Setup, overview: &Overview) -> String {
     }
     let totals = overview.totals();
     let mut sum = format!(
-        "{} runs, {}, {} tokens, {}",
-        totals.finished_runs,
+        "{}, {}, {} tokens, {}",
+        plural(totals.finished_runs, "run"),
         duration(totals.duration),
         count(totals.usage.total()),
         dollars(totals.cost_usd)
@@ -70,7 +70,7 @@ fn screen(setup: &Setup, overview: &Overview) -> String {
         sum.push_str(" (in part estimated)");
     }
     if totals.runs_without_cost > 0 {
-        let _ = write!(sum, ", {} runs of unknown cost", totals.runs_without_cost);
+        let _ = write!(sum, ", {} of unknown cost", plural(totals.runs_without_cost, "run"));
     }
     lines.push(String::new());
     lines.push(sum);
@@ -99,7 +99,7 @@ fn state_of(run: &RunView) -> (Tone, String) {
             RunOutcome::TimedOut { .. } => (Tone::Bad, "timed out".to_owned()),
             RunOutcome::ContextFull => (Tone::Bad, "context full".to_owned()),
             RunOutcome::Interrupted => (Tone::Attention, "interrupted".to_owned()),
-            RunOutcome::Trouble { trouble } => (Tone::Bad, trouble.to_string()),
+            RunOutcome::Trouble { trouble } => (Tone::Bad, one_line(&trouble.to_string(), 100)),
         },
     }
 }

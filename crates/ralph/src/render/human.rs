@@ -27,6 +27,16 @@ pub(crate) fn count(number: u64) -> String {
     }
 }
 
+/// `1 run`, `3 runs`, `2 processes`.
+pub(crate) fn plural(number: u64, thing: &str) -> String {
+    let ending = match (number, thing.ends_with('s')) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{number} {thing}{ending}")
+}
+
 /// `1.2 GiB`.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub(crate) fn bytes(number: u64) -> String {
@@ -80,6 +90,8 @@ mod tests {
             ["950", "12.3k", "999.9k", "4.1M"]
         );
         assert_eq!([12, 2048, 1 << 30].map(bytes), ["12 B", "2.0 KiB", "1.0 GiB"]);
+        assert_eq!(plural(1, "run"), "1 run");
+        assert_eq!([plural(2, "run"), plural(3, "process")], ["2 runs", "3 processes"]);
         assert_eq!([0.0, 0.0042, 1.5].map(dollars), ["$0.00", "$0.0042", "$1.50"]);
         assert_eq!(one_line("\n  hello\tworld and more\nx", 12), "hello world…");
     }
