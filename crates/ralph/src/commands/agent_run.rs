@@ -7,13 +7,16 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_engine::boundary::{InForce, in_force};
 use ralph_engine::clock::SystemClock;
 use ralph_engine::config::FlagValue;
+use ralph_engine::files::lock::{LockError, LockOwner, RunLock};
 use ralph_engine::launch::{Launch, LaunchError};
 use ralph_engine::recover::end_leftovers;
 use ralph_engine::run::{RunContext, RunObserver, RunPlace, RunReport};
 use ralph_engine::series::{Series, SeriesEnd, SeriesObserver, SeriesPolicy};
+use ralph_engine::state::State;
 use ralph_engine::wait::RealWaiter;
 use ralph_model::policy::budget::Budget;
 use ralph_model::policy::limit::{LimitPolicy, LimitWait};
+use ralph_model::role::Role;
 use ralph_model::run::{RunEnd, RunOutcome, Trouble};
 use ralph_proc::sandbox::Support;
 use ralph_proc::signal::SignalPipe;
@@ -41,6 +44,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
     let mut open = setup.open_state()?;
     refuse_state_in_workspace(&setup, open.state.directory())?;
     let clock = SystemClock;
+    let _lock = lock_workspace(&setup, &open.state, args.role)?;
     for left in end_leftovers(&open.state, &mut open.journal, &clock).map_err(CliError::failed)? {
         if left.processes > 0 {
             let count = plural(left.processes as u64, "process");
@@ -155,6 +159,20 @@ fn read_prompt(args: &AgentRunArgs) -> Result<Vec<u8>, CliError> {
 fn not_launched(error: &LaunchError) -> CliError {
     let hint = error.hint();
     CliError::usage(error.to_string()).hint(hint)
+}
+
+/// Two agents that change one workspace would spoil each other's work; those that only read it do not.
+fn lock_workspace(setup: &Setup, state: &State, role: Role) -> Result<Option<RunLock>, CliError> {
+    if !role.writes_workspace() {
+        return Ok(None);
+    }
+    let owner = LockOwner::current("ralph agent run", now());
+    match RunLock::acquire(&state.run_lock(&setup.home), &owner) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error @ LockError::RunHeld { .. }) => Err(CliError::usage(error)
+            .hint("wait for it or stop it; a run with a read-only --role can go beside it")),
+        Err(error) => Err(CliError::failed(error)),
+    }
 }
 
 /// An agent that may write the workspace could rewrite its own judge's notes.

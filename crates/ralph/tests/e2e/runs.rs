@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{Place, wait_until};
+use crate::harness::{Place, wait_for_file, wait_until};
 
 fn status(place: &Place) -> Value {
     let finished = place.ralph(&["status", "--json"]);
@@ -165,6 +165,25 @@ fn a_full_context_ends_an_agent_that_does_not_make_room_by_itself() {
     let report = place.agent_run(&[]);
     assert_eq!((report.outcome(), report.exit_code()), ("context_full", Some(1)));
     assert!(report.finished.to_string().contains("[context] 75 %"), "{}", report.finished);
+    place.assert_nothing_left();
+}
+
+#[test]
+fn one_writing_agent_at_a_time_and_a_dead_one_blocks_nobody() {
+    let place = Place::rehearsing(
+        "[builder 1]\nwrite ready yes\nhang\n[builder *]\nfinal fine\n[planner *]\nfinal a plan\n",
+    );
+    let running = place.start(&["agent", "run", "work"]);
+    wait_for_file(&place.env.repo().join("ready"));
+    let refused = place.ralph(&["agent", "run", "work"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused}");
+    let owner = format!("`ralph agent run` (pid {}, since ", running.pid());
+    assert!(refused.to_string().contains(&owner), "{refused}");
+    let beside = place.agent_run(&["--role", "planner"]);
+    assert_eq!(beside.outcome(), "completed");
+    running.signal(Signal::KILL);
+    running.finish();
+    assert_eq!(place.agent_run(&[]).outcome(), "completed");
     place.assert_nothing_left();
 }
 
