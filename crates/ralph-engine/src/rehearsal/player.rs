@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use ralph_model::event::{AgentEvent, ErrorKind, LimitStatus};
 use ralph_model::rehearsal::{self as script, Reset, SignalTarget, Step, Template, UnsetVariable};
 use ralph_model::role::Role;
@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use super::effects::{self, ToolOutcome};
 use super::stream::{Channel, Stream};
 use super::{PlayError, flood};
+use crate::clock::{Clock, SystemClock};
 
 const STDOUT: Stream = Stream::new(Channel::Stdout);
 const STDERR: Stream = Stream::new(Channel::Stderr);
@@ -268,7 +269,7 @@ fn tell_limit(status: LimitStatus, reset: Reset) -> Result<(), PlayError> {
         Reset::After(duration) => {
             let duration = SignedDuration::try_from(duration)
                 .expect("the parser takes no duration of more than a hundred years");
-            Some(Timestamp::now() + duration)
+            Some(SystemClock.now() + duration)
         }
     };
     emit(&AgentEvent::RateLimit { status, resets_at })

@@ -18,3 +18,5 @@ mod supervision;
 mod support;
 #[cfg(test)]
 mod support_tests;
+#[cfg(test)]
+mod tidy;
