@@ -208,7 +208,7 @@ impl Guard {
                     }
                 }
                 GuardOrder::Pause => {
-                    signal_tree(Signal::STOP);
+                    tree::stop_descendants(own_pid());
                     paused = true;
                 }
                 GuardOrder::Resume => {

@@ -144,23 +144,40 @@ pub fn signal_all(pids: &[i32], signal: Signal) {
     }
 }
 
+/// Stops all that descends from a process, but not the process itself.
+pub fn stop_descendants(root: i32) {
+    stop_all(|| descendants(root));
+}
+
 /// Stops, then kills processes and all that descends from them, so that none can fork away in between.
 ///
 /// Returns how many were signalled. The caller repeats until nothing is left.
 pub fn kill_with_descendants(roots: &[i32]) -> usize {
-    let mut pids: Vec<i32> = roots.to_vec();
-    for root in roots {
-        pids.extend(descendants(*root));
+    let stopped = stop_all(|| {
+        let below = roots.iter().flat_map(|root| descendants(*root));
+        roots.iter().copied().chain(below).collect()
+    });
+    signal_all(&stopped, Signal::KILL);
+    stopped.len()
+}
+
+/// Stops what `list` finds; returns all that were stopped.
+///
+/// What was forked between the look and the stop is found at the next look, and cannot fork then: so it is looked again
+/// until nothing new turns up.
+fn stop_all(list: impl Fn() -> Vec<i32>) -> Vec<i32> {
+    let mut stopped: Vec<i32> = Vec::new();
+    loop {
+        let mut found = list();
+        found.retain(|pid| !stopped.contains(pid));
+        found.sort_unstable();
+        found.dedup();
+        if found.is_empty() {
+            return stopped;
+        }
+        signal_all(&found, Signal::STOP);
+        stopped.extend(found);
     }
-    signal_all(&pids, Signal::STOP);
-    // What was forked between the look and the stop stands below a stopped process now.
-    for pid in pids.clone() {
-        pids.extend(descendants(pid));
-    }
-    pids.sort_unstable();
-    pids.dedup();
-    signal_all(&pids, Signal::KILL);
-    pids.len()
 }
 
 #[cfg(test)]
