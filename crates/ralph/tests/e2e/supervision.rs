@@ -247,7 +247,8 @@ fn ctrl_z_stops_the_agent_and_the_clocks_too() {
         let mut agents = others.iter().filter(|(_, command)| !command.contains("__guard"));
         agents.all(|(pid, _)| {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            stat.contains(") T ")
+            // A shell that waits for its forked child to become a program waits in D while that child is stopped.
+            stat.contains(") T ") || stat.contains(") D ")
         })
     };
     wait_until(Duration::from_secs(30), "all have stopped", all_stopped);
