@@ -3,9 +3,9 @@
 //! One binary, so that what the tests share is compiled once and nothing of it can be unused unnoticed.
 
 #[cfg(test)]
-mod model_server_tests;
+mod conformance;
 #[cfg(test)]
-mod real_cli_smoke;
+mod model_server_tests;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
