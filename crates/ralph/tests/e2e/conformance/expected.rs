@@ -53,3 +53,11 @@ pub(super) struct Cost {
 pub(super) fn tells_the_reset(agent: RealAgent) -> bool {
     agent != RealAgent::Gemini
 }
+
+/// How long an agent may be silent or only repeat a request: longer than it takes to start.
+pub(super) fn patience(agent: RealAgent) -> &'static str {
+    match agent {
+        RealAgent::Codex | RealAgent::Claude => "--idle-timeout=8s",
+        RealAgent::OpenCode | RealAgent::Gemini => "--idle-timeout=30s",
+    }
+}

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::expected;
+use super::expected::patience;
 use super::stage::{Ran, Settings, Stage};
 use crate::support::agents::{Access, Account, RealAgent, Retries};
 use crate::support::model_server::ModelServer;
@@ -45,6 +46,20 @@ pub(super) fn ends_with_a_known_wait_where_nobody_waits(stage: &Stage) {
     } else {
         assert_eq!(wait["known"], false, "{status}");
     }
+    stage.assert_nothing_is_left();
+}
+
+pub(super) fn does_not_sit_through_a_retry_that_is_an_hour_away(stage: &Stage) {
+    let later = [("retry-after", "3600")];
+    let error = json!({
+        "type": "rate_limit_error", "message": "Rate limit reached", "code": 429,
+        "status": "RESOURCE_EXHAUSTED",
+    });
+    let script = Script::new().http(429, &later, json!({ "type": "error", "error": error }));
+    let server = ModelServer::start(script);
+    let ran = stage.run(&server, &["--no-wait", patience(stage.agent)], "work");
+    assert_eq!((ran.code(), ran.trouble()), (Some(1), Some("usage_limit")), "{}", ran.finished);
+    assert_eq!(stage.status()["waits"][0]["agent"], stage.agent.name());
     stage.assert_nothing_is_left();
 }
 

@@ -73,6 +73,7 @@ table! {
     Quick  volume::reads_a_prompt_of_200_kb_unchanged;
     Quick  volume::survives_two_megabytes_from_a_tool;
     Always limits::ends_with_a_known_wait_where_nobody_waits;
+    Quick  limits::does_not_sit_through_a_retry_that_is_an_hour_away;
     Quick  limits::waits_for_the_reset_and_goes_on_in_the_same_attempt;
     Quick  troubles::gives_up_early_on_a_refused_key;
     Quick  troubles::tells_a_failing_server_from_failing_work;

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::expected::patience;
 use super::stage::{Ran, Settings, Stage};
-use crate::support::agents::{Access, Account, RealAgent, Retries};
+use crate::support::agents::{Access, Account, Retries};
 use crate::support::model_server::ModelServer;
 use crate::support::model_server::script::Script;
 
@@ -13,14 +14,6 @@ const NOBODY: &str = "http://127.0.0.1:2";
 fn error(kind: &str, code: u16) -> Value {
     let error = json!({ "type": kind, "message": "scripted", "code": code });
     json!({ "type": "error", "error": error })
-}
-
-/// How long an agent may be silent or only repeat a request: longer than it takes to start.
-fn patience(agent: RealAgent) -> &'static str {
-    match agent {
-        RealAgent::Codex | RealAgent::Claude => "--idle-timeout=8s",
-        RealAgent::OpenCode | RealAgent::Gemini => "--idle-timeout=30s",
-    }
 }
 
 pub(super) fn gives_up_early_on_a_refused_key(stage: &Stage) {
