@@ -58,6 +58,8 @@ pub(super) fn tells_the_reset(agent: RealAgent) -> bool {
 pub(super) fn patience(agent: RealAgent) -> &'static str {
     match agent {
         RealAgent::Codex | RealAgent::Claude => "--idle-timeout=8s",
-        RealAgent::OpenCode | RealAgent::Gemini => "--idle-timeout=30s",
+        // Its silence counts only once a request has failed.
+        RealAgent::OpenCode => "--idle-timeout=3s",
+        RealAgent::Gemini => "--idle-timeout=16s",
     }
 }

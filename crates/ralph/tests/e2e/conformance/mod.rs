@@ -10,6 +10,7 @@
 mod endings;
 mod expected;
 mod limits;
+mod silence;
 mod stage;
 mod troubles;
 mod volume;
