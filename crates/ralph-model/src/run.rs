@@ -166,7 +166,10 @@ impl RunFacts {
                 let known = self.limit.and_then(|limit| limit.resets_at);
                 self.limit = Some(UsageLimit { resets_at: resets_at.or(known) });
             }
-            AgentEvent::RateLimit { .. } => self.limit = None,
+            AgentEvent::RateLimit { .. } => {
+                self.limit = None;
+                self.retrying = None;
+            }
             AgentEvent::Retry { status, message } => {
                 self.retries += 1;
                 self.retrying = Some(Retrying { status: *status, message: message.clone() });
@@ -391,11 +394,13 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_is_over_once_the_model_speaks() {
+    fn a_retry_is_over_once_the_model_speaks_or_the_provider_lets_it() {
         let retry = AgentEvent::Retry { status: Some(529), message: "overloaded".to_owned() };
         let retrying = Retrying { status: Some(529), message: "overloaded".to_owned() };
         assert_eq!(facts(std::slice::from_ref(&retry)).retrying, Some(retrying));
-        let over = facts(&[retry, text()]);
+        let over = facts(&[retry.clone(), text()]);
         assert_eq!((over.retrying, over.retries), (None, 1));
+        let allowed = AgentEvent::RateLimit { status: LimitStatus::Allowed, resets_at: None };
+        assert_eq!(facts(&[retry, allowed]).retrying, None);
     }
 }

@@ -13,10 +13,11 @@ mod test;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask test [--no-agents] [-- ARGS]
+const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- ARGS]
        cargo xtask bench [startup|loop|stream|all]
 
   test          install the agent CLIs that the tests run for real, then run all tests
+  --all-agents  let the slow ones (OpenCode, Gemini CLI) play every scenario too: some minutes more
   --no-agents   run without them; the tests that need one are skipped, and counted
   bench         measure side by side and print ratios beside their bars
   ARGS          passed on to `cargo nextest run` (or to `cargo test` where there is no nextest)";

@@ -11,7 +11,10 @@ use crate::{agents, programs, progress, root};
 /// Whether the tests run real agent CLIs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Agents {
+    /// The slow ones play only what matters most.
     Installed,
+    /// All of them play everything.
+    All,
     LeftOut,
 }
 
@@ -28,6 +31,10 @@ impl Request {
         let mut request = Request { agents: Agents::Installed, runner_args: Vec::new() };
         while let Some(arg) = args.next() {
             match arg.as_str() {
+                "--all-agents" | "--no-agents" if request.agents != Agents::Installed => {
+                    return Err(format!("`test` takes one choice of agents\n{}", crate::USAGE));
+                }
+                "--all-agents" => request.agents = Agents::All,
                 "--no-agents" => request.agents = Agents::LeftOut,
                 "--" => request.runner_args.extend(args.by_ref()),
                 other => return Err(format!("`test` takes no `{other}`\n{}", crate::USAGE)),
@@ -60,6 +67,9 @@ pub(crate) fn run(request: &Request) -> Result<ExitCode, String> {
         if request.agents == Agents::LeftOut {
             // A directory that exists but holds none: an earlier installation is left out too.
             command.env("RALPH_TEST_AGENTS", root().join("crates/xtask"));
+        }
+        if request.agents == Agents::All {
+            command.env("RALPH_TEST_TIER", "2");
         }
         if required {
             command.env("RALPH_REQUIRE_AGENTS", "1");
@@ -124,6 +134,12 @@ mod tests {
         let runner_args = ["--no-agents", "-E", "all()"].map(str::to_owned).into();
         assert_eq!(request, Request { agents: Agents::LeftOut, runner_args });
         assert_eq!(parse(&[]).unwrap().agents, Agents::Installed);
+    }
+
+    #[test]
+    fn all_agents_or_none_but_not_both() {
+        assert_eq!(parse(&["--all-agents"]).unwrap().agents, Agents::All);
+        assert!(parse(&["--all-agents", "--no-agents"]).unwrap_err().contains("one choice"));
     }
 
     #[test]

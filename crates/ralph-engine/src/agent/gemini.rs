@@ -277,6 +277,17 @@ impl Stats {
     }
 }
 
+/// What Node.js says of a server that is not reached, or not any more: `terminated` is a stream that was cut.
+const NETWORK: [&str; 7] = [
+    "fetch failed",
+    "econnrefused",
+    "econnreset",
+    "etimedout",
+    "enotfound",
+    "socket hang up",
+    "error: terminated",
+];
+
 /// Returns what kind of failure a message means: the CLI's prose, or the provider's JSON inside it.
 fn kind_of(message: &str) -> ErrorKind {
     let told: [(&[&str], ErrorKind); 6] = [
@@ -284,7 +295,7 @@ fn kind_of(message: &str) -> ErrorKind {
         (&["quota", "resource has been exhausted", "resource_exhausted"], ErrorKind::UsageLimit),
         (&["billing"], ErrorKind::Billing),
         (&["token count exceeds", "context window"], ErrorKind::Context),
-        (&["fetch failed", "econnrefused", "etimedout", "enotfound"], ErrorKind::Network),
+        (&NETWORK, ErrorKind::Network),
         (&["overloaded", "internal error", "unavailable"], ErrorKind::Server),
     ];
     let guess = told.into_iter().find(|(phrases, _)| mentions(message, phrases));

@@ -46,6 +46,13 @@ fn a_stream_that_lost_its_end_is_no_success() {
 }
 
 #[test]
+fn a_stream_that_was_cut_is_a_matter_of_the_network() {
+    let result = r#"{"type":"result","status":"error","error":{"type":"Error","message":"[API Error: terminated]"}}"#;
+    let events = decode(&[result], &[], 1);
+    assert_eq!(events, [error(ErrorKind::Network, "[API Error: terminated]", false)]);
+}
+
+#[test]
 fn without_a_way_to_log_in_it_is_a_matter_of_authorisation() {
     let events = decode(&[], &["Invalid auth method selected."], EXIT_AUTH);
     assert_eq!(events, [error(ErrorKind::Auth, "Invalid auth method selected.", false)]);

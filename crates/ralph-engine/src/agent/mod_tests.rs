@@ -76,12 +76,15 @@ const CASES: [Case; 6] = [
     },
     Case {
         agent: "opencode",
-        new: &["run", "--format", "json", "--auto"],
+        new: &["run", "--format", "json", "--auto", "--print-logs", "--log-level", "ERROR"],
         full: &[
             "run",
             "--format",
             "json",
             "--auto",
+            "--print-logs",
+            "--log-level",
+            "ERROR",
             "-m",
             "big",
             "--variant",

@@ -1,19 +1,20 @@
 //! The `OpenCode` CLI: `opencode run --format json`.
 //!
 //! It has neither a first nor a last event, tells of a tool call only when it has ended, and counts step by step. While
-//! it waits for a provider that asked it to, it is silent.
+//! it waits for a provider that asked it to, for hours if need be, it is silent but in its own log, which it is made to
+//! print on stderr for that.
 
 use camino::Utf8PathBuf;
 use jiff::fmt::rfc2822;
 use jiff::{SignedDuration, Timestamp};
-use ralph_model::event::{AgentEvent, ErrorKind};
+use ralph_model::event::{AgentEvent, ErrorKind, LimitStatus};
 use ralph_model::run::Exit;
 use ralph_model::usage::Usage;
 use serde::Deserialize;
 
 use super::wire::{
-    Count, Ending, Failure, Money, Str, Summary, kind_of_status, mentions, read, summary, text_of,
-    without_escapes,
+    Count, Ending, Failure, Money, Str, Summary, kind_of_status, mentions, read, status_in,
+    summary, text_of, without_escapes,
 };
 use super::{
     Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Invocation, Traits, directory_in,
@@ -54,6 +55,10 @@ impl Adapter for OpenCode {
         invocation.args.push("run".to_owned());
         invocation.option("--format", "json");
         invocation.flag(request, "--auto");
+        invocation.flag(request, "--print-logs");
+        if !request.extra_args.iter().any(|arg| arg.starts_with("--log-level")) {
+            invocation.option("--log-level", "ERROR");
+        }
         if let Some(model) = request.model {
             invocation.option("-m", model);
         }
@@ -79,6 +84,7 @@ impl Adapter for OpenCode {
             context,
             ending: Ending::default(),
             session: String::new(),
+            retrying: false,
             step_text: String::new(),
             usage: Usage::default(),
             cost: 0.0,
@@ -100,6 +106,8 @@ struct OpenCodeDecoder {
     context: DecodeContext,
     ending: Ending,
     session: String,
+    /// A request failed, and nothing came from the model since.
+    retrying: bool,
     /// What was said since the step began.
     step_text: String,
     usage: Usage,
@@ -210,7 +218,13 @@ impl Decoder for OpenCodeDecoder {
             events.push(AgentEvent::Session { id: self.session.clone(), model: None });
         }
         match (&*line.kind, line.part, line.error) {
-            ("step_start", ..) => self.step_text.clear(),
+            ("step_start", ..) => {
+                self.step_text.clear();
+                if std::mem::take(&mut self.retrying) {
+                    let status = LimitStatus::Allowed;
+                    events.push(AgentEvent::RateLimit { status, resets_at: None });
+                }
+            }
             ("text", Some(part), _) => {
                 if !self.step_text.is_empty() {
                     self.step_text.push('\n');
@@ -225,8 +239,11 @@ impl Decoder for OpenCodeDecoder {
         }
     }
 
-    fn stderr_line(&mut self, line: &[u8], _: &mut Vec<AgentEvent>) {
+    fn stderr_line(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
         let line = text_of(line);
+        if line.starts_with("timestamp=") {
+            return self.log_line(&line, events);
+        }
         if mentions(&line, &["session not found"]) {
             let message = summary(&without_escapes(&line));
             let kind = ErrorKind::UnknownSession;
@@ -255,6 +272,21 @@ fn tool_use(part: Part<'_>, events: &mut Vec<AgentEvent>) {
 }
 
 impl OpenCodeDecoder {
+    /// Reads a line of its log. A request that failed will be repeated; if not, an error follows on stdout.
+    fn log_line(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
+        // Of the requests that name the session nobody hears.
+        if !line.contains("message=\"stream error\"") || line.contains(" small=true ") {
+            return;
+        }
+        let message = line.split_once(" error.error=").map_or(line, |(_, message)| message);
+        let message = summary(message.trim_matches('"'));
+        let limits =
+            ["usage limit", "usage_limit", "rate limit", "rate_limit", "too many requests"];
+        let status = status_in(&message).or(mentions(&message, &limits).then_some(429));
+        self.retrying = true;
+        events.push(AgentEvent::Retry { status, message });
+    }
+
     fn step_finish(&mut self, part: &Part<'_>, events: &mut Vec<AgentEvent>) {
         if let Some(tokens) = part.tokens {
             self.usage += Usage {

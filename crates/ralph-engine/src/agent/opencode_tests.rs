@@ -78,3 +78,37 @@ fn a_step_after_an_error_is_a_recovery() {
     decoder.finish(Some(Exit::Code(0)), &mut events);
     assert_eq!(events.last(), Some(&AgentEvent::Final { text: "Done\nindeed.".to_owned() }));
 }
+
+#[test]
+fn the_log_tells_of_requests_that_are_repeated_until_a_step_begins() {
+    let now = "2026-11-15T18:30:00Z".parse().unwrap();
+    let mut decoder = OpenCode.decoder(DecodeContext { now, zone: TimeZone::UTC });
+    let mut events = Vec::new();
+    let failed = |small: bool, error: &str| {
+        format!(
+            "timestamp=2026-11-15T18:30:00.884Z level=ERROR run=7f1a message=\"stream error\" modelID=m \
+             small={small} agent=build mode=primary error.error=\"AI_APICallError: {error}\""
+        )
+    };
+    for line in [
+        failed(false, "The usage limit has been reached"),
+        failed(true, "The usage limit has been reached"),
+        failed(false, "Internal Server Error"),
+        "timestamp=2026-11-15T18:30:00.884Z level=ERROR message=other".to_owned(),
+    ] {
+        decoder.stderr_line(line.as_bytes(), &mut events);
+    }
+    let step = r#"{"type":"step_start","part":{}}"#;
+    decoder.stdout_line(step.as_bytes(), &mut events);
+    decoder.stdout_line(step.as_bytes(), &mut events);
+    let retry = |status, message: &str| {
+        let message = format!("AI_APICallError: {message}");
+        AgentEvent::Retry { status, message }
+    };
+    let expected = [
+        retry(Some(429), "The usage limit has been reached"),
+        retry(None, "Internal Server Error"),
+        AgentEvent::RateLimit { status: LimitStatus::Allowed, resets_at: None },
+    ];
+    assert_eq!(events, expected);
+}

@@ -154,11 +154,7 @@ impl Run<'_, '_> {
         let spec = self.command(&mut environment)?;
         let pulse = Pulse::new().map_err(RunError::Prepare)?;
         let watcher = self.watcher(pulse.clone(), observer)?;
-        let mut limits = request.limits;
-        if !request.adapter.traits().announces_tools {
-            // A long command of such an agent looks like silence.
-            limits.idle = None;
-        }
+        pulse.set_busy(watcher.is_busy());
         let mut live = LiveRun {
             run_id: self.id.to_string(),
             owner: Identity::own(),
@@ -173,7 +169,7 @@ impl Run<'_, '_> {
             let _ = record.save(&live);
         };
         let supervision = Supervision {
-            limits,
+            limits: request.limits,
             stdout_log: files::create_log(&self.logs.stdout)?,
             stderr_log: files::create_log(&self.logs.stderr)?,
             pulse,

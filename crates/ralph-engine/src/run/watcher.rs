@@ -78,9 +78,11 @@ impl AgentWatcher<'_> {
             self.pulse.progress(at);
         }
         match event {
-            AgentEvent::ToolCall { .. } | AgentEvent::ToolResult { .. } => {
-                self.pulse.set_busy(!self.facts.open_tools.is_empty());
-            }
+            AgentEvent::ToolCall { .. }
+            | AgentEvent::ToolResult { .. }
+            | AgentEvent::Text { .. }
+            | AgentEvent::Retry { .. }
+            | AgentEvent::RateLimit { .. } => self.pulse.set_busy(self.is_busy()),
             AgentEvent::Error { fatal: true, .. } => {
                 self.hopeless = true;
                 self.pulse.request_stop();
@@ -90,6 +92,16 @@ impl AgentWatcher<'_> {
         }
         self.log(at, event);
         self.observer.event(at, event);
+    }
+
+    /// Whether silence may be a tool at work. An agent that does not announce its tools may always be busy with one,
+    /// except while it tells that it only repeats a request.
+    pub(super) fn is_busy(&self) -> bool {
+        if self.traits.announces_tools {
+            !self.facts.open_tools.is_empty()
+        } else {
+            self.facts.retrying.is_none()
+        }
     }
 
     fn judge_context(&mut self) {

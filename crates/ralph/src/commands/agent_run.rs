@@ -248,7 +248,7 @@ impl Shown {
         }
         let Some(report) = &self.last else { return Ok(exit) };
         if json {
-            print_json(&JsonReport::new(report))?;
+            print_json(&JsonReport::new(report, self.boundary))?;
         } else if let Some(text) = &report.facts.final_message {
             render::machine(text).map_err(CliError::failed)?;
         }
@@ -342,6 +342,7 @@ fn describe(report: &RunReport) -> (Tone, &'static str, String) {
 #[derive(Serialize)]
 struct JsonReport<'a> {
     run: &'a str,
+    boundary: InForce,
     outcome: &'a RunOutcome,
     end: &'a RunEnd,
     exit: Option<ralph_model::run::Exit>,
@@ -361,9 +362,10 @@ struct JsonReport<'a> {
 }
 
 impl<'a> JsonReport<'a> {
-    fn new(report: &'a RunReport) -> JsonReport<'a> {
+    fn new(report: &'a RunReport, boundary: InForce) -> JsonReport<'a> {
         JsonReport {
             run: report.id.as_str(),
+            boundary,
             outcome: &report.outcome,
             end: &report.end,
             exit: report.exit,

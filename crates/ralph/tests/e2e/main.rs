@@ -5,11 +5,11 @@
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod conformance;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod model_server_tests;
-#[cfg(test)]
-mod real_cli_smoke;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]

@@ -51,21 +51,21 @@ fn a_missing_agent_is_a_visible_skip_and_a_failure_where_agents_are_required() {
     let log = env.tmp().join("skips");
     let line = "SKIPPED: codex is not installed (run cargo xtask test)\n";
 
-    let skipped = run_one_smoke_test(&env, &[("RALPH_SKIP_LOG", log.to_str().unwrap())]);
+    let skipped = run_one_scenario(&env, &[("RALPH_SKIP_LOG", log.to_str().unwrap())]);
     let stderr = String::from_utf8(skipped.stderr).unwrap();
     assert!(skipped.status.success() && stderr.contains(line), "{stderr}");
     assert_eq!(std::fs::read_to_string(&log).unwrap(), line);
 
-    let required = run_one_smoke_test(&env, &[("RALPH_REQUIRE_AGENTS", "1")]);
+    let required = run_one_scenario(&env, &[("RALPH_REQUIRE_AGENTS", "1")]);
     assert!(!required.status.success());
 }
 
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// Runs one of the tests with real agents again, in a place where none is installed.
-fn run_one_smoke_test(env: &TestEnv, variables: &[(&str, &str)]) -> Output {
+fn run_one_scenario(env: &TestEnv, variables: &[(&str, &str)]) -> Output {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "real_cli_smoke::codex_reports_a_refused_key"])
+        .args(["--exact", "conformance::codex::goes_on_with_its_session"])
         .env_clear()
         .envs(env.environment())
         .env("RALPH_TEST_AGENTS", env.tmp())

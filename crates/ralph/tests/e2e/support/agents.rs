@@ -12,7 +12,6 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::model_server::script::Script;
-use super::{TestEnv, text};
 
 /// An agent CLI that the tests drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +29,22 @@ pub(crate) enum Account {
     Key,
     /// With a subscription, which has usage limits that reset (only claude tells the two apart).
     Subscription,
+}
+
+/// How often the agent repeats a request that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retries {
+    /// Once at most, where that can be set: a test has no minutes to wait.
+    Few,
+    /// As its vendor ships it.
+    AsShipped,
+}
+
+/// How the agent gets at the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) account: Account,
+    pub(crate) retries: Retries,
 }
 
 impl RealAgent {
@@ -54,32 +69,24 @@ impl RealAgent {
         program.is_file().then_some(program)
     }
 
-    /// Returns the variables, on top of the test's own, that point the agent at the model at `url`.
-    pub(crate) fn environment(
-        self,
-        url: &str,
-        account: Account,
-        env: &TestEnv,
-    ) -> Vec<(String, String)> {
-        let home = env.home();
-        let own: Vec<(&str, String)> = match self {
-            RealAgent::Codex => {
-                vec![("MODEL_KEY", "dummy".into()), ("CODEX_HOME", text(&home.join(".codex")))]
-            }
+    /// Returns the variables that point the agent at the model at `url`.
+    pub(crate) fn environment(self, url: &str, access: Access) -> Vec<(&'static str, String)> {
+        match self {
+            RealAgent::Codex => vec![("MODEL_KEY", "dummy".into())],
             RealAgent::Claude => {
-                let key = match account {
+                let key = match access.account {
                     Account::Key => "ANTHROPIC_API_KEY",
                     Account::Subscription => "CLAUDE_CODE_OAUTH_TOKEN",
                 };
-                vec![
+                let mut variables = vec![
                     (key, "dummy-not-a-secret".into()),
                     ("ANTHROPIC_BASE_URL", url.into()),
-                    ("CLAUDE_CONFIG_DIR", text(&home.join(".claude"))),
                     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".into()),
-                    ("CLAUDE_CODE_MAX_RETRIES", "1".into()),
-                    // As root it refuses to skip its questions anywhere but in a sandbox.
-                    ("IS_SANDBOX", "1".into()),
-                ]
+                ];
+                if access.retries == Retries::Few {
+                    variables.push(("CLAUDE_CODE_MAX_RETRIES", "1".into()));
+                }
+                variables
             }
             RealAgent::OpenCode => vec![
                 ("OPENCODE_CONFIG_CONTENT", opencode_config(url).to_string()),
@@ -88,59 +95,88 @@ impl RealAgent {
                 ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1".into()),
                 ("OPENCODE_DISABLE_MODELS_FETCH", "1".into()),
             ],
-            RealAgent::Gemini => vec![
-                ("GEMINI_API_KEY", "dummy".into()),
-                ("GOOGLE_GEMINI_BASE_URL", url.into()),
-                // It would start itself anew for a larger heap.
-                ("GEMINI_CLI_NO_RELAUNCH", "true".into()),
-            ],
-        };
-        own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+            RealAgent::Gemini => {
+                vec![("GEMINI_API_KEY", "dummy".into()), ("GOOGLE_GEMINI_BASE_URL", url.into())]
+            }
+        }
     }
 
-    /// Returns the arguments that point the agent at the model at `url` and choose one it knows.
-    pub(crate) fn config_args(self, url: &str) -> Vec<String> {
-        let args: Vec<String> = match self {
-            RealAgent::Codex => {
-                let provider = format!(
-                    "model_providers.scripted={{name=\"scripted\",base_url=\"{url}/v1\",\
-                     env_key=\"MODEL_KEY\",wire_api=\"responses\",\
-                     request_max_retries=0,stream_max_retries=1}}"
-                );
-                [
-                    "model_provider=\"scripted\"",
-                    &provider,
-                    // Each of these costs seconds at the end of a run, looking for the network.
-                    "analytics.enabled=false",
-                    "features.plugins=false",
-                    "model=\"gpt-5.5\"",
-                ]
-                .into_iter()
-                .flat_map(|setting| ["-c".to_owned(), setting.to_owned()])
-                .collect()
-            }
-            RealAgent::Claude => Vec::new(),
-            RealAgent::OpenCode => vec!["-m".into(), "scripted/scripted".into()],
-            RealAgent::Gemini => vec!["-m".into(), "gemini-2.5-flash".into()],
+    /// Returns the arguments that point the agent at the model at `url`.
+    pub(crate) fn config_args(self, url: &str, access: Access) -> Vec<String> {
+        if self != RealAgent::Codex {
+            return Vec::new();
+        }
+        let retries = match access.retries {
+            Retries::Few => ",request_max_retries=0,stream_max_retries=1",
+            Retries::AsShipped => "",
         };
-        args
+        let provider = format!(
+            "model_providers.scripted={{name=\"scripted\",base_url=\"{url}/v1\",\
+             env_key=\"MODEL_KEY\",wire_api=\"responses\"{retries}}}"
+        );
+        // The last two cost seconds at the end of a run, looking for the network.
+        let settings = [
+            "model_provider=\"scripted\"",
+            &provider,
+            "analytics.enabled=false",
+            "features.plugins=false",
+        ];
+        settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting.to_owned()]).collect()
+    }
+
+    /// Returns files of a person's home, by path, that point the agent at the model at `url` in place of arguments.
+    pub(crate) fn home_settings(self, url: &str) -> Vec<(&'static str, String)> {
+        match self {
+            RealAgent::Codex => {
+                let config = format!(
+                    "model_provider = \"scripted\"\n\
+                     [model_providers.scripted]\n\
+                     name = \"scripted\"\n\
+                     base_url = \"{url}/v1\"\n\
+                     env_key = \"MODEL_KEY\"\n\
+                     wire_api = \"responses\"\n\
+                     [analytics]\n\
+                     enabled = false\n\
+                     [features]\n\
+                     plugins = false\n"
+                );
+                vec![(".codex/config.toml", config)]
+            }
+            RealAgent::Claude => {
+                let settings = json!({ "env": { "ANTHROPIC_BASE_URL": url } });
+                let memory = json!({ "hasCompletedOnboarding": true, "editorMode": "vim" });
+                vec![
+                    (".claude/settings.json", settings.to_string()),
+                    (".claude.json", memory.to_string()),
+                ]
+            }
+            RealAgent::OpenCode => {
+                vec![(".config/opencode/opencode.json", opencode_config(url).to_string())]
+            }
+            RealAgent::Gemini => vec![(".gemini/.env", format!("GOOGLE_GEMINI_BASE_URL={url}\n"))],
+        }
+    }
+
+    /// Returns the model to ask for: one the agent knows, so that it behaves as with a vendor's.
+    pub(crate) fn model(self) -> &'static str {
+        match self {
+            RealAgent::Codex => "gpt-5.5",
+            RealAgent::Claude => "claude-sonnet-4-5",
+            RealAgent::OpenCode => "scripted/scripted",
+            RealAgent::Gemini => "gemini-2.5-flash",
+        }
     }
 
     /// Writes what the agent must find in its home to start at all.
     pub(crate) fn prepare_home(self, home: &Path) {
-        match self {
-            // It refuses a `CODEX_HOME` that does not exist.
-            RealAgent::Codex => fs::create_dir_all(home.join(".codex")).unwrap(),
-            RealAgent::Gemini => {
-                let settings = json!({
-                    "security": { "auth": { "selectedType": "gemini-api-key" } },
-                    "general": { "enableAutoUpdate": false },
-                    "privacy": { "usageStatisticsEnabled": false },
-                });
-                fs::create_dir_all(home.join(".gemini")).unwrap();
-                fs::write(home.join(".gemini/settings.json"), settings.to_string()).unwrap();
-            }
-            RealAgent::Claude | RealAgent::OpenCode => {}
+        if self == RealAgent::Gemini {
+            let settings = json!({
+                "security": { "auth": { "selectedType": "gemini-api-key" } },
+                "general": { "enableAutoUpdate": false },
+                "privacy": { "usageStatisticsEnabled": false },
+            });
+            fs::create_dir_all(home.join(".gemini")).unwrap();
+            fs::write(home.join(".gemini/settings.json"), settings.to_string()).unwrap();
         }
     }
 
@@ -153,7 +189,12 @@ impl RealAgent {
                     "type": "usage_limit_reached", "message": "The usage limit has been reached",
                     "plan_type": "plus", "resets_at": resets_at,
                 });
-                script.http(429, &[], json!({ "error": error }))
+                let headers = [
+                    ("x-codex-primary-used-percent", "100"),
+                    ("x-codex-primary-window-minutes", "300"),
+                    ("x-codex-primary-reset-at", reset.as_str()),
+                ];
+                script.http(429, &headers, json!({ "error": error }))
             }
             RealAgent::Claude => {
                 let headers = [
@@ -214,7 +255,7 @@ pub(crate) fn require(agent: RealAgent) -> Option<PathBuf> {
 }
 
 /// Says that a test is skipped, past the test harness, which would swallow what a passing test prints.
-fn skip(reason: &str) {
+pub(crate) fn skip(reason: &str) {
     let line = format!("SKIPPED: {reason}\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();
     if let Some(log) = env::var_os("RALPH_SKIP_LOG") {

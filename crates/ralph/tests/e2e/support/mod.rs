@@ -51,6 +51,11 @@ impl TestEnv {
         self.dir.path().join("repo")
     }
 
+    /// Returns where Ralph keeps its private state: outside everything an agent may write.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
     /// Returns what marks this place's processes in their environment.
     pub(crate) fn mark(&self) -> &str {
         &self.mark

@@ -6,15 +6,16 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
+use tempfile::TempDir;
 
 use super::{MARK, TestEnv};
 
@@ -22,7 +23,7 @@ use super::{MARK, TestEnv};
 pub(crate) struct Finished {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: String,
-    stderr: String,
+    pub(crate) stderr: String,
 }
 
 impl fmt::Display for Finished {
@@ -44,32 +45,70 @@ pub(crate) fn run(
     input: &str,
     limit: Duration,
 ) -> Finished {
+    start(env, program, args, variables, input).finish(limit)
+}
+
+/// Starts a program as [`run`] does, for a test that has something to do while it runs.
+pub(crate) fn start(
+    env: &TestEnv,
+    program: &Path,
+    args: &[impl AsRef<OsStr>],
+    variables: &[(String, String)],
+    input: &str,
+) -> Running {
     let scratch = tempfile::tempdir().unwrap();
-    let paths = ["stdin", "stdout", "stderr"].map(|name| scratch.path().join(name));
-    File::create(&paths[0]).unwrap().write_all(input.as_bytes()).unwrap();
+    let [stdin, stdout, stderr] =
+        ["stdin", "stdout", "stderr"].map(|name| scratch.path().join(name));
+    File::create(&stdin).unwrap().write_all(input.as_bytes()).unwrap();
     let mut child = Command::new(program)
         .args(args)
         .current_dir(env.repo())
         .env_clear()
         .envs(variables.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::from(File::open(&paths[0]).unwrap()))
-        .stdout(File::create(&paths[1]).unwrap())
-        .stderr(File::create(&paths[2]).unwrap())
+        .stdin(Stdio::from(File::open(&stdin).unwrap()))
+        .stdout(File::create(&stdout).unwrap())
+        .stderr(File::create(&stderr).unwrap())
         .process_group(0)
         .spawn()
         .unwrap_or_else(|error| panic!("cannot start {}: {error}", program.display()));
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).unwrap();
     let (report, reported) = mpsc::channel();
-    let waiter = thread::spawn(move || report.send(child.wait()));
-    let status = reported.recv_timeout(limit);
-    if status.is_err() {
-        kill_marked(env.mark());
+    let waiter = thread::spawn(move || {
+        // Nobody listens any more where the test has failed.
+        let _ = report.send(child.wait());
+    });
+    Running { pid, mark: env.mark().to_owned(), reported, waiter, scratch }
+}
+
+/// A program that was started and may have ended since.
+pub(crate) struct Running {
+    pid: Pid,
+    mark: String,
+    reported: mpsc::Receiver<io::Result<ExitStatus>>,
+    waiter: JoinHandle<()>,
+    scratch: TempDir,
+}
+
+impl Running {
+    /// Sends a signal to the program itself, not to what it started.
+    pub(crate) fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(self.pid, signal).unwrap();
     }
-    waiter.join().unwrap().ok();
-    let [stdout, stderr] = [&paths[1], &paths[2]].map(|path| lossy(path));
-    let Ok(status) = status else {
-        panic!("{} took over {limit:?}\n{stdout}\n{stderr}", program.display());
-    };
-    Finished { status: status.unwrap(), stdout, stderr }
+
+    /// Waits for the end.
+    pub(crate) fn finish(self, limit: Duration) -> Finished {
+        let status = self.reported.recv_timeout(limit);
+        if status.is_err() {
+            kill_marked(&self.mark);
+        }
+        self.waiter.join().unwrap();
+        let [stdout, stderr] =
+            ["stdout", "stderr"].map(|name| lossy(&self.scratch.path().join(name)));
+        let Ok(status) = status else {
+            panic!("not done within {limit:?}\n{stdout}\n{stderr}");
+        };
+        Finished { status: status.unwrap(), stdout, stderr }
+    }
 }
 
 fn lossy(path: &Path) -> String {
@@ -108,5 +147,19 @@ pub(crate) fn kill_marked(mark: &str) {
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
         thread::yield_now();
+    }
+}
+
+/// Looks again and again until `found` returns something, or until `limit` has passed.
+pub(crate) fn poll<T>(limit: Duration, mut found: impl FnMut() -> Option<T>) -> Option<T> {
+    let begun = Instant::now();
+    loop {
+        // Taken before the look: the last one is not cut short by a machine that is busy elsewhere.
+        let is_late = begun.elapsed() > limit;
+        let seen = found();
+        if seen.is_some() || is_late {
+            return seen;
+        }
+        thread::sleep(Duration::from_millis(10));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufReader, BufWriter, Write};
 use std::net::{Shutdown, TcpStream};
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
@@ -39,6 +40,7 @@ pub(super) fn serve(stream: &TcpStream, shared: &Shared) {
                     dialect: None,
                     kind: Kind::Unknown,
                     step: None,
+                    at: SystemTime::now(),
                     path: String::new(),
                     body: json!(reason),
                 });
@@ -61,6 +63,7 @@ fn answer(request: Request, writer: &mut impl Write, shared: &Shared) -> io::Res
         dialect: asked.map(|(dialect, _)| dialect),
         kind: Kind::Unknown,
         step: None,
+        at: SystemTime::now(),
         path: request.target.clone(),
         body: body.clone(),
     };

@@ -36,6 +36,7 @@ pub(crate) struct Recorded {
     pub(crate) kind: Kind,
     /// The step of the script that answered it.
     pub(crate) step: Option<usize>,
+    pub(crate) at: SystemTime,
     /// With its query.
     pub(crate) path: String,
     /// Null where there was none or it is not JSON.
