@@ -61,30 +61,27 @@ pub(crate) fn run(request: &Request) -> Result<ExitCode, String> {
     }
 
     let skips = env::temp_dir().join(format!("ralph-skips-{}", std::process::id()));
-    let mut passed = true;
-    for mut command in commands(request) {
-        command.current_dir(root()).env("RALPH_SKIP_LOG", &skips);
-        if request.agents == Agents::LeftOut {
-            // A directory that exists but holds none: an earlier installation is left out too.
-            command.env("RALPH_TEST_AGENTS", root().join("crates/xtask"));
-        }
-        if request.agents == Agents::All {
-            command.env("RALPH_TEST_TIER", "2");
-        }
-        if required {
-            command.env("RALPH_REQUIRE_AGENTS", "1");
-        }
-        let args: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
-        progress(&format!("running cargo {}", args.join(" ")));
-        let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
-        passed &= status.success();
+    let mut command = runner(request);
+    command.current_dir(root()).env("RALPH_SKIP_LOG", &skips);
+    if request.agents == Agents::LeftOut {
+        // A directory that exists but holds none: an earlier installation is left out too.
+        command.env("RALPH_TEST_AGENTS", root().join("crates/xtask"));
     }
+    if request.agents == Agents::All {
+        command.env("RALPH_TEST_TIER", "2");
+    }
+    if required {
+        command.env("RALPH_REQUIRE_AGENTS", "1");
+    }
+    let args: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
+    progress(&format!("running cargo {}", args.join(" ")));
+    let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
     report_skips(&skips);
-    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Returns what runs the tests: nextest where it is installed, cargo's own harness otherwise.
-fn commands(request: &Request) -> Vec<Command> {
+fn runner(request: &Request) -> Command {
     let cargo = |args: &[&str]| {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.args(args);
@@ -99,12 +96,7 @@ fn commands(request: &Request) -> Vec<Command> {
         if nextest { &["nextest", "run", "--workspace"] } else { &["test", "--workspace"] };
     let mut all = cargo(args);
     all.args(&request.runner_args);
-    let mut commands = vec![all];
-    // nextest leaves the examples in the documentation out; whoever picks tests by hand does not want them.
-    if nextest && request.runner_args.is_empty() {
-        commands.push(cargo(&["test", "--workspace", "--doc", "--quiet"]));
-    }
-    commands
+    all
 }
 
 /// Says how many tests were skipped and why, and forgets it.
