@@ -8,12 +8,14 @@
 mod call;
 pub mod checkout;
 pub mod commits;
+mod contents;
 mod drivers;
 mod error;
 pub mod evidence;
 mod identity;
 mod lock;
 pub mod mirror;
+pub mod notes;
 mod oid;
 mod parse;
 mod place;
