@@ -106,11 +106,7 @@ pub fn confinement(writable: &Writable<'_>, sockets: UnixSockets) -> Confinement
         paths.extend(toolchain_caches(home));
     }
     paths.extend(writable.extra.iter().map(ToString::to_string));
-    Confinement {
-        writable: paths,
-        unix_sockets: sockets == UnixSockets::Allowed,
-        deny_tcp: false,
-    }
+    Confinement { writable: paths, unix_sockets: sockets == UnixSockets::Allowed, deny_tcp: false }
 }
 
 /// Returns the caches of toolchains below a person's home directory, whether they are there or not.

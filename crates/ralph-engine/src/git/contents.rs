@@ -102,10 +102,7 @@ mod tests {
             .map(|content| content.map(|content| String::from_utf8(content).unwrap()))
             .collect();
         let some = |text: &str| Some(text.to_owned());
-        assert_eq!(
-            texts,
-            [some("a\n"), some("b\n"), None, some(""), some("1"), None, None]
-        );
+        assert_eq!(texts, [some("a\n"), some("b\n"), None, some(""), some("1"), None, None]);
         assert_eq!(git.files_at(&[], 1).unwrap(), Vec::<Option<Vec<u8>>>::new());
     }
 }

@@ -20,6 +20,7 @@ mod oid;
 mod parse;
 mod place;
 mod provision;
+mod revisions;
 #[cfg(test)]
 mod testing;
 
