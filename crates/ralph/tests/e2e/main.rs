@@ -3,11 +3,17 @@
 //! One binary, so that what the tests share is compiled once and nothing of it can be unused unnoticed.
 
 #[cfg(test)]
+mod forgery;
+#[cfg(test)]
+mod gates;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod model_server_tests;
 #[cfg(test)]
 mod real_cli_smoke;
+#[cfg(test)]
+mod receipts;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]

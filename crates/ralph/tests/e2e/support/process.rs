@@ -22,7 +22,7 @@ use super::{MARK, TestEnv};
 pub(crate) struct Finished {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: String,
-    stderr: String,
+    pub(crate) stderr: String,
 }
 
 impl fmt::Display for Finished {
