@@ -333,7 +333,3 @@ fn tree_id(id: &Oid) -> TreeId {
 fn no_commit(like: &Oid) -> CommitId {
     "0".repeat(like.as_str().len()).parse().expect("zeros are hexadecimal digits")
 }
-
-#[cfg(test)]
-#[path = "judge_tests.rs"]
-mod tests;

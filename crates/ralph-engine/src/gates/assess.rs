@@ -3,6 +3,8 @@
 //! What a gate said at a base is kept in private state by commit and by everything that could change it, and not asked
 //! again; what could not be run there is. Gates that are not concerned by a change are left out and named.
 
+use std::time::Duration;
+
 use camino::Utf8PathBuf;
 use ralph_model::gate::{
     Attribution, Effect, GateReport, GateRun, GateRuns, GateSpec, GateStatus, GatesView, Wanted,
@@ -93,7 +95,10 @@ impl Assessment {
             GateReceipt {
                 gate: finding.gate.clone(),
                 result: run.status.clone(),
-                duration: run.duration,
+                // As it will be read back.
+                duration: Duration::from_millis(
+                    u64::try_from(run.duration.as_millis()).unwrap_or(u64::MAX),
+                ),
                 output_sha256: run.output.sha256.clone(),
                 tests: run.tests,
                 finding: finding.attribution.clone(),
@@ -181,7 +186,7 @@ impl<'a> Assessor<'a> {
                 GateRuns { candidate: &candidate, again: again.as_ref(), base: base.as_ref() };
             match (runs.wanted(), points.base) {
                 (Some(Wanted::Again), _) => {
-                    again = Some(self.at_candidate(gate, points, Turn::Again, observer)?);
+                    again = Some(self.again(gate, points, observer)?);
                 }
                 (Some(Wanted::Base), Some(commit)) => {
                     base = Some(self.at_base(gate, commit, observer)?);
@@ -193,6 +198,23 @@ impl<'a> Assessor<'a> {
                 }
             }
         }
+    }
+
+    /// Runs a gate once more. One that failed could have left in a cache what makes it pass now, so a pass counts only
+    /// if it is one without them as well.
+    fn again(
+        &mut self,
+        gate: &GateSpec,
+        points: &Points<'_>,
+        observer: &mut dyn GateObserver,
+    ) -> Result<GateRun, GateError> {
+        let again = self.at_candidate(gate, points, Turn::Again, observer)?;
+        let passed = matches!(again.status, GateStatus::Passed | GateStatus::ProvedNothing);
+        if !passed || !self.candidate.has_caches() {
+            return Ok(again);
+        }
+        self.candidate.forget_caches(points.candidate)?;
+        self.at_candidate(gate, points, Turn::Fresh, observer)
     }
 
     fn at_candidate(

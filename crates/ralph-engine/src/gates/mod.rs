@@ -99,6 +99,8 @@ pub enum Turn {
     Candidate,
     /// At the candidate, once more.
     Again,
+    /// At the candidate, once more and without what is in the caches.
+    Fresh,
     Base,
 }
 

@@ -62,6 +62,16 @@ impl<'a> Workbench<'a> {
         self.found_warm.as_deref().unwrap_or_default()
     }
 
+    pub(super) fn has_caches(&self) -> bool {
+        !self.caches.is_empty()
+    }
+
+    /// Empties the caches.
+    pub(super) fn forget_caches(&self, commit: &Oid) -> Result<(), GateError> {
+        Checkout::prepare(&self.repository.mirror, &self.dir, commit, &[])?;
+        Ok(())
+    }
+
     /// Runs a gate at a commit.
     pub(super) fn run(
         &mut self,

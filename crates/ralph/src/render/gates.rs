@@ -101,6 +101,7 @@ fn turn_text(turn: Turn) -> &'static str {
     match turn {
         Turn::Candidate => "",
         Turn::Again => " (again)",
+        Turn::Fresh => " (again, without caches)",
         Turn::Base => " (at the base)",
     }
 }
