@@ -103,10 +103,15 @@ pub fn confinement(writable: &Writable<'_>, sockets: UnixSockets) -> Confinement
     }
     paths.extend(writable.agent_state.iter().map(ToString::to_string));
     if let Some(home) = writable.user_home {
-        paths.extend(TOOLCHAIN_CACHES.iter().map(|cache| home.join(cache).to_string()));
+        paths.extend(toolchain_caches(home));
     }
     paths.extend(writable.extra.iter().map(ToString::to_string));
-    Confinement { writable: paths, unix_sockets: sockets == UnixSockets::Allowed }
+    Confinement { writable: paths, unix_sockets: sockets == UnixSockets::Allowed, deny_tcp: false }
+}
+
+/// Returns the caches of toolchains below a person's home directory, whether they are there or not.
+pub(crate) fn toolchain_caches(home: &Utf8Path) -> impl Iterator<Item = String> {
+    TOOLCHAIN_CACHES.iter().map(move |cache| home.join(cache).to_string())
 }
 
 #[cfg(test)]

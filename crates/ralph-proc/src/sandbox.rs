@@ -7,7 +7,7 @@
 use std::io;
 
 use landlock::{
-    ABI, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    ABI, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use rustix::fs::{FileType, fstat};
@@ -23,6 +23,10 @@ pub struct Confinement {
     /// Whether it may open unix sockets: they lead to daemons that act outside the boundary (docker, D-Bus, agents of
     /// ssh and gpg).
     pub unix_sockets: bool,
+    /// Whether TCP connections are refused, those to this machine included, where the kernel can (Landlock ABI 4). UDP is
+    /// not covered, and listening is left alone: nobody inside could connect to it.
+    #[serde(default)]
+    pub deny_tcp: bool,
 }
 
 /// The devices that every program expects to be able to write to.
@@ -58,6 +62,11 @@ impl Support {
         self.landlock_abi >= FILES_ABI as i32
     }
 
+    /// Whether TCP connections can be refused.
+    pub const fn confines_tcp(self) -> bool {
+        self.landlock_abi >= ABI::V4 as i32
+    }
+
     /// Whether signals to processes outside the run can be refused.
     pub const fn confines_signals(self) -> bool {
         self.landlock_abi >= ABI::V6 as i32
@@ -82,6 +91,9 @@ impl Prepared {
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_write(FILES_ABI))
             .map_err(io::Error::other)?;
+        if confinement.deny_tcp && support.confines_tcp() {
+            ruleset = ruleset.handle_access(AccessNet::ConnectTcp).map_err(io::Error::other)?;
+        }
         if support.confines_signals() {
             ruleset = ruleset.scope(Scope::Signal).map_err(io::Error::other)?;
         }

@@ -60,6 +60,13 @@ pub(crate) enum Command {
     /// See which agents are here, and run one under supervision
     #[command(subcommand)]
     Agent(AgentCommand),
+    /// See the checks that decide, or run them as Ralph would: in a checkout of its own [default: list]
+    Gates {
+        #[command(subcommand)]
+        command: Option<GatesCommand>,
+    },
+    /// Run the gates of accepted commits again, from their receipts
+    Verify(VerifyArgs),
     /// Show what is going on in this workspace: runs, waits, cost
     Status,
     /// Show every setting and where it comes from
@@ -88,6 +95,33 @@ pub(crate) struct InitArgs {
 pub(crate) struct ConfigArgs {
     /// Show only the settings whose name begins with this
     pub(crate) prefix: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GatesCommand {
+    /// List the gates, what each runs and where it is configured
+    List,
+    /// Run them at a commit; exits with 1 unless all pass
+    Run(GatesRunArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GatesRunArgs {
+    /// The commit to run them at
+    #[arg(long, value_name = "COMMIT", default_value = "HEAD")]
+    pub(crate) commit: String,
+    /// Compare with this commit: what regressed, what was red before, which checks were weakened
+    #[arg(long, value_name = "COMMIT")]
+    pub(crate) base: Option<String>,
+    /// Run only the gate of this name (may be given several times)
+    #[arg(long = "gate", value_name = "NAME")]
+    pub(crate) gates: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// A commit, or a range such as main..HEAD
+    pub(crate) what: String,
 }
 
 #[derive(Debug, Subcommand)]

@@ -24,6 +24,7 @@ pub(crate) fn run(which: &str) -> Result<ExitCode, String> {
         ("startup", Bench::startup as fn(&Bench) -> Result<bool, String>),
         ("loop", Bench::iteration),
         ("stream", Bench::streams),
+        ("checkout", Bench::checkout),
     ] {
         if all || which == name {
             known = true;
@@ -38,18 +39,18 @@ pub(crate) fn run(which: &str) -> Result<ExitCode, String> {
 
 /// What one command took.
 #[derive(Clone, Copy, Debug)]
-struct Cost {
+pub(crate) struct Cost {
     cpu: Duration,
     wall: Duration,
     /// The most memory it ever held, where it was watched.
     peak: u64,
 }
 
-struct Bench {
-    ralph: PathBuf,
+pub(crate) struct Bench {
+    pub(crate) ralph: PathBuf,
     xtask: PathBuf,
     /// A workspace with its own state, agents and configuration.
-    place: PathBuf,
+    pub(crate) place: PathBuf,
 }
 
 impl Bench {
@@ -106,11 +107,11 @@ impl Bench {
         if status.success() { Ok(()) } else { Err(std::io::Error::other("git init failed")) }
     }
 
-    fn workspace(&self) -> PathBuf {
+    pub(crate) fn workspace(&self) -> PathBuf {
         self.place.join("workspace")
     }
 
-    fn command(&self, program: impl AsRef<Path>, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, program: impl AsRef<Path>, args: &[&str]) -> Command {
         let mut command = Command::new(program.as_ref());
         command
             .args(args)
@@ -254,15 +255,15 @@ impl Drop for Bench {
 
 /// The best of several rounds, each figure for itself.
 #[derive(Clone, Copy, Debug, Default)]
-struct Best {
-    cpu: Duration,
+pub(crate) struct Best {
+    pub(crate) cpu: Duration,
     wall: Duration,
     peak: u64,
     rounds: u32,
 }
 
 impl Best {
-    fn take(&mut self, cost: Cost) {
+    pub(crate) fn take(&mut self, cost: Cost) {
         if self.rounds == 0 {
             (self.cpu, self.wall) = (cost.cpu, cost.wall);
         }
@@ -274,13 +275,13 @@ impl Best {
 }
 
 #[derive(Clone, Copy)]
-enum Bar {
+pub(crate) enum Bar {
     AtMost(f64),
     AtLeast(f64),
 }
 
 /// Prints a figure beside its bar; returns whether it is met.
-fn report(name: &str, figure: f64, bar: Bar) -> bool {
+pub(crate) fn report(name: &str, figure: f64, bar: Bar) -> bool {
     let (met, bar) = match bar {
         Bar::AtMost(bar) => (figure <= bar, format!("at most {bar}")),
         Bar::AtLeast(bar) => (figure >= bar, format!("at least {bar}")),
@@ -299,7 +300,7 @@ fn slope(few: Cost, many: Cost) -> Cost {
 }
 
 /// Runs a command that must succeed and says what it took.
-fn cost(command: &mut Command) -> Result<Cost, String> {
+pub(crate) fn cost(command: &mut Command) -> Result<Cost, String> {
     let cpu = children_cpu();
     let started = Instant::now();
     let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;

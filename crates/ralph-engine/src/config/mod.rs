@@ -103,6 +103,8 @@ pub struct Config {
     pub log_format: LogFormat,
     pub checkout: Checkout,
     pub gates: Vec<Gate>,
+    /// Patterns of protected paths that work may weaken.
+    pub allow: Vec<String>,
     pub limits: Limits,
     pub budget: Budget,
     /// By model, for agents that do not say what a run cost.
@@ -235,6 +237,7 @@ impl Config {
                 cache: list("checkout.cache"),
             },
             gates: settings.gates.iter().flatten().map(gate).collect(),
+            allow: list("protect.allow"),
             limits: Limits {
                 wait: flag("limits.wait"),
                 margin: duration("limits.margin"),

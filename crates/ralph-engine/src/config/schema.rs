@@ -90,6 +90,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("agents.*.state", Kind::List),
     setting("checkout.setup", Kind::Commands),
     setting("checkout.cache", Kind::List),
+    setting("protect.allow", Kind::List),
     setting("limits.wait", Kind::Bool).or("true").env(&[env("RALPH_WAIT")]),
     setting("limits.margin", Kind::Duration).or("30s"),
     setting("limits.max_wait", Kind::Timeout).or("1h"),

@@ -132,6 +132,15 @@ impl Checkout {
         &self.provision
     }
 
+    /// Tells whether there is something in the tree that neither the commit has nor a cache holds.
+    pub fn has_additions(&self, caches: &[Utf8PathBuf]) -> Result<bool, CheckoutError> {
+        let patterns = keep_patterns(caches);
+        let mut args = vec!["clean", "--dry-run", "-ffdx"];
+        args.extend(patterns.iter().flat_map(|pattern| ["-e", pattern.as_str()]));
+        let answer = self.git.call(Call::new(&args).timeout(TIMEOUT));
+        answer.map(|answer| !answer.stdout.is_empty()).map_err(|error| self.explain(error))
+    }
+
     fn stamp_file(&self) -> Utf8PathBuf {
         self.git_dir().join("ralph-stamp")
     }
@@ -198,13 +207,9 @@ impl Checkout {
 
     /// Removes what the last commit did not have, ignored or not.
     fn clean(&self, caches: &[Utf8PathBuf]) -> Result<(), CheckoutError> {
-        // The slash at the end makes a pattern match directories only: a link of that name goes.
-        let patterns: Vec<String> =
-            caches.iter().map(|cache| format!("/{}/", escape_pattern(cache.as_str()))).collect();
+        let patterns = keep_patterns(caches);
         let mut args = vec!["clean", "--quiet", "-ffdx"];
-        for pattern in &patterns {
-            args.extend(["-e", pattern.as_str()]);
-        }
+        args.extend(patterns.iter().flat_map(|pattern| ["-e", pattern.as_str()]));
         if self.run(&args).is_ok() {
             return Ok(());
         }
@@ -279,6 +284,12 @@ fn is_real_dir(root: &Utf8Path, path: &Utf8Path) -> bool {
     path.ancestors()
         .filter(|place| !place.as_str().is_empty())
         .all(|place| fs::symlink_metadata(root.join(place)).is_ok_and(|found| found.is_dir()))
+}
+
+/// Returns the patterns that `git clean` is to leave alone.
+fn keep_patterns(caches: &[Utf8PathBuf]) -> Vec<String> {
+    // The slash at the end makes a pattern match directories only: a link of that name goes.
+    caches.iter().map(|cache| format!("/{}/", escape_pattern(cache.as_str()))).collect()
 }
 
 /// Escapes what `.gitignore` would take for a pattern.

@@ -8,16 +8,19 @@
 mod call;
 pub mod checkout;
 pub mod commits;
+mod contents;
 mod drivers;
 mod error;
 pub mod evidence;
 mod identity;
 mod lock;
 pub mod mirror;
+pub mod notes;
 mod oid;
 mod parse;
 mod place;
 mod provision;
+mod revisions;
 #[cfg(test)]
 mod testing;
 

@@ -38,6 +38,11 @@ impl Environment {
         self.variables.insert(name.into(), value.into());
     }
 
+    /// Removes every variable whose name `unwanted` tells.
+    pub(crate) fn remove_where(&mut self, unwanted: impl Fn(&str) -> bool) {
+        self.variables.retain(|name, _| !name.to_str().is_some_and(&unwanted));
+    }
+
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
     }

@@ -114,7 +114,7 @@ pub fn run_agent(
 }
 
 /// Tells two runs of the same second apart.
-fn fresh_nonce() -> u32 {
+pub(crate) fn fresh_nonce() -> u32 {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let run = RUNS.fetch_add(1, Ordering::Relaxed);
     // Differs between processes by their id and between runs of a process by their number, mixed to look unlike.

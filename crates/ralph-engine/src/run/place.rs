@@ -19,8 +19,8 @@ use crate::state::{LiveRecord, State};
 /// What this process uses for its runs.
 #[derive(Debug)]
 pub struct RunPlace {
-    pub(super) scratch: Scratch,
-    pub(super) live: LiveRecord,
+    pub(crate) scratch: Scratch,
+    pub(crate) live: LiveRecord,
 }
 
 impl RunPlace {
@@ -31,7 +31,7 @@ impl RunPlace {
 
 /// Temporary files and outbox of the run under way. Removed when dropped.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     path: Utf8PathBuf,
 }
 
@@ -49,7 +49,7 @@ impl Scratch {
     }
 
     /// Leaves the directory as a run expects it: there, and empty.
-    pub(super) fn make_ready(&self) -> io::Result<()> {
+    pub(crate) fn make_ready(&self) -> io::Result<()> {
         for directory in [self.temporary(), self.outbox(), self.channel()] {
             match private().create(&directory) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -60,7 +60,7 @@ impl Scratch {
     }
 
     /// Removes what a run left.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         for (directory, kept) in [
             (self.path.clone(), &["tmp", "out"][..]),
             (self.temporary(), &[]),
@@ -77,12 +77,12 @@ impl Scratch {
         }
     }
 
-    pub(super) fn path(&self) -> &Utf8Path {
+    pub(crate) fn path(&self) -> &Utf8Path {
         &self.path
     }
 
     /// The agent's `TMPDIR`.
-    pub(super) fn temporary(&self) -> Utf8PathBuf {
+    pub(crate) fn temporary(&self) -> Utf8PathBuf {
         self.path.join("tmp")
     }
 

@@ -173,6 +173,23 @@ impl State {
         Some(directory)
     }
 
+    /// Returns where what belongs to one repository of the workspace is kept: its mirror and Ralph's checkouts of it.
+    pub fn repository(&self, common_dir: &Utf8Path) -> Utf8PathBuf {
+        let name = common_dir.parent().and_then(Utf8Path::file_name).unwrap_or("repository");
+        let name = file_name(name);
+        self.directory.join("repositories").join(format!("{name}-{}", hash(&[common_dir.as_str()])))
+    }
+
+    /// Returns the directory that keeps what gates printed at a commit.
+    pub fn gate_logs(&self, commit: &str) -> Utf8PathBuf {
+        self.directory.join("gates").join(file_name(commit))
+    }
+
+    /// Returns the file that keeps the gates as they were when work on an item began.
+    pub fn pinned_gates(&self, item: &str) -> Utf8PathBuf {
+        self.directory.join("pins").join(format!("{}.json", file_name(item)))
+    }
+
     /// Returns the file of the lock for workflows in a home.
     pub fn run_lock(&self, home: &Home) -> Utf8PathBuf {
         self.locks().join(format!("{}.run", hash(&[home.path.as_str()])))
@@ -228,7 +245,7 @@ fn directory_name(root: &Utf8Path, root_commit: Option<&str>) -> String {
 }
 
 /// Turns any name into a file's. Names that had to be changed stay apart by their hash.
-fn file_name(name: &str) -> String {
+pub(crate) fn file_name(name: &str) -> String {
     let changed: String = name.chars().map(safe).collect();
     if changed == name && !name.starts_with('.') && (1..=100).contains(&name.len()) {
         return changed;

@@ -176,7 +176,7 @@ fn lock_workspace(setup: &Setup, state: &State, role: Role) -> Result<Option<Run
 }
 
 /// An agent that may write the workspace could rewrite its own judge's notes.
-fn refuse_state_in_workspace(setup: &Setup, state: &Utf8Path) -> Result<(), CliError> {
+pub(super) fn refuse_state_in_workspace(setup: &Setup, state: &Utf8Path) -> Result<(), CliError> {
     if !state.starts_with(&setup.workspace.root) {
         return Ok(());
     }

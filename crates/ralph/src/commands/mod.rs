@@ -4,9 +4,11 @@ mod agent_list;
 mod agent_run;
 mod config;
 mod doctor;
+mod gates;
 mod init;
 mod pages;
 mod status;
+mod verify;
 
 use std::ffi::OsString;
 
@@ -41,6 +43,8 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Doctor => doctor::run(&cli.global),
         Command::Agent(AgentCommand::List) => agent_list::run(&cli.global),
         Command::Agent(AgentCommand::Run(args)) => agent_run::run(&cli.global, args),
+        Command::Gates { command } => gates::run(&cli.global, command.as_ref()),
+        Command::Verify(args) => verify::run(&cli.global, args),
         Command::Status => status::run(&cli.global),
         Command::Config(args) => config::run(&cli.global, args),
         Command::Completions { shell } => Ok(pages::completions(*shell)),

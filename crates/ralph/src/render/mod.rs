@@ -1,6 +1,7 @@
 //! Everything a person sees. All colours, symbols and wording of lines are made here, from facts.
 #![expect(clippy::print_stderr, reason = "this is the one place that prints")]
 
+pub(crate) mod gates;
 pub(crate) mod human;
 pub(crate) mod live;
 

@@ -7,9 +7,15 @@ mod commands;
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
+mod forgery;
+#[cfg(test)]
+mod gates;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod model_server_tests;
+#[cfg(test)]
+mod receipts;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]

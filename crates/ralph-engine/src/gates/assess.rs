@@ -1,0 +1,262 @@
+//! All gates of a candidate: fast ones first, each run as often and where it must be until its result can be attributed.
+//!
+//! What a gate said at a base is kept in private state by commit and by everything that could change it, and not asked
+//! again; what could not be run there is. Gates that are not concerned by a change are left out and named.
+
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+use ralph_model::gate::{
+    Attribution, Effect, GateReport, GateRun, GateRuns, GateSpec, GateStatus, GatesView, Wanted,
+    attribute, in_order,
+};
+use ralph_model::receipt::{Caches, GateReceipt};
+
+use super::pin::PinnedGates;
+use super::workbench::{Workbench, lock_file};
+use super::{GateContext, GateError, GateObserver, GateRepository, Turn, digest};
+use crate::files::lock::{LockOwner, RunLock};
+use crate::files::{create_private_directory, read_optional, replace_unsynced};
+use crate::git::Oid;
+
+/// What is to be looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Points<'a> {
+    pub candidate: &'a Oid,
+    /// Where work began; without it results are not compared with anything.
+    pub base: Option<&'a Oid>,
+    /// The paths that the candidate changes; `None` runs every gate.
+    pub changed: Option<&'a [String]>,
+    pub extent: Extent,
+}
+
+/// How many of the gates are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    All,
+    /// None of the slow ones once a fast one rejects the candidate.
+    UntilRejected,
+}
+
+/// What is known of one gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateFinding {
+    pub gate: GateSpec,
+    pub candidate: GateRun,
+    pub again: Option<GateRun>,
+    pub base: Option<GateRun>,
+    pub attribution: Attribution,
+}
+
+impl GateFinding {
+    /// Returns the run at the candidate that the attribution is about.
+    pub fn deciding(&self) -> &GateRun {
+        let ran = |run: &&GateRun| !matches!(run.status, GateStatus::CouldNotRun { .. });
+        self.again.as_ref().filter(ran).unwrap_or(&self.candidate)
+    }
+
+    pub fn report(&self) -> GateReport {
+        GateReport {
+            gate: self.gate.name.clone(),
+            attribution: self.attribution.clone(),
+            output: self.deciding().output.path.clone(),
+        }
+    }
+}
+
+/// What all gates said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Assessment {
+    pub findings: Vec<GateFinding>,
+    /// Gates that the change does not concern.
+    pub unconcerned: Vec<String>,
+    /// Gates that were not reached any more.
+    pub unreached: Vec<String>,
+    /// Caches that were filled by earlier runs.
+    pub warm: Vec<Utf8PathBuf>,
+}
+
+impl Assessment {
+    pub fn view(&self) -> GatesView {
+        GatesView::new(self.findings.iter().map(GateFinding::report).collect())
+    }
+
+    pub fn caches(&self) -> Caches {
+        if self.warm.is_empty() {
+            return Caches::Cold;
+        }
+        Caches::Warm { paths: self.warm.iter().map(ToString::to_string).collect() }
+    }
+
+    /// Returns the gates as a receipt tells them.
+    pub fn receipts(&self) -> Vec<GateReceipt> {
+        let receipt = |finding: &GateFinding| {
+            let run = finding.deciding();
+            GateReceipt {
+                gate: finding.gate.clone(),
+                result: run.status.clone(),
+                // As it will be read back.
+                duration: Duration::from_millis(
+                    u64::try_from(run.duration.as_millis()).unwrap_or(u64::MAX),
+                ),
+                output_sha256: run.output.sha256.clone(),
+                tests: run.tests,
+                finding: finding.attribution.clone(),
+            }
+        };
+        self.findings.iter().map(receipt).collect()
+    }
+}
+
+/// Runs gates in the checkouts of one repository, which are its own while it lives.
+pub struct Assessor<'a> {
+    context: &'a GateContext<'a>,
+    repository: &'a GateRepository,
+    pinned: &'a PinnedGates,
+    candidate: Workbench<'a>,
+    base: Workbench<'a>,
+    _lock: RunLock,
+}
+
+impl<'a> Assessor<'a> {
+    /// Takes the checkouts, or says who has them.
+    pub fn open(
+        context: &'a GateContext<'a>,
+        repository: &'a GateRepository,
+        pinned: &'a PinnedGates,
+    ) -> Result<Assessor<'a>, GateError> {
+        Self::open_named(context, repository, pinned, ["candidate", "base"])
+    }
+
+    pub(super) fn open_named(
+        context: &'a GateContext<'a>,
+        repository: &'a GateRepository,
+        pinned: &'a PinnedGates,
+        [candidate, base]: [&str; 2],
+    ) -> Result<Assessor<'a>, GateError> {
+        create_private_directory(&repository.directory)?;
+        let owner = LockOwner::current(context.command, context.clock.now());
+        let lock = RunLock::acquire(&lock_file(&repository.directory), &owner)?;
+        let bench = |name| Workbench::new(context, repository, pinned, name);
+        let (candidate, base) = (bench(candidate), bench(base));
+        Ok(Assessor { context, repository, pinned, candidate, base, _lock: lock })
+    }
+
+    /// Runs the gates that the change concerns.
+    pub fn assess(
+        &mut self,
+        points: &Points<'_>,
+        observer: &mut dyn GateObserver,
+    ) -> Result<Assessment, GateError> {
+        let mut assessment = Assessment::default();
+        for gate in in_order(&self.pinned.gates) {
+            let name = || gate.name.clone();
+            if !self.concerns(gate, points) {
+                assessment.unconcerned.push(name());
+                continue;
+            }
+            let blocked = |finding: &GateFinding| finding.attribution.effect() == Effect::Block;
+            let rejected = assessment.findings.iter().any(blocked);
+            if points.extent == Extent::UntilRejected && rejected && !gate.fast {
+                assessment.unreached.push(name());
+                continue;
+            }
+            assessment.findings.push(self.find(gate, points, observer)?);
+        }
+        assessment.warm = self.candidate.found_warm().to_vec();
+        Ok(assessment)
+    }
+
+    fn concerns(&self, gate: &GateSpec, points: &Points<'_>) -> bool {
+        let Some(changed) = points.changed else { return true };
+        gate.concerns(changed.iter().map(|path| self.repository.seen_from_workspace(path)))
+    }
+
+    /// Runs one gate until its result can be attributed.
+    pub(super) fn find(
+        &mut self,
+        gate: &GateSpec,
+        points: &Points<'_>,
+        observer: &mut dyn GateObserver,
+    ) -> Result<GateFinding, GateError> {
+        let candidate = self.at_candidate(gate, points, Turn::Candidate, observer)?;
+        let (mut again, mut base) = (None, None);
+        loop {
+            let runs =
+                GateRuns { candidate: &candidate, again: again.as_ref(), base: base.as_ref() };
+            match (runs.wanted(), points.base) {
+                (Some(Wanted::Again), _) => {
+                    again = Some(self.again(gate, points, observer)?);
+                }
+                (Some(Wanted::Base), Some(commit)) => {
+                    base = Some(self.at_base(gate, commit, observer)?);
+                }
+                (Some(Wanted::Base), None) | (None, _) => {
+                    let attribution = attribute(runs);
+                    let gate = gate.clone();
+                    return Ok(GateFinding { gate, candidate, again, base, attribution });
+                }
+            }
+        }
+    }
+
+    /// Runs a gate once more. One that failed could have left in a cache what makes it pass now, so a pass counts only
+    /// if it is one without them as well.
+    fn again(
+        &mut self,
+        gate: &GateSpec,
+        points: &Points<'_>,
+        observer: &mut dyn GateObserver,
+    ) -> Result<GateRun, GateError> {
+        let again = self.at_candidate(gate, points, Turn::Again, observer)?;
+        let passed = matches!(again.status, GateStatus::Passed | GateStatus::ProvedNothing);
+        if !passed || !self.candidate.has_caches() {
+            return Ok(again);
+        }
+        self.candidate.forget_caches(points.candidate)?;
+        self.at_candidate(gate, points, Turn::Fresh, observer)
+    }
+
+    fn at_candidate(
+        &mut self,
+        gate: &GateSpec,
+        points: &Points<'_>,
+        turn: Turn,
+        observer: &mut dyn GateObserver,
+    ) -> Result<GateRun, GateError> {
+        observer.began(gate, turn);
+        let run = self.candidate.run(gate, points.candidate, observer)?;
+        observer.ended(gate, turn, &run);
+        Ok(run)
+    }
+
+    fn at_base(
+        &mut self,
+        gate: &GateSpec,
+        commit: &Oid,
+        observer: &mut dyn GateObserver,
+    ) -> Result<GateRun, GateError> {
+        let kept = self.kept_base(gate, commit);
+        let text = read_optional(&kept)?;
+        if let Some(run) = text.and_then(|text| serde_json::from_slice(&text).ok()) {
+            return Ok(run);
+        }
+        observer.began(gate, Turn::Base);
+        let run = self.base.run(gate, commit, observer)?;
+        observer.ended(gate, Turn::Base, &run);
+        if !matches!(run.status, GateStatus::CouldNotRun { .. }) {
+            let text = serde_json::to_vec(&run).expect("a run of a gate is plain data");
+            replace_unsynced(&kept, &text)?;
+        }
+        Ok(run)
+    }
+
+    /// Returns the file that keeps what a gate said at a base.
+    fn kept_base(&self, gate: &GateSpec, commit: &Oid) -> Utf8PathBuf {
+        let GateSpec { argv, timeout, net, unix, .. } = gate;
+        let PinnedGates { setup, caches, .. } = self.pinned;
+        let place = (&self.repository.prefix, self.context.boundary);
+        let key = digest::of_data(&(argv, timeout, net, unix, setup, caches, place));
+        self.context.state.gate_logs(commit.as_str()).join(format!("base-{}.json", &key[..24]))
+    }
+}

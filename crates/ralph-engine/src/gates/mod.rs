@@ -1,0 +1,140 @@
+//! Gates: checks that the harness runs itself, in a checkout of its own, at exactly the commit that is judged.
+//!
+//! [`pin`] holds the gates still while an item is worked on, [`workbench`] makes a checkout ready, [`runner`] runs one
+//! command in it, [`assess`] runs what is wanted until every gate's result can be attributed, [`verify`] does it again
+//! from a receipt. What results mean is `ralph_model::gate`'s to say; nothing is concluded here.
+//!
+//! Invariant: nothing that the workspace's own files, index, refs or objects say takes part, but the objects that the
+//! private mirror hashed when it took them in.
+
+pub mod assess;
+mod digest;
+pub mod pin;
+pub mod receipt;
+mod runner;
+pub mod verify;
+mod weakened;
+mod workbench;
+
+use std::io;
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::gate::{GateRun, GateSpec};
+use ralph_proc::signal::SignalPipe;
+
+use crate::boundary::InForce;
+use crate::clock::Clock;
+use crate::files::PathError;
+use crate::files::lock::LockError;
+use crate::git::checkout::CheckoutError;
+use crate::git::mirror::{Mirror, MirrorError};
+use crate::git::{Git, GitError, GitProgram};
+use crate::run::{Environment, RunPlace};
+use crate::state::State;
+
+pub use weakened::weakened;
+
+/// What gates are run with: shared by all of one command.
+#[derive(Clone, Copy)]
+pub struct GateContext<'a> {
+    pub state: &'a State,
+    pub place: &'a RunPlace,
+    /// What this process was given, the base of what gates get.
+    pub environment: &'a Environment,
+    pub boundary: InForce,
+    /// Paths beside their own that gates may write.
+    pub writable: &'a [Utf8PathBuf],
+    pub interrupt_grace: Duration,
+    pub terminate_grace: Duration,
+    pub clock: &'a dyn Clock,
+    /// What the person typed, for others who find a checkout in use.
+    pub command: &'a str,
+    pub signals: Option<&'a SignalPipe>,
+}
+
+/// One repository of the workspace, as gates see it.
+#[derive(Clone, Debug)]
+pub struct GateRepository {
+    pub git: Git,
+    pub mirror: Mirror,
+    /// What belongs to it in private state.
+    directory: Utf8PathBuf,
+    /// Where the workspace lies in it; empty where it is the repository.
+    prefix: Utf8PathBuf,
+}
+
+impl GateRepository {
+    /// Opens a repository of the workspace and its mirror.
+    pub fn open(
+        program: &GitProgram,
+        state: &State,
+        repository: &Utf8Path,
+        workspace: &Utf8Path,
+    ) -> Result<GateRepository, GateError> {
+        let git = Git::discover(program.clone(), repository)?;
+        let directory = state.repository(&git.place().common_dir);
+        let mirror = Mirror::open(program, &directory.join("mirror"), &git)?;
+        let worktree = git.place().worktree.as_deref();
+        let prefix = worktree.and_then(|tree| workspace.strip_prefix(tree).ok());
+        let prefix = prefix.map(Utf8Path::to_owned).unwrap_or_default();
+        Ok(GateRepository { git, mirror, directory, prefix })
+    }
+
+    /// Names a path of the repository from the workspace, where it lies in it.
+    fn seen_from_workspace<'p>(&self, path: &'p str) -> &'p str {
+        let rest = path.strip_prefix(self.prefix.as_str());
+        match rest {
+            Some(rest) if !self.prefix.as_str().is_empty() => {
+                rest.strip_prefix('/').unwrap_or(path)
+            }
+            _ => path,
+        }
+    }
+}
+
+/// Which run of a gate is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    Candidate,
+    /// At the candidate, once more.
+    Again,
+    /// At the candidate, once more and without what is in the caches.
+    Fresh,
+    Base,
+}
+
+/// Told what happens while gates run.
+pub trait GateObserver {
+    fn setup(&mut self, _argv: &[String]) {}
+    fn began(&mut self, _gate: &GateSpec, _turn: Turn) {}
+    fn ended(&mut self, _gate: &GateSpec, _turn: Turn, _run: &GateRun) {}
+}
+
+/// Nobody is told.
+pub struct Unobserved;
+
+impl GateObserver for Unobserved {}
+
+/// The harness could not do its part.
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    #[error("interrupted")]
+    Interrupted,
+    #[error("`{commit}` is not a commit here")]
+    NoSuchCommit { commit: String },
+    #[error("the gates kept for `{item}` cannot be used: {reason}")]
+    Pinned { item: String, reason: String },
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
+    Path(#[from] PathError),
+    #[error(transparent)]
+    Mirror(#[from] MirrorError),
+    #[error(transparent)]
+    Checkout(#[from] CheckoutError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error("cannot prepare a gate")]
+    Prepare(#[source] io::Error),
+}

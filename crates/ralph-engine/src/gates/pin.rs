@@ -1,0 +1,219 @@
+//! The gates of an item, held still from when work on it begins.
+//!
+//! They are taken from the configuration as the person left it and kept in private state, where no agent can write. A
+//! resumed item goes on with what was kept. Between two runs, when whatever an agent did to `ralph.toml` has been put
+//! back, a difference to the configuration is the person's: [`PinnedGates::changed_since`] names it, and pinning anew
+//! takes it up. While an agent runs nobody asks.
+
+use std::fmt;
+
+use camino::Utf8PathBuf;
+use ralph_model::gate::GateSpec;
+use ralph_model::glob::Glob;
+use serde::{Deserialize, Serialize};
+
+use super::{GateError, digest};
+use crate::config::{Config, Gate};
+use crate::files::{create_private_directory, read_optional, remove_optional, replace_atomically};
+use crate::state::State;
+
+/// Everything of the configuration that decides what gates say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PinnedGates {
+    pub gates: Vec<GateSpec>,
+    /// Commands that make a checkout ready.
+    pub setup: Vec<Vec<String>>,
+    /// Directories of a checkout that are kept between runs, named from the workspace.
+    pub caches: Vec<Utf8PathBuf>,
+    /// Protected paths that may be weakened.
+    pub allow: Vec<Glob>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    /// The item itself, as its name may have been changed to make a file's.
+    item: String,
+    digest: String,
+    pinned: PinnedGates,
+}
+
+/// One way in which the configuration differs from what was pinned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PinChange {
+    GateAdded { name: String },
+    GateRemoved { name: String },
+    GateChanged { name: String },
+    CheckoutChanged,
+    AllowChanged,
+}
+
+impl fmt::Display for PinChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PinChange::GateAdded { name } => write!(f, "the gate `{name}` is new"),
+            PinChange::GateRemoved { name } => write!(f, "the gate `{name}` is gone"),
+            PinChange::GateChanged { name } => write!(f, "the gate `{name}` was changed"),
+            PinChange::CheckoutChanged => f.write_str("the settings of [checkout] were changed"),
+            PinChange::AllowChanged => f.write_str("what `protect.allow` allows was changed"),
+        }
+    }
+}
+
+impl PinnedGates {
+    /// Takes the gates from the configuration.
+    pub fn of(config: &Config) -> PinnedGates {
+        PinnedGates {
+            gates: config.gates.iter().map(spec).collect(),
+            setup: config.checkout.setup.clone(),
+            caches: config.checkout.cache.iter().map(Utf8PathBuf::from).collect(),
+            allow: config.allow.iter().map(Glob::new).collect(),
+        }
+    }
+
+    /// Tells one state of them from another.
+    pub fn digest(&self) -> String {
+        digest::of_data(self)
+    }
+
+    /// Returns how the configuration differs from these.
+    pub fn changed_since(&self, config: &Config) -> Vec<PinChange> {
+        let now = PinnedGates::of(config);
+        let find =
+            |gates: &[GateSpec], name: &str| gates.iter().find(|gate| gate.name == name).cloned();
+        let mut changes = Vec::new();
+        for gate in &self.gates {
+            let name = gate.name.clone();
+            match find(&now.gates, &name) {
+                None => changes.push(PinChange::GateRemoved { name }),
+                Some(other) if other != *gate => changes.push(PinChange::GateChanged { name }),
+                Some(_) => {}
+            }
+        }
+        for gate in now.gates.iter().filter(|gate| find(&self.gates, &gate.name).is_none()) {
+            changes.push(PinChange::GateAdded { name: gate.name.clone() });
+        }
+        if (&now.setup, &now.caches) != (&self.setup, &self.caches) {
+            changes.push(PinChange::CheckoutChanged);
+        }
+        if now.allow != self.allow {
+            changes.push(PinChange::AllowChanged);
+        }
+        changes
+    }
+
+    /// Keeps them for an item, in place of what was kept.
+    pub fn save(&self, state: &State, item: &str) -> Result<(), GateError> {
+        let path = state.pinned_gates(item);
+        if let Some(directory) = path.parent() {
+            create_private_directory(directory)?;
+        }
+        let kept = Kept { item: item.to_owned(), digest: self.digest(), pinned: self.clone() };
+        let text = serde_json::to_vec_pretty(&kept).expect("pinned gates are plain data");
+        Ok(replace_atomically(&path, &text)?)
+    }
+
+    /// Returns what was kept for an item.
+    pub fn load(state: &State, item: &str) -> Result<Option<PinnedGates>, GateError> {
+        let Some(text) = read_optional(&state.pinned_gates(item))? else { return Ok(None) };
+        let unusable = |reason: String| GateError::Pinned { item: item.to_owned(), reason };
+        let kept: Kept =
+            serde_json::from_slice(&text).map_err(|error| unusable(error.to_string()))?;
+        if kept.digest != kept.pinned.digest() || kept.item != item {
+            return Err(unusable("they are not as they were written".to_owned()));
+        }
+        Ok(Some(kept.pinned))
+    }
+
+    /// Forgets what was kept for an item that is done.
+    pub fn forget(state: &State, item: &str) -> Result<(), GateError> {
+        Ok(remove_optional(&state.pinned_gates(item))?)
+    }
+}
+
+/// Returns a configured gate as everything else knows it.
+pub fn spec(gate: &Gate) -> GateSpec {
+    GateSpec {
+        name: gate.name.clone(),
+        argv: gate.run.clone(),
+        timeout: gate.timeout,
+        paths: gate.paths.iter().map(Glob::new).collect(),
+        fast: gate.fast,
+        net: gate.net,
+        unix: gate.unix,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::find_workspace;
+    use crate::state::StateRequest;
+    use crate::test_place::Place;
+
+    const CONFIG: &str = "[checkout]\nsetup = [[\"npm\", \"ci\"]]\ncache = [\"target\"]\n\
+        [protect]\nallow = [\"tests/legacy/**\"]\n\
+        [[gate]]\nname = \"tests\"\nrun = [\"cargo\", \"test\"]\n\
+        [[gate]]\nname = \"lint\"\nrun = [\"cargo\", \"clippy\"]\nfast = true\n";
+
+    fn state(place: &Place) -> State {
+        let workspace = find_workspace(Some(&place.root), &place.root).unwrap();
+        let home = workspace.home(None);
+        let base = place.root.join("state");
+        let request = StateRequest {
+            base: &base,
+            workspace: &workspace,
+            home: &home,
+            now: jiff::Timestamp::UNIX_EPOCH,
+            root_commit: &|_| None,
+        };
+        State::open(&request).unwrap().0
+    }
+
+    #[test]
+    fn pinned_gates_survive_and_a_later_change_of_the_configuration_is_named_and_not_taken() {
+        let place = Place::new();
+        place.write("ralph.toml", CONFIG);
+        let state = state(&place);
+        let pinned = PinnedGates::of(&place.load(None).unwrap());
+        assert_eq!(pinned.gates[0].timeout, std::time::Duration::from_mins(30));
+        assert_eq!(PinnedGates::load(&state, "spec 1/x").unwrap(), None);
+        pinned.save(&state, "spec 1/x").unwrap();
+        assert_eq!(pinned.changed_since(&place.load(None).unwrap()), []);
+        let changed = CONFIG
+            .replace("\"test\"]", "\"true\"]")
+            .replace("lint", "format")
+            .replace("\"target\"", "\"build\"")
+            .replace("legacy", "old");
+        place.write("ralph.toml", &changed);
+        let config = place.load(None).unwrap();
+        let kept = PinnedGates::load(&state, "spec 1/x").unwrap().unwrap();
+        assert_eq!(kept, pinned);
+        assert_eq!(
+            kept.changed_since(&config),
+            [
+                PinChange::GateChanged { name: "tests".to_owned() },
+                PinChange::GateRemoved { name: "lint".to_owned() },
+                PinChange::GateAdded { name: "format".to_owned() },
+                PinChange::CheckoutChanged,
+                PinChange::AllowChanged,
+            ]
+        );
+        PinnedGates::forget(&state, "spec 1/x").unwrap();
+        assert_eq!(PinnedGates::load(&state, "spec 1/x").unwrap(), None);
+    }
+
+    #[test]
+    fn gates_that_were_touched_in_private_state_are_not_used() {
+        let place = Place::new();
+        place.write("ralph.toml", CONFIG);
+        let state = state(&place);
+        PinnedGates::of(&place.load(None).unwrap()).save(&state, "a").unwrap();
+        let path = state.pinned_gates("a");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace("\"clippy\"", "\"check\"")).unwrap();
+        let error = PinnedGates::load(&state, "a").unwrap_err();
+        assert!(error.to_string().contains("not as they were written"), "{error}");
+    }
+}

@@ -1,0 +1,217 @@
+//! One command in a checkout, supervised and confined: a gate, or a step of `setup`.
+//!
+//! The kernel lets it write the tree, scratch and the caches of toolchains; never the checkout's git directory, the
+//! mirror, the logs or the workspace. Everything it started ends with it. What it prints goes to a file, both streams as
+//! they came, and is counted and hashed in flat memory.
+//!
+//! Its environment is the person's, without what belongs to Ralph or to git, and without what would lead a build out of
+//! the checkout; `RALPH_RUN_ID` marks its processes, so that the next start finds what a killed Ralph left.
+
+use std::fs::File;
+use std::io;
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::gate::{GateOutput, Obstacle};
+use ralph_model::id::RunId;
+use ralph_model::run::Exit;
+use ralph_model::testcount::{TestCounter, TestCounts};
+use ralph_proc::command::CommandSpec;
+use ralph_proc::output::{Stream, Watcher};
+use ralph_proc::protocol::{Limits, StopReason};
+use ralph_proc::pulse::Pulse;
+use ralph_proc::sandbox::Confinement;
+use ralph_proc::supervise::{Finished, SuperviseError, Supervision, supervise};
+use ralph_proc::tree::Identity;
+
+use super::{GateContext, GateError, digest};
+use crate::boundary::{InForce, toolchain_caches};
+use crate::files::{PathError, create_log, create_private_directory};
+use crate::run::{Environment, fresh_nonce};
+use crate::state::{LiveRun, file_name};
+
+/// Variables by which a build would leave the checkout, and with it the reset.
+const LEADING_OUT: [&str; 2] = ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR"];
+
+/// What is to be run, and what it may do.
+pub(super) struct Job<'a> {
+    pub(super) argv: &'a [String],
+    pub(super) cwd: &'a Utf8Path,
+    /// What it may write.
+    pub(super) tree: &'a Utf8Path,
+    pub(super) timeout: Duration,
+    pub(super) net: bool,
+    pub(super) unix: bool,
+    /// Names the file that keeps its output: the commit, and what is run at it.
+    pub(super) commit: &'a str,
+    pub(super) name: &'a str,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    Exited(Exit),
+    TimedOut,
+    CouldNotRun(Obstacle),
+}
+
+/// What came of a command.
+pub(super) struct Done {
+    pub(super) ended: Ended,
+    pub(super) tests: Option<TestCounts>,
+    pub(super) duration: Duration,
+    pub(super) output: GateOutput,
+}
+
+struct Counting(TestCounter);
+
+impl Watcher for Counting {
+    fn line(&mut self, _: Stream, line: &[u8]) {
+        self.0.feed(line);
+        self.0.feed(b"\n");
+    }
+}
+
+/// Runs a command to its end and the end of everything it started.
+pub(super) fn run(context: &GateContext<'_>, job: &Job<'_>) -> Result<Done, GateError> {
+    let (path, log) = new_log(context, job)?;
+    context.place.scratch.make_ready().map_err(GateError::Prepare)?;
+    let result = supervised(context, job, &log);
+    context.place.scratch.clear();
+    let (ended, tests, duration) = result?;
+    drop(log);
+    let sha256 = digest::of_file(&path).map_err(|source| PathError::new("read", &path, source))?;
+    Ok(Done { ended, tests, duration, output: GateOutput { sha256, path: path.into_string() } })
+}
+
+/// Returns the result of a command that was not tried, with an empty file as its output.
+pub(super) fn not_run(
+    context: &GateContext<'_>,
+    job: &Job<'_>,
+    obstacle: Obstacle,
+) -> Result<Done, GateError> {
+    let (path, mut log) = new_log(context, job)?;
+    io::Write::write_all(&mut log, format!("{obstacle}\n").as_bytes())
+        .map_err(|source| PathError::new("write", &path, source))?;
+    let sha256 = digest::of_file(&path).map_err(|source| PathError::new("read", &path, source))?;
+    Ok(Done {
+        ended: Ended::CouldNotRun(obstacle),
+        tests: None,
+        duration: Duration::ZERO,
+        output: GateOutput { sha256, path: path.into_string() },
+    })
+}
+
+/// Makes the next file for the output of a command at a commit.
+fn new_log(context: &GateContext<'_>, job: &Job<'_>) -> Result<(Utf8PathBuf, File), GateError> {
+    let directory = context.state.gate_logs(job.commit);
+    create_private_directory(&directory)?;
+    let name = file_name(job.name);
+    let mut number = 1;
+    loop {
+        let path = directory.join(format!("{name}-{number}.log"));
+        match create_log(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if error.source.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn supervised(
+    context: &GateContext<'_>,
+    job: &Job<'_>,
+    log: &File,
+) -> Result<(Ended, Option<TestCounts>, Duration), GateError> {
+    let id = RunId::new(context.clock.now(), fresh_nonce());
+    let environment = environment(context, &id);
+    let Some(program) = environment.find_program(&job.argv[0], job.cwd.as_std_path()) else {
+        let obstacle = Obstacle::NoProgram { program: job.argv[0].clone() };
+        return Ok((Ended::CouldNotRun(obstacle), None, Duration::ZERO));
+    };
+    let spec = CommandSpec {
+        program,
+        args: job.argv[1..].iter().map(Into::into).collect(),
+        cwd: job.cwd.into(),
+        confinement: (context.boundary == InForce::Kernel)
+            .then(|| confinement(context, job, &environment)),
+        env: environment.into_variables(),
+        stdin: None,
+    };
+    let mut live = LiveRun {
+        run_id: id.to_string(),
+        owner: Identity::own(),
+        guard: None,
+        scratch: Some(context.place.scratch.path().to_owned()),
+        started: context.clock.now(),
+    };
+    let mut on_guard = |guard: &Identity| {
+        live.guard = Some(guard.clone());
+        // Without its record a gate is no worse off than without a crash: the guard ends it with us.
+        let _ = context.place.live.save(&live);
+    };
+    let supervision = Supervision {
+        limits: Limits {
+            wall: Some(job.timeout),
+            idle: None,
+            interrupt_grace: context.interrupt_grace,
+            terminate_grace: context.terminate_grace,
+        },
+        // One file for both: they share its position, and one thread writes.
+        stdout_log: log.try_clone().map_err(GateError::Prepare)?,
+        stderr_log: log.try_clone().map_err(GateError::Prepare)?,
+        pulse: Pulse::new().map_err(GateError::Prepare)?,
+        signals: context.signals,
+        on_guard: &mut on_guard,
+    };
+    let (watcher, finished) = supervise(&spec, supervision, Counting(TestCounter::new()));
+    context.place.live.clear()?;
+    let duration = finished.as_ref().map(|finished| finished.elapsed).unwrap_or_default();
+    Ok((ended(finished)?, watcher.0.finish(), duration))
+}
+
+fn ended(finished: Result<Finished, SuperviseError>) -> Result<Ended, GateError> {
+    let machine = |message: String| Ended::CouldNotRun(Obstacle::Machine { message });
+    let finished = match finished {
+        Ok(finished) => finished,
+        // It was found and may be executed, so what is wrong is in it: no interpreter, not a program.
+        Err(SuperviseError::NotStarted(message)) => {
+            return Ok(Ended::CouldNotRun(Obstacle::Setup { message }));
+        }
+        Err(error) => {
+            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+            return Ok(machine(format!("{error}{}", cause.unwrap_or_default())));
+        }
+    };
+    Ok(match finished.stopped {
+        Some(StopReason::Person) => return Err(GateError::Interrupted),
+        Some(StopReason::Wall(_) | StopReason::Idle(_) | StopReason::Watcher) => Ended::TimedOut,
+        Some(StopReason::LogFailed(error)) => {
+            machine(format!("its output could not be kept: {error}"))
+        }
+        None => match (finished.code, finished.signal) {
+            (Some(code), _) => Ended::Exited(Exit::Code(code)),
+            (None, Some(signal)) => Ended::Exited(Exit::Signal(signal)),
+            (None, None) => machine("how it ended is not known".to_owned()),
+        },
+    })
+}
+
+fn environment(context: &GateContext<'_>, id: &RunId) -> Environment {
+    let mut environment = context.environment.clone();
+    environment.remove_where(|name| {
+        name.starts_with("RALPH_") || name.starts_with("GIT_") || LEADING_OUT.contains(&name)
+    });
+    environment.set("TMPDIR", context.place.scratch.temporary().as_str());
+    environment.set("RALPH_RUN_ID", id.as_str());
+    environment
+}
+
+fn confinement(context: &GateContext<'_>, job: &Job<'_>, environment: &Environment) -> Confinement {
+    let mut writable = vec![job.tree.to_string(), context.place.scratch.path().to_string()];
+    if let Some(home) = environment.text("HOME") {
+        writable.extend(toolchain_caches(Utf8Path::new(&home)));
+    }
+    writable.extend(context.writable.iter().map(ToString::to_string));
+    Confinement { writable, unix_sockets: job.unix, deny_tcp: !job.net }
+}

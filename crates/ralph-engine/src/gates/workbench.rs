@@ -1,0 +1,244 @@
+//! A checkout made ready for gates: at the commit, clean, set up.
+//!
+//! It is reset before every single run, so that nothing one gate leaves reaches the next but the named caches. `setup` runs
+//! when the checkout is new, when a lock file or the commands changed, and whenever the reset took away what it had made:
+//! whoever wants it once names in `cache` what it makes. It may use the network and is confined otherwise, as it runs
+//! code of the commit (install scripts). Submodules and LFS files that are not filled after it keep the gates from running.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::gate::{GateRun, GateSpec, GateStatus, Obstacle};
+use serde::{Deserialize, Serialize};
+
+use super::pin::PinnedGates;
+use super::runner::{self, Done, Ended, Job};
+use super::{GateContext, GateError, GateObserver, GateRepository, digest};
+use crate::files::{read_optional, remove_optional, replace_unsynced};
+use crate::git::Oid;
+use crate::git::checkout::{Checkout, CheckoutError};
+
+const SETUP_TIMEOUT: Duration = Duration::from_mins(30);
+const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
+/// A pointer of LFS is smaller than this.
+const LFS_POINTER_CAP: u64 = 1024;
+
+/// One checkout, used for one commit after the other.
+pub(super) struct Workbench<'a> {
+    context: &'a GateContext<'a>,
+    repository: &'a GateRepository,
+    setup: &'a [Vec<String>],
+    caches: Vec<Utf8PathBuf>,
+    dir: Utf8PathBuf,
+    /// The caches that the first run found filled.
+    found_warm: Option<Vec<Utf8PathBuf>>,
+}
+
+/// What the last complete `setup` was, and what it left in the caches.
+#[derive(Serialize, Deserialize)]
+struct SetUp {
+    key: String,
+    caches: Vec<Utf8PathBuf>,
+}
+
+impl<'a> Workbench<'a> {
+    /// Takes the checkout of this name. Runs of candidates never share one with those of bases: their code could leave
+    /// something in a cache that makes the base fail.
+    pub(super) fn new(
+        context: &'a GateContext<'a>,
+        repository: &'a GateRepository,
+        pinned: &'a PinnedGates,
+        name: &str,
+    ) -> Workbench<'a> {
+        let caches = pinned.caches.iter().map(|cache| repository.prefix.join(cache)).collect();
+        let dir = repository.directory.join("checkouts").join(name);
+        Workbench { context, repository, setup: &pinned.setup, caches, dir, found_warm: None }
+    }
+
+    /// Returns the caches that the first run found filled, as they are named.
+    pub(super) fn found_warm(&self) -> &[Utf8PathBuf] {
+        self.found_warm.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn has_caches(&self) -> bool {
+        !self.caches.is_empty()
+    }
+
+    /// Empties the caches.
+    pub(super) fn forget_caches(&self, commit: &Oid) -> Result<(), GateError> {
+        Checkout::prepare(&self.repository.mirror, &self.dir, commit, &[])?;
+        Ok(())
+    }
+
+    /// Runs a gate at a commit.
+    pub(super) fn run(
+        &mut self,
+        gate: &GateSpec,
+        commit: &Oid,
+        observer: &mut dyn GateObserver,
+    ) -> Result<GateRun, GateError> {
+        let obstacle = self.make_ready(commit, observer)?;
+        let tree = self.dir.join("tree");
+        let tree = tree.canonicalize_utf8().unwrap_or(tree);
+        let cwd = tree.join(&self.repository.prefix);
+        let job = Job {
+            argv: &gate.argv,
+            cwd: &cwd,
+            tree: &tree,
+            timeout: gate.timeout,
+            net: gate.net,
+            unix: gate.unix,
+            commit: commit.as_str(),
+            name: &gate.name,
+        };
+        let done = match obstacle {
+            None => runner::run(self.context, &job)?,
+            Some(obstacle) => runner::not_run(self.context, &job, obstacle)?,
+        };
+        let Done { ended, tests, duration, output } = done;
+        let status = match ended {
+            Ended::Exited(exit) => GateStatus::of(exit, tests),
+            Ended::TimedOut => GateStatus::TimedOut,
+            Ended::CouldNotRun(obstacle) => GateStatus::CouldNotRun { obstacle },
+        };
+        Ok(GateRun { status, tests, duration, output })
+    }
+
+    /// Resets the checkout to a commit and sets it up; returns what keeps gates from running in it.
+    fn make_ready(
+        &mut self,
+        commit: &Oid,
+        observer: &mut dyn GateObserver,
+    ) -> Result<Option<Obstacle>, GateError> {
+        let prepared = Checkout::prepare(&self.repository.mirror, &self.dir, commit, &self.caches);
+        let checkout = match prepared {
+            Ok(checkout) => checkout,
+            Err(error) => return obstacle(error).map(Some),
+        };
+        if self.found_warm.is_none() {
+            self.found_warm = Some(checkout.warm_caches().to_vec());
+        }
+        if !checkout.worktree().join(&self.repository.prefix).is_dir() {
+            let message = format!("the commit has no directory `{}`", self.repository.prefix);
+            return Ok(Some(Obstacle::Setup { message }));
+        }
+        let problem = match self.set_up(&checkout, observer)? {
+            None => self.unfilled(&checkout)?,
+            problem => problem,
+        };
+        Ok(problem.map(|message| Obstacle::Setup { message }))
+    }
+
+    /// Runs `setup` where it is needed; returns what went wrong.
+    fn set_up(
+        &self,
+        checkout: &Checkout,
+        observer: &mut dyn GateObserver,
+    ) -> Result<Option<String>, GateError> {
+        if self.setup.is_empty() {
+            return Ok(None);
+        }
+        let provision = checkout.provision();
+        let key = digest::of_data(&(&provision.setup_key, self.setup, &self.caches));
+        let record = self.dir.join("setup.json");
+        let last: Option<SetUp> =
+            read_optional(&record)?.and_then(|text| serde_json::from_slice(&text).ok());
+        let outside_caches = !provision.submodules.is_empty() || provision.needs_lfs;
+        let still_there = last.is_some_and(|last| {
+            let warm = |cache: &Utf8PathBuf| checkout.warm_caches().contains(cache);
+            last.key == key && last.caches.iter().all(warm)
+        });
+        if still_there && !outside_caches {
+            return Ok(None);
+        }
+        remove_optional(&record)?;
+        for argv in self.setup {
+            observer.setup(argv);
+            let cwd = checkout.worktree().join(&self.repository.prefix);
+            let job = Job {
+                argv,
+                cwd: &cwd,
+                tree: checkout.worktree(),
+                timeout: SETUP_TIMEOUT,
+                net: true,
+                unix: false,
+                commit: checkout.commit().as_str(),
+                name: "setup",
+            };
+            let done = runner::run(self.context, &job)?;
+            let why = match done.ended {
+                Ended::Exited(exit) if exit.is_success() => continue,
+                Ended::Exited(exit) => exit.to_string(),
+                Ended::TimedOut => "timed out".to_owned(),
+                Ended::CouldNotRun(obstacle) => obstacle.to_string(),
+            };
+            let command = argv.join(" ");
+            return Ok(Some(format!("`{command}`: {why} (output: {})", done.output.path)));
+        }
+        if !checkout.has_additions(&self.caches)? {
+            let is_there = |cache: &&Utf8PathBuf| checkout.worktree().join(cache).is_dir();
+            let caches = self.caches.iter().filter(is_there).cloned().collect();
+            let text = serde_json::to_vec(&SetUp { key, caches }).expect("it is plain data");
+            replace_unsynced(&record, &text)?;
+        }
+        Ok(None)
+    }
+
+    /// Returns what the commit has only a reference to, and `setup` did not fill in.
+    fn unfilled(&self, checkout: &Checkout) -> Result<Option<String>, GateError> {
+        let provision = checkout.provision();
+        let tree = checkout.worktree().as_std_path();
+        for submodule in &provision.submodules {
+            let filled =
+                fs::read_dir(tree.join(submodule)).is_ok_and(|mut found| found.next().is_some());
+            if !filled {
+                let name = submodule.display();
+                return Ok(Some(format!("the submodule `{name}` is empty; `setup` must fill it")));
+            }
+        }
+        if !provision.needs_lfs {
+            return Ok(None);
+        }
+        for entry in self.repository.mirror.git().tree(checkout.commit())? {
+            let path = tree.join(&entry.path);
+            if is_lfs_pointer(&path) {
+                let name = entry.path.display();
+                return Ok(Some(format!("`{name}` is a pointer of LFS; `setup` must fetch it")));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn is_lfs_pointer(path: &std::path::Path) -> bool {
+    let small = fs::symlink_metadata(path)
+        .is_ok_and(|found| found.is_file() && found.len() <= LFS_POINTER_CAP);
+    let mut start = [0; LFS_POINTER.len()];
+    small
+        && File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
+        && start == LFS_POINTER
+}
+
+/// Tells what is wrong with the commit or the machine from what the person must put right.
+fn obstacle(error: CheckoutError) -> Result<Obstacle, GateError> {
+    let with_cause = |error: &CheckoutError| {
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+        format!("{error}{}", cause.unwrap_or_default())
+    };
+    Ok(match error {
+        CheckoutError::CacheName { .. } => return Err(error.into()),
+        CheckoutError::Incomplete { .. } | CheckoutError::UnsafeTree { .. } => {
+            Obstacle::Setup { message: with_cause(&error) }
+        }
+        CheckoutError::Files { .. } | CheckoutError::Git { .. } => {
+            Obstacle::Machine { message: with_cause(&error) }
+        }
+    })
+}
+
+/// Returns the file that keeps two Ralphs from using one checkout.
+pub(super) fn lock_file(directory: &Utf8Path) -> Utf8PathBuf {
+    directory.join("gates.lock")
+}

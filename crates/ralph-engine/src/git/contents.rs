@@ -1,0 +1,108 @@
+//! The contents of many files at once, in flat memory and a handful of calls.
+
+use std::path::Path;
+
+use super::call::{Call, path_bytes};
+use super::oid::lines;
+use super::parse::{parse_batch, parse_batch_check};
+use super::{Git, GitError, Oid, unexpected};
+
+/// Bytes asked for in one call.
+const BATCH: usize = 32 << 20;
+
+impl Git {
+    /// Returns what commits have at paths: a file's content (empty where it is larger than `limit`), or `None`.
+    pub fn files_at(
+        &self,
+        wanted: &[(&Oid, &Path)],
+        limit: usize,
+    ) -> Result<Vec<Option<Vec<u8>>>, GitError> {
+        // A name with a newline in it would be two questions; such a file is not found.
+        let asked: Vec<usize> = (0..wanted.len())
+            .filter(|index| !path_bytes(wanted[*index].1).contains(&b'\n'))
+            .collect();
+        let mut contents: Vec<Option<Vec<u8>>> = vec![None; wanted.len()];
+        if asked.is_empty() {
+            return Ok(contents);
+        }
+        let mut question = Vec::new();
+        for (commit, path) in asked.iter().map(|index| wanted[*index]) {
+            question.extend(format!("{commit}:").bytes());
+            question.extend(path_bytes(path));
+            question.push(b'\n');
+        }
+        let args = ["cat-file", "--batch-check"];
+        let answer = self.call(Call::new(&args).input(&question))?;
+        let found = parse_batch_check(&answer.stdout).filter(|found| found.len() == asked.len());
+        let found = found.ok_or_else(|| unexpected(&args, &answer.stdout))?;
+        let mut batch: Vec<(usize, Oid)> = Vec::new();
+        let mut bytes = 0;
+        for (index, header) in asked.into_iter().zip(found) {
+            let Some(header) = header.filter(|header| header.kind == "blob") else { continue };
+            if header.size > limit {
+                contents[index] = Some(Vec::new());
+                continue;
+            }
+            if bytes + header.size > BATCH {
+                self.read_batch(&mut batch, &mut contents)?;
+                bytes = 0;
+            }
+            bytes += header.size;
+            batch.push((index, header.id));
+        }
+        self.read_batch(&mut batch, &mut contents)?;
+        Ok(contents)
+    }
+
+    fn read_batch(
+        &self,
+        batch: &mut Vec<(usize, Oid)>,
+        contents: &mut [Option<Vec<u8>>],
+    ) -> Result<(), GitError> {
+        let input = lines(batch.iter(), |(_, id)| id.to_string());
+        let args = ["cat-file", "--batch"];
+        let answer = self.call(Call::new(&args).input(input.as_bytes()))?;
+        let objects = parse_batch(&answer.stdout).filter(|objects| objects.len() == batch.len());
+        let objects = objects.ok_or_else(|| unexpected(&args, &answer.stdout))?;
+        for ((index, _), object) in batch.drain(..).zip(objects) {
+            contents[index] = object.map(|(_, content)| content);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::World;
+    use super::*;
+
+    #[test]
+    fn files_are_read_as_their_commits_have_them_and_large_ones_are_left_out() {
+        let world = World::new();
+        let dir = world.repository("r");
+        let first = world.head(&dir);
+        let large = "x".repeat(1000);
+        let second = world.commit(&dir, &[("a.txt", "b\n"), ("large", &large), ("é f", "1")]);
+        let git = world.open(&dir);
+        let wanted: Vec<(&Oid, &Path)> = [
+            (&first, "a.txt"),
+            (&second, "a.txt"),
+            (&first, "large"),
+            (&second, "large"),
+            (&second, "é f"),
+            (&second, "src"),
+            (&second, "a\nb"),
+        ]
+        .map(|(commit, path)| (commit, Path::new(path)))
+        .to_vec();
+        let texts: Vec<Option<String>> = git
+            .files_at(&wanted, 999)
+            .unwrap()
+            .into_iter()
+            .map(|content| content.map(|content| String::from_utf8(content).unwrap()))
+            .collect();
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(texts, [some("a\n"), some("b\n"), None, some(""), some("1"), None, None]);
+        assert_eq!(git.files_at(&[], 1).unwrap(), Vec::<Option<Vec<u8>>>::new());
+    }
+}

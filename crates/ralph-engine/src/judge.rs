@@ -1,0 +1,335 @@
+//! The one judge of all workflows: from what an agent said to a verdict, by what the harness measures itself.
+//!
+//! This is glue. What was claimed is measured in the mirrors, gates run in Ralph's own checkouts, and
+//! [`ralph_model::verdict`] decides; no rule of its own stands here. A workflow takes the case, asks its verifier about
+//! [`Case::questions`] if it has one, and reads [`Case::verdict`]; an accepted commit gets a receipt by
+//! [`Judge::attest`].
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use ralph_model::contract::Completion;
+use ralph_model::evidence::{CommitEvidence, Evidence, RewrittenRef};
+use ralph_model::gate::GatesView;
+use ralph_model::glob::Glob;
+use ralph_model::id::{CommitId, TreeId};
+use ralph_model::receipt::{BoundaryInForce, Point, Receipt, VerifierReceipt, Version, Worker};
+use ralph_model::run::Trouble;
+use ralph_model::verdict::{
+    self, Claim, Measured, Verdict, VerifierQuestion, VerifierReport, questions_for_verifier,
+};
+
+use crate::boundary::InForce;
+use crate::gates::assess::{Assessment, Assessor, Extent, Points};
+use crate::gates::pin::PinnedGates;
+use crate::gates::receipt::{ReceiptFault, write_receipt};
+use crate::gates::{GateContext, GateError, GateObserver, GateRepository, weakened};
+use crate::git::evidence::{
+    self as measuring, Before, EvidenceError, Repository, RepositoryEvidence,
+};
+use crate::git::{Change, GitError, Head, Oid};
+
+/// What an agent that was to do the work said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// The work is in this commit, named by its id or a beginning of it.
+    Commit {
+        claimed: CommitId,
+    },
+    NoChange {
+        reason: String,
+    },
+    PlanInvalid {
+        reason: String,
+    },
+    Nothing,
+}
+
+impl From<Option<Completion>> for Said {
+    fn from(completion: Option<Completion>) -> Said {
+        match completion {
+            None => Said::Nothing,
+            Some(Completion { no_change: Some(reason), .. }) => Said::NoChange { reason },
+            Some(Completion { commit, no_change: None }) => Said::Commit { claimed: commit },
+        }
+    }
+}
+
+/// One repository of the workspace and what was noted of it before work on the item began.
+#[derive(Clone, Copy)]
+pub struct Judged<'a> {
+    pub repository: &'a GateRepository,
+    /// Its directory in the workspace; empty for the workspace itself.
+    pub name: &'a str,
+    pub before: &'a Before,
+    /// Ralph's home, named from the root of this work tree, if it lies in it.
+    pub home: Option<&'a Path>,
+}
+
+/// What a case is judged with.
+pub struct Judge<'a> {
+    pub context: &'a GateContext<'a>,
+    pub repositories: &'a [Judged<'a>],
+    /// The gates as they were pinned for the item.
+    pub pinned: &'a PinnedGates,
+    /// Protected paths that the spec allows to be weakened, beside those that the configuration allows.
+    pub allowed: &'a [Glob],
+}
+
+/// A claim with all that was measured of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    pub claim: Claim,
+    /// What the gates said, where they were run.
+    pub assessment: Assessment,
+    found: Option<Found>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Found {
+    /// Which of the repositories has the commit.
+    repository: usize,
+    base: Point,
+    candidate: Point,
+}
+
+/// Something could not be measured. This says nothing of the work, but for a forged repository.
+#[derive(Debug, thiserror::Error)]
+pub enum JudgeError {
+    #[error(transparent)]
+    Evidence(#[from] EvidenceError),
+    #[error(transparent)]
+    Gate(#[from] GateError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+/// What a receipt says beside what was measured.
+pub struct Attested<'a> {
+    pub item: &'a str,
+    pub worker: Worker,
+    pub boundary: InForce,
+    pub verifier: Option<VerifierReceipt>,
+    pub at: Timestamp,
+    /// The version of Ralph.
+    pub ralph: &'a str,
+}
+
+impl Judge<'_> {
+    /// Measures what an agent said.
+    pub fn examine(
+        &self,
+        said: &Said,
+        observer: &mut dyn GateObserver,
+    ) -> Result<Case, JudgeError> {
+        let without = |claim| Case { claim, assessment: Assessment::default(), found: None };
+        match said {
+            Said::Nothing => Ok(without(Claim::Nothing)),
+            Said::NoChange { reason } => Ok(without(Claim::NoChange { reason: reason.clone() })),
+            Said::PlanInvalid { reason } => {
+                Ok(without(Claim::PlanInvalid { reason: reason.clone() }))
+            }
+            Said::Commit { claimed } => self.examine_commit(claimed, observer),
+        }
+    }
+
+    fn examine_commit(
+        &self,
+        claimed: &CommitId,
+        observer: &mut dyn GateObserver,
+    ) -> Result<Case, JudgeError> {
+        let repositories: Vec<Repository<'_>> = self
+            .repositories
+            .iter()
+            .map(|judged| Repository {
+                git: &judged.repository.git,
+                mirror: &judged.repository.mirror,
+                before: judged.before,
+                home: judged.home,
+            })
+            .collect();
+        let measured = measuring::measure(&repositories, claimed.as_str())?;
+        let mut candidates = Vec::new();
+        for commit in &measured.commits {
+            candidates.push((commit, self.told(commit, &measured.repositories)));
+        }
+        // Of copies of one repository, the one in which the claim holds best is meant.
+        let best = candidates
+            .into_iter()
+            .min_by_key(|(_, told)| Evidence::Commit(Box::new(told.clone())).faults().len());
+        let Some((commit, mut told)) = best else {
+            let evidence = Evidence::Nothing { claimed: claimed.clone() };
+            let measured = Measured { evidence, gates: GatesView::default(), weakened: Vec::new() };
+            let claim = Claim::Commit(measured);
+            return Ok(Case { claim, assessment: Assessment::default(), found: None });
+        };
+        let judged = &self.repositories[commit.repository];
+        let base = judged.before.base.as_ref();
+        let id = &commit.commit.id;
+        let weakened = match base {
+            Some(base) => {
+                let allowed: Vec<Glob> =
+                    self.pinned.allow.iter().chain(self.allowed).cloned().collect();
+                weakened(judged.repository, base, id, &allowed)?
+            }
+            None => Vec::new(),
+        };
+        let faultless = Evidence::Commit(Box::new(told.clone())).faults().is_empty();
+        let assessment = if faultless && !self.pinned.gates.is_empty() {
+            let points = Points {
+                candidate: id,
+                base,
+                changed: Some(&told.changed),
+                extent: Extent::UntilRejected,
+            };
+            let mut assessor = Assessor::open(self.context, judged.repository, self.pinned)?;
+            let assessment = assessor.assess(&points, observer)?;
+            told.checked = Some(told.tree.clone());
+            assessment
+        } else {
+            Assessment::default()
+        };
+        let found = Found {
+            repository: commit.repository,
+            base: base_point(judged, &told.base)?,
+            candidate: Point { commit: told.commit.clone(), tree: told.tree.clone() },
+        };
+        let evidence = Evidence::Commit(Box::new(told));
+        let claim = Claim::Commit(Measured { evidence, gates: assessment.view(), weakened });
+        Ok(Case { claim, assessment, found: Some(found) })
+    }
+
+    /// Puts what was measured of a commit into the words of the verdict.
+    fn told(
+        &self,
+        found: &measuring::CommitEvidence,
+        repositories: &[RepositoryEvidence],
+    ) -> CommitEvidence {
+        let judged = &self.repositories[found.repository];
+        let base = judged.before.base.as_ref();
+        let mut rewritten = Vec::new();
+        let mut leftovers = Vec::new();
+        for (judged, measured) in self.repositories.iter().zip(repositories) {
+            for dropped in &measured.dropped {
+                rewritten.push(RewrittenRef {
+                    name: in_workspace(judged.name, &dropped.name),
+                    old_tip: commit_id(&dropped.old_tip),
+                    dropped: dropped.commits.iter().map(commit_id).collect(),
+                });
+            }
+            let outside = measured
+                .leftovers
+                .new
+                .iter()
+                .filter(|path| judged.home.is_none_or(|home| !path.starts_with(home)));
+            leftovers
+                .extend(outside.map(|path| in_workspace(judged.name, &path.to_string_lossy())));
+        }
+        let paths = |changes: &[Change]| -> Vec<String> {
+            changes.iter().map(|change| change.path.to_string_lossy().into_owned()).collect()
+        };
+        CommitEvidence {
+            commit: commit_id(&found.commit.id),
+            tree: tree_id(&found.commit.tree),
+            repository: judged.name.to_owned(),
+            refs: refs_of(found, &repositories[found.repository]),
+            base: base.map_or_else(|| no_commit(&found.commit.id), commit_id),
+            new_since_base: found.is_new_since_base,
+            descends_from_base: found.descends_from_base,
+            changed: paths(&found.outside_home),
+            changed_in_home: paths(&found.inside_home),
+            rewritten,
+            leftovers,
+            checked: None,
+        }
+    }
+
+    /// Puts the receipt of an accepted commit on it; returns it, or `None` for a case without a commit.
+    pub fn attest(
+        &self,
+        case: &Case,
+        attested: Attested<'_>,
+    ) -> Result<Option<Receipt>, ReceiptFault> {
+        let Some(found) = &case.found else { return Ok(None) };
+        let receipt = Receipt {
+            version: Version,
+            created_at: attested.at,
+            ralph: attested.ralph.to_owned(),
+            item: attested.item.to_owned(),
+            base: found.base.clone(),
+            candidate: found.candidate.clone(),
+            worker: attested.worker,
+            boundary: match attested.boundary {
+                InForce::Kernel => BoundaryInForce::Kernel,
+                InForce::Detect => BoundaryInForce::Detect,
+                InForce::Off => BoundaryInForce::Off,
+            },
+            setup: self.pinned.setup.clone(),
+            caches: case.assessment.caches(),
+            gates: case.assessment.receipts(),
+            verifier: attested.verifier,
+        };
+        let commit = Oid::parse(found.candidate.commit.as_str().as_bytes())
+            .expect("it was made from an object's id");
+        let git = &self.repositories[found.repository].repository.git;
+        write_receipt(git, &commit, &receipt)?;
+        Ok(Some(receipt))
+    }
+}
+
+impl Case {
+    /// Returns what follows, given what came of asking a verifier.
+    pub fn verdict(&self, verifier: &VerifierReport) -> Result<Verdict, Trouble> {
+        verdict::judge(&self.claim, verifier)
+    }
+
+    /// Returns what a verifier should be asked beside the work itself.
+    pub fn questions(&self) -> Vec<VerifierQuestion> {
+        match &self.claim {
+            Claim::Commit(measured) => questions_for_verifier(measured),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn base_point(judged: &Judged<'_>, base: &CommitId) -> Result<Point, JudgeError> {
+    let mirror = &judged.repository.mirror;
+    let header = mirror.git().find_commit(base.as_str())?;
+    let tree = header.map_or_else(|| mirror.object_format().empty_tree(), |found| found.tree);
+    Ok(Point { commit: base.clone(), tree: tree_id(&tree) })
+}
+
+/// Returns the local refs that count: those the run moved, or for a commit of an earlier attempt those that have it.
+fn refs_of(found: &measuring::CommitEvidence, repository: &RepositoryEvidence) -> Vec<String> {
+    let local = |name: &&String| {
+        let foreign = ["refs/remotes/", "refs/ralph/", "refs/notes/", "refs/stash"];
+        !foreign.iter().any(|prefix| name.starts_with(prefix))
+    };
+    let names = if found.on_moved_refs.is_empty() && !found.is_new_in_run {
+        &found.on_refs
+    } else {
+        &found.on_moved_refs
+    };
+    let mut refs: Vec<String> = names.iter().filter(local).cloned().collect();
+    if found.is_on_head && matches!(repository.head_now, Head::Detached { .. }) {
+        refs.push("HEAD".to_owned());
+    }
+    refs
+}
+
+fn in_workspace(repository: &str, name: &str) -> String {
+    if repository.is_empty() { name.to_owned() } else { format!("{repository}/{name}") }
+}
+
+fn commit_id(id: &Oid) -> CommitId {
+    id.as_str().parse().expect("an object's id is 40 or 64 hexadecimal digits")
+}
+
+fn tree_id(id: &Oid) -> TreeId {
+    id.as_str().parse().expect("an object's id is 40 or 64 hexadecimal digits")
+}
+
+/// Stands for the base where there was no commit yet, as git writes it.
+fn no_commit(like: &Oid) -> CommitId {
+    "0".repeat(like.as_str().len()).parse().expect("zeros are hexadecimal digits")
+}

@@ -1,0 +1,339 @@
+//! `ralph gates`: the checks that decide, listed or run as the harness runs them.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_engine::boundary::{InForce, in_force};
+use ralph_engine::clock::SystemClock;
+use ralph_engine::gates::assess::{Assessment, Assessor, Extent, GateFinding, Points};
+use ralph_engine::gates::pin::PinnedGates;
+use ralph_engine::gates::{GateContext, GateError, GateRepository, weakened};
+use ralph_engine::git::{GitProgram, Oid};
+use ralph_engine::home::WorkspaceKind;
+use ralph_engine::recover::end_leftovers;
+use ralph_engine::run::RunPlace;
+use ralph_model::gate::{Attribution, GateRun};
+use ralph_model::receipt::Caches;
+use ralph_model::weaken::Weakening;
+use ralph_proc::sandbox::Support;
+use ralph_proc::signal::SignalPipe;
+use serde::Serialize;
+
+use super::agent_run::refuse_state_in_workspace;
+use super::print_json;
+use crate::args::{GatesCommand, GatesRunArgs, GlobalArgs};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::gates::{GateScreen, argv_text, conclusion};
+use crate::render::human::duration;
+use crate::render::{self, Tone};
+use crate::setup::{OpenState, Setup};
+
+pub(crate) fn run(global: &GlobalArgs, command: Option<&GatesCommand>) -> Result<Exit, CliError> {
+    let setup = Setup::load(global, &[])?;
+    if setup.config.gates.is_empty() {
+        return Err(CliError::usage("no gates are configured").hint(
+            "`ralph init` detects the checks of common projects, or write a [[gate]] in ralph.toml",
+        ));
+    }
+    match command {
+        None | Some(GatesCommand::List) => list(&setup),
+        Some(GatesCommand::Run(args)) => run_gates(&setup, args),
+    }
+}
+
+#[derive(Serialize)]
+struct ListedGate {
+    name: String,
+    argv: Vec<String>,
+    timeout_ms: u128,
+    fast: bool,
+    net: bool,
+    unix: bool,
+    paths: Vec<String>,
+    /// Where it is configured.
+    origin: String,
+}
+
+fn list(setup: &Setup) -> Result<Exit, CliError> {
+    let entries = setup.config.entries();
+    let rows: Vec<ListedGate> = setup
+        .config
+        .gates
+        .iter()
+        .map(|gate| {
+            let ours = |key: &str| {
+                key.strip_prefix("gate.")
+                    .and_then(|rest| rest.strip_suffix(".run"))
+                    .is_some_and(|name| name == gate.name || name.trim_matches('"') == gate.name)
+            };
+            let entry = entries.iter().find(|entry| ours(&entry.key));
+            ListedGate {
+                name: gate.name.clone(),
+                argv: gate.run.clone(),
+                timeout_ms: gate.timeout.as_millis(),
+                fast: gate.fast,
+                net: gate.net,
+                unix: gate.unix,
+                paths: gate.paths.clone(),
+                origin: entry.map(|entry| entry.origin.to_string()).unwrap_or_default(),
+            }
+        })
+        .collect();
+    if setup.json {
+        print_json(&rows)?;
+        return Ok(Exit::Done);
+    }
+    let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+    let lines: Vec<String> = rows
+        .iter()
+        .zip(&setup.config.gates)
+        .map(|(row, gate)| {
+            let mut notes = vec![format!("at most {}", duration(gate.timeout))];
+            for (is, what) in [(row.fast, "fast"), (row.net, "network"), (row.unix, "unix sockets")]
+            {
+                notes.extend(is.then(|| what.to_owned()));
+            }
+            if !row.paths.is_empty() {
+                notes.push(format!("for {}", row.paths.join(" ")));
+            }
+            format!(
+                "{:width$}  {}\n{:width$}  {}",
+                row.name,
+                setup.ui.paint(Tone::Strong, &argv_text(&row.argv)),
+                "",
+                setup.ui.paint(Tone::Faint, &format!("{}; {}", notes.join(", "), row.origin)),
+            )
+        })
+        .collect();
+    render::machine(&lines.join("\n")).map_err(CliError::failed)?;
+    Ok(Exit::Done)
+}
+
+/// What a command that runs gates needs, opened.
+pub(super) struct GateRoom {
+    open: OpenState,
+    place: RunPlace,
+    signals: SignalPipe,
+    pub(super) repository: GateRepository,
+    pub(super) boundary: InForce,
+}
+
+impl GateRoom {
+    pub(super) fn open(setup: &Setup) -> Result<GateRoom, CliError> {
+        let boundary = in_force(setup.config.boundary, Support::probe()).map_err(|error| {
+            CliError::usage(error)
+                .hint("`boundary = \"auto\"` runs gates unconfined where the kernel cannot enforce")
+        })?;
+        let at = repository_at(setup)?;
+        let mut open = setup.open_state()?;
+        refuse_state_in_workspace(setup, open.state.directory())?;
+        end_leftovers(&open.state, &mut open.journal, &SystemClock).map_err(CliError::failed)?;
+        let place = RunPlace::open(&open.state).map_err(CliError::failed)?;
+        let signals = SignalPipe::install().map_err(CliError::failed)?;
+        let program = GitProgram::new("git", std::env::vars_os());
+        let repository = GateRepository::open(&program, &open.state, &at, &setup.workspace.root)
+            .map_err(|error| stopped(error).1)?;
+        Ok(GateRoom { open, place, signals, repository, boundary })
+    }
+
+    pub(super) fn context<'a>(&'a self, setup: &'a Setup, command: &'a str) -> GateContext<'a> {
+        GateContext {
+            state: &self.open.state,
+            place: &self.place,
+            environment: &setup.environment,
+            boundary: self.boundary,
+            writable: &setup.config.writable,
+            interrupt_grace: setup.config.limits.interrupt_grace,
+            terminate_grace: setup.config.limits.terminate_grace,
+            clock: &SystemClock,
+            command,
+            signals: Some(&self.signals),
+        }
+    }
+
+    /// Finds the commit that a person means.
+    pub(super) fn commit(&self, name: &str) -> Result<Oid, CliError> {
+        let found = self.repository.git.resolve(name).map_err(CliError::failed)?;
+        found.ok_or_else(|| CliError::usage(format!("`{name}` is not a commit in this repository")))
+    }
+
+    /// Takes what the repository has into the mirror.
+    pub(super) fn fill(&self, also: &[Oid]) -> Result<(), CliError> {
+        let filled = self.repository.mirror.fill(&self.repository.git, also);
+        filled.map(|_| ()).map_err(CliError::failed)
+    }
+}
+
+/// Returns the repository that the gates are about.
+fn repository_at(setup: &Setup) -> Result<Utf8PathBuf, CliError> {
+    match &setup.workspace.kind {
+        WorkspaceKind::Repository(repository) => Ok(repository.toplevel.clone()),
+        // The one the person stands in.
+        WorkspaceKind::RepositoryCollection => std::env::current_dir()
+            .ok()
+            .and_then(|path| Utf8PathBuf::from_path_buf(path).ok())
+            .filter(|path| path.canonicalize_utf8().is_ok_and(|path| path != setup.workspace.root))
+            .ok_or_else(|| {
+                CliError::usage("this workspace is a directory of repositories")
+                    .hint("run the command inside one of them")
+            }),
+        WorkspaceKind::Plain => {
+            let error = setup.workspace.require_repository().expect_err("it has no repository");
+            let hint = error.hint();
+            Err(hint.into_iter().fold(CliError::usage(error), CliError::hint))
+        }
+    }
+}
+
+/// Tells an interruption from what went wrong.
+pub(super) fn stopped(error: GateError) -> (Exit, CliError) {
+    match error {
+        GateError::Interrupted => (Exit::Interrupted, CliError::failed("interrupted")),
+        GateError::Lock(_) => {
+            (Exit::Unfinished, CliError::failed(error).hint("wait for it to finish, or stop it"))
+        }
+        GateError::Checkout(_) | GateError::NoSuchCommit { .. } => {
+            (Exit::Usage, CliError::usage(error))
+        }
+        error => (Exit::Unfinished, CliError::failed(error)),
+    }
+}
+
+fn run_gates(setup: &Setup, args: &GatesRunArgs) -> Result<Exit, CliError> {
+    let pinned = chosen(setup, &args.gates)?;
+    let room = GateRoom::open(setup)?;
+    let candidate = room.commit(&args.commit)?;
+    let base = args.base.as_deref().map(|base| room.commit(base)).transpose()?;
+    let ids: Vec<Oid> = [&candidate].into_iter().chain(&base).cloned().collect();
+    room.fill(&ids)?;
+    let changed = match &base {
+        Some(base) if args.gates.is_empty() => Some(changed(&room, base, &candidate)?),
+        _ => None,
+    };
+    let weakened = match &base {
+        Some(base) => {
+            weakened(&room.repository, base, &candidate, &pinned.allow).map_err(CliError::failed)?
+        }
+        None => Vec::new(),
+    };
+    let context = room.context(setup, "ralph gates run");
+    let mut screen = GateScreen::start(setup.ui, candidate.as_str(), room.boundary);
+    let points = Points {
+        candidate: &candidate,
+        base: base.as_ref(),
+        changed: changed.as_deref(),
+        extent: Extent::All,
+    };
+    let assessed = Assessor::open(&context, &room.repository, &pinned)
+        .and_then(|mut assessor| assessor.assess(&points, &mut screen));
+    let assessment = match assessed {
+        Ok(assessment) => assessment,
+        Err(GateError::Interrupted) => {
+            render::important("interrupted; nothing of the gates is left running");
+            return Ok(Exit::Interrupted);
+        }
+        Err(error) => return Err(stopped(error).1),
+    };
+    screen.conclude(&assessment, &weakened, base.is_some());
+    if setup.json {
+        print_json(&JsonRun::new(&room, &candidate, base.as_ref(), &assessment, &weakened))?;
+    } else {
+        let lines: Vec<String> =
+            assessment.findings.iter().map(|finding| conclusion(setup.ui, finding)).collect();
+        render::machine(&lines.join("\n")).map_err(CliError::failed)?;
+    }
+    let passed = |finding: &GateFinding| finding.attribution == Attribution::Passed;
+    let all_passed = assessment.findings.iter().all(passed) && weakened.is_empty();
+    Ok(if all_passed { Exit::Done } else { Exit::Unfinished })
+}
+
+/// Returns the gates that were asked for.
+fn chosen(setup: &Setup, names: &[String]) -> Result<PinnedGates, CliError> {
+    let mut pinned = PinnedGates::of(&setup.config);
+    for name in names {
+        if !pinned.gates.iter().any(|gate| gate.name == *name) {
+            let known: Vec<&str> = pinned.gates.iter().map(|gate| gate.name.as_str()).collect();
+            return Err(CliError::usage(format!("there is no gate `{name}`"))
+                .hint(format!("there are: {}", known.join(", "))));
+        }
+    }
+    if !names.is_empty() {
+        pinned.gates.retain(|gate| names.contains(&gate.name));
+    }
+    Ok(pinned)
+}
+
+fn changed(room: &GateRoom, base: &Oid, candidate: &Oid) -> Result<Vec<String>, CliError> {
+    let changes =
+        room.repository.mirror.git().changes(base, candidate).map_err(CliError::failed)?;
+    Ok(changes.iter().map(|change| change.path.to_string_lossy().into_owned()).collect())
+}
+
+#[derive(Serialize)]
+struct JsonRun<'a> {
+    commit: &'a str,
+    base: Option<&'a str>,
+    boundary: InForce,
+    gates: Vec<JsonGate<'a>>,
+    unconcerned: &'a [String],
+    weakened: Vec<JsonWeakening<'a>>,
+    caches: Caches,
+    proven: bool,
+}
+
+#[derive(Serialize)]
+pub(super) struct JsonGate<'a> {
+    name: &'a str,
+    argv: &'a [String],
+    #[serde(flatten)]
+    attribution: &'a Attribution,
+    run: &'a GateRun,
+    first: Option<&'a GateRun>,
+    at_base: Option<&'a GateRun>,
+    log: &'a Utf8Path,
+}
+
+impl<'a> JsonGate<'a> {
+    pub(super) fn new(finding: &'a GateFinding) -> JsonGate<'a> {
+        let run = finding.deciding();
+        JsonGate {
+            name: &finding.gate.name,
+            argv: &finding.gate.argv,
+            attribution: &finding.attribution,
+            run,
+            first: finding.again.as_ref().map(|_| &finding.candidate),
+            at_base: finding.base.as_ref(),
+            log: Utf8Path::new(&run.output.path),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonWeakening<'a> {
+    #[serde(flatten)]
+    weakening: &'a Weakening,
+    text: String,
+}
+
+impl<'a> JsonRun<'a> {
+    fn new(
+        room: &GateRoom,
+        candidate: &'a Oid,
+        base: Option<&'a Oid>,
+        assessment: &'a Assessment,
+        weakened: &'a [Weakening],
+    ) -> JsonRun<'a> {
+        JsonRun {
+            commit: candidate.as_str(),
+            base: base.map(Oid::as_str),
+            boundary: room.boundary,
+            gates: assessment.findings.iter().map(JsonGate::new).collect(),
+            unconcerned: &assessment.unconcerned,
+            weakened: weakened
+                .iter()
+                .map(|weakening| JsonWeakening { weakening, text: weakening.to_string() })
+                .collect(),
+            caches: assessment.caches(),
+            proven: assessment.view().proven(),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `ralph verify`: do the receipts of accepted commits still hold?
+
+use ralph_engine::gates::GateError;
+use ralph_engine::gates::verify::{CommitCheck, GateCheck, verify};
+use ralph_engine::git::Oid;
+use ralph_model::gate::GateStatus;
+use ralph_model::receipt::Receipt;
+use serde::Serialize;
+
+use super::gates::{GateRoom, JsonGate, stopped};
+use super::print_json;
+use crate::args::{GlobalArgs, VerifyArgs};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::gates::{GateScreen, argv_text};
+use crate::render::{self, Tone, Ui};
+use crate::setup::Setup;
+
+pub(crate) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<Exit, CliError> {
+    let setup = Setup::load(global, &[])?;
+    let room = GateRoom::open(&setup)?;
+    let commits = commits(&room, &args.what)?;
+    room.fill(&commits)?;
+    let context = room.context(&setup, "ralph verify");
+    let mut checks = Vec::new();
+    for commit in &commits {
+        let mut screen = GateScreen::start(setup.ui, commit.as_str(), room.boundary);
+        match verify(&context, &room.repository, commit, &mut screen) {
+            Ok(check) => checks.push((commit, check)),
+            Err(GateError::Interrupted) => {
+                render::important("interrupted; nothing of the gates is left running");
+                return Ok(Exit::Interrupted);
+            }
+            Err(error) => return Err(stopped(error).1),
+        }
+    }
+    if setup.json {
+        let rows: Vec<JsonCheck<'_>> =
+            checks.iter().map(|(commit, check)| JsonCheck::new(commit, check)).collect();
+        print_json(&rows)?;
+    } else {
+        let lines: Vec<String> =
+            checks.iter().flat_map(|(commit, check)| lines(setup.ui, commit, check)).collect();
+        render::machine(&lines.join("\n")).map_err(CliError::failed)?;
+    }
+    let verdicts: Vec<bool> = checks.iter().filter_map(|(_, check)| check.holds()).collect();
+    if verdicts.is_empty() {
+        render::important(
+            "no receipt; `git fetch origin refs/notes/ralph:refs/notes/ralph` brings those of a remote",
+        );
+        return Ok(Exit::Usage);
+    }
+    Ok(if verdicts.iter().all(|holds| *holds) { Exit::Done } else { Exit::Unfinished })
+}
+
+fn commits(room: &GateRoom, what: &str) -> Result<Vec<Oid>, CliError> {
+    if !what.contains("..") {
+        return Ok(vec![room.commit(what)?]);
+    }
+    let found = room.repository.git.range(what).map_err(CliError::failed)?;
+    found.ok_or_else(|| CliError::usage(format!("`{what}` is not a range in this repository")))
+}
+
+fn lines(ui: Ui, commit: &Oid, check: &CommitCheck) -> Vec<String> {
+    let id = commit.as_str().get(..12).unwrap_or(commit.as_str());
+    let good = ui.paint(Tone::Good, ui.symbol("✓", "ok"));
+    let bad = ui.paint(Tone::Bad, ui.symbol("✗", "!!"));
+    match check {
+        CommitCheck::NoReceipt => {
+            vec![format!("{} {id} no receipt", ui.paint(Tone::Faint, ui.symbol("·", "--")))]
+        }
+        CommitCheck::Unusable { reason } => vec![format!("{bad} {id} {reason}")],
+        CommitCheck::Checked { receipt, gates } => {
+            let holds = check.holds() == Some(true);
+            let says = match (holds, gates.is_empty()) {
+                (true, true) => "holds, not proven by gates",
+                (true, false) => "holds",
+                (false, _) => "does not hold",
+            };
+            let item = &receipt.item;
+            let mut lines =
+                vec![format!("{} {id} {says} ({item})", if holds { &good } else { &bad })];
+            lines.extend(gates.iter().map(|gate| {
+                let name = &gate.recorded.gate.name;
+                let command = ui.paint(Tone::Faint, &argv_text(&gate.recorded.gate.argv));
+                match &gate.against {
+                    None => format!("    {good} {name}  {command}"),
+                    Some(against) => format!("    {bad} {name}: {against}  {command}"),
+                }
+            }));
+            lines
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonCheck<'a> {
+    commit: &'a str,
+    /// `null` where there is no receipt.
+    holds: Option<bool>,
+    reason: Option<&'a str>,
+    receipt: Option<&'a Receipt>,
+    gates: Vec<JsonCheckedGate<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonCheckedGate<'a> {
+    holds: bool,
+    against: Option<&'a str>,
+    recorded: &'a GateStatus,
+    now: JsonGate<'a>,
+}
+
+impl<'a> JsonCheck<'a> {
+    fn new(commit: &'a Oid, check: &'a CommitCheck) -> JsonCheck<'a> {
+        let (reason, receipt, gates) = match check {
+            CommitCheck::NoReceipt => (None, None, &[][..]),
+            CommitCheck::Unusable { reason } => (Some(reason.as_str()), None, &[][..]),
+            CommitCheck::Checked { receipt, gates } => (None, Some(&**receipt), gates.as_slice()),
+        };
+        let gate = |gate: &'a GateCheck| JsonCheckedGate {
+            holds: gate.against.is_none(),
+            against: gate.against.as_deref(),
+            recorded: &gate.recorded.result,
+            now: JsonGate::new(&gate.now),
+        };
+        JsonCheck {
+            commit: commit.as_str(),
+            holds: check.holds(),
+            reason,
+            receipt,
+            gates: gates.iter().map(gate).collect(),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What a person sees of gates: one line as each ends, the end of what a failed one printed, and what it means.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+
+use ralph_engine::boundary::InForce;
+use ralph_engine::gates::assess::{Assessment, GateFinding};
+use ralph_engine::gates::{GateObserver, Turn};
+use ralph_model::gate::{Attribution, GateRun, GateSpec, GateStatus};
+use ralph_model::weaken::Weakening;
+
+use super::human::duration;
+use super::{Tone, Ui, redraw};
+
+/// How many of the last lines of a failed gate are shown.
+const SHOWN_LINES: usize = 20;
+/// As much of the end of an output as is looked at for them.
+const SHOWN_BYTES: u64 = 16 << 10;
+
+/// Shows gates as they run.
+pub(crate) struct GateScreen {
+    ui: Ui,
+}
+
+impl GateScreen {
+    pub(crate) fn start(ui: Ui, commit: &str, boundary: InForce) -> GateScreen {
+        let commit = commit.get(..12).unwrap_or(commit);
+        let text = format!("gates at {commit}, boundary: {}", boundary.as_str());
+        ui.labelled(Tone::Active, "start", &text);
+        GateScreen { ui }
+    }
+
+    /// Shows what failed, what was left out and what was weakened.
+    pub(crate) fn conclude(&self, assessment: &Assessment, weakened: &[Weakening], compared: bool) {
+        for finding in &assessment.findings {
+            let run = finding.deciding();
+            if matches!(run.status, GateStatus::Failed { .. } | GateStatus::TimedOut) {
+                self.show_end(finding);
+            }
+        }
+        for name in &assessment.unconcerned {
+            self.ui.labelled(Tone::Faint, "skipped", &format!("{name}: nothing it is for changed"));
+        }
+        for weakening in weakened {
+            self.ui.labelled(Tone::Bad, "weakened", &weakening.to_string());
+        }
+        if !weakened.is_empty() {
+            let hint = "`protect.allow` in ralph.toml allows paths to be weakened";
+            self.ui.labelled(Tone::Attention, "hint", hint);
+        }
+        let red = |finding: &GateFinding| finding.attribution == Attribution::Failed;
+        if !compared && assessment.findings.iter().any(red) {
+            let hint = "--base COMMIT tells whether a gate failed before as well";
+            self.ui.labelled(Tone::Attention, "hint", hint);
+        }
+    }
+
+    fn show_end(&self, finding: &GateFinding) {
+        let path = &finding.deciding().output.path;
+        let text = end_of(path).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        self.ui.labelled(Tone::Bad, &finding.gate.name, &format!("the end of {path}:"));
+        for line in &lines[lines.len().saturating_sub(SHOWN_LINES)..] {
+            self.ui.line(&format!("    {}", printable(line)));
+        }
+        let refused = ["Permission denied", "EACCES", "Operation not permitted", "os error 13"];
+        let cut_off = !finding.gate.net || !finding.gate.unix;
+        if cut_off && refused.iter().any(|sign| text.contains(sign)) {
+            let hint = "gates may write their checkout only; `net = true` lets one connect (also to this machine), \
+                        `unix = true` use unix sockets";
+            self.ui.labelled(Tone::Attention, "hint", hint);
+        }
+    }
+}
+
+impl GateObserver for GateScreen {
+    fn setup(&mut self, argv: &[String]) {
+        self.ui.labelled(Tone::Active, "setup", &argv_text(argv));
+    }
+
+    fn began(&mut self, gate: &GateSpec, turn: Turn) {
+        let text = format!("{}{}: {}", gate.name, turn_text(turn), argv_text(&gate.argv));
+        if self.ui.rich {
+            redraw(&text);
+        } else {
+            self.ui.labelled(Tone::Active, "gate", &text);
+        }
+    }
+
+    fn ended(&mut self, gate: &GateSpec, turn: Turn, run: &GateRun) {
+        if self.ui.rich {
+            redraw("");
+        }
+        let (tone, label) = label_of(&run.status);
+        let text = format!("{}{}: {}", gate.name, turn_text(turn), facts(run));
+        self.ui.labelled(tone, label, &text);
+    }
+}
+
+fn turn_text(turn: Turn) -> &'static str {
+    match turn {
+        Turn::Candidate => "",
+        Turn::Again => " (again)",
+        Turn::Fresh => " (again, without caches)",
+        Turn::Base => " (at the base)",
+    }
+}
+
+fn label_of(status: &GateStatus) -> (Tone, &'static str) {
+    match status {
+        GateStatus::Passed => (Tone::Good, "passed"),
+        GateStatus::ProvedNothing => (Tone::Attention, "nothing"),
+        GateStatus::Failed { .. } => (Tone::Bad, "failed"),
+        GateStatus::TimedOut => (Tone::Bad, "timeout"),
+        GateStatus::CouldNotRun { .. } => (Tone::Bad, "not run"),
+    }
+}
+
+fn facts(run: &GateRun) -> String {
+    let mut parts = vec![duration(run.duration)];
+    match &run.status {
+        GateStatus::Failed { exit } => parts.push(exit.to_string()),
+        GateStatus::CouldNotRun { obstacle } => parts.push(obstacle.to_string()),
+        _ => {}
+    }
+    if let Some(tests) = run.tests {
+        let failed =
+            if tests.failed > 0 { format!(", {} failed", tests.failed) } else { String::new() };
+        parts.push(format!("{} tests{failed}", tests.executed()));
+    }
+    parts.join(", ")
+}
+
+/// Returns the line that says what came of a gate.
+pub(crate) fn conclusion(ui: Ui, finding: &GateFinding) -> String {
+    let (tone, mark, what) = match &finding.attribution {
+        Attribution::Passed => (Tone::Good, ui.symbol("✓", "ok"), "passed".to_owned()),
+        Attribution::ProvedNothing => (
+            Tone::Attention,
+            ui.symbol("·", "--"),
+            "proved nothing: no test was executed".to_owned(),
+        ),
+        Attribution::Flaky => {
+            (Tone::Attention, ui.symbol("~", "~~"), "flaky: failed, and passed again".to_owned())
+        }
+        Attribution::RedBeforeAndAfter => {
+            (Tone::Attention, ui.symbol("~", "~~"), "red before and after".to_owned())
+        }
+        Attribution::Regressed => (Tone::Bad, ui.symbol("✗", "!!"), "regressed".to_owned()),
+        Attribution::Failed => (Tone::Bad, ui.symbol("✗", "!!"), "failed".to_owned()),
+        Attribution::FewerTests { base, candidate } => {
+            let now = candidate.map_or_else(|| "none counted".to_owned(), |now| now.to_string());
+            (Tone::Bad, ui.symbol("✗", "!!"), format!("fewer tests: {base} at the base, now {now}"))
+        }
+        Attribution::Broken { obstacle } => {
+            (Tone::Bad, ui.symbol("✗", "!!"), format!("broken: {obstacle}"))
+        }
+        Attribution::CouldNotRun { obstacle } => {
+            (Tone::Bad, ui.symbol("✗", "!!"), format!("could not run: {obstacle}"))
+        }
+    };
+    let run = finding.deciding();
+    let log = ui.paint(Tone::Faint, &run.output.path);
+    format!(
+        "{} {:12} {what}, {}  {log}",
+        ui.paint(tone, mark),
+        finding.gate.name,
+        duration(run.duration)
+    )
+}
+
+/// Returns a command as a person would type it.
+pub(crate) fn argv_text(argv: &[String]) -> String {
+    let plain = |word: &str| {
+        !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "/._-+=@%:,".contains(c))
+    };
+    let words = argv.iter().map(|word| {
+        if plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn end_of(path: &str) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(SHOWN_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.take(SHOWN_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What a gate prints is not ours: nothing in it may steer the terminal.
+fn printable(line: &str) -> String {
+    line.chars().filter(|c| !c.is_control() || *c == '\t').take(400).collect()
+}
