@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod boundary;
+pub mod channel;
 pub mod clock;
 pub mod config;
 pub mod detect;
@@ -16,6 +17,8 @@ pub mod init;
 pub mod journal;
 pub mod launch;
 pub mod mailbox;
+pub mod outbox;
+pub mod questions;
 pub mod recover;
 pub mod rehearsal;
 pub mod run;
