@@ -117,8 +117,9 @@ pub fn run_agent(
     let id = RunId::new(context.clock.now(), fresh_nonce());
     let logs = RunLogs::create(context, request, &id)?;
     context.place.scratch.make_ready().map_err(RunError::Prepare)?;
-    outbox::seed(&context.place.scratch.outbox(), request.outbox)?;
-    let report = Run { context, request, id, logs }.perform(observer);
+    let report = outbox::seed(&context.place.scratch.outbox(), request.outbox)
+        .map_err(RunError::from)
+        .and_then(|()| Run { context, request, id, logs }.perform(observer));
     context.place.scratch.clear();
     report
 }

@@ -2,10 +2,12 @@
 
 mod agent_list;
 mod agent_run;
+mod answer;
 mod config;
 mod doctor;
 mod init;
 mod pages;
+mod plan;
 mod status;
 
 use std::ffi::OsString;
@@ -42,6 +44,10 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Agent(AgentCommand::List) => agent_list::run(&cli.global),
         Command::Agent(AgentCommand::Run(args)) => agent_run::run(&cli.global, args),
         Command::Status => status::run(&cli.global),
+        Command::Answer(args) => answer::run(&cli.global, args),
+        Command::Task(command) => plan::task(&cli.global, command),
+        Command::Issue(command) => plan::issue(&cli.global, command),
+        Command::SetSpec(args) => plan::set_spec(&cli.global, args),
         Command::Config(args) => config::run(&cli.global, args),
         Command::Completions { shell } => Ok(pages::completions(*shell)),
         Command::Man { out } => pages::manual(out.as_deref()),
