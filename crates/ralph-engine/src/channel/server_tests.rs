@@ -207,6 +207,12 @@ fn nothing_that_an_agent_plants_hangs_or_fools_the_harness() {
     let precious = stage.place.root.join("precious");
     let whole = Request::new(name(8), add("half")).render();
     let (last, served) = stage.during(|channel| {
+        // Where the replies will be written.
+        for sequence in 1..20 {
+            symlink(&precious, channel.join(name(sequence).reply_file())).unwrap();
+            let unfinished = name(sequence).unfinished_file(Unfinished::Reply);
+            symlink(&precious, channel.join(unfinished)).unwrap();
+        }
         // Moved in as requests are, so that the harness meets them while the agent runs.
         let move_in = |sequence: u64, make: &dyn Fn(&Utf8Path)| {
             let unfinished = channel.join("unfinished.tmp");
@@ -226,16 +232,12 @@ fn nothing_that_an_agent_plants_hangs_or_fools_the_harness() {
         drop_in(channel, 8, &whole[..whole.len() / 2]);
         drop_in(channel, 9, br#"{"v":2}"#);
         fs::write(channel.join("evil.req"), "x").unwrap();
-        // Where the reply to an honest request would be written.
-        for sequence in 1..20 {
-            symlink(&precious, channel.join(name(sequence).reply_file())).unwrap();
-            let unfinished = name(sequence).unfinished_file(Unfinished::Reply);
-            symlink(&precious, channel.join(unfinished)).unwrap();
-        }
         drop_request(channel, 10, add("honest"));
         ask(channel, add("last"), PATIENCE, &SystemClock).unwrap()
     });
     assert!(last.accepted);
+    let honest = stage.channel().join(name(10).reply_file());
+    assert!(fs::symlink_metadata(honest).unwrap().is_file());
     assert_eq!(stage.memory.applied, ["honest", "last"]);
     assert_eq!(stage.place.read("precious"), "untouched");
     assert_eq!((served.accepted, served.refused), (2, 0));
