@@ -21,6 +21,9 @@ pub const LARGEST_REQUEST: usize = 64 << 10;
 /// How many requests of one run are looked at.
 pub const MOST_REQUESTS: usize = 1000;
 
+/// How many bytes the requests of one run may have in all: they are journalled, and journals are read at every start.
+pub const MOST_REQUEST_BYTES: usize = 4 << 20;
+
 /// A change to the plan with everything that belongs to it, or a question about it.
 ///
 /// Ids and tasks are as they were typed: what they mean is the plan's to say.

@@ -65,7 +65,7 @@ pub(crate) enum Command {
     Agent(AgentCommand),
     /// Show what is going on in this workspace: runs, waits, cost
     Status,
-    /// Answer what a workflow asked: `answer ITEM "text"`, or `answer "text"` if one question is open
+    /// Answer what a workflow asked
     Answer(AnswerArgs),
     /// Change the tasks of the plan, inside a run
     #[command(subcommand)]

@@ -10,8 +10,8 @@ use std::{panic, thread};
 
 use camino::Utf8Path;
 use ralph_model::channel::{
-    LARGEST_REQUEST, MOST_REQUESTS, MessageError, MutationRequest, Reply, Request, RequestName,
-    Unfinished,
+    LARGEST_REQUEST, MOST_REQUEST_BYTES, MOST_REQUESTS, MessageError, MutationRequest, Reply,
+    Request, RequestName, Unfinished,
 };
 use ralph_model::id::RunId;
 use ralph_model::journal::{JournalEntry, JournalEvent, MutationRequested, RequestIgnored};
@@ -120,6 +120,8 @@ struct Serving<'a> {
     run: RunId,
     served: Served,
     seen: HashSet<RequestName>,
+    /// Of all requests that were read.
+    bytes: usize,
     /// Reasons that the journal knows already.
     told: HashSet<&'static str>,
 }
@@ -128,7 +130,7 @@ impl<'a> Serving<'a> {
     fn new(attendant: Attendant<'a>) -> Serving<'a> {
         let run = attendant.asker.run.clone();
         let (seen, told) = (HashSet::new(), HashSet::new());
-        Serving { attendant, run, served: Served::default(), seen, told }
+        Serving { attendant, run, served: Served::default(), seen, bytes: 0, told }
     }
 
     fn serve(mut self, stop: &PipeReader) -> Result<Served, PathError> {
@@ -141,13 +143,9 @@ impl<'a> Serving<'a> {
                 let reason = "the directory of requests was moved or removed";
                 self.note("uprooted", "channel", reason)?;
             }
-            for name in news.names {
+            let look = news.incomplete || agent == Agent::Ended;
+            for name in if look { self.names() } else { news.names } {
                 self.arrived(&name, agent)?;
-            }
-            if news.incomplete || agent == Agent::Ended {
-                for name in self.names() {
-                    self.arrived(&name, agent)?;
-                }
             }
             if agent == Agent::Ended {
                 return Ok(self.served);
@@ -170,7 +168,8 @@ impl<'a> Serving<'a> {
     fn arrived(&mut self, file: &str, agent: Agent) -> Result<(), PathError> {
         let Some(name) = RequestName::of_file(file) else {
             let end = Utf8Path::new(file).extension();
-            return if matches!(end, Some("reply" | "tmp")) {
+            // Where the kernel does not tell what is new, such a file is met again and again.
+            return if matches!(end, Some("reply" | "tmp")) || self.told.contains("name") {
                 Ok(())
             } else {
                 self.note("name", file, "it has no name of a request")
@@ -179,8 +178,11 @@ impl<'a> Serving<'a> {
         if self.seen.contains(&name) {
             return Ok(());
         }
-        if self.seen.len() >= MOST_REQUESTS {
-            let reason = format!("only {MOST_REQUESTS} requests of a run are looked at");
+        if self.seen.len() >= MOST_REQUESTS || self.bytes >= MOST_REQUEST_BYTES {
+            let reason = format!(
+                "only {MOST_REQUESTS} requests or {} MiB of a run are looked at",
+                MOST_REQUEST_BYTES >> 20
+            );
             let text = format!("{reason}: end the run with what is done.");
             self.answer(name, &Reply::new(name, false, text), agent);
             return self.note("many", file, &reason);
@@ -194,13 +196,16 @@ impl<'a> Serving<'a> {
                 self.note(reason.kind(), file, &reason.to_string())?;
                 Reply::new(name, false, format!("the request is not taken: {reason}."))
             }
-            Ok(bytes) => match Request::parse(name, &bytes) {
-                Err(reason) => {
-                    self.note(kind(&reason), file, &reason.to_string())?;
-                    Reply::new(name, false, format!("the request is not taken: {reason}."))
+            Ok(bytes) => {
+                self.bytes += bytes.len();
+                match Request::parse(name, &bytes) {
+                    Err(reason) => {
+                        self.note(kind(&reason), file, &reason.to_string())?;
+                        Reply::new(name, false, format!("the request is not taken: {reason}."))
+                    }
+                    Ok(request) => self.decide(name, request.args)?,
                 }
-                Ok(request) => self.decide(name, request.args)?,
-            },
+            }
         };
         self.answer(name, &reply, agent);
         Ok(())

@@ -267,11 +267,24 @@ fn of_a_flood_a_thousand_requests_are_looked_at_and_the_rest_is_noted_once() {
     });
     assert_eq!(
         reply.text,
-        "only 1000 requests of a run are looked at: end the run with what is done."
+        "only 1000 requests or 4 MiB of a run are looked at: end the run with what is done."
     );
     assert_eq!((served.accepted, served.refused), (MOST_REQUESTS, 0));
     assert_eq!(stage.memory.applied.len(), 0);
-    assert_eq!(stage.ignored(), ["only 1000 requests of a run are looked at"]);
+    assert_eq!(stage.ignored(), ["only 1000 requests or 4 MiB of a run are looked at"]);
+}
+
+#[test]
+fn large_requests_fill_the_journal_only_so_far() {
+    let mut stage = Stage::new(Role::Builder);
+    let large = "x".repeat(LARGEST_REQUEST - 1000);
+    let ((), served) = stage.during(|channel| {
+        for number in 0..100 {
+            drop_request(channel, number, add(&large));
+        }
+    });
+    assert_eq!(served.accepted, MOST_REQUEST_BYTES.div_ceil(large.len()));
+    assert_eq!(served.accepted + served.ignored, 100);
 }
 
 #[test]

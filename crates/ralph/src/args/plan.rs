@@ -24,11 +24,12 @@ pub(crate) enum TaskCommand {
         #[arg(value_name = "ID")]
         ids: Vec<String>,
     },
-    /// Reject a task that is done: `reject ID "reason"` or `reject "reason"`
+    /// Reject a task that is done, and say why
+    #[command(override_usage = "ralph task reject [OPTIONS] [ID] <REASON>")]
     Reject {
-        /// Which [default: the first that is done], and why it is not done
+        /// Which task [default: the first that is done], then why it is not done
         #[arg(
-            value_names = ["ID", "REASON"],
+            value_name = "[ID] REASON",
             num_args = 1..=2,
             required = true,
             allow_hyphen_values = true,
@@ -79,10 +80,11 @@ pub(crate) struct SetSpecArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(override_usage = "ralph answer [OPTIONS] [ITEM] <TEXT>")]
 pub(crate) struct AnswerArgs {
-    /// Which item's question [default: the only open one], and the answer
+    /// Which item's question [default: the only one that is open], then the answer
     #[arg(
-        value_names = ["ITEM", "TEXT"],
+        value_name = "[ITEM] TEXT",
         num_args = 1..=2,
         required = true,
         allow_hyphen_values = true,

@@ -196,13 +196,13 @@ fn a_flood_of_requests_is_cut_off_and_the_run_goes_on() {
     let report = shell(&place, "builder", command);
     assert_eq!(
         said(&report),
-        "error: only 1000 requests of a run are looked at: end the run with what is done.\n1"
+        "error: only 1000 requests or 4 MiB of a run are looked at: end the run with what is done.\n1"
     );
     assert_eq!(report.json["requests"], json!({"accepted": 0, "refused": 1000, "ignored": 4001}));
     assert_eq!(logged(&place, "mutation_requested").len(), 0);
     let notes = logged(&place, "request_ignored");
     assert_eq!(notes.len(), 1, "{notes:?}");
-    assert_eq!(notes[0]["reason"], "only 1000 requests of a run are looked at");
+    assert_eq!(notes[0]["reason"], "only 1000 requests or 4 MiB of a run are looked at");
     place.assert_nothing_left();
 }
 
