@@ -9,6 +9,7 @@ use ralph_proc::protocol::Limits;
 use crate::agent::{Adapter, adapter};
 use crate::boundary::InForce;
 use crate::config::{AgentChoice, AgentProgram, Config};
+use crate::outbox::Outbox;
 use crate::run::{Environment, RunRequest};
 
 /// An agent that is there and can be started.
@@ -139,6 +140,8 @@ impl Launch {
                 kill_pct: percent(config.limits.context_kill),
             },
             prices: &self.prices,
+            given: &[],
+            outbox: Outbox::Named(&[]),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod boundary;
+pub mod channel;
 pub mod clock;
 pub mod config;
 pub mod detect;
@@ -18,6 +19,8 @@ pub mod journal;
 pub mod judge;
 pub mod launch;
 pub mod mailbox;
+pub mod outbox;
+pub mod questions;
 pub mod recover;
 pub mod rehearsal;
 pub mod run;

@@ -1,9 +1,12 @@
 //! What can be typed: clap structures only, no decisions. The doc comments are the help.
 
+pub(crate) mod plan;
+
 use camino::Utf8PathBuf;
 use clap::{Args, Parser, Subcommand};
 use ralph_model::role::Role;
 
+use self::plan::{AnswerArgs, IssueCommand, SetSpecArgs, TaskCommand};
 use crate::exit;
 use crate::render::UiChoice;
 
@@ -69,6 +72,16 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Show what is going on in this workspace: runs, waits, cost
     Status,
+    /// Answer what a workflow asked
+    Answer(AnswerArgs),
+    /// Change the tasks of the plan, inside a run
+    #[command(subcommand)]
+    Task(TaskCommand),
+    /// Change the issues of the plan, inside a run
+    #[command(subcommand)]
+    Issue(IssueCommand),
+    /// Choose the spec of the plan, inside a run
+    SetSpec(SetSpecArgs),
     /// Show every setting and where it comes from
     Config(ConfigArgs),
     /// Print completions for a shell

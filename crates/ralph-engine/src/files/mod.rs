@@ -7,6 +7,7 @@
 
 pub mod append;
 pub mod lock;
+pub mod plain;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -17,6 +17,7 @@ use jiff::tz::TimeZone;
 use ralph_model::id::RunId;
 use ralph_model::journal::{JournalEntry, JournalEvent, RunStarted};
 use ralph_model::outcome::RunClose;
+use ralph_model::permission::Asker;
 use ralph_model::policy::context::ContextPolicy;
 use ralph_model::role::Role;
 use ralph_model::run::{Exit, RunEnd, RunFacts};
@@ -36,9 +37,11 @@ pub use watcher::RunObserver;
 
 use crate::agent::{Adapter, AgentRequest, DecodeContext};
 use crate::boundary::{self, InForce, UnixSockets, Writable};
+use crate::channel::{Attendant, Door, MutationStore, Served, during};
 use crate::clock::Clock;
 use crate::files::{self, PathError};
 use crate::journal::Journal;
+use crate::outbox::{self, Outbox};
 use crate::state::{LiveRun, SessionTotal, State};
 use report::{end_of, exit_of};
 use watcher::{AgentWatcher, Tail};
@@ -59,6 +62,8 @@ pub struct RunContext<'a> {
     pub environment: &'a Environment,
     /// The running program: agents call `ralph` back.
     pub program: &'a Utf8Path,
+    /// What agents may ask to change while they run; `None` leaves their requests unanswered.
+    pub store: Option<&'a mut dyn MutationStore>,
 }
 
 /// What to run.
@@ -88,6 +93,10 @@ pub struct RunRequest<'a> {
     pub limits: Limits,
     pub context: ContextPolicy,
     pub prices: &'a PriceTable,
+    /// The ids of the tasks and issues that the run is to work on.
+    pub given: &'a [String],
+    /// What the run finds in its outbox and is to leave there.
+    pub outbox: Outbox<'a>,
 }
 
 /// The harness itself could not do its part.
@@ -108,7 +117,9 @@ pub fn run_agent(
     let id = RunId::new(context.clock.now(), fresh_nonce());
     let logs = RunLogs::create(context, request, &id)?;
     context.place.scratch.make_ready().map_err(RunError::Prepare)?;
-    let report = Run { context, request, id, logs }.perform(observer);
+    let report = outbox::seed(&context.place.scratch.outbox(), request.outbox)
+        .map_err(RunError::from)
+        .and_then(|()| Run { context, request, id, logs }.perform(observer));
     context.place.scratch.clear();
     report
 }
@@ -135,6 +146,7 @@ struct Closing {
     tail: String,
     facts: RunFacts,
     finished: Option<Finished>,
+    served: Served,
 }
 
 impl Run<'_, '_> {
@@ -176,7 +188,21 @@ impl Run<'_, '_> {
             signals: self.context.signals,
             on_guard: &mut on_guard,
         };
-        let (mut watcher, finished) = supervise(&spec, supervision, watcher);
+        let channel = self.context.place.scratch.channel();
+        let attendant = match self.context.store.as_deref_mut() {
+            None => None,
+            Some(store) => Some(Attendant {
+                door: Door::open(&channel).map_err(RunError::Prepare)?,
+                store,
+                journal: self.context.journal,
+                clock: self.context.clock,
+                asker: Asker { run: &self.id, role: request.role, given: request.given },
+            }),
+        };
+        let ((mut watcher, finished), served) =
+            during(attendant, || supervise(&spec, supervision, watcher))
+                .map_err(RunError::Prepare)?;
+        let served = served?;
         let exit = finished.as_ref().ok().and_then(exit_of);
         watcher.finish(exit);
         let closing = Closing {
@@ -185,6 +211,7 @@ impl Run<'_, '_> {
             tail: watcher.tail.text(),
             facts: std::mem::take(&mut watcher.facts),
             finished: finished.ok(),
+            served,
         };
         drop(watcher);
         let report = self.report(closing, &environment)?;
@@ -298,7 +325,7 @@ impl Run<'_, '_> {
         closing: Closing,
         environment: &Environment,
     ) -> Result<RunReport, RunError> {
-        let Closing { end, exit, tail, mut facts, finished } = closing;
+        let Closing { end, exit, tail, mut facts, finished, served } = closing;
         let lookup = |name: &str| environment.text(name);
         if let Some(limit) = facts.limit.as_mut()
             && let Some(session) = &facts.session
@@ -332,6 +359,12 @@ impl Run<'_, '_> {
             stderr_bytes: finished.map_or(0, |finished| finished.kept.stderr_bytes),
             leftovers: finished.map_or(0, |finished| finished.leftovers),
             facts,
+            served,
+            outbox: outbox::take(
+                &self.context.place.scratch.outbox(),
+                self.request.outbox,
+                &self.logs.directory,
+            ),
         })
     }
 

@@ -12,7 +12,9 @@ use ralph_proc::supervise::{Finished, SuperviseError};
 
 use super::watcher::AgentWatcher;
 use super::{RunContext, RunRequest};
+use crate::channel::Served;
 use crate::files::{self, PathError};
+use crate::outbox::OutboxReport;
 
 /// What became of a run.
 #[derive(Clone, Debug)]
@@ -36,6 +38,10 @@ pub struct RunReport {
     pub stderr_bytes: u64,
     /// Processes that the agent left behind and that were ended.
     pub leftovers: usize,
+    /// What came through its channel.
+    pub served: Served,
+    /// What was taken from its outbox.
+    pub outbox: OutboxReport,
 }
 
 /// The files of one run, in a directory that is never used again.

@@ -5,7 +5,9 @@
 //! an event of unknown name is kept word for word, and unknown fields are passed over. Nothing is lost by that, because
 //! nobody ever writes a journal anew from what was read.
 
+mod asked;
 mod overview;
+mod questions;
 mod text;
 mod wire;
 
@@ -21,7 +23,9 @@ use crate::role::Role;
 use crate::run::{Exit, RunEnd, RunOutcome};
 use crate::usage::Usage;
 
+pub use asked::{AnswerTaken, MutationRequested, QuestionAnswered, QuestionAsked, RequestIgnored};
 pub use overview::{Overview, RunState, RunView, Stop, Totals};
+pub use questions::Question;
 pub use text::{render_text, summary_line};
 pub use wire::{
     Entries, JOURNAL_VERSION, JournalError, JournalLineError, UnknownEvent, entries, parse_line,
@@ -48,6 +52,11 @@ pub enum JournalEvent {
     LeftoversEnded(LeftoversEnded),
     StateRebuilt(StateRebuilt),
     BudgetExhausted(BudgetStop),
+    MutationRequested(Box<MutationRequested>),
+    RequestIgnored(RequestIgnored),
+    QuestionAsked(QuestionAsked),
+    QuestionAnswered(QuestionAnswered),
+    AnswerTaken(AnswerTaken),
     /// The person interrupted the workflow.
     Interrupted,
     /// Something that a newer Ralph wrote.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::questions::{Question, Questions};
 use super::{JournalEntry, JournalEvent, RunFinished, RunStarted};
 use crate::id::RunId;
 use crate::policy::budget::BudgetExhausted;
@@ -24,6 +25,7 @@ pub struct Overview {
     totals: Totals,
     limits: BTreeMap<String, AgentLimit>,
     stop: Option<Stop>,
+    questions: Questions,
     last_at: Option<Timestamp>,
 }
 
@@ -121,8 +123,13 @@ impl Overview {
                 self.stop = Some(Stop::BudgetExhausted(stop.what));
             }
             JournalEvent::Interrupted => self.stop = Some(Stop::Interrupted),
+            JournalEvent::QuestionAsked(_)
+            | JournalEvent::QuestionAnswered(_)
+            | JournalEvent::AnswerTaken(_) => self.questions.apply(entry),
             JournalEvent::BackoffStarted(_)
             | JournalEvent::StateRebuilt(_)
+            | JournalEvent::MutationRequested(_)
+            | JournalEvent::RequestIgnored(_)
             | JournalEvent::Unknown(_) => {}
         }
     }
@@ -204,6 +211,22 @@ impl Overview {
     /// Why the last run had no successor, where the journal tells.
     pub fn stop(&self) -> Option<&Stop> {
         self.stop.as_ref()
+    }
+
+    /// The questions that wait for a person, the oldest first.
+    pub fn open_questions(&self) -> impl Iterator<Item = &Question> {
+        self.questions.unsettled().iter().filter(|question| question.answer.is_none())
+    }
+
+    /// The answered question of an item whose workflow has not gone on yet.
+    pub fn answered(&self, item: &str) -> Option<&Question> {
+        let mut unsettled = self.questions.unsettled().iter();
+        unsettled.find(|question| question.item == item && question.answer.is_some())
+    }
+
+    /// How many questions were ever asked.
+    pub fn questions_asked(&self) -> u64 {
+        self.questions.asked()
     }
 
     /// The time of the last entry.

@@ -7,6 +7,8 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
+use crate::channel::MutationRequest;
+use crate::channel::tests::any_request;
 use crate::policy::budget::BudgetExhausted;
 use crate::run::Trouble;
 
@@ -80,7 +82,31 @@ pub(super) fn one_of_each() -> Vec<JournalEntry> {
         entry(6, JournalEvent::StateRebuilt(StateRebuilt { reason: "new clone".to_owned() })),
         entry(7, JournalEvent::BudgetExhausted(BudgetStop { what: cost })),
         entry(8, JournalEvent::Interrupted),
+        of_run(1, 9, JournalEvent::MutationRequested(Box::new(mutation()))),
+        of_run(1, 10, JournalEvent::RequestIgnored(ignored())),
+        of_run(1, 11, JournalEvent::QuestionAsked(asked())),
+        entry(12, JournalEvent::QuestionAnswered(answered())),
+        entry(13, JournalEvent::AnswerTaken(AnswerTaken { id: "q1".to_owned() })),
     ]
+}
+
+fn mutation() -> MutationRequested {
+    let request =
+        MutationRequest::TaskDone { id: Some("t-1".to_owned()), no_change: Some("so".to_owned()) };
+    MutationRequested { request, accepted: true, text: "noted".to_owned() }
+}
+
+fn ignored() -> RequestIgnored {
+    RequestIgnored { name: "x.req".to_owned(), reason: "it is not a file".to_owned() }
+}
+
+fn asked() -> QuestionAsked {
+    let question = "Is it so?".to_owned();
+    QuestionAsked { id: "q1".to_owned(), item: "0001-a".to_owned(), question }
+}
+
+fn answered() -> QuestionAnswered {
+    QuestionAnswered { id: "q1".to_owned(), answer: "yes".to_owned() }
 }
 
 fn any_text() -> impl Strategy<Value = String> {
@@ -228,6 +254,19 @@ fn any_event() -> impl Strategy<Value = JournalEvent> {
         1 => any_text().prop_map(|reason| JournalEvent::StateRebuilt(StateRebuilt { reason })),
         1 => any_exhausted().prop_map(|what| JournalEvent::BudgetExhausted(BudgetStop { what })),
         1 => Just(JournalEvent::Interrupted),
+        1 => (any_request(), any::<bool>(), any_text()).prop_map(|(request, accepted, text)| {
+            JournalEvent::MutationRequested(Box::new(MutationRequested { request, accepted, text }))
+        }),
+        1 => (any_text(), any_text()).prop_map(|(name, reason)| {
+            JournalEvent::RequestIgnored(RequestIgnored { name, reason })
+        }),
+        1 => ("q[12]", "[ab]", any_text()).prop_map(|(id, item, question)| {
+            JournalEvent::QuestionAsked(QuestionAsked { id, item, question })
+        }),
+        1 => ("q[12]", any_text()).prop_map(|(id, answer)| {
+            JournalEvent::QuestionAnswered(QuestionAnswered { id, answer })
+        }),
+        1 => "q[12]".prop_map(|id| JournalEvent::AnswerTaken(AnswerTaken { id })),
         1 => any_unknown(),
     ]
 }

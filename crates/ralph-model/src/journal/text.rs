@@ -117,6 +117,14 @@ mod tests {
                 "=== 2026-11-15T20:30:06Z | state_rebuilt | reason=new clone ===",
                 "=== 2026-11-15T20:30:07Z | budget_exhausted | what=cost | what.limit_usd=5.0 | what.spent_usd=5.25 ===",
                 "=== 2026-11-15T20:30:08Z | interrupted ===",
+                "=== 2026-11-15T20:30:09Z | mutation_requested | run=20261115-203000Z-00000001 | accepted=true | \
+                 request=task_done | request.id=t-1 | request.no_change=so | text=noted ===",
+                "=== 2026-11-15T20:30:10Z | request_ignored | run=20261115-203000Z-00000001 | name=x.req | \
+                 reason=it is not a file ===",
+                "=== 2026-11-15T20:30:11Z | question_asked | run=20261115-203000Z-00000001 | id=q1 | item=0001-a | \
+                 question=Is it so? ===",
+                "=== 2026-11-15T20:30:12Z | question_answered | answer=yes | id=q1 ===",
+                "=== 2026-11-15T20:30:13Z | answer_taken | id=q1 ===",
             ]
         );
     }

@@ -27,6 +27,11 @@ fn the_lines_of_version_one_stay_as_they_are() {
         r#"{"v":1,"at":"2026-11-15T20:30:06Z","event":"state_rebuilt","data":{"reason":"new clone"}}"#,
         r#"{"v":1,"at":"2026-11-15T20:30:07Z","event":"budget_exhausted","data":{"what":{"kind":"cost","limit_usd":5.0,"spent_usd":5.25}}}"#,
         r#"{"v":1,"at":"2026-11-15T20:30:08Z","event":"interrupted"}"#,
+        r#"{"v":1,"at":"2026-11-15T20:30:09Z","run":"20261115-203000Z-00000001","event":"mutation_requested","data":{"request":{"kind":"task_done","id":"t-1","no_change":"so"},"accepted":true,"text":"noted"}}"#,
+        r#"{"v":1,"at":"2026-11-15T20:30:10Z","run":"20261115-203000Z-00000001","event":"request_ignored","data":{"name":"x.req","reason":"it is not a file"}}"#,
+        r#"{"v":1,"at":"2026-11-15T20:30:11Z","run":"20261115-203000Z-00000001","event":"question_asked","data":{"id":"q1","item":"0001-a","question":"Is it so?"}}"#,
+        r#"{"v":1,"at":"2026-11-15T20:30:12Z","event":"question_answered","data":{"id":"q1","answer":"yes"}}"#,
+        r#"{"v":1,"at":"2026-11-15T20:30:13Z","event":"answer_taken","data":{"id":"q1"}}"#,
     ];
     assert_eq!(lines, expected.map(|line| format!("{line}\n")));
 }

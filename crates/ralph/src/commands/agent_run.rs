@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_engine::boundary::{InForce, in_force};
+use ralph_engine::channel::{NoStore, Served};
 use ralph_engine::clock::SystemClock;
 use ralph_engine::config::FlagValue;
 use ralph_engine::files::lock::{LockError, LockOwner, RunLock};
 use ralph_engine::launch::{Launch, LaunchError};
+use ralph_engine::outbox::Outbox;
 use ralph_engine::recover::end_leftovers;
 use ralph_engine::run::{RunContext, RunObserver, RunPlace, RunReport};
 use ralph_engine::series::{Series, SeriesEnd, SeriesObserver, SeriesPolicy};
@@ -57,6 +59,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
     let program = own_program()?;
     let place = RunPlace::open(&open.state).map_err(CliError::failed)?;
     let git_dirs = setup.workspace.outer_git_dirs();
+    let mut store = NoStore;
     let mut context = RunContext {
         workspace: &setup.workspace.root,
         git_dirs: &git_dirs,
@@ -68,9 +71,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
         signals: Some(&signals),
         environment: &setup.environment,
         program: &program,
+        store: Some(&mut store),
     };
     let mut request = launch.request(&setup.config, args.role, &prompt, boundary, &program);
     request.resume = args.resume.as_deref();
+    request.outbox = Outbox::Kept;
     let mut shown = Shown {
         ui: setup.ui,
         title: format!("{} {}", args.role, launch.choice.name),
@@ -220,6 +225,25 @@ impl Shown {
         }
     }
 
+    /// What the agent asked for and left.
+    fn show_channel_and_outbox(&self, report: &RunReport) {
+        let served = report.served;
+        if served != Served::default() {
+            let text = format!(
+                "{} requests accepted, {} refused, {} ignored",
+                served.accepted, served.refused, served.ignored
+            );
+            self.ui.labelled(Tone::Attention, "channel", &text);
+        }
+        for path in &report.outbox.kept {
+            self.ui.labelled(Tone::Faint, "left", path.as_str());
+        }
+        for left in &report.outbox.not_taken {
+            let text = format!("not kept: `{}`: {}", left.name.escape_debug(), left.reason);
+            self.ui.labelled(Tone::Attention, "left", &text);
+        }
+    }
+
     /// Prints the result and says how to go on.
     fn conclude(self, end: &SeriesEnd, json: bool, agent: &str) -> Result<Exit, CliError> {
         let exit = match end {
@@ -291,6 +315,7 @@ impl SeriesObserver for Shown {
         self.ui.labelled(tone, label, &parts.join(", "));
         let log = format!("{} ({})", report.logs.stdout, bytes(report.stdout_bytes));
         self.ui.labelled(Tone::Faint, "log", &log);
+        self.show_channel_and_outbox(report);
         self.last = Some(report.clone());
     }
 
@@ -359,6 +384,16 @@ struct JsonReport<'a> {
     log: &'a Utf8Path,
     stderr_log: &'a Utf8Path,
     events: &'a Utf8Path,
+    requests: JsonRequests,
+    outbox: &'a [Utf8PathBuf],
+}
+
+/// What the agent asked for.
+#[derive(Serialize)]
+struct JsonRequests {
+    accepted: usize,
+    refused: usize,
+    ignored: usize,
 }
 
 impl<'a> JsonReport<'a> {
@@ -382,6 +417,12 @@ impl<'a> JsonReport<'a> {
             log: &report.logs.stdout,
             stderr_log: &report.logs.stderr,
             events: &report.logs.events,
+            requests: JsonRequests {
+                accepted: report.served.accepted,
+                refused: report.served.refused,
+                ignored: report.served.ignored,
+            },
+            outbox: &report.outbox.kept,
         }
     }
 }

@@ -2,11 +2,13 @@
 
 mod agent_list;
 mod agent_run;
+mod answer;
 mod config;
 mod doctor;
 mod gates;
 mod init;
 mod pages;
+mod plan;
 mod status;
 mod verify;
 
@@ -46,6 +48,10 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Gates { command } => gates::run(&cli.global, command.as_ref()),
         Command::Verify(args) => verify::run(&cli.global, args),
         Command::Status => status::run(&cli.global),
+        Command::Answer(args) => answer::run(&cli.global, args),
+        Command::Task(command) => plan::task(&cli.global, command),
+        Command::Issue(command) => plan::issue(&cli.global, command),
+        Command::SetSpec(args) => plan::set_spec(&cli.global, args),
         Command::Config(args) => config::run(&cli.global, args),
         Command::Completions { shell } => Ok(pages::completions(*shell)),
         Command::Man { out } => pages::manual(out.as_deref()),

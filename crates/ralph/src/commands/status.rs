@@ -6,6 +6,7 @@ use ralph_model::journal::{Overview, RunState, RunView};
 use ralph_model::run::RunOutcome;
 use serde::Serialize;
 
+use super::answer::how_to_answer;
 use super::print_json;
 use crate::args::GlobalArgs;
 use crate::error::CliError;
@@ -48,6 +49,10 @@ fn screen(setup: &Setup, overview: &Overview) -> String {
                 &format!("{agent} is at its usage limit until about {until}"),
             ),
         );
+    }
+    for question in overview.open_questions() {
+        let text = format!("waits for you: {}", how_to_answer(question));
+        lines.push(ui.paint(Tone::Attention, &text));
     }
     let runs = overview.runs();
     if runs.is_empty() {
@@ -109,6 +114,7 @@ struct JsonStatus {
     workspace: String,
     home: Option<String>,
     waits: Vec<JsonWait>,
+    questions: Vec<JsonQuestion>,
     runs: Vec<JsonRun>,
     totals: JsonTotals,
 }
@@ -118,6 +124,16 @@ struct JsonWait {
     agent: String,
     until: jiff::Timestamp,
     known: bool,
+}
+
+/// A question that waits for a person.
+#[derive(Serialize)]
+struct JsonQuestion {
+    id: String,
+    item: String,
+    question: String,
+    asked_at: jiff::Timestamp,
+    run: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -153,6 +169,16 @@ impl JsonStatus {
                     agent: agent.to_owned(),
                     until: wait.until,
                     known: wait.known,
+                })
+                .collect(),
+            questions: overview
+                .open_questions()
+                .map(|question| JsonQuestion {
+                    id: question.id.clone(),
+                    item: question.item.clone(),
+                    question: question.text.clone(),
+                    asked_at: question.asked_at,
+                    run: question.run.as_ref().map(ToString::to_string),
                 })
                 .collect(),
             runs: overview.runs().iter().map(JsonRun::new).collect(),

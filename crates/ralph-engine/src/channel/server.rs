@@ -1,0 +1,290 @@
+//! The harness's end of the channel: takes requests in order while the agent runs, and once more when it has ended.
+//!
+//! Invariant: nothing is followed, waited for or read beyond its cap, whatever an agent places in its channel; each
+//! request is looked at once; what was applied is in the journal before the agent is told.
+
+use std::collections::HashSet;
+use std::io::{self, PipeReader, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::{panic, thread};
+
+use camino::Utf8Path;
+use ralph_model::channel::{
+    LARGEST_REQUEST, MOST_REQUEST_BYTES, MOST_REQUESTS, MessageError, MutationRequest, Reply,
+    Request, RequestName, Unfinished,
+};
+use ralph_model::id::RunId;
+use ralph_model::journal::{JournalEntry, JournalEvent, MutationRequested, RequestIgnored};
+use ralph_model::permission::{Asker, Refusal};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::io::Errno;
+
+use super::arrivals::Arrivals;
+use crate::clock::Clock;
+use crate::files::PathError;
+use crate::files::plain::{NotPlain, open_directory, read_plain};
+use crate::journal::Journal;
+
+/// How many names of a crowded channel are looked at in one go.
+const MOST_NAMES: usize = 20_000;
+
+/// What the requests of a run change.
+pub trait MutationStore: Send {
+    /// Applies a request that `asker`'s role permits, and returns what to tell the agent.
+    ///
+    /// What a role may do to a task can depend on who did it: where the store knows more than the ids, it asks
+    /// [`ralph_model::permission::check`] again with it.
+    fn apply(&mut self, request: &MutationRequest, asker: Asker<'_>) -> Result<String, Declined>;
+}
+
+/// A request that is not applied, in one sentence that the agent can act on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Declined {
+    #[error(transparent)]
+    Permission(#[from] Refusal),
+    #[error("{0}")]
+    Plan(String),
+}
+
+/// Where no plan is being worked on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoStore;
+
+impl MutationStore for NoStore {
+    fn apply(&mut self, request: &MutationRequest, _: Asker<'_>) -> Result<String, Declined> {
+        Err(Declined::Plan(format!(
+            "`{}` has no effect, for this run works on no plan: say it in the last message instead.",
+            request.command()
+        )))
+    }
+}
+
+/// What came through the channel of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    pub accepted: usize,
+    pub refused: usize,
+    /// What was no request, or one too many.
+    pub ignored: usize,
+}
+
+/// The channel's directory, opened before the agent could touch it.
+pub(crate) struct Door {
+    directory: OwnedFd,
+    arrivals: Arrivals,
+}
+
+impl Door {
+    pub(crate) fn open(path: &Utf8Path) -> io::Result<Door> {
+        Ok(Door { directory: open_directory(path)?, arrivals: Arrivals::of(path) })
+    }
+}
+
+/// Attends to the requests of one run.
+pub(crate) struct Attendant<'a> {
+    pub(crate) door: Door,
+    pub(crate) store: &'a mut dyn MutationStore,
+    pub(crate) journal: &'a mut Journal,
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) asker: Asker<'a>,
+}
+
+/// Does `work` while requests are attended to.
+pub(crate) fn during<T>(
+    attendant: Option<Attendant<'_>>,
+    work: impl FnOnce() -> T,
+) -> io::Result<(T, Result<Served, PathError>)> {
+    let Some(attendant) = attendant else { return Ok((work(), Ok(Served::default()))) };
+    thread::scope(|scope| {
+        // Closed when the work is done, and also when it panics.
+        let (stop, stopper) = io::pipe()?;
+        let thread = thread::Builder::new()
+            .name("channel".to_owned())
+            .spawn_scoped(scope, move || Serving::new(attendant).serve(&stop))?;
+        let done = work();
+        drop(stopper);
+        let served = thread.join().unwrap_or_else(|problem| panic::resume_unwind(problem));
+        Ok((done, served))
+    })
+}
+
+/// Whether somebody waits for replies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Agent {
+    Runs,
+    Ended,
+}
+
+struct Serving<'a> {
+    attendant: Attendant<'a>,
+    run: RunId,
+    served: Served,
+    seen: HashSet<RequestName>,
+    /// Of all requests that were read.
+    bytes: usize,
+    /// Reasons that the journal knows already.
+    told: HashSet<&'static str>,
+}
+
+impl<'a> Serving<'a> {
+    fn new(attendant: Attendant<'a>) -> Serving<'a> {
+        let run = attendant.asker.run.clone();
+        let (seen, told) = (HashSet::new(), HashSet::new());
+        Serving { attendant, run, served: Served::default(), seen, bytes: 0, told }
+    }
+
+    fn serve(mut self, stop: &PipeReader) -> Result<Served, PathError> {
+        loop {
+            // A wait that fails is no wait: the last look finds what arrived.
+            let stopped = self.attendant.door.arrivals.wait(Some(stop.as_fd()), None);
+            let agent = if stopped.unwrap_or(true) { Agent::Ended } else { Agent::Runs };
+            let news = self.attendant.door.arrivals.news();
+            if news.uprooted {
+                let reason = "the directory of requests was moved or removed";
+                self.note("uprooted", "channel", reason)?;
+            }
+            let look = news.incomplete || agent == Agent::Ended;
+            for name in if look { self.names() } else { news.names } {
+                self.arrived(&name, agent)?;
+            }
+            if agent == Agent::Ended {
+                return Ok(self.served);
+            }
+        }
+    }
+
+    /// What lies in the channel now, in the order of the names.
+    fn names(&self) -> Vec<String> {
+        let Ok(directory) = Dir::read_from(&self.attendant.door.directory) else {
+            return Vec::new();
+        };
+        let names = directory.flatten().map(|entry| entry.file_name().to_string_lossy().into());
+        let mut names: Vec<String> =
+            names.filter(|name: &String| name != "." && name != "..").take(MOST_NAMES).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn arrived(&mut self, file: &str, agent: Agent) -> Result<(), PathError> {
+        let Some(name) = RequestName::of_file(file) else {
+            let end = Utf8Path::new(file).extension();
+            // Where the kernel does not tell what is new, such a file is met again and again.
+            return if matches!(end, Some("reply" | "tmp")) || self.told.contains("name") {
+                Ok(())
+            } else {
+                self.note("name", file, "it has no name of a request")
+            };
+        };
+        if self.seen.contains(&name) {
+            return Ok(());
+        }
+        if self.seen.len() >= MOST_REQUESTS || self.bytes >= MOST_REQUEST_BYTES {
+            let reason = format!(
+                "only {MOST_REQUESTS} requests or {} MiB of a run are looked at",
+                MOST_REQUEST_BYTES >> 20
+            );
+            let text = format!("{reason}: end the run with what is done.");
+            self.answer(name, &Reply::new(name, false, text), agent);
+            return self.note("many", file, &reason);
+        }
+        self.seen.insert(name);
+        let read = read_plain(&self.attendant.door.directory, file, LARGEST_REQUEST);
+        let reply = match read {
+            // Withdrawn.
+            Err(NotPlain::Missing) => return Ok(()),
+            Err(reason) => {
+                self.note(reason.kind(), file, &reason.to_string())?;
+                Reply::new(name, false, format!("the request is not taken: {reason}."))
+            }
+            Ok(bytes) => {
+                self.bytes += bytes.len();
+                match Request::parse(name, &bytes) {
+                    Err(reason) => {
+                        self.note(kind(&reason), file, &reason.to_string())?;
+                        Reply::new(name, false, format!("the request is not taken: {reason}."))
+                    }
+                    Ok(request) => self.decide(name, request.args)?,
+                }
+            }
+        };
+        self.answer(name, &reply, agent);
+        Ok(())
+    }
+
+    fn decide(&mut self, name: RequestName, request: MutationRequest) -> Result<Reply, PathError> {
+        let asker = self.attendant.asker;
+        let decided = request
+            .check(asker)
+            .map_err(Declined::from)
+            .and_then(|()| self.attendant.store.apply(&request, asker));
+        let (accepted, text) = match decided {
+            Ok(text) => (true, text),
+            Err(declined) => (false, declined.to_string()),
+        };
+        if accepted {
+            self.served.accepted += 1;
+        } else {
+            self.served.refused += 1;
+        }
+        if request.mutation().is_some() {
+            let text = text.clone();
+            let data = MutationRequested { request, accepted, text };
+            self.record(JournalEvent::MutationRequested(Box::new(data)))?;
+        }
+        Ok(Reply::new(name, accepted, text))
+    }
+
+    /// Counts what was no request; the journal is told once for each reason.
+    fn note(&mut self, kind: &'static str, name: &str, reason: &str) -> Result<(), PathError> {
+        self.served.ignored += 1;
+        if !self.told.insert(kind) {
+            return Ok(());
+        }
+        let (name, reason) = (name.to_owned(), reason.to_owned());
+        self.record(JournalEvent::RequestIgnored(RequestIgnored { name, reason }))
+    }
+
+    fn record(&mut self, event: JournalEvent) -> Result<(), PathError> {
+        let (at, run) = (self.attendant.clock.now(), Some(self.run.clone()));
+        self.attendant.journal.record(&JournalEntry { at, run, event })
+    }
+
+    /// Takes the request away and leaves the reply. An agent that makes this fail gets no reply.
+    fn answer(&self, name: RequestName, reply: &Reply, agent: Agent) {
+        if agent == Agent::Ended {
+            return;
+        }
+        let directory = &self.attendant.door.directory;
+        let _ = unlinkat(directory, name.request_file(), AtFlags::empty());
+        let _ = put(directory, name, &reply.render());
+    }
+}
+
+/// Puts a reply in its place whole. What an agent planted there is replaced, never written through.
+fn put(directory: &OwnedFd, name: RequestName, bytes: &[u8]) -> io::Result<()> {
+    let unfinished = name.unfinished_file(Unfinished::Reply);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = || openat(directory, &unfinished, flags, Mode::RUSR | Mode::WUSR);
+    let file = match open() {
+        Err(Errno::EXIST) => {
+            unlinkat(directory, &unfinished, AtFlags::empty())?;
+            open()?
+        }
+        opened => opened?,
+    };
+    std::fs::File::from(file).write_all(bytes)?;
+    Ok(renameat(directory, &unfinished, directory, name.reply_file())?)
+}
+
+/// A word for each reason, to tell each of them once.
+const fn kind(reason: &MessageError) -> &'static str {
+    match reason {
+        MessageError::Version { .. } => "version",
+        MessageError::Malformed(_) => "malformed",
+        MessageError::OtherName => "other name",
+    }
+}
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

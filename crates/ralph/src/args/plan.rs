@@ -1,0 +1,106 @@
+//! What can be typed about the plan: tasks, issues, the spec; and answers to what it asked.
+
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum TaskCommand {
+    /// Add a task, or several that may refer to each other
+    Add {
+        /// A name, a JSON object, or a JSON array of objects
+        #[arg(value_parser = free_text, allow_hyphen_values = true)]
+        task: String,
+    },
+    /// Claim that a task is done
+    Done {
+        /// Which [default: the one that is next]
+        id: Option<String>,
+        /// Nothing had to change, and why; a person decides on that
+        #[arg(long, value_name = "REASON", value_parser = free_text)]
+        no_change: Option<String>,
+    },
+    /// Accept tasks that are done
+    Accept {
+        /// Which [default: all that are done]
+        #[arg(value_name = "ID")]
+        ids: Vec<String>,
+    },
+    /// Reject a task that is done, and say why
+    #[command(override_usage = "ralph task reject [OPTIONS] [ID] <REASON>")]
+    Reject {
+        /// Which task [default: the first that is done], then why it is not done
+        #[arg(
+            value_name = "[ID] REASON",
+            num_args = 1..=2,
+            required = true,
+            allow_hyphen_values = true,
+            value_parser = free_text,
+        )]
+        words: Vec<String>,
+    },
+    /// Delete a task
+    Delete {
+        /// Which
+        id: String,
+    },
+    /// Order tasks by what depends on what
+    Prioritize,
+    /// Show a task, or all of them
+    Show {
+        /// Which [default: all]
+        id: Option<String>,
+    },
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum IssueCommand {
+    /// Add an issue
+    Add {
+        /// What is wrong
+        #[arg(value_parser = free_text, allow_hyphen_values = true)]
+        description: String,
+    },
+    /// Resolve issues
+    #[command(alias = "done-ids")]
+    Done {
+        /// Which [default: the first]
+        #[arg(value_name = "ID")]
+        ids: Vec<String>,
+    },
+    /// Resolve all issues
+    DoneAll,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetSpecArgs {
+    /// The spec to work on
+    pub(crate) file: String,
+    /// Cancel unfinished tasks of another spec
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(override_usage = "ralph answer [OPTIONS] [ITEM] <TEXT>")]
+pub(crate) struct AnswerArgs {
+    /// Which item's question [default: the only one that is open], then the answer
+    #[arg(
+        value_name = "[ITEM] TEXT",
+        num_args = 1..=2,
+        required = true,
+        allow_hyphen_values = true,
+        value_parser = free_text,
+    )]
+    pub(crate) words: Vec<String>,
+}
+
+/// Takes what a person or an agent says in their own words; it may begin as a list does, with a dash.
+fn free_text(text: &str) -> Result<String, String> {
+    let looks_like_option = text.starts_with("--") && !text.contains(char::is_whitespace);
+    if text.trim().is_empty() {
+        Err("there is nothing in it".to_owned())
+    } else if looks_like_option {
+        Err(format!("there is no option `{text}` here"))
+    } else {
+        Ok(text.to_owned())
+    }
+}

@@ -1,0 +1,83 @@
+//! `ralph answer`: the person's word on what a workflow asked.
+
+use ralph_engine::clock::SystemClock;
+use ralph_engine::questions::{AnswerError, Questions};
+use ralph_model::journal::Question;
+use serde::Serialize;
+
+use super::print_json;
+use crate::args::GlobalArgs;
+use crate::args::plan::AnswerArgs;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::Tone;
+use crate::setup::Setup;
+
+#[derive(Serialize)]
+struct JsonAnswer<'a> {
+    id: &'a str,
+    item: &'a str,
+    question: &'a str,
+    answer: &'a str,
+}
+
+pub(crate) fn run(global: &GlobalArgs, args: &AnswerArgs) -> Result<Exit, CliError> {
+    if std::env::var_os("RALPH_RUN_ID").is_some() {
+        return Err(CliError::usage("`ralph answer` is a person's to use, and this is a run")
+            .hint("say in the last message what is not clear"));
+    }
+    let (item, text) = match args.words.as_slice() {
+        [text] => (None, text),
+        [item, text, ..] => (Some(item.as_str()), text),
+        [] => return Err(CliError::usage("there is no answer")),
+    };
+    let setup = Setup::load(global, &[])?;
+    let mut open = setup.open_state()?;
+    let mut overview = open.overview()?;
+    let question =
+        Questions { journal: &mut open.journal, overview: &mut overview, clock: &SystemClock }
+            .answer(item, text)
+            .map_err(not_answered)?;
+    if setup.json {
+        print_json(&JsonAnswer {
+            id: &question.id,
+            item: &question.item,
+            question: &question.text,
+            answer: text,
+        })?;
+    } else {
+        let told = format!("{}: {}", question.item, one_line(&question.text));
+        setup.ui.labelled(Tone::Good, "answered", &told);
+    }
+    Ok(Exit::Done)
+}
+
+fn not_answered(error: AnswerError) -> CliError {
+    match error {
+        AnswerError::Path(problem) => CliError::failed(problem),
+        AnswerError::NoneOpen => CliError::usage(error),
+        AnswerError::NotOpen { ref open, .. } | AnswerError::Several { ref open } => {
+            let hints: Vec<String> = open.iter().map(how_to_answer).collect();
+            hints.into_iter().fold(CliError::usage(error), CliError::hint)
+        }
+    }
+}
+
+/// The command that answers a question, and the question.
+pub(crate) fn how_to_answer(question: &Question) -> String {
+    let name = &question.item;
+    let bare = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+    let name = if bare && !name.is_empty() { name } else { &question.id };
+    format!("ralph answer {name} \"…\"  ({})", one_line(&question.text))
+}
+
+/// A question as one line of a screen, whatever it holds.
+fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut line = words.join(" ").replace(char::is_control, "");
+    if let Some((end, _)) = line.char_indices().nth(200) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}
