@@ -20,6 +20,7 @@ mod place;
 mod provision;
 #[cfg(test)]
 mod testing;
+pub mod undo;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -12,6 +12,7 @@ use ralph_proc::supervise::{Finished, SuperviseError};
 
 use super::watcher::AgentWatcher;
 use super::{RunContext, RunRequest};
+use crate::boundary::BoundaryReport;
 use crate::files::{self, PathError};
 
 /// What became of a run.
@@ -36,6 +37,8 @@ pub struct RunReport {
     pub stderr_bytes: u64,
     /// Processes that the agent left behind and that were ended.
     pub leftovers: usize,
+    /// What changed that the run was to leave alone.
+    pub boundary: BoundaryReport,
 }
 
 /// The files of one run, in a directory that is never used again.

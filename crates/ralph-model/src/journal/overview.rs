@@ -122,6 +122,7 @@ impl Overview {
             }
             JournalEvent::Interrupted => self.stop = Some(Stop::Interrupted),
             JournalEvent::BackoffStarted(_)
+            | JournalEvent::BoundaryCrossed(_)
             | JournalEvent::StateRebuilt(_)
             | JournalEvent::Unknown(_) => {}
         }

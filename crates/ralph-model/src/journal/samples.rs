@@ -58,6 +58,15 @@ pub(super) fn finished() -> RunFinished {
     }
 }
 
+fn crossed() -> BoundaryCrossed {
+    BoundaryCrossed {
+        violations: vec!["ralph.toml".to_owned()],
+        put_back: vec!["ralph.toml".to_owned()],
+        saved_in: Some("/state/displaced/1".to_owned()),
+        ..BoundaryCrossed::default()
+    }
+}
+
 pub(super) fn limit_wait(until: i64, known: bool) -> JournalEvent {
     let agent = "codex".to_owned();
     JournalEvent::LimitWaitStarted(LimitWaitStarted { agent, until: time(until), known })
@@ -80,6 +89,7 @@ pub(super) fn one_of_each() -> Vec<JournalEntry> {
         entry(6, JournalEvent::StateRebuilt(StateRebuilt { reason: "new clone".to_owned() })),
         entry(7, JournalEvent::BudgetExhausted(BudgetStop { what: cost })),
         entry(8, JournalEvent::Interrupted),
+        of_run(1, 9, JournalEvent::BoundaryCrossed(Box::new(crossed()))),
     ]
 }
 
@@ -138,6 +148,8 @@ fn any_outcome() -> impl Strategy<Value = RunOutcome> {
     prop_oneof![
         Just(RunOutcome::Completed),
         Just(RunOutcome::ContextFull),
+        proptest::collection::vec(any_text(), 0..3)
+            .prop_map(|paths| RunOutcome::Violation { paths }),
         Just(RunOutcome::Interrupted),
         (any::<bool>(), any_wait()).prop_map(|(idle, after)| RunOutcome::TimedOut { idle, after }),
         any_trouble().prop_map(|trouble| RunOutcome::Trouble { trouble }),
@@ -228,6 +240,12 @@ fn any_event() -> impl Strategy<Value = JournalEvent> {
         1 => any_text().prop_map(|reason| JournalEvent::StateRebuilt(StateRebuilt { reason })),
         1 => any_exhausted().prop_map(|what| JournalEvent::BudgetExhausted(BudgetStop { what })),
         1 => Just(JournalEvent::Interrupted),
+        1 => (proptest::collection::vec(any_text(), 0..3), option::of(any_text())).prop_map(
+            |(kept, displaced)| {
+                let crossed = BoundaryCrossed { kept, displaced, ..crossed() };
+                JournalEvent::BoundaryCrossed(Box::new(crossed))
+            }
+        ),
         1 => any_unknown(),
     ]
 }

@@ -117,6 +117,8 @@ mod tests {
                 "=== 2026-11-15T20:30:06Z | state_rebuilt | reason=new clone ===",
                 "=== 2026-11-15T20:30:07Z | budget_exhausted | what=cost | what.limit_usd=5.0 | what.spent_usd=5.25 ===",
                 "=== 2026-11-15T20:30:08Z | interrupted ===",
+                "=== 2026-11-15T20:30:09Z | boundary_crossed | run=20261115-203000Z-00000001 | \
+                 put_back=[\"ralph.toml\"] | saved_in=/state/displaced/1 | violations=[\"ralph.toml\"] ===",
             ]
         );
     }

@@ -27,6 +27,7 @@ fn the_lines_of_version_one_stay_as_they_are() {
         r#"{"v":1,"at":"2026-11-15T20:30:06Z","event":"state_rebuilt","data":{"reason":"new clone"}}"#,
         r#"{"v":1,"at":"2026-11-15T20:30:07Z","event":"budget_exhausted","data":{"what":{"kind":"cost","limit_usd":5.0,"spent_usd":5.25}}}"#,
         r#"{"v":1,"at":"2026-11-15T20:30:08Z","event":"interrupted"}"#,
+        r#"{"v":1,"at":"2026-11-15T20:30:09Z","run":"20261115-203000Z-00000001","event":"boundary_crossed","data":{"violations":["ralph.toml"],"put_back":["ralph.toml"],"saved_in":"/state/displaced/1"}}"#,
     ];
     assert_eq!(lines, expected.map(|line| format!("{line}\n")));
 }

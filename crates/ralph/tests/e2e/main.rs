@@ -3,6 +3,8 @@
 //! One binary, so that what the tests share is compiled once and nothing of it can be unused unnoticed.
 
 #[cfg(test)]
+mod escapes;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod model_server_tests;
