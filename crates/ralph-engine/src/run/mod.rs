@@ -6,6 +6,7 @@
 mod environment;
 mod place;
 mod report;
+pub mod sandbox;
 mod watcher;
 
 use std::io::BufWriter;

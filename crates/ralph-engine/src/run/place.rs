@@ -48,7 +48,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    fn create() -> Result<Scratch, PathError> {
+    pub(super) fn create() -> Result<Scratch, PathError> {
         let below = Utf8PathBuf::from_path_buf(std::env::temp_dir());
         let path =
             below.unwrap_or_else(|_| "/tmp".into()).join(format!("ralph-{:08x}", fresh_nonce()));

@@ -6,6 +6,7 @@ mod config;
 mod doctor;
 mod init;
 mod pages;
+mod sandbox;
 mod status;
 
 use std::ffi::OsString;
@@ -41,6 +42,7 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Doctor => doctor::run(&cli.global),
         Command::Agent(AgentCommand::List) => agent_list::run(&cli.global),
         Command::Agent(AgentCommand::Run(args)) => agent_run::run(&cli.global, args),
+        Command::Sandbox(args) => sandbox::run(&cli.global, args),
         Command::Status => status::run(&cli.global),
         Command::Config(args) => config::run(&cli.global, args),
         Command::Completions { shell } => Ok(pages::completions(*shell)),

@@ -587,3 +587,24 @@ fn branch_settings_of_a_builder_stay() {
     assert_eq!(boundary(&report, "put_back"), Vec::<&str>::new(), "{}", report.finished);
     assert_eq!(place.env.git(&["config", "branch.main.remote"]).trim(), "origin");
 }
+
+#[test]
+fn any_command_can_be_run_under_a_roles_boundary() {
+    let place = Place::new();
+    let command = "touch inside ../outside 2>/dev/null; test -e inside && echo in; test -e ../outside && echo out; \
+                   echo x > $TMPDIR/x && cat; exit 7";
+    for (role, expected) in [("builder", "in\n"), ("planner", "")] {
+        let args = ["sandbox", "--boundary", "kernel", "--role", role, "--", "sh", "-c", command];
+        let finished = place.ralph(&args);
+        assert_eq!(finished.status.code(), Some(7), "{finished}");
+        assert_eq!(finished.stdout, expected, "{finished}");
+        let _ = fs::remove_file(place.env.repo().join("inside"));
+    }
+    let finished = place.ralph(&["sandbox", "--verbose", "--", "sh", "-c", "kill -TERM $$"]);
+    assert_eq!(finished.status.code(), Some(143), "{finished}");
+    assert!(finished.to_string().contains("boundary: kernel"), "{finished}");
+    let scratches = fs::read_dir(place.env.tmp()).unwrap().count();
+    assert_eq!(scratches, 0, "the scratch directories are gone");
+    let finished = place.ralph(&["sandbox", "--", "no-such-program"]);
+    assert_eq!(finished.status.code(), Some(2), "{finished}");
+}
