@@ -9,10 +9,12 @@ use ralph_model::id::RunId;
 use ralph_model::journal::{JournalEntry, JournalEvent, LeftoversEnded};
 use ralph_proc::tree;
 
+use crate::boundary::BoundaryReport;
 use crate::clock::Clock;
 use crate::files::PathError;
+use crate::git::GitProgram;
 use crate::journal::Journal;
-use crate::run::remove;
+use crate::run::{Environment, remove};
 use crate::state::{LiveRun, State};
 
 /// Killed processes leave in an instant, unless the kernel itself holds them.
@@ -24,6 +26,8 @@ pub struct Recovered {
     pub run_id: String,
     /// How many of its processes were still there and have been ended.
     pub processes: usize,
+    /// What it had changed that it was to leave alone.
+    pub boundary: BoundaryReport,
 }
 
 /// Ends what runs of dead Ralphs left, and says so in the journal.
@@ -31,6 +35,7 @@ pub fn end_leftovers(
     state: &State,
     journal: &mut Journal,
     clock: &dyn Clock,
+    environment: &Environment,
 ) -> Result<Vec<Recovered>, PathError> {
     let mut recovered = Vec::new();
     for leftover in state.leftovers()? {
@@ -39,13 +44,21 @@ pub fn end_leftovers(
         if let Some(scratch) = &run.scratch {
             remove(scratch);
         }
+        let id: Option<RunId> = run.run_id.parse().ok();
+        // Only now, with nobody left who could change more.
+        let git = || GitProgram::new("git", environment.clone().into_variables());
+        let settled = run.watch.as_ref().map(|watch| watch.settle_abandoned(state, &git));
+        let boundary = settled.unwrap_or_default();
+        if !boundary.is_empty() {
+            let event = JournalEvent::BoundaryCrossed(Box::new(boundary.journal()));
+            journal.record(&JournalEntry { at: clock.now(), run: id.clone(), event })?;
+        }
         let event = JournalEvent::LeftoversEnded(LeftoversEnded {
             processes: u32::try_from(processes).unwrap_or(u32::MAX),
         });
-        let id: Option<RunId> = run.run_id.parse().ok();
         journal.record(&JournalEntry { at: clock.now(), run: id, event })?;
         leftover.forget()?;
-        recovered.push(Recovered { run_id: run.run_id.clone(), processes });
+        recovered.push(Recovered { run_id: run.run_id.clone(), processes, boundary });
     }
     Ok(recovered)
 }

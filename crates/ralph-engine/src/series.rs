@@ -114,7 +114,8 @@ impl Series<'_, '_> {
                 }
                 RunOutcome::Trouble { .. }
                 | RunOutcome::TimedOut { .. }
-                | RunOutcome::ContextFull => {
+                | RunOutcome::ContextFull
+                | RunOutcome::Violation { .. } => {
                     let failures = spent.consecutive_failures.max(streak.length());
                     if self.pause(failures)? == Waited::Interrupted {
                         return Ok(SeriesEnd::Interrupted);
@@ -218,7 +219,9 @@ fn session_to_resume(report: &RunReport, request: &RunRequest<'_>) -> Option<Str
 fn finished_run(report: &RunReport) -> FinishedRun {
     let result = match report.outcome {
         RunOutcome::Completed => RunResult::Succeeded,
-        RunOutcome::TimedOut { .. } | RunOutcome::ContextFull => RunResult::Failed,
+        RunOutcome::TimedOut { .. } | RunOutcome::ContextFull | RunOutcome::Violation { .. } => {
+            RunResult::Failed
+        }
         RunOutcome::Interrupted | RunOutcome::Trouble { .. } => RunResult::Troubled,
     };
     FinishedRun { result, usage: report.usage, cost_usd: report.cost_usd, duration: report.elapsed }

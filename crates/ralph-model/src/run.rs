@@ -214,6 +214,8 @@ pub enum RunOutcome {
     },
     /// The context was full: a fact about the work.
     ContextFull,
+    /// The agent finished its turn, but changed what its role must not change: a fact about the work.
+    Violation { paths: Vec<String> },
     /// The person interrupted; nothing follows from it.
     Interrupted,
     /// Not the work's fault: the same step is repeated at no cost.

@@ -5,6 +5,7 @@
 //! metadata (mode, times), so whoever cares for those compares them afterwards.
 
 use std::io;
+use std::process::{Command, ExitStatus};
 
 use landlock::{
     ABI, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
@@ -13,6 +14,7 @@ use landlock::{
 use rustix::fs::{FileType, fstat};
 use serde::{Deserialize, Serialize};
 
+use crate::command::CommandSpec;
 use crate::sys;
 
 /// What a confined process may do beyond reading.
@@ -71,6 +73,25 @@ impl Support {
     pub const fn confines_signals(self) -> bool {
         self.landlock_abi >= ABI::V6 as i32
     }
+}
+
+/// Runs a program in the foreground of the person's terminal, confined, and waits for its end.
+///
+/// The calling process must have a single thread: the child confines itself between fork and exec.
+pub fn run_in_foreground(spec: &CommandSpec) -> io::Result<ExitStatus> {
+    let mut confinement = spec.confinement.as_ref().map(Prepared::new).transpose()?;
+    let mut command = Command::new(&spec.program);
+    command.args(&spec.args).current_dir(&spec.cwd).env_clear();
+    command.envs(spec.env.iter().map(|(name, value)| (name, value)));
+    sys::before_exec(&mut command, move || {
+        rustix::thread::set_no_new_privs(true)?;
+        confinement.as_mut().map_or(Ok(()), Prepared::enter)
+    });
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT] {
+        // The terminal sends them to both, and the program decides what they mean. A handler is not inherited.
+        let _ = signal_hook::flag::register(signal, std::sync::Arc::default());
+    }
+    command.status()
 }
 
 /// A ruleset that is ready to be entered by the child, prepared while errors can still be told.

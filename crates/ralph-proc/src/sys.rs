@@ -9,7 +9,8 @@ use std::time::Duration;
 
 /// Has `prepare` called in the forked child before it executes the program.
 ///
-/// Only the guard calls this: it has a single thread, so the child may allocate and lock as it likes.
+/// Only single-threaded processes call this (the guard, `ralph sandbox`), so the child may allocate and lock as it
+/// likes.
 pub(crate) fn before_exec(
     command: &mut Command,
     prepare: impl FnMut() -> io::Result<()> + Send + Sync + 'static,

@@ -70,6 +70,8 @@ pub(crate) enum Command {
     },
     /// Run the gates of accepted commits again, from their receipts
     Verify(VerifyArgs),
+    /// Run any command under a role's boundary, to see what an agent would be able to do
+    Sandbox(SandboxArgs),
     /// Show what is going on in this workspace: runs, waits, cost
     Status,
     /// Answer what a workflow asked
@@ -102,6 +104,22 @@ pub(crate) struct InitArgs {
     /// Where
     #[arg(default_value = ".")]
     pub(crate) dir: Utf8PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SandboxArgs {
+    /// Whose boundary
+    #[arg(long, default_value_t = Role::Builder, value_name = "ROLE")]
+    pub(crate) role: Role,
+    /// How it is held: kernel, auto, detect or off
+    #[arg(long, value_name = "HOW")]
+    pub(crate) boundary: Option<String>,
+    /// Say first which boundary is in force and what may be written
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<std::ffi::OsString>,
 }
 
 #[derive(Debug, Args)]

@@ -14,8 +14,8 @@ use ralph_model::usage::Usage;
 use self::lines::{InitLine, LimitLine, MessageLine, ResultLine, RetryLine};
 use super::wire::{Ending, Failure, Head, kind_of_status, mentions, read, text_of};
 use super::{
-    Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Invocation, Traits, directory_in,
-    in_home, reset,
+    Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Guarded, Invocation, Traits,
+    directory_in, in_home, reset,
 };
 
 pub(super) struct Claude;
@@ -58,6 +58,20 @@ impl Adapter for Claude {
             unsettled: Usage::default(),
             last_message_id: String::new(),
         })
+    }
+
+    fn guarded_files(&self, env: EnvLookup<'_>) -> Vec<Guarded> {
+        let own = directory_in(env, "CLAUDE_CONFIG_DIR");
+        let Some(home) = own.clone().or_else(|| in_home(env, ".claude")) else {
+            return Vec::new();
+        };
+        let mut guarded = Guarded::files(&home, &["settings.json", "settings.local.json"]);
+        guarded.extend(Guarded::directories(&home, &["agents", "commands", "hooks", "skills"]));
+        // It counts its own starts in the same file.
+        let file = own.map(|own| own.join(".claude.json")).or_else(|| in_home(env, ".claude.json"));
+        let keys = ["mcpServers", "projects.*.mcpServers", "projects.*.allowedTools"];
+        guarded.extend(file.map(|file| Guarded::keys(file, &keys)));
+        guarded
     }
 
     fn state_paths(&self, env: EnvLookup<'_>) -> Vec<Utf8PathBuf> {

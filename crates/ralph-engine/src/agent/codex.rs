@@ -17,8 +17,8 @@ use super::wire::{
     text_of,
 };
 use super::{
-    Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Invocation, Traits, directory_in,
-    in_home, reset, rollout,
+    Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Guarded, Invocation, Traits,
+    directory_in, in_home, reset, rollout,
 };
 
 pub(super) struct Codex;
@@ -85,6 +85,13 @@ impl Adapter for Codex {
 
     fn state_paths(&self, env: EnvLookup<'_>) -> Vec<Utf8PathBuf> {
         codex_home(env).into_iter().collect()
+    }
+
+    fn guarded_files(&self, env: EnvLookup<'_>) -> Vec<Guarded> {
+        let Some(home) = codex_home(env) else { return Vec::new() };
+        let mut guarded = Guarded::files(&home, &["config.toml", "hooks.json"]);
+        guarded.extend(Guarded::directories(&home, &["rules"]));
+        guarded
     }
 
     fn recorded_limit(&self, session: &str, env: EnvLookup<'_>) -> Option<UsageLimit> {

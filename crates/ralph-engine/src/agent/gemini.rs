@@ -15,8 +15,8 @@ use super::wire::{
     text_of,
 };
 use super::{
-    Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Invocation, Traits, directory_in,
-    in_home, reset,
+    Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Guarded, Invocation, Traits,
+    directory_in, in_home, reset,
 };
 
 /// The exit code that says that no way to log in is set up.
@@ -71,6 +71,15 @@ impl Adapter for Gemini {
             piece: String::new(),
             told_of_auth: false,
         })
+    }
+
+    fn guarded_files(&self, env: EnvLookup<'_>) -> Vec<Guarded> {
+        let mut guarded = Vec::new();
+        for home in self.state_paths(env) {
+            guarded.extend(Guarded::files(&home, &["settings.json"]));
+            guarded.extend(Guarded::directories(&home, &["commands", "policies"]));
+        }
+        guarded
     }
 
     fn state_paths(&self, env: EnvLookup<'_>) -> Vec<Utf8PathBuf> {

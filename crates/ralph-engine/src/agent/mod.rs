@@ -7,11 +7,14 @@ mod claude;
 mod codex;
 mod command;
 mod gemini;
+mod guarded;
 mod opencode;
 mod rehearsal;
 mod reset;
 mod rollout;
 mod wire;
+
+pub use guarded::Guarded;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
@@ -144,6 +147,12 @@ pub trait Adapter: Sync {
 
     /// The directories (and single files) the agent must be able to write to do its work at all.
     fn state_paths(&self, env: EnvLookup<'_>) -> Vec<Utf8PathBuf>;
+
+    /// The settings among its state that name programs: hooks, servers, plugins. They run later, as the person.
+    fn guarded_files(&self, env: EnvLookup<'_>) -> Vec<Guarded> {
+        let _ = env;
+        Vec::new()
+    }
 
     /// Looks for a usage limit where the CLI keeps more than it prints.
     fn recorded_limit(&self, session: &str, env: EnvLookup<'_>) -> Option<UsageLimit> {

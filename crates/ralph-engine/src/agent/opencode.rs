@@ -17,8 +17,8 @@ use super::wire::{
     summary, text_of, without_escapes,
 };
 use super::{
-    Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Invocation, Traits, directory_in,
-    in_home, reset,
+    Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Guarded, Invocation, Traits,
+    directory_in, in_home, reset,
 };
 
 pub(super) struct OpenCode;
@@ -89,6 +89,17 @@ impl Adapter for OpenCode {
             usage: Usage::default(),
             cost: 0.0,
         })
+    }
+
+    fn guarded_files(&self, env: EnvLookup<'_>) -> Vec<Guarded> {
+        let own = directory_in(env, "XDG_CONFIG_HOME").or_else(|| in_home(env, ".config"));
+        let Some(home) = own.map(|own| own.join("opencode")) else { return Vec::new() };
+        let names = ["opencode.json", "opencode.jsonc", "config.json"];
+        let mut guarded = Guarded::files(&home, &names);
+        let names =
+            ["agent", "agents", "command", "commands", "plugin", "plugins", "tool", "tools"];
+        guarded.extend(Guarded::directories(&home, &names));
+        guarded
     }
 
     fn state_paths(&self, env: EnvLookup<'_>) -> Vec<Utf8PathBuf> {

@@ -143,6 +143,7 @@ fn supervised(
         owner: Identity::own(),
         guard: None,
         scratch: Some(context.place.scratch.path().to_owned()),
+        watch: None,
         started: context.clock.now(),
     };
     let mut on_guard = |guard: &Identity| {

@@ -23,6 +23,7 @@ mod provision;
 mod revisions;
 #[cfg(test)]
 mod testing;
+pub mod undo;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

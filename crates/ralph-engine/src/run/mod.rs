@@ -6,6 +6,7 @@
 mod environment;
 mod place;
 mod report;
+pub mod sandbox;
 mod watcher;
 
 use std::io::BufWriter;
@@ -20,7 +21,7 @@ use ralph_model::outcome::RunClose;
 use ralph_model::permission::Asker;
 use ralph_model::policy::context::ContextPolicy;
 use ralph_model::role::Role;
-use ralph_model::run::{Exit, RunEnd, RunFacts};
+use ralph_model::run::{Exit, RunEnd, RunFacts, RunOutcome};
 use ralph_model::usage::{PriceTable, Usage};
 use ralph_proc::command::CommandSpec;
 use ralph_proc::protocol::Limits;
@@ -36,10 +37,11 @@ pub use report::{RunLogs, RunReport};
 pub use watcher::RunObserver;
 
 use crate::agent::{Adapter, AgentRequest, DecodeContext};
-use crate::boundary::{self, InForce, UnixSockets, Writable};
+use crate::boundary::{self, BoundaryReport, InForce, UnixSockets, Watch, Writable};
 use crate::channel::{Attendant, Door, MutationStore, Served, during};
 use crate::clock::Clock;
 use crate::files::{self, PathError};
+use crate::git::GitProgram;
 use crate::journal::Journal;
 use crate::outbox::{self, Outbox};
 use crate::state::{LiveRun, SessionTotal, State};
@@ -147,6 +149,13 @@ struct Closing {
     facts: RunFacts,
     finished: Option<Finished>,
     served: Served,
+    boundary: BoundaryReport,
+}
+
+/// A run that is ready to be started.
+struct Prepared {
+    spec: CommandSpec,
+    watch: Watch,
 }
 
 impl Run<'_, '_> {
@@ -163,7 +172,10 @@ impl Run<'_, '_> {
             resumed_session: request.resume.map(str::to_owned),
         })))?;
         let mut environment = self.environment();
-        let spec = self.command(&mut environment)?;
+        let Prepared { spec, watch } = self.prepare(&mut environment)?;
+        let git = || GitProgram::new("git", self.context.environment.clone().into_variables());
+        let mut baseline = self.context.place.baseline.borrow_mut();
+        watch.take(&mut baseline, self.context.state, &git)?;
         let pulse = Pulse::new().map_err(RunError::Prepare)?;
         let watcher = self.watcher(pulse.clone(), observer)?;
         pulse.set_busy(watcher.is_busy());
@@ -172,7 +184,8 @@ impl Run<'_, '_> {
             owner: Identity::own(),
             guard: None,
             scratch: Some(self.context.place.scratch.path().to_owned()),
-            started: self.context.clock.now(),
+            started: watch.started,
+            watch: (request.boundary != InForce::Off).then(|| watch.clone()),
         };
         let record = &self.context.place.live;
         let mut on_guard = |guard: &Identity| {
@@ -205,6 +218,8 @@ impl Run<'_, '_> {
         let served = served?;
         let exit = finished.as_ref().ok().and_then(exit_of);
         watcher.finish(exit);
+        let boundary = watch.settle(&mut baseline, self.context.state, &git);
+        drop(baseline);
         let closing = Closing {
             end: end_of(&finished, &watcher),
             exit,
@@ -212,9 +227,13 @@ impl Run<'_, '_> {
             facts: std::mem::take(&mut watcher.facts),
             finished: finished.ok(),
             served,
+            boundary,
         };
         drop(watcher);
         let report = self.report(closing, &environment)?;
+        if !report.boundary.is_empty() {
+            self.journal(JournalEvent::BoundaryCrossed(Box::new(report.boundary.journal())))?;
+        }
         self.journal(report.journal_event())?;
         self.context.place.live.clear()?;
         Ok(report)
@@ -241,14 +260,18 @@ impl Run<'_, '_> {
         environment.set("RALPH_RUN_ID", self.id.as_str());
         environment.set("RALPH_OUT", self.context.place.scratch.outbox().as_str());
         environment.set("RALPH_CHANNEL", self.context.place.scratch.channel().as_str());
+        if !self.request.role.writes_workspace() {
+            // A look at the status must not rewrite the index.
+            environment.set("GIT_OPTIONAL_LOCKS", "0");
+        }
         if let Some(home) = self.context.home {
             environment.set("RALPH_HOME", home.as_str());
         }
         environment
     }
 
-    /// Puts the command together; what the adapter sets is added to the environment.
-    fn command(&self, environment: &mut Environment) -> Result<CommandSpec, RunError> {
+    /// Puts the command together, and what it is held to; what the adapter sets is added to the environment.
+    fn prepare(&self, environment: &mut Environment) -> Result<Prepared, RunError> {
         let request = self.request;
         let isolated = request.isolate.then(|| self.context.state.agent_state(request.agent));
         let mut invocation = request.adapter.invocation(&AgentRequest {
@@ -272,26 +295,40 @@ impl Run<'_, '_> {
         }
         agent_state.extend_from_slice(request.agent_state);
         let user_home = lookup("HOME").map(Utf8PathBuf::from);
-        let confinement = (request.boundary == InForce::Kernel).then(|| {
-            let writable = Writable {
-                role: request.role,
-                workspace: self.context.workspace,
-                git_dirs: self.context.git_dirs,
-                scratch: self.context.place.scratch.path(),
-                agent_state: &agent_state,
-                user_home: user_home.as_deref(),
-                extra: request.writable,
-            };
-            boundary::confinement(&writable, UnixSockets::Denied)
-        });
-        Ok(CommandSpec {
+        let writable = Writable {
+            role: request.role,
+            workspace: self.context.workspace,
+            git_dirs: self.context.git_dirs,
+            scratch: self.context.place.scratch.path(),
+            agent_state: &agent_state,
+            user_home: user_home.as_deref(),
+            extra: request.writable,
+        };
+        let confinement = boundary::confinement(&writable, UnixSockets::Denied);
+        let places = self.context.place.repositories(self.context.workspace);
+        let watch = Watch {
+            run: self.id.to_string(),
+            role: request.role,
+            in_force: request.boundary,
+            workspace: self.context.workspace.to_owned(),
+            home: self.context.home.map(ToOwned::to_owned),
+            git_dirs: boundary::inodes(places),
+            places: places.to_vec(),
+            writable: confinement.writable.clone(),
+            guarded: request.adapter.guarded_files(&lookup),
+            started: self.context.clock.now(),
+            baseline: self.context.state.baseline(),
+            journal: self.context.state.journal_length(),
+        };
+        let spec = CommandSpec {
             program: request.executable.into(),
             args: invocation.args.into_iter().map(Into::into).collect(),
             cwd: self.context.workspace.into(),
             env: environment.clone().into_variables(),
             stdin: Some(self.logs.prompt.clone().into()),
-            confinement,
-        })
+            confinement: (request.boundary == InForce::Kernel).then_some(confinement),
+        };
+        Ok(Prepared { spec, watch })
     }
 
     fn watcher<'o>(
@@ -325,7 +362,7 @@ impl Run<'_, '_> {
         closing: Closing,
         environment: &Environment,
     ) -> Result<RunReport, RunError> {
-        let Closing { end, exit, tail, mut facts, finished, served } = closing;
+        let Closing { end, exit, tail, mut facts, finished, served, boundary } = closing;
         let lookup = |name: &str| environment.text(name);
         if let Some(limit) = facts.limit.as_mut()
             && let Some(session) = &facts.session
@@ -335,7 +372,10 @@ impl Run<'_, '_> {
             limit.resets_at = recorded.resets_at.or(limit.resets_at);
         }
         let now = self.context.clock.now();
-        let outcome = facts.outcome(&RunClose { end: &end, exit, tail: &tail, now });
+        let mut outcome = facts.outcome(&RunClose { end: &end, exit, tail: &tail, now });
+        if outcome == RunOutcome::Completed && !boundary.violations.is_empty() {
+            outcome = RunOutcome::Violation { paths: boundary.violated() };
+        }
         let own = self.own_share(&facts)?;
         let model = facts.model.as_deref().or(self.request.model);
         let price = model.and_then(|model| self.request.prices.price(model));
@@ -358,6 +398,7 @@ impl Run<'_, '_> {
             stdout_bytes: finished.map_or(0, |finished| finished.kept.stdout_bytes),
             stderr_bytes: finished.map_or(0, |finished| finished.kept.stderr_bytes),
             leftovers: finished.map_or(0, |finished| finished.leftovers),
+            boundary,
             facts,
             served,
             outbox: outbox::take(

@@ -6,6 +6,7 @@
 //! Scratch lies directly below the system's temporary directory, because programs make unix sockets in theirs and such
 //! a path may have no more than about a hundred bytes.
 
+use std::cell::{OnceCell, RefCell};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -13,7 +14,9 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::fresh_nonce;
+use crate::boundary::{Baseline, repositories};
 use crate::files::PathError;
+use crate::git::Place;
 use crate::state::{LiveRecord, State};
 
 /// What this process uses for its runs.
@@ -21,11 +24,20 @@ use crate::state::{LiveRecord, State};
 pub struct RunPlace {
     pub(crate) scratch: Scratch,
     pub(crate) live: LiveRecord,
+    pub(super) baseline: RefCell<Baseline>,
+    /// Found once: a run can re-point a repository.
+    repositories: OnceCell<Vec<Place>>,
 }
 
 impl RunPlace {
     pub fn open(state: &State) -> Result<RunPlace, PathError> {
-        Ok(RunPlace { scratch: Scratch::create()?, live: state.live_record()? })
+        let baseline = RefCell::new(Baseline::new(state.baseline()));
+        let (scratch, live) = (Scratch::create()?, state.live_record()?);
+        Ok(RunPlace { scratch, live, baseline, repositories: OnceCell::new() })
+    }
+
+    pub(super) fn repositories(&self, workspace: &Utf8Path) -> &[Place] {
+        self.repositories.get_or_init(|| repositories(workspace))
     }
 }
 
@@ -36,7 +48,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    fn create() -> Result<Scratch, PathError> {
+    pub(super) fn create() -> Result<Scratch, PathError> {
         let below = Utf8PathBuf::from_path_buf(std::env::temp_dir());
         let path =
             below.unwrap_or_else(|_| "/tmp".into()).join(format!("ralph-{:08x}", fresh_nonce()));

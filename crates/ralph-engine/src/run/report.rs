@@ -12,6 +12,7 @@ use ralph_proc::supervise::{Finished, SuperviseError};
 
 use super::watcher::AgentWatcher;
 use super::{RunContext, RunRequest};
+use crate::boundary::BoundaryReport;
 use crate::channel::Served;
 use crate::files::{self, PathError};
 use crate::outbox::OutboxReport;
@@ -42,6 +43,8 @@ pub struct RunReport {
     pub served: Served,
     /// What was taken from its outbox.
     pub outbox: OutboxReport,
+    /// What changed that the run was to leave alone.
+    pub boundary: BoundaryReport,
 }
 
 /// The files of one run, in a directory that is never used again.

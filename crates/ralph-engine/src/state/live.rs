@@ -13,6 +13,7 @@ use ralph_proc::tree::Identity;
 use serde::{Deserialize, Serialize};
 
 use super::State;
+use crate::boundary::Watch;
 use crate::files::{PathError, create_log, read_optional, remove_optional};
 
 /// A run that is under way, or was when its Ralph died.
@@ -28,6 +29,9 @@ pub struct LiveRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scratch: Option<Utf8PathBuf>,
     pub started: Timestamp,
+    /// What the run was to leave as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Watch>,
 }
 
 /// This process's record.
@@ -73,6 +77,7 @@ pub struct Leftover {
 impl Leftover {
     /// Forgets it: nothing of it is left.
     pub fn forget(&self) -> Result<(), PathError> {
+        remove_optional(&self.path.with_extension("baseline"))?;
         remove_optional(&self.path)
     }
 }
@@ -94,6 +99,13 @@ impl State {
         let mut leftovers = Vec::new();
         for entry in directory.read_dir_utf8().map_err(error)? {
             let path = entry.map_err(error)?.into_path();
+            if path.extension() == Some("baseline") {
+                // Goes with the record that it belongs to; without one, nobody needs it.
+                if !path.with_extension("json").exists() && !names_living_process(&path) {
+                    remove_optional(&path)?;
+                }
+                continue;
+            }
             let Some(text) = read_optional(&path)? else { continue };
             let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
             match serde_json::from_slice::<LiveRun>(line) {

@@ -10,6 +10,7 @@ mod sessions;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
+use ralph_proc::tree::Identity;
 use serde::{Deserialize, Serialize};
 
 use self::index::{GitIdentity, IndexEntry};
@@ -148,6 +149,10 @@ impl State {
         self.directory.join("journal.jsonl")
     }
 
+    pub(crate) fn journal_length(&self) -> u64 {
+        std::fs::metadata(self.journal()).map_or(0, |found| found.len())
+    }
+
     /// Returns where runs, gates and checks put what is gone afterwards.
     pub fn scratch(&self) -> Utf8PathBuf {
         self.directory.join("scratch")
@@ -188,6 +193,17 @@ impl State {
     /// Returns the file that keeps the gates as they were when work on an item began.
     pub fn pinned_gates(&self, item: &str) -> Utf8PathBuf {
         self.directory.join("pins").join(format!("{}.json", file_name(item)))
+    }
+
+    /// Returns where it is noted what the harness itself wrote to a file.
+    pub(crate) fn vouched(&self, path: &Utf8Path) -> Utf8PathBuf {
+        self.directory.join("vouched").join(hash(&[path.as_str()]))
+    }
+
+    /// Returns where this process keeps its baseline.
+    pub(crate) fn baseline(&self) -> Utf8PathBuf {
+        let own = Identity::own();
+        self.live_directory().join(format!("{}-{}.baseline", own.pid, own.start))
     }
 
     /// Returns the file of the lock for workflows in a home.

@@ -192,6 +192,7 @@ fn only_runs_of_a_dead_ralph_are_left_over() {
         guard: Some(Identity::own()),
         scratch: None,
         started: now(),
+        watch: None,
     };
     let record = state.live_record().unwrap();
     record.save(&run("a run with a name that is longer than the next one", dead.clone())).unwrap();

@@ -49,6 +49,7 @@ pub enum JournalEvent {
     LimitWaitStarted(LimitWaitStarted),
     LimitWaitEnded(LimitWaitEnded),
     BackoffStarted(BackoffStarted),
+    BoundaryCrossed(Box<BoundaryCrossed>),
     LeftoversEnded(LeftoversEnded),
     StateRebuilt(StateRebuilt),
     BudgetExhausted(BudgetStop),
@@ -131,6 +132,26 @@ pub struct BackoffStarted {
     #[serde(with = "millis", rename = "wait_ms")]
     pub wait: Duration,
     pub reason: String,
+}
+
+/// A run was found to have changed what was watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundaryCrossed {
+    /// What its role must not change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub violations: Vec<String>,
+    /// Everything that is as it was before the run again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub put_back: Vec<String>,
+    /// What only the person can have changed, and what stays for that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
+    /// Where the changes are that were undone: a directory of private state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved_in: Option<String>,
+    /// The commit that has them, where they were in a work tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub displaced: Option<String>,
 }
 
 /// Processes of a run whose harness died were found and ended.

@@ -127,6 +127,7 @@ impl Overview {
             | JournalEvent::QuestionAnswered(_)
             | JournalEvent::AnswerTaken(_) => self.questions.apply(entry),
             JournalEvent::BackoffStarted(_)
+            | JournalEvent::BoundaryCrossed(_)
             | JournalEvent::StateRebuilt(_)
             | JournalEvent::MutationRequested(_)
             | JournalEvent::RequestIgnored(_)

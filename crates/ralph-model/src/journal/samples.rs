@@ -60,6 +60,15 @@ pub(super) fn finished() -> RunFinished {
     }
 }
 
+fn crossed() -> BoundaryCrossed {
+    BoundaryCrossed {
+        violations: vec!["ralph.toml".to_owned()],
+        put_back: vec!["ralph.toml".to_owned()],
+        saved_in: Some("/state/displaced/1".to_owned()),
+        ..BoundaryCrossed::default()
+    }
+}
+
 pub(super) fn limit_wait(until: i64, known: bool) -> JournalEvent {
     let agent = "codex".to_owned();
     JournalEvent::LimitWaitStarted(LimitWaitStarted { agent, until: time(until), known })
@@ -87,6 +96,7 @@ pub(super) fn one_of_each() -> Vec<JournalEntry> {
         of_run(1, 11, JournalEvent::QuestionAsked(asked())),
         entry(12, JournalEvent::QuestionAnswered(answered())),
         entry(13, JournalEvent::AnswerTaken(AnswerTaken { id: "q1".to_owned() })),
+        of_run(1, 14, JournalEvent::BoundaryCrossed(Box::new(crossed()))),
     ]
 }
 
@@ -164,6 +174,8 @@ fn any_outcome() -> impl Strategy<Value = RunOutcome> {
     prop_oneof![
         Just(RunOutcome::Completed),
         Just(RunOutcome::ContextFull),
+        proptest::collection::vec(any_text(), 0..3)
+            .prop_map(|paths| RunOutcome::Violation { paths }),
         Just(RunOutcome::Interrupted),
         (any::<bool>(), any_wait()).prop_map(|(idle, after)| RunOutcome::TimedOut { idle, after }),
         any_trouble().prop_map(|trouble| RunOutcome::Trouble { trouble }),
@@ -267,6 +279,12 @@ fn any_event() -> impl Strategy<Value = JournalEvent> {
             JournalEvent::QuestionAnswered(QuestionAnswered { id, answer })
         }),
         1 => "q[12]".prop_map(|id| JournalEvent::AnswerTaken(AnswerTaken { id })),
+        1 => (proptest::collection::vec(any_text(), 0..3), option::of(any_text())).prop_map(
+            |(kept, displaced)| {
+                let crossed = BoundaryCrossed { kept, displaced, ..crossed() };
+                JournalEvent::BoundaryCrossed(Box::new(crossed))
+            }
+        ),
         1 => any_unknown(),
     ]
 }

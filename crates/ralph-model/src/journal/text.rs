@@ -125,6 +125,8 @@ mod tests {
                  question=Is it so? ===",
                 "=== 2026-11-15T20:30:12Z | question_answered | answer=yes | id=q1 ===",
                 "=== 2026-11-15T20:30:13Z | answer_taken | id=q1 ===",
+                "=== 2026-11-15T20:30:14Z | boundary_crossed | run=20261115-203000Z-00000001 | \
+                 put_back=[\"ralph.toml\"] | saved_in=/state/displaced/1 | violations=[\"ralph.toml\"] ===",
             ]
         );
     }

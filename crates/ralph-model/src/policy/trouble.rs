@@ -27,7 +27,10 @@ impl TroubleStreak {
             RunOutcome::Trouble { trouble } => {
                 *self = TroubleStreak { kind: Some(trouble.kind()), length: 1 };
             }
-            RunOutcome::Completed | RunOutcome::TimedOut { .. } | RunOutcome::ContextFull => {
+            RunOutcome::Completed
+            | RunOutcome::TimedOut { .. }
+            | RunOutcome::ContextFull
+            | RunOutcome::Violation { .. } => {
                 *self = TroubleStreak::default();
             }
         }

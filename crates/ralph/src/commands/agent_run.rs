@@ -4,7 +4,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_engine::boundary::{InForce, in_force};
+use ralph_engine::boundary::{BoundaryReport, Found, InForce, in_force};
 use ralph_engine::channel::{NoStore, Served};
 use ralph_engine::clock::SystemClock;
 use ralph_engine::config::FlagValue;
@@ -47,12 +47,14 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
     refuse_state_in_workspace(&setup, open.state.directory())?;
     let clock = SystemClock;
     let _lock = lock_workspace(&setup, &open.state, args.role)?;
-    for left in end_leftovers(&open.state, &mut open.journal, &clock).map_err(CliError::failed)? {
+    let left = end_leftovers(&open.state, &mut open.journal, &clock, &setup.environment);
+    for left in left.map_err(CliError::failed)? {
         if left.processes > 0 {
             let count = plural(left.processes as u64, "process");
             let text = format!("ended {count} of run {}", left.run_id);
             setup.ui.labelled(Tone::Attention, "leftovers", &text);
         }
+        show_boundary(setup.ui, &left.boundary);
     }
     let overview = open.overview()?;
     let signals = SignalPipe::install().map_err(CliError::failed)?;
@@ -313,6 +315,7 @@ impl SeriesObserver for Shown {
             ));
         }
         self.ui.labelled(tone, label, &parts.join(", "));
+        show_boundary(self.ui, &report.boundary);
         let log = format!("{} ({})", report.logs.stdout, bytes(report.stdout_bytes));
         self.ui.labelled(Tone::Faint, "log", &log);
         self.show_channel_and_outbox(report);
@@ -341,6 +344,31 @@ impl SeriesObserver for Shown {
     }
 }
 
+/// Says what a run changed that it was to leave alone, and what became of it.
+fn show_boundary(ui: Ui, boundary: &BoundaryReport) {
+    let list = |found: &[Found]| {
+        let names: Vec<&str> = found.iter().take(5).map(|found| found.path.as_str()).collect();
+        let more = found.len().saturating_sub(5);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{}{more}", names.join(", "))
+    };
+    for (tone, what, found) in [
+        (Tone::Bad, "changed, and must not be:", &boundary.violations),
+        (Tone::Attention, "put back:", &boundary.put_back),
+        (Tone::Bad, "not put back:", &boundary.left),
+        (Tone::Faint, "yours, and kept:", &boundary.kept),
+    ] {
+        if !found.is_empty() {
+            ui.labelled(tone, "boundary", &format!("{what} {}", list(found)));
+        }
+    }
+    if let Some(directory) = &boundary.saved_in {
+        let commit = boundary.displaced.as_ref().map(|name| format!(" and {name}"));
+        let text = format!("what was undone is in {directory}{}", commit.unwrap_or_default());
+        ui.labelled(Tone::Faint, "boundary", &text);
+    }
+}
+
 fn describe(report: &RunReport) -> (Tone, &'static str, String) {
     match &report.outcome {
         RunOutcome::Completed => (Tone::Good, "done", "completed".to_owned()),
@@ -351,6 +379,9 @@ fn describe(report: &RunReport) -> (Tone, &'static str, String) {
             (Tone::Bad, "timeout", format!("longer than {}", duration(*after)))
         }
         RunOutcome::ContextFull => (Tone::Bad, "context", "the context was full".to_owned()),
+        RunOutcome::Violation { .. } => {
+            (Tone::Bad, "boundary", "it changed what its role must not change".to_owned())
+        }
         RunOutcome::Interrupted => (Tone::Attention, "stopped", "interrupted".to_owned()),
         RunOutcome::Trouble { trouble: Trouble::UsageLimit { resets_at } } => {
             let until = resets_at.map(|at| format!(", which resets at {}", local_time(at, now())));
@@ -380,6 +411,7 @@ struct JsonReport<'a> {
     cpu_ms: u128,
     tool_calls: u64,
     leftovers: usize,
+    changes: &'a BoundaryReport,
     final_message: Option<&'a str>,
     log: &'a Utf8Path,
     stderr_log: &'a Utf8Path,
@@ -413,6 +445,7 @@ impl<'a> JsonReport<'a> {
             cpu_ms: report.cpu.as_millis(),
             tool_calls: report.facts.tool_calls,
             leftovers: report.leftovers,
+            changes: &report.boundary,
             final_message: report.facts.final_message.as_deref(),
             log: &report.logs.stdout,
             stderr_log: &report.logs.stderr,

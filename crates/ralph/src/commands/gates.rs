@@ -126,7 +126,8 @@ impl GateRoom {
         let at = repository_at(setup)?;
         let mut open = setup.open_state()?;
         refuse_state_in_workspace(setup, open.state.directory())?;
-        end_leftovers(&open.state, &mut open.journal, &SystemClock).map_err(CliError::failed)?;
+        end_leftovers(&open.state, &mut open.journal, &SystemClock, &setup.environment)
+            .map_err(CliError::failed)?;
         let place = RunPlace::open(&open.state).map_err(CliError::failed)?;
         let signals = SignalPipe::install().map_err(CliError::failed)?;
         let program = GitProgram::new("git", std::env::vars_os());

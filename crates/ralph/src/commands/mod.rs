@@ -9,6 +9,7 @@ mod gates;
 mod init;
 mod pages;
 mod plan;
+mod sandbox;
 mod status;
 mod verify;
 
@@ -47,6 +48,7 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Agent(AgentCommand::Run(args)) => agent_run::run(&cli.global, args),
         Command::Gates { command } => gates::run(&cli.global, command.as_ref()),
         Command::Verify(args) => verify::run(&cli.global, args),
+        Command::Sandbox(args) => sandbox::run(&cli.global, args),
         Command::Status => status::run(&cli.global),
         Command::Answer(args) => answer::run(&cli.global, args),
         Command::Task(command) => plan::task(&cli.global, command),

@@ -103,6 +103,9 @@ fn state_of(run: &RunView) -> (Tone, String) {
             }
             RunOutcome::TimedOut { .. } => (Tone::Bad, "timed out".to_owned()),
             RunOutcome::ContextFull => (Tone::Bad, "context full".to_owned()),
+            RunOutcome::Violation { paths } => {
+                (Tone::Bad, format!("changed what it must not: {}", paths.join(", ")))
+            }
             RunOutcome::Interrupted => (Tone::Attention, "interrupted".to_owned()),
             RunOutcome::Trouble { trouble } => (Tone::Bad, one_line(&trouble.to_string(), 100)),
         },

@@ -9,6 +9,8 @@ mod commands;
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
+mod escapes;
+#[cfg(test)]
 mod forgery;
 #[cfg(test)]
 mod gates;

@@ -1,6 +1,16 @@
 //! The boundary of a run: which setting is in force on this machine, and what a role may write under it.
 //!
+//! After a run the harness compares what the role must leave alone with a [`baseline`] taken before it ([`compare`]), and
+//! puts back what changed ([`restore`]).
+//!
 //! Reading stays open. What nobody may write (private state, the person's other files) is simply never named here.
+
+mod baseline;
+mod compare;
+mod protected;
+mod refs;
+mod restore;
+mod walk;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::role::Role;
@@ -8,6 +18,11 @@ use ralph_proc::sandbox::{Confinement, Support};
 use serde::{Deserialize, Serialize};
 
 use crate::config::BoundaryMode;
+use crate::git::Place;
+
+pub use baseline::Baseline;
+pub(crate) use compare::inodes;
+pub use compare::{BoundaryReport, Found, Watch, What, vouch};
 
 /// What holds an agent in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +127,19 @@ pub fn confinement(writable: &Writable<'_>, sockets: UnixSockets) -> Confinement
 /// Returns the caches of toolchains below a person's home directory, whether they are there or not.
 pub(crate) fn toolchain_caches(home: &Utf8Path) -> impl Iterator<Item = String> {
     TOOLCHAIN_CACHES.iter().map(move |cache| home.join(cache).to_string())
+}
+
+/// Finds the repositories of a workspace: the one it is or lies in, else those of its children.
+pub fn repositories(workspace: &Utf8Path) -> Vec<Place> {
+    if let Ok(place) = Place::discover(workspace) {
+        return vec![place];
+    }
+    let children = workspace.read_dir_utf8().into_iter().flatten().flatten();
+    children
+        .map(|child| child.path().to_owned())
+        .filter(|child| child.join(".git").exists())
+        .filter_map(|child| Place::discover(&child).ok())
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,525 @@
+//! The baseline: what everything that is watched looked like before a run, and what is needed to put it back.
+//!
+//! It is kept from run to run. Before each run only what changed since the last one is taken in anew, so that a run in
+//! which nothing changed costs a look at each file and nothing else. It lies in private state as a log of records, each
+//! a line, a path and a content; a later record of a path replaces the earlier. A Ralph that died leaves it to the next
+//! one, so it is written before the run starts. It means nothing after a reboot and is never forced to disk.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
+
+use super::protected::{Class, Watched, included};
+use super::walk::{Stamp, Step, walk};
+use crate::files::{PathError, remove_optional};
+use crate::git::{Git, Oid};
+
+/// The largest protected file that is kept; larger ones are noticed but not put back.
+const PROTECTED_CAP: u64 = 64 << 20;
+/// The largest file of the work tree that is kept, and how much is kept of all of them.
+const TREE_CAP: u64 = 32 << 20;
+const TREE_TOTAL: u64 = 512 << 20;
+/// How long the log may become before it is written anew.
+const LOG_CAP: u64 = 64 << 20;
+
+/// What there is to put a file back from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kept {
+    /// Nothing; the file is looked at all the same.
+    Nothing,
+    /// Git ignores it: it is not compared.
+    Ignored,
+    /// A content in the log.
+    Bytes { offset: u64, length: u64 },
+    /// An object of the repository, named by its id.
+    Object(Oid),
+}
+
+/// One file as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) stamp: Stamp,
+    pub(super) class: Class,
+    pub(super) kept: Kept,
+    seen: u32,
+}
+
+/// A path that is not as the baseline has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Difference {
+    pub(super) path: PathBuf,
+    pub(super) class: Class,
+    pub(super) now: Option<Stamp>,
+}
+
+/// Which part of the baseline a run needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Scope {
+    /// The work tree and refs.
+    pub(super) tree: bool,
+    /// Contents of the work tree: where the kernel does not keep the run from changing them.
+    pub(super) contents: bool,
+    pub(super) private: bool,
+}
+
+impl Scope {
+    fn covers(self, class: Class) -> bool {
+        match class {
+            Class::Settings | Class::State | Class::Agent => true,
+            Class::Refs | Class::Tree => self.tree,
+            Class::Private => self.private,
+        }
+    }
+}
+
+/// What there is to look at for a run.
+pub(super) struct Field<'a> {
+    pub(super) watched: Vec<Watched>,
+    /// The workspace.
+    pub(super) tree: &'a Utf8Path,
+    /// What the harness itself writes there while a run goes on.
+    pub(super) exempt: Vec<PathBuf>,
+    pub(super) scope: Scope,
+}
+
+/// One record of the log, before its path and content.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    path: usize,
+    class: Class,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stamp: Option<Stamp>,
+    kept: RecordKept,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RecordKept {
+    Nothing,
+    Ignored,
+    Bytes(u64),
+    Object(Oid),
+}
+
+/// What git knows of a work tree when it is looked at for the first time.
+#[derive(Default)]
+struct Survey {
+    /// Clean files, by where they lie.
+    objects: HashMap<PathBuf, Oid>,
+    /// Changed and untracked files.
+    dirty: HashSet<PathBuf>,
+    /// Directories that hold something that is not ignored.
+    directories: HashSet<PathBuf>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Baseline {
+    path: Utf8PathBuf,
+    log: Option<File>,
+    end: u64,
+    entries: HashMap<PathBuf, Entry>,
+    generation: u32,
+    /// Directories that git ignores: not walked.
+    passed: HashSet<PathBuf>,
+    /// How the tree has been taken in so far.
+    tree: Option<Scope>,
+    tree_bytes: u64,
+}
+
+impl Baseline {
+    /// Starts with nothing; the log is made when there is something to write.
+    pub(crate) fn new(path: Utf8PathBuf) -> Baseline {
+        Baseline {
+            path,
+            log: None,
+            end: 0,
+            entries: HashMap::new(),
+            generation: 0,
+            passed: HashSet::new(),
+            tree: None,
+            tree_bytes: 0,
+        }
+    }
+
+    /// Reads what a dead Ralph left. A record that was cut short ends the log.
+    pub(super) fn load(path: &Utf8Path) -> io::Result<Baseline> {
+        let mut baseline = Baseline::new(path.to_owned());
+        let mut bytes = Vec::new();
+        let file = File::open(path)?;
+        (&file).read_to_end(&mut bytes)?;
+        let mut at = 0;
+        while let Some(length) = bytes[at..].iter().position(|byte| *byte == b'\n') {
+            let Ok(record) = serde_json::from_slice::<Record>(&bytes[at..at + length]) else {
+                break;
+            };
+            let start = at + length + 1;
+            let Some(path) = bytes.get(start..start + record.path) else { break };
+            let offset = start + record.path;
+            let content = if let RecordKept::Bytes(length) = record.kept { length } else { 0 };
+            let Ok(content) = usize::try_from(content) else { break };
+            if bytes.len() < offset + content {
+                break;
+            }
+            let path = PathBuf::from(std::ffi::OsStr::from_bytes(path));
+            at = offset + content;
+            let kept = match record.kept {
+                RecordKept::Nothing => Kept::Nothing,
+                RecordKept::Ignored => Kept::Ignored,
+                RecordKept::Object(id) => Kept::Object(id),
+                RecordKept::Bytes(length) => Kept::Bytes { offset: offset as u64, length },
+            };
+            match record.stamp {
+                // A directory that was passed over is a record of its own: nothing below it is known.
+                Some(stamp) if stamp.kind().is_dir() && kept == Kept::Ignored => {
+                    baseline.passed.insert(path);
+                }
+                Some(stamp) => {
+                    let entry = Entry { stamp, class: record.class, kept, seen: 0 };
+                    baseline.entries.insert(path, entry);
+                }
+                None => {
+                    baseline.entries.remove(&path);
+                }
+            }
+        }
+        baseline.end = at as u64;
+        baseline.log = Some(file);
+        Ok(baseline)
+    }
+
+    pub(super) fn entry(&self, path: &Path) -> Option<&Entry> {
+        self.entries.get(path)
+    }
+
+    /// Names the entries of a class.
+    pub(super) fn of_class(&self, class: Class) -> impl Iterator<Item = (&Path, &Entry)> {
+        let entries = self.entries.iter().filter(move |(_, entry)| entry.class == class);
+        entries.map(|(path, entry)| (path.as_path(), entry))
+    }
+
+    /// Reads a content that was kept in the log.
+    pub(super) fn bytes(&self, kept: &Kept) -> Option<Vec<u8>> {
+        let Kept::Bytes { offset, length } = kept else { return None };
+        let mut bytes = vec![0; usize::try_from(*length).ok()?];
+        self.log.as_ref()?.read_exact_at(&mut bytes, *offset).ok()?;
+        Some(bytes)
+    }
+
+    /// Takes in how everything looks now.
+    pub(super) fn take(&mut self, field: &Field<'_>, gits: &[Git]) -> Result<(), PathError> {
+        let scope = field.scope;
+        let first = scope.tree && self.tree.is_none_or(|known| scope.contents && !known.contents);
+        let mut survey = None;
+        if first {
+            self.entries.retain(|_, entry| entry.class != Class::Tree);
+            self.passed.clear();
+            self.tree_bytes = 0;
+            survey = Survey::of(gits);
+            self.tree = Some(scope);
+        }
+        let differences = self.differences(field, survey.as_ref());
+        self.absorb(differences, field, survey.as_ref())
+            .map_err(|source| PathError::new("write", &self.path, source))
+    }
+
+    /// Returns every path that is not as the baseline has it.
+    pub(super) fn compare(&mut self, field: &Field<'_>) -> Vec<Difference> {
+        self.differences(field, None)
+    }
+
+    fn differences(&mut self, field: &Field<'_>, survey: Option<&Survey>) -> Vec<Difference> {
+        self.generation = self.generation.wrapping_add(1);
+        let mut found = Vec::new();
+        for Watched { path, class, below } in &field.watched {
+            let Some(stamp) = Stamp::of(path) else { continue };
+            if !*below || !stamp.kind().is_dir() {
+                // A directory in the place of a file differs by its kind.
+                self.look(path, &stamp, *class, &mut found);
+                continue;
+            }
+            walk(path, &mut |path, stamp| {
+                if !stamp.kind().is_dir() {
+                    self.look(path, stamp, *class, &mut found);
+                }
+                Step::Enter
+            });
+        }
+        if field.scope.tree {
+            self.walk_tree(field, survey, &mut found);
+        }
+        let generation = self.generation;
+        let unseen = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.seen != generation && field.scope.covers(entry.class));
+        for (path, entry) in unseen {
+            // Not found where it was looked for, or not looked for by name: an included file.
+            let now = Stamp::of(path);
+            if now != Some(entry.stamp) {
+                found.push(Difference { path: path.clone(), class: entry.class, now });
+            }
+        }
+        if !found.is_empty() {
+            // What is listed under two names counts under the first.
+            let mut listed = HashSet::new();
+            found.retain(|difference| listed.insert(difference.path.clone()));
+        }
+        found
+    }
+
+    fn walk_tree(
+        &mut self,
+        field: &Field<'_>,
+        survey: Option<&Survey>,
+        found: &mut Vec<Difference>,
+    ) {
+        walk(field.tree.as_std_path(), &mut |path, stamp| {
+            let is_git = path.file_name().is_some_and(|name| name == ".git");
+            let is_dir = stamp.kind().is_dir();
+            let exempt = field.exempt.iter().any(|exempt| exempt == path);
+            if is_git || exempt || is_dir && self.passed.contains(path) {
+                return Step::Pass;
+            }
+            if is_dir && survey.is_some_and(|survey| !survey.directories.contains(path)) {
+                self.passed.insert(path.to_owned());
+                return Step::Pass;
+            }
+            if self.entries.get(path).is_none_or(|entry| entry.class == Class::Tree) {
+                self.look(path, stamp, Class::Tree, found);
+            }
+            Step::Enter
+        });
+    }
+
+    fn look(&mut self, path: &Path, stamp: &Stamp, class: Class, found: &mut Vec<Difference>) {
+        match self.entries.get_mut(path) {
+            Some(entry) => {
+                // What is listed under two names keeps the first.
+                let again = entry.seen == self.generation;
+                entry.seen = self.generation;
+                if entry.stamp != *stamp && !again {
+                    let class = entry.class;
+                    found.push(Difference { path: path.to_owned(), class, now: Some(*stamp) });
+                }
+            }
+            None => found.push(Difference { path: path.to_owned(), class, now: Some(*stamp) }),
+        }
+    }
+
+    fn absorb(
+        &mut self,
+        differences: Vec<Difference>,
+        field: &Field<'_>,
+        survey: Option<&Survey>,
+    ) -> io::Result<()> {
+        if differences.is_empty() {
+            return Ok(());
+        }
+        if self.end > LOG_CAP + 2 * self.tree_bytes {
+            self.rewrite()?;
+        }
+        let mut text = Vec::new();
+        if survey.is_some() {
+            for path in &self.passed {
+                let stamp = Stamp::of(path);
+                append(&mut text, path, Class::Tree, stamp, &RecordKept::Ignored, &[]);
+            }
+        }
+        let mut open = differences;
+        while let Some(Difference { path, class, now }) = open.pop() {
+            let Some(stamp) = now else {
+                append(&mut text, &path, class, None, &RecordKept::Nothing, &[]);
+                self.entries.remove(&path);
+                continue;
+            };
+            let (kept, content) = self.keep(&path, class, &stamp, field.scope, survey);
+            if class == Class::Settings && names_config(&path) {
+                for path in included(&path, &content) {
+                    let inside = path.starts_with(field.tree) || self.entries.contains_key(&path);
+                    if let Some(stamp) = Stamp::of(&path).filter(|_| inside)
+                        && self.entries.get(&path).is_none_or(|known| known.class == Class::Tree)
+                    {
+                        open.push(Difference { path, class: Class::Settings, now: Some(stamp) });
+                    }
+                }
+            }
+            append(&mut text, &path, class, Some(stamp), &kept, &content);
+            let kept = kept.at(self.end + (text.len() - content.len()) as u64);
+            self.entries.insert(path, Entry { stamp, class, kept, seen: self.generation });
+            if text.len() > 4 << 20 {
+                self.write(&text)?;
+                text.clear();
+            }
+        }
+        self.write(&text)
+    }
+
+    /// Decides what to keep of a file, and reads it.
+    fn keep(
+        &mut self,
+        path: &Path,
+        class: Class,
+        stamp: &Stamp,
+        scope: Scope,
+        survey: Option<&Survey>,
+    ) -> (RecordKept, Vec<u8>) {
+        let nothing = (RecordKept::Nothing, Vec::new());
+        if class == Class::Tree {
+            if let Some(survey) = survey.filter(|survey| !survey.directories.is_empty()) {
+                if let Some(id) = survey.objects.get(path) {
+                    return (RecordKept::Object(id.clone()), Vec::new());
+                }
+                if !stamp.kind().is_dir() && !survey.dirty.contains(path) {
+                    return (RecordKept::Ignored, Vec::new());
+                }
+            }
+            let size = u64::try_from(stamp.size).unwrap_or(u64::MAX);
+            if !scope.contents || size > TREE_CAP || self.tree_bytes + size > TREE_TOTAL {
+                return nothing;
+            }
+            self.tree_bytes += size;
+        }
+        match read_content(path, stamp) {
+            Some(content) => (RecordKept::Bytes(content.len() as u64), content),
+            None => nothing,
+        }
+    }
+
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        if self.log.is_none() {
+            let mut open = OpenOptions::new();
+            open.read(true).write(true).create(true).truncate(true).mode(0o600);
+            self.log = Some(open.open(&self.path)?);
+        }
+        let log = self.log.as_ref().expect("the log was opened above");
+        log.write_all_at(text, self.end)?;
+        self.end += text.len() as u64;
+        Ok(())
+    }
+
+    /// Writes the log anew, with nothing in it that was replaced.
+    fn rewrite(&mut self) -> io::Result<()> {
+        let path = self.path.with_extension("new");
+        let mut fresh = Baseline::new(path.clone());
+        let entries = std::mem::take(&mut self.entries);
+        for (path, mut entry) in entries {
+            let content = self.bytes(&entry.kept).unwrap_or_default();
+            let kept = match &entry.kept {
+                Kept::Nothing => RecordKept::Nothing,
+                Kept::Ignored => RecordKept::Ignored,
+                Kept::Object(id) => RecordKept::Object(id.clone()),
+                Kept::Bytes { length, .. } => RecordKept::Bytes(*length),
+            };
+            let mut text = Vec::new();
+            append(&mut text, &path, entry.class, Some(entry.stamp), &kept, &content);
+            fresh.write(&text)?;
+            entry.kept = kept.at(fresh.end - content.len() as u64);
+            self.entries.insert(path, entry);
+        }
+        fs::rename(&path, &self.path)?;
+        (self.log, self.end) = (fresh.log.take(), fresh.end);
+        Ok(())
+    }
+
+    /// Takes in what was left or put back after a run, so that the next comparison does not find it again.
+    pub(super) fn forget(&mut self, path: &Path) {
+        self.entries.remove(path);
+    }
+}
+
+impl Drop for Baseline {
+    fn drop(&mut self) {
+        if self.log.is_some() {
+            let _ = remove_optional(&self.path);
+        }
+    }
+}
+
+impl RecordKept {
+    fn at(self, offset: u64) -> Kept {
+        match self {
+            RecordKept::Nothing => Kept::Nothing,
+            RecordKept::Ignored => Kept::Ignored,
+            RecordKept::Object(id) => Kept::Object(id),
+            RecordKept::Bytes(length) => Kept::Bytes { offset, length },
+        }
+    }
+}
+
+fn append(
+    text: &mut Vec<u8>,
+    path: &Path,
+    class: Class,
+    stamp: Option<Stamp>,
+    kept: &RecordKept,
+    content: &[u8],
+) {
+    let bytes = path.as_os_str().as_bytes();
+    let record = Record { path: bytes.len(), class, stamp, kept: kept.clone() };
+    serde_json::to_writer(&mut *text, &record).expect("a record is plain data");
+    text.push(b'\n');
+    text.extend_from_slice(bytes);
+    text.extend_from_slice(content);
+}
+
+fn names_config(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == "config" || name == "config.worktree")
+}
+
+/// Reads a file's content, or a link's target; `None` for anything else, and for what is too large.
+pub(super) fn read_content(path: &Path, stamp: &Stamp) -> Option<Vec<u8>> {
+    let kind = stamp.kind();
+    if kind.is_symlink() {
+        return fs::read_link(path).ok().map(|target| target.as_os_str().as_bytes().to_vec());
+    }
+    if !kind.is_file() || u64::try_from(stamp.size).is_ok_and(|size| size > PROTECTED_CAP) {
+        return None;
+    }
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let mut content = Vec::with_capacity(usize::try_from(stamp.size).unwrap_or(0));
+    file.take(PROTECTED_CAP).read_to_end(&mut content).ok()?;
+    Some(content)
+}
+
+impl Survey {
+    /// Asks git which files are its own and clean, and which are not. `None` where git knows nothing.
+    fn of(gits: &[Git]) -> Option<Survey> {
+        let mut survey = Survey::default();
+        for git in gits {
+            let root = git.place().worktree.as_ref()?.as_std_path();
+            survey.directories.insert(root.to_owned());
+            let head = git.head().ok()?;
+            let files = head.id().map(|id| git.tree(id)).transpose().ok()?.unwrap_or_default();
+            for file in files {
+                let path = root.join(&file.path);
+                survey.reaches(root, &path);
+                survey.objects.insert(path, file.id);
+            }
+            for entry in git.status().ok()? {
+                let path = root.join(&entry.path);
+                survey.reaches(root, &path);
+                survey.objects.remove(&path);
+                survey.dirty.insert(path);
+            }
+        }
+        (!gits.is_empty()).then_some(survey)
+    }
+
+    fn reaches(&mut self, root: &Path, path: &Path) {
+        for directory in path.ancestors().skip(1).take_while(|directory| *directory != root) {
+            if !self.directories.insert(directory.to_owned()) {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! What is watched in every run, whatever the role, and why.
+//!
+//! `git`'s own settings and hooks, because they are programs that run later as the person; home's state files and
+//! `ralph.toml`, because they are what the harness believes; the settings of the agent itself. Refs and the tree are
+//! watched for roles that must not write at all. `shallow` is left out: it can only hide history, which evidence takes
+//! from the mirror, and putting it back after a fetch would leave a repository with missing parents. Hooks that a
+//! repository keeps among its files (`.husky`) are ordinary work.
+
+use std::path::{Path, PathBuf};
+
+use camino::Utf8Path;
+use serde::{Deserialize, Serialize};
+
+use crate::git::Place;
+use crate::home::CONFIG_FILE;
+
+/// What a watched file is, which decides what follows from a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Class {
+    /// Git's settings and hooks: put back, told, no failure.
+    Settings,
+    /// What the harness believes: put back, and the run has failed.
+    State,
+    /// The settings of the agent itself: put back, told, no failure.
+    Agent,
+    /// `HEAD`, refs and the index: of roles that must not write.
+    Refs,
+    /// Everything else in the workspace: of roles that must not write.
+    Tree,
+    /// The harness's own files outside the workspace, which the kernel keeps from every run.
+    Private,
+}
+
+/// A file to look at, or a directory to look through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Watched {
+    pub(super) path: PathBuf,
+    pub(super) class: Class,
+    pub(super) below: bool,
+}
+
+impl Watched {
+    pub(super) fn file(path: impl Into<PathBuf>, class: Class) -> Watched {
+        Watched { path: path.into(), class, below: false }
+    }
+
+    pub(super) fn below(path: impl Into<PathBuf>, class: Class) -> Watched {
+        Watched { path: path.into(), class, below: true }
+    }
+}
+
+/// Files in a git directory that change what git does.
+const SETTINGS: [&str; 7] = [
+    "config",
+    "config.worktree",
+    "info/attributes",
+    "info/exclude",
+    "info/grafts",
+    "info/sparse-checkout",
+    "objects/info/alternates",
+];
+
+/// State files of home, and directories of them.
+const STATE_FILES: [&str; 5] =
+    ["plan.jsonl", "prd.json", "plan_state.json", "plan_transcript.md", "codebase_map.md"];
+const STATE_DIRECTORIES: [&str; 4] =
+    ["specs/plans", "specs/candidates", "specs/done", "specs/sessions"];
+
+/// Lists what is watched of a repository's settings.
+pub(super) fn git_settings(place: &Place) -> Vec<Watched> {
+    let common = &place.common_dir;
+    let mut watched: Vec<Watched> =
+        SETTINGS.iter().map(|name| Watched::file(common.join(name), Class::Settings)).collect();
+    watched.push(Watched::below(common.join("hooks"), Class::Settings));
+    watched.push(Watched::below(common.join("refs/replace"), Class::Settings));
+    watched.push(Watched::file(common.join("commondir"), Class::Settings));
+    if place.git_dir != place.common_dir {
+        for name in ["config.worktree", "commondir", "gitdir"] {
+            watched.push(Watched::file(place.git_dir.join(name), Class::Settings));
+        }
+    }
+    if let Some(worktree) = &place.worktree {
+        let link = worktree.join(".git");
+        if link.is_file() {
+            watched.push(Watched::file(link, Class::Settings));
+        }
+    }
+    for module in submodules(&common.join("modules")) {
+        watched.push(Watched::file(module.join("config"), Class::Settings));
+        watched.push(Watched::below(module.join("hooks"), Class::Settings));
+    }
+    for name in ["refs/ralph", "refs/notes/ralph"] {
+        let path = common.join(name);
+        watched.push(Watched { below: path.is_dir(), path: path.into(), class: Class::State });
+    }
+    watched
+}
+
+/// Finds the git directories of submodules, whose names may have several parts.
+fn submodules(modules: &Utf8Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![PathBuf::from(modules)];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            let path = entry.path();
+            if path.join("HEAD").exists() {
+                open.push(path.join("modules"));
+                found.push(path);
+            } else if path.file_name().is_some_and(|name| name != "modules") {
+                open.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Lists what tells where history stands.
+pub(super) fn git_refs(place: &Place) -> Vec<Watched> {
+    let (own, common) = (&place.git_dir, &place.common_dir);
+    let mut watched = vec![
+        Watched::file(own.join("HEAD"), Class::Refs),
+        Watched::file(own.join("index"), Class::Refs),
+        Watched::file(common.join("packed-refs"), Class::Refs),
+        Watched::file(common.join("reftable/tables.list"), Class::Refs),
+        Watched::below(common.join("refs"), Class::Refs),
+    ];
+    if own != common {
+        watched.push(Watched::file(common.join("HEAD"), Class::Refs));
+    }
+    watched
+}
+
+/// Lists what the harness believes.
+pub(super) fn state(workspace: &Utf8Path, home: Option<&Utf8Path>) -> Vec<Watched> {
+    let mut watched = vec![Watched::file(workspace.join(CONFIG_FILE), Class::State)];
+    if let Some(home) = home {
+        let files = STATE_FILES.iter().map(|name| Watched::file(home.join(name), Class::State));
+        watched.extend(files);
+        let directories =
+            STATE_DIRECTORIES.iter().map(|name| Watched::below(home.join(name), Class::State));
+        watched.extend(directories);
+    }
+    watched
+}
+
+/// Returns the files that a git configuration includes, resolved against its own place.
+pub(super) fn included(config: &Path, text: &[u8]) -> Vec<PathBuf> {
+    let text = String::from_utf8_lossy(text);
+    let mut inside = false;
+    let mut found = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if line.starts_with('[') {
+            inside = line.to_ascii_lowercase().starts_with("[include");
+        }
+        let Some((key, value)) = line.split_once('=').filter(|_| inside) else { continue };
+        let key = key.rsplit(']').next().unwrap_or(key);
+        let value = value.trim().trim_matches('"');
+        // What lies in the person's home directory is out of reach, or the person's own affair.
+        if key.trim().eq_ignore_ascii_case("path") && !value.starts_with('~') {
+            let base = config.parent().unwrap_or(config);
+            found.push(base.join(value));
+        }
+    }
+    found
+}
+
+/// Merges what a run may change in a git configuration into what it was before: the `branch.*` entries.
+///
+/// Only keys that name no program and no address are taken, so that no entry can smuggle one in.
+pub(super) fn merged_config(before: &[u8], now: &[u8]) -> Vec<u8> {
+    let before = String::from_utf8_lossy(before);
+    let now = String::from_utf8_lossy(now);
+    let mut merged = String::new();
+    for (header, body) in sections(&before).into_iter().filter(|(header, _)| !is_branch(header)) {
+        merged.push_str(header);
+        merged.push_str(body);
+    }
+    for (header, body) in sections(&now).into_iter().filter(|(header, _)| is_branch(header)) {
+        let lines: Vec<&str> = body.lines().filter(|line| is_harmless(line)).collect();
+        if !lines.is_empty() {
+            if !merged.is_empty() && !merged.ends_with('\n') {
+                merged.push('\n');
+            }
+            merged.push_str(header.trim_end());
+            merged.push('\n');
+            for line in lines {
+                merged.push_str(line);
+                merged.push('\n');
+            }
+        }
+    }
+    merged.into_bytes()
+}
+
+/// Splits a configuration at its section headers; what comes before the first has an empty one.
+fn sections(text: &str) -> Vec<(&str, &str)> {
+    let mut starts = vec![0];
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        if line.trim_start().starts_with('[') && offset > 0 {
+            starts.push(offset);
+        }
+        offset += line.len();
+    }
+    starts.push(text.len());
+    let pieces = starts.windows(2).map(|pair| &text[pair[0]..pair[1]]);
+    pieces
+        .map(|piece| {
+            let is_headed = piece.trim_start().starts_with('[');
+            let end =
+                if is_headed { piece.find('\n').map_or(piece.len(), |end| end + 1) } else { 0 };
+            piece.split_at(end)
+        })
+        .collect()
+}
+
+fn is_branch(header: &str) -> bool {
+    let header = header.trim();
+    // A header with a setting on the same line is none that git writes.
+    header.to_ascii_lowercase().starts_with("[branch \"") && header.ends_with("\"]")
+}
+
+fn is_harmless(line: &str) -> bool {
+    let Some((key, value)) = line.split_once('=') else { return false };
+    let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
+    let plain = |extra: &str| {
+        value.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c) || extra.contains(c))
+    };
+    match key.as_str() {
+        "remote" | "pushremote" => plain(""),
+        "merge" => plain("/@+#"),
+        "rebase" | "vscode-merge-base" => plain("/"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branch_entries_stay_and_nothing_hides_in_them() {
+        let before = "[core]\n\tbare = false\n[branch \"old\"]\n\tremote = origin\n";
+        let now = "[core]\n\tbare = false\n\tfsmonitor = evil\n[branch \"new\"]\n\tremote = origin\n\tmerge = refs/heads/new\n\
+                   [branch \"x\"] fsmonitor = evil\n[branch \"y\"]\n\tremote = ext::sh -c evil\n[core]\n\thooksPath = /tmp\n";
+        let merged = String::from_utf8(merged_config(before.as_bytes(), now.as_bytes())).unwrap();
+        assert_eq!(
+            merged,
+            "[core]\n\tbare = false\n[branch \"new\"]\n\tremote = origin\n\tmerge = refs/heads/new\n"
+        );
+        let unchanged = merged_config(before.as_bytes(), before.as_bytes());
+        assert_eq!(unchanged, before.as_bytes());
+    }
+
+    #[test]
+    fn included_files_are_found() {
+        let config = Path::new("/w/.git/config");
+        let text = "[core]\n\tpath = no\n[include]\n\tpath = ../shared\n[includeIf \"gitdir:/w\"] path = \"x\"\n\
+                    [include]\n\tpath = ~/mine\n";
+        assert_eq!(
+            included(config, text.as_bytes()),
+            [PathBuf::from("/w/.git/../shared"), PathBuf::from("/w/.git/x")]
+        );
+    }
+}

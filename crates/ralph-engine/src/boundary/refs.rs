@@ -1,0 +1,93 @@
+//! Refs as files: what they were, what they are, and which of them a run has moved.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use super::baseline::Baseline;
+use super::protected::Class;
+use super::walk::{Step, walk};
+use crate::git::undo::RefReturn;
+use crate::git::{Oid, Place};
+
+/// Every ref of a repository and what it holds: an id, or the name of another ref.
+type Refs = BTreeMap<String, String>;
+
+/// Returns the refs that are not what the baseline has.
+pub(super) fn moved(baseline: &Baseline, place: &Place) -> Vec<RefReturn> {
+    let before = before(baseline, place);
+    let now = now(place);
+    let id =
+        |refs: &Refs, name: &String| refs.get(name).and_then(|text| Oid::parse(text.as_bytes()));
+    let mut names: Vec<&String> = before.keys().chain(now.keys()).collect();
+    names.sort();
+    names.dedup();
+    names
+        .into_iter()
+        .filter(|name| before.get(*name) != now.get(*name))
+        .map(|name| RefReturn {
+            name: name.clone(),
+            before: id(&before, name),
+            now: id(&now, name),
+        })
+        .filter(|moved| moved.before != moved.now)
+        .collect()
+}
+
+/// Returns every id that a ref had before the run.
+pub(super) fn tips_before(baseline: &Baseline, place: &Place) -> Vec<Oid> {
+    let ids = before(baseline, place);
+    let mut ids: Vec<Oid> = ids.values().filter_map(|text| Oid::parse(text.as_bytes())).collect();
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
+fn before(baseline: &Baseline, place: &Place) -> Refs {
+    let common = place.common_dir.as_std_path();
+    let mut refs = Refs::new();
+    if let Some(entry) = baseline.entry(&common.join("packed-refs")) {
+        read_packed(&baseline.bytes(&entry.kept).unwrap_or_default(), &mut refs);
+    }
+    for class in [Class::Refs, Class::State, Class::Settings] {
+        for (path, entry) in baseline.of_class(class) {
+            let below = path.strip_prefix(common).ok().filter(|name| name.starts_with("refs"));
+            if let Some(name) = below.and_then(Path::to_str)
+                && let Some(bytes) = baseline.bytes(&entry.kept)
+            {
+                refs.insert(name.to_owned(), text_of(&bytes));
+            }
+        }
+    }
+    refs
+}
+
+fn now(place: &Place) -> Refs {
+    let common = place.common_dir.as_std_path();
+    let mut refs = Refs::new();
+    read_packed(&fs::read(common.join("packed-refs")).unwrap_or_default(), &mut refs);
+    walk(&common.join("refs"), &mut |path, stamp| {
+        if stamp.kind().is_file()
+            && let Some(name) = path.strip_prefix(common).ok().and_then(Path::to_str)
+            && let Ok(bytes) = fs::read(path)
+        {
+            refs.insert(name.to_owned(), text_of(&bytes));
+        }
+        Step::Enter
+    });
+    // Whoever is in the middle of writing a ref has a lock beside it.
+    refs.retain(|name, _| !name.to_ascii_lowercase().ends_with(".lock"));
+    refs
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+fn read_packed(bytes: &[u8], refs: &mut Refs) {
+    let text = String::from_utf8_lossy(bytes);
+    let lines = text.lines().filter(|line| !line.starts_with(['#', '^']));
+    for (id, name) in lines.filter_map(|line| line.split_once(' ')) {
+        refs.insert(name.to_owned(), id.to_owned());
+    }
+}

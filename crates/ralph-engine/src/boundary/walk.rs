@@ -1,0 +1,90 @@
+//! Looking at files without reading them: one `fstatat` each, by inode data that nobody can forge without trace.
+//!
+//! The time of the last status change (ctime) is what counts: an edit in place that keeps the size and puts the other
+//! time back still moves it. Links are looked at, never followed.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, statat};
+use serde::{Deserialize, Serialize};
+
+/// What tells one state of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamp {
+    pub(super) ino: u64,
+    pub(super) size: i64,
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) mtime: (i64, u64),
+    pub(super) ctime: (i64, u64),
+}
+
+impl Stamp {
+    /// Looks at a path; `None` if there is nothing.
+    pub(super) fn of(path: &Path) -> Option<Stamp> {
+        statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| Stamp::from_stat(&stat))
+    }
+
+    fn from_stat(stat: &Stat) -> Stamp {
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if kind.is_dir() {
+            // What is in a directory is looked at by itself; of the directory only its permissions count.
+            let (ino, size, mtime, ctime) = (0, 0, (0, 0), (0, 0));
+            return Stamp { ino, size, mode: stat.st_mode, uid: stat.st_uid, mtime, ctime };
+        }
+        Stamp {
+            ino: stat.st_ino,
+            size: stat.st_size,
+            mode: stat.st_mode,
+            uid: stat.st_uid,
+            mtime: (stat.st_mtime, stat.st_mtime_nsec),
+            ctime: (stat.st_ctime, stat.st_ctime_nsec),
+        }
+    }
+
+    pub(super) fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.mode)
+    }
+
+    pub(super) fn permissions(&self) -> u32 {
+        self.mode & 0o7777
+    }
+
+    /// Whether the other is the same file with nothing but other permissions.
+    pub(super) fn differs_in_permissions_only(&self, other: &Stamp) -> bool {
+        let data = |stamp: &Stamp| (stamp.ino, stamp.size, stamp.mtime, stamp.kind());
+        data(self) == data(other) && (self.mode, self.uid) != (other.mode, other.uid)
+    }
+}
+
+/// Whether a walk goes into a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Enter,
+    Pass,
+}
+
+/// Visits everything below a directory. What cannot be read is passed over: it is seen as gone, and that is told.
+pub(super) fn walk(root: &Path, visit: &mut dyn FnMut(&Path, &Stamp) -> Step) {
+    let mut open = vec![root.to_owned()];
+    while let Some(mut path) = open.pop() {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(fd) = openat(CWD, &path, flags, Mode::empty()) else { continue };
+        let Ok(mut directory) = Dir::new(fd) else { continue };
+        while let Some(Ok(entry)) = directory.read() {
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let found = directory.fd().and_then(|fd| statat(fd, name, AtFlags::SYMLINK_NOFOLLOW));
+            let Ok(found) = found else { continue };
+            let stamp = Stamp::from_stat(&found);
+            path.push(std::ffi::OsStr::from_bytes(name.to_bytes()));
+            if visit(&path, &stamp) == Step::Enter && stamp.kind().is_dir() {
+                open.push(PathBuf::from(path.as_path()));
+            }
+            path.pop();
+        }
+    }
+}

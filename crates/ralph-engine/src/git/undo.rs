@@ -1,0 +1,165 @@
+//! What the boundary asks of git: what is ignored, how refs are put back, and a commit that keeps what was undone.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::call::{Call, Person, path_bytes, path_from};
+use super::oid::lines;
+use super::parse::parse_batch;
+use super::{Git, GitError, LONG, Oid, unexpected};
+
+/// A ref that is to be put back: what it was, and what it must be now for that to happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefReturn {
+    pub name: String,
+    pub before: Option<Oid>,
+    pub now: Option<Oid>,
+}
+
+/// One path of a commit that keeps what was undone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DisplacedFile {
+    /// From the root of the work tree.
+    pub path: PathBuf,
+    /// `None` if the file was gone.
+    pub content: Option<DisplacedContent>,
+}
+
+/// What a file was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DisplacedContent {
+    File { bytes: Vec<u8>, executable: bool },
+    Link { target: Vec<u8> },
+}
+
+impl Git {
+    /// Returns which of the paths git ignores.
+    pub fn ignored(&self, paths: &[PathBuf]) -> Result<HashSet<PathBuf>, GitError> {
+        if paths.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let input: Vec<u8> =
+            paths.iter().flat_map(|path| path_bytes(path).iter().copied().chain([0])).collect();
+        let args = ["check-ignore", "-z", "--stdin"];
+        let call = Call::new(&args).person(Person::Heard).input(&input).accept(&[1]);
+        let output = self.call(call)?.stdout;
+        let names = output.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        Ok(names.map(path_from).collect())
+    }
+
+    /// Returns the contents of files, of those that are there.
+    pub fn blobs(&self, ids: &[Oid]) -> Result<HashMap<Oid, Vec<u8>>, GitError> {
+        let input = lines(ids, Oid::to_string);
+        let args = ["cat-file", "--batch"];
+        let answer = self.call(Call::new(&args).input(input.as_bytes()).timeout(LONG))?;
+        let objects =
+            parse_batch(&answer.stdout).ok_or_else(|| unexpected(&args, &answer.stdout))?;
+        let blobs = objects.into_iter().flatten().filter(|(header, _)| header.kind == "blob");
+        Ok(blobs.map(|(header, content)| (header.id, content)).collect())
+    }
+
+    /// Returns when the commits were made that lead to `tip` and to none of `known`.
+    pub fn times_of_new_commits(
+        &self,
+        tip: &Oid,
+        known: &[Oid],
+    ) -> Result<Vec<Timestamp>, GitError> {
+        let mut input = format!("{tip}\n");
+        for id in known {
+            let _ = writeln!(input, "^{id}");
+        }
+        let args = ["rev-list", "--stdin", "--timestamp"];
+        let call = Call::new(&args).input(input.as_bytes()).timeout(LONG);
+        let output = self.call(call)?.stdout;
+        let text = String::from_utf8_lossy(&output);
+        text.lines()
+            .map(|line| {
+                let seconds = line.split(' ').next().and_then(|seconds| seconds.parse().ok());
+                let time = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
+                time.ok_or_else(|| unexpected(&args, &output))
+            })
+            .collect()
+    }
+
+    /// Puts refs back, each only if it still is what it was found to be.
+    pub fn return_refs(&self, refs: &[RefReturn]) -> Result<(), GitError> {
+        let mut input = String::new();
+        for RefReturn { name, before, now } in refs {
+            let _ = match (before, now) {
+                (Some(before), Some(now)) => write!(input, "update {name}\0{before}\0{now}\0"),
+                (Some(before), None) => write!(input, "create {name}\0{before}\0"),
+                (None, Some(now)) => write!(input, "delete {name}\0{now}\0"),
+                (None, None) => Ok(()),
+            };
+        }
+        let args = ["update-ref", "--no-deref", "--stdin", "-z"];
+        self.call(Call::new(&args).input(input.as_bytes())).map(|_| ())
+    }
+
+    /// Makes a commit of files that were put back, on top of `HEAD` and of tips that no ref leads to any more, under a
+    /// ref of its own.
+    pub fn keep_displaced(
+        &self,
+        name: &str,
+        files: &[DisplacedFile],
+        tips: &[Oid],
+        at: Timestamp,
+    ) -> Result<(), GitError> {
+        let head = self.head()?;
+        let mut parents: Vec<&Oid> = head.id().into_iter().collect();
+        for tip in tips {
+            // A ref can also name a tag or a tree, which no commit can descend from.
+            if self.find_commit(tip.as_str())?.is_some() && !parents.contains(&tip) {
+                parents.push(tip);
+            }
+        }
+        let message = "What a run changed and must not have changed\n";
+        let mut stream = format!(
+            "commit {name}\ncommitter Ralph <ralph@localhost> {} +0000\ndata {}\n{message}\n",
+            at.as_second(),
+            message.len()
+        )
+        .into_bytes();
+        for (index, parent) in parents.iter().enumerate() {
+            let word = if index == 0 { "from" } else { "merge" };
+            stream.extend(format!("{word} {parent}\n").bytes());
+        }
+        for DisplacedFile { path, content } in files {
+            let (mode, bytes) = match content {
+                None => {
+                    stream.extend(b"D ");
+                    stream.extend(quoted(path));
+                    stream.push(b'\n');
+                    continue;
+                }
+                Some(DisplacedContent::File { bytes, executable: true }) => ("100755", bytes),
+                Some(DisplacedContent::File { bytes, .. }) => ("100644", bytes),
+                Some(DisplacedContent::Link { target }) => ("120000", target),
+            };
+            stream.extend(format!("M {mode} inline ").bytes());
+            stream.extend(quoted(path));
+            stream.extend(format!("\ndata {}\n", bytes.len()).bytes());
+            stream.extend(bytes);
+            stream.push(b'\n');
+        }
+        let args = ["fast-import", "--quiet", "--force", "--date-format=raw"];
+        self.call(Call::new(&args).input(&stream).timeout(LONG)).map(|_| ())
+    }
+}
+
+/// Writes a path as git reads it in a stream: in quotes, with what is not plain as octal numbers.
+fn quoted(path: &Path) -> Vec<u8> {
+    let mut text = String::from("\"");
+    for byte in path_bytes(path) {
+        if byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\') {
+            text.push(char::from(*byte));
+        } else {
+            let _ = write!(text, "\\{byte:03o}");
+        }
+    }
+    text.push('"');
+    text.into_bytes()
+}

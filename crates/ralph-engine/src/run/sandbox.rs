@@ -1,0 +1,93 @@
+//! Any command, held to what an agent of some role would be held to, so that a person can see what that is.
+//!
+//! There is no guard, no log and no comparison: the command is the person's own, in the person's terminal.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::role::Role;
+use ralph_proc::command::CommandSpec;
+use ralph_proc::sandbox::{Confinement, run_in_foreground};
+
+use super::Environment;
+use super::place::Scratch;
+use crate::agent::adapter;
+use crate::boundary::{InForce, UnixSockets, Writable, confinement};
+use crate::config::{AgentProgram, Config};
+use crate::files::PathError;
+
+/// What is to be run, and as what.
+pub struct SandboxRequest<'a> {
+    pub role: Role,
+    pub boundary: InForce,
+    pub workspace: &'a Utf8Path,
+    pub git_dirs: &'a [Utf8PathBuf],
+    pub config: &'a Config,
+    pub environment: &'a Environment,
+    /// Where the command begins; a person stands somewhere in the workspace.
+    pub cwd: &'a Utf8Path,
+}
+
+/// A sandbox that is ready for a command. Its scratch directory goes with it.
+pub struct Sandbox {
+    scratch: Scratch,
+    pub confinement: Confinement,
+    boundary: InForce,
+    environment: Environment,
+    cwd: PathBuf,
+}
+
+impl Sandbox {
+    /// Puts together what a run of this role would be held to.
+    pub fn prepare(request: &SandboxRequest<'_>) -> Result<Sandbox, PathError> {
+        let scratch = Scratch::create()?;
+        let mut environment = request.environment.clone();
+        environment.set("TMPDIR", scratch.temporary().as_str());
+        environment.set("RALPH_OUT", scratch.outbox().as_str());
+        environment.set("RALPH_ROLE", request.role.as_str());
+        let lookup = |name: &str| environment.text(name);
+        let choice = request.config.agent_for(request.role);
+        let mut agent_state = match &choice.program {
+            AgentProgram::Adapter { adapter: name, .. } => {
+                adapter(name).map(|adapter| adapter.state_paths(&lookup)).unwrap_or_default()
+            }
+            AgentProgram::Command { .. } => Vec::new(),
+        };
+        agent_state.extend(choice.state);
+        let user_home = lookup("HOME").map(Utf8PathBuf::from);
+        let writable = Writable {
+            role: request.role,
+            workspace: request.workspace,
+            git_dirs: request.git_dirs,
+            scratch: scratch.path(),
+            agent_state: &agent_state,
+            user_home: user_home.as_deref(),
+            extra: &request.config.writable,
+        };
+        let confinement = confinement(&writable, UnixSockets::Denied);
+        let (boundary, cwd) = (request.boundary, request.cwd.into());
+        Ok(Sandbox { scratch, confinement, boundary, environment, cwd })
+    }
+
+    /// Returns the writable paths that are there: the kernel grants no others.
+    pub fn writable(&self) -> impl Iterator<Item = &str> {
+        let paths = self.confinement.writable.iter().map(String::as_str);
+        paths.filter(|path| Utf8Path::new(path).exists())
+    }
+
+    /// Runs a command to its end. The calling process must have a single thread.
+    pub fn run(&self, program: PathBuf, args: Vec<OsString>) -> io::Result<ExitStatus> {
+        self.scratch.make_ready()?;
+        run_in_foreground(&CommandSpec {
+            program,
+            args,
+            cwd: self.cwd.clone(),
+            env: self.environment.clone().into_variables(),
+            stdin: None,
+            confinement: (self.boundary == InForce::Kernel).then(|| self.confinement.clone()),
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! `ralph sandbox`: any command under a role's boundary, in the person's own terminal.
+
+use std::os::unix::process::ExitStatusExt;
+
+use camino::Utf8PathBuf;
+use ralph_engine::boundary::{InForce, in_force};
+use ralph_engine::config::FlagValue;
+use ralph_engine::run::sandbox::{Sandbox, SandboxRequest};
+use ralph_proc::sandbox::Support;
+
+use crate::args::{GlobalArgs, SandboxArgs};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::{Tone, Ui};
+use crate::setup::Setup;
+
+/// Runs the command; its exit code becomes ours.
+pub(crate) fn run(global: &GlobalArgs, args: &SandboxArgs) -> Result<Exit, CliError> {
+    let flag = args.boundary.as_deref();
+    let flag = flag.map(|value| FlagValue { flag: "--boundary", key: "boundary", value });
+    let setup = Setup::load(global, &Vec::from_iter(flag))?;
+    let boundary = in_force(setup.config.boundary, Support::probe()).map_err(CliError::usage)?;
+    let cwd = std::env::current_dir().map_err(CliError::usage)?;
+    let cwd = Utf8PathBuf::from_path_buf(cwd)
+        .map_err(|_| CliError::usage("the path of the current directory is not UTF-8"))?;
+    let (program, rest) = args.command.split_first().expect("clap demands a command");
+    let named = program.to_string_lossy().into_owned();
+    let found = setup.environment.find_program(&named, cwd.as_std_path());
+    let program =
+        found.ok_or_else(|| CliError::usage(format!("the program `{named}` was not found")))?;
+    let sandbox = Sandbox::prepare(&SandboxRequest {
+        role: args.role,
+        boundary,
+        workspace: &setup.workspace.root,
+        git_dirs: &setup.workspace.outer_git_dirs(),
+        config: &setup.config,
+        environment: &setup.environment,
+        cwd: &cwd,
+    })
+    .map_err(CliError::failed)?;
+    if args.verbose {
+        explain(setup.ui, args, boundary, &sandbox);
+    } else if boundary != InForce::Kernel {
+        let text =
+            format!("boundary: {}; nothing keeps the command from anything", boundary.as_str());
+        setup.ui.labelled(Tone::Attention, "sandbox", &text);
+    }
+    let status = sandbox
+        .run(program, rest.to_vec())
+        .map_err(|error| CliError::failed(format!("cannot run `{named}`: {error}")))?;
+    // Removes the scratch directory, which an exit would not.
+    drop(sandbox);
+    let signal = status.signal().map(|signal| 128 + signal);
+    std::process::exit(status.code().or(signal).unwrap_or(1))
+}
+
+fn explain(ui: Ui, args: &SandboxArgs, boundary: InForce, sandbox: &Sandbox) {
+    let text = format!("as {}, boundary: {}", args.role, boundary.as_str());
+    ui.labelled(Tone::Active, "sandbox", &text);
+    for path in sandbox.writable() {
+        ui.labelled(Tone::Faint, "writable", path);
+    }
+}
