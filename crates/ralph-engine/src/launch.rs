@@ -126,6 +126,7 @@ impl Launch {
             prompt,
             boundary,
             writable: &config.writable,
+            unix_sockets: config.unix_sockets,
             agent_state: &choice.state,
             isolate: choice.isolate,
             limits: Limits {

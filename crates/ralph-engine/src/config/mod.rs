@@ -25,6 +25,7 @@ pub use self::entries::Entry;
 use self::layer::{GateTable, Layer, Located, Rank};
 pub use self::problem::{ConfigError, ConfigProblem, Origin, ProblemKind};
 pub(crate) use self::value::{render_list, render_string};
+use crate::boundary::UnixSockets;
 use crate::files::read_optional;
 use crate::home::CONFIG_FILE;
 
@@ -100,6 +101,8 @@ pub struct Config {
     pub mailbox: Utf8PathBuf,
     /// What every role may write beside its own paths.
     pub writable: Vec<Utf8PathBuf>,
+    /// Whether agents may open unix sockets, which lead to daemons outside the boundary.
+    pub unix_sockets: UnixSockets,
     pub log_format: LogFormat,
     pub checkout: Checkout,
     pub gates: Vec<Gate>,
@@ -228,6 +231,11 @@ impl Config {
             home: get("home").map(|home| places.resolve(home, home.text())),
             mailbox: places.resolve(with_default("mailbox"), with_default("mailbox").text()),
             writable: get("writable").map(|paths| places.resolve_all(paths)).unwrap_or_default(),
+            unix_sockets: if flag("unix_sockets") {
+                UnixSockets::Allowed
+            } else {
+                UnixSockets::Denied
+            },
             log_format: match with_default("log_format").text() {
                 "text" => LogFormat::Text,
                 _ => LogFormat::Json,

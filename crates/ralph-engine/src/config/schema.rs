@@ -70,6 +70,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("isolate", Kind::Bool).or("false").env(&[env("RALPH_ISOLATE")]),
     setting("boundary", BOUNDARIES).or("auto").env(&[env("RALPH_BOUNDARY")]),
     setting("writable", Kind::List),
+    setting("unix_sockets", Kind::Bool).or("false"),
     setting("home", Kind::Text).env(&[env("RALPH_HOME")]),
     setting("mailbox", Kind::Text).or(".ralph").env(&[env("RALPH_MAILBOX")]),
     setting("log_format", LOG_FORMATS).or("json").env(&[env("RALPH_LOG_FORMAT")]),

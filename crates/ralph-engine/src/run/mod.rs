@@ -88,6 +88,7 @@ pub struct RunRequest<'a> {
     pub boundary: InForce,
     /// Paths beside the role's own that may be written.
     pub writable: &'a [Utf8PathBuf],
+    pub unix_sockets: UnixSockets,
     /// Paths of the agent's own that its adapter does not know.
     pub agent_state: &'a [Utf8PathBuf],
     /// The person's own configuration of the agent is not to be used.
@@ -304,7 +305,7 @@ impl Run<'_, '_> {
             user_home: user_home.as_deref(),
             extra: request.writable,
         };
-        let confinement = boundary::confinement(&writable, UnixSockets::Denied);
+        let confinement = boundary::confinement(&writable, request.unix_sockets);
         let places = self.context.place.repositories(self.context.workspace);
         let watch = Watch {
             run: self.id.to_string(),

@@ -15,7 +15,7 @@ use ralph_proc::sandbox::{Confinement, run_in_foreground};
 use super::Environment;
 use super::place::Scratch;
 use crate::agent::adapter;
-use crate::boundary::{InForce, UnixSockets, Writable, confinement};
+use crate::boundary::{InForce, Writable, confinement};
 use crate::config::{AgentProgram, Config};
 use crate::files::PathError;
 
@@ -67,7 +67,7 @@ impl Sandbox {
             user_home: user_home.as_deref(),
             extra: &request.config.writable,
         };
-        let confinement = confinement(&writable, UnixSockets::Denied);
+        let confinement = confinement(&writable, request.config.unix_sockets);
         let (boundary, cwd) = (request.boundary, request.cwd.into());
         Ok(Sandbox { scratch, confinement, boundary, environment, cwd })
     }

@@ -169,6 +169,20 @@ fn a_full_context_ends_an_agent_that_does_not_make_room_by_itself() {
 }
 
 #[test]
+fn unix_sockets_are_refused_to_agents_unless_the_person_allows_them() {
+    let place = Place::new();
+    // A client of any unix socket must make one first; perl tells why it cannot.
+    let command = "perl -MSocket -e 'print socket(S, AF_UNIX, SOCK_STREAM, 0) ? \"made\" : $!'";
+    let said = |place: &Place| {
+        let report = place.agent_run(&["--boundary", "kernel", "--agent-cmd", command]);
+        report.json["final_message"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(said(&place), "Operation not permitted");
+    place.configure("unix_sockets = true\n");
+    assert_eq!(said(&place), "made");
+}
+
+#[test]
 fn one_writing_agent_at_a_time_and_a_dead_one_blocks_nobody() {
     let place = Place::rehearsing(
         "[builder 1]\nwrite ready yes\nhang\n[builder *]\nfinal fine\n[planner *]\nfinal a plan\n",
