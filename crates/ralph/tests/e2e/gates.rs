@@ -469,3 +469,33 @@ fn two_ralphs_do_not_share_a_checkout() {
     running.signal(Signal::INT);
     assert_eq!(running.finish().0, Some(130));
 }
+
+#[test]
+fn without_the_kernel_gates_run_unconfined_and_the_report_says_so() {
+    let gated = Gated::new("touch \"$HOME/written\"", "");
+    gated.place.configure(&format!("boundary = \"detect\"\n{GATE}"));
+    let (code, report) = gated.gates(&[]);
+    assert_eq!((code, &report["boundary"]), (0, &json!("detect")), "{report}");
+    assert!(gated.place.env.home().join("written").exists());
+}
+
+#[test]
+fn gates_can_be_picked_by_name_and_commits_by_any_name_git_knows() {
+    let gated = Gated::new("true", "");
+    let base = gated.head();
+    gated.script("check", "exit 1");
+    gated.commit("break it");
+    let other = "[[gate]]\nname = \"other\"\nrun = [\"false\"]\n";
+    gated.place.configure(&format!("{GATE}{other}"));
+    let (code, report) = gated.gates(&["--gate", "tests", "--commit", "HEAD~1"]);
+    assert_eq!(
+        (code, &report["commit"], report["gates"].as_array().unwrap().len()),
+        (0, &json!(base), 1)
+    );
+    for args in [["--gate", "nope"], ["--commit", "nope"], ["--base", "--all"]] {
+        let mut all = vec!["gates", "run"];
+        all.extend(args);
+        let finished = gated.place.ralph(&all);
+        assert_eq!(finished.status.code(), Some(2), "{finished}");
+    }
+}
