@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod forgery;
 #[cfg(test)]
+mod gate_bounds;
+#[cfg(test)]
 mod gates;
 #[cfg(test)]
 mod harness;
