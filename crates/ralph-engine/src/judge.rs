@@ -170,7 +170,7 @@ impl Judge<'_> {
             Some(base) => {
                 let allowed: Vec<Glob> =
                     self.pinned.allow.iter().chain(self.allowed).cloned().collect();
-                weakened(judged.repository, base, id, &allowed)?
+                weakened(judged.repository, base, id, &self.pinned.gates, &allowed)?
             }
             None => Vec::new(),
         };

@@ -19,19 +19,20 @@ impl Bench {
         let failed = |error: std::io::Error| format!("{}: {error}", repository.display());
         self.lay_out_repository(&repository).map_err(failed)?;
         let (mut clone, mut fresh, mut later) = (Best::default(), Best::default(), Best::default());
-        let copy = self.place.join("copy");
         let gates = |commit: &str| {
             let args = ["gates", "run", "--quiet", "--commit", commit];
             cost(self.command(&self.ralph, &args).current_dir(&repository))
         };
         // Fills the mirror, which is done once for a repository.
         gates("HEAD")?;
-        for _ in 0..ROUNDS {
-            let _ = fs::remove_dir_all(&copy);
+        for round in 0..ROUNDS {
+            // Old ones are moved away and not removed: ext4 is slow to make files where many were just deleted.
             let mut git = self.command("git", &["clone", "--quiet", "--shared", "."]);
+            let copy = self.place.join(format!("copy-{round}"));
             clone.take(cost(git.arg(&copy).current_dir(&repository))?);
             for checkout in self.checkouts() {
-                fs::remove_dir_all(checkout).map_err(failed)?;
+                let aside = self.place.join(format!("old-{round}"));
+                fs::rename(checkout, aside).map_err(failed)?;
             }
             fresh.take(gates("HEAD")?);
             gates("HEAD~1")?;

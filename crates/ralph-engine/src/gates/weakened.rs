@@ -3,8 +3,11 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use ralph_model::gate::GateSpec;
 use ralph_model::glob::Glob;
-use ralph_model::weaken::{ChangedFile, FileVersion, Weakening, weakenings};
+use ralph_model::weaken::{
+    ChangedFile, FileVersion, Weakening, changed_gate_files, gate_files, weakenings,
+};
 
 use super::GateRepository;
 use crate::git::{Change, ChangeKind, GitError, Oid};
@@ -12,11 +15,13 @@ use crate::git::{Change, ChangeKind, GitError, Oid};
 /// No file that people write tests in is larger. A protected file that grows beyond it counts as emptied.
 const LIMIT: usize = 8 << 20;
 
-/// Returns how the change between two commits weakens what it is judged by, but for what is allowed.
+/// Returns how the change between two commits weakens what it is judged by, these gates included, but for what is
+/// allowed.
 pub fn weakened(
     repository: &GateRepository,
     base: &Oid,
     candidate: &Oid,
+    gates: &[GateSpec],
     allowed: &[Glob],
 ) -> Result<Vec<Weakening>, GitError> {
     let git = repository.mirror.git();
@@ -55,7 +60,11 @@ pub fn weakened(
         })
         .collect();
     let allowed: Vec<Glob> = allowed.iter().map(|glob| from_root(repository, glob)).collect();
-    Ok(weakenings(&files, &allowed))
+    let own: Vec<String> =
+        gate_files(gates).iter().map(|file| repository.prefix.join(file).into_string()).collect();
+    let mut found = weakenings(&files, &allowed);
+    found.extend(changed_gate_files(&files, &own, &allowed));
+    Ok(found)
 }
 
 fn path_before(change: &Change) -> Option<PathBuf> {

@@ -8,6 +8,7 @@
 //! hollowed out with care is for the counts of the gates and for the verifier.
 
 mod config;
+mod gate_files;
 mod language;
 mod protect;
 mod scan;
@@ -20,6 +21,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::glob::Glob;
+pub use gate_files::{changed_gate_files, gate_files};
 use language::Language;
 pub use protect::{Protection, protection};
 use scan::{Scan, Test};

@@ -211,9 +211,8 @@ fn run_gates(setup: &Setup, args: &GatesRunArgs) -> Result<Exit, CliError> {
         _ => None,
     };
     let weakened = match &base {
-        Some(base) => {
-            weakened(&room.repository, base, &candidate, &pinned.allow).map_err(CliError::failed)?
-        }
+        Some(base) => weakened(&room.repository, base, &candidate, &pinned.gates, &pinned.allow)
+            .map_err(CliError::failed)?,
         None => Vec::new(),
     };
     let context = room.context(setup, "ralph gates run");

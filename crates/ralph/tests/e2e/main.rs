@@ -13,6 +13,8 @@ mod escapes;
 #[cfg(test)]
 mod forgery;
 #[cfg(test)]
+mod gate_bounds;
+#[cfg(test)]
 mod gates;
 #[cfg(test)]
 mod harness;

@@ -1,0 +1,221 @@
+//! What a gate can reach and leave behind: its checkout, its processes, its output, and what setup makes for it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::gates::{GATE, Gated, attribution, cargo_says, log};
+use crate::harness::{PATIENCE, wait_until};
+use crate::support::process::run;
+
+#[test]
+fn a_gate_that_hangs_is_ended_in_time_and_leaves_nothing() {
+    let gated = Gated::new("echo $$; sleep 1000 & sleep 1000", "");
+    gated.place.configure(&format!("{GATE}timeout = \"300ms\"\n"));
+    let (code, report) = gated.gates(&[]);
+    assert_eq!(
+        (code, report["gates"][0]["run"]["status"]["status"].as_str().unwrap()),
+        (1, "timed_out")
+    );
+    let pid = log(&report).trim().to_owned();
+    assert!(!PathBuf::from("/proc").join(pid).exists());
+}
+
+#[test]
+fn a_gate_that_leaves_a_daemon_leaves_nothing() {
+    let check =
+        "setsid sh -c 'echo $$; trap \"\" TERM HUP; while :; do sleep 1000; done' &\nsleep 0.2";
+    let gated = Gated::new(check, "");
+    let (code, report) = gated.gates(&[]);
+    assert_eq!(code, 0, "{report}");
+    let pid = log(&report).trim().to_owned();
+    assert!(pid.parse::<u32>().is_ok(), "{pid:?}");
+    assert!(!PathBuf::from("/proc").join(pid).exists());
+}
+
+#[test]
+fn a_flood_of_output_is_kept_whole() {
+    const SIZE: u64 = 1 << 28;
+    let gated = Gated::new(&format!("head -c {SIZE} /dev/zero; {}", cargo_says(3)), "");
+    let (code, report) = gated.gates(&[]);
+    assert_eq!(code, 0, "{report}");
+    let length = fs::metadata(report["gates"][0]["log"].as_str().unwrap()).unwrap().len();
+    assert!(length > SIZE, "{length}");
+}
+
+#[test]
+fn ctrl_c_ends_the_gates_and_everything_they_started() {
+    let gated = Gated::new("echo $$ > \"$TMPDIR/../pid\"; sleep 1000", "");
+    let running = gated.place.start(&["gates", "run"]);
+    let tmp = gated.place.env.tmp();
+    let pid_file = || {
+        let scratches = fs::read_dir(&tmp).unwrap().map(|entry| entry.unwrap().path());
+        scratches.map(|scratch| scratch.join("pid")).find(|pid| pid.exists())
+    };
+    wait_until(PATIENCE, "the gate runs", || {
+        pid_file().is_some_and(|pid| fs::read_to_string(pid).unwrap().ends_with('\n'))
+    });
+    let pid = fs::read_to_string(pid_file().unwrap()).unwrap().trim().to_owned();
+    running.signal(Signal::INT);
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(!PathBuf::from("/proc").join(pid).exists());
+}
+
+#[test]
+fn a_gate_writes_its_checkout_and_nothing_else_and_has_no_network() {
+    let check = r#"
+touch inside && touch "$TMPDIR/scratch" || exit 9
+for target in "$(git rev-parse --git-dir)/planted" "$OUTSIDE/planted" "$HOME/planted"; do
+    if touch "$target" 2>/dev/null; then echo "wrote $target"; fi
+done
+git rev-parse HEAD
+env | grep -E '^(RALPH_HOME|GIT_)' && exit 8
+python3 - <<'PYTHON' || exit 7
+import socket
+server = socket.socket(); server.bind(("127.0.0.1", 0)); server.listen()
+try:
+    socket.create_connection(server.getsockname()); print("connected")
+except PermissionError:
+    print("refused")
+try:
+    socket.socket(socket.AF_UNIX); print("unix")
+except PermissionError:
+    print("no unix")
+PYTHON
+"#;
+    let gated = Gated::new(check, "boundary = \"kernel\"");
+    let mut variables = gated.place.variables();
+    variables.push(("OUTSIDE".to_owned(), crate::support::text(&gated.place.env.repo())));
+    variables.push(("GIT_DIR".to_owned(), "/nowhere".to_owned()));
+    variables.push(("RALPH_HOME".to_owned(), "ralph".to_owned()));
+    for (more, expected) in
+        [("", "refused\nno unix\n"), ("net = true\nunix = true\n", "connected\nunix\n")]
+    {
+        gated.place.configure(&format!("boundary = \"kernel\"\n{GATE}{more}"));
+        let ralph = std::path::Path::new(crate::harness::RALPH);
+        let args = ["gates", "run", "--json"];
+        let finished = run(&gated.place.env, ralph, &args, &variables, "", PATIENCE);
+        let report: Value =
+            serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished}"));
+        assert_eq!(log(&report), format!("{}\n{expected}", gated.head()), "{finished}");
+    }
+}
+
+#[test]
+fn one_gate_leaves_nothing_for_the_next_but_what_is_named_as_a_cache() {
+    let gated = Gated::new("test ! -f planted && test -f kept/planted", "");
+    gated.script("first", "mkdir -p kept; touch planted ignored kept/planted");
+    gated.write(".gitignore", "ignored\n/ralph.toml\n");
+    gated.commit("two gates");
+    let first = "[[gate]]\nname = \"first\"\nrun = [\"./first\"]\nfast = true\n";
+    gated.place.configure(&format!("[checkout]\ncache = [\"kept\"]\n{GATE}{first}"));
+    let (code, report) = gated.gates(&[]);
+    assert_eq!(code, 0, "{report}");
+    assert_eq!(report["gates"][0]["name"], "first", "fast ones first");
+    assert_eq!(report["caches"], json!({ "state": "cold" }));
+    assert_eq!(gated.gates(&[]).1["caches"], json!({ "state": "warm", "paths": ["kept"] }));
+}
+
+#[test]
+fn setup_runs_when_it_must_and_its_failure_keeps_gates_from_running() {
+    let gated = Gated::new("test -f deps/lib", "");
+    gated.script("install", "mkdir -p deps; echo x >> deps/lib; test ! -f bad.lock");
+    gated.write("Cargo.lock", "1");
+    let base = gated.commit("setup");
+    let with = |cache: &str| {
+        gated.place.configure(&format!("[checkout]\nsetup = [[\"./install\"]]\n{cache}{GATE}"));
+    };
+    let setups = || {
+        let finished = gated.place.ralph(&["gates", "run"]);
+        assert_eq!(finished.status.code(), Some(0), "{finished}");
+        finished.stderr.matches("[setup]").count()
+    };
+    with("cache = [\"deps\"]\n");
+    assert_eq!((setups(), setups()), (1, 0), "kept in the cache");
+    gated.write("Cargo.lock", "2");
+    gated.commit("other dependencies");
+    assert_eq!((setups(), setups()), (1, 0), "a lock file changed");
+    with("");
+    assert_eq!((setups(), setups()), (1, 1), "the reset takes it away");
+    gated.write("bad.lock", "");
+    gated.commit("setup fails");
+    let (code, report) = gated.gates(&["--base", &base]);
+    assert_eq!((code, attribution(&report).as_str()), (1, "broken"), "{report}");
+    assert!(report["gates"][0]["obstacle"]["message"].as_str().unwrap().contains("./install"));
+}
+
+#[test]
+fn submodules_and_large_files_that_nobody_filled_keep_gates_from_running() {
+    let gated = Gated::new("true", "");
+    let head = gated.head();
+    gated.write(".gitmodules", "[submodule \"sub\"]\n\tpath = sub\n\turl = ../sub\n");
+    let link = format!("160000,{head},sub");
+    gated.place.env.git(&["update-index", "--add", "--cacheinfo", &link]);
+    gated.place.env.git(&["add", ".gitmodules"]);
+    gated.place.env.git(&["commit", "--quiet", "--message", "submodule"]);
+    let (_, report) = gated.gates(&[]);
+    assert_eq!(attribution(&report), "could_not_run", "{report}");
+    assert!(report["gates"][0]["obstacle"]["message"].as_str().unwrap().contains("`sub`"));
+    gated.place.env.git(&["rm", "--quiet", "--cached", "sub", ".gitmodules"]);
+    fs::remove_file(gated.file(".gitmodules")).unwrap();
+    gated.write(".gitattributes", "*.bin filter=lfs\n");
+    gated.write("a.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
+    gated.commit("large file");
+    let (_, report) = gated.gates(&[]);
+    assert_eq!(attribution(&report), "could_not_run", "{report}");
+    let fill = "[checkout]\nsetup = [[\"sh\", \"-c\", \"echo content > a.bin\"]]\n";
+    gated.place.configure(&format!("{fill}{GATE}"));
+    assert_eq!(attribution(&gated.gates(&[]).1), "passed");
+}
+
+#[test]
+fn a_workspace_in_a_subdirectory_runs_its_gates_there() {
+    let gated = Gated::new("false", "");
+    gated.script("part/check", "test -f only-here");
+    gated.write("part/only-here", "");
+    let base = gated.commit("a part");
+    fs::rename(gated.file("ralph.toml"), gated.file("part/ralph.toml")).unwrap();
+    gated.write(".gitignore", "ralph.toml\n");
+    gated.write("part/src/x", "1");
+    gated.commit("a change");
+    let more = "paths = [\"src/**\"]\n";
+    let config = fs::read_to_string(gated.file("part/ralph.toml")).unwrap();
+    fs::write(gated.file("part/ralph.toml"), format!("{config}{more}")).unwrap();
+    let root = crate::support::text(&gated.file("part"));
+    let (code, report) = gated.gates(&["--root", &root, "--base", &base]);
+    assert_eq!((code, attribution(&report).as_str()), (0, "passed"), "{report}");
+    gated.write("elsewhere", "1");
+    let later = gated.head();
+    gated.commit("another change");
+    let (_, report) = gated.gates(&["--root", &root, "--base", &later]);
+    assert_eq!(report["unconcerned"], json!(["tests"]));
+}
+
+#[test]
+fn two_ralphs_do_not_share_a_checkout() {
+    let gated = Gated::new("touch \"$TMPDIR/../on\"; sleep 1000", "");
+    let running = gated.place.start(&["gates", "run"]);
+    let tmp = gated.place.env.tmp();
+    wait_until(Duration::from_mins(1), "the gate runs", || {
+        let scratches = fs::read_dir(&tmp).unwrap().map(|entry| entry.unwrap().path());
+        scratches.into_iter().any(|scratch| scratch.join("on").exists())
+    });
+    let second = gated.place.ralph(&["gates", "run"]);
+    assert_eq!(second.status.code(), Some(1), "{second}");
+    assert!(second.stderr.contains("`ralph gates run` (pid"), "{second}");
+    running.signal(Signal::INT);
+    assert_eq!(running.finish().0, Some(130));
+}
+
+#[test]
+fn without_the_kernel_gates_run_unconfined_and_the_report_says_so() {
+    let gated = Gated::new("touch \"$HOME/written\"", "");
+    gated.place.configure(&format!("boundary = \"detect\"\n{GATE}"));
+    let (code, report) = gated.gates(&[]);
+    assert_eq!((code, &report["boundary"]), (0, &json!("detect")), "{report}");
+    assert!(gated.place.env.home().join("written").exists());
+}
