@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask test [--no-agents] [-- ARGS]
-       cargo xtask bench [startup|loop|stream|all]
+       cargo xtask bench [startup|loop|stream|baseline|build|all]
 
   test          install the agent CLIs that the tests run for real, then run all tests
   --no-agents   run without them; the tests that need one are skipped, and counted
