@@ -2,6 +2,8 @@
 //!
 //! Absolute times say more about the machine's other guests than about us. Processor time counts before wall time.
 
+mod boundary;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,8 @@ pub(crate) fn run(which: &str) -> Result<ExitCode, String> {
         ("loop", Bench::iteration),
         ("stream", Bench::streams),
         ("checkout", Bench::checkout),
+        ("baseline", Bench::baseline),
+        ("build", Bench::build),
     ] {
         if all || which == name {
             known = true;

@@ -6,6 +6,7 @@
 //! one, so it is written before the run starts. It means nothing after a reboot and is never forced to disk.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -126,13 +127,16 @@ pub struct Baseline {
     path: Utf8PathBuf,
     log: Option<File>,
     end: u64,
-    entries: HashMap<PathBuf, Entry>,
+    /// By the bytes of their paths, which are hashed for every file of the tree.
+    entries: HashMap<OsString, Entry>,
     generation: u32,
     /// Directories that git ignores: not walked.
     passed: HashSet<PathBuf>,
     /// How the tree has been taken in so far.
     tree: Option<Scope>,
     tree_bytes: u64,
+    /// The tree as it was walked when it was last taken in, in that order: the usual walk finds it again, word for word.
+    sequence: Vec<(OsString, Stamp)>,
 }
 
 impl Baseline {
@@ -147,6 +151,7 @@ impl Baseline {
             passed: HashSet::new(),
             tree: None,
             tree_bytes: 0,
+            sequence: Vec::new(),
         }
     }
 
@@ -169,7 +174,7 @@ impl Baseline {
             if bytes.len() < offset + content {
                 break;
             }
-            let path = PathBuf::from(std::ffi::OsStr::from_bytes(path));
+            let path = PathBuf::from(OsStr::from_bytes(path));
             at = offset + content;
             let kept = match record.kept {
                 RecordKept::Nothing => Kept::Nothing,
@@ -184,10 +189,10 @@ impl Baseline {
                 }
                 Some(stamp) => {
                     let entry = Entry { stamp, class: record.class, kept, seen: 0 };
-                    baseline.entries.insert(path, entry);
+                    baseline.entries.insert(path.into_os_string(), entry);
                 }
                 None => {
-                    baseline.entries.remove(&path);
+                    baseline.entries.remove(path.as_os_str());
                 }
             }
         }
@@ -197,13 +202,13 @@ impl Baseline {
     }
 
     pub(super) fn entry(&self, path: &Path) -> Option<&Entry> {
-        self.entries.get(path)
+        self.entries.get(path.as_os_str())
     }
 
     /// Names the entries of a class.
     pub(super) fn of_class(&self, class: Class) -> impl Iterator<Item = (&Path, &Entry)> {
         let entries = self.entries.iter().filter(move |(_, entry)| entry.class == class);
-        entries.map(|(path, entry)| (path.as_path(), entry))
+        entries.map(|(path, entry)| (Path::new(path), entry))
     }
 
     /// Reads a content that was kept in the log.
@@ -226,17 +231,37 @@ impl Baseline {
             survey = Survey::of(gits);
             self.tree = Some(scope);
         }
-        let differences = self.differences(field, survey.as_ref());
+        let mut walked = Vec::new();
+        let differences = self.differences(field, survey.as_ref(), Some(&mut walked));
+        let is_new_directory = |found: &Difference| {
+            found.class == Class::Tree
+                && found.now.is_some_and(|now| now.kind().is_dir())
+                && self.entry(&found.path).is_none()
+        };
+        if !first && differences.iter().any(is_new_directory) {
+            // It may be one that git ignores, and full of what a build made.
+            self.tree = None;
+            return self.take(field, gits);
+        }
+        if !walked.is_empty() {
+            self.sequence = walked;
+        }
         self.absorb(differences, field, survey.as_ref())
             .map_err(|source| PathError::new("write", &self.path, source))
     }
 
     /// Returns every path that is not as the baseline has it.
     pub(super) fn compare(&mut self, field: &Field<'_>) -> Vec<Difference> {
-        self.differences(field, None)
+        self.differences(field, None, None)
     }
 
-    fn differences(&mut self, field: &Field<'_>, survey: Option<&Survey>) -> Vec<Difference> {
+    /// Looks at everything. `walked` takes the tree in the order it was walked in, if that was necessary.
+    fn differences(
+        &mut self,
+        field: &Field<'_>,
+        survey: Option<&Survey>,
+        walked: Option<&mut Vec<(OsString, Stamp)>>,
+    ) -> Vec<Difference> {
         self.generation = self.generation.wrapping_add(1);
         let mut found = Vec::new();
         for Watched { path, class, below } in &field.watched {
@@ -246,26 +271,28 @@ impl Baseline {
                 self.look(path, &stamp, *class, &mut found);
                 continue;
             }
-            walk(path, &mut |path, stamp| {
+            walk(path, &mut |path, _, stamp| {
                 if !stamp.kind().is_dir() {
                     self.look(path, stamp, *class, &mut found);
                 }
                 Step::Enter
             });
         }
-        if field.scope.tree {
-            self.walk_tree(field, survey, &mut found);
+        let unchanged = field.scope.tree && survey.is_none() && self.is_tree_unchanged(field);
+        if field.scope.tree && !unchanged {
+            self.walk_tree(field, survey, walked, &mut found);
         }
         let generation = self.generation;
-        let unseen = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| entry.seen != generation && field.scope.covers(entry.class));
+        let unseen = self.entries.iter().filter(|(_, entry)| {
+            entry.seen != generation
+                && field.scope.covers(entry.class)
+                && !(unchanged && entry.class == Class::Tree)
+        });
         for (path, entry) in unseen {
             // Not found where it was looked for, or not looked for by name: an included file.
-            let now = Stamp::of(path);
+            let now = Stamp::of(Path::new(path));
             if now != Some(entry.stamp) {
-                found.push(Difference { path: path.clone(), class: entry.class, now });
+                found.push(Difference { path: path.into(), class: entry.class, now });
             }
         }
         if !found.is_empty() {
@@ -276,37 +303,61 @@ impl Baseline {
         found
     }
 
+    /// Whether a walk finds exactly what the last one found. Much cheaper than looking each file up.
+    fn is_tree_unchanged(&self, field: &Field<'_>) -> bool {
+        let mut expected = self.sequence.iter();
+        let mut unchanged = !self.sequence.is_empty();
+        walk(field.tree.as_std_path(), &mut |path, name, stamp| {
+            if !unchanged || self.is_passed(field, path, name, stamp) {
+                return Step::Pass;
+            }
+            unchanged = expected
+                .next()
+                .is_some_and(|(known, before)| known == path.as_os_str() && before == stamp);
+            Step::Enter
+        });
+        unchanged && expected.next().is_none()
+    }
+
+    /// Whether something in the tree is not for us to look at.
+    fn is_passed(&self, field: &Field<'_>, path: &Path, name: &[u8], stamp: &Stamp) -> bool {
+        name == b".git"
+            || stamp.kind().is_dir() && self.passed.contains(path)
+            || field.exempt.iter().any(|exempt| exempt.as_os_str() == path.as_os_str())
+    }
+
     fn walk_tree(
         &mut self,
         field: &Field<'_>,
         survey: Option<&Survey>,
+        mut walked: Option<&mut Vec<(OsString, Stamp)>>,
         found: &mut Vec<Difference>,
     ) {
-        walk(field.tree.as_std_path(), &mut |path, stamp| {
-            let is_git = path.file_name().is_some_and(|name| name == ".git");
-            let is_dir = stamp.kind().is_dir();
-            let exempt = field.exempt.iter().any(|exempt| exempt == path);
-            if is_git || exempt || is_dir && self.passed.contains(path) {
+        walk(field.tree.as_std_path(), &mut |path, name, stamp| {
+            if self.is_passed(field, path, name, stamp) {
                 return Step::Pass;
             }
-            if is_dir && survey.is_some_and(|survey| !survey.directories.contains(path)) {
+            if stamp.kind().is_dir()
+                && survey.is_some_and(|survey| !survey.directories.contains(path))
+            {
                 self.passed.insert(path.to_owned());
                 return Step::Pass;
             }
-            if self.entries.get(path).is_none_or(|entry| entry.class == Class::Tree) {
-                self.look(path, stamp, Class::Tree, found);
+            if let Some(walked) = &mut walked {
+                walked.push((path.into(), *stamp));
             }
+            self.look(path, stamp, Class::Tree, found);
             Step::Enter
         });
     }
 
     fn look(&mut self, path: &Path, stamp: &Stamp, class: Class, found: &mut Vec<Difference>) {
-        match self.entries.get_mut(path) {
+        match self.entries.get_mut(path.as_os_str()) {
+            // What is listed under two names keeps the first.
+            Some(entry) if entry.seen == self.generation => {}
             Some(entry) => {
-                // What is listed under two names keeps the first.
-                let again = entry.seen == self.generation;
                 entry.seen = self.generation;
-                if entry.stamp != *stamp && !again {
+                if entry.stamp != *stamp {
                     let class = entry.class;
                     found.push(Difference { path: path.to_owned(), class, now: Some(*stamp) });
                 }
@@ -338,15 +389,19 @@ impl Baseline {
         while let Some(Difference { path, class, now }) = open.pop() {
             let Some(stamp) = now else {
                 append(&mut text, &path, class, None, &RecordKept::Nothing, &[]);
-                self.entries.remove(&path);
+                self.entries.remove(path.as_os_str());
                 continue;
             };
             let (kept, content) = self.keep(&path, class, &stamp, field.scope, survey);
             if class == Class::Settings && names_config(&path) {
                 for path in included(&path, &content) {
-                    let inside = path.starts_with(field.tree) || self.entries.contains_key(&path);
+                    let inside =
+                        path.starts_with(field.tree) || self.entries.contains_key(path.as_os_str());
                     if let Some(stamp) = Stamp::of(&path).filter(|_| inside)
-                        && self.entries.get(&path).is_none_or(|known| known.class == Class::Tree)
+                        && self
+                            .entries
+                            .get(path.as_os_str())
+                            .is_none_or(|known| known.class == Class::Tree)
                     {
                         open.push(Difference { path, class: Class::Settings, now: Some(stamp) });
                     }
@@ -354,6 +409,7 @@ impl Baseline {
             }
             append(&mut text, &path, class, Some(stamp), &kept, &content);
             let kept = kept.at(self.end + (text.len() - content.len()) as u64);
+            let path = path.into_os_string();
             self.entries.insert(path, Entry { stamp, class, kept, seen: self.generation });
             if text.len() > 4 << 20 {
                 self.write(&text)?;
@@ -420,7 +476,7 @@ impl Baseline {
                 Kept::Bytes { length, .. } => RecordKept::Bytes(*length),
             };
             let mut text = Vec::new();
-            append(&mut text, &path, entry.class, Some(entry.stamp), &kept, &content);
+            append(&mut text, Path::new(&path), entry.class, Some(entry.stamp), &kept, &content);
             fresh.write(&text)?;
             entry.kept = kept.at(fresh.end - content.len() as u64);
             self.entries.insert(path, entry);
@@ -432,7 +488,7 @@ impl Baseline {
 
     /// Takes in what was left or put back after a run, so that the next comparison does not find it again.
     pub(super) fn forget(&mut self, path: &Path) {
-        self.entries.remove(path);
+        self.entries.remove(path.as_os_str());
     }
 }
 

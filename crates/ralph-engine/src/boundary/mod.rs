@@ -10,6 +10,7 @@ mod compare;
 mod protected;
 mod refs;
 mod restore;
+mod settle;
 mod walk;
 
 use camino::{Utf8Path, Utf8PathBuf};

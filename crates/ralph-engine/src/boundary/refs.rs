@@ -66,7 +66,7 @@ fn now(place: &Place) -> Refs {
     let common = place.common_dir.as_std_path();
     let mut refs = Refs::new();
     read_packed(&fs::read(common.join("packed-refs")).unwrap_or_default(), &mut refs);
-    walk(&common.join("refs"), &mut |path, stamp| {
+    walk(&common.join("refs"), &mut |path, _, stamp| {
         if stamp.kind().is_file()
             && let Some(name) = path.strip_prefix(common).ok().and_then(Path::to_str)
             && let Ok(bytes) = fs::read(path)

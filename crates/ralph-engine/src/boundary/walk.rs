@@ -6,7 +6,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
 use serde::{Deserialize, Serialize};
 
 /// What tells one state of a file from another.
@@ -65,23 +65,25 @@ pub(super) enum Step {
     Pass,
 }
 
-/// Visits everything below a directory. What cannot be read is passed over: it is seen as gone, and that is told.
-pub(super) fn walk(root: &Path, visit: &mut dyn FnMut(&Path, &Stamp) -> Step) {
+/// Visits everything below a directory: the path, its last part, and what it looks like.
+///
+/// What cannot be read is passed over: it is seen as gone, and that is told.
+pub(super) fn walk(root: &Path, visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> Step) {
+    let mut buffer = Vec::with_capacity(32 << 10);
     let mut open = vec![root.to_owned()];
     while let Some(mut path) = open.pop() {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(fd) = openat(CWD, &path, flags, Mode::empty()) else { continue };
-        let Ok(mut directory) = Dir::new(fd) else { continue };
-        while let Some(Ok(entry)) = directory.read() {
+        let mut directory = RawDir::new(&fd, buffer.spare_capacity_mut());
+        while let Some(Ok(entry)) = directory.next() {
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let found = directory.fd().and_then(|fd| statat(fd, name, AtFlags::SYMLINK_NOFOLLOW));
-            let Ok(found) = found else { continue };
+            let Ok(found) = statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let stamp = Stamp::from_stat(&found);
             path.push(std::ffi::OsStr::from_bytes(name.to_bytes()));
-            if visit(&path, &stamp) == Step::Enter && stamp.kind().is_dir() {
+            if visit(&path, name.to_bytes(), &stamp) == Step::Enter && stamp.kind().is_dir() {
                 open.push(PathBuf::from(path.as_path()));
             }
             path.pop();

@@ -41,12 +41,18 @@ impl Git {
         if paths.is_empty() {
             return Ok(HashSet::new());
         }
-        let input: Vec<u8> =
-            paths.iter().flat_map(|path| path_bytes(path).iter().copied().chain([0])).collect();
+        let mut input = Vec::new();
+        for path in paths {
+            // A name that begins with a colon would be taken for an instruction, and this command knows no other way to
+            // say that it is none.
+            input.extend(b"./");
+            input.extend(path_bytes(path));
+            input.push(0);
+        }
         let args = ["check-ignore", "-z", "--stdin"];
         let call = Call::new(&args).person(Person::Heard).input(&input).accept(&[1]);
-        let output = self.call(call)?.stdout;
-        let names = output.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        let output = self.call(call.env("GIT_LITERAL_PATHSPECS", "0"))?.stdout;
+        let names = output.split(|byte| *byte == 0).filter_map(|name| name.strip_prefix(b"./"));
         Ok(names.map(path_from).collect())
     }
 

@@ -1,0 +1,239 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use camino::Utf8PathBuf;
+use ralph_model::role::Role;
+
+use super::*;
+use crate::home::{Home, find_workspace};
+use crate::state::{State, StateRequest};
+use crate::test_place::Place as Directory;
+
+/// A repository with a file, private state, and one watch after the other.
+struct Bench {
+    directory: Directory,
+    state: State,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let directory = Directory::new();
+        fs::create_dir(directory.root.join("work")).unwrap();
+        let bench_git = |args: &[&str]| {
+            directory
+                .git(&[&["-C", "work", "-c", "user.name=p", "-c", "user.email=p@p"], args].concat())
+        };
+        bench_git(&["init", "-q", "-b", "main"]);
+        directory.write("work/file", "first\n");
+        bench_git(&["add", "file"]);
+        bench_git(&["commit", "-q", "-m", "start"]);
+        let workspace =
+            find_workspace(Some(&directory.root.join("work")), &directory.root).unwrap();
+        let home = Home { path: workspace.root.join("ralph"), exists: false };
+        let base = directory.root.join("state");
+        let request = StateRequest {
+            base: &base,
+            workspace: &workspace,
+            home: &home,
+            now: Timestamp::UNIX_EPOCH,
+            root_commit: &|_| None,
+        };
+        let (state, _) = State::open(&request).unwrap();
+        Bench { directory, state }
+    }
+
+    fn path(&self, name: &str) -> Utf8PathBuf {
+        self.directory.root.join("work").join(name)
+    }
+
+    fn watch(&self, role: Role, in_force: InForce) -> Watch {
+        let workspace = self.directory.root.join("work");
+        let places = crate::boundary::repositories(&workspace);
+        let writable =
+            if role.writes_workspace() { vec![workspace.to_string()] } else { Vec::new() };
+        Watch {
+            run: "run-1".to_owned(),
+            role,
+            in_force,
+            home: None,
+            git_dirs: inodes(&places),
+            places,
+            writable,
+            guarded: Vec::new(),
+            started: Timestamp::from_second(1_700_000_000).unwrap(),
+            baseline: self.state.baseline(),
+            journal: 0,
+            workspace,
+        }
+    }
+
+    /// Takes a baseline, lets something happen, and settles.
+    fn during(&self, watch: &Watch, happens: impl FnOnce()) -> BoundaryReport {
+        let mut baseline = Baseline::new(watch.baseline.clone());
+        watch.take(&mut baseline, &self.state, &program).unwrap();
+        happens();
+        watch.settle(&mut baseline, &self.state, &program)
+    }
+}
+
+fn program() -> GitProgram {
+    let variables = [("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")];
+    GitProgram::new("git", variables.map(|(name, value)| (name.into(), value.into())))
+}
+
+#[test]
+fn nothing_is_found_where_nothing_happened_in_any_role_and_mode() {
+    let bench = Bench::new();
+    for role in Role::ALL {
+        for in_force in [InForce::Kernel, InForce::Detect, InForce::Off] {
+            let watch = bench.watch(role, in_force);
+            let report = bench.during(&watch, || {});
+            assert!(report.is_empty(), "{role} {in_force:?}: {report:?}");
+        }
+    }
+}
+
+#[test]
+fn a_touched_file_is_no_change() {
+    let bench = Bench::new();
+    let report = bench.during(&bench.watch(Role::Planner, InForce::Detect), || {
+        fs::write(bench.path("file"), "first\n").unwrap();
+    });
+    assert!(report.is_empty(), "{report:?}");
+}
+
+#[test]
+fn a_file_that_was_dirty_before_the_run_comes_back_as_it_was() {
+    let bench = Bench::new();
+    fs::write(bench.path("file"), "the person's\n").unwrap();
+    fs::write(bench.path("untracked"), [0, 159, 146, 150]).unwrap();
+    fs::set_permissions(bench.path("untracked"), fs::Permissions::from_mode(0o640)).unwrap();
+    let report = bench.during(&bench.watch(Role::Planner, InForce::Detect), || {
+        fs::write(bench.path("file"), "agent\n").unwrap();
+        fs::remove_file(bench.path("untracked")).unwrap();
+    });
+    assert_eq!(report.violated(), ["file", "untracked"]);
+    assert_eq!(fs::read(bench.path("file")).unwrap(), b"the person's\n");
+    assert_eq!(fs::read(bench.path("untracked")).unwrap(), [0, 159, 146, 150]);
+    let mode = fs::metadata(bench.path("untracked")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+}
+
+#[test]
+fn ignored_files_are_left_alone_by_the_rules_that_were_there_before() {
+    let bench = Bench::new();
+    fs::write(bench.path(".gitignore"), "target/\n*.log\n").unwrap();
+    fs::create_dir(bench.path("target")).unwrap();
+    fs::write(bench.path("target/old"), "1").unwrap();
+    let report = bench.during(&bench.watch(Role::Verifier, InForce::Detect), || {
+        fs::write(bench.path("target/old"), "2").unwrap();
+        fs::write(bench.path("new.log"), "x").unwrap();
+        fs::create_dir_all(bench.path("sub/target")).unwrap();
+        fs::write(bench.path("sub/target/x"), "x").unwrap();
+        fs::write(bench.path(".gitignore"), "*\n").unwrap();
+        fs::write(bench.path("planted"), "x").unwrap();
+    });
+    assert_eq!(report.violated(), [".gitignore", "planted"]);
+    assert!(bench.path("new.log").exists() && bench.path("sub/target/x").exists());
+}
+
+#[test]
+fn what_a_build_left_between_two_runs_is_not_taken_for_the_persons_work() {
+    let bench = Bench::new();
+    fs::write(bench.path(".gitignore"), "target/\n*.log\n").unwrap();
+    let watch = bench.watch(Role::Planner, InForce::Detect);
+    let mut baseline = Baseline::new(watch.baseline.clone());
+    watch.take(&mut baseline, &bench.state, &program).unwrap();
+    assert!(watch.settle(&mut baseline, &bench.state, &program).is_empty());
+    fs::create_dir(bench.path("target")).unwrap();
+    fs::write(bench.path("target/built"), "a lot").unwrap();
+    fs::write(bench.path("build.log"), "1").unwrap();
+    fs::write(bench.path("note"), "the person's").unwrap();
+    watch.take(&mut baseline, &bench.state, &program).unwrap();
+    let log = String::from_utf8_lossy(&fs::read(&watch.baseline).unwrap()).into_owned();
+    assert!(!log.contains("a lot") && log.contains("the person's"));
+    fs::write(bench.path("target/built"), "more").unwrap();
+    fs::write(bench.path("build.log"), "2").unwrap();
+    fs::remove_file(bench.path("note")).unwrap();
+    let report = watch.settle(&mut baseline, &bench.state, &program);
+    assert_eq!(report.violated(), ["note"]);
+    assert_eq!(fs::read_to_string(bench.path("note")).unwrap(), "the person's");
+    watch.take(&mut baseline, &bench.state, &program).unwrap();
+    assert!(watch.settle(&mut baseline, &bench.state, &program).is_empty());
+}
+
+#[test]
+fn what_the_harness_vouches_for_stays_and_what_follows_it_does_not() {
+    let bench = Bench::new();
+    let mut watch = bench.watch(Role::Builder, InForce::Kernel);
+    let home = bench.path("ralph");
+    fs::create_dir(&home).unwrap();
+    let plan = home.join("plan.jsonl");
+    fs::write(&plan, "one\n").unwrap();
+    watch.home = Some(home);
+    let report = bench.during(&watch, || {
+        vouch(&bench.state, &plan, b"one\ntwo\n").unwrap();
+        fs::write(&plan, "one\ntwo\n").unwrap();
+    });
+    assert_eq!((report.kept.len(), report.violations.len()), (1, 0), "{report:?}");
+    let report = bench.during(&watch, || fs::write(&plan, "one\nthree\n").unwrap());
+    assert_eq!(report.violated(), ["ralph/plan.jsonl"]);
+    assert_eq!(fs::read_to_string(&plan).unwrap(), "one\ntwo\n");
+}
+
+#[test]
+fn a_branch_is_not_moved_back_over_commits_that_were_there_before_the_run() {
+    let bench = Bench::new();
+    let git = |args: &[&str]| {
+        let who = ["-C", "work", "-c", "user.name=p", "-c", "user.email=p@p"];
+        bench.directory.git(&[&who, args].concat())
+    };
+    let mut watch = bench.watch(Role::Planner, InForce::Detect);
+    let report = bench.during(&watch, || {
+        git(&["commit", "-q", "--allow-empty", "-m", "made during the run"]);
+    });
+    assert_eq!(report.violated(), ["refs/heads/main"]);
+    assert_eq!(git(&["log", "--format=%s", "main"]), "start\n");
+    // The run is said to begin in the future, so what is committed now was made before it.
+    watch.started = Timestamp::from_second(4_000_000_000).unwrap();
+    let report = bench.during(&watch, || {
+        git(&["commit", "-q", "--allow-empty", "-m", "pulled"]);
+    });
+    assert_eq!(report.left.len(), 1, "{report:?}");
+    assert_eq!(git(&["log", "--format=%s", "main"]), "pulled\nstart\n");
+}
+
+#[test]
+fn a_baseline_can_be_read_by_another_process_also_if_its_end_is_torn() {
+    let bench = Bench::new();
+    let watch = bench.watch(Role::Planner, InForce::Detect);
+    fs::write(bench.path("untracked"), "kept\n").unwrap();
+    let mut baseline = Baseline::new(watch.baseline.clone());
+    watch.take(&mut baseline, &bench.state, &program).unwrap();
+    // As if its process had been killed: nobody removes the file.
+    std::mem::forget(baseline);
+    let mut bytes = fs::read(&watch.baseline).unwrap();
+    bytes.extend_from_slice(b"{\"path\":400,\"class\":\"tree\",\"kept\":\"nothing\"}\ncut sho");
+    fs::write(&watch.baseline, bytes).unwrap();
+    fs::write(bench.path("untracked"), "agent\n").unwrap();
+    let report = watch.settle_abandoned(&bench.state, &program);
+    assert_eq!(report.violated(), ["untracked"]);
+    assert_eq!(fs::read_to_string(bench.path("untracked")).unwrap(), "kept\n");
+    assert!(!watch.baseline.exists());
+}
+
+#[test]
+fn a_directory_that_became_a_link_does_not_lead_the_harness_elsewhere() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("sub")).unwrap();
+    fs::write(bench.path("sub/inner"), "mine\n").unwrap();
+    let outside = bench.directory.root.join("outside");
+    fs::create_dir(&outside).unwrap();
+    let report = bench.during(&bench.watch(Role::Planner, InForce::Detect), || {
+        fs::remove_dir_all(bench.path("sub")).unwrap();
+        std::os::unix::fs::symlink(&outside, bench.path("sub")).unwrap();
+    });
+    assert!(report.left.is_empty(), "{report:?}");
+    assert_eq!(fs::read_to_string(bench.path("sub/inner")).unwrap(), "mine\n");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}

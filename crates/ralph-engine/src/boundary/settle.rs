@@ -1,0 +1,467 @@
+//! What follows from the differences that a comparison found: judged one by one, saved, put back.
+//!
+//! Settings come first, then refs, then files: whatever asks git must find the repository as it was before the run.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use camino::Utf8Path;
+
+use super::InForce;
+use super::baseline::{Baseline, Difference, Kept, read_content};
+use super::compare::{BoundaryReport, Found, Watch, What};
+use super::protected::{Class, merged_config};
+use super::refs;
+use super::restore::{Saver, displaced_files, put_back, put_permissions_back};
+use super::walk::Stamp;
+use crate::git::undo::DisplacedFile;
+use crate::git::{Git, GitProgram, Oid};
+use crate::state::State;
+
+pub(super) struct Settlement<'a> {
+    pub(super) watch: &'a Watch,
+    pub(super) baseline: &'a mut Baseline,
+    pub(super) state: &'a State,
+    pub(super) writable: Vec<PathBuf>,
+    pub(super) saver: Saver<'a>,
+    pub(super) report: BoundaryReport,
+    /// Contents of clean files that changed, as the repository has them.
+    pub(super) objects: HashMap<Oid, Vec<u8>>,
+    /// Paths that were put back, for the commit that keeps what they were.
+    pub(super) undone: BTreeSet<PathBuf>,
+    /// Commits that no ref leads to any more.
+    pub(super) tips: Vec<Oid>,
+    pub(super) program: &'a dyn Fn() -> GitProgram,
+}
+
+/// What is to become of a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Not worth a word.
+    Nothing,
+    Kept,
+    PutBack {
+        violation: bool,
+    },
+}
+
+impl Settlement<'_> {
+    pub(super) fn run(mut self, differences: Vec<Difference>) -> BoundaryReport {
+        let (refs, mut files): (Vec<_>, Vec<_>) =
+            differences.into_iter().partition(|difference| difference.class == Class::Refs);
+        files.sort_by(|one, other| one.path.cmp(&other.path));
+        let is_early = |file: &Difference| {
+            file.class == Class::Settings
+                || file.path.file_name().is_some_and(|n| n == ".gitignore")
+        };
+        let (early, late): (Vec<_>, Vec<_>) = files.into_iter().partition(is_early);
+        // Settings first, and what decides on what is ignored: whatever asks git later must find it as it was.
+        self.fetch_objects(&early);
+        self.files(&early);
+        if !refs.is_empty() {
+            self.refs(&refs);
+        }
+        self.fetch_objects(&late);
+        let ignored = self.ignored(&late);
+        let late: Vec<_> = late.into_iter().filter(|file| !ignored.contains(&file.path)).collect();
+        self.files(&late);
+        self.keep_commit();
+        self.report.saved_in = self.saver.used().map(ToOwned::to_owned);
+        for list in [
+            &mut self.report.violations,
+            &mut self.report.put_back,
+            &mut self.report.left,
+            &mut self.report.kept,
+        ] {
+            list.sort();
+            list.dedup();
+        }
+        self.report
+    }
+
+    /// What was added goes first, for it may be in the way; what lies deepest before what it lies in.
+    fn files(&mut self, files: &[Difference]) {
+        let (added, others): (Vec<_>, Vec<_>) =
+            files.iter().partition(|file| self.baseline.entry(&file.path).is_none());
+        for file in added.into_iter().rev().chain(others) {
+            self.file(file);
+        }
+    }
+
+    /// Reads what clean files were, all at once.
+    fn fetch_objects(&mut self, files: &[Difference]) {
+        let ids: Vec<Oid> = files
+            .iter()
+            .filter_map(|file| match &self.baseline.entry(&file.path)?.kept {
+                Kept::Object(id) => Some(id.clone()),
+                _ => None,
+            })
+            .collect();
+        if ids.is_empty() || self.watch.in_force == InForce::Kernel {
+            return;
+        }
+        for git in self.watch.gits(&(self.program)()) {
+            self.objects.extend(git.blobs(&ids).unwrap_or_default());
+        }
+    }
+
+    /// Returns the untracked files of the tree that git ignores, as the rules were before the run.
+    fn ignored(&self, files: &[Difference]) -> HashSet<PathBuf> {
+        let is_tracked = |file: &Difference| {
+            matches!(
+                self.baseline.entry(&file.path).map(|entry| &entry.kept),
+                Some(Kept::Object(_))
+            )
+        };
+        let new: Vec<&Difference> =
+            files.iter().filter(|file| file.class == Class::Tree && !is_tracked(file)).collect();
+        if new.is_empty() {
+            return HashSet::new();
+        }
+        let mut ignored = HashSet::new();
+        for git in self.watch.gits(&(self.program)()) {
+            let Some(root) = git.place().worktree.clone() else { continue };
+            let inside: Vec<PathBuf> = new
+                .iter()
+                .filter_map(|file| file.path.strip_prefix(&root).ok().map(Path::to_owned))
+                .collect();
+            if let Ok(found) = git.ignored(&inside) {
+                ignored.extend(found.iter().map(|path| root.as_std_path().join(path)));
+            }
+        }
+        ignored
+    }
+
+    fn file(&mut self, difference: &Difference) {
+        let Difference { path, class, now } = difference;
+        // Something before it may have changed this one as well: a directory that was put away.
+        let now = now.and_then(|_| Stamp::of(path));
+        let before = self.baseline.entry(path).cloned();
+        let what = match (&before, &now) {
+            (None, None) => return,
+            (None, Some(_)) => What::Added,
+            (Some(_), None) => What::Removed,
+            (Some(before), Some(now)) if before.stamp == *now => return,
+            (Some(before), Some(now)) if before.stamp.differs_in_permissions_only(now) => {
+                What::Permissions
+            }
+            (Some(_), Some(_)) => What::Changed,
+        };
+        let found = Found { path: self.shown(path), what };
+        let fate = self.fate(path, *class, what, before.as_ref().map(|entry| &entry.kept), now);
+        match fate {
+            Fate::Nothing => {}
+            Fate::Kept => self.report.kept.push(found),
+            Fate::PutBack { violation } => {
+                let done = match (&before, what) {
+                    (Some(before), What::Permissions) => {
+                        put_permissions_back(path, &before.stamp).is_ok()
+                    }
+                    _ => self.undo(path, *class, now),
+                };
+                if done {
+                    self.report.put_back.push(found.clone());
+                } else {
+                    self.report.left.push(found.clone());
+                }
+                if violation {
+                    self.report.violations.push(found);
+                }
+            }
+        }
+        self.baseline.forget(path);
+    }
+
+    fn fate(
+        &self,
+        path: &Path,
+        class: Class,
+        what: What,
+        kept: Option<&Kept>,
+        now: Option<Stamp>,
+    ) -> Fate {
+        if kept == Some(&Kept::Ignored) {
+            return Fate::Nothing;
+        }
+        let reachable = self.could_write(path);
+        if class == Class::Tree {
+            let is_directory = now.is_some_and(|now| now.kind().is_dir());
+            return match (self.watch.in_force, what) {
+                // What the configuration grants beside the role's own paths.
+                _ if reachable => Fate::Nothing,
+                (_, What::Permissions) => Fate::PutBack { violation: true },
+                (InForce::Kernel, _) if is_directory => Fate::Nothing,
+                (InForce::Kernel, _) => Fate::Kept,
+                _ if what == What::Changed && self.is_same(kept, path, now) => Fate::Nothing,
+                // Directories come and go with their files.
+                (_, What::Added) if is_directory && !is_empty(path) => Fate::Nothing,
+                _ => Fate::PutBack { violation: true },
+            };
+        }
+        if what == What::Changed && self.is_same(kept, path, now) {
+            return Fate::Nothing;
+        }
+        let persons = self.watch.in_force == InForce::Kernel && !reachable;
+        match class {
+            _ if persons && what != What::Permissions => Fate::Kept,
+            Class::Settings | Class::Agent => Fate::PutBack { violation: false },
+            Class::State if self.is_vouched(path, now) => Fate::Kept,
+            Class::State | Class::Private | Class::Refs | Class::Tree => {
+                Fate::PutBack { violation: true }
+            }
+        }
+    }
+
+    /// Whether the kernel would have let the run write there.
+    fn could_write(&self, path: &Path) -> bool {
+        self.writable.iter().any(|granted| path.starts_with(granted))
+    }
+
+    /// Whether a file that was touched still has the content and the permissions it had.
+    fn is_same(&self, kept: Option<&Kept>, path: &Path, now: Option<Stamp>) -> bool {
+        let (Some(kept), Some(now)) = (kept, now) else { return false };
+        let Some(entry) = self.baseline.entry(path) else { return false };
+        if (entry.stamp.mode, entry.stamp.uid) != (now.mode, now.uid) {
+            return false;
+        }
+        let before = self.content(path, kept);
+        before.is_some_and(|before| read_content(path, &now).is_some_and(|now| now == before))
+            || self.is_same_config(kept, path, now)
+    }
+
+    /// Whether a git configuration differs in `branch.*` alone, or an agent's settings in what does not count.
+    fn is_same_config(&self, kept: &Kept, path: &Path, now: Stamp) -> bool {
+        let (Some(before), Some(text)) = (self.baseline.bytes(kept), read_content(path, &now))
+        else {
+            return false;
+        };
+        self.merged(path, &before, &text).is_some_and(|merged| merged == text)
+    }
+
+    /// Returns a file as it was but for what a run may change in it; `None` where a file is put back whole.
+    fn merged(&self, path: &Path, before: &[u8], now: &[u8]) -> Option<Vec<u8>> {
+        let is_config = self.watch.places.iter().any(|place| {
+            path == place.common_dir.join("config") || path == place.git_dir.join("config")
+        });
+        if is_config {
+            return Some(merged_config(before, now));
+        }
+        let guarded = self.watch.guarded.iter().find(|guarded| guarded.path == path)?;
+        guarded.merged(before, now)
+    }
+
+    fn is_vouched(&self, path: &Path, now: Option<Stamp>) -> bool {
+        let (Some(path), Some(now)) = (Utf8Path::from_path(path), now) else { return false };
+        let vouched = std::fs::read(self.state.vouched(path)).ok();
+        vouched.is_some_and(|vouched| read_content(path.as_std_path(), &now) == Some(vouched))
+    }
+
+    fn content(&self, path: &Path, kept: &Kept) -> Option<Vec<u8>> {
+        match kept {
+            Kept::Nothing | Kept::Ignored => None,
+            Kept::Bytes { .. } => self.baseline.bytes(kept),
+            Kept::Object(id) => {
+                let size = self.baseline.entry(path)?.stamp.size;
+                let bytes = self.objects.get(id)?;
+                // A filter or other line ends: the object is not what the file was.
+                (i64::try_from(bytes.len()) == Ok(size)).then(|| bytes.clone())
+            }
+        }
+    }
+
+    /// Makes a path what it was. Returns whether that could be done.
+    fn undo(&mut self, path: &Path, class: Class, now: Option<Stamp>) -> bool {
+        let before = self.baseline.entry(path).cloned();
+        let mut content = None;
+        if let Some(before) = before.as_ref().filter(|before| !before.stamp.kind().is_dir()) {
+            content = self.content(path, &before.kept);
+            if content.is_none() {
+                // Nothing to put in its place: what is there is better than nothing.
+                return false;
+            }
+        }
+        if let (Some(now), Some(before)) = (now, &content)
+            && let Some(text) = read_content(path, &now)
+            && let Some(merged) = self.merged(path, before, &text)
+        {
+            content = Some(merged);
+        }
+        if class == Class::Tree || path.starts_with(&self.watch.workspace) {
+            self.undone.insert(path.to_owned());
+        }
+        if before.is_none() && now.is_some_and(|now| now.kind().is_dir()) && is_empty(path) {
+            return std::fs::remove_dir(path).is_ok();
+        }
+        if self.saver.put_away(path).is_err() {
+            return false;
+        }
+        match (before, content) {
+            (None, _) => true,
+            (Some(before), Some(content)) => {
+                let floor = self.floor(path, class);
+                put_back(path, &floor, &before.stamp, &content).is_ok()
+            }
+            (Some(before), None) => {
+                std::fs::create_dir_all(path).is_ok()
+                    && put_permissions_back(path, &before.stamp).is_ok()
+            }
+        }
+    }
+
+    /// Returns the directory below which no link is followed.
+    fn floor(&self, path: &Path, class: Class) -> PathBuf {
+        if class != Class::Agent {
+            if path.starts_with(&self.watch.workspace) {
+                return self.watch.workspace.clone().into();
+            }
+            let dirs = self.watch.places.iter().map(|place| &place.common_dir);
+            if let Some(dir) = dirs.into_iter().find(|dir| path.starts_with(dir)) {
+                return dir.clone().into();
+            }
+        }
+        path.parent().unwrap_or(path).to_owned()
+    }
+
+    /// What refs, `HEAD` and the index were: of roles that must not write, so all of it is put back.
+    fn refs(&mut self, differences: &[Difference]) {
+        for place in &self.watch.places.clone() {
+            let common = place.common_dir.as_std_path();
+            let of_place: Vec<&Difference> = differences
+                .iter()
+                .filter(|found| {
+                    found.path.starts_with(common) || found.path.starts_with(&place.git_dir)
+                })
+                .collect();
+            if of_place.is_empty() {
+                continue;
+            }
+            let persons = self.watch.in_force == InForce::Kernel;
+            let git = Git::at((self.program)(), place.clone());
+            if of_place.iter().any(|found| found.path.ends_with("reftable/tables.list")) {
+                let found = Found { path: "refs".to_owned(), what: What::Changed };
+                if persons {
+                    self.report.kept.push(found);
+                } else {
+                    self.report.left.push(found.clone());
+                    self.report.violations.push(found);
+                }
+            }
+            let known = refs::tips_before(self.baseline, place);
+            let mut returned = Vec::new();
+            for moved in refs::moved(self.baseline, place) {
+                let what = match (&moved.before, &moved.now) {
+                    (None, _) => What::Added,
+                    (_, None) => What::Removed,
+                    _ => What::Changed,
+                };
+                let found = Found { path: moved.name.clone(), what };
+                if persons {
+                    self.report.kept.push(found);
+                    continue;
+                }
+                self.report.violations.push(found.clone());
+                if self.is_runs_own(&git, moved.now.as_ref(), &known) {
+                    self.tips.extend(moved.now.clone());
+                    self.report.put_back.push(found);
+                    returned.push(moved);
+                } else {
+                    self.report.left.push(found);
+                }
+            }
+            if !returned.is_empty() && git.return_refs(&returned).is_err() {
+                let names: HashSet<&str> =
+                    returned.iter().map(|moved| moved.name.as_str()).collect();
+                let (left, done) = std::mem::take(&mut self.report.put_back)
+                    .into_iter()
+                    .partition(|found| names.contains(found.path.as_str()));
+                self.report.put_back = done;
+                self.report.left.extend::<Vec<Found>>(left);
+            }
+            for difference in of_place {
+                let name = difference.path.file_name().unwrap_or_default();
+                let whole = name == "HEAD" || name == "index";
+                if whole && (!persons || name == "HEAD") {
+                    self.whole(difference, persons, name == "HEAD");
+                }
+                self.baseline.forget(&difference.path);
+            }
+        }
+    }
+
+    /// `HEAD` and the index are put back as files.
+    fn whole(&mut self, difference: &Difference, persons: bool, violation: bool) {
+        let Difference { path, now, .. } = difference;
+        let kept = self.baseline.entry(path).map(|entry| entry.kept.clone());
+        if self.is_same(kept.as_ref(), path, *now) {
+            return;
+        }
+        let found = Found { path: self.shown(path), what: What::Changed };
+        if persons {
+            self.report.kept.push(found);
+            return;
+        }
+        let saved = read_content(path, &now.or_else(|| Stamp::of(path)).unwrap_or_else(no_stamp));
+        let done = saved.is_none_or(|bytes| self.saver.save(path, &bytes).is_ok())
+            && kept.and_then(|kept| self.baseline.bytes(&kept)).is_some_and(|bytes| {
+                let path = Utf8Path::from_path(path);
+                path.is_some_and(|path| crate::files::replace_atomically(path, &bytes).is_ok())
+            });
+        if done {
+            self.report.put_back.push(found.clone());
+        } else {
+            self.report.left.push(found.clone());
+        }
+        if violation {
+            self.report.violations.push(found);
+        }
+    }
+
+    /// Whether every commit that a ref now has and none had before was made during the run.
+    ///
+    /// Without the kernel nobody can tell more. What was made before, and came by a fetch or a merge, is somebody else's.
+    fn is_runs_own(&self, git: &Git, now: Option<&Oid>, known: &[Oid]) -> bool {
+        let Some(now) = now else { return true };
+        let started = self.watch.started.as_second();
+        git.times_of_new_commits(now, known)
+            .is_ok_and(|times| times.iter().all(|time| time.as_second() >= started))
+    }
+
+    /// Makes the commit that keeps what was undone in work trees.
+    fn keep_commit(&mut self) {
+        if self.undone.is_empty() && self.tips.is_empty() {
+            return;
+        }
+        let name = format!("refs/ralph/displaced/{}", self.watch.run);
+        for git in self.watch.gits(&(self.program)()) {
+            let Some(root) = git.place().worktree.clone() else { continue };
+            let files: Vec<DisplacedFile> = self
+                .undone
+                .iter()
+                .filter(|path| {
+                    !path.starts_with(&git.place().git_dir)
+                        && !path.starts_with(&git.place().common_dir)
+                })
+                .flat_map(|path| {
+                    displaced_files(root.as_std_path(), path, &self.saver.place_of(path))
+                })
+                .collect();
+            let kept = (!files.is_empty() || !self.tips.is_empty())
+                && git.keep_displaced(&name, &files, &self.tips, self.watch.started).is_ok();
+            if kept {
+                self.report.displaced = Some(name.clone());
+            }
+        }
+    }
+
+    fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(&self.watch.workspace).unwrap_or(path).to_string_lossy().into_owned()
+    }
+}
+
+fn is_empty(path: &Path) -> bool {
+    std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+const fn no_stamp() -> Stamp {
+    Stamp { ino: 0, size: 0, mode: 0o100_600, uid: 0, mtime: (0, 0), ctime: (0, 0) }
+}
