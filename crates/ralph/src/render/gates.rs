@@ -126,7 +126,8 @@ fn facts(run: &GateRun) -> String {
     if let Some(tests) = run.tests {
         let failed =
             if tests.failed > 0 { format!(", {} failed", tests.failed) } else { String::new() };
-        parts.push(format!("{} tests{failed}", tests.executed()));
+        let noun = if tests.executed() == 1 { "test" } else { "tests" };
+        parts.push(format!("{} {noun}{failed}", tests.executed()));
     }
     parts.join(", ")
 }
