@@ -79,7 +79,7 @@ fn rehearse(args: &[OsString]) -> ! {
 }
 
 /// Prints a value as JSON, for machines.
-fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
+pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
     let text = serde_json::to_string_pretty(value).map_err(CliError::failed)?;
     render::machine(&text).map_err(CliError::failed)
 }

@@ -4,6 +4,7 @@
 pub(crate) mod gates;
 pub(crate) mod human;
 pub(crate) mod live;
+pub(crate) mod series;
 
 use std::io::{self, IsTerminal, Write};
 
