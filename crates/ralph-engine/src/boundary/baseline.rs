@@ -18,6 +18,7 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::protected::{Class, Watched, included};
+use super::survey::Survey;
 use super::walk::{Stamp, Step, walk};
 use crate::files::{PathError, remove_optional};
 use crate::git::{Git, Oid};
@@ -108,17 +109,6 @@ enum RecordKept {
     Ignored,
     Bytes(u64),
     Object(Oid),
-}
-
-/// What git knows of a work tree when it is looked at for the first time.
-#[derive(Default)]
-struct Survey {
-    /// Clean files, by where they lie.
-    objects: HashMap<PathBuf, Oid>,
-    /// Changed and untracked files.
-    dirty: HashSet<PathBuf>,
-    /// Directories that hold something that is not ignored.
-    directories: HashSet<PathBuf>,
 }
 
 /// See the module.
@@ -545,37 +535,4 @@ pub(super) fn read_content(path: &Path, stamp: &Stamp) -> Option<Vec<u8>> {
     let mut content = Vec::with_capacity(usize::try_from(stamp.size).unwrap_or(0));
     file.take(PROTECTED_CAP).read_to_end(&mut content).ok()?;
     Some(content)
-}
-
-impl Survey {
-    /// Asks git which files are its own and clean, and which are not. `None` where git knows nothing.
-    fn of(gits: &[Git]) -> Option<Survey> {
-        let mut survey = Survey::default();
-        for git in gits {
-            let root = git.place().worktree.as_ref()?.as_std_path();
-            survey.directories.insert(root.to_owned());
-            let head = git.head().ok()?;
-            let files = head.id().map(|id| git.tree(id)).transpose().ok()?.unwrap_or_default();
-            for file in files {
-                let path = root.join(&file.path);
-                survey.reaches(root, &path);
-                survey.objects.insert(path, file.id);
-            }
-            for entry in git.status().ok()? {
-                let path = root.join(&entry.path);
-                survey.reaches(root, &path);
-                survey.objects.remove(&path);
-                survey.dirty.insert(path);
-            }
-        }
-        (!gits.is_empty()).then_some(survey)
-    }
-
-    fn reaches(&mut self, root: &Path, path: &Path) {
-        for directory in path.ancestors().skip(1).take_while(|directory| *directory != root) {
-            if !self.directories.insert(directory.to_owned()) {
-                break;
-            }
-        }
-    }
 }

@@ -11,6 +11,7 @@ mod protected;
 mod refs;
 mod restore;
 mod settle;
+mod survey;
 mod walk;
 
 use camino::{Utf8Path, Utf8PathBuf};
