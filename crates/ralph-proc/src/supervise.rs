@@ -100,13 +100,11 @@ struct Begun<'a> {
     signals: Option<&'a SignalPipe>,
     /// Closing one end tells the reader at the other to take what is there and stop.
     cancel: [UnixStream; 2],
-    /// Our processes before the run: not to be ended with it.
-    before: Vec<i32>,
 }
 
 impl Begun<'_> {
     fn conduct<W: Watcher>(self, watcher: W) -> (W, Result<Finished, SuperviseError>) {
-        let Begun { mut session, channels, signals, cancel: [cancel, cancelled], before } = self;
+        let Begun { mut session, channels, signals, cancel: [cancel, cancelled] } = self;
         let (to_parser, from_reader) = conveyor();
         let pulse = session.pulse.clone();
         let log_failure: OnceLock<String> = OnceLock::new();
@@ -133,7 +131,7 @@ impl Begun<'_> {
             drop(cancel);
             let kept = reader.join().expect("the reader does not panic");
             let watcher = parser.join().expect("the watcher does not panic");
-            let result = session.conclude(ended, kept, pipes_held, &before);
+            let result = session.conclude(ended, kept, pipes_held);
             (watcher, result)
         })
     }
@@ -148,9 +146,11 @@ fn start_guard(spec: &CommandSpec) -> io::Result<(Child, UnixStream, [OwnedFd; 2
     let (control, theirs) = UnixStream::pair()?;
     let mut readers = Vec::with_capacity(2);
     let mut writers = Vec::with_capacity(2);
-    for _ in 0..2 {
+    for stream in [Stream::Stdout, Stream::Stderr] {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-        let _ = fcntl_setpipe_size(&read, PIPE_SIZE);
+        if stream == Stream::Stdout {
+            let _ = fcntl_setpipe_size(&read, PIPE_SIZE);
+        }
         // Only our end: the agent's must block as it expects.
         rustix::io::ioctl_fionbio(&read, true)?;
         readers.push(read);
@@ -189,6 +189,8 @@ struct Session {
     paused: Duration,
     /// How often the person asked for an end.
     stops: u32,
+    /// When the guard started: nothing of the run is older.
+    guard_start: u64,
 }
 
 impl Session {
@@ -199,7 +201,6 @@ impl Session {
         // If the guard is killed (only possible without the kernel boundary), its charges come to us.
         set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|errno| SuperviseError::Broken(errno.into()))?;
-        let before = tree::descendants(own_pid());
         let (cancel, cancelled) = UnixStream::pair().map_err(SuperviseError::Broken)?;
         let (guard, control, [stdout, stderr]) =
             start_guard(spec).map_err(SuperviseError::Guard)?;
@@ -211,8 +212,10 @@ impl Session {
             started: Instant::now(),
             paused: Duration::ZERO,
             stops: 0,
+            guard_start: 0,
         };
         if let Some(guard) = Identity::of(session.guard_pid()) {
+            session.guard_start = guard.start;
             (supervision.on_guard)(&guard);
         }
         session.request(spec).map_err(SuperviseError::Guard)?;
@@ -221,7 +224,7 @@ impl Session {
             Channel { stream: Stream::Stderr, pipe: stderr, log: supervision.stderr_log },
         ];
         let signals = supervision.signals;
-        Ok(Begun { session, channels, signals, cancel: [cancel, cancelled], before })
+        Ok(Begun { session, channels, signals, cancel: [cancel, cancelled] })
     }
 
     /// Sums the run up once everything of it has ended.
@@ -230,9 +233,8 @@ impl Session {
         ended: Result<Ended, SuperviseError>,
         kept: io::Result<Kept>,
         pipes_held: bool,
-        before: &[i32],
     ) -> Result<Finished, SuperviseError> {
-        let ended = ended.map_err(|error| self.clean_up(error, before))?;
+        let ended = ended.map_err(|error| self.clean_up(error))?;
         let stopped = self.protocol.reason().cloned();
         let kept = match kept {
             Ok(kept) => kept,
@@ -391,14 +393,16 @@ impl Session {
     }
 
     /// After a run whose guard did not tell of its end: everything that came to us is ended.
-    fn clean_up(&mut self, error: SuperviseError, before: &[i32]) -> SuperviseError {
+    ///
+    /// What came to us is of this run if it is no older than the guard was.
+    fn clean_up(&mut self, error: SuperviseError) -> SuperviseError {
         let _ = self.guard.kill();
         let _ = self.guard.wait();
         let mut ended = 0;
         loop {
             let orphans: Vec<i32> = tree::descendants(own_pid())
                 .into_iter()
-                .filter(|pid| !before.contains(pid))
+                .filter(|pid| tree::started_since(*pid, self.guard_start))
                 .collect();
             if orphans.is_empty() {
                 break;

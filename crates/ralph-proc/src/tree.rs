@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io::Read;
+use std::sync::OnceLock;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -21,8 +22,12 @@ pub struct Identity {
 impl Identity {
     /// The identity of this process.
     pub fn own() -> Identity {
-        let pid = rustix::process::getpid().as_raw_nonzero().get();
-        Identity::of(pid).unwrap_or_else(|| Identity { pid, start: 0, boot: boot_id() })
+        static OWN: OnceLock<Identity> = OnceLock::new();
+        let own = OWN.get_or_init(|| {
+            let pid = rustix::process::getpid().as_raw_nonzero().get();
+            Identity::of(pid).unwrap_or_else(|| Identity { pid, start: 0, boot: boot_id() })
+        });
+        own.clone()
     }
 
     /// The identity of a living process.
@@ -38,9 +43,12 @@ impl Identity {
 
 /// Identifies this boot of the machine.
 pub fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .map(|id| id.trim().to_owned())
-        .unwrap_or_default()
+    static BOOT: OnceLock<String> = OnceLock::new();
+    let boot = BOOT.get_or_init(|| {
+        let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        id.map(|id| id.trim().to_owned()).unwrap_or_default()
+    });
+    boot.clone()
 }
 
 /// The fields of `/proc/PID/stat` that matter here.
@@ -66,6 +74,11 @@ fn parse_stat(text: &str) -> Option<Stat> {
 
 fn start_time(pid: i32) -> Option<u64> {
     stat(pid).filter(|stat| !stat.zombie).map(|stat| stat.start)
+}
+
+/// Whether a process, dead or alive, started at that time or later.
+pub(crate) fn started_since(pid: i32, start: u64) -> bool {
+    stat(pid).is_some_and(|stat| stat.start >= start)
 }
 
 /// All process ids there are.

@@ -6,10 +6,10 @@
 //! Scratch lies directly below the system's temporary directory, because programs make unix sockets in theirs and such
 //! a path may have no more than about a hundred bytes.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -45,14 +45,19 @@ impl RunPlace {
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: Utf8PathBuf,
+    /// What the directories looked like when they were empty.
+    empty: Cell<Option<[Look; 4]>>,
 }
+
+/// A directory's identity and when it was last changed; nobody can turn that time back.
+type Look = (u64, i64, i64);
 
 impl Scratch {
     pub(super) fn create() -> Result<Scratch, PathError> {
         let below = Utf8PathBuf::from_path_buf(std::env::temp_dir());
         let path =
             below.unwrap_or_else(|_| "/tmp".into()).join(format!("ralph-{:08x}", fresh_nonce()));
-        let scratch = Scratch { path };
+        let scratch = Scratch { path, empty: Cell::new(None) };
         let error = |source| PathError::new("create", &scratch.path, source);
         // Not recursive: somebody else's directory of that name is an error, not a place to work in.
         private().create(&scratch.path).map_err(error)?;
@@ -62,6 +67,9 @@ impl Scratch {
 
     /// Leaves the directory as a run expects it: there, and empty.
     pub(crate) fn make_ready(&self) -> io::Result<()> {
+        if self.is_untouched() {
+            return Ok(());
+        }
         for directory in [self.temporary(), self.outbox(), self.channel()] {
             match private().create(&directory) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -73,6 +81,10 @@ impl Scratch {
 
     /// Removes what a run left.
     pub(crate) fn clear(&self) {
+        if self.is_untouched() {
+            return;
+        }
+        let mut was_empty = true;
         for (directory, kept) in [
             (self.path.clone(), &["tmp", "out"][..]),
             (self.temporary(), &[]),
@@ -83,10 +95,28 @@ impl Scratch {
                 let is_ours = kept.contains(&entry.file_name())
                     && entry.file_type().is_ok_and(|kind| kind.is_dir());
                 if !is_ours {
+                    was_empty = false;
                     remove(entry.path());
                 }
             }
         }
+        // Only of directories that stayed empty through a whole run: their times lie well before this look.
+        self.empty.set(self.look().filter(|_| was_empty));
+    }
+
+    /// Whether nothing was made or removed here since it was last seen empty.
+    fn is_untouched(&self) -> bool {
+        self.empty.get().is_some_and(|empty| self.look() == Some(empty))
+    }
+
+    fn look(&self) -> Option<[Look; 4]> {
+        let mut looks = [(0, 0, 0); 4];
+        let directories = [self.path.clone(), self.temporary(), self.outbox(), self.channel()];
+        for (look, directory) in looks.iter_mut().zip(directories) {
+            let found = fs::symlink_metadata(directory).ok().filter(fs::Metadata::is_dir)?;
+            *look = (found.ino(), found.ctime(), found.ctime_nsec());
+        }
+        Some(looks)
     }
 
     pub(crate) fn path(&self) -> &Utf8Path {
@@ -155,6 +185,15 @@ mod tests {
         fs::remove_dir_all(scratch.channel()).unwrap();
         std::os::unix::fs::symlink("/etc", scratch.channel()).unwrap();
         fs::write(scratch.path().join("stray"), "x").unwrap();
+        scratch.clear();
+        scratch.make_ready().unwrap();
+        // Seen empty once, it is believed until something happens in it.
+        scratch.clear();
+        assert!(scratch.is_untouched());
+        fs::write(scratch.channel().join("late"), "x").unwrap();
+        fs::remove_file(scratch.channel().join("late")).unwrap();
+        assert!(!scratch.is_untouched());
+        fs::write(scratch.temporary().join("late"), "x").unwrap();
         scratch.clear();
         scratch.make_ready().unwrap();
         let names = |directory: &Utf8Path| -> Vec<String> {
