@@ -42,8 +42,19 @@ pub struct Supervision<'a> {
     pub pulse: Pulse,
     /// Where the person's signals arrive. `None` leaves them alone.
     pub signals: Option<&'a SignalPipe>,
+    /// Somebody else to be heard while the run goes on.
+    pub visitor: Option<Visitor<'a>>,
     /// Told as soon as the guard runs, before the program starts: what must be ended after a crash.
     pub on_guard: &'a mut dyn FnMut(&Identity),
+}
+
+/// Called by the supervising thread while a run goes on, so that no thread of its own is needed.
+pub struct Visitor<'a> {
+    /// Called when there is something to read here.
+    pub fd: Option<OwnedFd>,
+    /// Called this often, whether or not there is something to read.
+    pub every: Option<Duration>,
+    pub call: &'a mut dyn FnMut(),
 }
 
 /// How a supervised run ended.
@@ -98,13 +109,15 @@ struct Begun<'a> {
     session: Session,
     channels: Vec<Channel>,
     signals: Option<&'a SignalPipe>,
+    visitor: Option<Visitor<'a>>,
     /// Closing one end tells the reader at the other to take what is there and stop.
     cancel: [UnixStream; 2],
 }
 
 impl Begun<'_> {
     fn conduct<W: Watcher>(self, watcher: W) -> (W, Result<Finished, SuperviseError>) {
-        let Begun { mut session, channels, signals, cancel: [cancel, cancelled] } = self;
+        let Begun { mut session, channels, signals, mut visitor, cancel: [cancel, cancelled] } =
+            self;
         let (to_parser, from_reader) = conveyor();
         let pulse = session.pulse.clone();
         let log_failure: OnceLock<String> = OnceLock::new();
@@ -125,7 +138,7 @@ impl Begun<'_> {
                 pulse.wake();
                 result
             });
-            let ended = session.follow(signals, &log_failure);
+            let ended = session.follow(signals, &log_failure, visitor.as_mut());
             let pipes_held =
                 !session.wait_until(DRAIN_PATIENCE, || all_read.load(Ordering::Acquire));
             drop(cancel);
@@ -223,8 +236,8 @@ impl Session {
             Channel { stream: Stream::Stdout, pipe: stdout, log: supervision.stdout_log },
             Channel { stream: Stream::Stderr, pipe: stderr, log: supervision.stderr_log },
         ];
-        let signals = supervision.signals;
-        Ok(Begun { session, channels, signals, cancel: [cancel, cancelled] })
+        let (signals, visitor) = (supervision.signals, supervision.visitor);
+        Ok(Begun { session, channels, signals, visitor, cancel: [cancel, cancelled] })
     }
 
     /// Sums the run up once everything of it has ended.
@@ -284,11 +297,19 @@ impl Session {
         &mut self,
         signals: Option<&SignalPipe>,
         log_failure: &OnceLock<String>,
+        mut visitor: Option<&mut Visitor<'_>>,
     ) -> Result<Ended, SuperviseError> {
+        let every = visitor.as_ref().and_then(|visitor| visitor.every);
         loop {
             let deadline = self.protocol.deadline();
             let timeout = deadline.map(|deadline| deadline.saturating_sub(self.now()));
-            let spoke = self.wait(timeout, signals).map_err(SuperviseError::Broken)?;
+            let timeout = [timeout, every].into_iter().flatten().min();
+            let knocks = visitor.as_ref().and_then(|visitor| visitor.fd.as_ref());
+            let (spoke, knocked) =
+                self.wait(timeout, signals, knocks).map_err(SuperviseError::Broken)?;
+            if let Some(visitor) = visitor.as_mut().filter(|_| knocked || every.is_some()) {
+                (visitor.call)();
+            }
             if spoke {
                 match self.notice()? {
                     Notice::Started { .. } => {}
@@ -352,19 +373,29 @@ impl Session {
         }
     }
 
-    /// Waits for the guard, the person, the watcher or the timeout. Returns whether the guard has something to say.
-    fn wait(&self, timeout: Option<Duration>, signals: Option<&SignalPipe>) -> io::Result<bool> {
+    /// Waits for the guard, the person, the watcher, the visitor or the timeout. Returns whether the guard has something
+    /// to say, and whether the visitor knocked.
+    fn wait(
+        &self,
+        timeout: Option<Duration>,
+        signals: Option<&SignalPipe>,
+        knocks: Option<&OwnedFd>,
+    ) -> io::Result<(bool, bool)> {
         if self.control.has_message() {
-            return Ok(true);
+            return Ok((true, false));
         }
         let mut fds: Vec<BorrowedFd<'_>> = vec![self.control.fd(), self.pulse.waker()];
         fds.extend(signals.into_iter().flat_map(SignalPipe::fds));
+        fds.extend(knocks.map(AsFd::as_fd));
         let mut polled: Vec<PollFd<'_>> =
             fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match poll(&mut polled, timeout.as_ref()) {
-            Ok(_) => Ok(!polled[0].revents().is_empty()),
-            Err(rustix::io::Errno::INTR) => Ok(false),
+            Ok(_) => {
+                let ready = |fd: Option<&PollFd<'_>>| fd.is_some_and(|fd| !fd.revents().is_empty());
+                Ok((ready(polled.first()), knocks.is_some() && ready(polled.last())))
+            }
+            Err(rustix::io::Errno::INTR) => Ok((false, false)),
             Err(errno) => Err(errno.into()),
         }
     }

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 /// How long nothing is looked at where the kernel does not tell.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What became known since the last time.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -58,6 +58,11 @@ impl Arrivals {
             Err(Errno::INTR) => Ok(false),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    /// What to poll for news; `None` where the kernel does not tell, and one must look every [`LOOK_EVERY`].
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.notifier.as_ref().map(AsFd::as_fd)
     }
 
     /// Returns what arrived, without waiting.

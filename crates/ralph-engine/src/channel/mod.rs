@@ -10,5 +10,5 @@ mod client;
 mod server;
 
 pub use client::{CHANNEL_TIMEOUT, ChannelError, ask};
-pub(crate) use server::{Attendant, Door, during};
+pub(crate) use server::{Attendant, Door, Serving};
 pub use server::{Declined, MutationStore, NoStore, Served};

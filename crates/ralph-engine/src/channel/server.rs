@@ -4,9 +4,9 @@
 //! request is looked at once; what was applied is in the journal before the agent is told.
 
 use std::collections::HashSet;
-use std::io::{self, PipeReader, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::{panic, thread};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use camino::Utf8Path;
 use ralph_model::channel::{
@@ -19,7 +19,7 @@ use ralph_model::permission::{Asker, Refusal};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
-use super::arrivals::Arrivals;
+use super::arrivals::{Arrivals, LOOK_EVERY};
 use crate::clock::Clock;
 use crate::files::PathError;
 use crate::files::plain::{NotPlain, open_directory, read_plain};
@@ -89,25 +89,6 @@ pub(crate) struct Attendant<'a> {
     pub(crate) asker: Asker<'a>,
 }
 
-/// Does `work` while requests are attended to.
-pub(crate) fn during<T>(
-    attendant: Option<Attendant<'_>>,
-    work: impl FnOnce() -> T,
-) -> io::Result<(T, Result<Served, PathError>)> {
-    let Some(attendant) = attendant else { return Ok((work(), Ok(Served::default()))) };
-    thread::scope(|scope| {
-        // Closed when the work is done, and also when it panics.
-        let (stop, stopper) = io::pipe()?;
-        let thread = thread::Builder::new()
-            .name("channel".to_owned())
-            .spawn_scoped(scope, move || Serving::new(attendant).serve(&stop))?;
-        let done = work();
-        drop(stopper);
-        let served = thread.join().unwrap_or_else(|problem| panic::resume_unwind(problem));
-        Ok((done, served))
-    })
-}
-
 /// Whether somebody waits for replies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Agent {
@@ -115,7 +96,8 @@ enum Agent {
     Ended,
 }
 
-struct Serving<'a> {
+/// A run's requests, looked at from time to time by the thread that supervises it.
+pub(crate) struct Serving<'a> {
     attendant: Attendant<'a>,
     run: RunId,
     served: Served,
@@ -124,33 +106,51 @@ struct Serving<'a> {
     bytes: usize,
     /// Reasons that the journal knows already.
     told: HashSet<&'static str>,
+    /// Why nothing is taken any more.
+    failed: Option<PathError>,
 }
 
 impl<'a> Serving<'a> {
-    fn new(attendant: Attendant<'a>) -> Serving<'a> {
+    pub(crate) fn new(attendant: Attendant<'a>) -> Serving<'a> {
         let run = attendant.asker.run.clone();
         let (seen, told) = (HashSet::new(), HashSet::new());
-        Serving { attendant, run, served: Served::default(), seen, bytes: 0, told }
+        Serving { attendant, run, served: Served::default(), seen, bytes: 0, told, failed: None }
     }
 
-    fn serve(mut self, stop: &PipeReader) -> Result<Served, PathError> {
-        loop {
-            // A wait that fails is no wait: the last look finds what arrived.
-            let stopped = self.attendant.door.arrivals.wait(Some(stop.as_fd()), None);
-            let agent = if stopped.unwrap_or(true) { Agent::Ended } else { Agent::Runs };
-            let news = self.attendant.door.arrivals.news();
-            if news.uprooted {
-                let reason = "the directory of requests was moved or removed";
-                self.note("uprooted", "channel", reason)?;
-            }
-            let look = news.incomplete || agent == Agent::Ended;
-            for name in if look { self.names() } else { news.names } {
-                self.arrived(&name, agent)?;
-            }
-            if agent == Agent::Ended {
-                return Ok(self.served);
-            }
+    /// When to look: whenever there is something to read, or every so often where the kernel does not tell.
+    pub(crate) fn knocks(&self) -> io::Result<(Option<OwnedFd>, Option<Duration>)> {
+        let fd = self.attendant.door.arrivals.fd();
+        let fd = fd.map(|fd| fd.try_clone_to_owned()).transpose()?;
+        let every = fd.is_none().then_some(LOOK_EVERY);
+        Ok((fd, every))
+    }
+
+    /// Takes what has arrived while the agent runs.
+    pub(crate) fn look(&mut self) {
+        if self.failed.is_none() {
+            self.failed = self.take(Agent::Runs).err();
         }
+    }
+
+    /// Takes what is still there when the agent has ended, and sums up.
+    pub(crate) fn finish(mut self) -> Result<Served, PathError> {
+        match self.failed.take() {
+            Some(error) => Err(error),
+            None => self.take(Agent::Ended).map(|()| self.served),
+        }
+    }
+
+    fn take(&mut self, agent: Agent) -> Result<(), PathError> {
+        let news = self.attendant.door.arrivals.news();
+        if news.uprooted {
+            let reason = "the directory of requests was moved or removed";
+            self.note("uprooted", "channel", reason)?;
+        }
+        let look = news.incomplete || agent == Agent::Ended;
+        for name in if look { self.names() } else { news.names } {
+            self.arrived(&name, agent)?;
+        }
+        Ok(())
     }
 
     /// What lies in the channel now, in the order of the names.

@@ -76,7 +76,25 @@ impl Stage {
             clock: &SystemClock,
             asker: Asker { run: &run, role: self.role, given: &given },
         };
-        let (done, served) = super::during(Some(attendant), || work(&channel)).unwrap();
+        let serving = Serving::new(attendant);
+        let (done, served) = std::thread::scope(|scope| {
+            // In the place of the supervising thread: looks until the work is done.
+            let (stop, stopper) = std::io::pipe().unwrap();
+            let attending = scope.spawn(move || {
+                let mut serving = serving;
+                loop {
+                    let stop = std::os::fd::AsFd::as_fd(&stop);
+                    let arrivals = &serving.attendant.door.arrivals;
+                    if arrivals.wait(Some(stop), None).unwrap() {
+                        return serving.finish();
+                    }
+                    serving.look();
+                }
+            });
+            let done = work(&channel);
+            drop(stopper);
+            (done, attending.join().unwrap())
+        });
         (done, served.unwrap())
     }
 

@@ -162,6 +162,7 @@ fn supervised(
         stdout_log: log.try_clone().map_err(GateError::Prepare)?,
         stderr_log: log.try_clone().map_err(GateError::Prepare)?,
         pulse: Pulse::new().map_err(GateError::Prepare)?,
+        visitor: None,
         signals: context.signals,
         on_guard: &mut on_guard,
     };

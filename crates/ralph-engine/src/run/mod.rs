@@ -27,7 +27,7 @@ use ralph_proc::command::CommandSpec;
 use ralph_proc::protocol::Limits;
 use ralph_proc::pulse::Pulse;
 use ralph_proc::signal::SignalPipe;
-use ralph_proc::supervise::{Finished, Supervision, supervise};
+use ralph_proc::supervise::{Finished, Supervision, Visitor, supervise};
 use ralph_proc::tree::Identity;
 
 pub use environment::Environment;
@@ -38,7 +38,7 @@ pub use watcher::RunObserver;
 
 use crate::agent::{Adapter, AgentRequest, DecodeContext};
 use crate::boundary::{self, BoundaryReport, InForce, UnixSockets, Watch, Writable};
-use crate::channel::{Attendant, Door, MutationStore, Served, during};
+use crate::channel::{Attendant, Door, MutationStore, Served, Serving};
 use crate::clock::Clock;
 use crate::files::{self, PathError};
 use crate::git::GitProgram;
@@ -201,22 +201,26 @@ impl Run<'_, '_> {
             pulse,
             signals: self.context.signals,
             on_guard: &mut on_guard,
+            visitor: None,
         };
         let channel = self.context.place.scratch.channel();
-        let attendant = match self.context.store.as_deref_mut() {
+        let mut serving = match self.context.store.as_deref_mut() {
             None => None,
-            Some(store) => Some(Attendant {
+            Some(store) => Some(Serving::new(Attendant {
                 door: Door::open(&channel).map_err(RunError::Prepare)?,
                 store,
                 journal: self.context.journal,
                 clock: self.context.clock,
                 asker: Asker { run: &self.id, role: request.role, given: request.given },
-            }),
+            })),
         };
-        let ((mut watcher, finished), served) =
-            during(attendant, || supervise(&spec, supervision, watcher))
-                .map_err(RunError::Prepare)?;
-        let served = served?;
+        let knocks =
+            serving.as_ref().map(Serving::knocks).transpose().map_err(RunError::Prepare)?;
+        let mut look = || serving.iter_mut().for_each(Serving::look);
+        let visitor = knocks.map(|(fd, every)| Visitor { fd, every, call: &mut look });
+        let supervision = Supervision { visitor, ..supervision };
+        let (mut watcher, finished) = supervise(&spec, supervision, watcher);
+        let served = serving.map(Serving::finish).transpose()?.unwrap_or_default();
         let exit = finished.as_ref().ok().and_then(exit_of);
         watcher.finish(exit);
         let boundary = watch.settle(&mut baseline, self.context.state, &git);
