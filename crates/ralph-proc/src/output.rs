@@ -1,22 +1,18 @@
 //! What a process prints: kept byte for byte, and cut into lines for whoever reads along.
 //!
-//! Memory stays flat whatever comes: the log is written before anything is parsed, buffers go round between the reader
-//! and the parser, and a line longer than [`LINE_CAP`] is handed on as its beginning.
+//! Memory stays flat whatever comes: the log is written before anything is parsed, there is one buffer, and a line longer
+//! than [`LINE_CAP`] is handed on as its beginning.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 /// The longest line a watcher sees whole.
 pub const LINE_CAP: usize = 4 << 20;
 
 const CHUNK: usize = 256 << 10;
-/// Chunks on their way to the parser; the reader waits when all are.
-const CHUNKS_UNDER_WAY: usize = 6;
 
 /// Where a line came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +21,8 @@ pub enum Stream {
     Stderr,
 }
 
-/// Reads along while a process prints. Runs on a thread of its own.
-pub trait Watcher: Send {
+/// Reads along while a process prints, on the thread that supervises it.
+pub trait Watcher {
     /// A line without its line end. Where it was longer than [`LINE_CAP`], its beginning.
     fn line(&mut self, stream: Stream, line: &[u8]);
 }
@@ -92,120 +88,85 @@ pub struct Kept {
     pub stderr_bytes: u64,
 }
 
-/// Copies the channels into their logs and to the parser until both are at their end.
-///
-/// When `cancel` becomes readable, what is in the pipes at that moment is still taken, and nothing after it.
-pub(crate) fn read_all(
-    mut channels: Vec<Channel>,
-    cancel: BorrowedFd<'_>,
-    parser: &ToParser,
-) -> io::Result<Kept> {
-    let mut kept = Kept::default();
-    let mut cancelled = false;
-    while !channels.is_empty() {
-        let mut ready = vec![true; channels.len()];
-        if !cancelled {
-            let mut fds: Vec<PollFd<'_>> = channels
-                .iter()
-                .map(|channel| PollFd::new(&channel.pipe, PollFlags::IN))
-                .chain([PollFd::from_borrowed_fd(cancel, PollFlags::IN)])
-                .collect();
-            match poll(&mut fds, None) {
-                Ok(_) | Err(Errno::INTR) => {}
+/// The output of one process: kept as it comes, then cut into lines for the watcher.
+pub(crate) struct Output {
+    open: Vec<(Channel, Lines)>,
+    buffer: Vec<u8>,
+    kept: Kept,
+    failure: Option<io::Error>,
+}
+
+impl Output {
+    pub(crate) fn new(channels: [Channel; 2]) -> Output {
+        let open = channels.into_iter().map(|channel| (channel, Lines::default())).collect();
+        Output { open, buffer: vec![0; CHUNK], kept: Kept::default(), failure: None }
+    }
+
+    /// What to poll: the streams that have not reached their end.
+    pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.open.iter().map(|(channel, _)| channel.pipe.as_fd())
+    }
+
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Why the output cannot be kept any more.
+    pub(crate) fn failure(&self) -> Option<&io::Error> {
+        self.failure.as_ref()
+    }
+
+    /// Takes one chunk of each stream that has one. Returns whether there was any.
+    pub(crate) fn take(&mut self, watcher: &mut dyn Watcher) -> bool {
+        let mut anything = false;
+        let mut index = 0;
+        while index < self.open.len() {
+            match self.take_from(index, watcher) {
+                Ok(0) => {
+                    let (channel, mut lines) = self.open.remove(index);
+                    lines.finish(|line| watcher.line(channel.stream, line));
+                    continue;
+                }
+                Ok(_) => anything = true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    // Closed pipes tell the agent that nobody listens any more.
+                    self.failure.get_or_insert(error);
+                    self.open.clear();
+                    return false;
+                }
+            }
+            index += 1;
+        }
+        anything
+    }
+
+    fn take_from(&mut self, index: usize, watcher: &mut dyn Watcher) -> io::Result<usize> {
+        let (channel, lines) = &mut self.open[index];
+        let count = loop {
+            match rustix::io::read(&channel.pipe, &mut self.buffer[..]) {
+                Ok(count) => break count,
+                Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
-            cancelled = fds.last().is_some_and(|fd| !fd.revents().is_empty());
-            if !cancelled {
-                ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-            }
-        }
-        let mut still_open = Vec::with_capacity(channels.len());
-        let mut anything = false;
-        for (mut channel, ready) in channels.into_iter().zip(ready) {
-            if !ready {
-                still_open.push(channel);
-                continue;
-            }
-            let mut buffer =
-                parser.empties.try_recv().unwrap_or_else(|_| Vec::with_capacity(CHUNK));
-            match fill(&channel.pipe, &mut buffer) {
-                Ok(0) => continue,
-                Ok(count) => {
-                    anything = true;
-                    channel.log.write_all(&buffer)?;
-                    match channel.stream {
-                        Stream::Stdout => kept.stdout_bytes += count as u64,
-                        Stream::Stderr => kept.stderr_bytes += count as u64,
-                    }
-                    // A parser that has gone (it panicked) must not keep the log from being whole.
-                    let _ = parser.chunks.send(Chunk { stream: channel.stream, bytes: buffer });
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
-            still_open.push(channel);
-        }
-        channels = still_open;
-        if cancelled && !anything {
-            break;
-        }
-    }
-    Ok(kept)
-}
-
-/// Reads once into an empty buffer.
-fn fill(pipe: &OwnedFd, buffer: &mut Vec<u8>) -> io::Result<usize> {
-    buffer.resize(CHUNK, 0);
-    loop {
-        match rustix::io::read(pipe.as_fd(), &mut buffer[..]) {
-            Ok(count) => {
-                buffer.truncate(count);
-                return Ok(count);
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-}
-
-/// Bytes on their way to the parser.
-pub(crate) struct Chunk {
-    stream: Stream,
-    bytes: Vec<u8>,
-}
-
-/// The reader's end of the way to the parser: chunks go there, empty buffers come back.
-pub(crate) struct ToParser {
-    chunks: SyncSender<Chunk>,
-    empties: Receiver<Vec<u8>>,
-}
-
-/// The parser's end of that way.
-pub(crate) struct FromReader {
-    chunks: Receiver<Chunk>,
-    empties: Sender<Vec<u8>>,
-}
-
-pub(crate) fn conveyor() -> (ToParser, FromReader) {
-    let (chunk_in, chunk_out) = sync_channel(CHUNKS_UNDER_WAY);
-    let (empty_in, empty_out) = channel();
-    let to_parser = ToParser { chunks: chunk_in, empties: empty_out };
-    (to_parser, FromReader { chunks: chunk_out, empties: empty_in })
-}
-
-/// Cuts chunks into lines for the watcher until there are no more.
-pub(crate) fn parse_all(reader: &FromReader, watcher: &mut dyn Watcher) {
-    let (mut stdout, mut stderr) = (Lines::default(), Lines::default());
-    for chunk in &reader.chunks {
-        let lines = match chunk.stream {
-            Stream::Stdout => &mut stdout,
-            Stream::Stderr => &mut stderr,
         };
-        lines.feed(&chunk.bytes, |line| watcher.line(chunk.stream, line));
-        let _ = reader.empties.send(chunk.bytes);
+        let bytes = &self.buffer[..count];
+        channel.log.write_all(bytes)?;
+        match channel.stream {
+            Stream::Stdout => self.kept.stdout_bytes += count as u64,
+            Stream::Stderr => self.kept.stderr_bytes += count as u64,
+        }
+        lines.feed(bytes, |line| watcher.line(channel.stream, line));
+        Ok(count)
     }
-    stdout.finish(|line| watcher.line(Stream::Stdout, line));
-    stderr.finish(|line| watcher.line(Stream::Stderr, line));
+
+    /// Ends it here: hands on what stands after the last line ends, and says how much was kept.
+    pub(crate) fn finish(mut self, watcher: &mut dyn Watcher) -> io::Result<Kept> {
+        for (channel, lines) in &mut self.open {
+            lines.finish(|line| watcher.line(channel.stream, line));
+        }
+        self.failure.map_or(Ok(self.kept), Err)
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,13 @@
 //! One supervised run: start the guard, keep the output, hold the limits, end everything.
 //!
-//! Three threads: this one decides, one copies bytes into the logs, one cuts lines for the watcher. The run is over when
-//! the guard says that the program and all its descendants have ended, never when a pipe reaches its end.
+//! One thread does it all, because starting threads would cost more than most runs print. The run is over when the guard
+//! says that the program and all its descendants have ended, never when a pipe reaches its end.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,7 +17,7 @@ use rustix::process::{Signal, set_child_subreaper};
 use crate::command::CommandSpec;
 use crate::control::Control;
 use crate::guard::{self, GuardOrder, Notice, Request};
-use crate::output::{Channel, Kept, Stream, Watcher, conveyor, parse_all, read_all};
+use crate::output::{Channel, Kept, Output, Stream, Watcher};
 use crate::protocol::{Limits, Observation, Order, Protocol, StopReason};
 use crate::pulse::Pulse;
 use crate::signal::{SignalPipe, Wish};
@@ -107,47 +104,38 @@ pub fn supervise<W: Watcher>(
 /// A run whose guard waits for its request to be carried out.
 struct Begun<'a> {
     session: Session,
-    channels: Vec<Channel>,
+    channels: [Channel; 2],
     signals: Option<&'a SignalPipe>,
     visitor: Option<Visitor<'a>>,
-    /// Closing one end tells the reader at the other to take what is there and stop.
-    cancel: [UnixStream; 2],
 }
 
 impl Begun<'_> {
-    fn conduct<W: Watcher>(self, watcher: W) -> (W, Result<Finished, SuperviseError>) {
-        let Begun { mut session, channels, signals, mut visitor, cancel: [cancel, cancelled] } =
-            self;
-        let (to_parser, from_reader) = conveyor();
-        let pulse = session.pulse.clone();
-        let log_failure: OnceLock<String> = OnceLock::new();
-        let all_read = AtomicBool::new(false);
-        let (failure, finished_reading) = (&log_failure, &all_read);
-        thread::scope(|threads| {
-            let parser = threads.spawn(move || {
-                let mut watcher = watcher;
-                parse_all(&from_reader, &mut watcher);
-                watcher
-            });
-            let reader = threads.spawn(move || {
-                let result = read_all(channels, cancelled.as_fd(), &to_parser);
-                if let Err(error) = &result {
-                    let _ = failure.set(error.to_string());
-                }
-                finished_reading.store(true, Ordering::Release);
-                pulse.wake();
-                result
-            });
-            let ended = session.follow(signals, &log_failure, visitor.as_mut());
-            let pipes_held =
-                !session.wait_until(DRAIN_PATIENCE, || all_read.load(Ordering::Acquire));
-            drop(cancel);
-            let kept = reader.join().expect("the reader does not panic");
-            let watcher = parser.join().expect("the watcher does not panic");
-            let result = session.conclude(ended, kept, pipes_held);
-            (watcher, result)
-        })
+    fn conduct<W: Watcher>(self, mut watcher: W) -> (W, Result<Finished, SuperviseError>) {
+        let Begun { mut session, channels, signals, mut visitor } = self;
+        let mut output = Output::new(channels);
+        let ended = session.follow(signals, visitor.as_mut(), &mut output, &mut watcher);
+        let pipes_held = !drain(&mut output, &mut watcher);
+        let kept = output.finish(&mut watcher);
+        let result = session.conclude(ended, kept, pipes_held);
+        (watcher, result)
     }
+}
+
+/// Takes what is still in the pipes; `false` if somebody who is not of the run holds them open.
+fn drain(output: &mut Output, watcher: &mut dyn Watcher) -> bool {
+    let until = Instant::now() + DRAIN_PATIENCE;
+    while !output.is_at_end() {
+        let remaining = until.saturating_duration_since(Instant::now());
+        let mut polled: Vec<PollFd<'_>> =
+            output.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let _ = poll(&mut polled, Timespec::try_from(remaining).ok().as_ref());
+        drop(polled);
+        let anything = output.take(watcher);
+        if remaining.is_zero() && !anything {
+            return output.is_at_end();
+        }
+    }
+    true
 }
 
 fn own_pid() -> i32 {
@@ -214,7 +202,6 @@ impl Session {
         // If the guard is killed (only possible without the kernel boundary), its charges come to us.
         set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|errno| SuperviseError::Broken(errno.into()))?;
-        let (cancel, cancelled) = UnixStream::pair().map_err(SuperviseError::Broken)?;
         let (guard, control, [stdout, stderr]) =
             start_guard(spec).map_err(SuperviseError::Guard)?;
         let mut session = Session {
@@ -232,12 +219,12 @@ impl Session {
             (supervision.on_guard)(&guard);
         }
         session.request(spec).map_err(SuperviseError::Guard)?;
-        let channels = vec![
+        let channels = [
             Channel { stream: Stream::Stdout, pipe: stdout, log: supervision.stdout_log },
             Channel { stream: Stream::Stderr, pipe: stderr, log: supervision.stderr_log },
         ];
         let (signals, visitor) = (supervision.signals, supervision.visitor);
-        Ok(Begun { session, channels, signals, visitor, cancel: [cancel, cancelled] })
+        Ok(Begun { session, channels, signals, visitor })
     }
 
     /// Sums the run up once everything of it has ended.
@@ -296,8 +283,9 @@ impl Session {
     fn follow(
         &mut self,
         signals: Option<&SignalPipe>,
-        log_failure: &OnceLock<String>,
         mut visitor: Option<&mut Visitor<'_>>,
+        output: &mut Output,
+        watcher: &mut dyn Watcher,
     ) -> Result<Ended, SuperviseError> {
         let every = visitor.as_ref().and_then(|visitor| visitor.every);
         loop {
@@ -306,7 +294,8 @@ impl Session {
             let timeout = [timeout, every].into_iter().flatten().min();
             let knocks = visitor.as_ref().and_then(|visitor| visitor.fd.as_ref());
             let (spoke, knocked) =
-                self.wait(timeout, signals, knocks).map_err(SuperviseError::Broken)?;
+                self.wait(timeout, signals, knocks, output).map_err(SuperviseError::Broken)?;
+            output.take(watcher);
             if let Some(visitor) = visitor.as_mut().filter(|_| knocked || every.is_some()) {
                 (visitor.call)();
             }
@@ -323,8 +312,8 @@ impl Session {
                 self.grant(wish, signals);
             }
             self.pulse.drain();
-            if let Some(error) = log_failure.get() {
-                self.observe(Observation::Stop(StopReason::LogFailed(error.clone())));
+            if let Some(error) = output.failure() {
+                self.observe(Observation::Stop(StopReason::LogFailed(error.to_string())));
             }
             if self.pulse.stop_requested() {
                 self.observe(Observation::Stop(StopReason::Watcher));
@@ -380,40 +369,27 @@ impl Session {
         timeout: Option<Duration>,
         signals: Option<&SignalPipe>,
         knocks: Option<&OwnedFd>,
+        output: &Output,
     ) -> io::Result<(bool, bool)> {
         if self.control.has_message() {
             return Ok((true, false));
         }
         let mut fds: Vec<BorrowedFd<'_>> = vec![self.control.fd(), self.pulse.waker()];
         fds.extend(signals.into_iter().flat_map(SignalPipe::fds));
+        let before_knocks = fds.len();
         fds.extend(knocks.map(AsFd::as_fd));
+        fds.extend(output.fds());
         let mut polled: Vec<PollFd<'_>> =
             fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) => {
                 let ready = |fd: Option<&PollFd<'_>>| fd.is_some_and(|fd| !fd.revents().is_empty());
-                Ok((ready(polled.first()), knocks.is_some() && ready(polled.last())))
+                Ok((ready(polled.first()), knocks.is_some() && ready(polled.get(before_knocks))))
             }
             Err(rustix::io::Errno::INTR) => Ok((false, false)),
             Err(errno) => Err(errno.into()),
         }
-    }
-
-    /// Waits for `done`, woken by the pulse, at most for `patience`.
-    fn wait_until(&self, patience: Duration, done: impl Fn() -> bool) -> bool {
-        let until = Instant::now() + patience;
-        while !done() {
-            let remaining = until.saturating_duration_since(Instant::now());
-            if remaining.is_zero() {
-                return false;
-            }
-            let mut polled = [PollFd::from_borrowed_fd(self.pulse.waker(), PollFlags::IN)];
-            let timeout = Timespec::try_from(remaining).ok();
-            let _ = poll(&mut polled, timeout.as_ref());
-            self.pulse.drain();
-        }
-        true
     }
 
     fn notice(&mut self) -> Result<Notice, SuperviseError> {
