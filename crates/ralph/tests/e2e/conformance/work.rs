@@ -19,8 +19,10 @@ const SECOND: Tokens = Tokens { input: 2000, cached: 1000, output: 4, reasoning:
 const THIRD: Tokens = Tokens { input: 2500, cached: 2000, output: 9, reasoning: 0 };
 
 /// Gemini refuses commands with a substitution in them.
-const COMMIT: &str = "echo work >> work.txt && git add work.txt && git commit -qm 'scripted work' \
-                      && printf 'proof-%s' 42";
+///
+/// Edits, builds and commits. Where Rust builds, there is a `cc`; what it makes goes to the run's own `TMPDIR`.
+const COMMIT: &str = "echo 'int main(void) { return 0; }' >> work.c && cc -o $TMPDIR/work work.c && $TMPDIR/work \
+                      && git add work.c && git commit -qm 'scripted work' && printf 'proof-%s' 42";
 
 pub(super) fn commits_inside_the_boundary(stage: &Stage) {
     let script = Script::new().shell(COMMIT).usage(FIRST).text("the work is done").usage(SECOND);
