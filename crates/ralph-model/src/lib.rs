@@ -14,6 +14,7 @@ pub mod journal;
 mod millis;
 pub mod outcome;
 pub mod permission;
+pub mod pipeline;
 pub mod policy;
 pub mod receipt;
 pub mod rehearsal;

@@ -1,0 +1,217 @@
+//! The pipeline's machine: from the markers on disk to the state of a spec, and from there to the one next step.
+//!
+//! There is no state beside the markers. What happened ([`Fact`]) becomes an ordered list of writes
+//! ([`settle::settle`]), and the state after them is again read from the markers, so that resuming is reading. Every
+//! prefix of such a list is a state too: [`settle::heal`] says what a crash left to be done.
+
+pub mod done;
+pub mod records;
+pub mod settle;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::CommitId;
+use done::DoneView;
+use records::{CandidateRecord, CandidateStatus, PlanRecord, PlanStatus, SpecIdentity};
+
+pub use settle::{Candidate, Fact, Write, heal, settle};
+
+/// How many attempts a spec has, unless it is said otherwise.
+pub const DEFAULT_ATTEMPTS: u32 = 10;
+
+/// Why a plan counts as invalidated whose file somebody removed.
+pub const PLAN_MISSING: &str = "plan file missing";
+
+/// What a run of the pipeline does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    Plan,
+    Implement,
+    Verify,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Phase::Plan => "plan",
+            Phase::Implement => "implement",
+            Phase::Verify => "verify",
+        })
+    }
+}
+
+/// Everything on disk about one spec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Markers {
+    pub spec: SpecIdentity,
+    /// The done marker, with what could be read from it.
+    pub done: Option<DoneView>,
+    pub plan: Option<PlanRecord>,
+    /// There is a plan in `plans/<rel>.md`, and it is not blank.
+    pub has_plan_text: bool,
+    /// The numbers of the archived plans.
+    pub archived: Vec<u32>,
+    pub candidate: Option<CandidateRecord>,
+}
+
+/// Where a spec stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SpecState {
+    Done,
+    /// A planner has to make the plan of this number.
+    Unplanned {
+        number: u32,
+        replan: Option<Replan>,
+    },
+    /// A person wrote the plan; it is taken as it is.
+    HandWritten {
+        number: u32,
+    },
+    Planned {
+        feedback: Option<String>,
+    },
+    /// Something waits for its verification: a commit, or the claim that none is needed.
+    Candidate {
+        commit: CommitId,
+        no_change: Option<String>,
+    },
+    Waiting {
+        question: String,
+    },
+}
+
+/// Why a plan is made again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replan {
+    pub reason: String,
+    /// The number under which the plan that failed is archived, if its text is still there.
+    pub archive: u32,
+}
+
+impl SpecState {
+    /// Reads the state from the markers.
+    pub fn of(markers: &Markers) -> SpecState {
+        if markers.done.is_some() {
+            return SpecState::Done;
+        }
+        let Some(plan) = &markers.plan else {
+            let number = 1;
+            return if markers.has_plan_text {
+                SpecState::HandWritten { number }
+            } else {
+                SpecState::Unplanned { number, replan: None }
+            };
+        };
+        match plan.status {
+            // Whatever text is there, nobody said that it is finished.
+            PlanStatus::Planning => SpecState::Unplanned {
+                number: plan.attempt,
+                replan: plan
+                    .invalidation_reason
+                    .clone()
+                    .map(|reason| Replan { reason, archive: plan.attempt.saturating_sub(1) }),
+            },
+            // Its own text is in the archive, so this is another, and no planner wrote it.
+            PlanStatus::Invalidated
+                if markers.has_plan_text && markers.archived.contains(&plan.attempt) =>
+            {
+                SpecState::HandWritten { number: plan.attempt + 1 }
+            }
+            PlanStatus::Invalidated => unplanned_after(plan, plan.invalidation_reason.as_deref()),
+            PlanStatus::Active if !markers.has_plan_text => {
+                unplanned_after(plan, Some(PLAN_MISSING))
+            }
+            PlanStatus::Active => of_candidate(markers.candidate.as_ref()),
+        }
+    }
+}
+
+fn unplanned_after(plan: &PlanRecord, reason: Option<&str>) -> SpecState {
+    let reason = reason.unwrap_or("no reason was noted").to_owned();
+    let replan = Some(Replan { reason, archive: plan.attempt });
+    SpecState::Unplanned { number: plan.attempt + 1, replan }
+}
+
+fn of_candidate(candidate: Option<&CandidateRecord>) -> SpecState {
+    let Some(record) = candidate else { return SpecState::Planned { feedback: None } };
+    match (record.status, &record.candidate_commit) {
+        (CandidateStatus::Candidate, Some(commit)) => {
+            SpecState::Candidate { commit: commit.clone(), no_change: record.no_change.clone() }
+        }
+        (CandidateStatus::Waiting, _) => SpecState::Waiting {
+            question: record.question.clone().unwrap_or_else(|| "Is it done?".to_owned()),
+        },
+        // Without a done marker it does not count: a person took the marker away.
+        (CandidateStatus::Verified, _) => SpecState::Planned { feedback: None },
+        (CandidateStatus::Candidate | CandidateStatus::Rejected, _) => {
+            SpecState::Planned { feedback: record.feedback.clone() }
+        }
+    }
+}
+
+/// The one thing to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It is done.
+    Skip,
+    Plan {
+        number: u32,
+        replan: Option<Replan>,
+    },
+    /// Take the plan that a person wrote.
+    Adopt {
+        number: u32,
+    },
+    Implement {
+        feedback: Option<String>,
+    },
+    Verify {
+        commit: CommitId,
+        no_change: Option<String>,
+    },
+    /// Wait for a person's answer.
+    AskPerson {
+        question: String,
+    },
+    /// All attempts are spent.
+    GiveUp,
+}
+
+/// Returns what to do in a state with so many attempts spent.
+pub fn next(state: &SpecState, attempts_used: u32, attempts: u32) -> Action {
+    let spent = attempts_used >= attempts;
+    match state.clone() {
+        SpecState::Done => Action::Skip,
+        SpecState::Waiting { question } => Action::AskPerson { question },
+        SpecState::HandWritten { number } => Action::Adopt { number },
+        _ if spent => Action::GiveUp,
+        SpecState::Unplanned { number, replan } => Action::Plan { number, replan },
+        SpecState::Planned { feedback } => Action::Implement { feedback },
+        SpecState::Candidate { commit, no_change } => Action::Verify { commit, no_change },
+    }
+}
+
+impl Markers {
+    /// Returns the markers of a spec that nobody has touched.
+    pub fn fresh(spec: SpecIdentity) -> Markers {
+        Markers {
+            spec,
+            done: None,
+            plan: None,
+            has_plan_text: false,
+            archived: Vec::new(),
+            candidate: None,
+        }
+    }
+
+    pub fn attempts_used(&self) -> u32 {
+        self.plan.as_ref().map_or(0, |plan| plan.attempts_used)
+    }
+}
+
+#[cfg(test)]
+#[path = "pipeline_tests.rs"]
+mod tests;

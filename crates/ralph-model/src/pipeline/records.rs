@@ -1,0 +1,211 @@
+//! The pipeline's files as they are on disk: plan metadata, candidate, sessions.
+//!
+//! All are JSON with two spaces of indentation and a final newline. Fields that this Ralph does not know are carried
+//! through every rewrite, so that an older Ralph does not lose what a newer one wrote; that is what `rest` is for.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Phase;
+use crate::id::CommitId;
+
+/// Where work on a spec began: a commit for each repository, by its directory in the workspace (`.` for the workspace).
+pub type Base = BTreeMap<String, CommitId>;
+
+/// Which spec a record is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecIdentity {
+    /// Its path below `specs/`.
+    pub rel: String,
+    /// The stem of its file.
+    pub id: String,
+}
+
+/// How far a plan has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanStatus {
+    /// A planner is at work, or was when its harness died.
+    Planning,
+    #[default]
+    Active,
+    Invalidated,
+}
+
+/// `plans/<rel>.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanRecord {
+    pub spec_rel: String,
+    pub spec_id: String,
+    #[serde(default)]
+    pub status: PlanStatus,
+    pub created_at_utc: Timestamp,
+    #[serde(default)]
+    pub invalidated_at_utc: Option<Timestamp>,
+    /// Why the last plan was thrown away; kept while the next one is made.
+    #[serde(default)]
+    pub invalidation_reason: Option<String>,
+    /// Which plan this is, counted from 1.
+    #[serde(default = "first")]
+    pub attempt: u32,
+    #[serde(default)]
+    pub base: Base,
+    /// How many attempts were spent, by all phases together.
+    #[serde(default)]
+    pub attempts_used: u32,
+    /// What was tried, one entry for each attempt that was spent.
+    #[serde(default)]
+    pub tries: Vec<Try>,
+    /// The run whose result these files know. A result that is told again, after a crash, changes nothing.
+    #[serde(default)]
+    pub settled_run: Option<String>,
+    #[serde(flatten)]
+    pub rest: BTreeMap<String, Value>,
+}
+
+const fn first() -> u32 {
+    1
+}
+
+/// An attempt that was spent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Try {
+    pub phase: Phase,
+    /// What came of it, in one line.
+    pub outcome: String,
+    #[serde(default)]
+    pub run_dir: Option<String>,
+    pub at_utc: Timestamp,
+}
+
+/// What a candidate is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CandidateStatus {
+    /// It waits for its verification.
+    Candidate,
+    Verified,
+    /// It was turned down; its feedback is for the next attempt.
+    Rejected,
+    /// A person has to decide.
+    Waiting,
+}
+
+/// `candidates/<rel>.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CandidateRecord {
+    pub spec_rel: String,
+    pub spec_id: String,
+    /// Missing where an attempt was rejected that left no commit to speak of.
+    #[serde(default)]
+    pub candidate_commit: Option<CommitId>,
+    pub created_at_utc: Timestamp,
+    #[serde(default)]
+    pub last_impl_run_dir: Option<String>,
+    #[serde(default)]
+    pub last_verify_run_dir: Option<String>,
+    pub status: CandidateStatus,
+    /// The repository that has the commit, by its directory in the workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
+    /// The refs that hold the commit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refs: Vec<String>,
+    /// The agent says that nothing needs to change, for this reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_change: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+    #[serde(flatten)]
+    pub rest: BTreeMap<String, Value>,
+}
+
+/// `sessions/<rel>.json`: disposable, and not committed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionRecord {
+    pub spec_rel: String,
+    pub spec_id: String,
+    #[serde(default)]
+    pub plan_session_id: Option<String>,
+    #[serde(default)]
+    pub impl_session_id: Option<String>,
+    #[serde(default)]
+    pub verify_session_id: Option<String>,
+    /// The agents whose sessions these are: one cannot go on with another's.
+    #[serde(default)]
+    pub plan_agent: Option<String>,
+    #[serde(default)]
+    pub impl_agent: Option<String>,
+    pub updated_at_utc: Timestamp,
+    #[serde(flatten)]
+    pub rest: BTreeMap<String, Value>,
+}
+
+impl SessionRecord {
+    pub fn new(spec: &SpecIdentity, at: Timestamp) -> SessionRecord {
+        SessionRecord {
+            spec_rel: spec.rel.clone(),
+            spec_id: spec.id.clone(),
+            plan_session_id: None,
+            impl_session_id: None,
+            verify_session_id: None,
+            plan_agent: None,
+            impl_agent: None,
+            updated_at_utc: at,
+            rest: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the session that the next run of a phase may go on with. A verifier's never may.
+    pub fn resumable(&self, phase: Phase, agent: &str) -> Option<&str> {
+        let (session, owner) = match phase {
+            Phase::Plan => (&self.plan_session_id, &self.plan_agent),
+            Phase::Implement => (&self.impl_session_id, &self.impl_agent),
+            Phase::Verify => return None,
+        };
+        session.as_deref().filter(|_| owner.as_deref().is_none_or(|owner| owner == agent))
+    }
+
+    /// Notes the session of a phase, or that there is none to go on with.
+    pub fn note(&mut self, phase: Phase, agent: &str, session: Option<&str>, at: Timestamp) {
+        let session = session.map(str::to_owned);
+        let agent = session.as_ref().map(|_| agent.to_owned());
+        match phase {
+            Phase::Plan => (self.plan_session_id, self.plan_agent) = (session, agent),
+            Phase::Implement => (self.impl_session_id, self.impl_agent) = (session, agent),
+            Phase::Verify => self.verify_session_id = session,
+        }
+        self.updated_at_utc = at;
+    }
+}
+
+/// A file of the pipeline that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}: {reason}")]
+pub struct RecordError {
+    pub line: usize,
+    pub reason: String,
+}
+
+/// Reads a record.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RecordError> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let text = error.to_string();
+        // The place is told once, in front.
+        let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
+        RecordError { line: error.line(), reason: reason.to_owned() }
+    })
+}
+
+/// Writes a record.
+pub fn render<T: Serialize>(record: &T) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec_pretty(record).expect("records have string keys only");
+    bytes.push(b'\n');
+    bytes
+}

@@ -1,0 +1,404 @@
+//! From what happened to what is written, in an order that a crash cannot hurt.
+//!
+//! One write of each list decides, and the others follow from it: after the deciding write [`heal`] knows the rest;
+//! before it, the fact is told again, because the run it came from is not settled yet. The last write notes the run as
+//! settled, and a fact of a settled run spends no second attempt.
+
+use jiff::Timestamp;
+
+use super::done::DoneMarker;
+use super::records::{
+    Base, CandidateRecord, CandidateStatus, PlanRecord, PlanStatus, SpecIdentity, Try,
+};
+use super::{Markers, Phase};
+use crate::id::{CommitId, RunId};
+
+/// Something that happened to a spec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// A planner is about to run.
+    PlanningBegan {
+        number: u32,
+        base: Base,
+    },
+    PlanWritten {
+        text: String,
+        scratchpad: Option<String>,
+        run: RunId,
+    },
+    /// A plan that a person wrote is taken.
+    PlanAdopted {
+        number: u32,
+        base: Base,
+    },
+    /// An attempt was spent; `feedback` is for the next one.
+    AttemptFailed {
+        phase: Phase,
+        outcome: String,
+        feedback: Option<Feedback>,
+        run: Option<RunRef>,
+    },
+    CandidateFound {
+        candidate: Candidate,
+        run: RunRef,
+    },
+    /// The agent says that nothing needs to change; `commit` is where it looked.
+    NoChangeClaimed {
+        reason: String,
+        commit: CommitId,
+        run: RunRef,
+    },
+    Verified {
+        done: DoneMarker,
+    },
+    PlanInvalidated {
+        reason: String,
+        run: RunRef,
+    },
+    PersonNeeded {
+        question: String,
+        run: Option<RunRef>,
+    },
+    /// The person said something else than yes; it goes to the next attempt.
+    PersonObjected {
+        answer: String,
+    },
+    /// The done marker and the candidate no longer count.
+    Forced {
+        number: u32,
+        base: Base,
+    },
+    /// The attempts are counted anew. A base is given where the old one is no longer part of the history.
+    BudgetRenewed {
+        base: Option<Base>,
+    },
+}
+
+/// The run that a fact comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRef {
+    pub id: RunId,
+    /// Its directory, named from home.
+    pub dir: String,
+}
+
+/// What the next attempt is to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Feedback {
+    pub text: String,
+    /// The commit that it is about, where there was one.
+    pub commit: Option<CommitId>,
+}
+
+/// A commit that passed everything but its verification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    pub commit: CommitId,
+    pub repository: String,
+    pub refs: Vec<String>,
+}
+
+/// One write. Each is whole or not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    Plan(Box<PlanRecord>),
+    PlanText(String),
+    Scratchpad(String),
+    /// Moves the plan's text to the archive of this number.
+    ArchivePlan {
+        number: u32,
+    },
+    Candidate(Box<CandidateRecord>),
+    RemoveCandidate,
+    ForgetSessions,
+    Done(String),
+    /// Moves the done marker to the archive of this number.
+    ArchiveDone {
+        number: u32,
+    },
+}
+
+/// Returns what a fact writes, in order.
+pub fn settle(markers: &Markers, fact: &Fact, at: Timestamp) -> Vec<Write> {
+    let desk = Desk { markers, at };
+    match fact {
+        Fact::PlanningBegan { number, base } => desk.planning(*number, base),
+        Fact::PlanWritten { text, scratchpad, run } => {
+            let mut plan = desk.plan();
+            plan.status = PlanStatus::Active;
+            plan.invalidated_at_utc = None;
+            plan.invalidation_reason = None;
+            plan.created_at_utc = at;
+            plan.settled_run = Some(run.to_string());
+            let mut writes = vec![Write::PlanText(text.clone())];
+            writes.extend(scratchpad.clone().map(Write::Scratchpad));
+            writes.push(Write::Plan(Box::new(plan)));
+            writes
+        }
+        Fact::PlanAdopted { number, base } => {
+            let plan = PlanRecord {
+                status: PlanStatus::Active,
+                attempt: *number,
+                created_at_utc: at,
+                invalidated_at_utc: None,
+                invalidation_reason: None,
+                base: desk.markers.plan.as_ref().map_or(base, |plan| &plan.base).clone(),
+                ..desk.plan()
+            };
+            vec![Write::Plan(Box::new(plan))]
+        }
+        Fact::AttemptFailed { phase, outcome, feedback, run } => {
+            let mut writes = Vec::new();
+            if let Some(feedback) = feedback {
+                let candidate = desk.rejected(feedback, *phase, run.as_ref());
+                writes.push(Write::Candidate(Box::new(candidate)));
+            }
+            let plan = desk.spent(*phase, outcome, run.as_ref());
+            writes.push(Write::Plan(Box::new(plan)));
+            writes
+        }
+        Fact::CandidateFound { candidate, run } => {
+            let found = CandidateRecord {
+                candidate_commit: Some(candidate.commit.clone()),
+                repository: (!candidate.repository.is_empty())
+                    .then(|| candidate.repository.clone()),
+                refs: candidate.refs.clone(),
+                ..desk.blank_candidate(CandidateStatus::Candidate)
+            };
+            desk.claimed(found, run)
+        }
+        Fact::NoChangeClaimed { reason, commit, run } => {
+            let found = CandidateRecord {
+                candidate_commit: Some(commit.clone()),
+                no_change: Some(reason.clone()),
+                ..desk.blank_candidate(CandidateStatus::Candidate)
+            };
+            desk.claimed(found, run)
+        }
+        Fact::Verified { done } => {
+            let mut writes = vec![Write::Done(done.render(&markers.spec))];
+            writes.extend(markers.candidate.as_ref().map(|record| {
+                Write::Candidate(Box::new(verified(record, done.verify_run_dir.as_deref())))
+            }));
+            writes
+        }
+        Fact::PlanInvalidated { reason, run } => desk.invalidated(reason, run),
+        Fact::PersonNeeded { question, run } => {
+            let mut record = desk.candidate();
+            record.status = CandidateStatus::Waiting;
+            record.question = Some(question.clone());
+            if let Some(run) = run {
+                record.last_verify_run_dir = Some(run.dir.clone());
+            }
+            let mut writes = vec![Write::Candidate(Box::new(record))];
+            writes.extend(run.as_ref().map(|run| desk.settled(&run.id)));
+            writes
+        }
+        Fact::PersonObjected { answer } => {
+            let mut record = desk.candidate();
+            record.status = CandidateStatus::Rejected;
+            record.question = None;
+            record.no_change = None;
+            record.feedback = Some(format!("A person looked at it and says: {answer}"));
+            vec![Write::Candidate(Box::new(record))]
+        }
+        Fact::Forced { number, base } => desk.forced(*number, base),
+        Fact::BudgetRenewed { base } => {
+            let Some(plan) = &markers.plan else { return Vec::new() };
+            let mut plan = plan.clone();
+            plan.attempts_used = 0;
+            plan.tries = Vec::new();
+            plan.base = base.clone().unwrap_or(plan.base);
+            vec![Write::Plan(Box::new(plan))]
+        }
+    }
+}
+
+/// Returns what a crash between two writes left to be done.
+pub fn heal(markers: &Markers) -> Vec<Write> {
+    let mut writes = Vec::new();
+    if let Some(done) = &markers.done {
+        if let Some(record) = &markers.candidate
+            && record.status != CandidateStatus::Verified
+        {
+            let record = verified(record, done.verify_run_dir.as_deref());
+            writes.push(Write::Candidate(Box::new(record)));
+        }
+        return writes;
+    }
+    let Some(plan) = &markers.plan else { return writes };
+    if plan.status == PlanStatus::Invalidated {
+        if markers.has_plan_text && !markers.archived.contains(&plan.attempt) {
+            writes.push(Write::ArchivePlan { number: plan.attempt });
+        }
+        if markers.candidate.is_some() {
+            writes.extend([Write::RemoveCandidate, Write::ForgetSessions]);
+        }
+    }
+    writes
+}
+
+/// The record of a candidate that a done marker speaks for.
+fn verified(record: &CandidateRecord, verify_run_dir: Option<&str>) -> CandidateRecord {
+    let mut record = record.clone();
+    record.status = CandidateStatus::Verified;
+    record.question = None;
+    record.feedback = None;
+    record.last_verify_run_dir = verify_run_dir.map(str::to_owned).or(record.last_verify_run_dir);
+    record
+}
+
+/// Puts records together.
+struct Desk<'a> {
+    markers: &'a Markers,
+    at: Timestamp,
+}
+
+impl Desk<'_> {
+    fn spec(&self) -> &SpecIdentity {
+        &self.markers.spec
+    }
+
+    /// The plan's record, or a new one.
+    fn plan(&self) -> PlanRecord {
+        self.markers.plan.clone().unwrap_or_else(|| PlanRecord {
+            spec_rel: self.spec().rel.clone(),
+            spec_id: self.spec().id.clone(),
+            status: PlanStatus::Active,
+            created_at_utc: self.at,
+            invalidated_at_utc: None,
+            invalidation_reason: None,
+            attempt: 1,
+            base: Base::new(),
+            attempts_used: 0,
+            tries: Vec::new(),
+            settled_run: None,
+            rest: std::collections::BTreeMap::new(),
+        })
+    }
+
+    fn planning(&self, number: u32, base: &Base) -> Vec<Write> {
+        let missing = self
+            .markers
+            .plan
+            .as_ref()
+            .is_some_and(|plan| plan.status == PlanStatus::Active)
+            .then(|| super::PLAN_MISSING.to_owned());
+        let mut plan = self.plan();
+        plan.invalidation_reason = plan.invalidation_reason.or(missing);
+        plan.status = PlanStatus::Planning;
+        plan.attempt = number;
+        if plan.base.is_empty() {
+            plan.base = base.clone();
+        }
+        let mut writes = Vec::new();
+        if self.markers.candidate.is_some() {
+            // It belongs to another plan.
+            writes.extend([Write::RemoveCandidate, Write::ForgetSessions]);
+        }
+        writes.push(Write::Plan(Box::new(plan)));
+        writes
+    }
+
+    fn invalidated(&self, reason: &str, run: &RunRef) -> Vec<Write> {
+        let mut plan = self.spent(Phase::Verify, &format!("plan invalid: {reason}"), Some(run));
+        plan.status = PlanStatus::Invalidated;
+        plan.invalidated_at_utc = Some(self.at);
+        plan.invalidation_reason = Some(reason.to_owned());
+        let number = plan.attempt;
+        vec![
+            Write::Plan(Box::new(plan)),
+            Write::ArchivePlan { number },
+            Write::RemoveCandidate,
+            Write::ForgetSessions,
+        ]
+    }
+
+    /// The plan's record with one more attempt spent, unless this run's has been counted.
+    fn spent(&self, phase: Phase, outcome: &str, run: Option<&RunRef>) -> PlanRecord {
+        let mut plan = self.plan();
+        let id = run.map(|run| run.id.to_string());
+        if id.is_some() && plan.settled_run == id {
+            return plan;
+        }
+        plan.attempts_used = plan.attempts_used.saturating_add(1);
+        plan.tries.push(Try {
+            phase,
+            outcome: outcome.to_owned(),
+            run_dir: run.map(|run| run.dir.clone()),
+            at_utc: self.at,
+        });
+        plan.settled_run = id.or(plan.settled_run);
+        plan
+    }
+
+    fn claimed(&self, mut record: CandidateRecord, run: &RunRef) -> Vec<Write> {
+        record.last_impl_run_dir = Some(run.dir.clone());
+        vec![Write::Candidate(Box::new(record)), self.settled(&run.id)]
+    }
+
+    fn settled(&self, run: &RunId) -> Write {
+        let mut plan = self.plan();
+        plan.settled_run = Some(run.to_string());
+        Write::Plan(Box::new(plan))
+    }
+
+    fn blank_candidate(&self, status: CandidateStatus) -> CandidateRecord {
+        CandidateRecord {
+            spec_rel: self.spec().rel.clone(),
+            spec_id: self.spec().id.clone(),
+            candidate_commit: None,
+            created_at_utc: self.at,
+            last_impl_run_dir: None,
+            last_verify_run_dir: None,
+            status,
+            repository: None,
+            refs: Vec::new(),
+            no_change: None,
+            feedback: None,
+            question: None,
+            rest: std::collections::BTreeMap::new(),
+        }
+    }
+
+    /// The candidate's record, or a new one.
+    fn candidate(&self) -> CandidateRecord {
+        let blank = || self.blank_candidate(CandidateStatus::Candidate);
+        self.markers.candidate.clone().unwrap_or_else(blank)
+    }
+
+    fn rejected(&self, feedback: &Feedback, phase: Phase, run: Option<&RunRef>) -> CandidateRecord {
+        let mut record = self.candidate();
+        record.status = CandidateStatus::Rejected;
+        record.candidate_commit.clone_from(&feedback.commit);
+        record.feedback = Some(feedback.text.clone());
+        record.no_change = None;
+        record.question = None;
+        let dir = run.map(|run| run.dir.clone());
+        match phase {
+            Phase::Verify => record.last_verify_run_dir = dir.or(record.last_verify_run_dir),
+            Phase::Plan | Phase::Implement => {
+                record.last_impl_run_dir = dir.or(record.last_impl_run_dir);
+            }
+        }
+        record
+    }
+
+    fn forced(&self, number: u32, base: &Base) -> Vec<Write> {
+        let mut writes = Vec::new();
+        if let Some(plan) = &self.markers.plan {
+            let mut plan = plan.clone();
+            plan.attempts_used = 0;
+            plan.tries = Vec::new();
+            plan.base = base.clone();
+            writes.push(Write::Plan(Box::new(plan)));
+        }
+        if self.markers.candidate.is_some() {
+            writes.push(Write::RemoveCandidate);
+        }
+        if self.markers.done.is_some() {
+            writes.push(Write::ArchiveDone { number });
+        }
+        writes
+    }
+}
