@@ -7,6 +7,7 @@
 
 mod asked;
 mod overview;
+mod pipeline;
 mod questions;
 mod text;
 mod wire;
@@ -25,6 +26,7 @@ use crate::usage::Usage;
 
 pub use asked::{AnswerTaken, MutationRequested, QuestionAnswered, QuestionAsked, RequestIgnored};
 pub use overview::{Overview, RunState, RunView, Stop, Totals};
+pub use pipeline::{PipelineEvent, PipelineFields, PipelineKind};
 pub use questions::Question;
 pub use text::{render_text, summary_line};
 pub use wire::{
@@ -58,6 +60,7 @@ pub enum JournalEvent {
     QuestionAsked(QuestionAsked),
     QuestionAnswered(QuestionAnswered),
     AnswerTaken(AnswerTaken),
+    Pipeline(Box<PipelineEvent>),
     /// The person interrupted the workflow.
     Interrupted,
     /// Something that a newer Ralph wrote.

@@ -131,6 +131,7 @@ impl Overview {
             | JournalEvent::StateRebuilt(_)
             | JournalEvent::MutationRequested(_)
             | JournalEvent::RequestIgnored(_)
+            | JournalEvent::Pipeline(_)
             | JournalEvent::Unknown(_) => {}
         }
     }

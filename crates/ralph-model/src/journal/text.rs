@@ -127,6 +127,7 @@ mod tests {
                 "=== 2026-11-15T20:30:13Z | answer_taken | id=q1 ===",
                 "=== 2026-11-15T20:30:14Z | boundary_crossed | run=20261115-203000Z-00000001 | \
                  put_back=[\"ralph.toml\"] | saved_in=/state/displaced/1 | violations=[\"ralph.toml\"] ===",
+                "=== 2026-11-15T20:30:15Z | verify_fail | attempt=2 | phase=verify | spec=0001-a.md ===",
             ]
         );
     }

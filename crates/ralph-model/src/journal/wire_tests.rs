@@ -33,6 +33,7 @@ fn the_lines_of_version_one_stay_as_they_are() {
         r#"{"v":1,"at":"2026-11-15T20:30:12Z","event":"question_answered","data":{"id":"q1","answer":"yes"}}"#,
         r#"{"v":1,"at":"2026-11-15T20:30:13Z","event":"answer_taken","data":{"id":"q1"}}"#,
         r#"{"v":1,"at":"2026-11-15T20:30:14Z","run":"20261115-203000Z-00000001","event":"boundary_crossed","data":{"violations":["ralph.toml"],"put_back":["ralph.toml"],"saved_in":"/state/displaced/1"}}"#,
+        r#"{"v":1,"at":"2026-11-15T20:30:15Z","event":"verify_fail","data":{"spec":"0001-a.md","phase":"verify","attempt":2}}"#,
     ];
     assert_eq!(lines, expected.map(|line| format!("{line}\n")));
 }
