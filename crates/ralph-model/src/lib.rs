@@ -12,6 +12,7 @@ pub mod glob;
 pub mod id;
 pub mod journal;
 mod millis;
+mod nearest;
 pub mod outcome;
 pub mod permission;
 pub mod policy;
