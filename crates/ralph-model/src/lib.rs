@@ -16,6 +16,7 @@ mod nearest;
 pub mod outcome;
 pub mod permission;
 pub mod policy;
+pub mod prompt;
 pub mod receipt;
 pub mod rehearsal;
 pub mod role;
