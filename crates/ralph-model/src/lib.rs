@@ -21,6 +21,7 @@ pub mod receipt;
 pub mod rehearsal;
 pub mod role;
 pub mod run;
+pub mod spec;
 pub mod testcount;
 pub mod usage;
 pub mod verdict;
