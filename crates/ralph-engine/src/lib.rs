@@ -25,6 +25,7 @@ pub mod recover;
 pub mod rehearsal;
 pub mod run;
 pub mod series;
+pub mod specs;
 pub mod state;
 #[cfg(test)]
 mod test_place;
