@@ -20,11 +20,13 @@ pub mod judge;
 pub mod launch;
 pub mod mailbox;
 pub mod outbox;
+pub mod prompts;
 pub mod questions;
 pub mod recover;
 pub mod rehearsal;
 pub mod run;
 pub mod series;
+pub mod specs;
 pub mod state;
 #[cfg(test)]
 mod test_place;

@@ -20,8 +20,8 @@ pub const DEFAULT_MAGIC_PHRASE: &str = "I AM HYPER SURE I AM DONE!";
 /// What an agent says when the whole PRD or map is finished.
 pub const COMPLETE_PROMISE: &str = "<promise>COMPLETE</promise>";
 
-const PLAN_INVALIDATION: &str = "PLAN_INVALIDATION:";
-const NO_CHANGE_NEEDED: &str = "NO_CHANGE_NEEDED:";
+pub(crate) const PLAN_INVALIDATION: &str = "PLAN_INVALIDATION:";
+pub(crate) const NO_CHANGE_NEEDED: &str = "NO_CHANGE_NEEDED:";
 
 /// The last message of an agent.
 #[derive(Clone, Debug)]

@@ -1,5 +1,5 @@
-//! Reading files that somebody else may have placed there: never through a link, never from what is no file, never
-//! more than a cap, and without ever waiting for a writer.
+//! Reading files that somebody else may have placed there: never from what is no file, never more than a cap, and without
+//! ever waiting for a writer. What an agent left is not read through a link either; what a person wrote may be linked.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,6 +8,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use camino::Utf8Path;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
+
+/// The most bytes that a text of a person's may have.
+const LARGEST_TEXT: usize = 4 << 20;
 
 /// Why a file is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,6 +76,28 @@ pub(crate) fn read_plain(
     let bound = u64::try_from(cap).unwrap_or(u64::MAX).saturating_add(1);
     File::from(file).take(bound).read_to_end(&mut bytes).map_err(|problem| unreadable(&problem))?;
     if bytes.len() > cap { Err(NotPlain::TooLarge { cap }) } else { Ok(bytes) }
+}
+
+/// Reads a file of a person's, wherever a link may lead, as long as it is a file and no larger than a text ever is.
+pub(crate) fn read_text(path: &Utf8Path) -> io::Result<Vec<u8>> {
+    let bytes = read_start(path, LARGEST_TEXT + 1)?;
+    if bytes.len() > LARGEST_TEXT {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large for a text"));
+    }
+    Ok(bytes)
+}
+
+/// Reads the first bytes of such a file.
+pub(crate) fn read_start(path: &Utf8Path, most: usize) -> io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(CWD, path.as_std_path(), flags, Mode::empty())?;
+    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
+        return Err(io::Error::other("it is not a file"));
+    }
+    let mut bytes = Vec::new();
+    let most = u64::try_from(most).unwrap_or(u64::MAX);
+    File::from(file).take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn unreadable(problem: &io::Error) -> NotPlain {

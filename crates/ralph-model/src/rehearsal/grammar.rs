@@ -3,8 +3,9 @@
 use super::parser::Heredoc;
 use super::step::{Environment, Flood, FloodKind, Reset, Signal, SignalTarget, Step};
 use super::template::Template;
-use super::value::{did_you_mean, duration, hex, size, word};
+use super::value::{duration, hex, size, word};
 use crate::event::ErrorKind;
+use crate::nearest::did_you_mean;
 use crate::usage::Usage;
 
 /// Every word that begins a step.

@@ -1,8 +1,8 @@
 //! From lines to blocks: comments, block headers, heredocs.
 
 use super::grammar::{self, Arguments};
-use super::value::did_you_mean;
 use super::{Block, PlacedStep, Script, ScriptProblem, Selector, Step};
+use crate::nearest::did_you_mean;
 use crate::role::Role;
 
 /// Reads a script, or returns everything that is wrong with it, in the order of its lines.

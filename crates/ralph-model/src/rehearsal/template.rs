@@ -3,7 +3,7 @@
 //! `${NAME}` stands for a variable, `${NAME:-other}` for a variable or else `other`, and `$${` for `${` itself. Every
 //! other dollar sign is a dollar sign. Names are checked when the script is read, values when the step is played.
 
-use super::value::did_you_mean;
+use crate::nearest::did_you_mean;
 
 /// The variables that a template may name.
 pub const VARIABLES: [&str; 13] = [

@@ -85,36 +85,3 @@ pub(super) fn word(text: &str) -> Result<Option<(String, &str)>, String> {
     }
     Err("a `\"` is not closed".to_owned())
 }
-
-/// Returns `; did you mean ...?` where one of `known` is near to `word`, else nothing.
-pub(super) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    known
-        .into_iter()
-        .map(|candidate| (edit_distance(word, candidate), candidate))
-        .min()
-        .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
-        .map_or_else(String::new, |(_, nearest)| format!("; did you mean `{nearest}`?"))
-}
-
-/// Counts the characters to insert, remove, replace or swap with their neighbour to get from one word to the other.
-fn edit_distance(from: &str, to: &str) -> usize {
-    // Words that differ so much in length are never near, and a script may hold very long ones.
-    if from.len().abs_diff(to.len()) > to.len() {
-        return usize::MAX;
-    }
-    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
-    let mut rows: Vec<Vec<usize>> = vec![(0..=to.len()).collect()];
-    for (i, left) in from.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, right) in to.iter().enumerate() {
-            let replaced = rows[i][j] + usize::from(left != right);
-            let mut best = replaced.min(rows[i][j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *left == to[j - 1] && from[i - 1] == *right {
-                best = best.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(best);
-        }
-        rows.push(row);
-    }
-    rows[from.len()][to.len()]
-}

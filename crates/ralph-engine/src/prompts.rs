@@ -1,0 +1,109 @@
+//! Prompts as people may change them: templates in home, and the rules of the project that is worked on.
+//!
+//! What is absent is built in. Every template there is gets read before the first run, so that a mistake in one that is needed
+//! late in the night is told at once, with file and line.
+
+use std::io;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::prompt::{PromptKind, Prompts, RulesSource, TemplateError};
+
+use crate::files::plain::{read_start, read_text};
+use crate::specs::line_of;
+
+/// Where the rules of a project are looked for, at its root; the first that has text is taken.
+const RULES_FILES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
+
+/// How much of the rules a prompt takes.
+const MOST_RULES: usize = 64 << 10;
+
+/// What is wrong with a template of a person.
+#[derive(Debug, thiserror::Error)]
+pub enum PromptProblem {
+    #[error("cannot read `{path}`: {cause}")]
+    Unreadable { path: Utf8PathBuf, cause: io::Error },
+    #[error("`{path}:{line}` is not UTF-8")]
+    NotText { path: Utf8PathBuf, line: usize },
+    #[error("`{path}:{}`: {}", error.line, error.problem)]
+    Template { path: Utf8PathBuf, error: TemplateError },
+}
+
+/// Loads the templates, or says everything that is wrong with those in home.
+pub fn load(home: &Utf8Path) -> Result<Prompts, Vec<PromptProblem>> {
+    let mut prompts = Prompts::builtin();
+    let mut problems = Vec::new();
+    for kind in PromptKind::ALL {
+        let path = home.join(kind.file_name());
+        match read_template(&path) {
+            Ok(None) => {}
+            Ok(Some(text)) => {
+                let errors = prompts.replace(kind, &text).err().unwrap_or_default();
+                let told = errors
+                    .into_iter()
+                    .map(|error| PromptProblem::Template { path: path.clone(), error });
+                problems.extend(told);
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() { Ok(prompts) } else { Err(problems) }
+}
+
+fn read_template(path: &Utf8Path) -> Result<Option<String>, PromptProblem> {
+    let bytes = match read_text(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(cause) => return Err(PromptProblem::Unreadable { path: path.to_owned(), cause }),
+    };
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let line = line_of(error.as_bytes(), error.utf8_error().valid_up_to());
+        PromptProblem::NotText { path: path.to_owned(), line }
+    })?;
+    // Some editors begin a file with a mark that no agent should read.
+    Ok(Some(text.trim_start_matches('\u{feff}').to_owned()))
+}
+
+/// The rules of a project, as they go into prompts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// The name of the file they are in.
+    pub file: &'static str,
+    pub text: String,
+}
+
+impl Rules {
+    /// Returns them as a prompt takes them.
+    pub fn source(&self) -> RulesSource<'_> {
+        RulesSource { file: self.file, text: &self.text }
+    }
+}
+
+/// Reads the rules of the project in a workspace. What is very long is cut, with a note that says so.
+pub fn read_rules(workspace: &Utf8Path) -> Result<Option<Rules>, PromptProblem> {
+    for file in RULES_FILES {
+        let path = workspace.join(file);
+        let mut bytes = match read_start(&path, MOST_RULES + 1) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(cause) => return Err(PromptProblem::Unreadable { path, cause }),
+        };
+        let is_whole = bytes.len() <= MOST_RULES;
+        if !is_whole {
+            let end = bytes[..MOST_RULES].iter().rposition(|byte| *byte == b'\n');
+            bytes.truncate(end.map_or(MOST_RULES, |end| end + 1));
+        }
+        let mut text = String::from_utf8_lossy(&bytes).into_owned();
+        if text.trim().is_empty() {
+            continue;
+        }
+        if !is_whole {
+            text.extend(["\n(Cut here: read the rest in `", file, "` itself.)\n"]);
+        }
+        return Ok(Some(Rules { file, text }));
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+#[path = "prompts_tests.rs"]
+mod tests;

@@ -1,0 +1,131 @@
+//! Finding specs below `specs/`.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::spec::name::{STATE_DIRECTORIES, SpecPath, is_spec_name};
+
+use super::SpecProblem;
+
+/// How deep areas may lie in each other: no backlog is deeper, and a walk has to end.
+const DEEPEST: usize = 32;
+
+/// The specs that were found, in the order they are taken, and what was in the way.
+#[derive(Debug, Default)]
+pub struct Backlog {
+    pub specs: Vec<SpecPath>,
+    pub problems: Vec<SpecProblem>,
+}
+
+/// Finds every spec below a home's `specs/`; that there is none is a problem, too.
+pub fn discover(specs: &Utf8Path) -> Backlog {
+    let mut walk = Walk { root: specs, backlog: Backlog::default() };
+    walk.directory(Utf8Path::new(""), 0);
+    let mut backlog = walk.backlog;
+    backlog.specs.sort();
+    if backlog.specs.is_empty() && backlog.problems.is_empty() {
+        backlog.problems.push(SpecProblem::NoSpecs { directory: specs.to_owned() });
+    }
+    backlog
+}
+
+struct Walk<'a> {
+    root: &'a Utf8Path,
+    backlog: Backlog,
+}
+
+impl Walk<'_> {
+    /// Looks through a directory, named by its path below the root.
+    fn directory(&mut self, below: &Utf8Path, depth: usize) {
+        let is_root = below.as_str().is_empty();
+        let path = if is_root { self.root.to_owned() } else { self.root.join(below) };
+        let entries = fs::read_dir(&path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let mut entries = match entries {
+            Ok(entries) if depth <= DEEPEST => entries,
+            Ok(_) => {
+                let cause = io::Error::other("it lies too deep");
+                return self.problem(SpecProblem::Unreadable { path, cause });
+            }
+            Err(cause) => return self.problem(SpecProblem::Unreadable { path, cause }),
+        };
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let kind = match entry.file_type() {
+                Ok(kind) => kind,
+                Err(cause) => {
+                    self.problem(SpecProblem::Unreadable { path: path.clone(), cause });
+                    continue;
+                }
+            };
+            match entry.file_name().into_string() {
+                Ok(name) => self.entry(&below.join(&name), &name, kind, depth),
+                // Other files of such names are none of ours.
+                Err(name) if kind.is_dir() || is_markdown(&name) => {
+                    let path = path.as_std_path().join(&name).display().to_string();
+                    self.problem(SpecProblem::Name { path });
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn entry(&mut self, below: &Utf8Path, name: &str, kind: fs::FileType, depth: usize) {
+        let is_state = depth == 0 && STATE_DIRECTORIES.contains(&name);
+        if is_state {
+            return;
+        }
+        if kind.is_dir() {
+            self.directory(below, depth + 1);
+        } else if kind.is_symlink() {
+            self.link(below, name);
+        } else if kind.is_file() && is_spec_name(name) {
+            self.spec(below);
+        } else if is_spec_name(name) {
+            self.problem(SpecProblem::NotAFile { path: self.root.join(below) });
+        }
+    }
+
+    /// A link to a file within `specs/` is as good as the file; no other is followed.
+    fn link(&mut self, below: &Utf8Path, name: &str) {
+        let path = self.root.join(below);
+        let target = fs::metadata(&path);
+        let is_directory = target.as_ref().is_ok_and(fs::Metadata::is_dir);
+        if !is_directory && !is_spec_name(name) {
+            return;
+        }
+        if let Err(cause) = target {
+            return self.problem(SpecProblem::Unreadable { path, cause });
+        }
+        if !is_directory && self.is_inside(&path) {
+            self.spec(below);
+        } else {
+            self.problem(SpecProblem::Link { path });
+        }
+    }
+
+    fn is_inside(&self, link: &Utf8Path) -> bool {
+        let real = |path: &Utf8Path| fs::canonicalize(path).ok();
+        real(self.root).zip(real(link)).is_some_and(|(root, target)| target.starts_with(root))
+    }
+
+    fn spec(&mut self, below: &Utf8Path) {
+        match below.as_str().parse() {
+            Ok(spec) => self.backlog.specs.push(spec),
+            Err(fault) => {
+                let directory: Utf8PathBuf = self.root.to_owned();
+                self.problem(SpecProblem::Path { directory, fault });
+            }
+        }
+    }
+
+    fn problem(&mut self, problem: SpecProblem) {
+        self.backlog.problems.push(problem);
+    }
+}
+
+fn is_markdown(name: &OsStr) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "md")
+}

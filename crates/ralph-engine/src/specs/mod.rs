@@ -1,0 +1,90 @@
+//! The backlog as it lies on disk: finding specs, checking them, making new ones.
+//!
+//! Everything that is wrong is told at once, with file and line. Directories are walked without following links: a link
+//! that leads out of `specs/` could make anything a spec. Which files are a spec's state is `ralph_model::spec`'s to say.
+
+mod create;
+mod discover;
+
+use std::io;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::spec::check::{SpecFault, check};
+use ralph_model::spec::name::{InvalidSpecPath, SpecPath};
+
+use crate::files::plain::read_text;
+
+pub use create::{NewSpec, NewSpecError, create};
+pub use discover::{Backlog, discover};
+
+/// The directory of specs in home.
+pub const SPECS: &str = "specs";
+
+/// Something about the backlog that a person has to put right.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecProblem {
+    #[error("there is no spec in `{directory}`")]
+    NoSpecs { directory: Utf8PathBuf },
+    #[error("cannot read `{path}`: {cause}")]
+    Unreadable { path: Utf8PathBuf, cause: io::Error },
+    #[error("`{path}` has a name that is not UTF-8")]
+    Name { path: String },
+    #[error("`{path}` is a link, and none is followed out of `specs/` or to a directory")]
+    Link { path: Utf8PathBuf },
+    #[error("`{path}` has the name of a spec and is not a file")]
+    NotAFile { path: Utf8PathBuf },
+    #[error("in `{directory}`: {fault}")]
+    Path { directory: Utf8PathBuf, fault: InvalidSpecPath },
+    #[error("`{path}:{line}` is not UTF-8")]
+    NotText { path: Utf8PathBuf, line: usize },
+    #[error("`{path}:{line}`: {fault}", line = fault.line())]
+    Text { path: Utf8PathBuf, fault: SpecFault },
+}
+
+/// A spec with its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedSpec {
+    pub path: SpecPath,
+    pub text: String,
+    /// Its first heading.
+    pub title: String,
+}
+
+/// Reads a spec and checks it.
+pub fn load(specs: &Utf8Path, path: &SpecPath) -> Result<LoadedSpec, SpecProblem> {
+    let text = read(specs, path)?;
+    match check(&text) {
+        Ok(title) => {
+            let title = title.to_owned();
+            Ok(LoadedSpec { path: path.clone(), text, title })
+        }
+        Err(fault) => Err(SpecProblem::Text { path: specs.join(path.as_str()), fault }),
+    }
+}
+
+/// Reads a spec without asking what is in it.
+pub fn read(specs: &Utf8Path, path: &SpecPath) -> Result<String, SpecProblem> {
+    let path = specs.join(path.as_str());
+    let bytes = match read_text(&path) {
+        Ok(bytes) => bytes,
+        Err(cause) => return Err(SpecProblem::Unreadable { path, cause }),
+    };
+    String::from_utf8(bytes).map_err(|error| {
+        let line = line_of(error.as_bytes(), error.utf8_error().valid_up_to());
+        SpecProblem::NotText { path, line }
+    })
+}
+
+/// Checks all of them and returns everything that is wrong, in their order.
+pub fn validate(specs: &Utf8Path, paths: &[SpecPath]) -> Vec<SpecProblem> {
+    paths.iter().filter_map(|path| load(specs, path).err()).collect()
+}
+
+/// Returns the line in which a byte stands.
+pub(crate) fn line_of(bytes: &[u8], at: usize) -> usize {
+    bytes[..at].split(|byte| *byte == b'\n').count()
+}
+
+#[cfg(test)]
+#[path = "specs_tests.rs"]
+mod tests;

@@ -1,0 +1,120 @@
+//! What the prompts of the build loop are made of. Tasks and issues come as the plan shows them, as text.
+
+use crate::gate::GateSpec;
+use crate::id::CommitId;
+use crate::verdict::VerifierQuestion;
+
+use super::pipeline::question_list;
+use super::{PromptContext, PromptKind, Surroundings, Values, gate_list};
+
+/// For the planner of tasks.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanPrompt<'a> {
+    pub surroundings: Surroundings<'a>,
+    /// What the plan holds already, and what became of earlier tasks.
+    pub tasks: Option<&'a str>,
+}
+
+impl PromptContext for PlanPrompt<'_> {
+    const KIND: PromptKind = PromptKind::Plan;
+
+    fn values(&self) -> Values<'_> {
+        let mut values = self.surroundings.values();
+        values.add_optional("tasks", self.tasks);
+        values
+    }
+}
+
+/// For the builder of one task.
+#[derive(Clone, Copy, Debug)]
+pub struct BuildPrompt<'a> {
+    pub surroundings: Surroundings<'a>,
+    pub task_id: &'a str,
+    pub task: &'a str,
+    /// Why a verifier rejected it.
+    pub rejected: Option<&'a str>,
+    /// What the harness runs on the work.
+    pub gates: &'a [GateSpec],
+}
+
+impl PromptContext for BuildPrompt<'_> {
+    const KIND: PromptKind = PromptKind::Build;
+
+    fn values(&self) -> Values<'_> {
+        let mut values = self.surroundings.values();
+        values.add("task_id", self.task_id);
+        values.add("task", self.task);
+        values.add_optional("rejected", self.rejected);
+        values.add_optional("gates", gate_list(self.gates));
+        values
+    }
+}
+
+/// For the verifier of tasks that were claimed done.
+#[derive(Clone, Copy, Debug)]
+pub struct VerifyPrompt<'a> {
+    pub surroundings: Surroundings<'a>,
+    pub tasks: &'a str,
+    pub commit: &'a CommitId,
+    /// The throw-away checkout it works in.
+    pub checkout: &'a str,
+    /// What the harness ran on the work.
+    pub gates: &'a [GateSpec],
+    pub questions: &'a [VerifierQuestion],
+}
+
+impl PromptContext for VerifyPrompt<'_> {
+    const KIND: PromptKind = PromptKind::Verify;
+
+    fn values(&self) -> Values<'_> {
+        let mut values = self.surroundings.values();
+        values.add("tasks", self.tasks);
+        values.add("commit", self.commit.as_str());
+        values.add("checkout", self.checkout);
+        values.add_optional("gates", gate_list(self.gates));
+        values.add_optional("questions", question_list(self.questions));
+        values
+    }
+}
+
+/// For the investigator of issues.
+#[derive(Clone, Copy, Debug)]
+pub struct InvestigatePrompt<'a> {
+    pub surroundings: Surroundings<'a>,
+    pub issues: &'a str,
+}
+
+impl PromptContext for InvestigatePrompt<'_> {
+    const KIND: PromptKind = PromptKind::Investigate;
+
+    fn values(&self) -> Values<'_> {
+        let mut values = self.surroundings.values();
+        values.add("issues", self.issues);
+        values
+    }
+}
+
+/// For the decomposer of a task that was stopped.
+#[derive(Clone, Copy, Debug)]
+pub struct DecomposePrompt<'a> {
+    pub surroundings: Surroundings<'a>,
+    pub task_id: &'a str,
+    pub task: &'a str,
+    /// What stopped it: `timeout` or `context`.
+    pub kill: &'a str,
+    /// The log of the run that was stopped.
+    pub kill_log: Option<&'a str>,
+}
+
+impl PromptContext for DecomposePrompt<'_> {
+    const KIND: PromptKind = PromptKind::Decompose;
+
+    fn values(&self) -> Values<'_> {
+        let mut values = self.surroundings.values();
+        values.add("task_id", self.task_id);
+        values.add("task", self.task);
+        values.add("kill", self.kill);
+        values.add_optional("kill_log", self.kill_log);
+        values
+    }
+}

@@ -1,0 +1,164 @@
+//! The prompts there are: the file that replaces each, its built-in text, and the values it may name.
+
+use super::template::{Field, Need, Presence, Template};
+
+/// What a prompt is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PromptKind {
+    SpecPlan,
+    SpecImplement,
+    SpecVerify,
+    Plan,
+    Build,
+    Verify,
+    Investigate,
+    Decompose,
+}
+
+const PLACES: [Field; 2] = [always("workspace"), always("home")];
+const RULES: [Field; 2] = [optional("rules", "rules"), optional("rules_file", "rules")];
+const GATES: Field = optional("gates", "gates");
+
+/// The values that name the spec: of these, a template for which the spec is essential needs one.
+const SPEC: [&str; 3] = ["spec", "spec_path", "spec_file"];
+
+impl PromptKind {
+    pub const ALL: [PromptKind; 8] = [
+        PromptKind::SpecPlan,
+        PromptKind::SpecImplement,
+        PromptKind::SpecVerify,
+        PromptKind::Plan,
+        PromptKind::Build,
+        PromptKind::Verify,
+        PromptKind::Investigate,
+        PromptKind::Decompose,
+    ];
+
+    /// Returns the name of the file in home that replaces the built-in text.
+    pub const fn file_name(self) -> &'static str {
+        match self {
+            PromptKind::SpecPlan => "PROMPT_spec_plan.md",
+            PromptKind::SpecImplement => "PROMPT_spec_implement.md",
+            PromptKind::SpecVerify => "PROMPT_spec_verify.md",
+            PromptKind::Plan => "PROMPT_plan.md",
+            PromptKind::Build => "PROMPT_build.md",
+            PromptKind::Verify => "PROMPT_verify.md",
+            PromptKind::Investigate => "PROMPT_investigate.md",
+            PromptKind::Decompose => "PROMPT_decompose.md",
+        }
+    }
+
+    /// Returns the text that serves where a person wrote none.
+    pub const fn builtin_text(self) -> &'static str {
+        match self {
+            PromptKind::SpecPlan => include_str!("templates/spec_plan.md"),
+            PromptKind::SpecImplement => include_str!("templates/spec_implement.md"),
+            PromptKind::SpecVerify => include_str!("templates/spec_verify.md"),
+            PromptKind::Plan => include_str!("templates/plan.md"),
+            PromptKind::Build => include_str!("templates/build.md"),
+            PromptKind::Verify => include_str!("templates/verify.md"),
+            PromptKind::Investigate => include_str!("templates/investigate.md"),
+            PromptKind::Decompose => include_str!("templates/decompose.md"),
+        }
+    }
+
+    pub(super) fn builtin(self) -> Template {
+        Template::parse(self.builtin_text(), &self.fields()).expect("built-in templates are sound")
+    }
+
+    /// Returns the values that a template of this kind may name.
+    ///
+    /// In the pipeline an agent knows only its prompt, so what it cannot work without has to be in it. Templates of the build
+    /// loop may be older than these values and have the agent ask for its task; what they leave out comes after their text.
+    pub fn fields(self) -> Vec<Field> {
+        let spec_need = match self {
+            PromptKind::SpecPlan
+            | PromptKind::SpecImplement
+            | PromptKind::SpecVerify
+            | PromptKind::Plan => Need::Essential("spec"),
+            _ => Need::Free,
+        };
+        let mut fields = vec![always("spec_id")];
+        fields.extend(SPEC.map(|name| always(name).with(spec_need)));
+        fields.extend(PLACES);
+        fields.extend(RULES);
+        let phrase = always("magic_phrase").with(Need::Essential("magic_phrase"));
+        let feedback = optional("feedback", "feedback");
+        let essential_feedback = feedback.with(Need::Essential("feedback"));
+        let plan = always("plan").with(Need::Essential("plan"));
+        let questions = optional("questions", "questions");
+        let appended_feedback = feedback.with(Need::Appended("Fix these first"));
+        match self {
+            PromptKind::SpecPlan => fields.extend([
+                phrase,
+                essential_feedback,
+                GATES,
+                always("outbox").with(Need::Essential("outbox")),
+                optional("replan_reason", "replan_reason").with(Need::Essential("replan_reason")),
+                optional("old_plan", "old_plan"),
+            ]),
+            PromptKind::SpecImplement => fields.extend([
+                phrase,
+                essential_feedback,
+                GATES,
+                plan,
+                always("plan_path").with(Need::Essential("plan")),
+            ]),
+            PromptKind::SpecVerify => fields.extend([
+                phrase,
+                feedback,
+                GATES,
+                plan.with(Need::Free),
+                always("checkout"),
+                always("candidate").with(Need::Essential("candidate")),
+                optional("base", "base"),
+                questions.with(Need::Essential("questions")),
+                optional("no_change", "no_change").with(Need::Essential("no_change")),
+            ]),
+            PromptKind::Plan => fields.extend([
+                appended_feedback,
+                optional("tasks", "tasks").with(Need::Appended("The plan as it stands")),
+            ]),
+            PromptKind::Build => fields.extend([
+                appended_feedback,
+                GATES,
+                always("task_id"),
+                always("task").with(Need::Appended("Task")),
+                optional("rejected", "rejected").with(Need::Appended("Why it was rejected before")),
+            ]),
+            PromptKind::Verify => fields.extend([
+                appended_feedback,
+                GATES,
+                always("checkout").with(Need::Appended("Checkout to verify in")),
+                always("commit"),
+                always("tasks").with(Need::Appended("Tasks that were claimed done")),
+                questions.with(Need::Appended("Answer these too")),
+            ]),
+            PromptKind::Investigate => {
+                fields.extend([appended_feedback, always("issues").with(Need::Appended("Issues"))]);
+            }
+            PromptKind::Decompose => fields.extend([
+                appended_feedback,
+                always("task_id"),
+                always("task").with(Need::Appended("Task")),
+                always("kill").with(Need::Appended("Why it was stopped")),
+                optional("kill_log", "kill_log").with(Need::Appended("The log of the stopped run")),
+            ]),
+        }
+        fields
+    }
+}
+
+const fn always(name: &'static str) -> Field {
+    Field { name, presence: Presence::Always, need: Need::Free }
+}
+
+const fn optional(name: &'static str, with: &'static str) -> Field {
+    Field { name, presence: Presence::With(with), need: Need::Free }
+}
+
+impl Field {
+    const fn with(self, need: Need) -> Field {
+        Field { need, ..self }
+    }
+}

@@ -1,0 +1,137 @@
+//! Prompts: what each agent is told, from typed contexts and templates that a person may replace.
+//!
+//! A prompt never makes a claim by itself: no marker of the contract stands in a template where an echo of the prompt would
+//! be taken for the agent's own word. Reading files is the engine's.
+
+mod build;
+mod kind;
+mod pipeline;
+mod reader;
+mod template;
+
+use std::fmt::Write;
+
+use crate::gate::{self, GateSpec};
+
+pub use build::{BuildPrompt, DecomposePrompt, InvestigatePrompt, PlanPrompt, VerifyPrompt};
+pub use kind::PromptKind;
+pub use pipeline::{Replan, SpecImplementPrompt, SpecPlanPrompt, SpecVerifyPrompt};
+pub use template::{Field, Need, Presence, Template, TemplateError, TemplateProblem, Values};
+
+/// What comes before a prompt in a session that goes on.
+const RESUMED: &str = "\
+You have worked in this session before. First compact, silently, what was said so far to what still matters; do not report on
+it. Then do what follows. Where it differs from what you were told before, it decides.
+
+";
+
+/// What one prompt is made of.
+pub trait PromptContext {
+    const KIND: PromptKind;
+
+    /// Returns the values that a template of this kind may name.
+    fn values(&self) -> Values<'_>;
+}
+
+/// A template for every prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prompts {
+    templates: [Template; PromptKind::ALL.len()],
+}
+
+impl Prompts {
+    /// Returns the built-in templates.
+    pub fn builtin() -> Prompts {
+        Prompts { templates: PromptKind::ALL.map(PromptKind::builtin) }
+    }
+
+    /// Uses `text` as the template of one prompt, or says everything that is wrong with it.
+    pub fn replace(&mut self, kind: PromptKind, text: &str) -> Result<(), Vec<TemplateError>> {
+        self.templates[kind as usize] = Template::parse(text, &kind.fields())?;
+        Ok(())
+    }
+
+    /// Returns the prompt for a fresh session.
+    pub fn render<C: PromptContext>(&self, context: &C) -> String {
+        self.templates[C::KIND as usize].render(&context.values())
+    }
+
+    /// Returns the prompt for a session that goes on.
+    pub fn render_resumed<C: PromptContext>(&self, context: &C) -> String {
+        format!("{RESUMED}{}", self.render(context))
+    }
+}
+
+/// The spec a prompt is about.
+#[derive(Clone, Copy, Debug)]
+pub struct SpecSource<'a> {
+    /// The stem of its file.
+    pub id: &'a str,
+    /// Where the agent finds it.
+    pub path: &'a str,
+    /// Its path below `specs/`.
+    pub file: &'a str,
+    pub text: &'a str,
+}
+
+/// The rules of the project that is worked on.
+#[derive(Clone, Copy, Debug)]
+pub struct RulesSource<'a> {
+    /// The name of the file they are in.
+    pub file: &'a str,
+    pub text: &'a str,
+}
+
+/// What every prompt has.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    pub workspace: &'a str,
+    pub home: &'a str,
+    pub spec: SpecSource<'a>,
+    pub rules: Option<RulesSource<'a>>,
+    /// What was wrong with the last run, in words for the agent.
+    pub feedback: Option<&'a str>,
+}
+
+impl<'a> Surroundings<'a> {
+    fn values(&self) -> Values<'a> {
+        let mut values = Values::default();
+        values.add("workspace", self.workspace);
+        values.add("home", self.home);
+        values.add("spec_id", self.spec.id);
+        values.add("spec_path", self.spec.path);
+        values.add("spec_file", self.spec.file);
+        values.add("spec", self.spec.text);
+        if let Some(rules) = self.rules.filter(|rules| !rules.text.trim().is_empty()) {
+            values.add("rules", rules.text);
+            values.add("rules_file", rules.file);
+        }
+        values.add_optional("feedback", self.feedback);
+        values
+    }
+}
+
+/// Lists gates in the order they are run in, as an agent can run them.
+fn gate_list(gates: &[GateSpec]) -> Option<String> {
+    let mut list = String::new();
+    for gate in gate::in_order(gates) {
+        let words: Vec<String> = gate.argv.iter().map(|word| shell_word(word)).collect();
+        let gap = if list.is_empty() { "" } else { "\n" };
+        write!(list, "{gap}- {}: `{}`", gate.name, words.join(" "))
+            .expect("a string takes any text");
+    }
+    (!list.is_empty()).then_some(list)
+}
+
+/// Quotes a word for a shell where that is needed.
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%=:,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+#[path = "prompt_tests.rs"]
+mod tests;

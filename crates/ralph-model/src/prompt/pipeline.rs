@@ -1,0 +1,108 @@
+//! What the prompts of the pipeline are made of.
+
+use crate::gate::GateSpec;
+use crate::id::CommitId;
+use crate::verdict::VerifierQuestion;
+
+use super::{PromptContext, PromptKind, Surroundings, Values, gate_list};
+
+/// For the planner of a spec.
+#[derive(Clone, Copy, Debug)]
+pub struct SpecPlanPrompt<'a> {
+    pub surroundings: Surroundings<'a>,
+    /// Where it leaves the plan.
+    pub outbox: &'a str,
+    pub gates: &'a [GateSpec],
+    /// Why there is to be another plan.
+    pub replan: Option<Replan<'a>>,
+    pub magic_phrase: &'a str,
+}
+
+/// What became of the plan before this one.
+#[derive(Clone, Copy, Debug)]
+pub struct Replan<'a> {
+    pub reason: &'a str,
+    /// Its text, where it was kept.
+    pub old_plan: Option<&'a str>,
+}
+
+impl PromptContext for SpecPlanPrompt<'_> {
+    const KIND: PromptKind = PromptKind::SpecPlan;
+
+    fn values(&self) -> Values<'_> {
+        let mut values = self.surroundings.values();
+        values.add("outbox", self.outbox);
+        values.add_optional("gates", gate_list(self.gates));
+        values.add_optional("replan_reason", self.replan.map(|replan| replan.reason));
+        values.add_optional("old_plan", self.replan.and_then(|replan| replan.old_plan));
+        values.add("magic_phrase", self.magic_phrase);
+        values
+    }
+}
+
+/// For the implementer of a spec.
+#[derive(Clone, Copy, Debug)]
+pub struct SpecImplementPrompt<'a> {
+    pub surroundings: Surroundings<'a>,
+    pub plan: &'a str,
+    pub plan_path: &'a str,
+    /// What the harness runs on the commit.
+    pub gates: &'a [GateSpec],
+    pub magic_phrase: &'a str,
+}
+
+impl PromptContext for SpecImplementPrompt<'_> {
+    const KIND: PromptKind = PromptKind::SpecImplement;
+
+    fn values(&self) -> Values<'_> {
+        let mut values = self.surroundings.values();
+        values.add("plan", self.plan);
+        values.add("plan_path", self.plan_path);
+        values.add_optional("gates", gate_list(self.gates));
+        values.add("magic_phrase", self.magic_phrase);
+        values
+    }
+}
+
+/// For the verifier of a candidate.
+#[derive(Clone, Copy, Debug)]
+pub struct SpecVerifyPrompt<'a> {
+    pub surroundings: Surroundings<'a>,
+    pub plan: &'a str,
+    pub candidate: &'a CommitId,
+    /// Where work on the spec began.
+    pub base: Option<&'a CommitId>,
+    /// The throw-away checkout it works in.
+    pub checkout: &'a str,
+    /// What the harness ran on the commit.
+    pub gates: &'a [GateSpec],
+    pub questions: &'a [VerifierQuestion],
+    /// Why nothing needs to change, where that is the claim.
+    pub no_change: Option<&'a str>,
+    pub magic_phrase: &'a str,
+}
+
+impl PromptContext for SpecVerifyPrompt<'_> {
+    const KIND: PromptKind = PromptKind::SpecVerify;
+
+    fn values(&self) -> Values<'_> {
+        let mut values = self.surroundings.values();
+        values.add("plan", self.plan);
+        values.add("candidate", self.candidate.as_str());
+        values.add_optional("base", self.base.map(CommitId::as_str));
+        values.add("checkout", self.checkout);
+        values.add_optional("gates", gate_list(self.gates));
+        values.add_optional("questions", question_list(self.questions));
+        values.add_optional("no_change", self.no_change);
+        values.add("magic_phrase", self.magic_phrase);
+        values
+    }
+}
+
+/// Numbers what a verifier is asked.
+pub(super) fn question_list(questions: &[VerifierQuestion]) -> Option<String> {
+    let numbered = questions.iter().enumerate();
+    let lines: Vec<String> =
+        numbered.map(|(at, question)| format!("{}. {question}", at + 1)).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}

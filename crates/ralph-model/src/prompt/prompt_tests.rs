@@ -1,0 +1,339 @@
+use std::time::Duration;
+
+use super::*;
+use crate::contract::{DEFAULT_MAGIC_PHRASE, FinalMessage, PlannerClaim};
+use crate::id::CommitId;
+use crate::verdict::VerifierQuestion;
+
+const HASH: &str = "0123456789abcdef0123456789abcdef01234567";
+
+/// Whether what may be missing is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Given {
+    All,
+    Least,
+}
+
+struct Rendered {
+    kind: PromptKind,
+    text: String,
+    names: Vec<&'static str>,
+}
+
+fn gates() -> Vec<GateSpec> {
+    let gate = |name: &str, argv: &[&str], fast| GateSpec {
+        name: name.to_owned(),
+        argv: argv.iter().map(|&word| word.to_owned()).collect(),
+        timeout: Duration::from_mins(1),
+        paths: Vec::new(),
+        fast,
+        net: false,
+        unix: false,
+    };
+    vec![gate("tests", &["cargo", "test", "it's"], false), gate("fmt", &["cargo", "fmt"], true)]
+}
+
+fn render<C: PromptContext>(prompts: &Prompts, context: &C) -> Rendered {
+    Rendered { kind: C::KIND, text: prompts.render(context), names: context.values().names() }
+}
+
+/// Renders every prompt there is.
+fn all(prompts: &Prompts, given: Given) -> Vec<Rendered> {
+    fn only<T>(given: Given, value: T) -> Option<T> {
+        (given == Given::All).then_some(value)
+    }
+    let gates = only(given, gates()).unwrap_or_default();
+    let candidate: CommitId = HASH.parse().unwrap();
+    let base: CommitId = "b".repeat(40).parse().unwrap();
+    let questions = only(
+        given,
+        vec![
+            VerifierQuestion::Leftovers { paths: vec!["left.txt".into()] },
+            VerifierQuestion::NotProven,
+        ],
+    )
+    .unwrap_or_default();
+    let surroundings = Surroundings {
+        workspace: "/w",
+        home: "/w/ralph",
+        spec: SpecSource {
+            id: "0001-login",
+            path: "ralph/specs/area/0001-login.md",
+            file: "area/0001-login.md",
+            text: "# THE SPEC {{plan}}\n",
+        },
+        rules: only(given, RulesSource { file: "AGENTS.md", text: "THE RULES" }),
+        feedback: only(given, "THE FEEDBACK"),
+    };
+    let magic_phrase = DEFAULT_MAGIC_PHRASE;
+    vec![
+        render(
+            prompts,
+            &SpecPlanPrompt {
+                surroundings,
+                outbox: "/out",
+                gates: &gates,
+                replan: only(
+                    given,
+                    Replan { reason: "THE REASON", old_plan: Some("THE OLD PLAN") },
+                ),
+                magic_phrase,
+            },
+        ),
+        render(
+            prompts,
+            &SpecImplementPrompt {
+                surroundings,
+                plan: "THE PLAN",
+                plan_path: "ralph/specs/plans/area/0001-login.md",
+                gates: &gates,
+                magic_phrase,
+            },
+        ),
+        render(
+            prompts,
+            &SpecVerifyPrompt {
+                surroundings,
+                plan: "THE PLAN",
+                candidate: &candidate,
+                base: only(given, &base),
+                checkout: "/checkout",
+                gates: &gates,
+                questions: &questions,
+                no_change: only(given, "THE CLAIM"),
+                magic_phrase,
+            },
+        ),
+        render(prompts, &PlanPrompt { surroundings, tasks: only(given, "THE TASKS") }),
+        render(
+            prompts,
+            &BuildPrompt {
+                surroundings,
+                task_id: "t-1a2b",
+                task: "THE TASK",
+                rejected: only(given, "THE REJECTION"),
+                gates: &gates,
+            },
+        ),
+        render(
+            prompts,
+            &VerifyPrompt {
+                surroundings,
+                tasks: "THE TASKS",
+                commit: &candidate,
+                checkout: "/checkout",
+                gates: &gates,
+                questions: &questions,
+            },
+        ),
+        render(prompts, &InvestigatePrompt { surroundings, issues: "THE ISSUES" }),
+        render(
+            prompts,
+            &DecomposePrompt {
+                surroundings,
+                task_id: "t-1a2b",
+                task: "THE TASK",
+                kill: "timeout",
+                kill_log: only(given, "/log"),
+            },
+        ),
+    ]
+}
+
+fn builtin(kind: PromptKind, given: Given) -> String {
+    let mut all = all(&Prompts::builtin(), given).into_iter();
+    all.find(|rendered| rendered.kind == kind).unwrap().text
+}
+
+#[track_caller]
+fn assert_in_order(text: &str, parts: &[&str]) {
+    let mut rest = text;
+    for part in parts {
+        let Some((_, after)) = rest.split_once(part) else { panic!("no `{part}` there in {text}") };
+        rest = after;
+    }
+}
+
+#[test]
+fn a_context_gives_exactly_the_values_of_its_kind() {
+    for given in [Given::All, Given::Least] {
+        for Rendered { kind, mut names, .. } in all(&Prompts::builtin(), given) {
+            let is_given =
+                |field: &Field| given == Given::All || field.presence == Presence::Always;
+            let mut known: Vec<_> =
+                kind.fields().into_iter().filter(is_given).map(|field| field.name).collect();
+            names.sort_unstable();
+            known.sort_unstable();
+            assert_eq!(names, known, "{kind:?}");
+        }
+    }
+}
+
+#[test]
+fn no_prompt_makes_a_claim_when_it_is_echoed() {
+    // A12.1
+    for given in [Given::All, Given::Least] {
+        for Rendered { kind, text, .. } in all(&Prompts::builtin(), given) {
+            let echo = FinalMessage::new(&text);
+            assert_eq!(echo.completion(DEFAULT_MAGIC_PHRASE), None, "{kind:?}");
+            assert!(!echo.says(DEFAULT_MAGIC_PHRASE), "{kind:?}");
+            let planned = echo.planner_claim(DEFAULT_MAGIC_PHRASE, Some("# Plan"));
+            assert_eq!(planned, PlannerClaim::Unfinished, "{kind:?}");
+            let verified = echo.verifier_claim(DEFAULT_MAGIC_PHRASE);
+            assert_eq!((verified.commit, verified.plan_invalidation), (None, None), "{kind:?}");
+            assert_eq!(echo.no_change_needed(), None, "{kind:?}");
+            assert_eq!(echo.signals(), [], "{kind:?}");
+            for marker in ["PLAN_INVALIDATION:", "NO_CHANGE_NEEDED:", "[RALPH]"] {
+                assert!(!text.lines().any(|line| line.starts_with(marker)), "{kind:?} {marker}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_prompt_has_the_spec_its_rules_and_the_feedback() {
+    for Rendered { kind, text, .. } in all(&Prompts::builtin(), Given::All) {
+        assert!(text.contains("ralph/specs/area/0001-login.md"), "{kind:?}");
+        let has_spec = text.contains("# THE SPEC {{plan}}");
+        assert_eq!(has_spec, kind != PromptKind::Build, "{kind:?}");
+        assert_in_order(&text, &["(AGENTS.md)", "THE RULES"]);
+        assert_in_order(&text, &["# Fix these first", "THE FEEDBACK"]);
+    }
+}
+
+#[test]
+fn no_heading_stands_over_nothing() {
+    for Rendered { kind, text, .. } in all(&Prompts::builtin(), Given::Least) {
+        for absent in
+            ["Rules of this project", "Fix these first", "\n\n\n", "Ralph runs these checks"]
+        {
+            assert!(!text.contains(absent), "{kind:?} {absent:?}");
+        }
+    }
+}
+
+#[test]
+fn a_planner_is_told_where_to_leave_the_plan_and_what_failed_before() {
+    let text = builtin(PromptKind::SpecPlan, Given::All);
+    assert_in_order(
+        &text,
+        &["/out/plan.md", "/out/SCRATCHPAD.md", "THE REASON", "THE OLD PLAN", "read-only"],
+    );
+    assert_in_order(&text, &["# Plan: 0001-login", "## Analysis", "## Steps", "## Verification"]);
+    assert!(text.contains("Do not repeat it"));
+    assert!(text.contains(&format!("\"{DEFAULT_MAGIC_PHRASE}\"")));
+    let fresh = builtin(PromptKind::SpecPlan, Given::Least);
+    assert!(!fresh.contains("Do not repeat it") && !fresh.contains("failed_plan"));
+}
+
+#[test]
+fn the_plan_stands_between_the_paths_and_the_mission() {
+    let text = builtin(PromptKind::SpecImplement, Given::All);
+    assert_in_order(&text, &["# Paths", "THE PLAN", "THE FEEDBACK", "# Mission", "`0001-login: `"]);
+    assert_in_order(
+        &text,
+        &["- fmt: `cargo fmt`\n- tests: `cargo test 'it'\\''s'`", "git rev-parse HEAD"],
+    );
+    assert!(text.contains("begins with\n`NO_CHANGE_NEEDED:`"));
+    assert!(text.contains("/w/ralph.toml"));
+}
+
+#[test]
+fn a_verifier_is_told_the_commit_the_claim_and_the_questions() {
+    let text = builtin(PromptKind::SpecVerify, Given::All);
+    let diff = format!("git diff {} {HASH}", "b".repeat(40));
+    assert_in_order(&text, &["/checkout", HASH, &diff, "THE PLAN", "THE CLAIM"]);
+    assert_in_order(
+        &text,
+        &["1. These files were changed and not committed: left.txt.", "2. No gate proves"],
+    );
+    assert!(text.contains("begins with `PLAN_INVALIDATION:`"));
+    let least = builtin(PromptKind::SpecVerify, Given::Least);
+    assert!(!least.contains("git diff") && !least.contains("Answer these too"));
+}
+
+#[test]
+fn prompts_of_the_build_loop_name_only_commands_their_role_may_use() {
+    use crate::permission::Mutation;
+    use crate::role::Role;
+    for (kind, role) in [
+        (PromptKind::Plan, Role::Planner),
+        (PromptKind::Build, Role::Builder),
+        (PromptKind::Verify, Role::Verifier),
+        (PromptKind::Investigate, Role::Investigator),
+        (PromptKind::Decompose, Role::Decomposer),
+    ] {
+        let text = builtin(kind, Given::All);
+        let named = |mutation: &Mutation| text.contains(&format!("{} ", mutation.command()));
+        let named: Vec<_> = Mutation::ALL.into_iter().filter(named).collect();
+        assert!(!named.is_empty(), "{kind:?}");
+        for mutation in named {
+            assert!(role.reach(mutation).is_some(), "{kind:?} {mutation:?}");
+        }
+    }
+    assert_in_order(
+        &builtin(PromptKind::Decompose, Given::All),
+        &["timeout", "/log", "2 to 5", "t-1a2b"],
+    );
+    assert_in_order(
+        &builtin(PromptKind::Build, Given::All),
+        &["THE TASK", "THE REJECTION", "task done t-1a2b"],
+    );
+}
+
+#[test]
+fn a_resumed_session_is_told_to_compact_first() {
+    let prompts = Prompts::builtin();
+    let surroundings = Surroundings {
+        workspace: "/w",
+        home: "/h",
+        spec: SpecSource { id: "i", path: "p", file: "f", text: "t" },
+        rules: None,
+        feedback: None,
+    };
+    let context = PlanPrompt { surroundings, tasks: None };
+    let fresh = prompts.render(&context);
+    let resumed = prompts.render_resumed(&context);
+    assert!(resumed.ends_with(&fresh) && resumed.contains("compact"));
+    assert_eq!(FinalMessage::new(&resumed).signals(), []);
+}
+
+#[test]
+fn a_template_of_a_person_replaces_the_built_in_one() {
+    let mut prompts = Prompts::builtin();
+    let text = "Do {{spec_path}} by {{plan}}.{{#if feedback}} First {{feedback}}.{{/if}} Say {{magic_phrase}}!";
+    prompts.replace(PromptKind::SpecImplement, text).unwrap();
+    let rendered = &all(&prompts, Given::All)[1].text;
+    assert_eq!(
+        *rendered,
+        format!(
+            "Do ralph/specs/area/0001-login.md by THE PLAN. First THE FEEDBACK. Say {DEFAULT_MAGIC_PHRASE}!"
+        )
+    );
+    let before = prompts.clone();
+    let errors = prompts.replace(PromptKind::SpecImplement, "Do it.\n").unwrap_err();
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        errors,
+        [
+            "line 1: the template ends without using `{{spec}}` or `{{spec_path}}` or `{{spec_file}}`",
+            "line 1: the template ends without using `{{magic_phrase}}`",
+            "line 1: the template ends without using `{{feedback}}`",
+            "line 1: the template ends without using `{{plan}}` or `{{plan_path}}`",
+        ]
+    );
+    assert_eq!(prompts, before);
+}
+
+#[test]
+fn an_old_template_of_the_build_loop_works_unchanged() {
+    let mut prompts = Prompts::builtin();
+    prompts.replace(PromptKind::Plan, "Read `ralph/specs/{{SPEC_FILE}}` and plan.\n").unwrap();
+    prompts.replace(PromptKind::Build, "Build what is next.\n").unwrap();
+    let all = all(&prompts, Given::All);
+    assert!(all[3].text.starts_with("Read `ralph/specs/area/0001-login.md` and plan.\n"));
+    assert_in_order(
+        &all[4].text,
+        &["Build what is next.\n\n# Fix these first\n\nTHE FEEDBACK\n", "# Task\n\nTHE TASK\n"],
+    );
+}

@@ -1,0 +1,261 @@
+//! Text with places for values, read strictly.
+//!
+//! | written | means |
+//! |---|---|
+//! | `{{name}}` | the value, as it is: what looks like a place inside a value is text |
+//! | `{{#if name}} … {{else}} … {{/if}}` | the first part if the value is there, else the second, which may be left out |
+//! | `\{{` | `{{` itself |
+//!
+//! Whatever can be wrong with a template is found when it is read, with its line, so that making a prompt cannot fail. A tag
+//! of a condition that stands alone on its line takes that line with it.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use crate::contract::{NO_CHANGE_NEEDED, PLAN_INVALIDATION};
+
+use super::reader::{DEEPEST, Reader};
+
+/// A value that a template may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    pub name: &'static str,
+    pub presence: Presence,
+    pub need: Need,
+}
+
+/// When a value is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    Always,
+    /// Only together with the value of this name, which may be its own.
+    With(&'static str),
+}
+
+/// What happens if a template does not use a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    Free,
+    /// One value of each such group must be in every prompt for which it is there.
+    Essential(&'static str),
+    /// It is put after the text, under this heading.
+    Appended(&'static str),
+}
+
+/// A template that was found sound for a list of values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    pieces: Vec<Piece>,
+    appended: Vec<(&'static str, &'static str)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    Text(String),
+    Value { name: &'static str, line: usize },
+    If { present: &'static str, then: Vec<Piece>, otherwise: Vec<Piece> },
+}
+
+/// What is wrong with a template, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {problem}")]
+pub struct TemplateError {
+    pub line: usize,
+    pub problem: TemplateProblem,
+}
+
+/// What can be wrong with a template.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateProblem {
+    #[error("`{{{{` without `}}}}` on the same line (`\\{{{{` stands for `{{{{` itself)")]
+    Unclosed,
+    #[error("`{{{{{tag}}}}}` is no tag that is known here (`\\{{{{` stands for `{{{{` itself)")]
+    UnknownTag { tag: String },
+    #[error("there is no value `{name}`{hint} (`\\{{{{` stands for `{{{{` itself)")]
+    UnknownValue { name: String, hint: String },
+    #[error("`{{{{{tag}}}}}` without an `{{{{#if …}}}}` before it")]
+    NotOpen { tag: &'static str },
+    #[error("`{{{{#if {name}}}}}` is never closed by `{{{{/if}}}}`")]
+    NotEnded { name: String },
+    #[error("conditions stand more than {DEEPEST} deep in each other")]
+    TooDeep,
+    #[error(
+        "`{name}` is not always there: it belongs between `{{{{#if {group}}}}}` and `{{{{/if}}}}`"
+    )]
+    NotAlwaysThere { name: &'static str, group: &'static str },
+    #[error("`{name}` is always there and needs no condition")]
+    AlwaysThere { name: &'static str },
+    #[error("the template ends without using {}", alternatives(names))]
+    Unused { names: Vec<&'static str> },
+    #[error("`{{{{{name}}}}}` is needed in every prompt, and stands under a condition")]
+    OnlySometimes { name: &'static str },
+    #[error(
+        "`{{{{magic_phrase}}}}` stands alone on its line, where an echo of the prompt would pass for a claim: write it \
+         inside a sentence"
+    )]
+    PhraseAlone,
+    #[error(
+        "`{marker}` begins a line, where an echo of the prompt would pass for a claim: write it inside a sentence"
+    )]
+    MarkerFirst { marker: &'static str },
+}
+
+fn alternatives(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{{{{{name}}}}}`")).collect();
+    quoted.join(" or ")
+}
+
+/// The values for one prompt.
+#[derive(Clone, Debug, Default)]
+pub struct Values<'a>(Vec<(&'static str, Cow<'a, str>)>);
+
+impl<'a> Values<'a> {
+    pub(super) fn add(&mut self, name: &'static str, value: impl Into<Cow<'a, str>>) {
+        self.0.push((name, value.into()));
+    }
+
+    /// Adds a value that may be missing. A blank one is missing: a heading with nothing below it helps nobody.
+    pub(super) fn add_optional(
+        &mut self,
+        name: &'static str,
+        value: Option<impl Into<Cow<'a, str>>>,
+    ) {
+        if let Some(value) = value.map(Into::into).filter(|value| !value.trim().is_empty()) {
+            self.0.push((name, value));
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| &**value)
+    }
+
+    #[cfg(test)]
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        self.0.iter().map(|(name, _)| *name).collect()
+    }
+}
+
+impl Template {
+    /// Reads a template for these values, or says everything that is wrong with it.
+    pub fn parse(text: &str, fields: &[Field]) -> Result<Template, Vec<TemplateError>> {
+        let (pieces, mut errors) = Reader::read(text, fields)?;
+        errors.extend(markers(text));
+        let last_line = text.lines().count().max(1);
+        let mut appended = Vec::new();
+        // Where a name is wrong, that another is missing is mostly the same mistake.
+        let mut unmet_needs = Vec::new();
+        for (at, field) in fields.iter().enumerate() {
+            match field.need {
+                Need::Free => {}
+                Need::Appended(heading) => {
+                    if first_use(&pieces, &[field.name]).is_none() {
+                        appended.push((field.name, heading));
+                    }
+                }
+                Need::Essential(group) => {
+                    let in_group = |other: &&Field| other.need == Need::Essential(group);
+                    if fields[..at].iter().any(|earlier| in_group(&earlier)) {
+                        continue;
+                    }
+                    let names: Vec<_> =
+                        fields.iter().filter(in_group).map(|field| field.name).collect();
+                    unmet_needs.extend(unmet(&pieces, field, names, last_line));
+                }
+            }
+        }
+        if errors.is_empty() {
+            errors = unmet_needs;
+        }
+        if errors.is_empty() {
+            Ok(Template { pieces, appended })
+        } else {
+            errors.sort_by_key(|error| error.line);
+            Err(errors)
+        }
+    }
+
+    /// Returns the text with the values in their places.
+    pub fn render(&self, values: &Values<'_>) -> String {
+        let mut text = String::new();
+        render(&self.pieces, values, &mut text);
+        for (name, heading) in &self.appended {
+            if let Some(value) = values.get(name) {
+                let gap = if text.ends_with('\n') { "\n" } else { "\n\n" };
+                write!(text, "{gap}# {heading}\n\n{value}\n").expect("a string takes any text");
+            }
+        }
+        text
+    }
+}
+
+fn render(pieces: &[Piece], values: &Values<'_>, text: &mut String) {
+    for piece in pieces {
+        match piece {
+            Piece::Text(literal) => text.push_str(literal),
+            Piece::Value { name, .. } => {
+                text.push_str(values.get(name).expect("a value is given wherever it may be named"));
+            }
+            Piece::If { present, then, otherwise } => {
+                let chosen = if values.get(present).is_some() { then } else { otherwise };
+                render(chosen, values, text);
+            }
+        }
+    }
+}
+
+/// Returns what is wrong if a group of essential values is not used where it has to be.
+fn unmet(
+    pieces: &[Piece],
+    field: &Field,
+    names: Vec<&'static str>,
+    last_line: usize,
+) -> Option<TemplateError> {
+    let given = match field.presence {
+        Presence::Always => None,
+        Presence::With(group) => Some(group),
+    };
+    if is_in_every_prompt(pieces, &names, given) {
+        return None;
+    }
+    Some(match first_use(pieces, &names) {
+        Some((name, line)) => {
+            TemplateError { line, problem: TemplateProblem::OnlySometimes { name } }
+        }
+        None => TemplateError { line: last_line, problem: TemplateProblem::Unused { names } },
+    })
+}
+
+/// Whether one of the values comes into every prompt in which `given` is there.
+fn is_in_every_prompt(pieces: &[Piece], names: &[&str], given: Option<&str>) -> bool {
+    pieces.iter().any(|piece| match piece {
+        Piece::Text(_) => false,
+        Piece::Value { name, .. } => names.contains(name),
+        Piece::If { present, then, otherwise } => {
+            is_in_every_prompt(then, names, given)
+                && (given == Some(*present) || is_in_every_prompt(otherwise, names, given))
+        }
+    })
+}
+
+fn first_use(pieces: &[Piece], names: &[&str]) -> Option<(&'static str, usize)> {
+    pieces.iter().find_map(|piece| match piece {
+        Piece::Text(_) => None,
+        Piece::Value { name, line } => names.contains(name).then_some((*name, *line)),
+        Piece::If { then, otherwise, .. } => {
+            first_use(then, names).or_else(|| first_use(otherwise, names))
+        }
+    })
+}
+
+/// Finds lines of the template's own that a reader of claims would stumble over.
+fn markers(text: &str) -> impl Iterator<Item = TemplateError> {
+    text.lines().enumerate().filter_map(|(at, line)| {
+        let mut known = [PLAN_INVALIDATION, NO_CHANGE_NEEDED].into_iter();
+        let marker = known.find(|marker| line.starts_with(marker))?;
+        Some(TemplateError { line: at + 1, problem: TemplateProblem::MarkerFirst { marker } })
+    })
+}
+
+#[cfg(test)]
+#[path = "template_tests.rs"]
+mod tests;

@@ -1,0 +1,140 @@
+//! What every spec must hold: text, and a heading to call it by.
+
+/// What is wrong with a spec's text, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecFault {
+    #[error("there is nothing in it")]
+    Blank,
+    #[error("it has no heading: begin with a line like `# What is to be built`")]
+    NoHeading { line: usize },
+    #[error("the heading has no text")]
+    EmptyHeading { line: usize },
+}
+
+impl SpecFault {
+    /// Returns the line that is to be looked at.
+    pub const fn line(self) -> usize {
+        match self {
+            SpecFault::Blank => 1,
+            SpecFault::NoHeading { line } | SpecFault::EmptyHeading { line } => line,
+        }
+    }
+}
+
+/// Checks the text of a spec and returns the text of its first heading.
+pub fn check(text: &str) -> Result<&str, SpecFault> {
+    let text = text.trim_start_matches('\u{feff}');
+    let first_text = text.lines().position(|line| !line.trim().is_empty());
+    let first_text = first_text.ok_or(SpecFault::Blank)?;
+    let mut fence: Option<&str> = None;
+    let mut empty_heading = None;
+    // The line above, if it can be what a line of `=` or `-` underlines.
+    let mut paragraph: Option<&str> = None;
+    for (at, line) in text.lines().enumerate() {
+        let above = paragraph.take();
+        if let Some(mark) = fence {
+            if closes_fence(line, mark) {
+                fence = None;
+            }
+            continue;
+        }
+        if indentation(line) > 3 {
+            paragraph = above.filter(|_| !line.trim().is_empty());
+            continue;
+        }
+        fence = fence_mark(line);
+        match heading(line) {
+            Some("") => empty_heading = empty_heading.or(Some(at + 1)),
+            Some(heading) => return Ok(heading),
+            None => match above {
+                Some(title) if is_underline(line) => return Ok(title),
+                _ if fence.is_none() && begins_paragraph(line) => paragraph = Some(line.trim()),
+                _ => {}
+            },
+        }
+    }
+    Err(match empty_heading {
+        Some(line) => SpecFault::EmptyHeading { line },
+        None => SpecFault::NoHeading { line: first_text + 1 },
+    })
+}
+
+/// Returns the text for a new spec.
+pub fn template(title: &str) -> String {
+    // A title of several lines would end the heading early.
+    let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!(
+        "# {title}\n\
+         \n\
+         ## Goal\n\
+         \n\
+         What is to exist when this is done, and for whom.\n\
+         \n\
+         ## Constraints\n\
+         \n\
+         - What must stay as it is, and what must not be used.\n\
+         \n\
+         ## Required reading\n\
+         \n\
+         - Files and documents to read before the work begins.\n\
+         \n\
+         ## Acceptance criteria\n\
+         \n\
+         - One sentence each, and one can tell whether it is true.\n\
+         \n\
+         ## Verification\n\
+         \n\
+         - Commands that show it, the fastest first.\n"
+    )
+}
+
+fn indentation(line: &str) -> usize {
+    line.chars()
+        .take_while(|c| matches!(c, ' ' | '\t'))
+        .map(|c| if c == '\t' { 4 } else { 1 })
+        .sum()
+}
+
+/// Returns the text after one to six `#`; `None` if the line is no heading.
+fn heading(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let text = line.trim_start_matches('#');
+    let level = line.len() - text.len();
+    if !(1..=6).contains(&level) || !(text.is_empty() || text.starts_with([' ', '\t'])) {
+        return None;
+    }
+    let text = text.trim();
+    let open = text.trim_end_matches('#');
+    // Hashes at the end close the heading, if they stand by themselves.
+    Some(if open.is_empty() || open.ends_with([' ', '\t']) { open.trim_end() } else { text })
+}
+
+fn is_underline(line: &str) -> bool {
+    let line = line.trim();
+    !line.is_empty() && (line.bytes().all(|b| b == b'=') || line.bytes().all(|b| b == b'-'))
+}
+
+/// Whether a line is prose, and not a quotation, an item of a list, or a rule.
+fn begins_paragraph(line: &str) -> bool {
+    let line = line.trim();
+    !line.is_empty() && !is_underline(line) && !line.starts_with(['>', '-', '*', '+', '|', '<'])
+}
+
+/// Returns the marks with which a line opens a block of code.
+fn fence_mark(line: &str) -> Option<&str> {
+    let line = line.trim();
+    ['`', '~'].into_iter().find_map(|mark| {
+        let length = line.len() - line.trim_start_matches(mark).len();
+        let rest = &line[length..];
+        (length >= 3 && !(mark == '`' && rest.contains('`'))).then(|| &line[..length])
+    })
+}
+
+fn closes_fence(line: &str, mark: &str) -> bool {
+    let line = line.trim();
+    line.starts_with(mark) && line.chars().all(|c| mark.starts_with(c))
+}
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;
