@@ -143,6 +143,8 @@ impl Launch {
             prices: &self.prices,
             given: &[],
             outbox: Outbox::Named(&[]),
+            directory: None,
+            keep: None,
         }
     }
 }

@@ -31,3 +31,4 @@ pub mod state;
 #[cfg(test)]
 mod test_place;
 pub mod wait;
+pub mod workflow;

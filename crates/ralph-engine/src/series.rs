@@ -61,7 +61,7 @@ pub trait SeriesObserver {
 }
 
 /// What a resumed session is told before the prompt it already knows.
-const GO_ON: &str = "You were interrupted by a usage limit, which is over now. Go on with the task where you left \
+pub(crate) const GO_ON: &str = "You were interrupted by a usage limit, which is over now. Go on with the task where you left \
      off. This is the task again:\n\n";
 
 /// A series in progress.
@@ -106,7 +106,7 @@ impl Series<'_, '_> {
                     if let Some(end) = self.sit_out(request.agent, wait, Waiting::Anew)? {
                         return Ok(end);
                     }
-                    resume = session_to_resume(&report, request);
+                    resume = session_to_resume(&report, request.adapter.traits().resumes);
                 }
                 _ if self.policy.repeat == 1 => return Ok(SeriesEnd::Failed),
                 RunOutcome::Trouble { .. } if streak.stops().is_some() => {
@@ -210,13 +210,12 @@ enum Waiting {
 }
 
 /// A session is worth resuming if something had been done in it when the limit came.
-fn session_to_resume(report: &RunReport, request: &RunRequest<'_>) -> Option<String> {
+pub(crate) fn session_to_resume(report: &RunReport, resumes: bool) -> Option<String> {
     let worked = report.facts.tool_calls > 0 || report.facts.last_text.is_some();
-    let resumes = request.adapter.traits().resumes;
     report.facts.session.clone().filter(|_| worked && resumes)
 }
 
-fn finished_run(report: &RunReport) -> FinishedRun {
+pub(crate) fn finished_run(report: &RunReport) -> FinishedRun {
     let result = match report.outcome {
         RunOutcome::Completed => RunResult::Succeeded,
         RunOutcome::TimedOut { .. } | RunOutcome::ContextFull | RunOutcome::Violation { .. } => {

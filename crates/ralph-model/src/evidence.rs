@@ -87,6 +87,14 @@ pub enum EvidenceFault {
 }
 
 impl Evidence {
+    /// Returns what was measured of the commit, if there is one.
+    pub fn commit(&self) -> Option<&CommitEvidence> {
+        match self {
+            Evidence::Commit(found) => Some(found),
+            Evidence::Nothing { .. } => None,
+        }
+    }
+
     /// Returns all that is wrong, in the order in which it should be put right.
     pub fn faults(&self) -> Vec<EvidenceFault> {
         match self {

@@ -1,11 +1,13 @@
 //! What can be typed: clap structures only, no decisions. The doc comments are the help.
 
+pub(crate) mod pipeline;
 pub(crate) mod plan;
 
 use camino::Utf8PathBuf;
 use clap::{Args, Parser, Subcommand};
 use ralph_model::role::Role;
 
+use self::pipeline::{PipelineArgs, SpecsCommand};
 use self::plan::{AnswerArgs, IssueCommand, SetSpecArgs, TaskCommand};
 use crate::exit;
 use crate::render::UiChoice;
@@ -58,6 +60,13 @@ pub(crate) struct GlobalArgs {
 pub(crate) enum Command {
     /// Make a home for Ralph here: detect agents and checks, write ralph.toml; never overwrites
     Init(InitArgs),
+    /// Take specs through plan, implement, verify, until they are done
+    Pipeline(Box<PipelineArgs>),
+    /// See the specs and where each of them stands [default: list]
+    Specs {
+        #[command(subcommand)]
+        command: Option<SpecsCommand>,
+    },
     /// Check whether this machine and this workspace are ready
     Doctor,
     /// See which agents are here, and run one under supervision

@@ -24,6 +24,11 @@ impl CliError {
         CliError::with_exit(Exit::Unfinished, error)
     }
 
+    /// Only a person can say how to go on, and none is there to be asked.
+    pub(crate) fn person_needed(error: impl Into<Box<dyn Error>>) -> CliError {
+        CliError::with_exit(Exit::PersonNeeded, error)
+    }
+
     fn with_exit(exit: Exit, error: impl Into<Box<dyn Error>>) -> CliError {
         CliError { exit, message: chain(error.into().as_ref()), hints: Vec::new() }
     }

@@ -10,6 +10,8 @@ pub(crate) enum Exit {
     Unfinished = 1,
     /// Wrong usage, configuration or set-up.
     Usage = 2,
+    /// A person is needed and none is there.
+    PersonNeeded = 3,
     /// A bug of ours.
     Bug = 70,
     /// Interrupted.

@@ -107,6 +107,18 @@ impl Setup {
         look_up(&self.environment, &self.workspace, program)
     }
 
+    /// Reads the configuration again, as a person may have changed it since.
+    pub(crate) fn reload(&self, flags: &[FlagValue<'_>]) -> Result<Config, ConfigError> {
+        Config::load(&ConfigRequest {
+            root: &self.workspace.root,
+            cwd: &self.workspace.root,
+            env: &|name| self.environment.text(name),
+            env_names: EnvNames::Own,
+            flags,
+            adapters: &adapter_names(),
+        })
+    }
+
     /// Opens this workspace's private state; says so when it had to be made anew.
     pub(crate) fn open_state(&self) -> Result<OpenState, CliError> {
         let clock = SystemClock;

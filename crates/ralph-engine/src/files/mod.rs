@@ -149,6 +149,19 @@ pub fn read_optional(path: &Utf8Path) -> Result<Option<Vec<u8>>, PathError> {
     }
 }
 
+/// Moves a file to another name in the same file system, so that the move is there after a crash.
+pub fn rename_durably(from: &Utf8Path, to: &Utf8Path) -> Result<(), PathError> {
+    let parents = [from.parent(), to.parent()];
+    if let Some(directory) = to.parent() {
+        create_directory(directory)?;
+    }
+    fs::rename(from, to).map_err(|source| PathError::new("move", from, source))?;
+    for directory in parents.into_iter().flatten() {
+        sync_directory(directory)?;
+    }
+    Ok(())
+}
+
 /// Removes a file that may be missing.
 pub fn remove_optional(path: &Utf8Path) -> Result<(), PathError> {
     match fs::remove_file(path) {

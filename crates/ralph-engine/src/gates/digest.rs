@@ -30,6 +30,11 @@ pub(super) fn of_data(data: &impl Serialize) -> String {
     hex(&Sha256::digest(serde_json::to_vec(data).expect("plain data can be written")))
 }
 
+/// Hashes bytes.
+pub(crate) fn of_bytes(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

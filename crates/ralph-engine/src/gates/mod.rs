@@ -33,7 +33,9 @@ use crate::git::{Git, GitError, GitProgram};
 use crate::run::{Environment, RunPlace};
 use crate::state::State;
 
+pub(crate) use digest::of_bytes as digest_of;
 pub use weakened::weakened;
+pub use workbench::{VerifierCheckout, checkout_for_verifier};
 
 /// What gates are run with: shared by all of one command.
 #[derive(Clone, Copy)]

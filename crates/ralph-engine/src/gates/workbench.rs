@@ -212,6 +212,33 @@ impl<'a> Workbench<'a> {
     }
 }
 
+/// A checkout for a verifier to look around and build in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifierCheckout {
+    /// All of it, which the verifier may write.
+    pub tree: Utf8PathBuf,
+    /// Where the workspace lies in it.
+    pub directory: Utf8PathBuf,
+}
+
+/// Makes the verifier's checkout ready at a commit. It is reset for each verification; no gate ever runs in it. What keeps
+/// it from being set up is the verifier's to see: it can still read.
+pub fn checkout_for_verifier(
+    context: &GateContext<'_>,
+    repository: &GateRepository,
+    pinned: &PinnedGates,
+    commit: &Oid,
+    observer: &mut dyn GateObserver,
+) -> Result<VerifierCheckout, GateError> {
+    let mut bench = Workbench::new(context, repository, pinned, "verifier");
+    bench.make_ready(commit, observer)?;
+    let tree = bench.dir.join("tree");
+    let tree = tree.canonicalize_utf8().unwrap_or(tree);
+    let inside = tree.join(&repository.prefix);
+    let directory = if inside.is_dir() { inside } else { tree.clone() };
+    Ok(VerifierCheckout { tree, directory })
+}
+
 fn is_lfs_pointer(path: &std::path::Path) -> bool {
     let small = fs::symlink_metadata(path)
         .is_ok_and(|found| found.is_file() && found.len() <= LFS_POINTER_CAP);

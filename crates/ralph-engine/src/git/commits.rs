@@ -327,7 +327,11 @@ fn expand(git: &Git, drivers: &Drivers, paths: &[PathBuf]) -> Result<Vec<PathBuf
     Ok(found)
 }
 
-fn refuse_filtered(git: &Git, drivers: &Drivers, paths: &[PathBuf]) -> Result<(), CommitError> {
+pub(super) fn refuse_filtered(
+    git: &Git,
+    drivers: &Drivers,
+    paths: &[PathBuf],
+) -> Result<(), CommitError> {
     if drivers.is_empty() || paths.is_empty() {
         return Ok(());
     }

@@ -21,6 +21,7 @@ mod parse;
 mod place;
 mod provision;
 mod revisions;
+mod switch;
 #[cfg(test)]
 mod testing;
 pub mod undo;

@@ -72,7 +72,12 @@ pub(super) fn commit(message: &str, paths: &[String], variables: &Variables) -> 
     }
     run_program("git", &add, &variables)?;
     run_program("git", &["commit", "--quiet", "--message", message], &variables)?;
-    run_program("git", &["rev-parse", "HEAD"], &variables)
+    head(&variables)
+}
+
+/// Returns the commit that the agent stands on.
+pub(super) fn head(variables: &Variables) -> ToolOutcome {
+    run_program("git", &["rev-parse", "HEAD"], variables)
 }
 
 fn run_program(program: &str, args: &[&str], variables: &Variables) -> ToolOutcome {

@@ -177,6 +177,7 @@ impl Player {
     fn variable(&self, name: &str) -> Option<String> {
         match name {
             "COMMIT" => self.commit.clone(),
+            "HEAD" => effects::head(&[]).ok(),
             "INVOCATION" => Some(self.cast.invocation.to_string()),
             "PROMPT_LINES" => {
                 Some(String::from_utf8_lossy(&self.cast.prompt).lines().count().to_string())

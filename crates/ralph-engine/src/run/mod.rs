@@ -6,6 +6,7 @@
 mod environment;
 mod place;
 mod report;
+mod result;
 pub mod sandbox;
 mod watcher;
 
@@ -34,6 +35,7 @@ pub use environment::Environment;
 pub use place::RunPlace;
 pub(crate) use place::remove;
 pub use report::{RunLogs, RunReport};
+pub use result::RunResult;
 pub use watcher::RunObserver;
 
 use crate::agent::{Adapter, AgentRequest, DecodeContext};
@@ -100,6 +102,10 @@ pub struct RunRequest<'a> {
     pub given: &'a [String],
     /// What the run finds in its outbox and is to leave there.
     pub outbox: Outbox<'a>,
+    /// Where the run works, if not in the workspace.
+    pub directory: Option<&'a Utf8Path>,
+    /// Where its result is kept for whoever draws conclusions from it.
+    pub keep: Option<&'a Utf8Path>,
 }
 
 /// The harness itself could not do its part.
@@ -239,7 +245,13 @@ impl Run<'_, '_> {
         if !report.boundary.is_empty() {
             self.journal(JournalEvent::BoundaryCrossed(Box::new(report.boundary.journal())))?;
         }
-        self.journal(report.journal_event())?;
+        let finished = report.finished();
+        if let Some(path) = request.keep {
+            // Before the journal tells of the end, so that no run is over whose result is lost.
+            RunResult::of(&report, request, finished.clone(), self.context.clock.now())
+                .keep(path)?;
+        }
+        self.journal(JournalEvent::RunFinished(Box::new(finished)))?;
         self.context.place.live.clear()?;
         Ok(report)
     }
@@ -247,6 +259,11 @@ impl Run<'_, '_> {
     fn journal(&mut self, event: JournalEvent) -> Result<(), PathError> {
         let (at, run) = (self.context.clock.now(), Some(self.id.clone()));
         self.context.journal.record(&JournalEntry { at, run, event })
+    }
+
+    /// Where the agent works.
+    fn directory(&self) -> &Utf8Path {
+        self.request.directory.unwrap_or(self.context.workspace)
     }
 
     /// What the agent sees: the person's environment, its configuration, and what a run is told.
@@ -285,7 +302,7 @@ impl Run<'_, '_> {
             reasoning: request.reasoning,
             resume: request.resume,
             extra_args: request.args,
-            workspace: self.context.workspace,
+            workspace: self.directory(),
             isolated_state: isolated.as_deref(),
         });
         for (name, value) in invocation.env.drain(..) {
@@ -328,7 +345,7 @@ impl Run<'_, '_> {
         let spec = CommandSpec {
             program: request.executable.into(),
             args: invocation.args.into_iter().map(Into::into).collect(),
-            cwd: self.context.workspace.into(),
+            cwd: self.directory().into(),
             env: environment.clone().into_variables(),
             stdin: Some(self.logs.prompt.clone().into()),
             confinement: (request.boundary == InForce::Kernel).then_some(confinement),

@@ -36,6 +36,11 @@ impl RunPlace {
         Ok(RunPlace { scratch, live, baseline, repositories: OnceCell::new() })
     }
 
+    /// Where a run of this place finds its outbox.
+    pub(crate) fn outbox(&self) -> Utf8PathBuf {
+        self.scratch.outbox()
+    }
+
     pub(super) fn repositories(&self, workspace: &Utf8Path) -> &[Place] {
         self.repositories.get_or_init(|| repositories(workspace))
     }

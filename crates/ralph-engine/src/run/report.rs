@@ -90,8 +90,13 @@ impl RunLogs {
 
 impl RunReport {
     pub(crate) fn journal_event(&self) -> JournalEvent {
+        JournalEvent::RunFinished(Box::new(self.finished()))
+    }
+
+    /// What the journal keeps of it.
+    pub(crate) fn finished(&self) -> RunFinished {
         let said = self.facts.final_message.as_deref();
-        JournalEvent::RunFinished(Box::new(RunFinished {
+        RunFinished {
             end: self.end.clone(),
             exit: self.exit,
             outcome: self.outcome.clone(),
@@ -102,7 +107,7 @@ impl RunReport {
             duration: self.elapsed,
             tool_calls: self.facts.tool_calls,
             final_line: said.and_then(summary_line),
-        }))
+        }
     }
 }
 

@@ -195,6 +195,16 @@ impl State {
         self.directory.join("pins").join(format!("{}.json", file_name(item)))
     }
 
+    /// Returns the file that keeps the result of an item's last run until it is taken.
+    pub fn pending_result(&self, item: &str) -> Utf8PathBuf {
+        self.directory.join("results").join(format!("{}.json", file_name(item)))
+    }
+
+    /// Returns the file that keeps what there was before an item's last run that could write.
+    pub fn before(&self, item: &str) -> Utf8PathBuf {
+        self.directory.join("before").join(format!("{}.json", file_name(item)))
+    }
+
     /// Returns where it is noted what the harness itself wrote to a file.
     pub(crate) fn vouched(&self, path: &Utf8Path) -> Utf8PathBuf {
         self.directory.join("vouched").join(hash(&[path.as_str()]))

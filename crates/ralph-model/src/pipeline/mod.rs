@@ -194,6 +194,12 @@ pub fn next(state: &SpecState, attempts_used: u32, attempts: u32) -> Action {
     }
 }
 
+/// Tells whether a person's answer says that it is done as it is. Anything else is what is to be done instead.
+pub fn is_yes(answer: &str) -> bool {
+    let answer = answer.trim().trim_end_matches(['.', '!']).to_lowercase();
+    ["y", "yes", "ok", "okay", "done", "accept", "accepted"].contains(&answer.as_str())
+}
+
 impl Markers {
     /// Returns the markers of a spec that nobody has touched.
     pub fn fresh(spec: SpecIdentity) -> Markers {

@@ -6,8 +6,9 @@
 use crate::nearest::did_you_mean;
 
 /// The variables that a template may name.
-pub const VARIABLES: [&str; 13] = [
+pub const VARIABLES: [&str; 14] = [
     "COMMIT",
+    "HEAD",
     "INVOCATION",
     "PROMPT_LINES",
     "RESUME",

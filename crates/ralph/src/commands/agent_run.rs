@@ -10,7 +10,7 @@ use ralph_engine::config::FlagValue;
 use ralph_engine::files::lock::{LockError, LockOwner, RunLock};
 use ralph_engine::launch::{Launch, LaunchError};
 use ralph_engine::outbox::Outbox;
-use ralph_engine::recover::end_leftovers;
+use ralph_engine::recover::{Recovered, end_leftovers};
 use ralph_engine::run::{RunContext, RunPlace};
 use ralph_engine::series::{Series, SeriesPolicy};
 use ralph_engine::state::State;
@@ -24,9 +24,9 @@ use ralph_proc::signal::SignalPipe;
 use crate::args::{AgentOptions, AgentRunArgs, GlobalArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::Tone;
 use crate::render::human::plural;
 use crate::render::series::{Shown, show_boundary};
+use crate::render::{Tone, Ui};
 use crate::setup::{Setup, now};
 
 pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliError> {
@@ -44,14 +44,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
     let clock = SystemClock;
     let _lock = lock_workspace(&setup, &open.state, args.role)?;
     let left = end_leftovers(&open.state, &mut open.journal, &clock, &setup.environment);
-    for left in left.map_err(CliError::failed)? {
-        if left.processes > 0 {
-            let count = plural(left.processes as u64, "process");
-            let text = format!("ended {count} of run {}", left.run_id);
-            setup.ui.labelled(Tone::Attention, "leftovers", &text);
-        }
-        show_boundary(setup.ui, &left.boundary);
-    }
+    show_leftovers(setup.ui, &left.map_err(CliError::failed)?);
     let overview = open.overview()?;
     let signals = SignalPipe::install().map_err(CliError::failed)?;
     let program = own_program()?;
@@ -159,7 +152,19 @@ fn read_prompt(args: &AgentRunArgs) -> Result<Vec<u8>, CliError> {
     Ok(prompt)
 }
 
-fn not_launched(error: &LaunchError) -> CliError {
+/// Says what a Ralph that was killed had left behind.
+pub(super) fn show_leftovers(ui: Ui, recovered: &[Recovered]) {
+    for left in recovered {
+        if left.processes > 0 {
+            let count = plural(left.processes as u64, "process");
+            let text = format!("ended {count} of run {}", left.run_id);
+            ui.labelled(Tone::Attention, "leftovers", &text);
+        }
+        show_boundary(ui, &left.boundary);
+    }
+}
+
+pub(super) fn not_launched(error: &LaunchError) -> CliError {
     let hint = error.hint();
     CliError::usage(error.to_string()).hint(hint)
 }
@@ -190,7 +195,7 @@ pub(super) fn refuse_state_in_workspace(setup: &Setup, state: &Utf8Path) -> Resu
     .hint("name a narrower workspace with --root, or set XDG_STATE_HOME to a place outside it"))
 }
 
-fn own_program() -> Result<Utf8PathBuf, CliError> {
+pub(super) fn own_program() -> Result<Utf8PathBuf, CliError> {
     let path = std::env::current_exe().map_err(CliError::failed)?;
     Utf8PathBuf::from_path_buf(path)
         .map_err(|_| CliError::usage("the path of `ralph` is not UTF-8"))

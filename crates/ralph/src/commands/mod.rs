@@ -8,8 +8,10 @@ mod doctor;
 mod gates;
 mod init;
 mod pages;
+mod pipeline;
 mod plan;
 mod sandbox;
+mod specs;
 mod status;
 mod verify;
 
@@ -43,6 +45,8 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
     let ui = Ui::early(&cli.global);
     let result = match &cli.command {
         Command::Init(args) => init::run(&cli.global, args),
+        Command::Pipeline(args) => pipeline::run(&cli.global, args),
+        Command::Specs { command } => specs::run(&cli.global, command.as_ref()),
         Command::Doctor => doctor::run(&cli.global),
         Command::Agent(AgentCommand::List) => agent_list::run(&cli.global),
         Command::Agent(AgentCommand::Run(args)) => agent_run::run(&cli.global, args),

@@ -17,6 +17,12 @@ const SHOWN_LINES: usize = 20;
 /// As much of the end of an output as is looked at for them.
 const SHOWN_BYTES: u64 = 16 << 10;
 
+/// A line for each gate, wherever gates are run.
+#[derive(Clone, Copy)]
+pub(crate) struct GateLines {
+    pub(crate) ui: Ui,
+}
+
 /// Shows gates as they run.
 pub(crate) struct GateScreen {
     ui: Ui,
@@ -73,7 +79,7 @@ impl GateScreen {
     }
 }
 
-impl GateObserver for GateScreen {
+impl GateObserver for GateLines {
     fn setup(&mut self, argv: &[String]) {
         self.ui.labelled(Tone::Active, "setup", &argv_text(argv));
     }
@@ -94,6 +100,20 @@ impl GateObserver for GateScreen {
         let (tone, label) = label_of(&run.status);
         let text = format!("{}{}: {}", gate.name, turn_text(turn), facts(run));
         self.ui.labelled(tone, label, &text);
+    }
+}
+
+impl GateObserver for GateScreen {
+    fn setup(&mut self, argv: &[String]) {
+        GateLines { ui: self.ui }.setup(argv);
+    }
+
+    fn began(&mut self, gate: &GateSpec, turn: Turn) {
+        GateLines { ui: self.ui }.began(gate, turn);
+    }
+
+    fn ended(&mut self, gate: &GateSpec, turn: Turn, run: &GateRun) {
+        GateLines { ui: self.ui }.ended(gate, turn, run);
     }
 }
 

@@ -36,6 +36,8 @@ struct Status {
 /// Shows one run.
 pub(crate) struct Live {
     ui: Ui,
+    /// Whether all that the agent says is shown.
+    stream: bool,
     status: Arc<Mutex<Status>>,
     ticker: Option<(Sender<()>, JoinHandle<()>)>,
 }
@@ -63,7 +65,20 @@ impl Live {
             });
             (stop, thread)
         });
-        Live { ui, status, ticker }
+        Live { ui, stream: false, status, ticker }
+    }
+
+    /// Shows everything that the agent says, or not.
+    pub(crate) fn streaming(mut self, stream: bool) -> Live {
+        self.stream = stream;
+        self
+    }
+
+    /// Shows a text whole, line by line.
+    fn show_whole(&self, text: &str) {
+        for line in text.lines() {
+            self.say(Tone::Faint, "says", &one_line(line, 2000));
+        }
     }
 
     fn say(&self, tone: Tone, label: &str, text: &str) {
@@ -90,6 +105,11 @@ impl RunObserver for Live {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         if !matches!(event, AgentEvent::Text { .. }) {
             status.facts.apply(event);
+        }
+        if let (true, AgentEvent::Text { text }) = (self.stream, event) {
+            drop(status);
+            self.show_whole(text);
+            return;
         }
         if status.shown.is_some_and(|shown| at.saturating_sub(shown) < BETWEEN_LINES) {
             return;

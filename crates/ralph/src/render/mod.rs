@@ -4,6 +4,7 @@
 pub(crate) mod gates;
 pub(crate) mod human;
 pub(crate) mod live;
+pub(crate) mod pipeline;
 pub(crate) mod series;
 
 use std::io::{self, IsTerminal, Write};
@@ -43,6 +44,7 @@ pub(crate) enum Tone {
     Bad,
     Attention,
     Active,
+    Progress,
     Faint,
     Strong,
 }
@@ -82,6 +84,7 @@ impl Ui {
             Tone::Bad => "31",
             Tone::Attention => "33",
             Tone::Active => "34",
+            Tone::Progress => "36",
             Tone::Faint => "90",
             Tone::Strong => "1",
         };
@@ -109,6 +112,14 @@ impl Ui {
 /// A line the person must see.
 pub(crate) fn important(text: &str) {
     eprintln!("{text}");
+}
+
+/// Asks the person; anything but yes is no.
+pub(crate) fn confirm(question: &str) -> bool {
+    eprint!("{question} [y/N] ");
+    let mut answer = String::new();
+    let read = io::stdin().read_line(&mut answer);
+    read.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
 }
 
 /// Owns up to a bug of ours; the panic itself has been printed.

@@ -123,28 +123,7 @@ impl SeriesObserver for Shown {
     }
 
     fn ended(&mut self, report: &RunReport) {
-        let (tone, label, what) = describe(report);
-        let mut parts = vec![what, duration(report.elapsed)];
-        if report.usage.total() > 0 {
-            parts.push(format!("{} tokens", count(report.usage.total())));
-        }
-        if let Some(cost) = report.cost_usd {
-            let about = if report.cost_is_estimate { "about " } else { "" };
-            parts.push(format!("{about}{}", dollars(cost)));
-        }
-        if report.facts.tool_calls > 0 {
-            parts.push(plural(report.facts.tool_calls, "tool call"));
-        }
-        if report.leftovers > 0 {
-            parts.push(format!(
-                "{} left behind and ended",
-                plural(report.leftovers as u64, "process")
-            ));
-        }
-        self.ui.labelled(tone, label, &parts.join(", "));
-        show_boundary(self.ui, &report.boundary);
-        let log = format!("{} ({})", report.logs.stdout, bytes(report.stdout_bytes));
-        self.ui.labelled(Tone::Faint, "log", &log);
+        show_end(self.ui, report);
         self.show_channel_and_outbox(report);
         self.last = Some(report.clone());
     }
@@ -169,6 +148,29 @@ impl SeriesObserver for Shown {
             render::redraw(&format!("trying again in {}", duration(left)));
         }
     }
+}
+
+/// Says how a run ended, what it used and where its log is.
+pub(crate) fn show_end(ui: Ui, report: &RunReport) {
+    let (tone, label, what) = describe(report);
+    let mut parts = vec![what, duration(report.elapsed)];
+    if report.usage.total() > 0 {
+        parts.push(format!("{} tokens", count(report.usage.total())));
+    }
+    if let Some(cost) = report.cost_usd {
+        let about = if report.cost_is_estimate { "about " } else { "" };
+        parts.push(format!("{about}{}", dollars(cost)));
+    }
+    if report.facts.tool_calls > 0 {
+        parts.push(plural(report.facts.tool_calls, "tool call"));
+    }
+    if report.leftovers > 0 {
+        parts.push(format!("{} left behind and ended", plural(report.leftovers as u64, "process")));
+    }
+    ui.labelled(tone, label, &parts.join(", "));
+    show_boundary(ui, &report.boundary);
+    let log = format!("{} ({})", report.logs.stdout, bytes(report.stdout_bytes));
+    ui.labelled(Tone::Faint, "log", &log);
 }
 
 /// Says what a run changed that it was to leave alone, and what became of it.

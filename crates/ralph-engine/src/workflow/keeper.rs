@@ -1,0 +1,78 @@
+//! Commits home after each transition and before the next run, so that an agent that adds everything finds nothing of
+//! Ralph's to sweep up.
+//!
+//! Where a person does not want these commits home is excluded instead, in the repository's own `info/exclude`. A home
+//! outside any repository is not committed at all.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use camino::Utf8Path;
+
+use crate::config::GitSettings;
+use crate::files::{PathError, read_optional, replace_atomically};
+use crate::git::commits::{CommitError, CommitRequest, Committed, Signing, commit_paths};
+use crate::git::{Git, GitProgram};
+
+/// How long another program that holds the index is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Keeps home in git.
+pub struct HomeKeeper {
+    /// The repository, and home as it is named from the root of its work tree.
+    place: Option<(Git, PathBuf)>,
+    settings: GitSettings,
+}
+
+impl HomeKeeper {
+    pub fn open(program: &GitProgram, home: &Utf8Path, settings: &GitSettings) -> HomeKeeper {
+        let found = Git::discover(program.clone(), home).ok();
+        let place = found.and_then(|git| {
+            let worktree = git.place().worktree.clone()?;
+            let inside = home.strip_prefix(&worktree).ok()?.as_std_path().to_owned();
+            Some((git, inside))
+        });
+        HomeKeeper { place, settings: settings.clone() }
+    }
+
+    /// Commits what is new in home. Nothing new, or no repository: nothing happens.
+    pub fn commit(&self, message: &str) -> Result<Option<Committed>, CommitError> {
+        let Some((git, home)) = &self.place else { return Ok(None) };
+        if !self.settings.commit_home {
+            return Ok(None);
+        }
+        let request = CommitRequest {
+            paths: std::slice::from_ref(home),
+            message,
+            signing: if self.settings.sign { Signing::AsThePersonDoes } else { Signing::Unsigned },
+            patience: PATIENCE,
+        };
+        match commit_paths(git, &request) {
+            // Somebody committed at the same time; the second time there is a new parent to build on.
+            Err(CommitError::Moved) => commit_paths(git, &request),
+            result => result,
+        }
+    }
+
+    /// Keeps home out of everybody's way where it is not committed.
+    pub fn exclude(&self) -> Result<(), PathError> {
+        let Some((git, home)) = &self.place else { return Ok(()) };
+        if self.settings.commit_home {
+            return Ok(());
+        }
+        let path = git.place().common_dir.join("info/exclude");
+        let line = format!("/{}/", home.display());
+        let text = read_optional(&path)?.unwrap_or_default();
+        let mut text = String::from_utf8_lossy(&text).into_owned();
+        if text.lines().any(|known| known.trim() == line) {
+            return Ok(());
+        }
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(&line);
+        text.push('\n');
+        crate::files::create_directory(path.parent().expect("it has a directory"))?;
+        replace_atomically(&path, text.as_bytes())
+    }
+}

@@ -1,0 +1,67 @@
+//! What a run of the pipeline would do, spec by spec, and why; nothing is written.
+
+use ralph_model::pipeline::{Action, SpecState, next};
+use ralph_model::spec::name::SpecPath;
+use serde::Serialize;
+
+use super::PipelineOptions;
+use super::list::changed_since_done;
+use super::store::SpecStore;
+use crate::workflow::WorkflowError;
+
+/// What would happen to a spec first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Forecast {
+    pub spec: String,
+    pub action: &'static str,
+    pub why: String,
+}
+
+/// Says what would happen to a spec.
+pub fn forecast(
+    store: &SpecStore,
+    spec: &SpecPath,
+    options: &PipelineOptions,
+) -> Result<Forecast, WorkflowError> {
+    let mut markers = store.load(spec)?;
+    let changed = changed_since_done(store, spec, &markers)?;
+    let mut used = markers.attempts_used();
+    let forced = options.forced.contains(spec);
+    if forced {
+        markers.done = None;
+        markers.candidate = None;
+    }
+    if forced || options.renewed.contains(spec) {
+        used = 0;
+    }
+    let state = SpecState::of(&markers);
+    let (action, why) = match next(&state, used, options.max_attempts) {
+        Action::Skip if changed => ("skip", "it is done; it was changed since".to_owned()),
+        Action::Skip => ("skip", "it is done".to_owned()),
+        Action::Plan { replan: Some(replan), .. } => {
+            ("plan", format!("the last plan did not hold: {}", replan.reason))
+        }
+        Action::Plan { .. } if markers.plan.is_some() => {
+            ("plan", "its planning was not finished".to_owned())
+        }
+        Action::Plan { .. } => ("plan", "it has no plan".to_owned()),
+        Action::Adopt { .. } => ("implement", "a plan was written by hand".to_owned()),
+        Action::Implement { feedback: Some(_) } => {
+            ("implement", "the last attempt was turned down; it has feedback".to_owned())
+        }
+        Action::Implement { .. } => ("implement", "it has a plan".to_owned()),
+        Action::Verify { no_change: Some(_), .. } => {
+            ("verify", "the agent says that nothing needs to change".to_owned())
+        }
+        Action::Verify { commit, .. } => {
+            ("verify", format!("it has a candidate, {}", &commit.as_str()[..8]))
+        }
+        Action::AskPerson { question } => ("wait", format!("a person has to decide: {question}")),
+        Action::GiveUp => {
+            let attempts = options.max_attempts;
+            ("fail", format!("all {attempts} attempts are spent; --retry gives it new ones"))
+        }
+    };
+    let why = if forced { format!("{why} (forced)") } else { why };
+    Ok(Forecast { spec: spec.to_string(), action, why })
+}

@@ -1,0 +1,146 @@
+//! The specs in their order, read again before each: a person may add, change and remove some while others are at work.
+
+use std::collections::BTreeSet;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::journal::{JournalEvent, PipelineFields, PipelineKind};
+use ralph_model::spec::name::SpecPath;
+
+use super::{Pipeline, SpecEnd, none};
+use crate::specs;
+use crate::workflow::WorkflowError;
+
+/// Which specs are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// All of them, up to one if it is named.
+    All {
+        to: Option<SpecPath>,
+    },
+    Named(Vec<SpecPath>),
+}
+
+/// The specs of one home that are to be worked on.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    pub specs: Utf8PathBuf,
+    pub selection: Selection,
+    /// Whether what is in a spec is looked at before it is worked on.
+    pub validate: bool,
+}
+
+impl Queue {
+    /// Returns those that are there now, in their order.
+    pub fn now(&self) -> Vec<SpecPath> {
+        match &self.selection {
+            Selection::Named(named) => named.clone(),
+            Selection::All { to } => {
+                let mut found = specs::discover(&self.specs).specs;
+                if let Some(end) =
+                    to.as_ref().and_then(|to| found.iter().position(|spec| spec == to))
+                {
+                    found.truncate(end + 1);
+                }
+                found
+            }
+        }
+    }
+
+    fn problem(&self, spec: &SpecPath) -> Option<String> {
+        let loaded = specs::load(&self.specs, spec);
+        loaded.err().filter(|_| self.validate).map(|problem| problem.to_string())
+    }
+
+    pub fn directory(&self) -> &Utf8Path {
+        &self.specs
+    }
+}
+
+/// What came of a run of the pipeline.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PipelineReport {
+    pub ends: Vec<(SpecPath, SpecEnd)>,
+    /// Specs that were not reached.
+    pub left: usize,
+}
+
+impl PipelineReport {
+    pub fn count(&self, is: impl Fn(&SpecEnd) -> bool) -> usize {
+        self.ends.iter().filter(|(_, end)| is(end)).count()
+    }
+}
+
+impl Pipeline<'_, '_, '_> {
+    /// Works on one spec after the other.
+    pub fn run(&mut self, queue: &Queue) -> Result<PipelineReport, WorkflowError> {
+        let agents: Vec<String> = self
+            .desk
+            .launches
+            .iter()
+            .map(|(role, launch)| format!("{role}: {}", launch.choice.name))
+            .collect();
+        let start = PipelineFields {
+            total: Some(queue.now().len()),
+            magic_phrase: Some(self.options.magic_phrase.clone()),
+            max_attempts: Some(self.options.max_attempts),
+            agent: Some(agents.join(", ")),
+            boundary: Some(self.desk.boundary.as_str().to_owned()),
+            force: self.options.forced.iter().map(ToString::to_string).collect(),
+            ..none()
+        };
+        self.desk.tell(PipelineKind::RunStart, start, &mut *self.observer)?;
+        self.keeper.exclude()?;
+        let mut handled = BTreeSet::new();
+        let mut report = PipelineReport::default();
+        loop {
+            let specs = queue.now();
+            report.left = specs.iter().filter(|spec| !handled.contains(*spec)).count();
+            let Some(at) = specs.iter().position(|spec| !handled.contains(spec)) else { break };
+            let spec = &specs[at];
+            let place = PipelineFields { index: Some(at + 1), total: Some(specs.len()), ..none() };
+            self.tell(spec, PipelineKind::SpecQueue, place)?;
+            let end = match queue.problem(spec) {
+                Some(problem) => {
+                    let fields = PipelineFields { reason: Some(problem.clone()), ..none() };
+                    self.tell(spec, PipelineKind::SpecFailed, fields)?;
+                    SpecEnd::Unusable { problem }
+                }
+                None => self.work(spec)?,
+            };
+            let result = PipelineFields { result: Some(end.name().to_owned()), ..none() };
+            self.tell(spec, PipelineKind::SpecResult, result)?;
+            handled.insert(spec.clone());
+            report.left -= 1;
+            let goes_on = match end {
+                SpecEnd::Done { .. } | SpecEnd::Skipped { .. } => true,
+                SpecEnd::Failed { .. }
+                | SpecEnd::Stuck { .. }
+                | SpecEnd::Unusable { .. }
+                | SpecEnd::Waiting { .. } => self.options.keep_going,
+                SpecEnd::Limited { .. } | SpecEnd::OutOfBudget(_) | SpecEnd::Interrupted => false,
+            };
+            report.ends.push((spec.clone(), end));
+            if !goes_on {
+                let reason = Some(format!("after {spec}"));
+                let fields = PipelineFields { reason, ..none() };
+                self.tell(spec, PipelineKind::RunStopped, fields)?;
+                break;
+            }
+        }
+        let failed = |end: &SpecEnd| {
+            matches!(end, SpecEnd::Failed { .. } | SpecEnd::Stuck { .. } | SpecEnd::Unusable { .. })
+        };
+        let counts = PipelineFields {
+            completed_count: Some(report.count(|end| matches!(end, SpecEnd::Done { .. }))),
+            skipped_count: Some(report.count(|end| matches!(end, SpecEnd::Skipped { .. }))),
+            failed_count: Some(report.count(failed)),
+            waiting_count: Some(report.count(|end| matches!(end, SpecEnd::Waiting { .. }))),
+            ..none()
+        };
+        self.desk.tell(PipelineKind::RunComplete, counts, &mut *self.observer)?;
+        if report.ends.iter().any(|(_, end)| *end == SpecEnd::Interrupted) {
+            self.desk.journal(JournalEvent::Interrupted)?;
+        }
+        Ok(report)
+    }
+}

@@ -1,0 +1,131 @@
+//! The pipeline's files: markers are read from them, and facts are written to them one file at a time.
+//!
+//! State files that cannot be read stop the command and are never overwritten. Sessions are disposable: one that cannot
+//! be read is dropped.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use jiff::Timestamp;
+use ralph_model::pipeline::done::DoneView;
+use ralph_model::pipeline::records::{self, PlanRecord, SessionRecord, SpecIdentity};
+use ralph_model::pipeline::{Markers, Write};
+use ralph_model::spec::name::SpecPath;
+use serde::de::DeserializeOwned;
+
+use crate::files::{
+    PathError, create_directory, read_optional, remove_optional, rename_durably, replace_atomically,
+};
+use crate::workflow::WorkflowError;
+
+/// The files of one home's pipeline.
+#[derive(Clone, Debug)]
+pub struct SpecStore {
+    home: Utf8PathBuf,
+}
+
+impl SpecStore {
+    pub fn new(home: &Utf8Path) -> SpecStore {
+        SpecStore { home: home.to_owned() }
+    }
+
+    /// Returns the path of something below `specs/`.
+    pub fn path(&self, below: impl AsRef<Utf8Path>) -> Utf8PathBuf {
+        self.home.join("specs").join(below)
+    }
+
+    pub fn scratchpad(&self) -> Utf8PathBuf {
+        self.home.join("SCRATCHPAD.md")
+    }
+
+    /// Names a path as the state files do: from home.
+    pub fn from_home(&self, path: &Utf8Path) -> String {
+        path.strip_prefix(&self.home).unwrap_or(path).to_string()
+    }
+
+    /// Reads everything that is on disk about a spec.
+    pub fn load(&self, spec: &SpecPath) -> Result<Markers, WorkflowError> {
+        let plan_text = self.text(&spec.plan_md())?;
+        let done = self.text(&spec.done())?;
+        let plan: Option<PlanRecord> = self.record(&spec.plan_json())?;
+        let plans = plan.as_ref().map_or(0, |plan| plan.attempt);
+        let is_archived = |number: &u32| self.path(spec.archive(*number)).exists();
+        Ok(Markers {
+            spec: identity(spec),
+            done: done.as_deref().map(DoneView::read),
+            plan,
+            has_plan_text: plan_text.is_some_and(|text| !text.trim().is_empty()),
+            archived: (1..=plans).filter(is_archived).collect(),
+            candidate: self.record(&spec.candidate())?,
+        })
+    }
+
+    /// Returns a text below `specs/`, as far as it is text.
+    pub fn text(&self, below: &str) -> Result<Option<String>, PathError> {
+        let bytes = read_optional(&self.path(below))?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    fn record<T: DeserializeOwned>(&self, below: &str) -> Result<Option<T>, WorkflowError> {
+        let path = self.path(below);
+        let Some(bytes) = read_optional(&path)? else { return Ok(None) };
+        records::parse(&bytes)
+            .map(Some)
+            .map_err(|error| WorkflowError::StateFile { path, reason: error.to_string() })
+    }
+
+    /// Returns the number under which the done marker can be archived.
+    pub fn next_done_archive(&self, spec: &SpecPath) -> u32 {
+        let is_free = |number: &u32| !self.path(done_archive(spec, *number)).exists();
+        (1..u32::MAX).find(is_free).unwrap_or(u32::MAX)
+    }
+
+    /// Performs one write.
+    pub fn perform(&self, spec: &SpecPath, write: &Write) -> Result<(), PathError> {
+        match write {
+            Write::Plan(record) => self.replace(&spec.plan_json(), &records::render(record)),
+            Write::PlanText(text) => self.replace(&spec.plan_md(), text.as_bytes()),
+            Write::Scratchpad(text) => replace_atomically(&self.scratchpad(), text.as_bytes()),
+            Write::ArchivePlan { number } => self.rename(&spec.plan_md(), &spec.archive(*number)),
+            Write::Candidate(record) => self.replace(&spec.candidate(), &records::render(record)),
+            Write::RemoveCandidate => remove_optional(&self.path(spec.candidate())),
+            Write::ForgetSessions => remove_optional(&self.path(spec.session())),
+            Write::Done(text) => self.replace(&spec.done(), text.as_bytes()),
+            Write::ArchiveDone { number } => {
+                self.rename(&spec.done(), &done_archive(spec, *number))
+            }
+        }
+    }
+
+    fn replace(&self, below: &str, bytes: &[u8]) -> Result<(), PathError> {
+        let path = self.path(below);
+        create_directory(path.parent().expect("it lies below `specs/`"))?;
+        replace_atomically(&path, bytes)
+    }
+
+    /// Moves a file, if it is there.
+    fn rename(&self, from: &str, to: &str) -> Result<(), PathError> {
+        let from = self.path(from);
+        if from.exists() { rename_durably(&from, &self.path(to)) } else { Ok(()) }
+    }
+
+    /// Returns what is known of a spec's sessions; what cannot be read is forgotten.
+    pub fn sessions(&self, spec: &SpecPath, at: Timestamp) -> SessionRecord {
+        let found = self.record(&spec.session()).ok().flatten();
+        found.unwrap_or_else(|| SessionRecord::new(&identity(spec), at))
+    }
+
+    pub fn save_sessions(&self, spec: &SpecPath, record: &SessionRecord) -> Result<(), PathError> {
+        self.replace(&spec.session(), &records::render(record))
+    }
+}
+
+/// Returns how the records name a spec.
+pub fn identity(spec: &SpecPath) -> SpecIdentity {
+    SpecIdentity { rel: spec.as_str().to_owned(), id: spec.id().to_owned() }
+}
+
+/// Names an archived done marker, as archived plans are named.
+fn done_archive(spec: &SpecPath, number: u32) -> String {
+    let done = spec.done();
+    let stem = done.strip_suffix(".md").unwrap_or(&done);
+    format!("{stem}.attempt-{number}.md")
+}

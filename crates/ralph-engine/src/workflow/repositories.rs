@@ -1,0 +1,223 @@
+//! The repositories of a workspace as a workflow sees them: what there was before a run, and what a claim is worth.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use camino::Utf8Path;
+use ralph_model::id::CommitId;
+use ralph_model::pipeline::records::Base;
+use serde::{Deserialize, Serialize};
+
+use super::WorkflowError;
+use crate::boundary;
+use crate::files::{create_private_directory, read_optional, replace_atomically};
+use crate::gates::pin::PinnedGates;
+use crate::gates::{GateContext, GateObserver, GateRepository};
+use crate::git::evidence::{Before, Dirt};
+use crate::git::{GitProgram, Head, Oid};
+use crate::judge::{Case, Judge, Judged, Said};
+use crate::state::State;
+
+/// How the base names the repository that is the workspace.
+const WORKSPACE: &str = ".";
+
+/// All repositories of the workspace.
+pub struct Repositories {
+    found: Vec<Repository>,
+}
+
+struct Repository {
+    /// Its directory in the workspace; empty for the workspace itself.
+    name: String,
+    gates: GateRepository,
+    /// Home, named from the root of its work tree, if it lies in it.
+    home: Option<PathBuf>,
+}
+
+/// What there was before a run, in every repository.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BeforeAll {
+    repositories: BTreeMap<String, Before>,
+}
+
+impl Repositories {
+    /// Opens all repositories of the workspace, each with its mirror.
+    pub fn open(
+        program: &GitProgram,
+        state: &State,
+        workspace: &Utf8Path,
+        home: &Utf8Path,
+    ) -> Result<Repositories, WorkflowError> {
+        let mut found = Vec::new();
+        for place in boundary::repositories(workspace) {
+            let Some(worktree) = place.worktree.clone() else { continue };
+            let name = worktree.strip_prefix(workspace).map_or("", Utf8Path::as_str).to_owned();
+            let gates = GateRepository::open(program, state, &worktree, workspace)?;
+            let home = home.strip_prefix(&worktree).ok().map(|home| home.as_std_path().to_owned());
+            found.push(Repository { name, gates, home });
+        }
+        Ok(Repositories { found })
+    }
+
+    /// Returns where every repository stands now.
+    pub fn base(&self) -> Result<Base, WorkflowError> {
+        let mut base = Base::new();
+        for repository in &self.found {
+            if let Some(id) = repository.gates.git.head()?.id() {
+                base.insert(key(&repository.name), commit_id(id));
+            }
+        }
+        Ok(base)
+    }
+
+    /// Returns the base anew if somebody rewrote the history that the old one was part of.
+    pub fn moved_base(&self, base: &Base) -> Result<Option<Base>, WorkflowError> {
+        let mut moved = base.clone();
+        for repository in &self.found {
+            let git = &repository.gates.git;
+            let Some(head) = git.head()?.id().cloned() else { continue };
+            let Some(old) = base.get(&key(&repository.name)) else { continue };
+            let old = oid(old);
+            let is_there = git.have(std::slice::from_ref(&old))?[0];
+            if is_there && git.is_ancestor(&old, &head)? {
+                continue;
+            }
+            let joint = if is_there { git.merge_base(&old, &head)? } else { None };
+            moved.insert(key(&repository.name), commit_id(&joint.unwrap_or(head)));
+        }
+        Ok((moved != *base).then_some(moved))
+    }
+
+    /// Notes what there is before a run: refs, dirt, and the objects in the mirrors.
+    pub fn note(&self, base: &Base) -> Result<BeforeAll, WorkflowError> {
+        let mut repositories = BTreeMap::new();
+        for repository in &self.found {
+            let git = &repository.gates.git;
+            let base = base.get(&key(&repository.name)).map(oid);
+            let also: Vec<Oid> = base.iter().cloned().collect();
+            let refs = repository.gates.mirror.fill(git, &also)?;
+            let base = base.or_else(|| refs.head.id().cloned());
+            let before = Before { base, refs, dirt: Dirt::of(git)? };
+            repositories.insert(key(&repository.name), before);
+        }
+        Ok(BeforeAll { repositories })
+    }
+
+    /// Measures a claim.
+    pub fn examine(
+        &self,
+        context: &GateContext<'_>,
+        before: &BeforeAll,
+        pinned: &PinnedGates,
+        said: &Said,
+        observer: &mut dyn GateObserver,
+    ) -> Result<Case, WorkflowError> {
+        self.judge(context, before, pinned, |judge| Ok(judge.examine(said, observer)?))
+    }
+
+    /// Lends a judge of these repositories.
+    pub fn judge<T>(
+        &self,
+        context: &GateContext<'_>,
+        before: &BeforeAll,
+        pinned: &PinnedGates,
+        ask: impl FnOnce(&Judge<'_>) -> Result<T, WorkflowError>,
+    ) -> Result<T, WorkflowError> {
+        let judged: Vec<Judged<'_>> = self
+            .found
+            .iter()
+            .filter_map(|repository| {
+                Some(Judged {
+                    repository: &repository.gates,
+                    name: &repository.name,
+                    before: before.repositories.get(&key(&repository.name))?,
+                    home: repository.home.as_deref(),
+                })
+            })
+            .collect();
+        ask(&Judge { context, repositories: &judged, pinned, allowed: &[] })
+    }
+
+    /// Returns the repository of a name, or the only one.
+    pub fn gates(&self, name: &str) -> Option<&GateRepository> {
+        let found = self.found.iter().find(|repository| repository.name == name);
+        found.or_else(|| self.found.first()).map(|repository| &repository.gates)
+    }
+
+    /// Returns to the branches that a run began on. Returns what could not be returned to, and why.
+    pub fn return_to_branches(&self, before: &BeforeAll) -> Result<Vec<String>, WorkflowError> {
+        let mut problems = Vec::new();
+        for repository in &self.found {
+            let Some(noted) = before.repositories.get(&key(&repository.name)) else { continue };
+            let git = &repository.gates.git;
+            let now = git.head()?;
+            let (Head::Branch { name: then, .. }, now) = (&noted.refs.head, now) else { continue };
+            if matches!(&now, Head::Branch { name, .. } if name == then) {
+                continue;
+            }
+            if let Err(problem) = git.switch_to(then) {
+                let branch = then.strip_prefix("refs/heads/").unwrap_or(then);
+                problems.push(format!("cannot return to the branch `{branch}`: {problem}"));
+            }
+        }
+        Ok(problems)
+    }
+
+    /// Returns what is changed and uncommitted outside home and was not left by a run, by name from the workspace.
+    ///
+    /// What runs were begun with tells their leftovers from the person's own work.
+    pub fn dirt(&self, begun: &[BeforeAll]) -> Result<Vec<String>, WorkflowError> {
+        let mut paths = Vec::new();
+        for repository in &self.found {
+            let git = &repository.gates.git;
+            let now = Dirt::of(git)?;
+            let befores =
+                begun.iter().filter_map(|all| all.repositories.get(&key(&repository.name)));
+            let left: Vec<PathBuf> =
+                befores.flat_map(|before| before.dirt.leftovers(&now).new).collect();
+            for entry in git.status()? {
+                let in_home =
+                    repository.home.as_ref().is_some_and(|home| entry.path.starts_with(home));
+                if in_home || left.contains(&entry.path) {
+                    continue;
+                }
+                let path = entry.path.to_string_lossy();
+                let named = if repository.name.is_empty() {
+                    path.into_owned()
+                } else {
+                    format!("{}/{path}", repository.name)
+                };
+                paths.push(named);
+            }
+        }
+        Ok(paths)
+    }
+}
+
+impl BeforeAll {
+    /// Keeps it for whoever draws the conclusions of the run that is about to begin.
+    pub fn save(&self, state: &State, item: &str) -> Result<(), WorkflowError> {
+        let path = state.before(item);
+        create_private_directory(path.parent().expect("it has a directory"))?;
+        let bytes = serde_json::to_vec(self).expect("it is plain data");
+        Ok(replace_atomically(&path, &bytes)?)
+    }
+
+    /// Returns what was kept, if it is still there and can be read.
+    pub fn load(state: &State, item: &str) -> Result<Option<BeforeAll>, WorkflowError> {
+        let bytes = read_optional(&state.before(item))?;
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+}
+
+fn key(name: &str) -> String {
+    if name.is_empty() { WORKSPACE.to_owned() } else { name.to_owned() }
+}
+
+fn commit_id(id: &Oid) -> CommitId {
+    id.as_str().parse().expect("an object's id is 40 or 64 hexadecimal digits")
+}
+
+fn oid(id: &CommitId) -> Oid {
+    Oid::parse(id.as_str().as_bytes()).expect("a commit's id is an object's id")
+}

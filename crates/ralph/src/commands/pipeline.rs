@@ -1,0 +1,393 @@
+//! `ralph pipeline`: specs through plan, implement, verify, until they are done.
+
+use std::io::IsTerminal;
+
+use camino::Utf8Path;
+use ralph_engine::boundary::in_force;
+use ralph_engine::channel::NoStore;
+use ralph_engine::clock::SystemClock;
+use ralph_engine::files::lock::{LockError, LockOwner, RunLock};
+use ralph_engine::gates::GateContext;
+use ralph_engine::git::GitProgram;
+use ralph_engine::home::CONFIG_FILE;
+use ralph_engine::launch::Launch;
+use ralph_engine::prompts;
+use ralph_engine::recover::end_leftovers;
+use ralph_engine::run::{RunContext, RunPlace};
+use ralph_engine::specs::{self, SPECS};
+use ralph_engine::state::State;
+use ralph_engine::wait::RealWaiter;
+use ralph_engine::workflow::desk::Desk;
+use ralph_engine::workflow::keeper::HomeKeeper;
+use ralph_engine::workflow::pipeline::dry_run::forecast;
+use ralph_engine::workflow::pipeline::queue::{PipelineReport, Queue, Selection};
+use ralph_engine::workflow::pipeline::store::SpecStore;
+use ralph_engine::workflow::pipeline::{Pipeline, PipelineOptions, SpecEnd};
+use ralph_engine::workflow::repositories::{BeforeAll, Repositories};
+use ralph_model::policy::budget::{Budget, Spent};
+use ralph_model::policy::limit::LimitPolicy;
+use ralph_model::prompt::Prompts;
+use ralph_model::role::Role;
+use ralph_model::spec::name::SpecPath;
+use ralph_model::spec::select::{SelectError, select};
+use ralph_proc::sandbox::Support;
+use ralph_proc::signal::SignalPipe;
+use serde::Serialize;
+
+use super::agent_run::{
+    flags, not_launched, own_program, refuse_state_in_workspace, show_leftovers,
+};
+use super::print_json;
+use crate::args::GlobalArgs;
+use crate::args::pipeline::PipelineArgs;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::human::plural;
+use crate::render::pipeline::{PipelineScreen, conclude};
+use crate::render::{self, Tone};
+use crate::setup::{Setup, now};
+
+const ROLES: [Role; 3] = [Role::Planner, Role::Implementer, Role::Verifier];
+
+pub(crate) fn run(global: &GlobalArgs, args: &PipelineArgs) -> Result<Exit, CliError> {
+    let setup = Setup::load(global, &flags(&args.agent))?;
+    let backlog = backlog(&setup, !args.skip_validation)?;
+    let chosen = Chosen::of(args, &backlog)?;
+    if args.dry_run {
+        return dry_run(&setup, &chosen);
+    }
+    let report = work(&setup, args, &chosen)?;
+    conclude(setup.ui, &report);
+    if setup.json {
+        print_json(&JsonReport::new(&report))?;
+    }
+    Ok(exit_of(&report))
+}
+
+/// Finds the specs of this home, and stops if something is wrong with them.
+pub(super) fn backlog(setup: &Setup, validate: bool) -> Result<Vec<SpecPath>, CliError> {
+    if let Err(error) = setup.workspace.require_repository() {
+        let hint = error.hint();
+        return Err(hint.into_iter().fold(CliError::usage(error), CliError::hint));
+    }
+    let directory = setup.home.path.join(SPECS);
+    let found = specs::discover(&directory);
+    let mut problems = found.problems;
+    if validate {
+        problems.extend(specs::validate(&directory, &found.specs));
+    }
+    if problems.is_empty() {
+        return Ok(found.specs);
+    }
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let error = CliError::usage(problems.join("\n"));
+    Err(if found.specs.is_empty() {
+        error.hint("`ralph specs new \"Title\"` makes one")
+    } else {
+        error
+    })
+}
+
+/// What the person asked for, with names that exist.
+struct Chosen {
+    options: PipelineOptions,
+    selection: Selection,
+    specs: Vec<SpecPath>,
+    validate: bool,
+}
+
+impl Chosen {
+    fn of(args: &PipelineArgs, backlog: &[SpecPath]) -> Result<Chosen, CliError> {
+        let find =
+            |typed: &String| select(backlog, typed).cloned().map_err(|error| not_selected(&error));
+        let all = |typed: &[String]| typed.iter().map(find).collect::<Result<Vec<_>, _>>();
+        let mut named = all(&args.specs)?;
+        named.sort();
+        named.dedup();
+        let forced = all(&args.force)?;
+        let to = args.to.as_ref().map(find).transpose()?;
+        let selection =
+            if named.is_empty() { Selection::All { to } } else { Selection::Named(named.clone()) };
+        let specs = match &selection {
+            Selection::Named(named) => named.clone(),
+            Selection::All { to } => {
+                let end = to.as_ref().and_then(|to| backlog.iter().position(|spec| spec == to));
+                backlog[..end.map_or(backlog.len(), |end| end + 1)].to_vec()
+            }
+        };
+        if let Some(spec) = forced.iter().find(|spec| !specs.contains(spec)) {
+            return Err(CliError::usage(format!(
+                "`{spec}` is forced, but not among the specs to work on"
+            )));
+        }
+        let options = PipelineOptions {
+            magic_phrase: args.magic_phrase.trim().to_owned(),
+            max_attempts: args.max_attempts,
+            keep_going: args.keep_going,
+            forced,
+            renewed: if args.retry { specs.clone() } else { named },
+        };
+        if options.magic_phrase.is_empty() {
+            return Err(CliError::usage("the magic phrase is empty"));
+        }
+        Ok(Chosen { options, selection, specs, validate: !args.skip_validation })
+    }
+}
+
+pub(super) fn not_selected(error: &SelectError) -> CliError {
+    CliError::usage(error.to_string()).hint("`ralph specs` lists them")
+}
+
+fn dry_run(setup: &Setup, chosen: &Chosen) -> Result<Exit, CliError> {
+    let store = SpecStore::new(&setup.home.path);
+    let mut rows = Vec::new();
+    for spec in &chosen.specs {
+        rows.push(forecast(&store, spec, &chosen.options).map_err(CliError::usage)?);
+    }
+    if setup.json {
+        print_json(&rows)?;
+        return Ok(Exit::Done);
+    }
+    let width = rows.iter().map(|row| row.spec.chars().count()).max().unwrap_or(0);
+    let lines: Vec<String> = rows
+        .iter()
+        .map(|row| {
+            let action = setup.ui.paint(Tone::Attention, &format!("{:9}", row.action));
+            format!("{:width$}  {action}  {}", row.spec, row.why)
+        })
+        .collect();
+    render::machine(&lines.join("\n")).map_err(CliError::failed)?;
+    setup.ui.labelled(
+        Tone::Attention,
+        "dry-run",
+        &format!("{}; nothing was written", plural(rows.len() as u64, "spec")),
+    );
+    Ok(Exit::Done)
+}
+
+fn work(setup: &Setup, args: &PipelineArgs, chosen: &Chosen) -> Result<PipelineReport, CliError> {
+    let root = &setup.workspace.root;
+    let launches = launches(setup)?;
+    let home = setup.home.path.as_path();
+    let prompts = templates(home)?;
+    let rules =
+        prompts::read_rules(root).map_err(|problem| CliError::usage(problem.to_string()))?;
+    let boundary = in_force(setup.config.boundary, Support::probe()).map_err(|error| {
+        CliError::usage(error)
+            .hint("`boundary = \"auto\"` runs with detection where the kernel cannot enforce")
+    })?;
+    let mut open = setup.open_state()?;
+    refuse_state_in_workspace(setup, open.state.directory())?;
+    let clock = SystemClock;
+    let _lock = lock(setup, &open.state)?;
+    let left = end_leftovers(&open.state, &mut open.journal, &clock, &setup.environment);
+    show_leftovers(setup.ui, &left.map_err(CliError::failed)?);
+    let overview = open.overview()?;
+    let program = own_program()?;
+    let place = RunPlace::open(&open.state).map_err(CliError::failed)?;
+    let git = GitProgram::new("git", setup.environment.clone().into_variables());
+    let repositories =
+        Repositories::open(&git, &open.state, root, home).map_err(CliError::failed)?;
+    if !args.allow_dirty {
+        ask_about_dirt(&open.state, &repositories, &chosen.specs)?;
+    }
+    let signals = SignalPipe::install().map_err(CliError::failed)?;
+    let git_dirs = setup.workspace.outer_git_dirs();
+    let mut store = NoStore;
+    let mut context = RunContext {
+        workspace: root,
+        git_dirs: &git_dirs,
+        home: Some(home),
+        state: &open.state,
+        place: &place,
+        journal: &mut open.journal,
+        clock: &clock,
+        signals: Some(&signals),
+        environment: &setup.environment,
+        program: &program,
+        store: Some(&mut store),
+    };
+    let limits = &setup.config.limits;
+    let desk = Desk {
+        context: &mut context,
+        config: &setup.config,
+        launches: &launches,
+        boundary,
+        waiter: &mut RealWaiter { clock: &clock, signals: Some(&signals) },
+        limit: LimitPolicy {
+            margin: limits.margin,
+            cap: limits.max_wait,
+            ..LimitPolicy::default()
+        },
+        wait_for_limits: limits.wait && !args.no_wait,
+        budget: budget(setup, args),
+        spent: Spent::default(),
+        overview,
+    };
+    let gate_context = GateContext {
+        state: &open.state,
+        place: &place,
+        environment: &setup.environment,
+        boundary,
+        writable: &setup.config.writable,
+        interrupt_grace: limits.interrupt_grace,
+        terminate_grace: limits.terminate_grace,
+        clock: &clock,
+        command: "ralph pipeline",
+        signals: Some(&signals),
+    };
+    let mut screen = PipelineScreen::new(setup.ui, args.stream);
+    let reload = || setup.reload(&flags(&args.agent));
+    let mut pipeline = Pipeline {
+        desk,
+        store: SpecStore::new(home),
+        keeper: HomeKeeper::open(&git, home, &setup.config.git),
+        repositories,
+        gate_context,
+        prompts: &prompts,
+        rules: rules.as_ref().map(prompts::Rules::source),
+        home,
+        options: &chosen.options,
+        reload: &reload,
+        observer: &mut screen,
+    };
+    let queue = Queue {
+        specs: home.join(SPECS),
+        selection: chosen.selection.clone(),
+        validate: chosen.validate,
+    };
+    pipeline.run(&queue).map_err(|error| {
+        CliError::failed(error).hint("nothing is lost: `ralph pipeline` goes on where it stopped")
+    })
+}
+
+/// Finds the agent of every role before the first of them runs.
+fn launches(setup: &Setup) -> Result<Vec<(Role, Launch)>, CliError> {
+    let mut launches = Vec::new();
+    for role in ROLES {
+        let root = &setup.workspace.root;
+        let launch = Launch::prepare(&setup.config, role, &setup.environment, root)
+            .map_err(|error| not_launched(&error))?;
+        for warning in launch.warnings() {
+            setup.ui.labelled(Tone::Attention, "note", &warning);
+        }
+        launches.push((role, launch));
+    }
+    Ok(launches)
+}
+
+fn templates(home: &Utf8Path) -> Result<Prompts, CliError> {
+    prompts::load(home).map_err(|problems| {
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        CliError::usage(problems.join("\n")).hint("move a template away to use the built-in one")
+    })
+}
+
+fn budget(setup: &Setup, args: &PipelineArgs) -> Budget {
+    let config = &setup.config.budget;
+    let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    Budget {
+        iterations: config.iterations.map(narrow),
+        attempts: None,
+        tokens: args.max_tokens.or(config.tokens),
+        cost_usd: args.max_cost.or(config.cost),
+        wall: config.wall,
+        consecutive_failures: config.failures.map(narrow),
+    }
+}
+
+fn lock(setup: &Setup, state: &State) -> Result<RunLock, CliError> {
+    let owner = LockOwner::current("ralph pipeline", now());
+    RunLock::acquire(&state.run_lock(&setup.home), &owner).map_err(|error| match error {
+        LockError::RunHeld { .. } => CliError::usage(error).hint("wait for it or stop it"),
+        error => CliError::failed(error),
+    })
+}
+
+/// A person's uncommitted work is never lost, but agents and people do mix it up.
+fn ask_about_dirt(
+    state: &State,
+    repositories: &Repositories,
+    specs: &[SpecPath],
+) -> Result<(), CliError> {
+    let mut begun = Vec::new();
+    for spec in specs {
+        begun.extend(BeforeAll::load(state, &spec.run_id()).map_err(CliError::failed)?);
+    }
+    let mut dirt = repositories.dirt(&begun).map_err(CliError::failed)?;
+    // It is the person's and Ralph's together, and no agent can change it.
+    dirt.retain(|path| path != CONFIG_FILE);
+    if dirt.is_empty() {
+        return Ok(());
+    }
+    let shown: Vec<&str> = dirt.iter().take(10).map(String::as_str).collect();
+    let more = dirt.len().saturating_sub(shown.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let what = format!("uncommitted changes: {}{more}", shown.join(", "));
+    if !std::io::stdin().is_terminal() {
+        return Err(CliError::person_needed(what)
+            .hint("commit or stash them, or go on with --allow-dirty: they are kept, and never count as an agent's work"));
+    }
+    render::important(&what);
+    if render::confirm("Go on with them there?") {
+        return Ok(());
+    }
+    Err(CliError { exit: Exit::Done, message: "nothing was done".to_owned(), hints: Vec::new() })
+}
+
+fn exit_of(report: &PipelineReport) -> Exit {
+    let any = |is: &dyn Fn(&SpecEnd) -> bool| report.ends.iter().any(|(_, end)| is(end));
+    if any(&|end| *end == SpecEnd::Interrupted) {
+        Exit::Interrupted
+    } else if any(&|end| {
+        !matches!(end, SpecEnd::Done { .. } | SpecEnd::Skipped { .. } | SpecEnd::Waiting { .. })
+    }) {
+        Exit::Unfinished
+    } else if any(&|end| matches!(end, SpecEnd::Waiting { .. })) {
+        Exit::PersonNeeded
+    } else {
+        Exit::Done
+    }
+}
+
+#[derive(Serialize)]
+struct JsonReport {
+    specs: Vec<JsonSpec>,
+    not_reached: usize,
+}
+
+#[derive(Serialize)]
+struct JsonSpec {
+    spec: String,
+    result: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proven_by_gates: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl JsonReport {
+    fn new(report: &PipelineReport) -> JsonReport {
+        let specs = report.ends.iter().map(|(spec, end)| {
+            let (commit, proven_by_gates) = match end {
+                SpecEnd::Done { commit, proven } => (commit.clone(), Some(*proven)),
+                _ => (None, None),
+            };
+            let reason = match end {
+                SpecEnd::Failed { tries } => tries.last().map(|tried| tried.outcome.clone()),
+                SpecEnd::Stuck { trouble } => Some(trouble.to_string()),
+                SpecEnd::Waiting { question } => Some(question.clone()),
+                SpecEnd::Unusable { problem } => Some(problem.clone()),
+                SpecEnd::OutOfBudget(what) => Some(what.to_string()),
+                SpecEnd::Skipped { changed_since_done: true } => {
+                    Some("changed since done".to_owned())
+                }
+                _ => None,
+            };
+            JsonSpec { spec: spec.to_string(), result: end.name(), commit, proven_by_gates, reason }
+        });
+        JsonReport { specs: specs.collect(), not_reached: report.left }
+    }
+}

@@ -1,0 +1,227 @@
+//! `ralph specs`: the backlog, and where each spec stands.
+
+use camino::Utf8Path;
+use ralph_engine::boundary;
+use ralph_engine::clock::{Clock, SystemClock};
+use ralph_engine::files::lock::{LockOwner, WriteLock};
+use ralph_engine::git::GitProgram;
+use ralph_engine::specs::{self, NewSpec, SPECS};
+use ralph_engine::workflow::keeper::HomeKeeper;
+use ralph_engine::workflow::pipeline::list::{self, SpecRow};
+use ralph_engine::workflow::pipeline::store::{SpecStore, identity};
+use ralph_model::journal::Overview;
+use ralph_model::pipeline::done::{DoneMarker, Proof};
+use ralph_model::pipeline::records::Try;
+use ralph_model::pipeline::{Fact, settle};
+use ralph_model::spec::name::SpecPath;
+use ralph_model::spec::select::select;
+use serde::Serialize;
+
+use super::pipeline::{backlog, not_selected};
+use super::print_json;
+use crate::args::GlobalArgs;
+use crate::args::pipeline::SpecsCommand;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::human::{dollars, one_line};
+use crate::render::{self, Tone, Ui};
+use crate::setup::{Setup, now};
+
+pub(crate) fn run(global: &GlobalArgs, command: Option<&SpecsCommand>) -> Result<Exit, CliError> {
+    let setup = Setup::load(global, &[])?;
+    match command {
+        None | Some(SpecsCommand::List) => list(&setup),
+        Some(SpecsCommand::Show { spec }) => show(&setup, spec),
+        Some(SpecsCommand::New { title, area }) => new(&setup, title, area.as_deref()),
+        Some(SpecsCommand::MarkDone { spec, reason }) => mark_done(&setup, spec, reason.as_deref()),
+    }
+}
+
+fn list(setup: &Setup) -> Result<Exit, CliError> {
+    let specs = backlog(setup, false)?;
+    let rows = rows(setup, &specs)?;
+    if setup.json {
+        print_json(&rows)?;
+    } else {
+        let lines: Vec<String> = table(setup.ui, &rows);
+        render::machine(&lines.join("\n")).map_err(CliError::failed)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Looks at every spec.
+pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, CliError> {
+    let overview = setup.existing_overview()?;
+    let store = SpecStore::new(&setup.home.path);
+    let row = |spec: &SpecPath| list::row(&store, spec, &overview).map_err(CliError::usage);
+    specs.iter().map(row).collect()
+}
+
+/// One line per spec.
+pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<String> {
+    let width = rows.iter().map(|row| row.spec.chars().count()).max().unwrap_or(0).max(4);
+    let mut lines = vec![ui.paint(
+        Tone::Faint,
+        &format!("{:width$}  {:9}  tries  {:8}  {:>7}  last", "spec", "state", "commit", "cost"),
+    )];
+    for row in rows {
+        let tone = match row.state {
+            "done" => Tone::Good,
+            "waiting" | "rejected" | "replan" => Tone::Attention,
+            "fresh" => Tone::Faint,
+            _ => Tone::Progress,
+        };
+        let state = ui.paint(tone, &format!("{:9}", row.state));
+        let commit = row.commit.as_deref().map_or("-", |commit| commit.get(..8).unwrap_or(commit));
+        let cost = row.cost_usd.map_or_else(|| "-".to_owned(), dollars);
+        let mut last = match (&row.question, &row.proof, &row.last) {
+            (Some(question), ..) => format!("asks you: {question}"),
+            (None, Some(proof), _) => proof.clone(),
+            (None, None, Some(tried)) => format!("{}: {}", tried.phase, tried.outcome),
+            (None, None, None) => row.title.clone().unwrap_or_default(),
+        };
+        if row.changed_since_done {
+            last = format!("changed since done; {last}");
+        }
+        let last = one_line(&last, 100);
+        let line = format!(
+            "{:width$}  {state}  {:>5}  {commit:8}  {cost:>7}  {last}",
+            row.spec, row.attempts_used
+        );
+        lines.push(line.trim_end().to_owned());
+    }
+    lines
+}
+
+#[derive(Serialize)]
+struct JsonSpec<'a> {
+    #[serde(flatten)]
+    row: &'a SpecRow,
+    tries: &'a [Try],
+    files: Vec<String>,
+}
+
+fn show(setup: &Setup, typed: &str) -> Result<Exit, CliError> {
+    let specs = backlog(setup, false)?;
+    let spec = select(&specs, typed).map_err(|error| not_selected(&error))?;
+    let row = rows(setup, std::slice::from_ref(spec))?.remove(0);
+    let store = SpecStore::new(&setup.home.path);
+    let markers = store.load(spec).map_err(CliError::usage)?;
+    let tries = markers.plan.as_ref().map(|plan| plan.tries.clone()).unwrap_or_default();
+    let mut names = vec![spec.plan_md(), spec.plan_json()];
+    names.extend(markers.archived.iter().map(|number| spec.archive(*number)));
+    names.extend([spec.candidate(), spec.done(), spec.session()]);
+    let files: Vec<String> = names
+        .iter()
+        .map(|name| store.path(name))
+        .filter(|path| path.exists())
+        .map(|path| path.strip_prefix(&setup.workspace.root).unwrap_or(&path).to_string())
+        .collect();
+    if setup.json {
+        print_json(&JsonSpec { row: &row, tries: &tries, files })?;
+        return Ok(Exit::Done);
+    }
+    let mut lines = table(setup.ui, std::slice::from_ref(&row));
+    if let Some(question) = &row.question {
+        lines.push(format!("\nwaits for you: {question}"));
+        lines.push(format!(
+            "  ralph answer {} yes    accepts it; any other answer goes to the next attempt",
+            spec.run_id()
+        ));
+    }
+    if let Some(feedback) = markers.candidate.as_ref().and_then(|record| record.feedback.clone()) {
+        lines.push(format!("\nfeedback for the next attempt:\n{}", feedback.trim_end()));
+    }
+    if !tries.is_empty() {
+        lines.push("\nattempts:".to_owned());
+        for (number, tried) in tries.iter().enumerate() {
+            let log = tried.run_dir.as_deref().map(|dir| format!("  ({dir})")).unwrap_or_default();
+            lines.push(format!(
+                "  {}. {}: {}{log}",
+                number + 1,
+                tried.phase,
+                one_line(&tried.outcome, 300)
+            ));
+        }
+    }
+    if !files.is_empty() {
+        lines.push(format!("\nfiles:\n  {}", files.join("\n  ")));
+    }
+    render::machine(&lines.join("\n")).map_err(CliError::failed)?;
+    Ok(Exit::Done)
+}
+
+#[derive(Serialize)]
+struct JsonNew<'a> {
+    spec: &'a str,
+    path: &'a Utf8Path,
+}
+
+fn new(setup: &Setup, title: &str, area: Option<&str>) -> Result<Exit, CliError> {
+    if !setup.home.exists {
+        return Err(
+            CliError::usage("there is no home for Ralph here").hint("`ralph init` makes one")
+        );
+    }
+    let directory = setup.home.path.join(SPECS);
+    let spec = specs::create(&directory, NewSpec { title, area }).map_err(CliError::usage)?;
+    let path = directory.join(spec.as_str());
+    if setup.json {
+        print_json(&JsonNew { spec: spec.as_str(), path: &path })?;
+    } else {
+        render::machine(path.as_str()).map_err(CliError::failed)?;
+        setup.ui.labelled(Tone::Good, "new", "write down what is wanted, then `ralph pipeline`");
+    }
+    Ok(Exit::Done)
+}
+
+fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, CliError> {
+    if std::env::var_os("RALPH_RUN_ID").is_some() {
+        return Err(CliError::usage(
+            "`ralph specs mark-done` is a person's to use, and this is a run",
+        ));
+    }
+    let specs = backlog(setup, false)?;
+    let spec = select(&specs, typed).map_err(|error| not_selected(&error))?;
+    let open = setup.open_state()?;
+    let owner = LockOwner::current("ralph specs mark-done", now());
+    let _lock = WriteLock::acquire(&open.state.write_lock(&setup.home), &owner, PATIENCE)
+        .map_err(CliError::failed)?;
+    let store = SpecStore::new(&setup.home.path);
+    let markers = store.load(spec).map_err(CliError::usage)?;
+    if markers.done.is_some() {
+        setup.ui.labelled(Tone::Faint, "skip", &format!("{spec} is done already"));
+        return Ok(Exit::Done);
+    }
+    let done = DoneMarker {
+        commit: None,
+        at: SystemClock.now(),
+        verify_run_dir: None,
+        impl_run_dir: None,
+        proof: Proof::Person,
+        spec_digest: list::digest(&store, spec).map_err(CliError::failed)?,
+        said: reason.unwrap_or("Marked as done by hand.").to_owned(),
+    };
+    // A run that is under way must not take it for its agent's doing.
+    let text = done.render(&identity(spec));
+    boundary::vouch(&open.state, &store.path(spec.done()), text.as_bytes())
+        .map_err(CliError::failed)?;
+    for write in settle(&markers, &Fact::Verified { done }, now()) {
+        store.perform(spec, &write).map_err(CliError::failed)?;
+    }
+    let git = GitProgram::new("git", std::env::vars_os());
+    let keeper = HomeKeeper::open(&git, &setup.home.path, &setup.config.git);
+    keeper.commit(&format!("ralph: {} is done, by hand", spec.id())).map_err(CliError::failed)?;
+    setup.ui.labelled(Tone::Good, "done", &format!("{spec}, by hand"));
+    Ok(Exit::Done)
+}
+
+/// How long another writer is waited for.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+
+impl Setup {
+    /// Folds the journal, if there is one; nothing is made anew.
+    pub(crate) fn existing_overview(&self) -> Result<Overview, CliError> {
+        self.open_state()?.overview()
+    }
+}

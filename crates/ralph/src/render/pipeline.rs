@@ -1,0 +1,260 @@
+//! The pipeline as a person sees it: one heading per spec, one line per step, what the agents do below it.
+
+use std::time::Duration;
+
+use ralph_engine::gates::{GateObserver, Turn};
+use ralph_engine::run::{RunObserver, RunReport};
+use ralph_engine::workflow::desk::{Step, StepObserver};
+use ralph_engine::workflow::pipeline::SpecEnd;
+use ralph_engine::workflow::pipeline::queue::PipelineReport;
+use ralph_model::gate::{GateRun, GateSpec};
+use ralph_model::journal::{PipelineEvent, PipelineFields, PipelineKind};
+use ralph_model::policy::limit::LimitWait;
+
+use super::gates::GateLines;
+use super::human::{duration, local_time, one_line, plural};
+use super::live::Live;
+use super::series::show_end;
+use super::{Tone, Ui, important, redraw};
+use crate::setup::now;
+
+/// Shows the pipeline.
+pub(crate) struct PipelineScreen {
+    pub(crate) ui: Ui,
+    /// Whether to show all that agents say.
+    pub(crate) stream: bool,
+    pub(crate) gates: GateLines,
+    told_of_wait: Option<Duration>,
+}
+
+impl PipelineScreen {
+    pub(crate) fn new(ui: Ui, stream: bool) -> PipelineScreen {
+        PipelineScreen { ui, stream, gates: GateLines { ui }, told_of_wait: None }
+    }
+}
+
+impl StepObserver for PipelineScreen {
+    fn begin(&mut self, step: &Step<'_>, agent: &str, resumed: bool) -> Box<dyn RunObserver> {
+        self.told_of_wait = None;
+        let mut title = format!("{} {agent}, attempt {}", step.role, step.attempt);
+        if resumed {
+            title.push_str(" (resumed)");
+        }
+        Box::new(Live::start(self.ui, title).streaming(self.stream))
+    }
+
+    fn ended(&mut self, report: &RunReport) {
+        show_end(self.ui, report);
+        for left in &report.outbox.not_taken {
+            let text = format!("not taken: `{}`: {}", left.name.escape_debug(), left.reason);
+            self.ui.labelled(Tone::Attention, "outbox", &text);
+        }
+    }
+
+    fn waiting(&mut self, wait: LimitWait, left: Duration) {
+        let until = local_time(wait.until, now());
+        let text = format!(
+            "usage limit: until {until} ({} left); Ctrl-C stops, and the next start goes on waiting",
+            duration(left)
+        );
+        if self.ui.rich {
+            redraw(&text);
+        } else if self
+            .told_of_wait
+            .is_none_or(|told| told.saturating_sub(left) >= Duration::from_mins(5))
+        {
+            self.ui.labelled(Tone::Attention, "wait", &text);
+            self.told_of_wait = Some(left);
+        }
+    }
+
+    fn pausing(&mut self, left: Duration) {
+        if self.ui.rich {
+            redraw(&format!("trying again in {}", duration(left)));
+        }
+    }
+
+    fn told(&mut self, event: &PipelineEvent) {
+        if self.ui.rich {
+            redraw("");
+        }
+        if let Some((tone, label, text)) = line(event) {
+            self.ui.labelled(tone, label, &text);
+        } else if event.kind == PipelineKind::SpecQueue {
+            let PipelineFields { index, total, spec, .. } = &event.fields;
+            let (index, total) = (index.unwrap_or(0), total.unwrap_or(0));
+            let heading = format!("=== [{index}/{total}] {} ===", spec.as_deref().unwrap_or(""));
+            self.ui.line(&self.ui.paint(Tone::Strong, &heading));
+        }
+    }
+}
+
+impl GateObserver for PipelineScreen {
+    fn setup(&mut self, argv: &[String]) {
+        self.gates.setup(argv);
+    }
+
+    fn began(&mut self, gate: &GateSpec, turn: Turn) {
+        self.gates.began(gate, turn);
+    }
+
+    fn ended(&mut self, gate: &GateSpec, turn: Turn, run: &GateRun) {
+        self.gates.ended(gate, turn, run);
+    }
+}
+
+/// Puts an event into a line; what needs none has none.
+fn line(event: &PipelineEvent) -> Option<(Tone, &'static str, String)> {
+    let fields = &event.fields;
+    let reason = || one_line(fields.reason.as_deref().unwrap_or(""), 300);
+    let commit = || fields.commit.as_deref().map_or("", |commit| commit.get(..8).unwrap_or(commit));
+    let attempt = || match (fields.attempt, fields.max_attempts) {
+        (Some(attempt), Some(max)) => format!(", attempt {attempt} of {max}"),
+        _ => String::new(),
+    };
+    let proof = || match fields.proven_by_gates {
+        Some(true) => "proven by gates",
+        _ => "not proven by gates",
+    };
+    let file = |file: &Option<String>| file.clone().unwrap_or_default();
+    Some(match event.kind {
+        PipelineKind::RunStart => {
+            let specs = plural(fields.total.unwrap_or(0) as u64, "spec");
+            let agents = fields.agent.as_deref().unwrap_or("");
+            let boundary = fields.boundary.as_deref().unwrap_or("");
+            (Tone::Active, "start", format!("{specs}; {agents}; boundary: {boundary}"))
+        }
+        PipelineKind::SpecSkipped if fields.reason.is_some() => {
+            (Tone::Attention, "skip", "done, and changed since: --force does it again".to_owned())
+        }
+        PipelineKind::SpecSkipped => (Tone::Faint, "skip", "done".to_owned()),
+        PipelineKind::PlanAdopted => {
+            (Tone::Progress, "planned", format!("by hand: {}", file(&fields.plan_file)))
+        }
+        PipelineKind::PlanStart => {
+            let again = if fields.replanning { " again" } else { "" };
+            (Tone::Active, "plan", format!("planning{again}{}", attempt()))
+        }
+        PipelineKind::PlanPass => (Tone::Progress, "planned", file(&fields.plan_file)),
+        PipelineKind::PlanFail => (Tone::Attention, "retry", format!("no plan: {}", reason())),
+        PipelineKind::PlanInvalidated => (Tone::Attention, "plan-invalid", reason()),
+        PipelineKind::CandidateLoaded => {
+            (Tone::Progress, "pending", format!("{} waits for its verification", commit()))
+        }
+        PipelineKind::ImplStart => (Tone::Active, "start", format!("implementing{}", attempt())),
+        PipelineKind::ImplRejected => {
+            (Tone::Attention, "retry", format!("turned down: {}", reason()))
+        }
+        PipelineKind::CandidateWritten if fields.commit.is_none() => {
+            let text = format!("the agent says that nothing needs to change: {}", reason());
+            (Tone::Progress, "candidate", text)
+        }
+        PipelineKind::CandidateWritten => {
+            (Tone::Progress, "candidate", format!("{}, {}", commit(), proof()))
+        }
+        PipelineKind::VerifyStart => {
+            (Tone::Active, "start", format!("verifying {}{}", commit(), attempt()))
+        }
+        PipelineKind::VerifyPass if fields.commit.is_none() => {
+            (Tone::Good, "done", "nothing had to change, a person decided".to_owned())
+        }
+        PipelineKind::VerifyPass => (Tone::Good, "done", format!("{}, {}", commit(), proof())),
+        PipelineKind::VerifyFail => {
+            (Tone::Attention, "retry", format!("not verified: {}", reason()))
+        }
+        PipelineKind::Trouble => (Tone::Bad, "trouble", reason()),
+        PipelineKind::BackoffWait => {
+            let wait = Duration::from_secs(fields.wait_seconds.unwrap_or(0));
+            (Tone::Attention, "wait", format!("trying again in {}", duration(wait)))
+        }
+        PipelineKind::PersonAnswered => (Tone::Progress, "answer", reason()),
+        PipelineKind::PersonNeeded => {
+            let question = one_line(fields.question.as_deref().unwrap_or(""), 600);
+            (Tone::Attention, "waiting", format!("for you: {question}"))
+        }
+        PipelineKind::GatesChanged => (
+            Tone::Attention,
+            "note",
+            format!("the gates were changed, and count from now: {}", reason()),
+        ),
+        PipelineKind::Note => (Tone::Attention, "note", reason()),
+        PipelineKind::SpecFailed => (Tone::Bad, "failed", reason()),
+        PipelineKind::SpecQueue
+        | PipelineKind::SpecStart
+        | PipelineKind::PlanRunComplete
+        | PipelineKind::ImplRunComplete
+        | PipelineKind::ImplNoCompletion
+        | PipelineKind::GatesStart
+        | PipelineKind::VerifyRunComplete
+        | PipelineKind::UsageLimitWait
+        | PipelineKind::SpecResult
+        | PipelineKind::RunStopped
+        | PipelineKind::RunComplete => return None,
+    })
+}
+
+/// Sums up: what was done, what was not and why, and how to go on.
+pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
+    for (spec, end) in &report.ends {
+        match end {
+            SpecEnd::Failed { tries } => {
+                important(&format!(
+                    "{} {spec}: all attempts are spent",
+                    ui.paint(Tone::Bad, "failed:")
+                ));
+                for (number, tried) in tries.iter().enumerate() {
+                    let text = one_line(&tried.outcome, 200);
+                    important(&format!("  {}. {}: {text}", number + 1, tried.phase));
+                }
+                important(&format!("  `ralph pipeline {}` gives it new attempts", spec.id()));
+            }
+            SpecEnd::Stuck { trouble } => {
+                important(&format!(
+                    "{} {spec}: the same trouble three times in a row: {}",
+                    ui.paint(Tone::Bad, "stopped:"),
+                    one_line(&trouble.to_string(), 300)
+                ));
+                important("  it cost no attempt; `ralph pipeline` goes on there");
+            }
+            SpecEnd::Waiting { question } => {
+                let label = ui.paint(Tone::Attention, "waiting:");
+                important(&format!("{label} {spec}: {}", one_line(question, 600)));
+                let id = spec.run_id();
+                important(&format!(
+                    "  `ralph answer {id} yes` accepts it; any other answer goes to the next attempt"
+                ));
+            }
+            SpecEnd::Unusable { problem } => {
+                important(&format!("{} {problem}", ui.paint(Tone::Bad, "failed:")));
+            }
+            SpecEnd::Limited { agent, wait } => {
+                let until = local_time(wait.until, now());
+                important(&format!("{agent} is at its usage limit until about {until}"));
+            }
+            SpecEnd::OutOfBudget(budget) => important(&format!("stopped: {budget}")),
+            SpecEnd::Interrupted => {
+                important("interrupted; `ralph pipeline` goes on where it stopped");
+            }
+            SpecEnd::Done { .. } | SpecEnd::Skipped { .. } => {}
+        }
+    }
+    let counted = |name: &str, is: &dyn Fn(&SpecEnd) -> bool| {
+        let count = report.count(is);
+        (count > 0).then(|| format!("{name}: {count}"))
+    };
+    let completed = report.count(|end| matches!(end, SpecEnd::Done { .. }));
+    let skipped = report.count(|end| matches!(end, SpecEnd::Skipped { .. }));
+    let failed = report.count(|end| {
+        matches!(end, SpecEnd::Failed { .. } | SpecEnd::Stuck { .. } | SpecEnd::Unusable { .. })
+    });
+    let mut parts = vec![
+        format!("Completed: {completed}"),
+        format!("Skipped: {skipped}"),
+        format!("Failed: {failed}"),
+    ];
+    parts.extend(counted("Waiting", &|end| matches!(end, SpecEnd::Waiting { .. })));
+    if report.left > 0 {
+        parts.push(format!("Not reached: {}", report.left));
+    }
+    ui.line(&ui.paint(Tone::Strong, &parts.join("  ")));
+}
