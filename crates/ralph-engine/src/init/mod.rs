@@ -19,7 +19,7 @@ use self::settings::NewSettings;
 use crate::config::{Config, ConfigError};
 use crate::detect::agents::FoundAgent;
 use crate::detect::checks::{Suggestions, detect_checks};
-use crate::files::{Creation, PathError, create_new};
+use crate::files::{Creation, PathError, create_new, read_optional, replace_atomically};
 use crate::home::{CONFIG_FILE, Workspace, WorkspaceKind, is_home};
 use crate::mailbox::{self, MailboxState};
 
@@ -263,13 +263,36 @@ fn examine_mailbox(
 fn missing_ignores(home: &Utf8Path) -> Option<InitNote> {
     let path = home.join(".gitignore");
     let text = fs::read_to_string(&path).ok()?;
+    let lines = lacking(&text);
+    (!lines.is_empty()).then_some(InitNote::IgnoreLacks { path, lines })
+}
+
+/// Makes home's ignore file hold what it should, beside what it holds.
+pub(crate) fn complete_ignores(home: &Utf8Path) -> Result<(), PathError> {
+    let path = home.join(".gitignore");
+    let text = read_optional(&path)?;
+    let mut text = text.map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default();
+    let lines = lacking(&text);
+    if lines.is_empty() {
+        return Ok(());
+    }
+    if text.is_empty() {
+        text = texts::ignore_file();
+    } else {
+        let gap = if text.ends_with('\n') { "" } else { "\n" };
+        text = format!("{text}{gap}{}\n", lines.join("\n"));
+    }
+    replace_atomically(&path, text.as_bytes())
+}
+
+/// Lists what an ignore file of home lacks.
+fn lacking(text: &str) -> Vec<String> {
     let has = |pattern: &str| {
         let bare = |text: &str| text.trim().trim_matches('/').to_owned();
         text.lines().any(|line| bare(line) == bare(pattern) || line.trim() == "*")
     };
-    let missing: Vec<_> = texts::IGNORED.iter().filter(|pattern| !has(pattern)).collect();
-    let lines = missing.into_iter().map(|pattern| (*pattern).to_owned()).collect::<Vec<_>>();
-    (!lines.is_empty()).then_some(InitNote::IgnoreLacks { path, lines })
+    let missing = texts::IGNORED.iter().filter(|pattern| !has(pattern));
+    missing.map(|pattern| (*pattern).to_owned()).collect()
 }
 
 /// Checks that a path can be made: what is above it is a directory, and writable.

@@ -7,12 +7,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::config::GitSettings;
 use crate::files::{PathError, read_optional, replace_atomically};
 use crate::git::commits::{CommitError, CommitRequest, Committed, Signing, commit_paths};
 use crate::git::{Git, GitProgram};
+use crate::init::complete_ignores;
 
 /// How long another program that holds the index is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -22,6 +23,7 @@ pub struct HomeKeeper {
     /// The repository, and home as it is named from the root of its work tree.
     place: Option<(Git, PathBuf)>,
     settings: GitSettings,
+    home: Utf8PathBuf,
 }
 
 impl HomeKeeper {
@@ -32,7 +34,7 @@ impl HomeKeeper {
             let inside = home.strip_prefix(&worktree).ok()?.as_std_path().to_owned();
             Some((git, inside))
         });
-        HomeKeeper { place, settings: settings.clone() }
+        HomeKeeper { place, settings: settings.clone(), home: home.to_owned() }
     }
 
     /// Commits what is new in home. Nothing new, or no repository: nothing happens.
@@ -54,11 +56,11 @@ impl HomeKeeper {
         }
     }
 
-    /// Keeps home out of everybody's way where it is not committed.
-    pub fn exclude(&self) -> Result<(), PathError> {
+    /// Sees to it that git takes in what it should of home, and nothing else.
+    pub fn prepare(&self) -> Result<(), PathError> {
         let Some((git, home)) = &self.place else { return Ok(()) };
         if self.settings.commit_home {
-            return Ok(());
+            return complete_ignores(&self.home);
         }
         let path = git.place().common_dir.join("info/exclude");
         let line = format!("/{}/", home.display());

@@ -335,7 +335,10 @@ impl Pipeline<'_, '_, '_> {
             verify_run_dir: result.map(|result| self.store.from_home(&result.dir)),
             impl_run_dir: record.and_then(|record| record.last_impl_run_dir.clone()),
             proof,
-            spec_digest: list::digest(&self.store, work.spec)?,
+            spec_digest: match &work.shown {
+                Some(shown) => shown.clone(),
+                None => list::digest(&self.store, work.spec)?,
+            },
             said: said.to_owned(),
         };
         self.settle(work, &Fact::Verified { done }, "is done")?;

@@ -128,6 +128,8 @@ struct Work<'s> {
     streak: TroubleStreak,
     failures: u32,
     case: Option<Case>,
+    /// What tells the text of the spec that the verifier was shown from a later one.
+    shown: Option<String>,
 }
 
 /// What follows from one turn of the loop.
@@ -156,8 +158,15 @@ impl Pipeline<'_, '_, '_> {
         let item = spec.run_id();
         let pinned = self.pin(&item)?;
         self.begin(spec, &markers, forced)?;
-        let mut work =
-            Work { spec, item, pinned, streak: TroubleStreak::default(), failures: 0, case: None };
+        let mut work = Work {
+            spec,
+            item,
+            pinned,
+            streak: TroubleStreak::default(),
+            failures: 0,
+            case: None,
+            shown: None,
+        };
         let end = self.turn_until_end(&mut work)?;
         if matches!(end, SpecEnd::Done { .. }) {
             PinnedGates::forget(self.desk.context.state, &work.item)?;

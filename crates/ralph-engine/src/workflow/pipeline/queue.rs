@@ -89,7 +89,7 @@ impl Pipeline<'_, '_, '_> {
             ..none()
         };
         self.desk.tell(PipelineKind::RunStart, start, &mut *self.observer)?;
-        self.keeper.exclude()?;
+        self.keeper.prepare()?;
         let mut handled = BTreeSet::new();
         let mut report = PipelineReport::default();
         loop {

@@ -11,7 +11,7 @@ use ralph_model::prompt::{
 use ralph_model::role::Role;
 use ralph_model::verdict::Verdict;
 
-use super::{Pipeline, SpecEnd, Turn, Work, none};
+use super::{Pipeline, SpecEnd, Turn, Work, list, none};
 use crate::gates::checkout_for_verifier;
 use crate::git::Oid;
 use crate::outbox::{Outbox, OutboxFile};
@@ -157,6 +157,7 @@ impl Pipeline<'_, '_, '_> {
         let base = self.base_of(work)?;
         let key = if name.is_empty() { "." } else { &name };
         let source = self.source(work)?;
+        work.shown = Some(list::digest(&self.store, work.spec)?);
         let context = SpecVerifyPrompt {
             surroundings: self.surroundings(&source, None),
             plan: &plan,
