@@ -1,0 +1,348 @@
+//! The history of tasks, folded from the versions that the plan had.
+//!
+//! Versions come in the order of commits, parents before children, each as the lines that it took away and brought
+//! compared with each of its parents. What happened to a task is read off those lines alone, so nothing is kept but
+//! one history for each task that ever was, and the fold can be stored and gone on with later. A merge is credited
+//! with what differs from all of its parents: everything else happened on a branch, and was seen there.
+//!
+//! The order of events decides what became of a task: one that is taken out while done was accepted, whatever was said
+//! of it earlier; one that is taken out while pending was rejected if its last attempt was, and cancelled otherwise.
+//! Which versions there are, and whether a stored fold still belongs to them, is for others to find out.
+
+mod lines;
+mod view;
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::id::CommitId;
+use crate::plan::{CANCELS, DELETES, Record, SETS_SPEC, Status, Task, Tombstone};
+
+pub use lines::{ChangedLines, changed_lines};
+pub use view::{ChangeView, Filter, HistoryView, LogView, Outcome, RecentView, Since};
+
+/// How many events of one task are kept: its first and its last ones.
+const MOST_EVENTS: usize = 64;
+
+/// One version of the plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Version<'a> {
+    pub commit: &'a CommitId,
+    /// Such as `user@email`.
+    pub author: &'a str,
+    pub date: Timestamp,
+    /// The branch that whoever asks knows it by.
+    pub branch: Option<&'a str>,
+    /// The first line of its message.
+    pub subject: &'a str,
+    /// What changed, compared with each parent; a commit without parents is compared with an empty plan.
+    pub changes: &'a [ChangedLines<'a>],
+}
+
+/// What happened to a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum What {
+    Created,
+    /// `at` is the commit that holds the work.
+    Done {
+        at: Option<String>,
+    },
+    Rejected {
+        reason: String,
+    },
+    Killed {
+        reason: String,
+    },
+    /// It is pending again, or back in the file.
+    Reopened,
+    Accepted,
+    Cancelled,
+}
+
+/// Something that happened to a task, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Counts all events, so that those of several tasks can be put in order.
+    pub number: u64,
+    pub commit: CommitId,
+    pub date: Timestamp,
+    pub what: What,
+}
+
+/// One task that ever was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskHistory {
+    pub name: String,
+    pub spec: String,
+    pub notes: Option<String>,
+    pub accept: Option<String>,
+    pub deps: Vec<String>,
+    pub branch: Option<String>,
+    pub author: String,
+    pub events: Vec<Event>,
+}
+
+/// The histories of all tasks so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History {
+    tasks: BTreeMap<String, TaskHistory>,
+    /// Ids of issues, which are as taken as those of tasks.
+    issues: std::collections::BTreeSet<String>,
+    next_number: u64,
+}
+
+/// A task before and after a version, compared with one parent.
+#[derive(Default)]
+struct Pair<'a> {
+    before: Option<Task<'a>>,
+    after: Option<Task<'a>>,
+    /// Reasons of tombstones that the version brought.
+    reasons: Vec<String>,
+}
+
+/// What a version did compared with one parent.
+struct Diff<'a> {
+    tasks: BTreeMap<String, Pair<'a>>,
+    issues: Vec<String>,
+    spec_changed: bool,
+    superseded: Vec<String>,
+}
+
+impl<'a> Diff<'a> {
+    fn of(changed: &ChangedLines<'a>) -> Diff<'a> {
+        let mut diff = Diff {
+            tasks: BTreeMap::new(),
+            issues: Vec::new(),
+            spec_changed: false,
+            superseded: Vec::new(),
+        };
+        let (mut old_spec, mut new_spec) = (None, None);
+        let mut old_tombstones: HashMap<(String, String, String), usize> = HashMap::new();
+        for line in &changed.removed {
+            match Record::of_line(line) {
+                Record::Task(head) => {
+                    diff.tasks.entry(head.id.into_owned()).or_default().before =
+                        Task::of_line(line);
+                }
+                Record::Reject { .. } => {
+                    if let Some(key) = Tombstone::of_line(line).map(tombstone_key) {
+                        *old_tombstones.entry(key).or_default() += 1;
+                    }
+                }
+                Record::Spec { spec } => old_spec = Some(spec),
+                _ => {}
+            }
+        }
+        for line in &changed.added {
+            match Record::of_line(line) {
+                Record::Task(head) => {
+                    let task = Task::of_line(line);
+                    let superseded = task.as_ref().and_then(|task| task.supersedes.as_deref());
+                    diff.superseded.extend(superseded.map(str::to_owned));
+                    diff.tasks.entry(head.id.into_owned()).or_default().after = task;
+                }
+                Record::Reject { .. } => {
+                    let Some(key) = Tombstone::of_line(line).map(tombstone_key) else { continue };
+                    match old_tombstones.get_mut(&key) {
+                        Some(count) if *count > 0 => *count -= 1,
+                        _ => diff.tasks.entry(key.0).or_default().reasons.push(key.2),
+                    }
+                }
+                Record::Issue { id } => diff.issues.push(id.into_owned()),
+                Record::Spec { spec } => new_spec = Some(spec),
+                _ => {}
+            }
+        }
+        // A spec that is set for the first time takes nothing with it.
+        diff.spec_changed = old_spec.is_some() && old_spec != new_spec;
+        diff
+    }
+}
+
+fn tombstone_key(tombstone: Tombstone<'_>) -> (String, String, String) {
+    let Tombstone { id, done_at, reason } = tombstone;
+    (id.into_owned(), done_at.into_owned(), reason.into_owned())
+}
+
+impl History {
+    /// Takes in the next version.
+    pub fn apply(&mut self, version: &Version<'_>) {
+        let diffs: Vec<Diff<'_>> = version.changes.iter().map(Diff::of).collect();
+        let Some((first, others)) = diffs.split_first() else { return };
+        for (id, pair) in &first.tasks {
+            let mut events = self.events(id, pair, first, version);
+            for other in others {
+                // Unchanged compared with one parent: then it happened on that parent's side.
+                let there = other
+                    .tasks
+                    .get(id)
+                    .map(|pair| self.events(id, pair, other, version))
+                    .unwrap_or_default();
+                events.retain(|event| there.contains(event));
+            }
+            if let Some(task) = &pair.after {
+                self.describe(id, task, version, &events);
+            }
+            for what in events {
+                self.record(id, version, what);
+            }
+        }
+        self.issues.extend(diffs.iter().flat_map(|diff| diff.issues.iter().cloned()));
+    }
+
+    /// Returns every task that ever was, by id.
+    pub fn tasks(&self) -> impl Iterator<Item = (&str, &TaskHistory)> {
+        self.tasks.iter().map(|(id, task)| (id.as_str(), task))
+    }
+
+    /// Tells whether a task or an issue ever had this id.
+    pub fn knows(&self, id: &str) -> bool {
+        self.tasks.contains_key(id) || self.issues.contains(id)
+    }
+
+    /// Returns what happened to a task between a parent and this version, in order.
+    fn events(
+        &self,
+        id: &str,
+        pair: &Pair<'_>,
+        diff: &Diff<'_>,
+        version: &Version<'_>,
+    ) -> Vec<What> {
+        let mut events = Vec::new();
+        let done = |task: &Task<'_>| What::Done { at: task.done_at.as_deref().map(str::to_owned) };
+        let rejected =
+            || pair.reasons.iter().map(|reason| What::Rejected { reason: reason.clone() });
+        match (&pair.before, &pair.after) {
+            (None, None) => events.extend(rejected()),
+            (None, Some(task)) => {
+                let known = self.tasks.get(id);
+                match known.and_then(|task| task.events.last()).map(|event| &event.what) {
+                    None => events.push(What::Created),
+                    Some(What::Accepted | What::Cancelled | What::Rejected { .. }) => {
+                        events.push(What::Reopened);
+                    }
+                    // It came on another branch too.
+                    Some(_) => {}
+                }
+                events.extend(rejected());
+                let done = (task.status != Status::Pending).then(|| done(task));
+                events.extend(
+                    done.filter(|done| known.and_then(TaskHistory::last_attempt) != Some(done)),
+                );
+                events.extend((task.status == Status::Accepted).then_some(What::Accepted));
+            }
+            (Some(before), Some(after)) => {
+                events.extend(rejected());
+                let reopened = before.status != Status::Pending && after.status == Status::Pending;
+                if reopened && pair.reasons.is_empty() {
+                    let reason = after.reject.as_deref().filter(|_| after.reject != before.reject);
+                    events.push(match reason {
+                        Some(reason) => What::Rejected { reason: reason.to_owned() },
+                        None => What::Reopened,
+                    });
+                }
+                if after.killed && (!before.killed || before.kill_log != after.kill_log) {
+                    let reason = after.kill.as_deref().unwrap_or_default().to_owned();
+                    events.push(What::Killed { reason });
+                }
+                let again = before.status == Status::Pending || before.done_at != after.done_at;
+                if after.status == Status::Done && again {
+                    events.push(done(after));
+                }
+                if after.status == Status::Accepted && before.status != Status::Accepted {
+                    events.push(What::Accepted);
+                }
+            }
+            (Some(before), None) => {
+                events.extend(rejected());
+                events.extend(self.end(id, before, pair, diff, version));
+            }
+        }
+        events
+    }
+
+    /// Returns how a task left the file; `None` if it was rejected, which was said before.
+    fn end(
+        &self,
+        id: &str,
+        before: &Task<'_>,
+        pair: &Pair<'_>,
+        diff: &Diff<'_>,
+        version: &Version<'_>,
+    ) -> Option<What> {
+        let cancelling = diff.spec_changed
+            || [DELETES, CANCELS, SETS_SPEC].iter().any(|says| version.subject.starts_with(says));
+        let superseded = diff.superseded.iter().any(|other| other == id);
+        match before.status {
+            Status::Accepted => None,
+            Status::Done if !cancelling && !superseded && pair.reasons.is_empty() => {
+                Some(What::Accepted)
+            }
+            Status::Done | Status::Pending => {
+                let last = self.tasks.get(id).and_then(TaskHistory::last_attempt);
+                let rejected = match last {
+                    _ if !pair.reasons.is_empty() => true,
+                    Some(What::Rejected { .. }) => true,
+                    _ => before.status == Status::Pending && before.reject.is_some(),
+                };
+                (!rejected).then_some(What::Cancelled)
+            }
+        }
+    }
+
+    /// Keeps what a task says of itself.
+    fn describe(&mut self, id: &str, task: &Task<'_>, version: &Version<'_>, events: &[What]) {
+        // A merge that only brings a task along does not make its author the task's.
+        if events.is_empty() && !self.tasks.contains_key(id) {
+            return;
+        }
+        let entry = self.tasks.entry(id.to_owned()).or_insert_with(|| TaskHistory {
+            name: String::new(),
+            spec: String::new(),
+            notes: None,
+            accept: None,
+            deps: Vec::new(),
+            branch: version.branch.map(str::to_owned),
+            author: version.author.to_owned(),
+            events: Vec::new(),
+        });
+        entry.name = task.name.clone().into_owned();
+        entry.spec = task.spec.clone().into_owned();
+        entry.notes = task.notes.as_deref().map(str::to_owned);
+        entry.accept = task.accept.as_deref().map(str::to_owned);
+        entry.deps = task.deps.iter().map(|id| id.clone().into_owned()).collect();
+    }
+
+    fn record(&mut self, id: &str, version: &Version<'_>, what: What) {
+        let Some(task) = self.tasks.get_mut(id) else { return };
+        if task.events.len() == MOST_EVENTS {
+            task.events.remove(1);
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        task.events.push(Event {
+            number,
+            commit: version.commit.clone(),
+            date: version.date,
+            what,
+        });
+    }
+}
+
+impl TaskHistory {
+    /// The last thing that happened to an attempt at it.
+    fn last_attempt(&self) -> Option<&What> {
+        self.events
+            .iter()
+            .rev()
+            .map(|event| &event.what)
+            .find(|what| matches!(what, What::Done { .. } | What::Rejected { .. }))
+    }
+}
+
+#[cfg(test)]
+#[path = "history_tests.rs"]
+mod tests;

@@ -1,0 +1,179 @@
+//! Adding tasks: one, or a batch whose tasks may name each other.
+
+use std::collections::{HashMap, HashSet};
+
+use super::edit::{Member, NewRecord};
+use super::error::{PlanError, WishError};
+use super::ids::TaskId;
+use super::remove::{Heirs, handed_over, inherited, refuse_cycles};
+use super::wish::{Wish, wishes};
+use super::words::{Priority, Status};
+use super::{Added, Change, Index, Plan, Record, Surroundings};
+
+/// What the file says about the ids that wishes name.
+struct Known<'p> {
+    ids: HashSet<&'p str>,
+    index: Index<'p>,
+    rejected: HashSet<&'p str>,
+    ever: &'p dyn Fn(&str) -> bool,
+}
+
+impl Known<'_> {
+    /// Tells whether an id may be named: it is in the file, in this batch, or was in the file once.
+    fn is_known(&self, id: &str, batch: &HashSet<&str>) -> bool {
+        self.ids.contains(id) || batch.contains(id) || (self.ever)(id)
+    }
+}
+
+impl Plan<'_> {
+    /// Adds the task or tasks that `text` describes, all of them or none.
+    ///
+    /// A task that supersedes a rejected one takes its place; the rejected one leaves the file.
+    pub fn add(
+        &mut self,
+        text: &str,
+        surroundings: &mut Surroundings<'_>,
+    ) -> Result<Change, PlanError> {
+        self.writable()?;
+        let spec = self.spec().ok_or(PlanError::NoSpec)?.to_owned();
+        let mut wishes = wishes(text, &spec)?;
+        let known = Known {
+            ids: self.ids(),
+            index: Index::of(&self.document.lines),
+            rejected: self.rejected(),
+            ever: surroundings.known,
+        };
+        let ids = name_all(&wishes, &known, surroundings.random)?;
+        check_relations(self, &wishes, &ids, &known)?;
+        let heirs = heirs(&wishes, &ids);
+        for (wish, id) in wishes.iter_mut().zip(&ids) {
+            if let Some(deps) = inherited(id, &wish.deps, &heirs) {
+                wish.deps = deps;
+            }
+            wish.priority = wish.priority.or_else(|| self.inherited_priority(wish));
+        }
+        let changed = handed_over(&self.document, &heirs);
+        let new: Vec<_> =
+            ids.iter().cloned().zip(wishes.iter().map(|wish| wish.deps.clone())).collect();
+        refuse_cycles(&self.document, &changed, &heirs, &new)?;
+
+        for (at, deps) in changed {
+            self.document.edit(at, &[Member::texts("deps", &deps)]);
+        }
+        let records: Vec<_> =
+            wishes.iter().zip(&ids).map(|(wish, id)| record(wish, id, &spec)).collect();
+        self.document.insert(&records);
+        self.document
+            .remove(|_, line| line.head().is_some_and(|head| heirs.contains_key(&*head.id)));
+        let tasks = wishes.into_iter().zip(ids);
+        let tasks = tasks.map(|(wish, id)| Added { id, name: wish.name, deps: wish.deps });
+        let mut superseded: Vec<String> = heirs.into_keys().collect();
+        superseded.sort_unstable();
+        let change = Change::TasksAdded { tasks: tasks.collect(), superseded };
+        Ok(self.finish(change))
+    }
+
+    fn rejected(&self) -> HashSet<&str> {
+        let lines = self.document.lines.iter();
+        lines
+            .filter_map(|line| match &line.record {
+                Record::Reject { id } => Some(&**id),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// A task that an issue led to matters as much as the issue.
+    fn inherited_priority(&self, wish: &Wish) -> Option<Priority> {
+        let id = wish.created_from.as_deref()?;
+        self.issues().find(|issue| issue.id == id)?.priority
+    }
+}
+
+/// Gives every task its own id or a new one.
+fn name_all(
+    wishes: &[Wish],
+    known: &Known<'_>,
+    random: &mut dyn FnMut() -> u64,
+) -> Result<Vec<String>, PlanError> {
+    let mut taken: HashSet<String> = HashSet::new();
+    let is_taken = |id: &str, taken: &HashSet<String>| {
+        known.ids.contains(id) || taken.contains(id) || (known.ever)(id)
+    };
+    for (wish, at) in wishes.iter().zip(1..) {
+        let Some(id) = &wish.id else { continue };
+        if is_taken(id, &taken) {
+            return Err(PlanError::Wish { at, why: WishError::IdTaken { id: id.clone() } });
+        }
+        taken.insert(id.clone());
+    }
+    let mut ids = Vec::with_capacity(wishes.len());
+    for wish in wishes {
+        let id = wish
+            .id
+            .clone()
+            .unwrap_or_else(|| TaskId::generate(random, |id| is_taken(id, &taken)).into());
+        taken.insert(id.clone());
+        ids.push(id);
+    }
+    Ok(ids)
+}
+
+/// Checks that everything a new task names is or was there.
+fn check_relations(
+    plan: &Plan<'_>,
+    wishes: &[Wish],
+    ids: &[String],
+    known: &Known<'_>,
+) -> Result<(), PlanError> {
+    let batch: HashSet<&str> = ids.iter().map(String::as_str).collect();
+    for (wish, at) in wishes.iter().zip(1..) {
+        let refused = |why| Err(PlanError::Wish { at, why });
+        if let Some(id) = wish.deps.iter().find(|id| !known.is_known(id, &batch)) {
+            return refused(WishError::UnknownDependency { id: id.clone() });
+        }
+        for (field, id) in [("parent", &wish.parent), ("created_from", &wish.created_from)] {
+            if let Some(id) = id
+                && !known.is_known(id, &batch)
+            {
+                return refused(WishError::UnknownRelation { field, id: id.clone() });
+            }
+        }
+        if let Some(id) = &wish.supersedes {
+            let redone = known.index.tasks.contains_key(id.as_str())
+                && plan.task_at(known.index.get(id)?).status != Status::Pending;
+            if redone || !known.rejected.contains(id.as_str()) {
+                return refused(WishError::NotRejected { id: id.clone() });
+            }
+            if wish.deps.contains(id) {
+                return refused(WishError::DependsOnSuperseded { id: id.clone() });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn heirs(wishes: &[Wish], ids: &[String]) -> Heirs {
+    let mut heirs: Heirs = HashMap::new();
+    for (wish, id) in wishes.iter().zip(ids) {
+        if let Some(superseded) = &wish.supersedes {
+            heirs.entry(superseded.clone()).or_default().push(id.clone());
+        }
+    }
+    heirs
+}
+
+fn record(wish: &Wish, id: &str, spec: &str) -> NewRecord {
+    NewRecord::new("task")
+        .with(Member::text("id", id))
+        .with(Member::text("spec", spec))
+        .with(Member::text("name", &wish.name))
+        .with_text("notes", wish.notes.as_deref())
+        .with(Member::texts("deps", &wish.deps))
+        .with_text("accept", wish.accept.as_deref())
+        .with(Member::text("s", "p"))
+        .with_text("priority", wish.priority.map(Priority::name))
+        .with_text("parent", wish.parent.as_deref())
+        .with_text("created_from", wish.created_from.as_deref())
+        .with_text("supersedes", wish.supersedes.as_deref())
+}

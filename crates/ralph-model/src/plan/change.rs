@@ -1,0 +1,226 @@
+//! What a change to the plan did: for the message of its commit, and for whoever asked.
+
+use std::fmt::{self, Write as _};
+
+use super::words::Kill;
+
+/// How many characters of a name a commit message shows.
+const NAME: usize = 50;
+
+/// How commit messages begin in which done tasks go without having been accepted; histories tell by it.
+pub(crate) const DELETES: &str = "ralph: task delete";
+pub(crate) const CANCELS: &str = "ralph: cancel";
+pub(crate) const SETS_SPEC: &str = "ralph: set spec";
+
+/// A task or an issue, with its name or description.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    pub id: String,
+    pub name: String,
+}
+
+/// A task that was added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Added {
+    pub id: String,
+    pub name: String,
+    pub deps: Vec<String>,
+}
+
+/// What changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing had to change.
+    Nothing,
+    TasksAdded {
+        tasks: Vec<Added>,
+        superseded: Vec<String>,
+    },
+    TaskDone {
+        task: Named,
+    },
+    TasksAccepted {
+        tasks: Vec<Named>,
+    },
+    TaskRejected {
+        task: Named,
+        reason: String,
+    },
+    /// `heirs` took the place of the task in the dependencies of `dependents`.
+    TaskDeleted {
+        task: Named,
+        heirs: Vec<String>,
+        dependents: Vec<String>,
+    },
+    TaskKilled {
+        task: Named,
+        kill: Kill,
+    },
+    Prioritized {
+        high: usize,
+        medium: usize,
+        low: usize,
+    },
+    IssueAdded {
+        issue: Named,
+    },
+    IssuesDone {
+        issues: Vec<Named>,
+    },
+    SpecSet {
+        spec: String,
+        cancelled: Vec<Named>,
+    },
+    TasksCancelled {
+        tasks: Vec<Named>,
+    },
+    TombstonesCleared {
+        count: usize,
+    },
+}
+
+impl Change {
+    pub fn is_nothing(&self) -> bool {
+        *self == Change::Nothing
+    }
+
+    /// The first line of the commit that makes this change; `None` where there is nothing to commit.
+    pub fn subject(&self) -> Option<String> {
+        Some(match self {
+            Change::Nothing => return None,
+            Change::TasksAdded { tasks, .. } => {
+                let names = tasks.iter().map(|task| task.name.as_str());
+                counted("ralph: task add", "tasks", names)
+            }
+            Change::TaskDone { task } => format!("ralph: task done - {}", cut(&task.name)),
+            Change::TasksAccepted { tasks } => counted("ralph: task accept", "tasks", names(tasks)),
+            Change::TaskRejected { task, .. } => {
+                format!("ralph: task reject - {}", cut(&task.name))
+            }
+            Change::TaskDeleted { task, .. } => format!("{DELETES} - {}", cut(&task.name)),
+            Change::TaskKilled { task, kill } => {
+                format!("ralph: task killed by {} - {}", kill.name(), cut(&task.name))
+            }
+            Change::Prioritized { high, medium, low } => {
+                format!("ralph: prioritize {}", plural(high + medium + low, "task", "tasks"))
+            }
+            Change::IssueAdded { issue } => format!("ralph: issue add - {}", cut(&issue.name)),
+            Change::IssuesDone { issues } => counted("ralph: issue done", "issues", names(issues)),
+            Change::SpecSet { spec, .. } => format!("{SETS_SPEC} {}", one_line(spec)),
+            Change::TasksCancelled { tasks } => {
+                format!("{CANCELS} {}", plural(tasks.len(), "task", "tasks"))
+            }
+            Change::TombstonesCleared { count } => {
+                format!("ralph: clear {}", plural(*count, "tombstone", "tombstones"))
+            }
+        })
+    }
+}
+
+/// The message of one commit that makes all these changes; `None` where there is nothing to commit.
+///
+/// Whoever deletes or cancels commits that alone: a history could not tell it from an acceptance otherwise.
+pub fn commit_message(changes: &[Change]) -> Option<String> {
+    let mut subjects: Vec<String> = changes.iter().filter_map(Change::subject).collect();
+    match subjects.len() {
+        0 => None,
+        1 => subjects.pop(),
+        count => {
+            let mut message = format!("ralph: update plan ({count} changes)\n\n");
+            for subject in subjects {
+                let subject = subject.strip_prefix("ralph: ").unwrap_or(&subject);
+                writeln!(message, "- {subject}").expect("a string takes all that is written");
+            }
+            Some(message)
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::Nothing => f.write_str("Nothing changed"),
+            Change::TasksAdded { tasks, superseded } => {
+                for (at, task) in tasks.iter().enumerate() {
+                    let between = if at > 0 { "\n" } else { "" };
+                    write!(f, "{between}Task added: {} - {}", task.id, one_line(&task.name))?;
+                    if !task.deps.is_empty() {
+                        write!(f, " (deps: {})", task.deps.join(", "))?;
+                    }
+                }
+                superseded.iter().try_for_each(|id| write!(f, "\nTask superseded: {id}"))
+            }
+            Change::TaskDone { task } => write!(f, "Task done: {task}"),
+            Change::TasksAccepted { tasks } => many(f, "Task accepted", tasks),
+            Change::TaskRejected { task, reason } => {
+                write!(f, "Task rejected: {task} ({})", one_line(reason))
+            }
+            Change::TaskDeleted { task, heirs, dependents } => {
+                write!(f, "Task deleted: {task}")?;
+                match (dependents.as_slice(), heirs.as_slice()) {
+                    ([], _) => Ok(()),
+                    (waiting, []) => write!(f, "; no longer waited for by {}", waiting.join(", ")),
+                    (waiting, heirs) => {
+                        write!(f, "; {} now wait for {}", waiting.join(", "), heirs.join(", "))
+                    }
+                }
+            }
+            Change::TaskKilled { task, kill } => write!(f, "Task killed: {task} ({})", kill.name()),
+            Change::Prioritized { high, medium, low } => {
+                write!(f, "Prioritized: {high} high, {medium} medium, {low} low")
+            }
+            Change::IssueAdded { issue } => write!(f, "Issue added: {issue}"),
+            Change::IssuesDone { issues } => many(f, "Issue done", issues),
+            Change::SpecSet { spec, cancelled } => {
+                write!(f, "Spec set: {}", one_line(spec))?;
+                cancelled.iter().try_for_each(|task| write!(f, "\nTask cancelled: {task}"))
+            }
+            Change::TasksCancelled { tasks } => many(f, "Task cancelled", tasks),
+            Change::TombstonesCleared { count } => {
+                write!(f, "Cleared {}", plural(*count, "tombstone", "tombstones"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} - {}", self.id, one_line(&self.name))
+    }
+}
+
+fn many(f: &mut fmt::Formatter<'_>, what: &str, items: &[Named]) -> fmt::Result {
+    for (at, item) in items.iter().enumerate() {
+        let between = if at > 0 { "\n" } else { "" };
+        write!(f, "{between}{what}: {item}")?;
+    }
+    Ok(())
+}
+
+fn names(items: &[Named]) -> impl ExactSizeIterator<Item = &str> {
+    items.iter().map(|item| item.name.as_str())
+}
+
+fn counted<'n>(
+    what: &str,
+    plural: &str,
+    mut names: impl ExactSizeIterator<Item = &'n str>,
+) -> String {
+    match (names.len(), names.next()) {
+        (1, Some(name)) => format!("{what} - {}", cut(name)),
+        (count, _) => format!("{what} - {count} {plural}"),
+    }
+}
+
+fn plural(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Cuts a name to what fits into the first line of a commit.
+fn cut(name: &str) -> String {
+    one_line(name).chars().take(NAME).collect::<String>().trim_end().to_owned()
+}

@@ -1,0 +1,167 @@
+//! Writes records: new ones in the plan's own style, changed ones in the style that their line has.
+
+use std::borrow::Cow;
+
+use super::record::rank;
+use super::scan;
+
+/// A member to be set, or to be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    key: Cow<'static, str>,
+    value: Option<NewValue>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum NewValue {
+    /// JSON that is written as it is.
+    Json(String),
+    /// Strings, spaced as the line is spaced.
+    Texts(Vec<String>),
+}
+
+impl Member {
+    pub(super) fn text(key: &'static str, text: &str) -> Member {
+        let json = serde_json::to_string(text).expect("a string is always JSON");
+        Member { key: Cow::Borrowed(key), value: Some(NewValue::Json(json)) }
+    }
+
+    /// Sets a list; an empty one is removed.
+    pub(super) fn texts(key: &'static str, texts: &[impl AsRef<str>]) -> Member {
+        let texts: Vec<_> = texts.iter().map(|text| text.as_ref().to_owned()).collect();
+        let value = (!texts.is_empty()).then_some(NewValue::Texts(texts));
+        Member { key: Cow::Borrowed(key), value }
+    }
+
+    pub(super) fn none(key: &'static str) -> Member {
+        Member { key: Cow::Borrowed(key), value: None }
+    }
+
+    pub(super) fn is_about_same(&self, other: &Member) -> bool {
+        self.key == other.key
+    }
+
+    /// Sets a member, of any name, to JSON as it stands elsewhere, or removes it.
+    pub(super) fn raw(key: &str, json: Option<&str>) -> Member {
+        Member {
+            key: Cow::Owned(key.to_owned()),
+            value: json.map(|json| NewValue::Json(json.to_owned())),
+        }
+    }
+}
+
+/// A record that is not in the plan yet.
+#[derive(Clone, Debug)]
+pub(super) struct NewRecord {
+    members: Vec<Member>,
+}
+
+impl NewRecord {
+    pub(super) fn new(kind: &'static str) -> NewRecord {
+        NewRecord { members: vec![Member::text("t", kind)] }
+    }
+
+    #[must_use]
+    pub(super) fn with(mut self, member: Member) -> NewRecord {
+        self.members.push(member);
+        self
+    }
+
+    #[must_use]
+    pub(super) fn with_text(self, key: &'static str, text: Option<&str>) -> NewRecord {
+        match text {
+            Some(text) => self.with(Member::text(key, text)),
+            None => self,
+        }
+    }
+
+    pub(super) fn render(&self) -> String {
+        edited("{}", &self.members)
+    }
+}
+
+struct Style<'a> {
+    colon: &'a str,
+    comma: &'a str,
+}
+
+impl Style<'_> {
+    fn value(&self, value: &NewValue) -> String {
+        match value {
+            NewValue::Json(json) => json.clone(),
+            NewValue::Texts(texts) => {
+                let texts: Vec<_> = texts
+                    .iter()
+                    .map(|text| serde_json::to_string(text).expect("a string is always JSON"))
+                    .collect();
+                format!("[{}]", texts.join(self.comma))
+            }
+        }
+    }
+}
+
+/// One member on its way into the new line.
+struct Chunk<'a> {
+    rank: Option<usize>,
+    /// What stood between it and the one before it.
+    comma: Option<&'a str>,
+    key: Cow<'a, str>,
+    text: Cow<'a, str>,
+}
+
+/// Returns the object with members set and removed; everything else is as it was, byte for byte.
+pub(super) fn edited(line: &str, changes: &[Member]) -> String {
+    let mut members = Vec::new();
+    scan::members(line, |member| members.push(member)).expect("only objects are edited");
+    let style = Style {
+        colon: members.first().map_or(": ", |first| &line[first.key_at.end..first.value_at.start]),
+        comma: match members.as_slice() {
+            [first, second, ..] => &line[first.value_at.end..second.key_at.start],
+            _ => ", ",
+        },
+    };
+    let (head, tail) = match (members.first(), members.last()) {
+        (Some(first), Some(last)) => (&line[..first.key_at.start], &line[last.value_at.end..]),
+        _ => ("{", "}"),
+    };
+    let mut end = None;
+    let mut chunks: Vec<Chunk<'_>> = Vec::with_capacity(members.len() + changes.len());
+    for member in &members {
+        let comma = end.replace(member.value_at.end).map(|end| &line[end..member.key_at.start]);
+        let text = match changes.iter().find(|change| change.key == member.key) {
+            None => Cow::Borrowed(&line[member.key_at.start..member.value_at.end]),
+            Some(Member { value: None, .. }) => continue,
+            Some(Member { value: Some(value), .. }) => Cow::Owned(format!(
+                "{}{}",
+                &line[member.key_at.start..member.value_at.start],
+                style.value(value)
+            )),
+        };
+        chunks.push(Chunk { rank: rank(&member.key), comma, key: member.key.clone(), text });
+    }
+    for Member { key, value } in changes {
+        let Some(value) = value else { continue };
+        if chunks.iter().any(|chunk| chunk.key == *key) {
+            continue;
+        }
+        let rank = rank(key);
+        let at = match rank {
+            Some(rank) => chunks
+                .iter()
+                .rposition(|chunk| chunk.rank.is_some_and(|of| of < rank))
+                .map_or(0, |before| before + 1),
+            None => chunks.len(),
+        };
+        let quoted = serde_json::to_string(&**key).expect("a string is always JSON");
+        let text = Cow::Owned(format!("{quoted}{}{}", style.colon, style.value(value)));
+        chunks.insert(at, Chunk { rank, comma: None, key: Cow::Borrowed(key), text });
+    }
+    let mut out = head.to_owned();
+    for (at, chunk) in chunks.iter().enumerate() {
+        if at > 0 {
+            out.push_str(chunk.comma.unwrap_or(style.comma));
+        }
+        out.push_str(&chunk.text);
+    }
+    out + tail
+}

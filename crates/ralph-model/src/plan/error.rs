@@ -1,0 +1,102 @@
+//! Why a change to the plan is refused, in words that whoever asked can act on.
+
+use super::flaw::Problem;
+use super::ids::InvalidTaskId;
+use super::words::Status;
+
+/// A change that was refused; the plan is as it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    #[error("the plan cannot be changed until this is mended: {}", lines(problems))]
+    Unreadable { problems: Vec<Problem> },
+    #[error("no spec is set; `ralph set-spec <file>` or `ralph plan <spec>` sets one")]
+    NoSpec,
+    #[error("there is no task `{id}` in the plan")]
+    UnknownTask { id: String },
+    #[error("there is no issue `{id}` in the plan")]
+    UnknownIssue { id: String },
+    #[error("`{id}` stands on line {first} and on line {second}; give one of them another id")]
+    Ambiguous { id: String, first: usize, second: usize },
+    #[error("no task is pending")]
+    NothingPending,
+    #[error("no task is done, so there is nothing to accept or reject")]
+    NothingDone,
+    #[error("there is no issue")]
+    NoIssue,
+    #[error("task `{id}` is {status} already")]
+    NotPending { id: String, status: Status },
+    #[error("task `{id}` is {status}, and only a task that is done is accepted or rejected")]
+    NotDone { id: String, status: Status },
+    #[error(
+        "the next task `{id}` was killed and waits to be decomposed; name it to mark it done all the same"
+    )]
+    WaitsForDecomposition { id: String },
+    #[error("a rejection needs a reason")]
+    NoReason,
+    #[error("an issue needs a description")]
+    NoDescription,
+    #[error("`{spec}` cannot be the name of a spec")]
+    BadSpec { spec: String },
+    #[error(
+        "the plan has unfinished tasks of another spec: {}; finish them, or cancel them with `--yes`",
+        list(tasks)
+    )]
+    Unfinished { tasks: Vec<String> },
+    #[error("task {at} cannot be added: {why}")]
+    Wish { at: usize, why: WishError },
+    #[error("there is no task to add")]
+    NoTask,
+    #[error(
+        "it begins as JSON does but cannot be read: {0}; a name that begins so is sent as `{{\"name\": \"…\"}}`"
+    )]
+    BadJson(String),
+    #[error("tasks would wait for each other: {}", cycle.join(" → "))]
+    Cycle { cycle: Vec<String> },
+}
+
+/// What is wrong with one task that was to be added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WishError {
+    #[error("it is not a JSON object")]
+    NotAnObject,
+    #[error("it has no `name`")]
+    NoName,
+    #[error("its `{field}` is not {wanted}")]
+    WrongType { field: String, wanted: &'static str },
+    #[error("it has a field `{field}`, and a new task has {}", known.join(", "))]
+    UnknownField { field: String, known: &'static [&'static str] },
+    #[error("it is for spec `{found}`, and the current one is `{current}`")]
+    OtherSpec { found: String, current: String },
+    #[error(transparent)]
+    BadId(#[from] InvalidTaskId),
+    #[error("the id `{id}` is taken or was once; leave `id` out to get a new one")]
+    IdTaken { id: String },
+    #[error("it depends on `{id}`, which never was in this plan")]
+    UnknownDependency { id: String },
+    #[error("its `{field}` is `{id}`, which never was in this plan")]
+    UnknownRelation { field: &'static str, id: String },
+    #[error(
+        "it supersedes `{id}`, which was not rejected; `ralph task reject {id} \"reason\"` comes first"
+    )]
+    NotRejected { id: String },
+    #[error("it depends on `{id}`, which it supersedes")]
+    DependsOnSuperseded { id: String },
+}
+
+fn lines(problems: &[Problem]) -> String {
+    const SHOWN: usize = 5;
+    let mut text: Vec<_> = problems.iter().take(SHOWN).map(ToString::to_string).collect();
+    if problems.len() > SHOWN {
+        text.push(format!("and {} more", problems.len() - SHOWN));
+    }
+    text.join("; ")
+}
+
+fn list(tasks: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<_> = tasks.iter().take(SHOWN).map(|id| format!("`{id}`")).collect();
+    match tasks.len().checked_sub(SHOWN) {
+        None | Some(0) => shown.join(", "),
+        Some(more) => format!("{} and {more} more", shown.join(", ")),
+    }
+}

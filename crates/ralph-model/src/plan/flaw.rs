@@ -1,0 +1,126 @@
+//! What is wrong with a plan, where, and how it is mended.
+//!
+//! A flaw makes a line unreadable, and then nothing is written until a person has mended it: whatever the line was
+//! meant to say would be lost. A [`Problem`] may also be about lines that can be read but do not fit each other.
+
+use std::fmt;
+
+use serde::de::IgnoredAny;
+
+/// Why a line is not a record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    #[error("it is not UTF-8")]
+    NotUtf8,
+    #[error("git left a conflict here")]
+    ConflictMarker,
+    #[error("it is not JSON: {0}")]
+    NotJson(String),
+    #[error("it is not a JSON object")]
+    NotAnObject,
+    #[error("it has no `{key}`")]
+    Missing { key: &'static str },
+    #[error("its `{key}` is not {wanted}")]
+    WrongType { key: &'static str, wanted: &'static str },
+    #[error("it has `{key}` twice")]
+    Twice { key: &'static str },
+    #[error("its status `s` is `{found}`, not `p` or `d`")]
+    UnknownStatus { found: String },
+}
+
+impl Flaw {
+    /// Says why a line could not be read as an object.
+    pub(super) fn of_no_object(line: &str) -> Flaw {
+        match serde_json::from_str::<IgnoredAny>(line) {
+            Ok(_) if line.trim_ascii_start().starts_with('{') => {
+                Flaw::NotJson("it is nested too deep".to_owned())
+            }
+            Ok(_) => Flaw::NotAnObject,
+            // Of lines the plan has its own count.
+            Err(error) => Flaw::NotJson(error.to_string().replace(" line 1 column", " column")),
+        }
+    }
+
+    /// Tells whether git wrote the line to mark a conflict.
+    pub(super) fn is_marker(line: &str) -> bool {
+        ["<<<<<<<", "|||||||", "=======", ">>>>>>>"].iter().any(|marker| {
+            line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        })
+    }
+
+    /// Says how to mend it.
+    pub const fn mend(&self) -> &'static str {
+        match self {
+            Flaw::ConflictMarker => {
+                "keep the line of one side for each task and remove the lines that begin with `<<<<<<<`, \
+                 `|||||||`, `=======` or `>>>>>>>`"
+            }
+            Flaw::NotUtf8 => "write it again as UTF-8, or remove it",
+            Flaw::NotJson(_) | Flaw::NotAnObject => {
+                "make it one JSON object on one line, take it from an earlier commit, or remove it"
+            }
+            Flaw::Missing { .. } | Flaw::WrongType { .. } | Flaw::UnknownStatus { .. } => {
+                "correct that field, or remove the line"
+            }
+            Flaw::Twice { .. } => "remove one of the two",
+        }
+    }
+}
+
+/// Something wrong with a plan, with the line where it shows, counted from 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub line: usize,
+    pub kind: ProblemKind,
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProblemKind {
+    #[error("{0}")]
+    Broken(Flaw),
+    #[error("`{id}` stands on line {first} already")]
+    DuplicateId { id: String, first: usize },
+    #[error("another current spec stands on line {first}")]
+    SecondSpec { first: usize },
+    #[error("task `{id}` waits for itself: {}", cycle.join(" → "))]
+    Cycle { id: String, cycle: Vec<String> },
+    #[error("task `{id}` depends on `{dependency}`, which never was in this plan")]
+    UnknownDependency { id: String, dependency: String },
+    #[error("task `{id}` names `{other}` as its `{field}`, which never was in this plan")]
+    UnknownRelation { id: String, field: &'static str, other: String },
+    #[error("task `{id}` is done and was killed; it counts as pending")]
+    KilledAndDone { id: String },
+    #[error("`{id}` has priority `{found}`, not `high`, `medium` or `low`; it counts as none")]
+    UnknownPriority { id: String, found: String },
+    #[error("task `{id}` was killed by `{found}`, not by `timeout` or `context`")]
+    UnknownKill { id: String, found: String },
+}
+
+impl ProblemKind {
+    /// Says how to mend it.
+    pub const fn mend(&self) -> &'static str {
+        match self {
+            ProblemKind::Broken(flaw) => flaw.mend(),
+            ProblemKind::DuplicateId { .. } => "remove one of the lines, or give one another id",
+            ProblemKind::SecondSpec { .. } => "remove one of the lines",
+            ProblemKind::Cycle { .. } => "remove one of the dependencies from `deps`",
+            ProblemKind::UnknownDependency { .. } => "correct it, or remove it from `deps`",
+            ProblemKind::UnknownRelation { .. } => "correct it, or remove the field",
+            ProblemKind::KilledAndDone { .. } => "set `s` to `p`, or remove `kill`",
+            ProblemKind::UnknownPriority { .. } => "correct it, or remove `priority`",
+            ProblemKind::UnknownKill { .. } => "correct it, or remove `kill`",
+        }
+    }
+
+    /// Tells whether nothing may be written while it is there.
+    pub const fn stops_writing(&self) -> bool {
+        matches!(self, ProblemKind::Broken(_))
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {} ({})", self.line, self.kind, self.kind.mend())
+    }
+}

@@ -1,0 +1,154 @@
+//! Ids of tasks and issues: how they are made, and which ones a person or an agent may give.
+//!
+//! A plan that is read may hold ids of any shape; these types are about ids that are written.
+
+use std::fmt;
+use std::str::FromStr;
+
+const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+const SHORTEST: usize = 4;
+const LONGEST: usize = 10;
+
+/// Makes the type of an id: a prefix and 4 to 10 lower-case letters and digits.
+macro_rules! short_id {
+    ($(#[$doc:meta])* $name:ident, $invalid:ident, $prefix:literal, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Makes an id that is not `taken`, out of numbers that nobody can foresee.
+            pub fn generate(
+                random: &mut dyn FnMut() -> u64,
+                taken: impl Fn(&str) -> bool,
+            ) -> $name {
+                $name(generate($prefix, random, taken))
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                id.0
+            }
+        }
+
+        #[doc = concat!("The text is no id for a new ", $what, ".")]
+        #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+        #[error("`{0}` is no id for a new {what}: one is `{prefix}` and 4 to 10 of `a-z0-9`", what = $what, prefix = $prefix)]
+        pub struct $invalid(pub String);
+
+        impl FromStr for $name {
+            type Err = $invalid;
+
+            fn from_str(text: &str) -> Result<Self, $invalid> {
+                if fits($prefix, text) { Ok($name(text.to_owned())) } else { Err($invalid(text.to_owned())) }
+            }
+        }
+    };
+}
+
+short_id! {
+    /// The id of a task, such as `t-1a2b`.
+    TaskId, InvalidTaskId, "t-", "task"
+}
+
+short_id! {
+    /// The id of an issue, such as `i-7g8h`.
+    IssueId, InvalidIssueId, "i-", "issue"
+}
+
+fn fits(prefix: &str, text: &str) -> bool {
+    text.strip_prefix(prefix).is_some_and(|rest| {
+        (SHORTEST..=LONGEST).contains(&rest.len())
+            && rest.bytes().all(|byte| LETTERS.contains(&byte))
+    })
+}
+
+/// Tries short ids first; when they are mostly taken, longer ones.
+fn generate(prefix: &str, random: &mut dyn FnMut() -> u64, taken: impl Fn(&str) -> bool) -> String {
+    for attempt in 0_u64.. {
+        let length =
+            usize::try_from(attempt / 8).map_or(LONGEST, |more| LONGEST.min(SHORTEST + more));
+        // A source that repeats itself must not keep us here for ever.
+        let mut left = random().wrapping_add(attempt.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut id = prefix.to_owned();
+        for _ in 0..length {
+            let letter = usize::try_from(left % 36).expect("less than 36");
+            id.push(char::from(LETTERS[letter]));
+            left /= 36;
+        }
+        if !taken(&id) {
+            return id;
+        }
+    }
+    unreachable!("there are more ids than attempts can be counted")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn a_new_id_is_short_and_never_one_that_is_taken() {
+        let mut next = 7_u64;
+        let mut random = || {
+            next = next
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            next >> 8
+        };
+        let mut taken = HashSet::new();
+        for _ in 0..2000 {
+            let id = TaskId::generate(&mut random, |id| taken.contains(id));
+            assert_eq!(id.as_str().len(), 6, "{id}");
+            assert_eq!(id.as_str().parse::<TaskId>().as_ref(), Ok(&id));
+            assert!(taken.insert(String::from(id)));
+        }
+        assert!(IssueId::generate(&mut random, |_| false).as_str().starts_with("i-"));
+    }
+
+    #[test]
+    fn a_source_that_repeats_itself_still_gives_other_ids() {
+        let mut taken = HashSet::new();
+        for _ in 0..100 {
+            let id = TaskId::generate(&mut || 4, |id| taken.contains(id));
+            assert!(taken.insert(String::from(id)));
+        }
+    }
+
+    #[test]
+    fn when_all_short_ids_are_taken_longer_ones_are_made() {
+        let mut next = 0;
+        let mut random = || {
+            next += 1_u64 << 40;
+            next
+        };
+        let id = TaskId::generate(&mut random, |id| id.len() < 8);
+        assert_eq!(id.as_str().len(), 8);
+    }
+
+    #[test]
+    fn ids_of_other_shapes_are_refused_for_new_tasks() {
+        for text in ["t-1a2b", "t-0123456789", "t-zzzz"] {
+            assert!(text.parse::<TaskId>().is_ok(), "{text}");
+        }
+        for text in
+            ["", "t-", "t-abc", "t-01234567890", "t-ABCD", "i-1a2b", "1a2b", "t-1a b", "t-é234"]
+        {
+            assert!(text.parse::<TaskId>().is_err(), "{text}");
+        }
+        assert!("i-7g8h".parse::<IssueId>().is_ok());
+        assert!("t-7g8h".parse::<IssueId>().is_err());
+    }
+}

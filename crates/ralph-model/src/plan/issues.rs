@@ -1,0 +1,80 @@
+//! Changes to issues.
+
+use std::collections::HashSet;
+
+use super::edit::{Member, NewRecord};
+use super::ids::IssueId;
+use super::{Change, Named, Plan, PlanError, Record, Surroundings};
+
+impl Plan<'_> {
+    /// Notes an issue; where no spec is set it belongs to none, and is looked at with the next one.
+    pub fn add_issue(
+        &mut self,
+        description: &str,
+        surroundings: &mut Surroundings<'_>,
+    ) -> Result<Change, PlanError> {
+        self.writable()?;
+        let description = description.trim();
+        if description.is_empty() {
+            return Err(PlanError::NoDescription);
+        }
+        let known = surroundings.known;
+        let taken = self.ids();
+        let id = IssueId::generate(surroundings.random, |id| taken.contains(id) || known(id))
+            .to_string();
+        let record = NewRecord::new("issue")
+            .with(Member::text("id", &id))
+            .with(Member::text("spec", self.spec().unwrap_or_default()))
+            .with(Member::text("desc", description));
+        self.document.insert(&[record]);
+        Ok(self.finish(Change::IssueAdded { issue: Named { id, name: description.to_owned() } }))
+    }
+
+    /// Removes the first issue.
+    pub fn first_issue_done(&mut self) -> Result<Change, PlanError> {
+        self.writable()?;
+        let first = self.issues().next().ok_or(PlanError::NoIssue)?.id.into_owned();
+        self.issues_done(&[first])
+    }
+
+    /// Removes issues by id; one that is not there stops all of it.
+    pub fn issues_done(&mut self, ids: &[String]) -> Result<Change, PlanError> {
+        self.writable()?;
+        let wanted: HashSet<&str> = ids.iter().map(String::as_str).collect();
+        let issues: Vec<Named> = self
+            .issues()
+            .filter(|issue| wanted.contains(&*issue.id))
+            .map(|issue| Named { id: issue.id.into_owned(), name: issue.desc.into_owned() })
+            .collect();
+        let there: HashSet<&str> = issues.iter().map(|issue| issue.id.as_str()).collect();
+        if let Some(missing) = ids.iter().find(|id| !there.contains(id.as_str())) {
+            return Err(PlanError::UnknownIssue { id: missing.clone() });
+        }
+        if issues.is_empty() {
+            return Ok(Change::Nothing);
+        }
+        self.document.remove(
+            |_, line| matches!(&line.record, Record::Issue { id } if wanted.contains(&**id)),
+        );
+        Ok(self.finish(Change::IssuesDone { issues }))
+    }
+
+    /// Removes all issues.
+    pub fn all_issues_done(&mut self) -> Result<Change, PlanError> {
+        self.writable()?;
+        let ids: Vec<String> = self.issues().map(|issue| issue.id.into_owned()).collect();
+        self.issues_done(&ids)
+    }
+
+    /// Returns every id that the file speaks of as its own.
+    pub(super) fn ids(&self) -> HashSet<&str> {
+        let lines = self.document.lines.iter();
+        lines
+            .filter_map(|line| match &line.record {
+                Record::Task(head) => Some(&*head.id),
+                Record::Issue { id } | Record::Reject { id } => Some(&**id),
+                _ => None,
+            })
+            .collect()
+    }
+}

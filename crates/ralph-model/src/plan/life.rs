@@ -1,0 +1,142 @@
+//! Changes in the life of a task: done, accepted, rejected, killed.
+
+use std::collections::HashSet;
+
+use super::edit::{Member, NewRecord};
+use super::words::{Kill, Status};
+use super::{Change, DoneAt, Index, Named, Plan, PlanError};
+
+/// What a tombstone says where nobody noted the commit.
+const UNKNOWN_COMMIT: &str = "unknown";
+
+/// Takes back that the task was killed, under all its names.
+const NOT_KILLED: [&str; 4] = ["kill", "kill_log", "decompose", "kill_reason"];
+
+impl Plan<'_> {
+    /// Marks the task that is next as done.
+    pub fn done_next(&mut self, done_at: &DoneAt) -> Result<Change, PlanError> {
+        self.writable()?;
+        let at = self.next_to_do()?;
+        Ok(self.mark_done(at, done_at))
+    }
+
+    /// Marks a pending task as done; if it was killed, that is over.
+    pub fn done(&mut self, id: &str, done_at: &DoneAt) -> Result<Change, PlanError> {
+        self.writable()?;
+        let at = Index::of(&self.document.lines).get(id)?;
+        match self.task_at(at).status {
+            Status::Pending => Ok(self.mark_done(at, done_at)),
+            status => Err(PlanError::NotPending { id: id.to_owned(), status }),
+        }
+    }
+
+    fn mark_done(&mut self, at: usize, done_at: &DoneAt) -> Change {
+        let task = self.named(at);
+        let mut changes: Vec<_> = NOT_KILLED.into_iter().map(Member::none).collect();
+        changes.push(Member::text("s", "d"));
+        changes.push(match done_at {
+            DoneAt::Commit(commit) => Member::text("done_at", commit.as_str()),
+            DoneAt::Unborn => Member::none("done_at"),
+        });
+        self.document.edit(at, &changes);
+        self.finish(Change::TaskDone { task })
+    }
+
+    /// Takes all done tasks of the current spec out of the plan.
+    pub fn accept_all(&mut self) -> Result<Change, PlanError> {
+        self.writable()?;
+        let done: HashSet<usize> = self.with_status(Status::Done).collect();
+        if done.is_empty() {
+            return Err(PlanError::NothingDone);
+        }
+        Ok(self.take_out(&done))
+    }
+
+    /// Takes done tasks out of the plan; a task that is not done stops all of it.
+    pub fn accept(&mut self, ids: &[String]) -> Result<Change, PlanError> {
+        self.writable()?;
+        let index = Index::of(&self.document.lines);
+        let mut done = HashSet::new();
+        for id in ids {
+            let at = index.get(id)?;
+            match self.task_at(at).status {
+                Status::Done => done.insert(at),
+                status => return Err(PlanError::NotDone { id: id.clone(), status }),
+            };
+        }
+        Ok(if done.is_empty() { Change::Nothing } else { self.take_out(&done) })
+    }
+
+    fn take_out(&mut self, done: &HashSet<usize>) -> Change {
+        let mut lines: Vec<_> = done.iter().copied().collect();
+        lines.sort_unstable();
+        let tasks = lines.into_iter().map(|at| self.named(at)).collect();
+        self.document.remove(|at, _| done.contains(&at));
+        self.finish(Change::TasksAccepted { tasks })
+    }
+
+    /// Rejects the first task that is done.
+    pub fn reject_first(&mut self, reason: &str) -> Result<Change, PlanError> {
+        self.writable()?;
+        let at = self.first_done()?;
+        self.mark_rejected(at, reason)
+    }
+
+    /// Rejects a done task: a tombstone stays, and the task is pending again with the reason on it.
+    pub fn reject(&mut self, id: &str, reason: &str) -> Result<Change, PlanError> {
+        self.writable()?;
+        let at = Index::of(&self.document.lines).get(id)?;
+        match self.task_at(at).status {
+            Status::Done => self.mark_rejected(at, reason),
+            status => Err(PlanError::NotDone { id: id.to_owned(), status }),
+        }
+    }
+
+    fn mark_rejected(&mut self, at: usize, reason: &str) -> Result<Change, PlanError> {
+        let reason = reason.trim();
+        if reason.is_empty() {
+            return Err(PlanError::NoReason);
+        }
+        let (task, done_at) = {
+            let task = self.task_at(at);
+            let done_at = task.done_at.as_deref().unwrap_or(UNKNOWN_COMMIT).to_owned();
+            (Named { id: task.id.into_owned(), name: task.name.into_owned() }, done_at)
+        };
+        let tombstone = NewRecord::new("reject")
+            .with(Member::text("id", &task.id))
+            .with(Member::text("done_at", &done_at))
+            .with(Member::text("reason", reason));
+        self.document.edit(
+            at,
+            &[Member::text("s", "p"), Member::none("done_at"), Member::text("reject", reason)],
+        );
+        self.document.insert(&[tombstone]);
+        Ok(self.finish(Change::TaskRejected { task, reason: reason.to_owned() }))
+    }
+
+    /// Notes that a run at the task was killed; a claim that it is done does not count then.
+    pub fn kill(&mut self, id: &str, kill: Kill, log: Option<&str>) -> Result<Change, PlanError> {
+        self.writable()?;
+        let at = Index::of(&self.document.lines).get(id)?;
+        let status = self.task_at(at).status;
+        if status == Status::Accepted {
+            return Err(PlanError::NotPending { id: id.to_owned(), status });
+        }
+        let task = self.named(at);
+        let log = log.map_or_else(|| Member::none("kill_log"), |log| Member::text("kill_log", log));
+        let mut changes = vec![Member::text("kill", kill.name()), log, Member::none("kill_reason")];
+        if self.document.lines[at].task().is_some_and(|task| task.done_at.is_some())
+            || status == Status::Done
+        {
+            changes.extend([Member::text("s", "p"), Member::none("done_at")]);
+        }
+        self.document.edit(at, &changes);
+        Ok(self.finish(Change::TaskKilled { task, kill }))
+    }
+
+    /// Ends what every change has in common.
+    pub(super) fn finish(&mut self, change: Change) -> Change {
+        self.document.end_last_line();
+        change
+    }
+}

@@ -1,0 +1,131 @@
+//! One version of a plan, by record.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use super::super::record::{Record, Tombstone};
+use super::super::{Document, Line};
+
+/// What makes a record the same one in three versions of the plan.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    Spec,
+    Task(String),
+    Issue(String),
+    /// Of several that say the same the first, second, and so on.
+    Reject {
+        id: String,
+        done_at: String,
+        reason: String,
+        nth: usize,
+    },
+    Other {
+        line: Vec<u8>,
+        nth: usize,
+    },
+}
+
+impl Key {
+    fn of(line: &Line<'_>) -> Option<Key> {
+        Some(match &line.record {
+            Record::Blank | Record::Broken(_) => return None,
+            Record::Spec { .. } => Key::Spec,
+            Record::Task(head) => Key::Task(head.id.clone().into_owned()),
+            Record::Issue { id } => Key::Issue(id.clone().into_owned()),
+            Record::Reject { .. } => {
+                let Tombstone { id, done_at, reason } = line.tombstone()?;
+                let (id, done_at) = (id.into_owned(), done_at.into_owned());
+                Key::Reject { id, done_at, reason: reason.into_owned(), nth: 0 }
+            }
+            Record::Other => Key::Other { line: line.content().to_vec(), nth: 0 },
+        })
+    }
+
+    fn nth(self, nth: usize) -> Key {
+        match self {
+            Key::Reject { id, done_at, reason, .. } => Key::Reject { id, done_at, reason, nth },
+            Key::Other { line, .. } => Key::Other { line, nth },
+            Key::Spec | Key::Task(_) | Key::Issue(_) => self,
+        }
+    }
+
+    pub(super) fn id(&self) -> Option<String> {
+        match self {
+            Key::Task(id) | Key::Issue(id) => Some(id.clone()),
+            Key::Spec | Key::Reject { .. } | Key::Other { .. } => None,
+        }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        self.id().map_or_else(|| "a current spec".to_owned(), |id| format!("`{id}`"))
+    }
+}
+
+/// One version of the plan, by record.
+pub(super) struct Version<'d, 'a> {
+    pub(super) document: &'d Document<'a>,
+    pub(super) lines: HashMap<Key, usize>,
+    /// The key of every line that has one.
+    pub(super) keys: Vec<(usize, Key)>,
+    /// Tasks that others supersede, or were decomposed from.
+    pub(super) replaced: HashSet<String>,
+    /// How many tombstones a task has.
+    rejected: HashMap<String, usize>,
+}
+
+impl<'d, 'a> Version<'d, 'a> {
+    pub(super) fn of(document: &'d Document<'a>) -> Result<Version<'d, 'a>, (Key, usize, usize)> {
+        let mut version = Version {
+            document,
+            lines: HashMap::new(),
+            keys: Vec::new(),
+            replaced: HashSet::new(),
+            rejected: HashMap::new(),
+        };
+        let mut alike: HashMap<Key, usize> = HashMap::new();
+        for (at, line) in document.lines.iter().enumerate() {
+            let Some(mut key) = Key::of(line) else { continue };
+            if matches!(key, Key::Reject { .. } | Key::Other { .. }) {
+                let count = alike.entry(key.clone()).or_default();
+                key = key.nth(*count);
+                *count += 1;
+            }
+            if let Some(first) = version.lines.get(&key) {
+                return Err((key, *first, at));
+            }
+            version.lines.insert(key.clone(), at);
+            version.keys.push((at, key));
+            if let Record::Reject { id } = &line.record {
+                *version.rejected.entry(id.clone().into_owned()).or_default() += 1;
+            }
+            if let Some(task) = line.head().and_then(|_| line.task()) {
+                version.replaced.extend(task.parent.map(Cow::into_owned));
+                version.replaced.extend(task.supersedes.map(Cow::into_owned));
+            }
+        }
+        Ok(version)
+    }
+
+    fn line(&self, key: &Key) -> Option<&'d Line<'a>> {
+        self.lines.get(key).map(|at| &self.document.lines[*at])
+    }
+
+    pub(super) fn text(&self, key: &Key) -> Option<&'d str> {
+        self.line(key).map(|line| {
+            std::str::from_utf8(line.content()).expect("a record that was decoded is UTF-8")
+        })
+    }
+
+    pub(super) fn rejections(&self, id: &str) -> usize {
+        self.rejected.get(id).copied().unwrap_or_default()
+    }
+
+    /// Tells whether every task along the way depends on the next one here.
+    pub(super) fn leads(&self, way: &[String]) -> bool {
+        way.windows(2).all(|pair| {
+            let line = self.line(&Key::Task(pair[0].clone()));
+            let head = line.and_then(|line| line.head());
+            head.is_some_and(|head| head.deps.iter().any(|dependency| *dependency == pair[1]))
+        })
+    }
+}

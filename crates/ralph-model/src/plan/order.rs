@@ -1,0 +1,215 @@
+//! In which order pending tasks are taken, and which of them wait for each other.
+//!
+//! Order is by rounds: a round takes every task whose dependencies are done, gone from the file, or taken in an
+//! earlier round; within a round priority decides, then the file. Tasks that wait for each other, or for a task of
+//! another spec, come last by the same rule, so that a plan with a knot in it still goes on. Everything here takes
+//! time in proportion to tasks and dependencies.
+
+use std::collections::HashMap;
+
+use super::record::TaskHead;
+use super::words::Priority;
+
+/// A task that order asks about, with the number of its line.
+pub(super) type Pending<'p, 'a> = (usize, &'p TaskHead<'a>);
+
+const fn class(priority: Option<Priority>) -> usize {
+    match priority {
+        Some(Priority::High) => 0,
+        Some(Priority::Medium) => 1,
+        Some(Priority::Low) => 2,
+        None => 3,
+    }
+}
+
+/// Where the pending tasks of a plan stand, those of other specs too.
+struct Waiting<'p> {
+    nodes: HashMap<&'p str, Node>,
+}
+
+#[derive(Clone, Copy)]
+enum Node {
+    Here(usize),
+    OtherSpec,
+}
+
+impl<'p> Waiting<'p> {
+    fn of(tasks: &[Pending<'p, '_>], elsewhere: &[&'p str]) -> Waiting<'p> {
+        let mut nodes = HashMap::with_capacity(tasks.len() + elsewhere.len());
+        nodes.extend(elsewhere.iter().map(|id| (*id, Node::OtherSpec)));
+        for (node, (_, head)) in tasks.iter().enumerate().rev() {
+            nodes.insert(&*head.id, Node::Here(node));
+        }
+        Waiting { nodes }
+    }
+}
+
+/// Returns the lines of `tasks` in the order in which they are taken; `elsewhere` are pending tasks of other specs.
+pub(super) fn order(tasks: &[Pending<'_, '_>], elsewhere: &[&str]) -> Vec<usize> {
+    let waiting = Waiting::of(tasks, elsewhere);
+    let mut unmet = vec![0_usize; tasks.len()];
+    let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); tasks.len()];
+    for (node, (_, head)) in tasks.iter().enumerate() {
+        for dependency in &head.deps {
+            match waiting.nodes.get(&**dependency) {
+                None => {}
+                Some(Node::OtherSpec) => unmet[node] += 1,
+                Some(Node::Here(on)) => {
+                    unmet[node] += 1;
+                    dependents[*on].push(node);
+                }
+            }
+        }
+    }
+    let mut round = vec![0_usize; tasks.len()];
+    let mut taken: Vec<usize> = (0..tasks.len()).filter(|node| unmet[*node] == 0).collect();
+    let mut rounds = usize::from(!taken.is_empty());
+    let mut at = 0;
+    while let Some(&node) = taken.get(at) {
+        at += 1;
+        for &dependent in &dependents[node] {
+            unmet[dependent] -= 1;
+            if unmet[dependent] == 0 {
+                round[dependent] = round[node] + 1;
+                rounds = rounds.max(round[dependent] + 1);
+                taken.push(dependent);
+            }
+        }
+    }
+    for node in 0..tasks.len() {
+        if unmet[node] > 0 {
+            round[node] = rounds;
+        }
+    }
+    by_class(tasks, &round, rounds + 1)
+}
+
+/// Sorts by round, then priority, then line, by counting.
+fn by_class(tasks: &[Pending<'_, '_>], round: &[usize], rounds: usize) -> Vec<usize> {
+    let key = |node: usize| round[node] * 4 + class(tasks[node].1.priority);
+    let mut next = vec![0_usize; rounds * 4 + 1];
+    for node in 0..tasks.len() {
+        next[key(node) + 1] += 1;
+    }
+    for at in 1..next.len() {
+        next[at] += next[at - 1];
+    }
+    let mut sorted = vec![0; tasks.len()];
+    for (node, (line, _)) in tasks.iter().enumerate() {
+        sorted[next[key(node)]] = *line;
+        next[key(node)] += 1;
+    }
+    sorted
+}
+
+/// Returns what `order` would return first, without ordering the rest.
+pub(super) fn first(tasks: &[Pending<'_, '_>], elsewhere: &[&str]) -> Option<usize> {
+    let rank = |(line, head): &Pending<'_, '_>| (class(head.priority), *line);
+    let free = |head: &TaskHead<'_>, waiting: &Waiting<'_>| {
+        head.deps.iter().all(|dependency| !waiting.nodes.contains_key(&**dependency))
+    };
+    let best = tasks.iter().min_by_key(|task| rank(task))?;
+    if best.1.deps.is_empty() {
+        return Some(best.0);
+    }
+    let waiting = Waiting::of(tasks, elsewhere);
+    let first = tasks.iter().filter(|(_, head)| free(head, &waiting)).min_by_key(|task| rank(task));
+    Some(first.unwrap_or(best).0)
+}
+
+/// A task and what it depends on, for the search for cycles.
+pub(super) struct Edges<'p> {
+    pub(super) id: &'p str,
+    pub(super) deps: Vec<&'p str>,
+}
+
+/// Returns the cycles, each as the nodes that it leads through, smallest node first.
+///
+/// One cycle is named for each knot of tasks that all wait for each other.
+pub(super) fn cycles(nodes: &[Edges<'_>]) -> Vec<Vec<usize>> {
+    let ids: HashMap<&str, usize> =
+        nodes.iter().enumerate().rev().map(|(node, edges)| (edges.id, node)).collect();
+    let edges: Vec<Vec<usize>> = nodes
+        .iter()
+        .map(|node| node.deps.iter().filter_map(|id| ids.get(id).copied()).collect())
+        .collect();
+    let knot = knots(&edges);
+    let mut seen = vec![false; nodes.len()];
+    let mut found = Vec::new();
+    for start in 0..nodes.len() {
+        let inside = |node: usize| edges[node].iter().copied().find(|to| knot[*to] == knot[node]);
+        if seen[knot[start]] || inside(start).is_none() {
+            continue;
+        }
+        seen[knot[start]] = true;
+        found.push(walk(start, inside));
+    }
+    found
+}
+
+/// Follows edges inside a knot until a node comes back, and returns the way from there.
+fn walk(start: usize, inside: impl Fn(usize) -> Option<usize>) -> Vec<usize> {
+    let mut way = vec![start];
+    let mut at = HashMap::from([(start, 0)]);
+    loop {
+        let here = *way.last().expect("a way begins somewhere");
+        let next = inside(here).expect("every node of a knot has an edge inside it");
+        if let Some(&from) = at.get(&next) {
+            let mut cycle = way.split_off(from);
+            let smallest = (0..cycle.len()).min_by_key(|at| cycle[*at]).unwrap_or(0);
+            cycle.rotate_left(smallest);
+            return cycle;
+        }
+        at.insert(next, way.len());
+        way.push(next);
+    }
+}
+
+/// Returns for each node a node that stands for its strongly connected component (Tarjan, without recursion).
+fn knots(edges: &[Vec<usize>]) -> Vec<usize> {
+    const UNSEEN: usize = usize::MAX;
+    let count = edges.len();
+    let (mut index, mut low) = (vec![UNSEEN; count], vec![0; count]);
+    let (mut knot, mut on_stack) = (vec![0; count], vec![false; count]);
+    let mut stack = Vec::new();
+    let mut next = 0;
+    for root in 0..count {
+        if index[root] != UNSEEN {
+            continue;
+        }
+        let mut open = vec![(root, 0)];
+        while let Some((node, edge)) = open.last_mut() {
+            let node = *node;
+            if *edge == 0 {
+                index[node] = next;
+                low[node] = next;
+                next += 1;
+                stack.push(node);
+                on_stack[node] = true;
+            }
+            if let Some(&to) = edges[node].get(*edge) {
+                *edge += 1;
+                if index[to] == UNSEEN {
+                    open.push((to, 0));
+                } else if on_stack[to] {
+                    low[node] = low[node].min(index[to]);
+                }
+                continue;
+            }
+            open.pop();
+            if let Some((parent, _)) = open.last() {
+                low[*parent] = low[*parent].min(low[node]);
+            }
+            if low[node] == index[node] {
+                while let Some(member) = stack.pop() {
+                    on_stack[member] = false;
+                    knot[member] = node;
+                    if member == node {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    knot
+}

@@ -1,0 +1,44 @@
+//! The current spec, and what becomes of the tasks of the one before.
+
+use super::edit::{Member, NewRecord};
+use super::words::Status;
+use super::{Change, Plan, PlanError, Record, Unfinished};
+
+impl Plan<'_> {
+    /// Sets the current spec; the same one changes nothing.
+    ///
+    /// Tasks of another spec stand in the way until they are cancelled. Tasks of the new spec and all issues stay, and
+    /// tombstones go with the spec they were about.
+    pub fn set_spec(&mut self, spec: &str, unfinished: Unfinished) -> Result<Change, PlanError> {
+        self.writable()?;
+        if spec.trim().is_empty() || spec.contains(char::is_control) {
+            return Err(PlanError::BadSpec { spec: spec.to_owned() });
+        }
+        if self.spec() == Some(spec) {
+            return Ok(Change::Nothing);
+        }
+        let in_the_way = self.unfinished_but(spec);
+        if unfinished == Unfinished::Refuse && !in_the_way.is_empty() {
+            return Err(PlanError::Unfinished { tasks: in_the_way });
+        }
+        let cancelled = self.remove_tasks(|of| of != spec);
+        self.document.remove(|_, line| matches!(line.record, Record::Reject { .. }));
+        let is_spec = |line: &super::Line<'_>| matches!(line.record, Record::Spec { .. });
+        if let Some(at) = self.document.lines.iter().rposition(is_spec) {
+            self.document.edit(at, &[Member::text("spec", spec)]);
+        } else {
+            let record = NewRecord::new("spec").with(Member::text("spec", spec));
+            self.document.insert(&[record]);
+        }
+        Ok(self.finish(Change::SpecSet { spec: spec.to_owned(), cancelled }))
+    }
+
+    /// Returns the ids of the tasks that are pending or done, of any spec but this one.
+    pub fn unfinished_but(&self, spec: &str) -> Vec<String> {
+        let heads = self.document.lines.iter().filter_map(super::Line::head);
+        heads
+            .filter(|head| head.spec != spec && head.status != Status::Accepted)
+            .map(|head| head.id.clone().into_owned())
+            .collect()
+    }
+}

@@ -1,0 +1,164 @@
+//! Which stage the work is in, and what is to be done next.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::order::{self, Pending};
+use super::record::{Issue, Record, Task};
+use super::words::Status;
+use super::{Plan, PlanError};
+
+/// The stage of the work on a spec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Stage {
+    /// There is no spec.
+    Plan,
+    /// A pending task was killed and is too big.
+    Decompose,
+    Build,
+    Verify,
+    Investigate,
+    Complete,
+}
+
+impl Stage {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stage::Plan => "PLAN",
+            Stage::Decompose => "DECOMPOSE",
+            Stage::Build => "BUILD",
+            Stage::Verify => "VERIFY",
+            Stage::Investigate => "INVESTIGATE",
+            Stage::Complete => "COMPLETE",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What is to be done next, with what it is to be done to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next<'p> {
+    Plan,
+    Decompose(Box<Task<'p>>),
+    Build(Box<Task<'p>>),
+    /// How many tasks are done.
+    Verify(usize),
+    Investigate(Vec<Issue<'p>>),
+    Complete,
+}
+
+impl Plan<'_> {
+    pub fn stage(&self) -> Stage {
+        if self.spec().is_none() {
+            return Stage::Plan;
+        }
+        let (mut pending, mut done) = (false, false);
+        for (_, head) in self.current() {
+            match head.status {
+                Status::Pending if head.killed => return Stage::Decompose,
+                Status::Pending => pending = true,
+                Status::Done => done = true,
+                Status::Accepted => {}
+            }
+        }
+        if pending {
+            Stage::Build
+        } else if done {
+            Stage::Verify
+        } else if self.document.lines.iter().any(|line| matches!(line.record, Record::Issue { .. }))
+        {
+            Stage::Investigate
+        } else {
+            Stage::Complete
+        }
+    }
+
+    pub fn next(&self) -> Next<'_> {
+        match self.stage() {
+            Stage::Plan => Next::Plan,
+            Stage::Decompose => {
+                let at = self.first_killed().expect("this stage is about a killed task");
+                Next::Decompose(Box::new(self.task_at(at)))
+            }
+            Stage::Build => {
+                let at = self.first_pending().expect("this stage is about a pending task");
+                Next::Build(Box::new(self.task_at(at)))
+            }
+            Stage::Verify => Next::Verify(self.with_status(Status::Done).count()),
+            Stage::Investigate => Next::Investigate(self.issues().collect()),
+            Stage::Complete => Next::Complete,
+        }
+    }
+
+    /// Returns the pending tasks of the current spec in the order in which they are taken.
+    pub fn pending(&self) -> Vec<Task<'_>> {
+        let (tasks, elsewhere) = self.waiting();
+        order::order(&tasks, &elsewhere).into_iter().map(|at| self.task_at(at)).collect()
+    }
+
+    /// Returns the done tasks of the current spec in the order of the file.
+    pub fn done_tasks(&self) -> impl Iterator<Item = Task<'_>> {
+        self.with_status(Status::Done).map(|at| self.task_at(at))
+    }
+
+    /// Returns every issue in the order of the file.
+    pub fn issues(&self) -> impl Iterator<Item = Issue<'_>> {
+        let lines = self.document.lines.iter();
+        lines
+            .filter(|line| matches!(line.record, Record::Issue { .. }))
+            .filter_map(super::Line::issue)
+    }
+
+    /// The pending tasks of the current spec, and the ids of those of other specs.
+    fn waiting(&self) -> (Vec<Pending<'_, '_>>, Vec<&str>) {
+        let spec = self.spec();
+        let (mut tasks, mut elsewhere) = (Vec::new(), Vec::new());
+        for (at, line) in self.document.lines.iter().enumerate() {
+            let Some(head) = line.head() else { continue };
+            if head.status != Status::Pending {
+                continue;
+            }
+            if Plan::is_current(spec, head) {
+                tasks.push((at, head));
+            } else {
+                elsewhere.push(&*head.id);
+            }
+        }
+        (tasks, elsewhere)
+    }
+
+    fn first_pending(&self) -> Option<usize> {
+        let (tasks, elsewhere) = self.waiting();
+        order::first(&tasks, &elsewhere)
+    }
+
+    fn first_killed(&self) -> Option<usize> {
+        let (mut tasks, elsewhere) = self.waiting();
+        tasks.retain(|(_, head)| head.killed);
+        order::first(&tasks, &elsewhere)
+    }
+
+    /// Returns the line of the task that `done` without an id is about: the one that `next` names.
+    pub(super) fn next_to_do(&self) -> Result<usize, PlanError> {
+        match self.stage() {
+            Stage::Decompose => {
+                let at = self.first_killed().expect("this stage is about a killed task");
+                Err(PlanError::WaitsForDecomposition { id: self.task_at(at).id.into_owned() })
+            }
+            Stage::Build => Ok(self.first_pending().expect("this stage is about a pending task")),
+            Stage::Plan => Err(PlanError::NoSpec),
+            Stage::Verify | Stage::Investigate | Stage::Complete => Err(PlanError::NothingPending),
+        }
+    }
+
+    pub(super) fn first_done(&self) -> Result<usize, PlanError> {
+        self.with_status(Status::Done).next().ok_or(PlanError::NothingDone)
+    }
+}

@@ -1,0 +1,76 @@
+//! The few words that a task's fields are made of.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Where a task is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Status {
+    #[serde(rename = "p")]
+    Pending,
+    #[serde(rename = "d")]
+    Done,
+    /// Written by others only: here an accepted task leaves the file.
+    #[serde(rename = "a")]
+    Accepted,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Status::Pending => "pending",
+            Status::Done => "done",
+            Status::Accepted => "accepted",
+        })
+    }
+}
+
+/// How much a task matters; one with none comes after all that have one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    High,
+    Medium,
+    Low,
+}
+
+impl Priority {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Priority::High => "high",
+            Priority::Medium => "medium",
+            Priority::Low => "low",
+        }
+    }
+
+    pub fn of_name(name: &str) -> Option<Priority> {
+        [Priority::High, Priority::Medium, Priority::Low].into_iter().find(|one| one.name() == name)
+    }
+}
+
+/// Why a run at a task was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kill {
+    Timeout,
+    Context,
+}
+
+impl Kill {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kill::Timeout => "timeout",
+            Kill::Context => "context",
+        }
+    }
+
+    /// Reads the name, also those of predecessors.
+    pub fn of_name(name: &str) -> Option<Kill> {
+        match name {
+            "timeout" => Some(Kill::Timeout),
+            "context" | "context_limit" | "compaction_failed" => Some(Kill::Context),
+            _ => None,
+        }
+    }
+}
