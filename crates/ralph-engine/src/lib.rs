@@ -20,6 +20,7 @@ pub mod judge;
 pub mod launch;
 pub mod mailbox;
 pub mod outbox;
+pub mod plan_file;
 pub mod prompts;
 pub mod questions;
 pub mod recover;
