@@ -159,14 +159,7 @@ impl Settlement<'_> {
                     }
                     _ => self.undo(path, *class, now),
                 };
-                if done {
-                    self.report.put_back.push(found.clone());
-                } else {
-                    self.report.left.push(found.clone());
-                }
-                if violation {
-                    self.report.violations.push(found);
-                }
+                self.tell(found, done, violation);
             }
         }
         self.baseline.forget(path);
@@ -406,14 +399,7 @@ impl Settlement<'_> {
                 let path = Utf8Path::from_path(path);
                 path.is_some_and(|path| crate::files::replace_atomically(path, &bytes).is_ok())
             });
-        if done {
-            self.report.put_back.push(found.clone());
-        } else {
-            self.report.left.push(found.clone());
-        }
-        if violation {
-            self.report.violations.push(found);
-        }
+        self.tell(found, done, violation);
     }
 
     /// Whether every commit that a ref now has and none had before was made during the run.
@@ -451,6 +437,14 @@ impl Settlement<'_> {
                 self.report.displaced = Some(name.clone());
             }
         }
+    }
+
+    /// Reports a change that was to be undone, and whether it could be.
+    fn tell(&mut self, found: Found, undone: bool, violation: bool) {
+        if violation {
+            self.report.violations.push(found.clone());
+        }
+        if undone { self.report.put_back.push(found) } else { self.report.left.push(found) }
     }
 
     fn shown(&self, path: &Path) -> String {
