@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use camino::Utf8Path;
 
 use super::InForce;
-use super::baseline::{Baseline, Difference, Kept, read_content};
+use super::baseline::{Baseline, Difference};
 use super::compare::{BoundaryReport, Found, Watch, What};
 use super::protected::{Class, merged_config};
+use super::record::{Kept, read_content};
 use super::refs;
 use super::restore::{Saver, displaced_files, put_back, put_permissions_back};
 use super::walk::Stamp;
