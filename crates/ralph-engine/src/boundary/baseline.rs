@@ -11,15 +11,16 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::protected::{Class, Watched, included};
+use super::protected::{Class, Watched, included, is_sample};
 use super::record::{Kept, RecordKept, Recorded, Records, append, read_content};
 use super::survey::Survey;
-use super::walk::{Stamp, Step, walk};
+use super::walk::{Stamp, Step, walk, walk_named};
 use crate::files::{PathError, remove_optional};
 use crate::git::Git;
 
@@ -85,6 +86,10 @@ pub struct Baseline {
     /// By the bytes of their paths, which are hashed for every file of the tree.
     entries: HashMap<OsString, Entry>,
     generation: u32,
+    /// There is a hook that git runs.
+    has_hooks: bool,
+    /// The examples among the hooks are looked at: only where there is a hook that might make use of them.
+    samples: bool,
     /// Directories that git ignores: not walked.
     passed: HashSet<PathBuf>,
     /// How the tree has been taken in so far.
@@ -103,6 +108,8 @@ impl Baseline {
             end: 0,
             entries: HashMap::new(),
             generation: 0,
+            has_hooks: false,
+            samples: false,
             passed: HashSet::new(),
             tree: None,
             tree_bytes: 0,
@@ -124,6 +131,8 @@ impl Baseline {
                     baseline.passed.insert(path.to_owned());
                 }
                 Some(stamp) => {
+                    let name = path.file_name().unwrap_or_default();
+                    baseline.samples |= class == Class::Settings && is_sample(name.as_bytes());
                     let entry = Entry { stamp, class, kept, seen: 0 };
                     baseline.entries.insert(path.into(), entry);
                 }
@@ -168,7 +177,12 @@ impl Baseline {
             self.tree = Some(scope);
         }
         let mut walked = Vec::new();
-        let differences = self.differences(field, survey.as_ref(), Some(&mut walked));
+        let mut differences = self.differences(field, survey.as_ref(), Some(&mut walked));
+        if self.has_hooks && !self.samples {
+            self.samples = true;
+            walked.clear();
+            differences = self.differences(field, survey.as_ref(), Some(&mut walked));
+        }
         let is_new_directory = |found: &Difference| {
             found.class == Class::Tree
                 && found.now.is_some_and(|now| now.kind().is_dir())
@@ -200,15 +214,20 @@ impl Baseline {
     ) -> Vec<Difference> {
         self.generation = self.generation.wrapping_add(1);
         let mut found = Vec::new();
-        for Watched { path, class, below } in &field.watched {
+        let samples = self.samples;
+        for watched in &field.watched {
+            let Watched { path, class, below } = watched;
             let Some(stamp) = Stamp::of(path) else { continue };
             if !*below || !stamp.kind().is_dir() {
                 // A directory in the place of a file differs by its kind.
                 self.look(path, &stamp, *class, &mut found);
                 continue;
             }
-            walk(path, &mut |path, _, stamp| {
+            let hooks = watched.holds_hooks();
+            let wanted = |name: &[u8]| !hooks || samples || !is_sample(name);
+            walk_named(path, &wanted, &mut |path, name, stamp| {
                 if !stamp.kind().is_dir() {
+                    self.has_hooks |= hooks && !is_sample(name);
                     self.look(path, stamp, *class, &mut found);
                 }
                 Step::Enter
