@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,7 +15,8 @@ use rustix::process::{Signal, set_child_subreaper};
 
 use crate::command::CommandSpec;
 use crate::control::Control;
-use crate::guard::{self, GuardOrder, Notice, Request};
+use crate::guard::{GuardOrder, Notice, Request};
+use crate::launcher::Launcher;
 use crate::output::{Channel, Kept, Output, Stream, Watcher};
 use crate::protocol::{Limits, Observation, Order, Protocol, StopReason};
 use crate::pulse::Pulse;
@@ -31,6 +31,7 @@ const DRAIN_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Everything a run needs besides its command.
 pub struct Supervision<'a> {
+    pub launcher: &'a mut Launcher,
     pub limits: Limits,
     /// Keeps stdout, byte for byte.
     pub stdout_log: File,
@@ -103,7 +104,7 @@ pub fn supervise<W: Watcher>(
 
 /// A run whose guard waits for its request to be carried out.
 struct Begun<'a> {
-    session: Session,
+    session: Session<'a>,
     channels: [Channel; 2],
     signals: Option<&'a SignalPipe>,
     visitor: Option<Visitor<'a>>,
@@ -143,35 +144,17 @@ fn own_pid() -> i32 {
 }
 
 /// Starts the guard with its end of the control socket and the writing ends of both pipes.
-fn start_guard(spec: &CommandSpec) -> io::Result<(Child, UnixStream, [OwnedFd; 2])> {
+fn start_guard(launcher: &mut Launcher) -> io::Result<(i32, UnixStream, [OwnedFd; 2])> {
     let (control, theirs) = UnixStream::pair()?;
-    let mut readers = Vec::with_capacity(2);
-    let mut writers = Vec::with_capacity(2);
-    for stream in [Stream::Stdout, Stream::Stderr] {
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-        if stream == Stream::Stdout {
-            let _ = fcntl_setpipe_size(&read, PIPE_SIZE);
-        }
+    let (stdout, stdout_write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (stderr, stderr_write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let _ = fcntl_setpipe_size(&stdout, PIPE_SIZE);
+    for ours in [&stdout, &stderr] {
         // Only our end: the agent's must block as it expects.
-        rustix::io::ioctl_fionbio(&read, true)?;
-        readers.push(read);
-        writers.push(write);
+        rustix::io::ioctl_fionbio(ours, true)?;
     }
-    let stderr_write = writers.pop().expect("two pipes were made");
-    let stdout_write = writers.pop().expect("two pipes were made");
-    // Not the path of the binary: it may have been replaced by an upgrade since we started.
-    let child = Command::new("/proc/self/exe")
-        .arg(guard::WORD)
-        .arg(&spec.program)
-        .args(&spec.args)
-        .env_clear()
-        .envs(spec.env.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(Stdio::from(stdout_write))
-        .stderr(Stdio::from(stderr_write))
-        .spawn()?;
-    let pipes: [OwnedFd; 2] = readers.try_into().expect("two pipes were made");
-    Ok((child, control, pipes))
+    let guard = launcher.launch([theirs.as_fd(), stdout_write.as_fd(), stderr_write.as_fd()])?;
+    Ok((guard, control, [stdout, stderr]))
 }
 
 struct Ended {
@@ -181,8 +164,9 @@ struct Ended {
     leftovers: usize,
 }
 
-struct Session {
-    guard: Child,
+struct Session<'a> {
+    launcher: &'a mut Launcher,
+    guard: i32,
     control: Control,
     protocol: Protocol,
     pulse: Pulse,
@@ -194,8 +178,8 @@ struct Session {
     guard_start: u64,
 }
 
-impl Session {
-    fn begin<'a>(
+impl<'a> Session<'a> {
+    fn begin(
         spec: &CommandSpec,
         supervision: Supervision<'a>,
     ) -> Result<Begun<'a>, SuperviseError> {
@@ -203,8 +187,9 @@ impl Session {
         set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|errno| SuperviseError::Broken(errno.into()))?;
         let (guard, control, [stdout, stderr]) =
-            start_guard(spec).map_err(SuperviseError::Guard)?;
+            start_guard(supervision.launcher).map_err(SuperviseError::Guard)?;
         let mut session = Session {
+            launcher: supervision.launcher,
             guard,
             control: Control::new(control),
             protocol: Protocol::new(supervision.limits),
@@ -214,7 +199,7 @@ impl Session {
             stops: 0,
             guard_start: 0,
         };
-        if let Some(guard) = Identity::of(session.guard_pid()) {
+        if let Some(guard) = Identity::of(guard) {
             session.guard_start = guard.start;
             (supervision.on_guard)(&guard);
         }
@@ -241,7 +226,7 @@ impl Session {
             Err(_) if matches!(stopped, Some(StopReason::LogFailed(_))) => Kept::default(),
             Err(error) => return Err(SuperviseError::Broken(error)),
         };
-        let _ = self.guard.wait();
+        self.launcher.wait_for_guard();
         Ok(Finished {
             code: ended.code,
             signal: ended.signal,
@@ -254,24 +239,14 @@ impl Session {
         })
     }
 
-    fn guard_pid(&self) -> i32 {
-        i32::try_from(self.guard.id()).unwrap_or(0)
-    }
-
     /// Time since the start, without the time it was suspended. The clock itself stands still while the machine sleeps.
     fn now(&self) -> Duration {
         self.started.elapsed().saturating_sub(self.paused)
     }
 
     fn request(&mut self, spec: &CommandSpec) -> io::Result<()> {
-        let path = |path: &std::path::Path| {
-            path.to_str().map(str::to_owned).ok_or_else(|| {
-                io::Error::other(format!("the path `{}` is not UTF-8", path.display()))
-            })
-        };
-        let stdin = spec.stdin.as_deref().map(path).transpose()?;
-        let request = Request::new(path(&spec.cwd)?, stdin, spec.confinement.clone());
-        self.control.send(&request)
+        let (request, bytes) = Request::new(spec)?;
+        self.control.send_with(&request, &bytes)
     }
 
     fn order(&mut self, order: GuardOrder) {
@@ -403,13 +378,16 @@ impl Session {
     ///
     /// What came to us is of this run if it is no older than the guard was.
     fn clean_up(&mut self, error: SuperviseError) -> SuperviseError {
-        let _ = self.guard.kill();
-        let _ = self.guard.wait();
+        if tree::started_at(self.guard, self.guard_start) {
+            tree::signal_all(&[self.guard], Signal::KILL);
+        }
+        self.launcher.wait_for_guard();
+        let launcher = self.launcher.pid();
         let mut ended = 0;
         loop {
             let orphans: Vec<i32> = tree::descendants(own_pid())
                 .into_iter()
-                .filter(|pid| tree::started_since(*pid, self.guard_start))
+                .filter(|pid| Some(*pid) != launcher && tree::started_since(*pid, self.guard_start))
                 .collect();
             if orphans.is_empty() {
                 break;
