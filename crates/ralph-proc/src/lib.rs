@@ -11,6 +11,7 @@ pub mod guard;
 pub mod launcher;
 pub mod misbehave;
 pub mod output;
+mod parser;
 pub mod protocol;
 pub mod pulse;
 pub mod sandbox;

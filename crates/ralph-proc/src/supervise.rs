@@ -1,6 +1,7 @@
 //! One supervised run: start the guard, keep the output, hold the limits, end everything.
 //!
-//! One thread does it all, because starting threads would cost more than most runs print. The run is over when the guard
+//! One thread does it all, because starting threads would cost more than most runs print; only a flood is read on another
+//! ([`crate::parser`]). The run is over when the guard
 //! says that the program and all its descendants have ended, never when a pipe reaches its end.
 
 use std::fs::File;
@@ -18,6 +19,7 @@ use crate::control::Control;
 use crate::guard::{GuardOrder, Notice, Request};
 use crate::launcher::Launcher;
 use crate::output::{Channel, Kept, Output, Stream, Watcher};
+use crate::parser::Parser;
 use crate::protocol::{Limits, Observation, Order, Protocol, StopReason};
 use crate::pulse::Pulse;
 use crate::signal::{SignalPipe, Wish};
@@ -111,19 +113,20 @@ struct Begun<'a> {
 }
 
 impl Begun<'_> {
-    fn conduct<W: Watcher>(self, mut watcher: W) -> (W, Result<Finished, SuperviseError>) {
+    fn conduct<W: Watcher>(self, watcher: W) -> (W, Result<Finished, SuperviseError>) {
         let Begun { mut session, channels, signals, mut visitor } = self;
-        let mut output = Output::new(channels);
-        let ended = session.follow(signals, visitor.as_mut(), &mut output, &mut watcher);
-        let pipes_held = !drain(&mut output, &mut watcher);
-        let kept = output.finish(&mut watcher);
-        let result = session.conclude(ended, kept, pipes_held);
-        (watcher, result)
+        std::thread::scope(|scope| {
+            let mut output = Output::new(channels, Parser::new(scope, watcher));
+            let ended = session.follow(signals, visitor.as_mut(), &mut output);
+            let pipes_held = !drain(&mut output);
+            let (watcher, kept) = output.finish();
+            (watcher, session.conclude(ended, kept, pipes_held))
+        })
     }
 }
 
 /// Takes what is still in the pipes; `false` if somebody who is not of the run holds them open.
-fn drain(output: &mut Output, watcher: &mut dyn Watcher) -> bool {
+fn drain<'scope, W: Watcher + 'scope>(output: &mut Output<'scope, '_, W>) -> bool {
     let until = Instant::now() + DRAIN_PATIENCE;
     while !output.is_at_end() {
         let remaining = until.saturating_duration_since(Instant::now());
@@ -131,7 +134,7 @@ fn drain(output: &mut Output, watcher: &mut dyn Watcher) -> bool {
             output.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let _ = poll(&mut polled, Timespec::try_from(remaining).ok().as_ref());
         drop(polled);
-        let anything = output.take(watcher);
+        let anything = output.take();
         if remaining.is_zero() && !anything {
             return output.is_at_end();
         }
@@ -255,12 +258,11 @@ impl<'a> Session<'a> {
     }
 
     /// Holds the limits until the guard tells that everything has ended.
-    fn follow(
+    fn follow<'scope, W: Watcher + 'scope>(
         &mut self,
         signals: Option<&SignalPipe>,
         mut visitor: Option<&mut Visitor<'_>>,
-        output: &mut Output,
-        watcher: &mut dyn Watcher,
+        output: &mut Output<'scope, '_, W>,
     ) -> Result<Ended, SuperviseError> {
         let every = visitor.as_ref().and_then(|visitor| visitor.every);
         loop {
@@ -268,9 +270,10 @@ impl<'a> Session<'a> {
             let timeout = deadline.map(|deadline| deadline.saturating_sub(self.now()));
             let timeout = [timeout, every].into_iter().flatten().min();
             let knocks = visitor.as_ref().and_then(|visitor| visitor.fd.as_ref());
-            let (spoke, knocked) =
-                self.wait(timeout, signals, knocks, output).map_err(SuperviseError::Broken)?;
-            output.take(watcher);
+            let (spoke, knocked) = self
+                .wait(timeout, signals, knocks, output.fds())
+                .map_err(SuperviseError::Broken)?;
+            output.take();
             if let Some(visitor) = visitor.as_mut().filter(|_| knocked || every.is_some()) {
                 (visitor.call)();
             }
@@ -339,12 +342,12 @@ impl<'a> Session<'a> {
 
     /// Waits for the guard, the person, the watcher, the visitor or the timeout. Returns whether the guard has something
     /// to say, and whether the visitor knocked.
-    fn wait(
-        &self,
+    fn wait<'f>(
+        &'f self,
         timeout: Option<Duration>,
-        signals: Option<&SignalPipe>,
-        knocks: Option<&OwnedFd>,
-        output: &Output,
+        signals: Option<&'f SignalPipe>,
+        knocks: Option<&'f OwnedFd>,
+        output: impl Iterator<Item = BorrowedFd<'f>>,
     ) -> io::Result<(bool, bool)> {
         if self.control.has_message() {
             return Ok((true, false));
@@ -353,7 +356,7 @@ impl<'a> Session<'a> {
         fds.extend(signals.into_iter().flat_map(SignalPipe::fds));
         let before_knocks = fds.len();
         fds.extend(knocks.map(AsFd::as_fd));
-        fds.extend(output.fds());
+        fds.extend(output);
         let mut polled: Vec<PollFd<'_>> =
             fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
