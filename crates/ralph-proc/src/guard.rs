@@ -80,7 +80,7 @@ impl Request {
     }
 
     /// Takes a command apart from the bytes that followed.
-    fn command(&self, bytes: Vec<u8>) -> io::Result<Command> {
+    fn command(&self, bytes: &[u8]) -> io::Result<Command> {
         let mut strings = bytes.split(|byte| *byte == 0);
         let mut words = strings.by_ref().take(self.words).map(OsStr::from_bytes);
         let program = words.next().ok_or_else(|| io::Error::other("no program given"))?;
@@ -106,7 +106,7 @@ fn append(bytes: &mut Vec<u8>, parts: &[&[u8]]) -> io::Result<()> {
     if parts.iter().any(|part| part.contains(&0)) {
         return Err(io::Error::other("a word or variable of the command has a zero byte"));
     }
-    parts.iter().for_each(|part| bytes.extend_from_slice(part));
+    bytes.extend(parts.iter().copied().flatten());
     bytes.push(0);
     Ok(())
 }
@@ -189,7 +189,7 @@ impl Guard {
             let _ = signal_hook::flag::register(signal, std::sync::Arc::default());
         }
         set_child_subreaper(Some(rustix::process::getpid()))?;
-        let program = match Self::start(bytes, &request, output) {
+        let program = match Self::start(&request, &bytes, output) {
             Ok(program) => program,
             Err(error) => {
                 self.tell(&Notice::Failed { message: error.to_string() });
@@ -209,7 +209,7 @@ impl Guard {
     }
 
     /// Starts the program and lets go of its output: only the run itself may hold that open.
-    fn start(bytes: Vec<u8>, request: &Request, output: [OwnedFd; 2]) -> io::Result<Pid> {
+    fn start(request: &Request, bytes: &[u8], output: [OwnedFd; 2]) -> io::Result<Pid> {
         let mut command = request.command(bytes)?;
         let stdin = match &request.stdin {
             Some(path) => Stdio::from(File::open(path).map_err(|error| named(&error, path))?),
