@@ -31,9 +31,24 @@ impl Control {
     }
 
     pub(crate) fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
+        self.send_with(message, &[])
+    }
+
+    /// Sends a message and bytes that follow it; how many is for the message to say.
+    pub(crate) fn send_with(&mut self, message: &impl Serialize, bytes: &[u8]) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
+        line.extend_from_slice(bytes);
         self.stream.write_all(&line)
+    }
+
+    /// Takes the bytes that follow a message.
+    pub(crate) fn receive_bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        let ahead = count.min(self.ahead.len());
+        let mut bytes: Vec<u8> = self.ahead.drain(..ahead).collect();
+        bytes.resize(count, 0);
+        self.stream.read_exact(&mut bytes[ahead..])?;
+        Ok(bytes)
     }
 
     /// Waits for the next message. `None`: the other end is gone.
@@ -62,17 +77,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_whole_and_in_order_and_the_end_is_told() {
+    fn messages_and_their_bytes_come_whole_and_in_order_and_the_end_is_told() {
         let (here, there) = UnixStream::pair().unwrap();
         let (mut here, mut there) = (Control::new(here), Control::new(there));
         let long = "x".repeat(100_000);
         let sender = std::thread::spawn(move || {
             for word in ["one", long.as_str(), "three"] {
-                there.send(&word).unwrap();
+                there.send_with(&word, word.as_bytes()).unwrap();
             }
         });
         let mut words: Vec<String> = Vec::new();
-        while let Some(word) = here.receive().unwrap() {
+        while let Some(word) = here.receive::<String>().unwrap() {
+            assert_eq!(here.receive_bytes(word.len()).unwrap(), word.as_bytes());
             words.push(word);
         }
         sender.join().unwrap();

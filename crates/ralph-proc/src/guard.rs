@@ -1,16 +1,18 @@
 //! The guard: one small process between the harness and everything a run starts.
 //!
-//! The harness re-executes itself as the guard, hands it one request over a socket and reads notices back. The guard
+//! The harness has its [`launcher`] fork the guard, hands it one request over a socket and reads notices back. The guard
 //! adopts whatever the run orphans (it is a subreaper), so nothing escapes it by forking twice or by a session of its
 //! own. When the run's program exits, or the socket closes because the harness died, the guard ends all that is left
 //! and then itself. It is single-threaded, so the child it forks may confine itself before it executes the program.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -21,37 +23,92 @@ use rustix::process::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::command::CommandSpec;
 use crate::control::Control;
 use crate::sandbox::{Confinement, Prepared};
-use crate::{sys, tree};
+use crate::{launcher, sys, tree};
 
-/// The word on the command line that makes the program a guard.
+/// The word on the command line that makes the program a launcher of guards, and so its forks guards.
 pub const WORD: &str = "__guard";
 
 /// The version of the lines between harness and guard. Both come from one binary, but from `/proc/self/exe`: they can
 /// only differ if somebody starts a guard by hand.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What processes that the run left behind get to end by themselves: git removes its locks in that time.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
 
-/// What the harness asks for. The program, its arguments and its environment are the guard's own.
+/// What the harness asks for. The program, its arguments and its environment follow, as they need not be text.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
     v: u32,
     cwd: String,
     stdin: Option<String>,
     confinement: Option<Confinement>,
+    /// How many words the command has.
+    words: usize,
+    /// How many bytes follow: the words, then the variables, each with a zero byte after it.
+    bytes: usize,
 }
 
 impl Request {
-    pub(crate) fn new(
-        cwd: String,
-        stdin: Option<String>,
-        confinement: Option<Confinement>,
-    ) -> Request {
-        Request { v: VERSION, cwd, stdin, confinement }
+    /// Puts a request together, and the bytes that follow it.
+    pub(crate) fn new(spec: &CommandSpec) -> io::Result<(Request, Vec<u8>)> {
+        let path = |path: &Path| {
+            path.to_str().map(str::to_owned).ok_or_else(|| {
+                io::Error::other(format!("the path `{}` is not UTF-8", path.display()))
+            })
+        };
+        let mut bytes = Vec::new();
+        for word in
+            [spec.program.as_os_str()].into_iter().chain(spec.args.iter().map(AsRef::as_ref))
+        {
+            append(&mut bytes, &[word.as_bytes()])?;
+        }
+        for (name, value) in &spec.env {
+            append(&mut bytes, &[name.as_bytes(), b"=", value.as_bytes()])?;
+        }
+        let request = Request {
+            v: VERSION,
+            cwd: path(&spec.cwd)?,
+            stdin: spec.stdin.as_deref().map(path).transpose()?,
+            confinement: spec.confinement.clone(),
+            words: 1 + spec.args.len(),
+            bytes: bytes.len(),
+        };
+        Ok((request, bytes))
     }
+
+    /// Takes a command apart from the bytes that followed.
+    fn command(&self, bytes: &[u8]) -> io::Result<Command> {
+        let mut strings = bytes.split(|byte| *byte == 0);
+        let mut words = strings.by_ref().take(self.words).map(OsStr::from_bytes);
+        let program = words.next().ok_or_else(|| io::Error::other("no program given"))?;
+        let mut command = Command::new(program);
+        command.args(words).env_clear();
+        if let Some(name) = Path::new(program).file_name() {
+            command.arg0(name);
+        }
+        for variable in strings {
+            // A name may begin with the sign that ends it.
+            let end = variable.iter().skip(1).position(|byte| *byte == b'=');
+            if let Some(end) = end {
+                let (name, value) = variable.split_at(end + 1);
+                command.env(OsStr::from_bytes(name), OsStr::from_bytes(&value[1..]));
+            }
+        }
+        Ok(command)
+    }
+}
+
+/// Adds a string to those that follow a request.
+fn append(bytes: &mut Vec<u8>, parts: &[&[u8]]) -> io::Result<()> {
+    if parts.iter().any(|part| part.contains(&0)) {
+        return Err(io::Error::other("a word or variable of the command has a zero byte"));
+    }
+    bytes.extend(parts.iter().copied().flatten());
+    bytes.push(0);
+    Ok(())
 }
 
 /// What the harness may order during the run.
@@ -80,18 +137,16 @@ pub(crate) enum Notice {
     Ended { code: Option<i32>, signal: Option<i32>, cpu: Duration, leftovers: usize },
 }
 
-/// Becomes the guard if the command line says so; else returns at once.
+/// Becomes the launcher of guards, and a guard, if the command line says so; else returns at once.
 ///
 /// Must be the first thing the program does: before threads, handlers or configuration.
 pub fn dispatch() {
-    let mut args = std::env::args_os().skip(1);
-    if args.next().is_some_and(|word| word == WORD) {
-        let command: Vec<OsString> = args.collect();
-        std::process::exit(Guard::run(command));
+    if std::env::args_os().nth(1).is_some_and(|word| word == WORD) {
+        std::process::exit(launcher::serve());
     }
 }
 
-struct Guard {
+pub(crate) struct Guard {
     control: Control,
     deaths: UnixStream,
     /// The person asked twice: no grace for anyone.
@@ -105,14 +160,14 @@ struct ProgramEnd {
 }
 
 impl Guard {
-    fn run(command: Vec<OsString>) -> i32 {
-        let Ok(control) = io::stdin().as_fd().try_clone_to_owned() else { return 70 };
-        let control = Control::new(UnixStream::from(control));
+    /// Is the guard of one run, whose stdout and stderr are given. Returns the exit code of the process.
+    pub(crate) fn run(control: UnixStream, output: [OwnedFd; 2]) -> i32 {
+        let control = Control::new(control);
         let Ok((deaths, deaths_write)) = UnixStream::pair() else { return 70 };
         let _ = deaths.set_nonblocking(true);
         let _ = signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, deaths_write);
         let mut guard = Guard { control, deaths, hurry: false };
-        match guard.supervise(command) {
+        match guard.supervise(output) {
             Ok(()) => 0,
             Err(error) => {
                 guard.tell(&Notice::Failed { message: error.to_string() });
@@ -121,13 +176,12 @@ impl Guard {
         }
     }
 
-    fn supervise(&mut self, command: Vec<OsString>) -> io::Result<()> {
+    fn supervise(&mut self, output: [OwnedFd; 2]) -> io::Result<()> {
         let Some(request) = self.control.receive::<Request>()? else { return Ok(()) };
         if request.v != VERSION {
             return Err(io::Error::other(format!("unknown guard protocol {}", request.v)));
         }
-        // A session of its own keeps the terminal's signals away: the harness decides what they mean.
-        let _ = setsid();
+        let bytes = self.control.receive_bytes(request.bytes)?;
         for signal in
             [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP, signal_hook::consts::SIGINT]
         {
@@ -135,14 +189,13 @@ impl Guard {
             let _ = signal_hook::flag::register(signal, std::sync::Arc::default());
         }
         set_child_subreaper(Some(rustix::process::getpid()))?;
-        let program = match Self::start(command, &request) {
+        let program = match Self::start(&request, &bytes, output) {
             Ok(program) => program,
             Err(error) => {
                 self.tell(&Notice::Failed { message: error.to_string() });
                 return Ok(());
             }
         };
-        release_output()?;
         self.tell(&Notice::Started { pid: program.as_raw_nonzero().get() });
         let Some(end) = self.follow(program) else {
             // Nothing may outlive the harness.
@@ -155,19 +208,16 @@ impl Guard {
         Ok(())
     }
 
-    fn start(command: Vec<OsString>, request: &Request) -> io::Result<Pid> {
-        let mut words = command.into_iter();
-        let program = words.next().ok_or_else(|| io::Error::other("no program given"))?;
+    /// Starts the program and lets go of its output: only the run itself may hold that open.
+    fn start(request: &Request, bytes: &[u8], output: [OwnedFd; 2]) -> io::Result<Pid> {
+        let mut command = request.command(bytes)?;
         let stdin = match &request.stdin {
             Some(path) => Stdio::from(File::open(path).map_err(|error| named(&error, path))?),
             None => Stdio::null(),
         };
         let mut confinement = request.confinement.as_ref().map(Prepared::new).transpose()?;
-        let mut command = Command::new(&program);
-        command.args(words).current_dir(&request.cwd).stdin(stdin);
-        if let Some(name) = std::path::Path::new(&program).file_name() {
-            command.arg0(name);
-        }
+        let [stdout, stderr] = output;
+        command.current_dir(&request.cwd).stdin(stdin).stdout(stdout).stderr(stderr);
         sys::before_exec(&mut command, move || {
             // Of its own session, the program cannot hit the guard with a signal to its group.
             setsid()?;
@@ -176,7 +226,9 @@ impl Guard {
             rustix::thread::set_no_new_privs(true)?;
             confinement.as_mut().map_or(Ok(()), Prepared::enter)
         });
-        let child = command.spawn().map_err(|error| named(&error, &program.to_string_lossy()))?;
+        let spawned = command.spawn();
+        let child =
+            spawned.map_err(|error| named(&error, &command.get_program().to_string_lossy()))?;
         let raw = i32::try_from(child.id()).map_err(io::Error::other)?;
         // If memory runs out, the run is to go before its guard.
         let _ = std::fs::write(format!("/proc/{raw}/oom_score_adj"), "500");
@@ -312,13 +364,4 @@ fn wait_for(fds: [BorrowedFd<'_>; 2], timeout: Option<Duration>) -> (bool, bool)
 fn drain(mut stream: &UnixStream) {
     let mut bytes = [0; 64];
     while matches!(io::Read::read(&mut stream, &mut bytes), Ok(64)) {}
-}
-
-/// Lets go of the run's output: only the run itself may hold it open.
-fn release_output() -> io::Result<()> {
-    let null = File::options().read(true).write(true).open("/dev/null")?;
-    debug_assert!(null.as_raw_fd() > 2);
-    rustix::stdio::dup2_stdout(&null)?;
-    rustix::stdio::dup2_stderr(&null)?;
-    Ok(())
 }

@@ -1,7 +1,8 @@
 //! What a process prints: kept byte for byte, and cut into lines for whoever reads along.
 //!
-//! Memory stays flat whatever comes: the log is written before anything is parsed, there is one buffer, and a line longer
-//! than [`LINE_CAP`] is handed on as its beginning.
+//! Memory stays flat whatever comes: the log is written before anything is parsed, there are a few buffers, and a line
+//! longer than [`LINE_CAP`] is handed on as its beginning. Cutting and parsing happen where the bytes arrive: see
+//! [`crate::parser`] for what becomes of a flood.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,10 +10,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 
+use crate::parser::Parser;
+
 /// The longest line a watcher sees whole.
 pub const LINE_CAP: usize = 4 << 20;
 
-const CHUNK: usize = 256 << 10;
+pub(crate) const CHUNK: usize = 256 << 10;
 
 /// Where a line came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +24,8 @@ pub enum Stream {
     Stderr,
 }
 
-/// Reads along while a process prints, on the thread that supervises it.
-pub trait Watcher {
+/// Reads along while a process prints, on the thread that supervises it or, in a flood, on one of its own.
+pub trait Watcher: Send {
     /// A line without its line end. Where it was longer than [`LINE_CAP`], its beginning.
     fn line(&mut self, stream: Stream, line: &[u8]);
 }
@@ -88,23 +91,24 @@ pub struct Kept {
     pub stderr_bytes: u64,
 }
 
-/// The output of one process: kept as it comes, then cut into lines for the watcher.
-pub(crate) struct Output {
-    open: Vec<(Channel, Lines)>,
+/// The output of one process: kept as it comes, then handed to the parser.
+pub(crate) struct Output<'scope, 'env, W> {
+    open: Vec<Channel>,
+    parser: Parser<'scope, 'env, W>,
     buffer: Vec<u8>,
     kept: Kept,
     failure: Option<io::Error>,
 }
 
-impl Output {
-    pub(crate) fn new(channels: [Channel; 2]) -> Output {
-        let open = channels.into_iter().map(|channel| (channel, Lines::default())).collect();
-        Output { open, buffer: vec![0; CHUNK], kept: Kept::default(), failure: None }
+impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
+    pub(crate) fn new(channels: [Channel; 2], parser: Parser<'scope, 'env, W>) -> Self {
+        let (buffer, kept) = (vec![0; CHUNK], Kept::default());
+        Output { open: channels.into(), parser, buffer, kept, failure: None }
     }
 
     /// What to poll: the streams that have not reached their end.
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.open.iter().map(|(channel, _)| channel.pipe.as_fd())
+        self.open.iter().map(|channel| channel.pipe.as_fd())
     }
 
     pub(crate) fn is_at_end(&self) -> bool {
@@ -117,14 +121,14 @@ impl Output {
     }
 
     /// Takes one chunk of each stream that has one. Returns whether there was any.
-    pub(crate) fn take(&mut self, watcher: &mut dyn Watcher) -> bool {
+    pub(crate) fn take(&mut self) -> bool {
         let mut anything = false;
         let mut index = 0;
         while index < self.open.len() {
-            match self.take_from(index, watcher) {
+            match self.take_from(index) {
                 Ok(0) => {
-                    let (channel, mut lines) = self.open.remove(index);
-                    lines.finish(|line| watcher.line(channel.stream, line));
+                    let channel = self.open.remove(index);
+                    self.parser.end(channel.stream);
                     continue;
                 }
                 Ok(_) => anything = true,
@@ -141,8 +145,8 @@ impl Output {
         anything
     }
 
-    fn take_from(&mut self, index: usize, watcher: &mut dyn Watcher) -> io::Result<usize> {
-        let (channel, lines) = &mut self.open[index];
+    fn take_from(&mut self, index: usize) -> io::Result<usize> {
+        let channel = &mut self.open[index];
         let count = loop {
             match rustix::io::read(&channel.pipe, &mut self.buffer[..]) {
                 Ok(count) => break count,
@@ -150,22 +154,19 @@ impl Output {
                 Err(errno) => return Err(errno.into()),
             }
         };
-        let bytes = &self.buffer[..count];
-        channel.log.write_all(bytes)?;
+        channel.log.write_all(&self.buffer[..count])?;
         match channel.stream {
             Stream::Stdout => self.kept.stdout_bytes += count as u64,
             Stream::Stderr => self.kept.stderr_bytes += count as u64,
         }
-        lines.feed(bytes, |line| watcher.line(channel.stream, line));
+        self.parser.feed(channel.stream, &mut self.buffer, count);
         Ok(count)
     }
 
     /// Ends it here: hands on what stands after the last line ends, and says how much was kept.
-    pub(crate) fn finish(mut self, watcher: &mut dyn Watcher) -> io::Result<Kept> {
-        for (channel, lines) in &mut self.open {
-            lines.finish(|line| watcher.line(channel.stream, line));
-        }
-        self.failure.map_or(Ok(self.kept), Err)
+    pub(crate) fn finish(self) -> (W, io::Result<Kept>) {
+        let watcher = self.parser.finish();
+        (watcher, self.failure.map_or(Ok(self.kept), Err))
     }
 }
 

@@ -1,13 +1,13 @@
 //! One supervised run: start the guard, keep the output, hold the limits, end everything.
 //!
-//! One thread does it all, because starting threads would cost more than most runs print. The run is over when the guard
+//! One thread does it all, because starting threads would cost more than most runs print; only a flood is read on another
+//! ([`crate::parser`]). The run is over when the guard
 //! says that the program and all its descendants have ended, never when a pipe reaches its end.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,8 +16,10 @@ use rustix::process::{Signal, set_child_subreaper};
 
 use crate::command::CommandSpec;
 use crate::control::Control;
-use crate::guard::{self, GuardOrder, Notice, Request};
+use crate::guard::{GuardOrder, Notice, Request};
+use crate::launcher::Launcher;
 use crate::output::{Channel, Kept, Output, Stream, Watcher};
+use crate::parser::Parser;
 use crate::protocol::{Limits, Observation, Order, Protocol, StopReason};
 use crate::pulse::Pulse;
 use crate::signal::{SignalPipe, Wish};
@@ -31,6 +33,7 @@ const DRAIN_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Everything a run needs besides its command.
 pub struct Supervision<'a> {
+    pub launcher: &'a mut Launcher,
     pub limits: Limits,
     /// Keeps stdout, byte for byte.
     pub stdout_log: File,
@@ -103,26 +106,27 @@ pub fn supervise<W: Watcher>(
 
 /// A run whose guard waits for its request to be carried out.
 struct Begun<'a> {
-    session: Session,
+    session: Session<'a>,
     channels: [Channel; 2],
     signals: Option<&'a SignalPipe>,
     visitor: Option<Visitor<'a>>,
 }
 
 impl Begun<'_> {
-    fn conduct<W: Watcher>(self, mut watcher: W) -> (W, Result<Finished, SuperviseError>) {
+    fn conduct<W: Watcher>(self, watcher: W) -> (W, Result<Finished, SuperviseError>) {
         let Begun { mut session, channels, signals, mut visitor } = self;
-        let mut output = Output::new(channels);
-        let ended = session.follow(signals, visitor.as_mut(), &mut output, &mut watcher);
-        let pipes_held = !drain(&mut output, &mut watcher);
-        let kept = output.finish(&mut watcher);
-        let result = session.conclude(ended, kept, pipes_held);
-        (watcher, result)
+        std::thread::scope(|scope| {
+            let mut output = Output::new(channels, Parser::new(scope, watcher));
+            let ended = session.follow(signals, visitor.as_mut(), &mut output);
+            let pipes_held = !drain(&mut output);
+            let (watcher, kept) = output.finish();
+            (watcher, session.conclude(ended, kept, pipes_held))
+        })
     }
 }
 
 /// Takes what is still in the pipes; `false` if somebody who is not of the run holds them open.
-fn drain(output: &mut Output, watcher: &mut dyn Watcher) -> bool {
+fn drain<'scope, W: Watcher + 'scope>(output: &mut Output<'scope, '_, W>) -> bool {
     let until = Instant::now() + DRAIN_PATIENCE;
     while !output.is_at_end() {
         let remaining = until.saturating_duration_since(Instant::now());
@@ -130,7 +134,7 @@ fn drain(output: &mut Output, watcher: &mut dyn Watcher) -> bool {
             output.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let _ = poll(&mut polled, Timespec::try_from(remaining).ok().as_ref());
         drop(polled);
-        let anything = output.take(watcher);
+        let anything = output.take();
         if remaining.is_zero() && !anything {
             return output.is_at_end();
         }
@@ -143,35 +147,17 @@ fn own_pid() -> i32 {
 }
 
 /// Starts the guard with its end of the control socket and the writing ends of both pipes.
-fn start_guard(spec: &CommandSpec) -> io::Result<(Child, UnixStream, [OwnedFd; 2])> {
+fn start_guard(launcher: &mut Launcher) -> io::Result<(i32, UnixStream, [OwnedFd; 2])> {
     let (control, theirs) = UnixStream::pair()?;
-    let mut readers = Vec::with_capacity(2);
-    let mut writers = Vec::with_capacity(2);
-    for stream in [Stream::Stdout, Stream::Stderr] {
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-        if stream == Stream::Stdout {
-            let _ = fcntl_setpipe_size(&read, PIPE_SIZE);
-        }
+    let (stdout, stdout_write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (stderr, stderr_write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let _ = fcntl_setpipe_size(&stdout, PIPE_SIZE);
+    for ours in [&stdout, &stderr] {
         // Only our end: the agent's must block as it expects.
-        rustix::io::ioctl_fionbio(&read, true)?;
-        readers.push(read);
-        writers.push(write);
+        rustix::io::ioctl_fionbio(ours, true)?;
     }
-    let stderr_write = writers.pop().expect("two pipes were made");
-    let stdout_write = writers.pop().expect("two pipes were made");
-    // Not the path of the binary: it may have been replaced by an upgrade since we started.
-    let child = Command::new("/proc/self/exe")
-        .arg(guard::WORD)
-        .arg(&spec.program)
-        .args(&spec.args)
-        .env_clear()
-        .envs(spec.env.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(Stdio::from(stdout_write))
-        .stderr(Stdio::from(stderr_write))
-        .spawn()?;
-    let pipes: [OwnedFd; 2] = readers.try_into().expect("two pipes were made");
-    Ok((child, control, pipes))
+    let guard = launcher.launch([theirs.as_fd(), stdout_write.as_fd(), stderr_write.as_fd()])?;
+    Ok((guard, control, [stdout, stderr]))
 }
 
 struct Ended {
@@ -181,8 +167,9 @@ struct Ended {
     leftovers: usize,
 }
 
-struct Session {
-    guard: Child,
+struct Session<'a> {
+    launcher: &'a mut Launcher,
+    guard: i32,
     control: Control,
     protocol: Protocol,
     pulse: Pulse,
@@ -194,8 +181,8 @@ struct Session {
     guard_start: u64,
 }
 
-impl Session {
-    fn begin<'a>(
+impl<'a> Session<'a> {
+    fn begin(
         spec: &CommandSpec,
         supervision: Supervision<'a>,
     ) -> Result<Begun<'a>, SuperviseError> {
@@ -203,8 +190,9 @@ impl Session {
         set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|errno| SuperviseError::Broken(errno.into()))?;
         let (guard, control, [stdout, stderr]) =
-            start_guard(spec).map_err(SuperviseError::Guard)?;
+            start_guard(supervision.launcher).map_err(SuperviseError::Guard)?;
         let mut session = Session {
+            launcher: supervision.launcher,
             guard,
             control: Control::new(control),
             protocol: Protocol::new(supervision.limits),
@@ -214,7 +202,7 @@ impl Session {
             stops: 0,
             guard_start: 0,
         };
-        if let Some(guard) = Identity::of(session.guard_pid()) {
+        if let Some(guard) = Identity::of(guard) {
             session.guard_start = guard.start;
             (supervision.on_guard)(&guard);
         }
@@ -241,7 +229,7 @@ impl Session {
             Err(_) if matches!(stopped, Some(StopReason::LogFailed(_))) => Kept::default(),
             Err(error) => return Err(SuperviseError::Broken(error)),
         };
-        let _ = self.guard.wait();
+        self.launcher.wait_for_guard();
         Ok(Finished {
             code: ended.code,
             signal: ended.signal,
@@ -254,24 +242,14 @@ impl Session {
         })
     }
 
-    fn guard_pid(&self) -> i32 {
-        i32::try_from(self.guard.id()).unwrap_or(0)
-    }
-
     /// Time since the start, without the time it was suspended. The clock itself stands still while the machine sleeps.
     fn now(&self) -> Duration {
         self.started.elapsed().saturating_sub(self.paused)
     }
 
     fn request(&mut self, spec: &CommandSpec) -> io::Result<()> {
-        let path = |path: &std::path::Path| {
-            path.to_str().map(str::to_owned).ok_or_else(|| {
-                io::Error::other(format!("the path `{}` is not UTF-8", path.display()))
-            })
-        };
-        let stdin = spec.stdin.as_deref().map(path).transpose()?;
-        let request = Request::new(path(&spec.cwd)?, stdin, spec.confinement.clone());
-        self.control.send(&request)
+        let (request, bytes) = Request::new(spec)?;
+        self.control.send_with(&request, &bytes)
     }
 
     fn order(&mut self, order: GuardOrder) {
@@ -280,12 +258,11 @@ impl Session {
     }
 
     /// Holds the limits until the guard tells that everything has ended.
-    fn follow(
+    fn follow<'scope, W: Watcher + 'scope>(
         &mut self,
         signals: Option<&SignalPipe>,
         mut visitor: Option<&mut Visitor<'_>>,
-        output: &mut Output,
-        watcher: &mut dyn Watcher,
+        output: &mut Output<'scope, '_, W>,
     ) -> Result<Ended, SuperviseError> {
         let every = visitor.as_ref().and_then(|visitor| visitor.every);
         loop {
@@ -293,9 +270,10 @@ impl Session {
             let timeout = deadline.map(|deadline| deadline.saturating_sub(self.now()));
             let timeout = [timeout, every].into_iter().flatten().min();
             let knocks = visitor.as_ref().and_then(|visitor| visitor.fd.as_ref());
-            let (spoke, knocked) =
-                self.wait(timeout, signals, knocks, output).map_err(SuperviseError::Broken)?;
-            output.take(watcher);
+            let (spoke, knocked) = self
+                .wait(timeout, signals, knocks, output.fds())
+                .map_err(SuperviseError::Broken)?;
+            output.take();
             if let Some(visitor) = visitor.as_mut().filter(|_| knocked || every.is_some()) {
                 (visitor.call)();
             }
@@ -364,12 +342,12 @@ impl Session {
 
     /// Waits for the guard, the person, the watcher, the visitor or the timeout. Returns whether the guard has something
     /// to say, and whether the visitor knocked.
-    fn wait(
-        &self,
+    fn wait<'f>(
+        &'f self,
         timeout: Option<Duration>,
-        signals: Option<&SignalPipe>,
-        knocks: Option<&OwnedFd>,
-        output: &Output,
+        signals: Option<&'f SignalPipe>,
+        knocks: Option<&'f OwnedFd>,
+        output: impl Iterator<Item = BorrowedFd<'f>>,
     ) -> io::Result<(bool, bool)> {
         if self.control.has_message() {
             return Ok((true, false));
@@ -378,7 +356,7 @@ impl Session {
         fds.extend(signals.into_iter().flat_map(SignalPipe::fds));
         let before_knocks = fds.len();
         fds.extend(knocks.map(AsFd::as_fd));
-        fds.extend(output.fds());
+        fds.extend(output);
         let mut polled: Vec<PollFd<'_>> =
             fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
@@ -403,13 +381,16 @@ impl Session {
     ///
     /// What came to us is of this run if it is no older than the guard was.
     fn clean_up(&mut self, error: SuperviseError) -> SuperviseError {
-        let _ = self.guard.kill();
-        let _ = self.guard.wait();
+        if tree::started_at(self.guard, self.guard_start) {
+            tree::signal_all(&[self.guard], Signal::KILL);
+        }
+        self.launcher.wait_for_guard();
+        let launcher = self.launcher.pid();
         let mut ended = 0;
         loop {
             let orphans: Vec<i32> = tree::descendants(own_pid())
                 .into_iter()
-                .filter(|pid| tree::started_since(*pid, self.guard_start))
+                .filter(|pid| Some(*pid) != launcher && tree::started_since(*pid, self.guard_start))
                 .collect();
             if orphans.is_empty() {
                 break;

@@ -7,6 +7,16 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
+/// Forks the calling process, which must have a single thread. `None` in the child.
+pub(crate) fn fork() -> io::Result<Option<i32>> {
+    // SAFETY: the calling process is single-threaded, so the child lacks no thread that holds a lock.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        pid => Ok(Some(pid)),
+    }
+}
+
 /// Has `prepare` called in the forked child before it executes the program.
 ///
 /// Only single-threaded processes call this (the guard, `ralph sandbox`), so the child may allocate and lock as it

@@ -76,6 +76,11 @@ fn start_time(pid: i32) -> Option<u64> {
     stat(pid).filter(|stat| !stat.zombie).map(|stat| stat.start)
 }
 
+/// Whether a living process of that id is the one that started at that time.
+pub(crate) fn started_at(pid: i32, start: u64) -> bool {
+    start_time(pid) == Some(start)
+}
+
 /// Whether a process, dead or alive, started at that time or later.
 pub(crate) fn started_since(pid: i32, start: u64) -> bool {
     stat(pid).is_some_and(|stat| stat.start >= start)

@@ -1,12 +1,14 @@
 //! The baseline: what everything that is watched looked like before a run, and what is needed to put it back.
 //!
 //! It is kept from run to run. Before each run only what changed since the last one is taken in anew, so that a run in
-//! which nothing changed costs a look at each file and nothing else. It lies in private state as a log of records, each
-//! a line, a path and a content; a later record of a path replaces the earlier. A Ralph that died leaves it to the next
-//! one, so it is written before the run starts. It means nothing after a reboot and is never forced to disk.
+//! which nothing changed costs a look at each file and nothing else. It lies in private state as a log of [`record`]s; a
+//! later record of a path replaces the earlier. A Ralph that died leaves it to the next one, so it is written before the
+//! run starts. It means nothing after a reboot and is never forced to disk.
+//!
+//! [`record`]: super::record
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -14,36 +16,19 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use rustix::fs::OFlags;
-use serde::{Deserialize, Serialize};
 
-use super::protected::{Class, Watched, included};
+use super::protected::{Class, Watched, included, is_sample};
+use super::record::{Kept, RecordKept, Recorded, Records, append, read_content};
 use super::survey::Survey;
-use super::walk::{Stamp, Step, walk};
+use super::walk::{Stamp, Step, walk, walk_named};
 use crate::files::{PathError, remove_optional};
-use crate::git::{Git, Oid};
+use crate::git::Git;
 
-/// The largest protected file that is kept; larger ones are noticed but not put back.
-const PROTECTED_CAP: u64 = 64 << 20;
 /// The largest file of the work tree that is kept, and how much is kept of all of them.
 const TREE_CAP: u64 = 32 << 20;
 const TREE_TOTAL: u64 = 512 << 20;
 /// How long the log may become before it is written anew.
 const LOG_CAP: u64 = 64 << 20;
-
-/// What there is to put a file back from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Kept {
-    /// Nothing; the file is looked at all the same.
-    Nothing,
-    /// Git ignores it: it is not compared.
-    Ignored,
-    /// A content in the log.
-    Bytes { offset: u64, length: u64 },
-    /// An object of the repository, named by its id.
-    Object(Oid),
-}
 
 /// One file as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,25 +77,6 @@ pub(super) struct Field<'a> {
     pub(super) scope: Scope,
 }
 
-/// One record of the log, before its path and content.
-#[derive(Serialize, Deserialize)]
-struct Record {
-    path: usize,
-    class: Class,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    stamp: Option<Stamp>,
-    kept: RecordKept,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum RecordKept {
-    Nothing,
-    Ignored,
-    Bytes(u64),
-    Object(Oid),
-}
-
 /// See the module.
 #[derive(Debug)]
 pub struct Baseline {
@@ -120,6 +86,10 @@ pub struct Baseline {
     /// By the bytes of their paths, which are hashed for every file of the tree.
     entries: HashMap<OsString, Entry>,
     generation: u32,
+    /// There is a hook that git runs.
+    has_hooks: bool,
+    /// The examples among the hooks are looked at: only where there is a hook that might make use of them.
+    samples: bool,
     /// Directories that git ignores: not walked.
     passed: HashSet<PathBuf>,
     /// How the tree has been taken in so far.
@@ -138,6 +108,8 @@ impl Baseline {
             end: 0,
             entries: HashMap::new(),
             generation: 0,
+            has_hooks: false,
+            samples: false,
             passed: HashSet::new(),
             tree: None,
             tree_bytes: 0,
@@ -151,42 +123,25 @@ impl Baseline {
         let mut bytes = Vec::new();
         let file = File::open(path)?;
         (&file).read_to_end(&mut bytes)?;
-        let mut at = 0;
-        while let Some(length) = bytes[at..].iter().position(|byte| *byte == b'\n') {
-            let Ok(record) = serde_json::from_slice::<Record>(&bytes[at..at + length]) else {
-                break;
-            };
-            let start = at + length + 1;
-            let Some(path) = bytes.get(start..start + record.path) else { break };
-            let offset = start + record.path;
-            let content = if let RecordKept::Bytes(length) = record.kept { length } else { 0 };
-            let Ok(content) = usize::try_from(content) else { break };
-            if bytes.len() < offset + content {
-                break;
-            }
-            let path = PathBuf::from(OsStr::from_bytes(path));
-            at = offset + content;
-            let kept = match record.kept {
-                RecordKept::Nothing => Kept::Nothing,
-                RecordKept::Ignored => Kept::Ignored,
-                RecordKept::Object(id) => Kept::Object(id),
-                RecordKept::Bytes(length) => Kept::Bytes { offset: offset as u64, length },
-            };
-            match record.stamp {
+        let mut records = Records::new(&bytes);
+        for Recorded { path, class, stamp, kept } in &mut records {
+            match stamp {
                 // A directory that was passed over is a record of its own: nothing below it is known.
                 Some(stamp) if stamp.kind().is_dir() && kept == Kept::Ignored => {
-                    baseline.passed.insert(path);
+                    baseline.passed.insert(path.to_owned());
                 }
                 Some(stamp) => {
-                    let entry = Entry { stamp, class: record.class, kept, seen: 0 };
-                    baseline.entries.insert(path.into_os_string(), entry);
+                    let name = path.file_name().unwrap_or_default();
+                    baseline.samples |= class == Class::Settings && is_sample(name.as_bytes());
+                    let entry = Entry { stamp, class, kept, seen: 0 };
+                    baseline.entries.insert(path.into(), entry);
                 }
                 None => {
                     baseline.entries.remove(path.as_os_str());
                 }
             }
         }
-        baseline.end = at as u64;
+        baseline.end = records.end();
         baseline.log = Some(file);
         Ok(baseline)
     }
@@ -222,7 +177,12 @@ impl Baseline {
             self.tree = Some(scope);
         }
         let mut walked = Vec::new();
-        let differences = self.differences(field, survey.as_ref(), Some(&mut walked));
+        let mut differences = self.differences(field, survey.as_ref(), Some(&mut walked));
+        if self.has_hooks && !self.samples {
+            self.samples = true;
+            walked.clear();
+            differences = self.differences(field, survey.as_ref(), Some(&mut walked));
+        }
         let is_new_directory = |found: &Difference| {
             found.class == Class::Tree
                 && found.now.is_some_and(|now| now.kind().is_dir())
@@ -254,15 +214,20 @@ impl Baseline {
     ) -> Vec<Difference> {
         self.generation = self.generation.wrapping_add(1);
         let mut found = Vec::new();
-        for Watched { path, class, below } in &field.watched {
+        let samples = self.samples;
+        for watched in &field.watched {
+            let Watched { path, class, below } = watched;
             let Some(stamp) = Stamp::of(path) else { continue };
             if !*below || !stamp.kind().is_dir() {
                 // A directory in the place of a file differs by its kind.
                 self.look(path, &stamp, *class, &mut found);
                 continue;
             }
-            walk(path, &mut |path, _, stamp| {
+            let hooks = watched.holds_hooks();
+            let wanted = |name: &[u8]| !hooks || samples || !is_sample(name);
+            walk_named(path, &wanted, &mut |path, name, stamp| {
                 if !stamp.kind().is_dir() {
+                    self.has_hooks |= hooks && !is_sample(name);
                     self.look(path, stamp, *class, &mut found);
                 }
                 Step::Enter
@@ -459,12 +424,7 @@ impl Baseline {
         let entries = std::mem::take(&mut self.entries);
         for (path, mut entry) in entries {
             let content = self.bytes(&entry.kept).unwrap_or_default();
-            let kept = match &entry.kept {
-                Kept::Nothing => RecordKept::Nothing,
-                Kept::Ignored => RecordKept::Ignored,
-                Kept::Object(id) => RecordKept::Object(id.clone()),
-                Kept::Bytes { length, .. } => RecordKept::Bytes(*length),
-            };
+            let kept = RecordKept::of(&entry.kept);
             let mut text = Vec::new();
             append(&mut text, Path::new(&path), entry.class, Some(entry.stamp), &kept, &content);
             fresh.write(&text)?;
@@ -490,49 +450,6 @@ impl Drop for Baseline {
     }
 }
 
-impl RecordKept {
-    fn at(self, offset: u64) -> Kept {
-        match self {
-            RecordKept::Nothing => Kept::Nothing,
-            RecordKept::Ignored => Kept::Ignored,
-            RecordKept::Object(id) => Kept::Object(id),
-            RecordKept::Bytes(length) => Kept::Bytes { offset, length },
-        }
-    }
-}
-
-fn append(
-    text: &mut Vec<u8>,
-    path: &Path,
-    class: Class,
-    stamp: Option<Stamp>,
-    kept: &RecordKept,
-    content: &[u8],
-) {
-    let bytes = path.as_os_str().as_bytes();
-    let record = Record { path: bytes.len(), class, stamp, kept: kept.clone() };
-    serde_json::to_writer(&mut *text, &record).expect("a record is plain data");
-    text.push(b'\n');
-    text.extend_from_slice(bytes);
-    text.extend_from_slice(content);
-}
-
 fn names_config(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "config" || name == "config.worktree")
-}
-
-/// Reads a file's content, or a link's target; `None` for anything else, and for what is too large.
-pub(super) fn read_content(path: &Path, stamp: &Stamp) -> Option<Vec<u8>> {
-    let kind = stamp.kind();
-    if kind.is_symlink() {
-        return fs::read_link(path).ok().map(|target| target.as_os_str().as_bytes().to_vec());
-    }
-    if !kind.is_file() || u64::try_from(stamp.size).is_ok_and(|size| size > PROTECTED_CAP) {
-        return None;
-    }
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
-    let mut content = Vec::with_capacity(usize::try_from(stamp.size).unwrap_or(0));
-    file.take(PROTECTED_CAP).read_to_end(&mut content).ok()?;
-    Some(content)
 }

@@ -237,3 +237,43 @@ fn a_directory_that_became_a_link_does_not_lead_the_harness_elsewhere() {
     assert_eq!(fs::read_to_string(bench.path("sub/inner")).unwrap(), "mine\n");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
+
+#[test]
+fn an_example_that_becomes_a_hook_is_caught_and_one_that_stays_an_example_is_nobodys_business() {
+    let bench = Bench::new();
+    let hooks = bench.path(".git/hooks");
+    fs::create_dir_all(&hooks).unwrap();
+    for name in ["pre-commit.sample", "pre-push.sample"] {
+        fs::write(hooks.join(name), "#!/bin/sh\n").unwrap();
+    }
+    let report = bench.during(&bench.watch(Role::Builder, InForce::Kernel), || {
+        fs::write(hooks.join("pre-push.sample"), "changed\n").unwrap();
+        fs::rename(hooks.join("pre-commit.sample"), hooks.join("pre-commit")).unwrap();
+    });
+    assert_eq!(names(&report.put_back), [".git/hooks/pre-commit"]);
+    assert!(!hooks.join("pre-commit").exists());
+}
+
+#[test]
+fn beside_a_hook_that_may_call_them_examples_are_watched_like_hooks() {
+    let bench = Bench::new();
+    let hooks = bench.path(".git/hooks");
+    fs::create_dir_all(&hooks).unwrap();
+    fs::write(hooks.join("pre-commit"), "exec .git/hooks/pre-commit.sample\n").unwrap();
+    fs::write(hooks.join("pre-commit.sample"), "true\n").unwrap();
+    let watch = bench.watch(Role::Builder, InForce::Kernel);
+    for _ in 0..2 {
+        let report = bench.during(&watch, || {
+            fs::write(hooks.join("pre-commit.sample"), "evil\n").unwrap();
+        });
+        assert_eq!(names(&report.put_back), [".git/hooks/pre-commit.sample"]);
+        assert_eq!(fs::read_to_string(hooks.join("pre-commit.sample")).unwrap(), "true\n");
+    }
+    // Also when another Ralph settles what a dead one left.
+    let mut baseline = Baseline::new(watch.baseline.clone());
+    watch.take(&mut baseline, &bench.state, &program).unwrap();
+    std::mem::forget(baseline);
+    fs::write(hooks.join("pre-commit.sample"), "evil\n").unwrap();
+    let report = watch.settle_abandoned(&bench.state, &program);
+    assert_eq!(names(&report.put_back), [".git/hooks/pre-commit.sample"]);
+}

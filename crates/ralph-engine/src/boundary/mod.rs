@@ -8,6 +8,7 @@
 mod baseline;
 mod compare;
 mod protected;
+mod record;
 mod refs;
 mod restore;
 mod settle;

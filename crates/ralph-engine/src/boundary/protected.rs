@@ -48,6 +48,16 @@ impl Watched {
     pub(super) fn below(path: impl Into<PathBuf>, class: Class) -> Watched {
         Watched { path: path.into(), class, below: true }
     }
+
+    /// Whether it is where git looks for hooks.
+    pub(super) fn holds_hooks(&self) -> bool {
+        self.below && self.class == Class::Settings && self.path.ends_with("hooks")
+    }
+}
+
+/// Whether a file among the hooks is one of the examples that git puts there. Git never runs them.
+pub(super) fn is_sample(name: &[u8]) -> bool {
+    name.ends_with(b".sample")
 }
 
 /// Files in a git directory that change what git does.

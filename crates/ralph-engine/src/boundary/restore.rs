@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::baseline::read_content;
+use super::record::read_content;
 use super::walk::{Stamp, Step, walk};
 use crate::files::create_private_directory;
 use crate::git::undo::{DisplacedContent, DisplacedFile};

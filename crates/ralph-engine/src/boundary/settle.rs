@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use camino::Utf8Path;
 
 use super::InForce;
-use super::baseline::{Baseline, Difference, Kept, read_content};
+use super::baseline::{Baseline, Difference};
 use super::compare::{BoundaryReport, Found, Watch, What};
 use super::protected::{Class, merged_config};
+use super::record::{Kept, read_content};
 use super::refs;
 use super::restore::{Saver, displaced_files, put_back, put_permissions_back};
 use super::walk::Stamp;
@@ -159,14 +160,7 @@ impl Settlement<'_> {
                     }
                     _ => self.undo(path, *class, now),
                 };
-                if done {
-                    self.report.put_back.push(found.clone());
-                } else {
-                    self.report.left.push(found.clone());
-                }
-                if violation {
-                    self.report.violations.push(found);
-                }
+                self.tell(found, done, violation);
             }
         }
         self.baseline.forget(path);
@@ -406,14 +400,7 @@ impl Settlement<'_> {
                 let path = Utf8Path::from_path(path);
                 path.is_some_and(|path| crate::files::replace_atomically(path, &bytes).is_ok())
             });
-        if done {
-            self.report.put_back.push(found.clone());
-        } else {
-            self.report.left.push(found.clone());
-        }
-        if violation {
-            self.report.violations.push(found);
-        }
+        self.tell(found, done, violation);
     }
 
     /// Whether every commit that a ref now has and none had before was made during the run.
@@ -451,6 +438,14 @@ impl Settlement<'_> {
                 self.report.displaced = Some(name.clone());
             }
         }
+    }
+
+    /// Reports a change that was to be undone, and whether it could be.
+    fn tell(&mut self, found: Found, undone: bool, violation: bool) {
+        if violation {
+            self.report.violations.push(found.clone());
+        }
+        if undone { self.report.put_back.push(found) } else { self.report.left.push(found) }
     }
 
     fn shown(&self, path: &Path) -> String {

@@ -69,6 +69,15 @@ pub(super) enum Step {
 ///
 /// What cannot be read is passed over: it is seen as gone, and that is told.
 pub(super) fn walk(root: &Path, visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> Step) {
+    walk_named(root, &|_| true, visit);
+}
+
+/// Visits what is below a directory, as [`walk`] does, where its name is wanted.
+pub(super) fn walk_named(
+    root: &Path,
+    wanted: &dyn Fn(&[u8]) -> bool,
+    visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> Step,
+) {
     let mut buffer = Vec::with_capacity(32 << 10);
     let mut open = vec![root.to_owned()];
     while let Some(mut path) = open.pop() {
@@ -77,7 +86,7 @@ pub(super) fn walk(root: &Path, visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> S
         let mut directory = RawDir::new(&fd, buffer.spare_capacity_mut());
         while let Some(Ok(entry)) = directory.next() {
             let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..") {
+            if matches!(name.to_bytes(), b"." | b"..") || !wanted(name.to_bytes()) {
                 continue;
             }
             let Ok(found) = statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };

@@ -151,7 +151,9 @@ fn supervised(
         // Without its record a gate is no worse off than without a crash: the guard ends it with us.
         let _ = context.place.live.save(&live);
     };
+    let mut launcher = context.place.launcher.borrow_mut();
     let supervision = Supervision {
+        launcher: &mut launcher,
         limits: Limits {
             wall: Some(job.timeout),
             idle: None,

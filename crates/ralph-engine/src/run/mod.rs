@@ -200,7 +200,9 @@ impl Run<'_, '_> {
             // A run without its record is no worse off than without a crash: the guard ends it with us.
             let _ = record.save(&live);
         };
+        let mut launcher = self.context.place.launcher.borrow_mut();
         let supervision = Supervision {
+            launcher: &mut launcher,
             limits: request.limits,
             stdout_log: files::create_log(&self.logs.stdout)?,
             stderr_log: files::create_log(&self.logs.stderr)?,
@@ -226,6 +228,7 @@ impl Run<'_, '_> {
         let visitor = knocks.map(|(fd, every)| Visitor { fd, every, call: &mut look });
         let supervision = Supervision { visitor, ..supervision };
         let (mut watcher, finished) = supervise(&spec, supervision, watcher);
+        drop(launcher);
         let served = serving.map(Serving::finish).transpose()?.unwrap_or_default();
         let exit = finished.as_ref().ok().and_then(exit_of);
         watcher.finish(exit);

@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use ralph_proc::launcher::Launcher;
 
 use super::fresh_nonce;
 use crate::boundary::{Baseline, repositories};
@@ -24,6 +25,7 @@ use crate::state::{LiveRecord, State};
 pub struct RunPlace {
     pub(crate) scratch: Scratch,
     pub(crate) live: LiveRecord,
+    pub(crate) launcher: RefCell<Launcher>,
     pub(super) baseline: RefCell<Baseline>,
     /// Found once: a run can re-point a repository.
     repositories: OnceCell<Vec<Place>>,
@@ -33,7 +35,8 @@ impl RunPlace {
     pub fn open(state: &State) -> Result<RunPlace, PathError> {
         let baseline = RefCell::new(Baseline::new(state.baseline()));
         let (scratch, live) = (Scratch::create()?, state.live_record()?);
-        Ok(RunPlace { scratch, live, baseline, repositories: OnceCell::new() })
+        let launcher = RefCell::default();
+        Ok(RunPlace { scratch, live, launcher, baseline, repositories: OnceCell::new() })
     }
 
     /// Where a run of this place finds its outbox.

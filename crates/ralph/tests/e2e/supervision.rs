@@ -155,6 +155,37 @@ fn without_the_kernel_a_killed_guard_is_noticed_and_its_charges_are_ended() {
 }
 
 #[test]
+fn a_run_that_kills_the_launcher_of_guards_costs_neither_itself_nor_the_next_run() {
+    // The launcher is what the nearest guard above was forked from.
+    let kill = "at=$PPID\nabove() { sed -n 's/^PPid:\\t//p' /proc/$1/status; }\n\
+                while ! grep -qa __guard /proc/$at/cmdline; do at=$(above $at); done\n\
+                launcher=$(above $at)\ngrep -qa __guard /proc/$launcher/cmdline || exit 1\n\
+                kill -9 $launcher\nwhile [ \"$(above $at)\" = $launcher ]; do :; done\n";
+    let script = "[builder 1]\nrun sh ../kill\nfinal one\n[builder 2]\nfinal two\n";
+    let place = rehearsing_outside(script);
+    fs::write(place.path("kill"), kill).unwrap();
+    let finished = place.ralph(&["agent", "run", "--boundary", "off", "--repeat", "2", "work"]);
+    assert!(finished.status.success(), "{finished}");
+    assert_eq!(finished.to_string().matches("[done] completed").count(), 2, "{finished}");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn words_and_variables_that_are_no_text_reach_the_agent_as_they_are() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::new();
+    let odd = std::ffi::OsStr::from_bytes(b"a=\xff\n=b");
+    let command = "cat >/dev/null; printf %s \"$ODD\"";
+    let mut ralph = std::process::Command::new(RALPH);
+    ralph.args(["agent", "run", "--json", "--agent-cmd", command, "work"]);
+    ralph.current_dir(place.env.repo()).env_clear().envs(place.variables()).env("ODD", odd);
+    let report: serde_json::Value =
+        serde_json::from_slice(&ralph.output().unwrap().stdout).unwrap();
+    assert_eq!(fs::read(report["log"].as_str().unwrap()).unwrap(), odd.as_bytes());
+    place.assert_nothing_left();
+}
+
+#[test]
 fn what_survived_both_ralph_and_its_guard_is_ended_at_the_next_start() {
     let script = "[builder 1]\nsetsid exec sleep 600\nwrite ../guard ${RUN_ID}\nrun echo $PPID > ../agent\n\
                   write ../ready yes\nhang\n[builder 2]\nfinal fine\n";
@@ -163,10 +194,14 @@ fn what_survived_both_ralph_and_its_guard_is_ended_at_the_next_start() {
     wait_for_file(&place.path("ready"));
     // Stopped, Ralph cannot clean up after its guard; then it is killed as well.
     running.signal(Signal::STOP);
-    let guard = processes_marked(place.env.mark())
-        .into_iter()
-        .find(|(_, command)| command.contains("__guard"))
-        .unwrap();
+    let mut guards = processes_marked(place.env.mark());
+    guards.retain(|(_, command)| command.contains("__guard"));
+    // The guard is a fork of the launcher, which has the same words.
+    let is_guard = |pid: i32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        guards.iter().any(|(parent, _)| status.contains(&format!("\nPPid:\t{parent}\n")))
+    };
+    let guard = guards.iter().find(|(pid, _)| is_guard(*pid)).unwrap();
     let guard = rustix::process::Pid::from_raw(guard.0).unwrap();
     rustix::process::kill_process(guard, Signal::KILL).unwrap();
     running.signal(Signal::KILL);

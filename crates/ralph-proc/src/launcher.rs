@@ -1,0 +1,177 @@
+//! The launcher: a process of the harness that forks the guards of its runs, one after the other.
+//!
+//! To execute a program costs several times what a fork of a small process does, and the guard of a run is always the
+//! same program. So the harness executes itself once, and the guard of each run is a fork of that. The launcher has one
+//! thread, installs no handler, keeps no descriptor of a run, and ends with the harness. It waits for each guard before
+//! it looks for the next order: no guard is left unreaped, and what a run used counts for the harness as its own.
+
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use rustix::process::{Pid, WaitOptions, setsid, waitpid};
+
+use crate::guard::{self, Guard};
+use crate::sys;
+
+/// What a guard is given: its end of the control socket, and where the run's stdout and stderr go.
+const DESCRIPTORS: usize = 3;
+
+/// What the launcher tells instead of a process id once the guard has ended.
+const GONE: i32 = 0;
+
+/// Starts the guards of one harness. Its process is started when the first guard is, and ended when this is dropped.
+#[derive(Debug, Default)]
+pub struct Launcher {
+    process: Option<Process>,
+}
+
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    orders: UnixStream,
+    /// The guard that was started and whose end has not been told yet.
+    guard: Option<Pid>,
+}
+
+impl Launcher {
+    /// Starts a guard and returns its process id.
+    pub(crate) fn launch(&mut self, given: [BorrowedFd<'_>; DESCRIPTORS]) -> io::Result<i32> {
+        self.wait_for_guard();
+        if let Some(process) = &mut self.process {
+            // Without the kernel boundary a run can have ended it; then there is to be another.
+            if let Ok(pid) = process.launch(given) {
+                return Ok(pid);
+            }
+            self.end();
+        }
+        self.process.insert(Process::start()?).launch(given)
+    }
+
+    /// Waits until the guard that was started last has ended.
+    pub(crate) fn wait_for_guard(&mut self) {
+        let Some(process) = &mut self.process else { return };
+        let guard = process.guard.take();
+        if guard.is_some() && process.told().is_err() {
+            self.end();
+            // Of a launcher that was ended from outside its guard has come to us.
+            wait_for(guard);
+        }
+    }
+
+    /// The launcher's own process, which is of no run.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        self.process.as_ref().and_then(|process| i32::try_from(process.child.id()).ok())
+    }
+
+    fn end(&mut self) {
+        let Some(Process { mut child, orders, .. }) = self.process.take() else { return };
+        drop(orders);
+        let _ = child.wait();
+    }
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Process {
+    fn start() -> io::Result<Process> {
+        let (orders, theirs) = UnixStream::pair()?;
+        // Not the path of the binary: it may have been replaced by an upgrade since we started.
+        let child = Command::new("/proc/self/exe")
+            .arg(guard::WORD)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Process { child, orders, guard: None })
+    }
+
+    fn launch(&mut self, given: [BorrowedFd<'_>; DESCRIPTORS]) -> io::Result<i32> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&given));
+        sendmsg(&self.orders, &[IoSlice::new(&[1])], &mut ancillary, SendFlags::NOSIGNAL)?;
+        match self.told()? {
+            pid if pid > 0 => {
+                self.guard = Pid::from_raw(pid);
+                Ok(pid)
+            }
+            errno => Err(io::Error::from_raw_os_error(-errno)),
+        }
+    }
+
+    fn told(&mut self) -> io::Result<i32> {
+        let mut bytes = [0; 4];
+        self.orders.read_exact(&mut bytes)?;
+        Ok(i32::from_ne_bytes(bytes))
+    }
+}
+
+/// Is the launcher, until the harness has gone.
+pub(crate) fn serve() -> i32 {
+    // A session of its own keeps the terminal's signals away, from the guards too: the harness decides what they mean.
+    let _ = setsid();
+    // Not the descriptor 0 itself, which is not closed when a guard executes the run's program.
+    let Ok(orders) = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from) else {
+        return 70;
+    };
+    let quiet = io::stdout();
+    if rustix::stdio::dup2_stdin(quiet.as_fd()).is_err() {
+        return 70;
+    }
+    loop {
+        let Ok(Some([control, stdout, stderr])) = order(&orders) else { return 0 };
+        let (answer, guard) = match sys::fork() {
+            Ok(None) => {
+                drop(orders);
+                return Guard::run(control.into(), [stdout, stderr]);
+            }
+            Ok(Some(pid)) => (pid, Pid::from_raw(pid)),
+            Err(error) => (-error.raw_os_error().unwrap_or(libc::EAGAIN), None),
+        };
+        drop((control, stdout, stderr));
+        // If the harness has gone, the guard sees that for itself, and still is to be waited for.
+        let _ = (&orders).write_all(&answer.to_ne_bytes());
+        if guard.is_some() {
+            wait_for(guard);
+            let _ = (&orders).write_all(&GONE.to_ne_bytes());
+        }
+    }
+}
+
+fn wait_for(child: Option<Pid>) {
+    while matches!(waitpid(child, WaitOptions::empty()), Err(rustix::io::Errno::INTR)) {}
+}
+
+/// Waits for the next order. `None`: the harness has gone.
+fn order(orders: &UnixStream) -> io::Result<Option<[OwnedFd; DESCRIPTORS]>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let received = loop {
+        let into = &mut [IoSliceMut::new(&mut byte)];
+        match recvmsg(orders, into, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            received => break received?,
+        }
+    };
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    let given = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(given) => Some(given),
+        _ => None,
+    });
+    let given: Vec<OwnedFd> = given.flatten().collect();
+    given.try_into().map(Some).map_err(|_| io::Error::other("an order without its descriptors"))
+}
