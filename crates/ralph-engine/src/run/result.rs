@@ -22,12 +22,16 @@ use crate::state::State;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
     pub run: RunId,
+    /// What it was for.
+    pub item: String,
     pub role: Role,
     pub agent: String,
     pub model: Option<String>,
     pub attempt: u32,
     /// Where its logs are.
     pub dir: Utf8PathBuf,
+    /// What it printed.
+    pub log: Utf8PathBuf,
     pub prompt: String,
     pub outcome: RunOutcome,
     pub final_message: Option<String>,
@@ -48,11 +52,13 @@ impl RunResult {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         RunResult {
             run: report.id.clone(),
+            item: request.item.unwrap_or_default().to_owned(),
             role: request.role,
             agent: request.agent.to_owned(),
             model: report.facts.model.clone().or_else(|| request.model.map(str::to_owned)),
             attempt: request.attempt,
             dir: report.logs.directory.clone(),
+            log: report.logs.stdout.clone(),
             prompt: text(request.prompt),
             outcome: report.outcome.clone(),
             final_message: report.facts.final_message.clone(),

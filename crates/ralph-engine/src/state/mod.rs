@@ -205,6 +205,11 @@ impl State {
         self.directory.join("before").join(format!("{}.json", file_name(item)))
     }
 
+    /// Returns the file that keeps what a builder claimed about a task until it is judged.
+    pub fn claim(&self, task: &str) -> Utf8PathBuf {
+        self.directory.join("claims").join(format!("{}.json", file_name(task)))
+    }
+
     /// Returns where it is noted what the harness itself wrote to a file.
     pub(crate) fn vouched(&self, path: &Utf8Path) -> Utf8PathBuf {
         self.directory.join("vouched").join(hash(&[path.as_str()]))

@@ -58,6 +58,8 @@ pub struct Step<'a> {
     pub writable: &'a [Utf8PathBuf],
     /// What the run sees in its environment beside the usual.
     pub variables: &'a [(&'a str, &'a str)],
+    /// The ids of the tasks and issues that the run is to work on.
+    pub given: &'a [String],
 }
 
 /// How a step ended.
@@ -166,6 +168,7 @@ impl<'a> Desk<'a, '_> {
         request.resume = resumed.or(step.resume);
         request.outbox = step.outbox;
         request.directory = step.directory;
+        request.given = step.given;
         request.keep = Some(&keep);
         let mut watching = observer.begin(step, request.agent, request.resume.is_some());
         let report = run_agent(self.context, &request, watching.as_mut())?;

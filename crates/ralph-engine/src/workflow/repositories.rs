@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use camino::Utf8Path;
 use ralph_model::id::CommitId;
@@ -13,10 +14,14 @@ use crate::boundary;
 use crate::files::{create_private_directory, read_optional, replace_atomically};
 use crate::gates::pin::PinnedGates;
 use crate::gates::{GateContext, GateObserver, GateRepository};
+use crate::git::commits::{CommitRequest, Signing, commit_paths};
 use crate::git::evidence::{Before, Dirt};
-use crate::git::{GitProgram, Head, Oid};
+use crate::git::{Git, GitProgram, Head, Oid};
 use crate::judge::{Case, Judge, Judged, Said};
 use crate::state::State;
+
+/// How long another program that holds the index is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How the base names the repository that is the workspace.
 const WORKSPACE: &str = ".";
@@ -144,6 +149,76 @@ impl Repositories {
         found.or_else(|| self.found.first()).map(|repository| &repository.gates)
     }
 
+    /// Returns what tells whether a run has changed anything since this was noted.
+    pub fn probe(&self, before: &BeforeAll) -> ChangeProbe {
+        let repositories = self.found.iter().filter_map(|repository| {
+            let before = before.repositories.get(&key(&repository.name))?;
+            Some((repository.gates.git.clone(), before.clone(), repository.home.clone()))
+        });
+        ChangeProbe { repositories: repositories.collect() }
+    }
+
+    /// Commits what a run changed and left uncommitted: never the person's own dirt, never home.
+    pub fn commit_leftovers(
+        &self,
+        before: &BeforeAll,
+        message: &str,
+        signing: Signing,
+    ) -> Result<(), WorkflowError> {
+        for repository in &self.found {
+            let Some(noted) = before.repositories.get(&key(&repository.name)) else { continue };
+            let git = &repository.gates.git;
+            let mut paths = noted.dirt.leftovers(&Dirt::of(git)?).new;
+            let in_home = |path: &PathBuf| {
+                repository.home.as_ref().is_some_and(|home| path.starts_with(home))
+            };
+            paths.retain(|path| !in_home(path));
+            if !paths.is_empty() {
+                commit_paths(
+                    git,
+                    &CommitRequest { paths: &paths, message, signing, patience: PATIENCE },
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the commit that a run's work ended with, and its repository: the first `HEAD` that moved, else the first.
+    pub fn work_of(&self, before: &BeforeAll) -> Result<Option<(CommitId, String)>, WorkflowError> {
+        let mut first = None;
+        for repository in &self.found {
+            let Some(id) = repository.gates.git.head()?.id().cloned() else { continue };
+            let noted = before.repositories.get(&key(&repository.name));
+            let then = noted.and_then(|noted| noted.refs.head.id());
+            let found = (commit_id(&id), repository.name.clone());
+            if then != Some(&id) {
+                return Ok(Some(found));
+            }
+            first.get_or_insert(found);
+        }
+        Ok(first)
+    }
+
+    /// Returns where the repository stands that has a commit, or the first one.
+    pub fn head_with(
+        &self,
+        commit: Option<&CommitId>,
+    ) -> Result<Option<(CommitId, String)>, WorkflowError> {
+        let mut first = None;
+        for repository in &self.found {
+            let git = &repository.gates.git;
+            let Some(head) = git.head()?.id().cloned() else { continue };
+            let found = (commit_id(&head), repository.name.clone());
+            if let Some(commit) = commit
+                && git.have(&[oid(commit)])?[0]
+            {
+                return Ok(Some(found));
+            }
+            first.get_or_insert(found);
+        }
+        Ok(first)
+    }
+
     /// Returns to the branches that a run began on. Returns what could not be returned to, and why.
     pub fn return_to_branches(&self, before: &BeforeAll) -> Result<Vec<String>, WorkflowError> {
         let mut problems = Vec::new();
@@ -194,7 +269,34 @@ impl Repositories {
     }
 }
 
+/// Tells, while a run goes on, whether it has changed anything yet.
+pub struct ChangeProbe {
+    repositories: Vec<(Git, Before, Option<PathBuf>)>,
+}
+
+impl ChangeProbe {
+    /// Returns whether everything outside home is as it was. What cannot be looked at counts as changed: the judge will
+    /// look again.
+    pub fn is_unchanged(&self) -> bool {
+        self.repositories.iter().all(|(git, before, home)| {
+            let Ok(refs) = git.refs() else { return false };
+            let Ok(dirt) = Dirt::of(git) else { return false };
+            let left = before.dirt.leftovers(&dirt).new;
+            let in_home = |path: &PathBuf| home.as_ref().is_some_and(|home| path.starts_with(home));
+            refs.tips() == before.refs.tips() && left.iter().all(in_home)
+        })
+    }
+}
+
 impl BeforeAll {
+    /// Returns where work began.
+    pub fn base(&self) -> Base {
+        let known = self.repositories.iter();
+        known
+            .filter_map(|(name, before)| Some((name.clone(), commit_id(before.base.as_ref()?))))
+            .collect()
+    }
+
     /// Keeps it for whoever draws the conclusions of the run that is about to begin.
     pub fn save(&self, state: &State, item: &str) -> Result<(), WorkflowError> {
         let path = state.before(item);

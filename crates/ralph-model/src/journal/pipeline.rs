@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::pipeline::Phase;
+use crate::plan::Stage;
 
 /// Makes the enum of the events' names.
 macro_rules! names {
@@ -58,6 +59,13 @@ names! {
     SpecResult = "spec_result",
     RunStopped = "run_stopped",
     RunComplete = "run_complete",
+    BuildStart = "build_start",
+    IterationStart = "iteration_start",
+    IterationResult = "iteration_result",
+    TaskDone = "task_done",
+    TaskRejected = "task_rejected",
+    TaskKilled = "task_killed",
+    BuildResult = "build_result",
 }
 
 /// One event of the pipeline. What an event has nothing to say about is left out of it.
@@ -74,6 +82,12 @@ pub struct PipelineFields {
     /// The spec, by its path below `specs/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<Stage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iteration: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]

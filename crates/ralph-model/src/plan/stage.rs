@@ -97,6 +97,19 @@ impl Plan<'_> {
         }
     }
 
+    /// Returns how many tasks a task is a part of, as far as the plan knows.
+    pub fn depth(&self, id: &str) -> usize {
+        let parent = |id: &str| self.task_view(id)?.parent.map(std::borrow::Cow::into_owned);
+        let mut depth = 0;
+        let mut above = parent(id);
+        // Parents go when they are broken up: an id in the plan's history counts as one step.
+        while let Some(id) = above.filter(|_| depth < 100) {
+            depth += 1;
+            above = parent(&id);
+        }
+        depth
+    }
+
     /// Returns the pending tasks of the current spec in the order in which they are taken.
     pub fn pending(&self) -> Vec<Task<'_>> {
         let (tasks, elsewhere) = self.waiting();

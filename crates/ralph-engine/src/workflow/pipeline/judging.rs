@@ -13,10 +13,9 @@ use ralph_model::verdict::{Claim, Reason, Verdict, VerifierReport};
 
 use super::steps::{PLAN, SCRATCHPAD};
 use super::{Pipeline, Turn, Work, list, none};
-use crate::gates::GateError;
-use crate::judge::{Attested, Case, JudgeError, Said};
+use crate::judge::{Attested, Case, Said};
 use crate::run::RunResult;
-use crate::workflow::WorkflowError;
+use crate::workflow::{Hindrance, WorkflowError, hindrance};
 
 /// How much of a verifier's report goes to the next implementer.
 const FEEDBACK_LINES: usize = 200;
@@ -433,31 +432,11 @@ impl Pipeline<'_, '_, '_> {
 
 /// Tells what got in the way of judging from what stops the command.
 pub(super) fn trouble_or_error(error: WorkflowError) -> Result<Turn, WorkflowError> {
-    let gate = |error: &GateError| matches!(error, GateError::Interrupted);
-    match &error {
-        WorkflowError::Gate(inner) | WorkflowError::Judge(JudgeError::Gate(inner))
-            if gate(inner) =>
-        {
-            Ok(Turn::End(super::SpecEnd::Interrupted))
-        }
-        WorkflowError::Mirror(_)
-        | WorkflowError::Judge(_)
-        | WorkflowError::Gate(_)
-        | WorkflowError::Git(_) => {
-            Ok(Turn::Trouble(Trouble::Machine { message: with_causes(&error) }))
-        }
-        _ => Err(error),
+    match hindrance(&error) {
+        Some(Hindrance::Interrupted) => Ok(Turn::End(super::SpecEnd::Interrupted)),
+        Some(Hindrance::Trouble(trouble)) => Ok(Turn::Trouble(trouble)),
+        None => Err(error),
     }
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
 }
 
 /// Says why a run has no result that counts.

@@ -322,22 +322,15 @@ impl Pipeline<'_, '_, '_> {
 
     /// Returns the gates of an item as they were pinned; a person's change since then is taken up and said.
     fn pin(&mut self, item: &str) -> Result<PinnedGates, WorkflowError> {
-        let state = self.desk.context.state;
         let config = (self.reload)().ok();
         let config = config.as_ref().unwrap_or(self.desk.config);
-        let kept = PinnedGates::load(state, item)?;
-        if let Some(kept) = kept {
-            let changes = kept.changed_since(config);
-            if changes.is_empty() {
-                return Ok(kept);
-            }
+        let (pinned, changes) = PinnedGates::keep(self.desk.context.state, item, config)?;
+        if !changes.is_empty() {
             let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
             let reason = Some(changes.join(", "));
             let fields = PipelineFields { spec: Some(item.to_owned()), reason, ..none() };
             self.desk.tell(PipelineKind::GatesChanged, fields, &mut *self.observer)?;
         }
-        let pinned = PinnedGates::of(config);
-        pinned.save(state, item)?;
         Ok(pinned)
     }
 

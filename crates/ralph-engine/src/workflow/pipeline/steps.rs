@@ -213,6 +213,7 @@ impl Pipeline<'_, '_, '_> {
             directory: call.directory,
             writable: call.writable,
             variables: &[("RALPH_SPEC", spec_path.as_str())],
+            given: &[],
         };
         let end = self.desk.step(&step, &mut *self.observer)?;
         match end {

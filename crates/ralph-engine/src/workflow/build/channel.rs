@@ -1,0 +1,235 @@
+//! What agents of the build loop ask for while they run: applied to the plan at once, one after the other, by their role.
+//!
+//! A builder's claim that its task is done is only noted; the harness judges it after the run. A claim with nothing
+//! changed is refused at once, so that the agent can act on it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ralph_model::channel::MutationRequest;
+use ralph_model::permission::{self, Asker, Target};
+use ralph_model::plan::view::PrioritizedView;
+use ralph_model::plan::{Change, DoneAt, Plan, PlanError, Surroundings};
+use ralph_model::role::Role;
+use serde_json::{Map, Value};
+
+use super::claims::{self, Claim};
+use crate::channel::{Declined, MutationStore};
+use crate::clock::Clock;
+use crate::plan_file::{PlanFile, PlanFileError};
+use crate::state::State;
+use crate::workflow::repositories::ChangeProbe;
+
+/// How many subtasks a task is broken into.
+pub(super) const FEWEST_PARTS: usize = 2;
+pub(super) const MOST_PARTS: usize = 5;
+
+/// What the run under way was given, and what it has asked for so far.
+#[derive(Default)]
+pub struct Assignment {
+    /// What was changed, in order, for the message of the commit.
+    pub changes: Vec<Change>,
+    /// Tells whether the run has changed anything.
+    pub probe: Option<ChangeProbe>,
+    /// How many subtasks were added.
+    pub parts: usize,
+}
+
+/// An assignment, as the workflow and the channel share it.
+pub type SharedAssignment = Arc<Mutex<Assignment>>;
+
+pub(super) fn locked(assignment: &SharedAssignment) -> MutexGuard<'_, Assignment> {
+    assignment.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The plan as agents change it.
+pub struct PlanChannel {
+    pub plan: Arc<PlanFile>,
+    pub state: State,
+    pub clock: Arc<dyn Clock>,
+    pub assignment: SharedAssignment,
+}
+
+impl MutationStore for PlanChannel {
+    fn apply(&mut self, request: &MutationRequest, asker: Asker<'_>) -> Result<String, Declined> {
+        let bytes = self.plan.read().map_err(told)?;
+        let plan = Plan::parse(&bytes);
+        if let MutationRequest::TaskShow { id } = request {
+            return shown(&plan, id.as_deref());
+        }
+        let mutation = request.mutation().expect("only a question changes nothing");
+        let request = within_given(request, asker);
+        for id in plan.targets(&request).map_err(told)? {
+            let target = Target { id: &id, done_by: None };
+            permission::check(asker, mutation, Some(target))?;
+        }
+        if let MutationRequest::TaskDone { id, no_change } = &request {
+            return self.claim(&plan, asker, id.as_deref(), no_change.as_deref());
+        }
+        let request = self.related(&request, asker)?;
+        let changed = self.change(&request)?;
+        let mut assignment = locked(&self.assignment);
+        let text = told_of(&changed);
+        if let Change::TasksAdded { tasks, .. } = &changed {
+            assignment.parts += tasks.len();
+        }
+        assignment.changes.push(changed);
+        Ok(text)
+    }
+}
+
+impl PlanChannel {
+    fn change(&self, request: &MutationRequest) -> Result<Change, Declined> {
+        let known = self.plan.known_ids();
+        let mut random = random_numbers();
+        let mut surroundings =
+            Surroundings { known: &*known, random: &mut random, done_at: DoneAt::Unborn };
+        let changed = self
+            .plan
+            .change(self.clock.now(), |plan| plan.apply(request, &mut surroundings))
+            .map_err(|error| Declined::Plan(sentence(&error)))?;
+        Ok(changed.change)
+    }
+
+    /// Notes a builder's claim.
+    fn claim(
+        &self,
+        plan: &Plan<'_>,
+        asker: Asker<'_>,
+        id: Option<&str>,
+        no_change: Option<&str>,
+    ) -> Result<String, Declined> {
+        let given = asker.given.first().map_or("", String::as_str);
+        let id = id.unwrap_or(given);
+        if plan.task_view(id).is_none() {
+            return Err(told(PlanError::UnknownTask { id: id.to_owned() }));
+        }
+        let unchanged =
+            locked(&self.assignment).probe.as_ref().is_some_and(ChangeProbe::is_unchanged);
+        if unchanged && no_change.is_none() {
+            return Err(Declined::Plan(format!(
+                "nothing has changed since this run began, so {id} cannot be done: do the work first, or say \
+                 `ralph task done {id} --no-change \"why nothing has to change\"`."
+            )));
+        }
+        let claim = Claim {
+            run: asker.run.clone(),
+            no_change: no_change.map(str::to_owned),
+            opinion: None,
+        };
+        claims::save(&self.state, id, &claim).map_err(told)?;
+        Ok(format!("{id} is noted as done; Ralph checks it when you end."))
+    }
+
+    /// Adds to new tasks where they come from, and keeps a decomposition within its bounds.
+    fn related(
+        &self,
+        request: &MutationRequest,
+        asker: Asker<'_>,
+    ) -> Result<MutationRequest, Declined> {
+        let parts = locked(&self.assignment).parts;
+        match (asker.role, request) {
+            (Role::Decomposer, MutationRequest::TaskAdd { task }) => {
+                let parent = asker.given.first().map_or("", String::as_str);
+                let (task, count) = with_relation(task, "parent", parent);
+                if parts + count > MOST_PARTS {
+                    return Err(Declined::Plan(format!(
+                        "a task is broken into at most {MOST_PARTS} subtasks, and {parts} are there: make them bigger."
+                    )));
+                }
+                Ok(MutationRequest::TaskAdd { task })
+            }
+            (Role::Decomposer, MutationRequest::TaskDelete { id }) if parts < FEWEST_PARTS => {
+                Err(Declined::Plan(format!(
+                    "{id} can go when at least {FEWEST_PARTS} subtasks have taken its place; {parts} were added."
+                )))
+            }
+            (Role::Investigator, MutationRequest::TaskAdd { task }) if asker.given.len() == 1 => {
+                let (task, _) = with_relation(task, "created_from", &asker.given[0]);
+                Ok(MutationRequest::TaskAdd { task })
+            }
+            _ => Ok(request.clone()),
+        }
+    }
+}
+
+/// Makes what stands for all of something stand for all that the run was given.
+fn within_given(request: &MutationRequest, asker: Asker<'_>) -> MutationRequest {
+    match request {
+        MutationRequest::IssueDoneAll => MutationRequest::IssueDone { ids: asker.given.to_vec() },
+        other => other.clone(),
+    }
+}
+
+/// Gives every task of a wish a relation that it does not have; returns how many tasks it has. A wish that is no JSON is a
+/// name, and one that cannot be read is left for the plan to refuse.
+fn with_relation(task: &str, field: &str, id: &str) -> (String, usize) {
+    let relate = |wish: &mut Map<String, Value>| {
+        wish.entry(field).or_insert_with(|| Value::String(id.to_owned()));
+    };
+    match serde_json::from_str::<Value>(task.trim()) {
+        Ok(Value::Object(mut wish)) => {
+            relate(&mut wish);
+            (Value::Object(wish).to_string(), 1)
+        }
+        Ok(Value::Array(mut wishes)) => {
+            for wish in &mut wishes {
+                if let Value::Object(wish) = wish {
+                    relate(wish);
+                }
+            }
+            let count = wishes.len();
+            (Value::Array(wishes).to_string(), count)
+        }
+        Err(_) if !task.trim_start().starts_with(['{', '[']) => {
+            let mut wish = Map::from_iter([("name".to_owned(), Value::String(task.to_owned()))]);
+            relate(&mut wish);
+            (Value::Object(wish).to_string(), 1)
+        }
+        _ => (task.to_owned(), 1),
+    }
+}
+
+fn shown(plan: &Plan<'_>, id: Option<&str>) -> Result<String, Declined> {
+    let json = match id {
+        None => serde_json::to_string_pretty(&plan.state_view()),
+        Some(id) => {
+            let unknown = || told(PlanError::UnknownTask { id: id.to_owned() });
+            serde_json::to_string_pretty(&plan.task_view(id).ok_or_else(unknown)?)
+        }
+    };
+    Ok(json.expect("views have string keys only"))
+}
+
+fn told_of(change: &Change) -> String {
+    match change {
+        Change::Prioritized { .. } => {
+            serde_json::to_string(&PrioritizedView::of(change)).expect("it is plain data")
+        }
+        change => change.to_string(),
+    }
+}
+
+fn told(error: impl std::error::Error) -> Declined {
+    Declined::Plan(sentence(&error))
+}
+
+fn sentence(error: &dyn std::error::Error) -> String {
+    format!("{error}.")
+}
+
+/// Numbers for new ids. They need not be secret, only unlike those of other processes.
+pub fn random_numbers() -> impl FnMut() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    let mut count = 0_u64;
+    let keys = RandomState::new();
+    move || {
+        count += 1;
+        keys.hash_one((std::process::id(), count))
+    }
+}
+
+impl From<PlanFileError> for Declined {
+    fn from(error: PlanFileError) -> Declined {
+        told(error)
+    }
+}

@@ -1,0 +1,37 @@
+//! Claims of builders, kept in private state from when they are made until they are judged.
+
+use ralph_model::id::RunId;
+use serde::{Deserialize, Serialize};
+
+use crate::files::{
+    PathError, create_private_directory, read_optional, remove_optional, replace_atomically,
+};
+use crate::state::State;
+
+/// A builder says that its task is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Claim {
+    pub(super) run: RunId,
+    /// Nothing had to change, for this reason.
+    pub(super) no_change: Option<String>,
+    /// What a verifier thinks of that.
+    pub(super) opinion: Option<String>,
+}
+
+pub(super) fn save(state: &State, task: &str, claim: &Claim) -> Result<(), PathError> {
+    let path = state.claim(task);
+    create_private_directory(path.parent().expect("it has a directory"))?;
+    replace_atomically(&path, &serde_json::to_vec(claim).expect("it is plain data"))
+}
+
+/// Returns the claim on a task, if there is one that can be read.
+pub(super) fn load(state: &State, task: &str) -> Result<Option<Claim>, PathError> {
+    let bytes = read_optional(&state.claim(task))?;
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+/// Forgets everything that was kept for a task's attempt.
+pub(super) fn forget(state: &State, task: &str) -> Result<(), PathError> {
+    remove_optional(&state.claim(task))?;
+    remove_optional(&state.before(task))
+}

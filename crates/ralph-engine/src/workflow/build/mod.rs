@@ -1,0 +1,345 @@
+//! The build loop: stage after stage, until the spec's plan is complete or a budget ends it.
+//!
+//! The plan file is the state; `ralph_model::plan` says which stage it is in and what is next. As in the pipeline, a
+//! result that a dead Ralph left behind is taken first, by the code that takes one that has just come in.
+
+pub mod channel;
+mod claims;
+pub mod planning;
+mod runs;
+mod taking;
+
+use std::sync::Arc;
+
+use camino::Utf8Path;
+use ralph_model::journal::{JournalEntry, JournalEvent, PipelineFields, PipelineKind};
+use ralph_model::plan::{Change, Next, Plan, PlanError, Stage};
+use ralph_model::policy::budget::BudgetExhausted;
+use ralph_model::policy::limit::LimitWait;
+use ralph_model::policy::trouble::TroubleStreak;
+use ralph_model::prompt::{Prompts, RulesSource};
+use ralph_model::run::{RunOutcome, Trouble};
+
+use self::channel::SharedAssignment;
+use super::WorkflowError;
+use super::desk::{Desk, StepObserver};
+use super::keeper::HomeKeeper;
+use super::repositories::Repositories;
+use crate::config::{Config, ConfigError};
+use crate::gates::pin::PinnedGates;
+use crate::gates::{GateContext, GateObserver};
+use crate::git::commits::Signing;
+use crate::plan_file::{Changed, PlanFile};
+use crate::questions::Questions;
+use crate::run::RunResult;
+use crate::wait::Waited;
+
+/// How deep a task is broken into subtasks before it becomes an issue.
+const DEEPEST: usize = 3;
+
+/// How often the same may come round before it is a loop.
+const ROUNDS_THAT_LOOP: u32 = 3;
+
+/// Shows the build loop to whoever watches.
+pub trait BuildObserver: StepObserver + GateObserver {}
+
+impl<T: StepObserver + GateObserver> BuildObserver for T {}
+
+/// The build loop of one home.
+pub struct Build<'a, 'd, 'c> {
+    pub desk: Desk<'d, 'c>,
+    pub plan: Arc<PlanFile>,
+    /// What the run under way was given; shared with its channel.
+    pub assignment: SharedAssignment,
+    pub keeper: HomeKeeper,
+    pub repositories: Repositories,
+    pub gate_context: GateContext<'a>,
+    pub prompts: &'a Prompts,
+    pub rules: Option<RulesSource<'a>>,
+    pub home: &'a Utf8Path,
+    /// A line of a final message that ends the loop, if there is one.
+    pub promise: Option<&'a str>,
+    pub signing: Signing,
+    /// Reads the configuration again: a person may change gates between two runs.
+    pub reload: &'a dyn Fn() -> Result<Config, ConfigError>,
+    pub observer: &'a mut dyn BuildObserver,
+}
+
+/// How the loop ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BuildEnd {
+    Complete,
+    /// There is no spec to build.
+    NoPlan,
+    /// An agent gave the promise that ends the loop.
+    Promised,
+    /// Round after round nothing changes.
+    Looping {
+        stage: Stage,
+    },
+    Stuck {
+        trouble: Trouble,
+    },
+    Waiting {
+        task: String,
+        question: String,
+    },
+    Limited {
+        agent: String,
+        wait: LimitWait,
+    },
+    OutOfBudget(BudgetExhausted),
+    Interrupted,
+}
+
+impl BuildEnd {
+    /// Returns how the log names it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            BuildEnd::Complete => "complete",
+            BuildEnd::NoPlan => "no_plan",
+            BuildEnd::Promised => "promised",
+            BuildEnd::Looping { .. } => "looping",
+            BuildEnd::Stuck { .. } => "stuck",
+            BuildEnd::Waiting { .. } => "waiting",
+            BuildEnd::Limited { .. } => "limited",
+            BuildEnd::OutOfBudget(_) => "out_of_budget",
+            BuildEnd::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// What is known of the loop that is not on disk. Losing it costs time, never truth.
+#[derive(Default)]
+struct Round {
+    iteration: u32,
+    streak: TroubleStreak,
+    failures: u32,
+    /// What the last run of a stage did wrong.
+    feedback: Option<String>,
+    /// What the last rounds looked like before they began.
+    last: Option<(Stage, Vec<u8>)>,
+    same: u32,
+}
+
+/// What follows from one turn of the loop.
+enum Turn {
+    Again,
+    Failed { feedback: String },
+    Trouble(Trouble),
+    End(BuildEnd),
+}
+
+impl Build<'_, '_, '_> {
+    /// Goes from stage to stage.
+    pub fn run(&mut self) -> Result<BuildEnd, WorkflowError> {
+        self.keeper.prepare()?;
+        let spec = self.spec()?;
+        let fields = PipelineFields {
+            spec,
+            boundary: Some(self.desk.boundary.as_str().to_owned()),
+            ..none()
+        };
+        self.tell(PipelineKind::BuildStart, fields)?;
+        let mut round = Round::default();
+        let end = self.go_round(&mut round)?;
+        self.commit_plan()?;
+        let fields = PipelineFields {
+            result: Some(end.name().to_owned()),
+            iteration: Some(round.iteration),
+            ..none()
+        };
+        self.tell(PipelineKind::BuildResult, fields)?;
+        Ok(end)
+    }
+
+    fn go_round(&mut self, round: &mut Round) -> Result<BuildEnd, WorkflowError> {
+        loop {
+            let turn = match self.turn(round) {
+                Ok(turn) => turn,
+                Err(error) => taking::trouble_or_error(error)?,
+            };
+            let failures = match turn {
+                Turn::End(end) => return Ok(end),
+                Turn::Again => {
+                    round.failures = 0;
+                    round.feedback = None;
+                    continue;
+                }
+                Turn::Failed { feedback } => {
+                    let reason = Some(feedback.clone());
+                    self.tell(PipelineKind::IterationResult, PipelineFields { reason, ..none() })?;
+                    round.feedback = Some(feedback);
+                    round.failures += 1;
+                    round.failures
+                }
+                Turn::Trouble(trouble) => {
+                    round.streak.apply(&RunOutcome::Trouble { trouble: trouble.clone() });
+                    let reason = Some(trouble.to_string());
+                    self.tell(PipelineKind::Trouble, PipelineFields { reason, ..none() })?;
+                    if round.streak.stops().is_some() {
+                        return Ok(BuildEnd::Stuck { trouble });
+                    }
+                    round.streak.length()
+                }
+            };
+            if self.desk.pause(failures, none(), &mut *self.observer)? == Waited::Interrupted {
+                return Ok(BuildEnd::Interrupted);
+            }
+        }
+    }
+
+    /// Takes a result that is there, or else does what is next.
+    fn turn(&mut self, round: &mut Round) -> Result<Turn, WorkflowError> {
+        let bytes = self.plan.read()?;
+        let plan = Plan::parse(&bytes);
+        if let Some(problem) = plan.document().broken().next() {
+            let path = self.plan.path().to_owned();
+            return Err(WorkflowError::StateFile { path, reason: problem.to_string() });
+        }
+        let next = plan.next();
+        let item = item_of(&next);
+        if let Some(result) = self.pending(&item)? {
+            return self.take(round, &result);
+        }
+        let stage = plan.stage();
+        if matches!(next, Next::Plan) {
+            return Ok(Turn::End(BuildEnd::NoPlan));
+        }
+        if matches!(next, Next::Complete) {
+            return Ok(Turn::End(BuildEnd::Complete));
+        }
+        if self.loops(round, stage, &bytes)? {
+            return Ok(Turn::End(BuildEnd::Looping { stage }));
+        }
+        round.iteration += 1;
+        let task = match &next {
+            Next::Build(task) | Next::Decompose(task) => Some(task.id.to_string()),
+            _ => None,
+        };
+        let fields = PipelineFields {
+            stage: Some(stage),
+            task: task.clone(),
+            iteration: Some(round.iteration),
+            spec: plan.spec().map(str::to_owned),
+            reason: match &next {
+                Next::Build(task) | Next::Decompose(task) => Some(task.name.to_string()),
+                _ => None,
+            },
+            ..none()
+        };
+        self.tell(PipelineKind::IterationStart, fields)?;
+        match next {
+            Next::Build(task) => self.build(round, &plan, &task),
+            Next::Verify(_) => self.verify(round, &plan),
+            Next::Investigate(issues) => self.investigate(round, &plan, &issues),
+            Next::Decompose(task) => self.decompose(round, &plan, &task),
+            Next::Plan | Next::Complete => unreachable!("they have ended the loop above"),
+        }
+    }
+
+    /// Tells whether the same came round too often.
+    fn loops(&self, round: &mut Round, stage: Stage, bytes: &[u8]) -> Result<bool, WorkflowError> {
+        let mut print = bytes.to_vec();
+        for commit in self.repositories.base()?.values() {
+            print.extend(commit.as_str().bytes());
+        }
+        let now = Some((stage, print));
+        round.same = if round.last == now { round.same + 1 } else { 0 };
+        round.last = now;
+        Ok(round.same >= ROUNDS_THAT_LOOP)
+    }
+
+    /// Returns the result of the last run, if it was for this item and nobody has taken it.
+    fn pending(&mut self, item: &str) -> Result<Option<RunResult>, WorkflowError> {
+        let state = self.desk.context.state;
+        let Some(result) = RunResult::pending(state, item)? else { return Ok(None) };
+        let last = self.desk.overview.last_run();
+        if last.is_none_or(|last| last.id != result.run) {
+            RunResult::taken(state, item)?;
+            return Ok(None);
+        }
+        if last.is_some_and(|last| last.finished.is_none()) {
+            let event = JournalEvent::RunFinished(Box::new(result.finished.clone()));
+            let entry = JournalEntry { at: result.at, run: Some(result.run.clone()), event };
+            self.desk.context.journal.record(&entry)?;
+            self.desk.overview.apply(&entry);
+        }
+        Ok(Some(result))
+    }
+
+    /// Changes the plan and commits it with everything that the run changed before.
+    fn settle(
+        &mut self,
+        change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
+    ) -> Result<Changed, WorkflowError> {
+        let now = self.desk.context.clock.now();
+        let changed = self.plan.change(now, change)?;
+        channel::locked(&self.assignment).changes.push(changed.change.clone());
+        self.commit_plan()?;
+        Ok(changed)
+    }
+
+    /// Commits what was changed in the plan since the last commit, and the rest of home.
+    fn commit_plan(&mut self) -> Result<(), WorkflowError> {
+        let changes = std::mem::take(&mut channel::locked(&self.assignment).changes);
+        let message = ralph_model::plan::commit_message(&changes);
+        let message = message.unwrap_or_else(|| "ralph: update plan".to_owned());
+        let now = self.desk.context.clock.now();
+        self.plan.commit(now, &message)?;
+        if let Err(problem) = self.keeper.commit("ralph: update home") {
+            let reason = Some(format!("Ralph's files are not committed: {problem}"));
+            self.tell(PipelineKind::Note, PipelineFields { reason, ..none() })?;
+        }
+        Ok(())
+    }
+
+    /// Returns the gates of a task as they were pinned; a person's change since then is taken up and said.
+    fn pin(&mut self, item: &str) -> Result<PinnedGates, WorkflowError> {
+        let config = (self.reload)().ok();
+        let config = config.as_ref().unwrap_or(self.desk.config);
+        let (pinned, changes) = PinnedGates::keep(self.desk.context.state, item, config)?;
+        if !changes.is_empty() {
+            let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+            let fields = PipelineFields {
+                task: Some(item.to_owned()),
+                reason: Some(changes.join(", ")),
+                ..none()
+            };
+            self.tell(PipelineKind::GatesChanged, fields)?;
+        }
+        Ok(pinned)
+    }
+
+    fn spec(&self) -> Result<Option<String>, WorkflowError> {
+        let bytes = self.plan.read()?;
+        Ok(Plan::parse(&bytes).spec().map(str::to_owned))
+    }
+
+    fn questions(&mut self) -> Questions<'_> {
+        Questions {
+            journal: self.desk.context.journal,
+            overview: &mut self.desk.overview,
+            clock: self.desk.context.clock,
+        }
+    }
+
+    fn tell(&mut self, kind: PipelineKind, fields: PipelineFields) -> Result<(), WorkflowError> {
+        Ok(self.desk.tell(kind, fields, &mut *self.observer)?)
+    }
+}
+
+/// What the run of a step is for.
+fn item_of(next: &Next<'_>) -> String {
+    match next {
+        Next::Build(task) => task.id.to_string(),
+        Next::Decompose(task) => format!("{}-decompose", task.id),
+        Next::Verify(_) => "verify".to_owned(),
+        Next::Investigate(_) => "investigate".to_owned(),
+        Next::Plan | Next::Complete => "plan".to_owned(),
+    }
+}
+
+fn none() -> PipelineFields {
+    PipelineFields::default()
+}
