@@ -225,10 +225,9 @@ proptest! {
             .collect();
         let mut text = SPEC.to_owned();
         for (id, priority, deps) in &tasks {
-            let mut rest = format!(r#","deps":{}"#, serde_json::to_string(deps).unwrap());
-            if let Some(priority) = priority {
-                rest += &format!(r#","priority":"{}""#, priority.name());
-            }
+            let deps = serde_json::to_string(deps).unwrap();
+            let priority = serde_json::to_string(priority).unwrap();
+            let rest = format!(r#","deps":{deps},"priority":{priority}"#);
             text += &line(id, &rest);
         }
         let expected = naive(&tasks);
