@@ -56,10 +56,14 @@ pub enum What {
     Killed {
         reason: String,
     },
-    /// It is pending again, or back in the file.
+    /// It is pending again, though nobody rejected it.
     Reopened,
+    /// It is back in the file.
+    Restored,
     Accepted,
     Cancelled,
+    /// It left the file after its last attempt had been rejected.
+    Removed,
 }
 
 /// Something that happened to a task, and when.
@@ -221,8 +225,8 @@ impl History {
                 let known = self.tasks.get(id);
                 match known.and_then(|task| task.events.last()).map(|event| &event.what) {
                     None => events.push(What::Created),
-                    Some(What::Accepted | What::Cancelled | What::Rejected { .. }) => {
-                        events.push(What::Reopened);
+                    Some(What::Accepted | What::Cancelled | What::Removed) => {
+                        events.push(What::Restored);
                     }
                     // It came on another branch too.
                     Some(_) => {}
@@ -264,7 +268,7 @@ impl History {
         events
     }
 
-    /// Returns how a task left the file; `None` if it was rejected, which was said before.
+    /// Returns how a task left the file; `None` if it was accepted before.
     fn end(
         &self,
         id: &str,
@@ -288,7 +292,7 @@ impl History {
                     Some(What::Rejected { .. }) => true,
                     _ => before.status == Status::Pending && before.reject.is_some(),
                 };
-                (!rejected).then_some(What::Cancelled)
+                Some(if rejected { What::Removed } else { What::Cancelled })
             }
         }
     }
@@ -333,12 +337,13 @@ impl History {
 }
 
 impl TaskHistory {
-    /// The last thing that happened to an attempt at it.
+    /// The last thing that happened to an attempt at it since it came into the file.
     fn last_attempt(&self) -> Option<&What> {
         self.events
             .iter()
             .rev()
             .map(|event| &event.what)
+            .take_while(|what| **what != What::Restored)
             .find(|what| matches!(what, What::Done { .. } | What::Rejected { .. }))
     }
 }

@@ -121,6 +121,8 @@ impl What {
             What::Rejected { .. } => "rejected",
             What::Killed { .. } => "killed",
             What::Reopened => "reopened",
+            What::Restored => "restored",
+            What::Removed => "removed",
             What::Accepted => "accepted",
             What::Cancelled => "cancelled",
         }

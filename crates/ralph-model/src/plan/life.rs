@@ -125,12 +125,15 @@ impl Plan<'_> {
         let task = self.named(at);
         let log = log.map_or_else(|| Member::none("kill_log"), |log| Member::text("kill_log", log));
         let mut changes = vec![Member::text("kill", kill.name()), log, Member::none("kill_reason")];
-        if self.document.lines[at].task().is_some_and(|task| task.done_at.is_some())
-            || status == Status::Done
-        {
+        // A line that says done is read as pending once it is killed, and should say so too.
+        if self.task_at(at).done_at.is_some() || status == Status::Done {
             changes.extend([Member::text("s", "p"), Member::none("done_at")]);
         }
+        let before = self.document.lines[at].bytes().to_vec();
         self.document.edit(at, &changes);
+        if self.document.lines[at].bytes() == before {
+            return Ok(Change::Nothing);
+        }
         Ok(self.finish(Change::TaskKilled { task, kill }))
     }
 

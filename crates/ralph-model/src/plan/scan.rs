@@ -113,20 +113,24 @@ struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
+    #[inline]
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
+    #[inline]
     fn next(&mut self) -> Option<u8> {
         let byte = self.peek()?;
         self.at += 1;
         Some(byte)
     }
 
+    #[inline]
     fn expect(&mut self, wanted: u8) -> Result<(), NotAnObject> {
         if self.next() == Some(wanted) { Ok(()) } else { Err(NotAnObject) }
     }
 
+    #[inline]
     fn space(&mut self) {
         while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.peek() {
             self.at += 1;
@@ -138,6 +142,7 @@ impl<'a> Scanner<'a> {
         if self.at == self.text.len() { Ok(()) } else { Err(NotAnObject) }
     }
 
+    #[inline]
     fn value(&mut self) -> Result<Value<'a>, NotAnObject> {
         let from = self.at;
         if self.peek() == Some(b'"') {
@@ -147,6 +152,7 @@ impl<'a> Scanner<'a> {
         Ok(Value { raw: &self.text[from..self.at], escaped: false })
     }
 
+    #[inline]
     fn string_value(&mut self) -> Result<Value<'a>, NotAnObject> {
         let from = self.at;
         let escaped = self.skip_string()?;
@@ -158,9 +164,7 @@ impl<'a> Scanner<'a> {
         self.expect(b'"')?;
         let mut escaped = false;
         loop {
-            let rest = &self.text.as_bytes()[self.at..];
-            let plain = rest.iter().position(|&byte| !PLAIN[usize::from(byte)]);
-            self.at += plain.ok_or(NotAnObject)?;
+            self.at += plain(&self.text.as_bytes()[self.at..]);
             match self.next() {
                 Some(b'"') => return Ok(escaped),
                 Some(b'\\') => {
@@ -271,18 +275,29 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The bytes that stand for themselves in a string.
-const PLAIN: [bool; 256] = {
-    let mut plain = [true; 256];
-    let mut byte = 0;
-    while byte < 0x20 {
-        plain[byte] = false;
-        byte += 1;
+/// Returns how many bytes stand for themselves in a string, eight at a time where there are as many.
+#[inline]
+fn plain(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    let (eights, rest) = bytes.as_chunks::<8>();
+    let mut at = 0;
+    for eight in eights {
+        let eight = u64::from_le_bytes(*eight);
+        // The lowest high bit that is left marks the first byte that is a quote, a backslash, or below 0x20.
+        let quote = eight ^ (ONES * 0x22);
+        let backslash = eight ^ (ONES * 0x5c);
+        let found = (quote.wrapping_sub(ONES) & !quote)
+            | (backslash.wrapping_sub(ONES) & !backslash)
+            | (eight.wrapping_sub(ONES * 0x20) & !eight);
+        if found & HIGH != 0 {
+            return at + (found & HIGH).trailing_zeros() as usize / 8;
+        }
+        at += 8;
     }
-    plain[b'"' as usize] = false;
-    plain[b'\\' as usize] = false;
-    plain
-};
+    let end = rest.iter().position(|&byte| matches!(byte, b'"' | b'\\' | 0..0x20));
+    at + end.unwrap_or(rest.len())
+}
 
 #[cfg(test)]
 #[path = "scan_tests.rs"]
