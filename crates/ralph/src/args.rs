@@ -1,5 +1,6 @@
 //! What can be typed: clap structures only, no decisions. The doc comments are the help.
 
+pub(crate) mod build;
 pub(crate) mod pipeline;
 pub(crate) mod plan;
 
@@ -7,6 +8,7 @@ use camino::Utf8PathBuf;
 use clap::{Args, Parser, Subcommand};
 use ralph_model::role::Role;
 
+use self::build::{BuildArgs, PlanArgs};
 use self::pipeline::{PipelineArgs, SpecsCommand};
 use self::plan::{AnswerArgs, IssueCommand, SetSpecArgs, TaskCommand};
 use crate::exit;
@@ -62,6 +64,11 @@ pub(crate) enum Command {
     Init(InitArgs),
     /// Take specs through plan, implement, verify, until they are done
     Pipeline(Box<PipelineArgs>),
+    /// Turn a spec into tasks of the plan
+    Plan(Box<PlanArgs>),
+    /// Build the plan, task by task, until it is complete (also: `ralph`, `ralph N`)
+    #[command(alias = "construct")]
+    Build(Box<BuildArgs>),
     /// See the specs and where each of them stands [default: list]
     Specs {
         #[command(subcommand)]

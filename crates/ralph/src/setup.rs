@@ -102,6 +102,12 @@ impl Setup {
         Ok(Setup { ui: scout.ui, json: global.json, environment, workspace, config, home })
     }
 
+    /// Tells whether the person stands in a workspace that has a plan.
+    pub(crate) fn has_plan() -> bool {
+        let workspace = current_directory().ok().and_then(|cwd| find_workspace(None, &cwd).ok());
+        workspace.is_some_and(|workspace| workspace.home(None).path.join("plan.jsonl").exists())
+    }
+
     /// Finds a program as a run would.
     pub(crate) fn look_up(&self, program: &str) -> Option<Utf8PathBuf> {
         look_up(&self.environment, &self.workspace, program)

@@ -222,6 +222,7 @@ fn work(setup: &Setup, args: &PipelineArgs, chosen: &Chosen) -> Result<PipelineR
         wait_for_limits: limits.wait && !args.no_wait,
         budget: budget(setup, args),
         spent: Spent::default(),
+        context_limit: None,
         overview,
     };
     let gate_context = GateContext {
@@ -317,6 +318,11 @@ fn ask_about_dirt(
     let mut dirt = repositories.dirt(&begun).map_err(CliError::failed)?;
     // It is the person's and Ralph's together, and no agent can change it.
     dirt.retain(|path| path != CONFIG_FILE);
+    ask_about(&dirt)
+}
+
+/// Asks whether to go on with a person's uncommitted changes in the tree.
+pub(super) fn ask_about(dirt: &[String]) -> Result<(), CliError> {
     if dirt.is_empty() {
         return Ok(());
     }

@@ -179,7 +179,14 @@ fn line(event: &PipelineEvent) -> Option<(Tone, &'static str, String)> {
         ),
         PipelineKind::Note => (Tone::Attention, "note", reason()),
         PipelineKind::SpecFailed => (Tone::Bad, "failed", reason()),
-        PipelineKind::SpecQueue
+        PipelineKind::IterationStart
+        | PipelineKind::IterationResult
+        | PipelineKind::TaskDone
+        | PipelineKind::TaskRejected
+        | PipelineKind::TaskKilled
+        | PipelineKind::BuildStart => return build_line(event),
+        PipelineKind::BuildResult
+        | PipelineKind::SpecQueue
         | PipelineKind::SpecStart
         | PipelineKind::PlanRunComplete
         | PipelineKind::ImplRunComplete
@@ -190,6 +197,43 @@ fn line(event: &PipelineEvent) -> Option<(Tone, &'static str, String)> {
         | PipelineKind::SpecResult
         | PipelineKind::RunStopped
         | PipelineKind::RunComplete => return None,
+    })
+}
+
+/// Puts an event of the build loop into a line.
+fn build_line(event: &PipelineEvent) -> Option<(Tone, &'static str, String)> {
+    let fields = &event.fields;
+    let reason = one_line(fields.reason.as_deref().unwrap_or(""), 300);
+    let task = fields.task.as_deref().unwrap_or("");
+    Some(match event.kind {
+        PipelineKind::IterationStart => {
+            let stage = fields.stage.map_or("", ralph_model::plan::Stage::name);
+            let number = fields.iteration.unwrap_or(0);
+            let what = if task.is_empty() { String::new() } else { format!(" {task}: {reason}") };
+            (Tone::Active, "start", format!("{number}. {stage}{what}"))
+        }
+        PipelineKind::TaskDone => {
+            let commit = fields.commit.as_deref().unwrap_or("");
+            let proof = match fields.proven_by_gates {
+                Some(true) => "proven by gates",
+                _ => "not proven by gates",
+            };
+            let commit = commit.get(..8).unwrap_or(commit);
+            (Tone::Good, "built", format!("{task} at {commit}, {proof}"))
+        }
+        PipelineKind::TaskRejected => {
+            (Tone::Attention, "retry", format!("{task} turned down: {reason}"))
+        }
+        PipelineKind::TaskKilled => {
+            (Tone::Attention, "killed", format!("{task} ({reason}): it will be broken up"))
+        }
+        PipelineKind::BuildStart => {
+            let spec = fields.spec.as_deref().unwrap_or("no spec");
+            let boundary = fields.boundary.as_deref().unwrap_or("");
+            (Tone::Active, "start", format!("building {spec}; boundary: {boundary}"))
+        }
+        PipelineKind::IterationResult => (Tone::Attention, "retry", reason),
+        _ => return None,
     })
 }
 
