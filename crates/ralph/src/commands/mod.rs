@@ -4,6 +4,7 @@ mod agent_list;
 mod agent_run;
 mod answer;
 mod config;
+mod demo;
 mod doctor;
 mod gates;
 mod init;
@@ -44,6 +45,7 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
     };
     let ui = Ui::early(&cli.global);
     let result = match &cli.command {
+        Command::Demo(args) => demo::run(&cli.global, args),
         Command::Init(args) => init::run(&cli.global, args),
         Command::Pipeline(args) => pipeline::run(&cli.global, args),
         Command::Specs { command } => specs::run(&cli.global, command.as_ref()),

@@ -8,7 +8,6 @@ use ralph_engine::channel::NoStore;
 use ralph_engine::clock::SystemClock;
 use ralph_engine::files::lock::{LockError, LockOwner, RunLock};
 use ralph_engine::gates::GateContext;
-use ralph_engine::git::GitProgram;
 use ralph_engine::home::CONFIG_FILE;
 use ralph_engine::launch::Launch;
 use ralph_engine::prompts;
@@ -43,7 +42,7 @@ use crate::args::pipeline::PipelineArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::plural;
-use crate::render::pipeline::{PipelineScreen, conclude};
+use crate::render::pipeline::{Look, PipelineScreen, conclude};
 use crate::render::{self, Tone};
 use crate::setup::{Setup, now};
 
@@ -56,7 +55,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &PipelineArgs) -> Result<Exit, CliE
     if args.dry_run {
         return dry_run(&setup, &chosen);
     }
-    let report = work(&setup, args, &chosen)?;
+    let cwd = Some(setup.cwd.clone());
+    let look = Look { stream: args.stream, cwd, ..Look::default() };
+    let report = work(&setup, args, &chosen, &mut PipelineScreen::new(setup.ui, look))?;
     conclude(setup.ui, &report);
     if setup.json {
         print_json(&JsonReport::new(&report))?;
@@ -89,7 +90,7 @@ pub(super) fn backlog(setup: &Setup, validate: bool) -> Result<Vec<SpecPath>, Cl
 }
 
 /// What the person asked for, with names that exist.
-struct Chosen {
+pub(super) struct Chosen {
     options: PipelineOptions,
     selection: Selection,
     specs: Vec<SpecPath>,
@@ -97,7 +98,7 @@ struct Chosen {
 }
 
 impl Chosen {
-    fn of(args: &PipelineArgs, backlog: &[SpecPath]) -> Result<Chosen, CliError> {
+    pub(super) fn of(args: &PipelineArgs, backlog: &[SpecPath]) -> Result<Chosen, CliError> {
         let find =
             |typed: &String| select(backlog, typed).cloned().map_err(|error| not_selected(&error));
         let all = |typed: &[String]| typed.iter().map(find).collect::<Result<Vec<_>, _>>();
@@ -165,7 +166,13 @@ fn dry_run(setup: &Setup, chosen: &Chosen) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-fn work(setup: &Setup, args: &PipelineArgs, chosen: &Chosen) -> Result<PipelineReport, CliError> {
+/// Works on what was chosen.
+pub(super) fn work(
+    setup: &Setup,
+    args: &PipelineArgs,
+    chosen: &Chosen,
+    screen: &mut PipelineScreen,
+) -> Result<PipelineReport, CliError> {
     let root = &setup.workspace.root;
     let launches = launches(setup)?;
     let home = setup.home.path.as_path();
@@ -185,7 +192,7 @@ fn work(setup: &Setup, args: &PipelineArgs, chosen: &Chosen) -> Result<PipelineR
     let overview = open.overview()?;
     let program = own_program()?;
     let place = RunPlace::open(&open.state).map_err(CliError::failed)?;
-    let git = GitProgram::new("git", setup.environment.clone().into_variables());
+    let git = setup.git();
     let repositories =
         Repositories::open(&git, &open.state, root, home).map_err(CliError::failed)?;
     if !args.allow_dirty {
@@ -236,7 +243,6 @@ fn work(setup: &Setup, args: &PipelineArgs, chosen: &Chosen) -> Result<PipelineR
         command: "ralph pipeline",
         signals: Some(&signals),
     };
-    let mut screen = PipelineScreen::new(setup.ui, args.stream);
     let reload = || setup.reload(&flags(&args.agent));
     let mut pipeline = Pipeline {
         desk,
@@ -249,7 +255,7 @@ fn work(setup: &Setup, args: &PipelineArgs, chosen: &Chosen) -> Result<PipelineR
         home,
         options: &chosen.options,
         reload: &reload,
-        observer: &mut screen,
+        observer: screen,
     };
     let queue = Queue {
         specs: home.join(SPECS),
