@@ -83,7 +83,7 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Run any command under a role's boundary, to see what an agent would be able to do
     Sandbox(SandboxArgs),
-    /// Show what is going on in this workspace: runs, waits, cost
+    /// Show what is going on in this workspace: specs, runs, waits, cost
     Status,
     /// Answer what a workflow asked
     Answer(AnswerArgs),
