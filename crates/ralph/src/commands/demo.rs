@@ -140,10 +140,9 @@ fn caption(event: &PipelineEvent) -> Option<(Tone, String)> {
         PipelineKind::PlanPass if first => {
             (Tone::Progress, "The planner may read everything and write nothing but this plan.")
         }
-        PipelineKind::GatesStart if first => (
-            Tone::Progress,
-            "A claim, no more. Ralph finds the commit, checks it out and runs your checks there.",
-        ),
+        PipelineKind::GatesStart if first => {
+            (Tone::Progress, "Only a claim. Ralph checks the commit out and runs your gates on it.")
+        }
         PipelineKind::CandidateWritten if first => {
             (Tone::Progress, "Now a second agent looks at exactly this commit, with fresh eyes.")
         }
