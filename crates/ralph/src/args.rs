@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use ralph_model::role::Role;
 
 use self::build::{BuildArgs, PlanArgs};
-use self::pipeline::{PipelineArgs, SpecsCommand};
+use self::pipeline::{DemoArgs, PipelineArgs, SpecsCommand};
 use self::plan::{AnswerArgs, IssueCommand, SetSpecArgs, TaskCommand};
 use crate::exit;
 use crate::render::UiChoice;
@@ -60,6 +60,8 @@ pub(crate) struct GlobalArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Watch Ralph at work on a throw-away repository with a scripted agent; needs nothing but git
+    Demo(DemoArgs),
     /// Make a home for Ralph here: detect agents and checks, write ralph.toml; never overwrites
     Init(InitArgs),
     /// Take specs through plan, implement, verify, until they are done
@@ -88,7 +90,7 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Run any command under a role's boundary, to see what an agent would be able to do
     Sandbox(SandboxArgs),
-    /// Show what is going on in this workspace: runs, waits, cost
+    /// Show what is going on in this workspace: specs, runs, waits, cost
     Status,
     /// Answer what a workflow asked
     Answer(AnswerArgs),
@@ -180,7 +182,7 @@ pub(crate) enum AgentCommand {
 }
 
 /// Options of every command that runs agents.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Agent options")]
 pub(crate) struct AgentOptions {
     /// The agent: codex, claude, opencode, gemini, rehearsal or a name of [agents.*]

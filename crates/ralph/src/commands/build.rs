@@ -24,13 +24,13 @@ use serde::Serialize;
 
 use super::agent_run::flags;
 use super::print_json;
-use super::workshop::{Workshop, configured_budget, gate_context, limit_policy};
+use super::workshop::{Workshop, budget, gate_context, limit_policy};
 use crate::args::GlobalArgs;
 use crate::args::build::{BuildArgs, PlanArgs, RunOptions};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::{local_time, one_line, plural};
-use crate::render::pipeline::PipelineScreen;
+use crate::render::pipeline::{Look, PipelineScreen};
 use crate::render::{self, Tone};
 use crate::setup::{Setup, now};
 
@@ -44,7 +44,7 @@ pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliEr
     let budget = Budget {
         iterations,
         consecutive_failures: Some(args.max_failures.max(1)),
-        ..budget(&setup, &args.run)
+        ..budget(&setup, args.run.max_tokens, args.run.max_cost)
     };
     let job = Job { options: &args.run, budget, promise: args.completion_promise.as_deref() };
     if let Some(spec) = spec {
@@ -83,7 +83,11 @@ pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliErro
     } else {
         Asked::Person
     };
-    let job = Job { options: &args.run, budget: budget(&setup, &args.run), promise: None };
+    let job = Job {
+        options: &args.run,
+        budget: budget(&setup, args.run.max_tokens, args.run.max_cost),
+        promise: None,
+    };
     let end = with_build(&setup, "ralph plan", &job, |build, plan| {
         let bytes = plan.read().map_err(CliError::failed)?;
         match existing(&setup, &Plan::parse(&bytes), &spec, asked)? {
@@ -176,7 +180,7 @@ fn with_build<T>(
         context_limit: job.options.context_limit,
         overview,
     };
-    let mut screen = PipelineScreen::new(setup.ui, job.options.stream);
+    let mut screen = PipelineScreen::new(setup.ui, Look::of(setup, job.options.stream));
     let reload = || setup.reload(&flags(&job.options.agent));
     let mut build = Build {
         desk,
@@ -198,15 +202,6 @@ fn with_build<T>(
 
 fn failed(error: ralph_engine::workflow::WorkflowError) -> CliError {
     CliError::failed(error).hint("nothing is lost: `ralph build` goes on where it stopped")
-}
-
-fn budget(setup: &Setup, options: &RunOptions) -> Budget {
-    let configured = configured_budget(setup);
-    Budget {
-        tokens: options.max_tokens.or(configured.tokens),
-        cost_usd: options.max_cost.or(configured.cost_usd),
-        ..configured
-    }
 }
 
 /// Tells the spec from the number.

@@ -5,6 +5,7 @@ mod agent_run;
 mod answer;
 mod build;
 mod config;
+mod demo;
 mod doctor;
 mod gates;
 mod init;
@@ -47,6 +48,7 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
     };
     let ui = Ui::early(&cli.global);
     let result = match &cli.command {
+        Command::Demo(args) => demo::run(&cli.global, args),
         Command::Init(args) => init::run(&cli.global, args),
         Command::Pipeline(args) => pipeline::run(&cli.global, args),
         Command::Plan(args) => build::plan(&cli.global, args),

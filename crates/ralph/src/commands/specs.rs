@@ -4,7 +4,6 @@ use camino::Utf8Path;
 use ralph_engine::boundary;
 use ralph_engine::clock::{Clock, SystemClock};
 use ralph_engine::files::lock::{LockOwner, WriteLock};
-use ralph_engine::git::GitProgram;
 use ralph_engine::specs::{self, NewSpec, SPECS};
 use ralph_engine::workflow::keeper::HomeKeeper;
 use ralph_engine::workflow::pipeline::list::{self, SpecRow};
@@ -209,8 +208,7 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
     for write in settle(&markers, &Fact::Verified { done }, now()) {
         store.perform(spec, &write).map_err(CliError::failed)?;
     }
-    let git = GitProgram::new("git", std::env::vars_os());
-    let keeper = HomeKeeper::open(&git, &setup.home.path, &setup.config.git);
+    let keeper = HomeKeeper::open(&setup.git(), &setup.home.path, &setup.config.git);
     keeper.commit(&format!("ralph: {} is done, by hand", spec.id())).map_err(CliError::failed)?;
     setup.ui.labelled(Tone::Good, "done", &format!("{spec}, by hand"));
     Ok(Exit::Done)

@@ -1,4 +1,6 @@
-//! `ralph status`: one screen, folded from the journal.
+//! `ralph status`: one screen, folded from the journal and from the markers of the specs.
+
+mod pipeline;
 
 use std::fmt::Write as _;
 
@@ -6,6 +8,7 @@ use ralph_model::journal::{Overview, RunState, RunView};
 use ralph_model::run::RunOutcome;
 use serde::Serialize;
 
+use self::pipeline::PipelineStatus;
 use super::answer::how_to_answer;
 use super::print_json;
 use crate::args::GlobalArgs;
@@ -54,9 +57,12 @@ fn screen(setup: &Setup, overview: &Overview) -> String {
         let text = format!("waits for you: {}", how_to_answer(question));
         lines.push(ui.paint(Tone::Attention, &text));
     }
+    let pipeline = PipelineStatus::of(setup, overview);
+    lines.extend(pipeline.iter().flat_map(|pipeline| pipeline.lines(ui)));
     let runs = overview.runs();
     if runs.is_empty() {
-        lines.push("no runs yet; try `ralph agent run \"…\"`".to_owned());
+        let how = if pipeline.is_some() { "ralph pipeline" } else { "ralph agent run \"…\"" };
+        lines.push(format!("no runs yet; try `{how}`"));
         return lines.join("\n");
     }
     lines.push(String::new());
@@ -118,6 +124,8 @@ struct JsonStatus {
     home: Option<String>,
     waits: Vec<JsonWait>,
     questions: Vec<JsonQuestion>,
+    /// `null` where there are no specs.
+    pipeline: Option<PipelineStatus>,
     runs: Vec<JsonRun>,
     totals: JsonTotals,
 }
@@ -184,6 +192,7 @@ impl JsonStatus {
                     run: question.run.as_ref().map(ToString::to_string),
                 })
                 .collect(),
+            pipeline: PipelineStatus::of(setup, overview),
             runs: overview.runs().iter().map(JsonRun::new).collect(),
             totals: JsonTotals {
                 runs: totals.finished_runs,

@@ -66,7 +66,7 @@ impl Workshop {
         let left = end_leftovers(&open.state, &mut open.journal, &SystemClock, &setup.environment);
         show_leftovers(setup.ui, &left.map_err(CliError::failed)?);
         let overview = open.overview()?;
-        let git = GitProgram::new("git", setup.environment.clone().into_variables());
+        let git = setup.git();
         let repositories =
             Repositories::open(&git, &open.state, root, home).map_err(CliError::failed)?;
         Ok(Workshop {
@@ -116,15 +116,15 @@ pub(super) fn limit_policy(setup: &Setup) -> LimitPolicy {
     LimitPolicy { margin: limits.margin, cap: limits.max_wait, ..LimitPolicy::default() }
 }
 
-/// The budget of the configuration.
-pub(super) fn configured_budget(setup: &Setup) -> Budget {
+/// The budget of the configuration, with what was typed over it.
+pub(super) fn budget(setup: &Setup, tokens: Option<u64>, cost_usd: Option<f64>) -> Budget {
     let config = &setup.config.budget;
     let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     Budget {
         iterations: config.iterations.map(narrow),
         attempts: None,
-        tokens: config.tokens,
-        cost_usd: config.cost,
+        tokens: tokens.or(config.tokens),
+        cost_usd: cost_usd.or(config.cost),
         wall: config.wall,
         consecutive_failures: config.failures.map(narrow),
     }
