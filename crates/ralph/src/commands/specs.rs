@@ -8,7 +8,6 @@ use ralph_engine::specs::{self, NewSpec, SPECS};
 use ralph_engine::workflow::keeper::HomeKeeper;
 use ralph_engine::workflow::pipeline::list::{self, SpecRow};
 use ralph_engine::workflow::pipeline::store::{SpecStore, identity};
-use ralph_model::journal::Overview;
 use ralph_model::pipeline::done::{DoneMarker, Proof};
 use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{Fact, settle};
@@ -50,7 +49,7 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
 
 /// Looks at every spec.
 pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, CliError> {
-    let overview = setup.existing_overview()?;
+    let overview = setup.open_state()?.overview()?;
     let store = SpecStore::new(&setup.home.path);
     let row = |spec: &SpecPath| list::row(&store, spec, &overview).map_err(CliError::usage);
     specs.iter().map(row).collect()
@@ -216,10 +215,3 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
 
 /// How long another writer is waited for.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
-
-impl Setup {
-    /// Folds the journal, if there is one; nothing is made anew.
-    pub(crate) fn existing_overview(&self) -> Result<Overview, CliError> {
-        self.open_state()?.overview()
-    }
-}

@@ -1,6 +1,7 @@
-//! `ralph status`: one screen, folded from the journal and from the markers of the specs.
+//! `ralph status`: one screen, folded from the journal and from home: the markers of the specs, the plan.
 
 mod pipeline;
+mod plan;
 
 use std::fmt::Write as _;
 
@@ -9,6 +10,7 @@ use ralph_model::run::RunOutcome;
 use serde::Serialize;
 
 use self::pipeline::PipelineStatus;
+use self::plan::PlanStatus;
 use super::answer::how_to_answer;
 use super::print_json;
 use crate::args::GlobalArgs;
@@ -59,6 +61,7 @@ fn screen(setup: &Setup, overview: &Overview) -> String {
     }
     let pipeline = PipelineStatus::of(setup, overview);
     lines.extend(pipeline.iter().flat_map(|pipeline| pipeline.lines(ui)));
+    lines.extend(PlanStatus::of(setup).iter().flat_map(|plan| plan.lines(ui)));
     let runs = overview.runs();
     if runs.is_empty() {
         let how = if pipeline.is_some() { "ralph pipeline" } else { "ralph agent run \"…\"" };
@@ -126,6 +129,8 @@ struct JsonStatus {
     questions: Vec<JsonQuestion>,
     /// `null` where there are no specs.
     pipeline: Option<PipelineStatus>,
+    /// `null` where there is no plan.
+    plan: Option<PlanStatus>,
     runs: Vec<JsonRun>,
     totals: JsonTotals,
 }
@@ -193,6 +198,7 @@ impl JsonStatus {
                 })
                 .collect(),
             pipeline: PipelineStatus::of(setup, overview),
+            plan: PlanStatus::of(setup),
             runs: overview.runs().iter().map(JsonRun::new).collect(),
             totals: JsonTotals {
                 runs: totals.finished_runs,

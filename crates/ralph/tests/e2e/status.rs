@@ -79,3 +79,23 @@ fn a_state_file_that_cannot_be_read_is_told_and_the_status_is_there_all_the_same
     assert!(screen.stdout.contains("plans/0001-first.json`, line 1"), "{screen}");
     assert_eq!(status(&place)["pipeline"]["problems"].as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn the_status_tells_the_stage_of_the_plan_and_what_is_next() {
+    let place = Place::rehearsing(SCRIPT);
+    assert_eq!(status(&place)["plan"], Value::Null);
+    spec(&place, "a.md");
+    let plan = "{\"t\": \"spec\", \"spec\": \"a.md\"}\n\
+        {\"t\": \"task\", \"id\": \"t-aaaa\", \"spec\": \"a.md\", \"name\": \"First\", \"s\": \"p\"}\n\
+        {\"t\": \"issue\", \"id\": \"i-aaaa\", \"spec\": \"a.md\", \"desc\": \"odd\"}\n";
+    let path = place.env.repo().join("ralph/plan.jsonl");
+    fs::write(&path, plan).unwrap();
+    let found = status(&place)["plan"].clone();
+    assert_eq!((&found["stage"], &found["pending"]), (&"BUILD".into(), &1.into()));
+    let screen = place.ralph(&["status"]);
+    let line = "plan       a.md: BUILD, 1 pending, 0 done, 1 issue; next: t-aaaa First";
+    assert!(screen.stdout.contains(line), "{screen}");
+    fs::write(&path, format!("{plan}<<<<<<< ours\n")).unwrap();
+    let screen = place.ralph(&["status"]);
+    assert!(screen.stdout.contains("plan.jsonl: line 4"), "{screen}");
+}
