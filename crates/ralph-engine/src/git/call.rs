@@ -99,19 +99,19 @@ impl GitProgram {
         let own = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         program.base.extend(own.filter(|name| name.starts_with("GIT_")).map(|name| (name, None)));
         for (name, value) in environment {
-            if let Some(name @ ("PATH" | "HOME" | "XDG_CONFIG_HOME" | "TZ")) = name.to_str() {
+            let (Some(name), text) = (name.to_str(), value.to_str()) else { continue };
+            if let ("HOME" | "XDG_CONFIG_HOME", Some(text)) = (name, text) {
+                program.base.push((name.to_owned(), Some(text.to_owned())));
+            }
+            if matches!(name, "PATH" | "HOME" | "XDG_CONFIG_HOME" | "TZ") {
                 program.surroundings.push((name.to_owned(), PathBuf::from(value)));
                 continue;
-            }
-            let (Some(name), value) = (name.to_str(), value.to_str()) else { continue };
-            if let ("HOME" | "XDG_CONFIG_HOME", Some(value)) = (name, value) {
-                program.base.push((name.to_owned(), Some(value.to_owned())));
             }
             if !name.starts_with("GIT_") {
                 continue;
             }
             program.base.push((name.to_owned(), None));
-            let Some(value) = value else { continue };
+            let Some(value) = text else { continue };
             let pair = (name.to_owned(), value.to_owned());
             match name {
                 "GIT_CONFIG_GLOBAL" | "GIT_CONFIG_SYSTEM" | "GIT_CONFIG_NOSYSTEM" => {
