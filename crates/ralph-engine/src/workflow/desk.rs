@@ -223,7 +223,7 @@ impl<'a> Desk<'a, '_> {
         fields: PipelineFields,
         observer: &mut dyn StepObserver,
     ) -> Result<Waited, PathError> {
-        let Some(wait) = backoff(failures) else { return Ok(Waited::Reached) };
+        let Some(wait) = backoff(failures, self.config.limits.backoff) else { return Ok(Waited::Reached) };
         let fields = PipelineFields { wait_seconds: Some(wait.as_secs()), ..fields };
         self.tell(PipelineKind::BackoffWait, fields, observer)?;
         let now = self.context.clock.now();
