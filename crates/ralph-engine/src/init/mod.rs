@@ -16,6 +16,7 @@ use rustix::fs::{Access, access};
 
 pub use self::note::InitNote;
 use self::settings::NewSettings;
+pub(crate) use self::texts::ignore_file;
 use crate::config::{Config, ConfigError};
 use crate::detect::agents::FoundAgent;
 use crate::detect::checks::{Suggestions, detect_checks};

@@ -7,12 +7,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::config::GitSettings;
-use crate::files::{PathError, read_optional, replace_atomically};
+use crate::files::{PathError, create_new, read_optional, replace_atomically};
 use crate::git::commits::{CommitError, CommitRequest, Committed, Signing, commit_paths};
 use crate::git::{Git, GitProgram};
+use crate::init::ignore_file;
 
 /// How long another program that holds the index is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct HomeKeeper {
     /// The repository, and home as it is named from the root of its work tree.
     place: Option<(Git, PathBuf)>,
+    home: Utf8PathBuf,
     settings: GitSettings,
 }
 
@@ -32,7 +34,7 @@ impl HomeKeeper {
             let inside = home.strip_prefix(&worktree).ok()?.as_std_path().to_owned();
             Some((git, inside))
         });
-        HomeKeeper { place, settings: settings.clone() }
+        HomeKeeper { place, home: home.to_owned(), settings: settings.clone() }
     }
 
     /// Commits what is new in home. Nothing new, or no repository: nothing happens.
@@ -54,10 +56,12 @@ impl HomeKeeper {
         }
     }
 
-    /// Keeps home out of everybody's way where it is not committed.
-    pub fn exclude(&self) -> Result<(), PathError> {
+    /// Makes ready what keeps Ralph's files out of everybody's way: logs and sessions where home is committed and says
+    /// nothing of them itself, all of home where it is not committed.
+    pub fn prepare(&self) -> Result<(), PathError> {
         let Some((git, home)) = &self.place else { return Ok(()) };
         if self.settings.commit_home {
+            create_new(&self.home.join(".gitignore"), ignore_file().as_bytes())?;
             return Ok(());
         }
         let path = git.place().common_dir.join("info/exclude");

@@ -50,7 +50,14 @@ impl Pipeline<'_, '_, '_> {
         self.tell(work.spec, kind, fields)?;
         if let RunOutcome::Trouble { trouble } = &result.outcome {
             let keep = !matches!(trouble, Trouble::UnknownSession { .. });
-            self.note_session(work, phase, result, keep)?;
+            if result.session.is_some() || !keep {
+                self.note_session(work, phase, result, keep)?;
+            }
+            if let Trouble::UsageLimit { resets_at } = trouble {
+                // Ralph died before it could begin to wait; the next step waits.
+                self.desk.begin_wait(&result.agent, *resets_at, &work.item)?;
+                return Ok(Turn::Again);
+            }
             RunResult::taken(self.desk.context.state, &work.item)?;
             if phase == Phase::Implement {
                 self.return_to_branches(work, markers)?;
@@ -261,6 +268,8 @@ impl Pipeline<'_, '_, '_> {
                 Ok(Turn::Failed)
             }
             Ok(Verdict::NeedsHuman { question }) => {
+                // An answer that a crash left behind was to another question, however alike the two are.
+                self.questions().take_answer(&work.item)?;
                 let question = question.to_string();
                 let run = Some(self.run_ref(result));
                 self.settle(work, &Fact::PersonNeeded { question, run }, "waits for a person")?;
@@ -335,7 +344,10 @@ impl Pipeline<'_, '_, '_> {
             verify_run_dir: result.map(|result| self.store.from_home(&result.dir)),
             impl_run_dir: record.and_then(|record| record.last_impl_run_dir.clone()),
             proof,
-            spec_digest: list::digest(&self.store, work.spec)?,
+            spec_digest: match work.spec_digest.clone() {
+                Some(digest) => digest,
+                None => list::digest(&self.store, work.spec)?,
+            },
             said: said.to_owned(),
         };
         self.settle(work, &Fact::Verified { done }, "is done")?;

@@ -128,6 +128,8 @@ struct Work<'s> {
     streak: TroubleStreak,
     failures: u32,
     case: Option<Case>,
+    /// The spec as its verifier was given it: a person may edit it meanwhile.
+    spec_digest: Option<String>,
 }
 
 /// What follows from one turn of the loop.
@@ -156,8 +158,19 @@ impl Pipeline<'_, '_, '_> {
         let item = spec.run_id();
         let pinned = self.pin(&item)?;
         self.begin(spec, &markers, forced)?;
-        let mut work =
-            Work { spec, item, pinned, streak: TroubleStreak::default(), failures: 0, case: None };
+        if let Some(problem) = self.store.drop_broken_sessions(spec)? {
+            let reason = Some(format!("the sessions were forgotten: {problem}"));
+            self.tell(spec, PipelineKind::Note, PipelineFields { reason, ..none() })?;
+        }
+        let mut work = Work {
+            spec,
+            item,
+            pinned,
+            streak: TroubleStreak::default(),
+            failures: 0,
+            case: None,
+            spec_digest: None,
+        };
         let end = self.turn_until_end(&mut work)?;
         if matches!(end, SpecEnd::Done { .. }) {
             PinnedGates::forget(self.desk.context.state, &work.item)?;
@@ -259,6 +272,7 @@ impl Pipeline<'_, '_, '_> {
             return Ok(markers);
         }
         self.write(spec, &writes)?;
+        self.commit_home(spec, "is put in order")?;
         self.store.load(spec)
     }
 
