@@ -17,6 +17,7 @@ use crate::gates::GateError;
 use crate::judge::{Attested, Case, JudgeError, Said};
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
+use crate::workflow::repositories::BeforeAll;
 
 /// How much of a verifier's report goes to the next implementer.
 const FEEDBACK_LINES: usize = 200;
@@ -60,7 +61,7 @@ impl Pipeline<'_, '_, '_> {
             }
             RunResult::taken(self.desk.context.state, &work.item)?;
             if phase == Phase::Implement {
-                self.return_to_branches(work, markers)?;
+                self.return_to_branches(&work.item)?;
             }
             return Ok(Turn::Trouble(trouble.clone()));
         }
@@ -112,7 +113,7 @@ impl Pipeline<'_, '_, '_> {
         result: &RunResult,
     ) -> Result<Turn, WorkflowError> {
         if let Some(outcome) = unfinished(&result.outcome) {
-            self.return_to_branches(work, markers)?;
+            self.return_to_branches(&work.item)?;
             return self.fail_implementation(work, result, &outcome, &outcome, None);
         }
         let message = FinalMessage::new(result.final_message.as_deref().unwrap_or(""))
@@ -132,7 +133,7 @@ impl Pipeline<'_, '_, '_> {
             &mut *self.observer,
         )?;
         let verdict = Self::verdict_before_verification(&case);
-        self.return_to_branches(work, markers)?;
+        self.return_to_branches(&work.item)?;
         match verdict {
             Err(trouble) => Ok(Turn::Trouble(trouble)),
             Ok(Verdict::Accepted { .. } | Verdict::NeedsHuman { .. }) => {
@@ -422,17 +423,14 @@ impl Pipeline<'_, '_, '_> {
     }
 
     /// A run ends on the branch that it began on.
-    fn return_to_branches(
-        &mut self,
-        work: &Work<'_>,
-        markers: &Markers,
-    ) -> Result<(), WorkflowError> {
-        let before = self.before(work, markers)?;
-        for problem in self.repositories.return_to_branches(&before)? {
+    pub(super) fn return_to_branches(&mut self, item: &str) -> Result<(), WorkflowError> {
+        let state = self.desk.context.state;
+        let Some(mut before) = BeforeAll::load(state, item)? else { return Ok(()) };
+        for problem in self.repositories.return_to_branches(&mut before)? {
             let fields = PipelineFields { reason: Some(problem), ..none() };
-            self.tell(work.spec, PipelineKind::Note, fields)?;
+            self.desk.tell(PipelineKind::Note, fields, &mut *self.observer)?;
         }
-        Ok(())
+        before.save(state, item)
     }
 
     fn run_ref(&self, result: &RunResult) -> RunRef {

@@ -19,6 +19,7 @@ use ralph_model::policy::budget::BudgetExhausted;
 use ralph_model::policy::limit::LimitWait;
 use ralph_model::policy::trouble::TroubleStreak;
 use ralph_model::prompt::{Prompts, RulesSource};
+use ralph_model::role::Role;
 use ralph_model::run::{RunOutcome, Trouble};
 use ralph_model::spec::name::SpecPath;
 
@@ -298,6 +299,28 @@ impl Pipeline<'_, '_, '_> {
             self.desk.overview.apply(&entry);
         }
         Ok(Some(result))
+    }
+
+    /// Returns to the branches that the last run began on, if its Ralph died before it could.
+    ///
+    /// Commits on a head that was detached are found by that head alone: it stays until the run's result is taken.
+    fn is_where_work_began(&mut self) -> Result<bool, WorkflowError> {
+        let mut runs = self.desk.overview.runs().iter().rev();
+        let started = runs.find_map(|run| {
+            run.started
+                .as_ref()
+                .map(|(_, started)| started)
+                .filter(|run| run.role == Role::Implementer)
+        });
+        let Some(item) = started.and_then(|started| started.item.clone()) else { return Ok(true) };
+        let state = self.desk.context.state;
+        let Some(before) = BeforeAll::load(state, &item)? else { return Ok(true) };
+        let is_pending = RunResult::pending(state, &item)?.is_some();
+        if is_pending && self.repositories.is_detached_since(&before)? {
+            return Ok(false);
+        }
+        self.return_to_branches(&item)?;
+        Ok(true)
     }
 
     /// Prepares a spec that is about to be worked on: forced, or with its attempts counted anew.

@@ -234,6 +234,9 @@ impl Pipeline<'_, '_, '_> {
             variables: &[("RALPH_SPEC", spec_path.as_str())],
         };
         let end = self.desk.step(&step, &mut *self.observer)?;
+        if call.phase == Phase::Implement && !matches!(end, StepEnd::Ran(_)) {
+            self.return_to_branches(&work.item)?;
+        }
         match end {
             StepEnd::Ran(result) => {
                 let markers = self.store.load(work.spec)?;

@@ -2,9 +2,11 @@
 
 use std::fs;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{AGREES, BUILDS, GREETS, PLANS, Stage, claims, on, willing};
+use crate::harness::{PATIENCE, wait_until};
 use crate::support::process::processes_marked;
 
 /// What an implementer does before it claims its last commit.
@@ -279,4 +281,62 @@ fn nothing_differs_afterwards_but_the_agents_commits_and_ralphs_own() {
         .map(|path| json!(path.to_string_lossy()))
         .collect();
     assert_eq!(leftovers, Vec::<Value>::new());
+}
+
+/// An implementer that is on a branch of its own when `end` comes over it.
+fn branches_and(end: &str) -> Stage {
+    let branches = "run git switch -q -c feature\nwrite half.txt half\ncommit \"half\" half.txt";
+    Stage::new(&willing(&[on("implementer", 1, &format!("{branches}\nsession impl-1\n{end}"))]))
+}
+
+/// Everything of Ralph's and everything that came later is on the branch that the run began on.
+fn is_done_on_main(stage: &Stage) {
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.runs(), "piiv");
+    assert_eq!(stage.git(&["symbolic-ref", "HEAD"]), "refs/heads/main");
+    assert_eq!(stage.git(&["log", "-1", "--format=%s", "feature"]), "half");
+    assert!(stage.git(&["log", "-1", "--format=%s"]).contains("is done"));
+    assert_eq!(stage.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_run_that_is_interrupted_on_another_branch_ends_on_the_one_it_began_on() {
+    let stage = branches_and("hang");
+    let running = stage.place.start(&["pipeline"]);
+    wait_until(PATIENCE, "the branch is there", || running.said().contains("impl-1"));
+    running.signal(Signal::INT);
+    assert_eq!(running.finish().0, Some(130));
+    assert_eq!(stage.git(&["symbolic-ref", "HEAD"]), "refs/heads/main");
+    is_done_on_main(&stage);
+}
+
+#[test]
+fn a_run_that_hits_its_limit_on_another_branch_leaves_the_person_on_theirs() {
+    let stage = branches_and("limit in 1s\nexit 1");
+    stage.pipeline(&["--no-wait"]).exits(1);
+    assert_eq!(stage.git(&["symbolic-ref", "HEAD"]), "refs/heads/main");
+    is_done_on_main(&stage);
+}
+
+#[test]
+fn a_ralph_that_is_killed_while_the_agent_is_on_another_branch_returns_at_the_next_start() {
+    let stage = branches_and("hang");
+    let running = stage.place.start(&["pipeline"]);
+    wait_until(PATIENCE, "the branch is there", || running.said().contains("impl-1"));
+    running.signal(Signal::KILL);
+    running.finish();
+    is_done_on_main(&stage);
+}
+
+#[test]
+fn a_person_who_changes_the_branch_between_two_runs_is_left_there() {
+    let stage = Stage::new(&willing(&[on("implementer", 1, "final not yet")]));
+    stage.pipeline(&["--max-attempts", "1"]).exits(1);
+    stage.git(&["switch", "--quiet", "-c", "mine"]);
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.git(&["symbolic-ref", "HEAD"]), "refs/heads/mine");
+    assert_eq!(
+        stage.json("ralph/specs/candidates/0001-greeting.json")["refs"],
+        json!(["refs/heads/mine"])
+    );
 }
