@@ -29,6 +29,8 @@ pub struct SeriesPolicy {
     pub limit: LimitPolicy,
     /// Whether to wait for a usage limit to end.
     pub wait_for_limits: bool,
+    /// The longest pause after failures in a row.
+    pub longest_pause: Duration,
 }
 
 /// How a series ended.
@@ -182,7 +184,9 @@ impl Series<'_, '_> {
     }
 
     fn pause(&mut self, failures: u32) -> Result<Waited, PathError> {
-        let Some(wait) = backoff(failures) else { return Ok(Waited::Reached) };
+        let Some(wait) = backoff(failures, self.policy.longest_pause) else {
+            return Ok(Waited::Reached);
+        };
         let reason = "the last run did not complete".to_owned();
         self.journal(JournalEvent::BackoffStarted(BackoffStarted { wait, reason }))?;
         let now = self.context.clock.now();

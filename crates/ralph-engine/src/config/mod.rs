@@ -147,6 +147,8 @@ pub struct Limits {
     pub margin: Duration,
     /// The longest single wait when that time is not known.
     pub max_wait: Duration,
+    /// The longest pause after failures in a row; none turns the pauses off.
+    pub backoff: Duration,
     /// Between interrupting an agent and terminating it.
     pub interrupt_grace: Duration,
     /// Between terminating an agent and killing it.
@@ -250,6 +252,7 @@ impl Config {
                 wait: flag("limits.wait"),
                 margin: duration("limits.margin"),
                 max_wait: duration("limits.max_wait"),
+                backoff: duration("limits.backoff"),
                 interrupt_grace: duration("limits.interrupt_grace"),
                 terminate_grace: duration("limits.terminate_grace"),
                 context_warn: with_default("limits.context_warn").count(),

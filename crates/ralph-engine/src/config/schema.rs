@@ -95,6 +95,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("limits.wait", Kind::Bool).or("true").env(&[env("RALPH_WAIT")]),
     setting("limits.margin", Kind::Duration).or("30s"),
     setting("limits.max_wait", Kind::Timeout).or("1h"),
+    setting("limits.backoff", Kind::Duration).or("60s"),
     setting("limits.interrupt_grace", Kind::Duration).or("10s"),
     setting("limits.terminate_grace", Kind::Duration).or("5s"),
     setting("limits.context_warn", Kind::Percent).or("70"),

@@ -3,6 +3,7 @@
 /// What home's own ignore file ignores.
 pub(super) const IGNORED: [&str; 3] = ["runs/", "ralph.log", "specs/sessions/"];
 
+/// Returns the text of home's own ignore file.
 pub(super) fn ignore_file() -> String {
     format!("# What Ralph keeps here but not in git.\n{}\n", IGNORED.join("\n"))
 }

@@ -125,12 +125,7 @@ impl<'a> Desk<'a, '_> {
                     return Ok(StepEnd::Interrupted);
                 }
                 RunOutcome::Trouble { trouble: Trouble::UsageLimit { resets_at } } => {
-                    let wait = self.next_wait(&agent, *resets_at);
-                    // On disk before the wait begins: a restart in the middle of it goes on waiting.
-                    let LimitWait { until, known } = wait;
-                    let started = LimitWaitStarted { agent: agent.clone(), until, known };
-                    self.journal(JournalEvent::LimitWaitStarted(started))?;
-                    RunResult::taken(self.context.state, step.item)?;
+                    let wait = self.begin_wait(&agent, *resets_at, step.item)?;
                     let request = self.launch(step.role);
                     let again = session_to_resume(&report, request.adapter.traits().resumes);
                     if let Some(end) = self.sit_out(&agent, wait, step, observer)? {
@@ -184,6 +179,23 @@ impl<'a> Desk<'a, '_> {
         Ok((report, result))
     }
 
+    /// Notes that an agent is at its limit, and takes the result that says so.
+    ///
+    /// It is on disk before the wait begins: a restart in the middle of it goes on waiting.
+    pub fn begin_wait(
+        &mut self,
+        agent: &str,
+        resets_at: Option<Timestamp>,
+        item: &str,
+    ) -> Result<LimitWait, PathError> {
+        let wait = self.next_wait(agent, resets_at);
+        let LimitWait { until, known } = wait;
+        let started = LimitWaitStarted { agent: agent.to_owned(), until, known };
+        self.journal(JournalEvent::LimitWaitStarted(started))?;
+        RunResult::taken(self.context.state, item)?;
+        Ok(wait)
+    }
+
     fn next_wait(&self, agent: &str, resets_at: Option<Timestamp>) -> LimitWait {
         let unknown = self.overview.unknown_limits_in_a_row(agent);
         self.limit.wait_until(UsageLimit { resets_at }, unknown, self.context.clock.now())
@@ -229,7 +241,9 @@ impl<'a> Desk<'a, '_> {
         fields: PipelineFields,
         observer: &mut dyn StepObserver,
     ) -> Result<Waited, PathError> {
-        let Some(wait) = backoff(failures) else { return Ok(Waited::Reached) };
+        let Some(wait) = backoff(failures, self.config.limits.backoff) else {
+            return Ok(Waited::Reached);
+        };
         let fields = PipelineFields { wait_seconds: Some(wait.as_secs()), ..fields };
         self.tell(PipelineKind::BackoffWait, fields, observer)?;
         let now = self.context.clock.now();

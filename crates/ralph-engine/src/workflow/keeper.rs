@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct HomeKeeper {
     /// The repository, and home as it is named from the root of its work tree.
     place: Option<(Git, PathBuf)>,
-    settings: GitSettings,
     home: Utf8PathBuf,
+    settings: GitSettings,
 }
 
 impl HomeKeeper {

@@ -43,6 +43,9 @@ struct Repository {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BeforeAll {
     repositories: BTreeMap<String, Before>,
+    /// The run is over, and the branches that it began on were returned to. Where the person goes later is their own.
+    #[serde(default)]
+    returned: bool,
 }
 
 impl Repositories {
@@ -105,7 +108,7 @@ impl Repositories {
             let before = Before { base, refs, dirt: Dirt::of(git)? };
             repositories.insert(key(&repository.name), before);
         }
-        Ok(BeforeAll { repositories })
+        Ok(BeforeAll { repositories, returned: false })
     }
 
     /// Measures a claim.
@@ -220,8 +223,11 @@ impl Repositories {
     }
 
     /// Returns to the branches that a run began on. Returns what could not be returned to, and why.
-    pub fn return_to_branches(&self, before: &BeforeAll) -> Result<Vec<String>, WorkflowError> {
+    pub fn return_to_branches(&self, before: &mut BeforeAll) -> Result<Vec<String>, WorkflowError> {
         let mut problems = Vec::new();
+        if std::mem::replace(&mut before.returned, true) {
+            return Ok(problems);
+        }
         for repository in &self.found {
             let Some(noted) = before.repositories.get(&key(&repository.name)) else { continue };
             let git = &repository.gates.git;
@@ -236,6 +242,18 @@ impl Repositories {
             }
         }
         Ok(problems)
+    }
+
+    /// Tells whether a head is detached that was on a branch before the run.
+    pub fn is_detached_since(&self, before: &BeforeAll) -> Result<bool, WorkflowError> {
+        for repository in &self.found {
+            let noted = before.repositories.get(&key(&repository.name));
+            let began = noted.is_some_and(|noted| matches!(noted.refs.head, Head::Branch { .. }));
+            if began && matches!(repository.gates.git.head()?, Head::Detached { .. }) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns what is changed and uncommitted outside home and was not left by a run, by name from the workspace.

@@ -214,6 +214,9 @@ pub fn settle(markers: &Markers, fact: &Fact, at: Timestamp) -> Vec<Write> {
     }
 }
 
+/// What goes with a plan that does not hold. The candidate goes last: while it is there, the rest is still to be done.
+const CLEARED: [Write; 2] = [Write::ForgetSessions, Write::RemoveCandidate];
+
 /// Returns what a crash between two writes left to be done.
 pub fn heal(markers: &Markers) -> Vec<Write> {
     let mut writes = Vec::new();
@@ -232,7 +235,7 @@ pub fn heal(markers: &Markers) -> Vec<Write> {
             writes.push(Write::ArchivePlan { number: plan.attempt });
         }
         if markers.candidate.is_some() {
-            writes.extend([Write::RemoveCandidate, Write::ForgetSessions]);
+            writes.extend(CLEARED);
         }
     }
     writes
@@ -294,7 +297,7 @@ impl Desk<'_> {
         let mut writes = Vec::new();
         if self.markers.candidate.is_some() {
             // It belongs to another plan.
-            writes.extend([Write::RemoveCandidate, Write::ForgetSessions]);
+            writes.extend(CLEARED);
         }
         writes.push(Write::Plan(Box::new(plan)));
         writes
@@ -309,8 +312,8 @@ impl Desk<'_> {
         vec![
             Write::Plan(Box::new(plan)),
             Write::ArchivePlan { number },
-            Write::RemoveCandidate,
             Write::ForgetSessions,
+            Write::RemoveCandidate,
         ]
     }
 

@@ -128,6 +128,7 @@ fn policy(setup: &Setup, args: &AgentRunArgs) -> SeriesPolicy {
             ..LimitPolicy::default()
         },
         wait_for_limits: config.limits.wait && !args.no_wait,
+        longest_pause: config.limits.backoff,
     }
 }
 

@@ -71,7 +71,7 @@ impl Build<'_, '_, '_> {
             let log = log.unwrap_or(&result.log).to_string();
             self.settle(|plan| plan.kill(task, kill, Some(&log)))?;
             claims::forget(self.desk.context.state, task)?;
-            self.repositories.return_to_branches(&before)?;
+            self.back_to_branches(&before)?;
             let fields = PipelineFields {
                 task: Some(task.to_owned()),
                 reason: Some(kill.name().to_owned()),
@@ -306,7 +306,7 @@ impl Build<'_, '_, '_> {
     }
 
     fn back_to_branches(&mut self, before: &BeforeAll) -> Result<(), WorkflowError> {
-        for problem in self.repositories.return_to_branches(before)? {
+        for problem in self.repositories.return_to_branches(&mut before.clone())? {
             let fields = PipelineFields { reason: Some(problem), ..none() };
             self.tell(PipelineKind::Note, fields)?;
         }

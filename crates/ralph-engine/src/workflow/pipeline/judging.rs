@@ -15,6 +15,7 @@ use super::steps::{PLAN, SCRATCHPAD};
 use super::{Pipeline, Turn, Work, list, none};
 use crate::judge::{Attested, Case, Said};
 use crate::run::RunResult;
+use crate::workflow::repositories::BeforeAll;
 use crate::workflow::{Hindrance, WorkflowError, hindrance};
 
 /// How much of a verifier's report goes to the next implementer.
@@ -49,10 +50,17 @@ impl Pipeline<'_, '_, '_> {
         self.tell(work.spec, kind, fields)?;
         if let RunOutcome::Trouble { trouble } = &result.outcome {
             let keep = !matches!(trouble, Trouble::UnknownSession { .. });
-            self.note_session(work, phase, result, keep)?;
+            if result.session.is_some() || !keep {
+                self.note_session(work, phase, result, keep)?;
+            }
+            if let Trouble::UsageLimit { resets_at } = trouble {
+                // Ralph died before it could begin to wait; the next step waits.
+                self.desk.begin_wait(&result.agent, *resets_at, &work.item)?;
+                return Ok(Turn::Again);
+            }
             RunResult::taken(self.desk.context.state, &work.item)?;
             if phase == Phase::Implement {
-                self.return_to_branches(work, markers)?;
+                self.return_to_branches(&work.item)?;
             }
             return Ok(Turn::Trouble(trouble.clone()));
         }
@@ -104,7 +112,7 @@ impl Pipeline<'_, '_, '_> {
         result: &RunResult,
     ) -> Result<Turn, WorkflowError> {
         if let Some(outcome) = unfinished(&result.outcome) {
-            self.return_to_branches(work, markers)?;
+            self.return_to_branches(&work.item)?;
             return self.fail_implementation(work, result, &outcome, &outcome, None);
         }
         let message = FinalMessage::new(result.final_message.as_deref().unwrap_or(""))
@@ -124,7 +132,7 @@ impl Pipeline<'_, '_, '_> {
             &mut *self.observer,
         )?;
         let verdict = Self::verdict_before_verification(&case);
-        self.return_to_branches(work, markers)?;
+        self.return_to_branches(&work.item)?;
         match verdict {
             Err(trouble) => Ok(Turn::Trouble(trouble)),
             Ok(Verdict::Accepted { .. } | Verdict::NeedsHuman { .. }) => {
@@ -260,6 +268,8 @@ impl Pipeline<'_, '_, '_> {
                 Ok(Turn::Failed)
             }
             Ok(Verdict::NeedsHuman { question }) => {
+                // An answer that a crash left behind was to another question, however alike the two are.
+                self.questions().take_answer(&work.item)?;
                 let question = question.to_string();
                 let run = Some(self.run_ref(result));
                 self.settle(work, &Fact::PersonNeeded { question, run }, "waits for a person")?;
@@ -334,8 +344,8 @@ impl Pipeline<'_, '_, '_> {
             verify_run_dir: result.map(|result| self.store.from_home(&result.dir)),
             impl_run_dir: record.and_then(|record| record.last_impl_run_dir.clone()),
             proof,
-            spec_digest: match &work.shown {
-                Some(shown) => shown.clone(),
+            spec_digest: match work.spec_digest.clone() {
+                Some(digest) => digest,
                 None => list::digest(&self.store, work.spec)?,
             },
             said: said.to_owned(),
@@ -412,17 +422,14 @@ impl Pipeline<'_, '_, '_> {
     }
 
     /// A run ends on the branch that it began on.
-    fn return_to_branches(
-        &mut self,
-        work: &Work<'_>,
-        markers: &Markers,
-    ) -> Result<(), WorkflowError> {
-        let before = self.before(work, markers)?;
-        for problem in self.repositories.return_to_branches(&before)? {
+    pub(super) fn return_to_branches(&mut self, item: &str) -> Result<(), WorkflowError> {
+        let state = self.desk.context.state;
+        let Some(mut before) = BeforeAll::load(state, item)? else { return Ok(()) };
+        for problem in self.repositories.return_to_branches(&mut before)? {
             let fields = PipelineFields { reason: Some(problem), ..none() };
-            self.tell(work.spec, PipelineKind::Note, fields)?;
+            self.desk.tell(PipelineKind::Note, fields, &mut *self.observer)?;
         }
-        Ok(())
+        before.save(state, item)
     }
 
     fn run_ref(&self, result: &RunResult) -> RunRef {

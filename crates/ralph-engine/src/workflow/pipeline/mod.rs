@@ -19,6 +19,7 @@ use ralph_model::policy::budget::BudgetExhausted;
 use ralph_model::policy::limit::LimitWait;
 use ralph_model::policy::trouble::TroubleStreak;
 use ralph_model::prompt::{Prompts, RulesSource};
+use ralph_model::role::Role;
 use ralph_model::run::{RunOutcome, Trouble};
 use ralph_model::spec::name::SpecPath;
 
@@ -128,8 +129,8 @@ struct Work<'s> {
     streak: TroubleStreak,
     failures: u32,
     case: Option<Case>,
-    /// What tells the text of the spec that the verifier was shown from a later one.
-    shown: Option<String>,
+    /// The spec as its verifier was given it: a person may edit it meanwhile.
+    spec_digest: Option<String>,
 }
 
 /// What follows from one turn of the loop.
@@ -158,6 +159,10 @@ impl Pipeline<'_, '_, '_> {
         let item = spec.run_id();
         let pinned = self.pin(&item)?;
         self.begin(spec, &markers, forced)?;
+        if let Some(problem) = self.store.drop_broken_sessions(spec)? {
+            let reason = Some(format!("the sessions were forgotten: {problem}"));
+            self.tell(spec, PipelineKind::Note, PipelineFields { reason, ..none() })?;
+        }
         let mut work = Work {
             spec,
             item,
@@ -165,7 +170,7 @@ impl Pipeline<'_, '_, '_> {
             streak: TroubleStreak::default(),
             failures: 0,
             case: None,
-            shown: None,
+            spec_digest: None,
         };
         let end = self.turn_until_end(&mut work)?;
         if matches!(end, SpecEnd::Done { .. }) {
@@ -268,6 +273,7 @@ impl Pipeline<'_, '_, '_> {
             return Ok(markers);
         }
         self.write(spec, &writes)?;
+        self.commit_home(spec, "is put in order")?;
         self.store.load(spec)
     }
 
@@ -293,6 +299,28 @@ impl Pipeline<'_, '_, '_> {
             self.desk.overview.apply(&entry);
         }
         Ok(Some(result))
+    }
+
+    /// Returns to the branches that the last run began on, if its Ralph died before it could.
+    ///
+    /// Commits on a head that was detached are found by that head alone: it stays until the run's result is taken.
+    fn is_where_work_began(&mut self) -> Result<bool, WorkflowError> {
+        let mut runs = self.desk.overview.runs().iter().rev();
+        let started = runs.find_map(|run| {
+            run.started
+                .as_ref()
+                .map(|(_, started)| started)
+                .filter(|run| run.role == Role::Implementer)
+        });
+        let Some(item) = started.and_then(|started| started.item.clone()) else { return Ok(true) };
+        let state = self.desk.context.state;
+        let Some(before) = BeforeAll::load(state, &item)? else { return Ok(true) };
+        let is_pending = RunResult::pending(state, &item)?.is_some();
+        if is_pending && self.repositories.is_detached_since(&before)? {
+            return Ok(false);
+        }
+        self.return_to_branches(&item)?;
+        Ok(true)
     }
 
     /// Prepares a spec that is about to be worked on: forced, or with its attempts counted anew.

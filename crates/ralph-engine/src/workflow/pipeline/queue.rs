@@ -97,6 +97,14 @@ impl Pipeline<'_, '_, '_> {
         };
         self.desk.tell(PipelineKind::RunStart, start, &mut *self.observer)?;
         self.keeper.prepare()?;
+        // A Ralph that died between a write and its commit left this to the next one.
+        if self.is_where_work_began()?
+            && let Err(problem) = self.keeper.commit("ralph: what was left to commit")
+        {
+            let reason = Some(format!("Ralph's files are not committed: {problem}"));
+            let fields = PipelineFields { reason, ..none() };
+            self.desk.tell(PipelineKind::Note, fields, &mut *self.observer)?;
+        }
         let mut handled = BTreeSet::new();
         let mut report = PipelineReport::default();
         loop {

@@ -9,6 +9,7 @@ use ralph_model::prompt::{
     Surroundings,
 };
 use ralph_model::role::Role;
+use ralph_model::run::{RunOutcome, Trouble};
 use ralph_model::verdict::Verdict;
 
 use super::{Pipeline, SpecEnd, Turn, Work, list, none};
@@ -138,9 +139,7 @@ impl Pipeline<'_, '_, '_> {
         let id = Oid::parse(commit.as_str().as_bytes()).expect("a commit's id is an object's id");
         let Some(repository) = self.repositories.gates(&name) else {
             return Ok(Turn::End(SpecEnd::Stuck {
-                trouble: ralph_model::run::Trouble::Machine {
-                    message: format!("the repository `{name}` is gone"),
-                },
+                trouble: Trouble::Machine { message: format!("the repository `{name}` is gone") },
             }));
         };
         repository.mirror.fill(&repository.git, std::slice::from_ref(&id))?;
@@ -157,7 +156,7 @@ impl Pipeline<'_, '_, '_> {
         let base = self.base_of(work)?;
         let key = if name.is_empty() { "." } else { &name };
         let source = self.source(work)?;
-        work.shown = Some(list::digest(&self.store, work.spec)?);
+        work.spec_digest = Some(list::digest(&self.store, work.spec)?);
         let context = SpecVerifyPrompt {
             surroundings: self.surroundings(&source, None),
             plan: &plan,
@@ -184,8 +183,9 @@ impl Pipeline<'_, '_, '_> {
     fn ask(&self, work: &Work<'_>, call: &Call<'_>, context: &impl PromptContext) -> Asked {
         let agent = self.desk.launch(call.role);
         let sessions = self.store.sessions(work.spec, self.now());
-        let resume = sessions
-            .resumable(call.phase, &agent.choice.name)
+        let resume = self
+            .limited_session(work, call)
+            .or_else(|| sessions.resumable(call.phase, &agent.choice.name))
             .filter(|_| agent.adapter.traits().resumes)
             .map(str::to_owned);
         let prompt = match resume {
@@ -193,6 +193,25 @@ impl Pipeline<'_, '_, '_> {
             None => self.prompts.render(context),
         };
         Asked { prompt, resume }
+    }
+
+    /// Returns the session of the last run if that run was cut short by its usage limit: a Ralph that waited for the
+    /// limit and died goes on where that one would have.
+    fn limited_session(&self, work: &Work<'_>, call: &Call<'_>) -> Option<&str> {
+        let agent = &self.desk.launch(call.role).choice.name;
+        let mut runs = self.desk.overview.runs().iter().rev();
+        let (started, finished) = runs.find_map(|run| {
+            let (_, started) = run.started.as_ref()?;
+            let ours = started.item.as_deref() == Some(work.item.as_str());
+            ours.then_some((started, run.finished.as_ref()))
+        })?;
+        let (_, finished) = finished?;
+        let limited = matches!(
+            &finished.outcome,
+            RunOutcome::Trouble { trouble: Trouble::UsageLimit { .. } }
+        );
+        let same = started.role == call.role && started.agent == *agent;
+        finished.session.as_deref().filter(|_| limited && same)
     }
 
     fn run_agent(
@@ -216,6 +235,9 @@ impl Pipeline<'_, '_, '_> {
             given: &[],
         };
         let end = self.desk.step(&step, &mut *self.observer)?;
+        if call.phase == Phase::Implement && !matches!(end, StepEnd::Ran(_)) {
+            self.return_to_branches(&work.item)?;
+        }
         match end {
             StepEnd::Ran(result) => {
                 let markers = self.store.load(work.spec)?;

@@ -113,6 +113,13 @@ impl SpecStore {
         found.unwrap_or_else(|| SessionRecord::new(&identity(spec), at))
     }
 
+    /// Removes a file of sessions that cannot be read, and says what was wrong with it.
+    pub fn drop_broken_sessions(&self, spec: &SpecPath) -> Result<Option<String>, PathError> {
+        let Err(problem) = self.record::<SessionRecord>(&spec.session()) else { return Ok(None) };
+        remove_optional(&self.path(spec.session()))?;
+        Ok(Some(problem.to_string()))
+    }
+
     pub fn save_sessions(&self, spec: &SpecPath, record: &SessionRecord) -> Result<(), PathError> {
         self.replace(&spec.session(), &records::render(record))
     }

@@ -1,0 +1,133 @@
+//! What only a person can decide, and what a person does meanwhile.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{AGREES, BUILDS, PLANS, Stage, on, willing};
+use crate::harness::wait_for_file;
+
+const NOTHING_TO_DO: &str =
+    "final <<END\nNO_CHANGE_NEEDED: it greets already\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND\n";
+
+fn idle(specs: &[&str]) -> Stage {
+    Stage::with(&willing(&[on("implementer", 1, NOTHING_TO_DO)]), "", specs)
+}
+
+#[test]
+fn that_nothing_needs_to_change_is_a_persons_to_decide() {
+    let stage = idle(&["0001-greeting.md"]);
+    let ended = stage.pipeline(&[]);
+    ended.exits(3).says("it greets already").says("ralph answer 0001-greeting yes");
+    assert_eq!(stage.runs(), "piv");
+    assert!(stage.prompt("verifier", 1).contains("it greets already"));
+    let row = stage.row("0001-greeting.md");
+    assert_eq!(row["state"], "waiting");
+    let question = row["question"].as_str().unwrap();
+    assert!(question.contains("it greets already") && question.contains("verifier"), "{question}");
+    let status: Value = stage.ralph(&["status", "--json"]).json();
+    assert!(status.to_string().contains("it greets already"), "{status}");
+    assert!(stage.ralph(&["status"]).finished.stdout.contains("0001-greeting"));
+    // Asking again changes nothing and starts nobody.
+    stage.pipeline(&[]).exits(3);
+    stage.ralph(&["answer", "0001-greeting", "yes"]).exits(0);
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.runs(), "piv");
+    let done = stage.read("ralph/specs/done/0001-greeting.md");
+    assert!(
+        done.contains("Candidate commit: n/a") && done.contains("decided by a person"),
+        "{done}"
+    );
+    assert_eq!(stage.row("0001-greeting.md")["state"], "done");
+}
+
+#[test]
+fn any_other_answer_goes_to_the_next_implementer() {
+    let stage = idle(&["0001-greeting.md"]);
+    stage.pipeline(&[]).exits(3);
+    stage.ralph(&["answer", "0001-greeting", "It has to greet in Welsh."]).exits(0);
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.runs(), "piviv");
+    assert!(stage.prompt("implementer", 2).contains("It has to greet in Welsh."));
+    assert_eq!(stage.row("0001-greeting.md")["state"], "done");
+}
+
+#[test]
+fn with_keep_going_the_next_spec_does_not_wait_for_the_person() {
+    let stage = idle(&["0001-greeting.md", "0002-next.md"]);
+    stage.pipeline(&["--keep-going"]).exits(3).says("Completed: 1").says("Waiting: 1");
+    assert_eq!(stage.row("0002-next.md")["state"], "done");
+    let other = idle(&["0001-greeting.md", "0002-next.md"]);
+    other.pipeline(&[]).exits(3).says("Not reached: 1");
+    assert_eq!(other.row("0002-next.md")["state"], "fresh");
+}
+
+#[test]
+fn a_verifier_that_disagrees_is_heard_too() {
+    let stage = Stage::new(&willing(&[
+        on("implementer", 1, NOTHING_TO_DO),
+        on("verifier", 1, "final It does not greet at all."),
+    ]));
+    stage.pipeline(&[]).exits(3);
+    let question = stage.row("0001-greeting.md")["question"].clone();
+    assert!(question.as_str().unwrap().contains("does not greet"), "{question}");
+    assert_eq!(stage.row("0001-greeting.md")["attempts_used"], 0);
+}
+
+#[test]
+fn a_person_commits_edits_and_adds_specs_while_agents_work() {
+    let wait =
+        "write ready.txt x\nrun until test -e go.txt; do sleep 0.01; done; rm ready.txt go.txt\n";
+    let builds = BUILDS.split_once('\n').unwrap().1;
+    let stage = Stage::new(&format!(
+        "{PLANS}{BUILDS}{AGREES}{}",
+        on("implementer", 1, &format!("{wait}{builds}"))
+    ));
+    let running = stage.place.start(&["pipeline"]);
+    wait_for_file(&stage.file("ready.txt"));
+    stage.write("person.txt", "mine\n");
+    stage.git(&["add", "person.txt"]);
+    stage.git(&["commit", "--quiet", "--message=a person's"]);
+    stage.write("draft.txt", "not committed\n");
+    stage.write("ralph/specs/0001-greeting.md", "# Greeting\n\nAlso wave.\n");
+    stage.spec("0002-added.md");
+    fs::write(stage.file("go.txt"), "").unwrap();
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(stage.runs(), "pivpiv", "{said}");
+    assert_eq!(stage.row("0001-greeting.md")["state"], "done");
+    assert_eq!(stage.row("0002-added.md")["state"], "done");
+    assert!(stage.git(&["log", "--format=%s"]).contains("a person's"));
+    assert_eq!(stage.read("draft.txt"), "not committed\n");
+    assert!(stage.read("ralph/specs/0001-greeting.md").contains("Also wave."));
+    assert!(stage.prompt("verifier", 1).contains("Also wave."));
+    let committed = stage.git(&["show", "HEAD:ralph/specs/0001-greeting.md"]);
+    assert!(committed.contains("Also wave."), "{committed}");
+}
+
+#[test]
+fn a_spec_that_is_edited_while_it_is_verified_has_changed_since_it_was_done() {
+    let wait = "run until test -e $RALPH_HOME/go; do sleep 0.01; done\n";
+    let agrees = AGREES.split_once('\n').unwrap().1;
+    let stage = Stage::new(&willing(&[on("verifier", 1, &format!("{wait}{agrees}"))]));
+    let running = stage.place.start(&["pipeline"]);
+    crate::harness::wait_until(crate::harness::PATIENCE, "it verifies", || {
+        stage.has("ralph/ralph.log") && stage.runs() == "piv"
+    });
+    stage.write("ralph/specs/0001-greeting.md", "# Greeting\n\nAlso wave.\n");
+    stage.write("ralph/go", "");
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(stage.row("0001-greeting.md")["changed_since_done"], json!(true));
+}
+
+#[test]
+fn a_spec_that_a_person_makes_and_marks_done_needs_no_agent() {
+    let stage = Stage::new(&willing(&[]));
+    stage.ralph(&["specs", "new", "Say goodbye"]).exits(0);
+    assert_eq!(stage.row("0002-say-goodbye.md")["state"], "fresh");
+    stage.ralph(&["specs", "mark-done", "2", "--reason", "by hand"]).exits(0);
+    stage.pipeline(&[]).exits(0).says("Completed: 1").says("Skipped: 1");
+    assert_eq!(stage.runs(), "piv");
+    assert!(stage.read("ralph/specs/done/0002-say-goodbye.md").contains("by hand"));
+}

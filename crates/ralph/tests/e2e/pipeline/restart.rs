@@ -1,0 +1,265 @@
+//! Restart: Ralph is killed after each of its durable writes, started again, and ends where it would have ended anyway.
+//!
+//! Each story is played once undisturbed and then once for every write, with a `SIGKILL` right after it. The stories
+//! together visit every state and every transition; they are short, because they are played often.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde_json::Value;
+
+use super::{Ended, GREETS, Stage, files_in, on, willing};
+use crate::harness::{PATIENCE, RALPH};
+use crate::support::process::run;
+
+/// How many tests share the writes of a story, so that they are played side by side.
+const SHARES: usize = 2;
+
+struct Story {
+    settings: &'static str,
+    script: String,
+    /// What is there to begin with.
+    begin: fn(&Stage),
+    /// After how many writes a crash is of no more interest.
+    writes: usize,
+    /// How it ends, and after which runs.
+    exit: i32,
+    runs: &'static str,
+}
+
+const LIMIT: &str = "limit in 1h\nexit 1";
+const HOME_APART: &str = "git.commit_home = false\n";
+
+/// A plan that fails, one that holds, work that is turned down; then the account is at its limit.
+fn planning() -> Story {
+    Story {
+        settings: HOME_APART,
+        script: willing(&[
+            on("planner", 1, "session plan-1\noutbox plan.md # Half\nfinal no"),
+            on("implementer", 1, "session impl-1\nwrite half.txt half\nfinal I am stuck."),
+            on("implementer", 2, LIMIT),
+        ]),
+        begin: |_| {},
+        writes: usize::MAX,
+        exit: 1,
+        runs: "ppii",
+    }
+}
+
+/// A candidate, a verifier that finds the plan wrong, another plan.
+fn invalidation() -> Story {
+    Story {
+        settings: HOME_APART,
+        script: willing(&[
+            on("verifier", 1, "final <<END\nNo.\nPLAN_INVALIDATION: another way\nEND"),
+            on("implementer", 2, LIMIT),
+        ]),
+        begin: planned,
+        writes: usize::MAX,
+        exit: 1,
+        runs: "ivpi",
+    }
+}
+
+/// A candidate that is turned down; then the account is at its limit.
+fn rejection() -> Story {
+    Story {
+        settings: HOME_APART,
+        script: willing(&[on("verifier", 1, "final Rude."), on("implementer", 2, LIMIT)]),
+        begin: planned,
+        writes: usize::MAX,
+        exit: 1,
+        runs: "ivi",
+    }
+}
+
+/// With a gate, and home committed after every transition.
+fn commits() -> Story {
+    Story {
+        settings: GREETS,
+        script: willing(&[]),
+        begin: planned,
+        writes: usize::MAX,
+        exit: 0,
+        runs: "iv",
+    }
+}
+
+const IDLE: &str =
+    "final <<END\nNO_CHANGE_NEEDED: it greets\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
+
+/// Nothing needs to change, and a person is asked.
+fn question() -> Story {
+    Story {
+        settings: HOME_APART,
+        script: willing(&[on("implementer", 1, IDLE)]),
+        begin: planned,
+        writes: usize::MAX,
+        exit: 3,
+        runs: "iv",
+    }
+}
+
+/// The person was asked and says what is to be done; the agent says again that nothing needs to change.
+fn answer() -> Story {
+    Story {
+        settings: HOME_APART,
+        script: willing(&[on("implementer", 1, IDLE), on("implementer", 2, IDLE)]),
+        begin: |stage| {
+            planned(stage);
+            stage.pipeline(ARGS).exits(3);
+            stage.ralph(&["answer", "0001-greeting", "Greet in Welsh."]).exits(0);
+        },
+        // The answer is settled by then; the rest is as in the story before.
+        writes: 6,
+        exit: 3,
+        runs: "iviv",
+    }
+}
+
+/// A plan by hand.
+fn planned(stage: &Stage) {
+    stage.write("ralph/specs/plans/0001-greeting.md", "# By hand\n");
+}
+
+impl Story {
+    fn stage(&self) -> Stage {
+        let stage = Stage::with(&self.script, self.settings, &["0001-greeting.md"]);
+        (self.begin)(&stage);
+        stage
+    }
+
+    /// Plays the story with a crash after every write of this share, and compares the ends.
+    fn survives_every_crash(&self, share: usize) {
+        let undisturbed = self.stage();
+        undisturbed.pipeline(ARGS).exits(self.exit);
+        assert_eq!(undisturbed.runs(), self.runs);
+        let expected = end_of(&undisturbed);
+        for write in (share + 1..=self.writes).step_by(SHARES) {
+            let stage = self.stage();
+            let crashed = crash(&stage, write);
+            if crashed.finished.status.code().is_some() {
+                // There were no more writes; the last share sees that there were some at all.
+                crashed.exits(self.exit);
+                assert!(write > 15, "only {write} writes");
+                return;
+            }
+            let again = stage.pipeline(ARGS);
+            let context =
+                || format!("after write {write}\n{}\n{}", crashed.finished, again.finished);
+            // What was finished when it died is skipped now, and that is no failure.
+            assert_eq!(again.finished.status.code(), Some(self.exit), "{}", context());
+            let end = end_of(&stage);
+            for (name, expected) in &expected {
+                assert_eq!(end.get(name), Some(expected), "{name} {}", context());
+            }
+            assert_eq!(
+                end.keys().collect::<Vec<_>>(),
+                expected.keys().collect::<Vec<_>>(),
+                "{}",
+                context()
+            );
+        }
+    }
+}
+
+const ARGS: &[&str] = &["--no-wait", "--allow-dirty"];
+
+/// Starts the pipeline, and kills it after so many writes.
+fn crash(stage: &Stage, write: usize) -> Ended {
+    let mut variables = stage.place.variables();
+    variables.push(("RALPH_CRASH_AFTER_WRITE".to_owned(), write.to_string()));
+    let args = [&["pipeline"], ARGS].concat();
+    let ralph = std::path::Path::new(RALPH);
+    Ended { finished: run(&stage.place.env, ralph, &args, &variables, "", PATIENCE) }
+}
+
+/// All that counts when a story is over, without what differs from one telling to the next: Ralph's files, the tree, what
+/// git thinks of it, the receipts, and how often each role was asked.
+fn end_of(stage: &Stage) -> BTreeMap<String, String> {
+    let log = stage.git(&["log", "--all", "--format=%H %s"]);
+    let subjects: BTreeMap<&str, &str> =
+        log.lines().filter_map(|line| line.split_once(' ')).collect();
+    let mut end = BTreeMap::new();
+    for (path, content) in super::files_below(stage.place.env.repo().as_path()) {
+        let name = path.strip_prefix(stage.place.env.repo()).unwrap().to_str().unwrap().to_owned();
+        let apart = ["ralph/runs", "ralph/ralph.log", ".git"];
+        if !apart.iter().any(|apart| name.starts_with(apart)) {
+            let text = String::from_utf8(content).unwrap();
+            end.insert(name, normal(&text, &subjects));
+        }
+    }
+    let status = stage.git(&["status", "--porcelain"]);
+    end.insert("status".to_owned(), status);
+    let branch = stage.git(&["log", "--format=%s", "--invert-grep", "--grep=^ralph: "]);
+    end.insert("commits".to_owned(), branch);
+    let receipts = stage.git(&["for-each-ref", "--format=%(refname)"]);
+    end.insert("refs".to_owned(), receipts);
+    let left = files_in(&stage.file(".git")).into_iter().filter(|path| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.contains(".lock") || name.starts_with("ralph-index")
+    });
+    end.insert("left".to_owned(), format!("{:?}", left.collect::<Vec<_>>()));
+    end.insert("asked".to_owned(), asked(stage));
+    end.insert("results".to_owned(), format!("{:?}", pending(stage)));
+    end
+}
+
+/// How often each role was started, as the rehearsal counts it.
+fn asked(stage: &Stage) -> String {
+    let counts = files_in(&stage.place.path("state/ralph/rehearsal"));
+    let counts = counts.iter().find(|path| path.extension().is_some_and(|kind| kind == "json"));
+    let counts: Value = serde_json::from_slice(&fs::read(counts.unwrap()).unwrap()).unwrap();
+    counts["runs"].to_string()
+}
+
+/// Results that nobody took.
+fn pending(stage: &Stage) -> Vec<String> {
+    let results = stage.private().join("results");
+    let found = if results.exists() { files_in(&results) } else { Vec::new() };
+    found.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+/// Replaces times, runs and commits by words.
+fn normal(text: &str, subjects: &BTreeMap<&str, &str>) -> String {
+    let mut normal = String::new();
+    let is_word = |c: char| c.is_ascii_alphanumeric() || ":.-".contains(c);
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c| is_word(c) != is_word(first)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        let is_time = word.len() > 18 && word.as_bytes()[10] == b'T' && word.ends_with('Z');
+        let is_run = word.len() == 25 && word.as_bytes()[15] == b'Z';
+        normal.push_str(match subjects.get(word) {
+            Some(subject) if subject.starts_with("ralph: ") => "RALPH'S",
+            Some(subject) => subject,
+            None if is_time => "TIME",
+            None if is_run => "RUN",
+            None => word,
+        });
+        rest = after;
+    }
+    normal
+}
+
+macro_rules! shares {
+    ($($story:ident: $($share:ident = $number:literal),+;)+) => {$(
+        mod $story {
+            $(
+                #[test]
+                fn $share() {
+                    super::$story().survives_every_crash($number);
+                }
+            )+
+        }
+    )+};
+}
+
+shares! {
+    planning: a_crash_after_any_odd_write_changes_nothing = 0, a_crash_after_any_even_write_changes_nothing = 1;
+    invalidation: a_crash_after_any_odd_write_changes_nothing = 0, a_crash_after_any_even_write_changes_nothing = 1;
+    rejection: a_crash_after_any_odd_write_changes_nothing = 0, a_crash_after_any_even_write_changes_nothing = 1;
+    commits: a_crash_after_any_odd_write_changes_nothing = 0, a_crash_after_any_even_write_changes_nothing = 1;
+    answer: a_crash_after_any_odd_write_changes_nothing = 0, a_crash_after_any_even_write_changes_nothing = 1;
+    question: a_crash_after_any_odd_write_changes_nothing = 0, a_crash_after_any_even_write_changes_nothing = 1;
+}

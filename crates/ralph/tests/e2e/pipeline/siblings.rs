@@ -1,0 +1,99 @@
+//! A workspace that is no repository: its children are, and a candidate is found in the one it was made in.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use super::{AGREES, Ended, GREETS, PLANS, Stage};
+
+/// Two sibling repositories below `ws`, beside the repository of a stage, and an implementer that commits to `beta`.
+struct Siblings {
+    stage: Stage,
+}
+
+/// The name of a commit is known when it is made, so whoever claims one that is not in its own directory is a shell.
+const SHELL: &str = "[roles.implementer]\nagent = \"shell\"\n[agents.shell]\ncommand = [\"sh\", \"-c\", \"\"\"\
+    cat > /dev/null; cd beta; echo hello > greeting.txt; git add -A; git commit -qm work; git rev-parse HEAD; \
+    echo 'I AM HYPER SURE I AM DONE!'\"\"\"]\n";
+
+impl Siblings {
+    fn new(home: &str) -> Siblings {
+        let siblings = Siblings { stage: Stage::new(&format!("{PLANS}{AGREES}")) };
+        for name in ["alpha", "beta"] {
+            siblings.write(&format!("{name}/README.md"), name);
+            siblings.git(name, &["init", "--quiet", "--initial-branch=main"]);
+            siblings.git(name, &["add", "README.md"]);
+            siblings.git(name, &["commit", "--quiet", "--message=start"]);
+        }
+        let usual = siblings.stage.read("ralph.toml");
+        siblings.write("ralph.toml", &format!("home = \"{home}\"\n{usual}{SHELL}{GREETS}"));
+        siblings.write(&format!("{home}/specs/0001-greeting.md"), "# Greeting\n");
+        siblings
+    }
+
+    fn root(&self) -> String {
+        self.stage.place.path("ws").to_str().unwrap().to_owned()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        self.stage.write(&format!("../ws/{name}"), text);
+    }
+
+    fn git(&self, repository: &str, args: &[&str]) -> String {
+        let output = Command::new("git")
+            .args(args)
+            .current_dir(Path::new(&self.root()).join(repository))
+            .env_clear()
+            .envs(self.stage.place.env.environment())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "git {args:?}: {stderr}");
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    fn pipeline(&self) -> Ended {
+        self.stage.ralph(&["--root", &self.root(), "pipeline"])
+    }
+
+    /// The spec is done by a commit in `beta`, and nothing else has changed.
+    fn finds_the_candidate_in_beta(&self, home: &str) {
+        self.pipeline().exits(0);
+        let made = self.git("beta", &["rev-parse", "HEAD"]);
+        let record =
+            |kind: &str| self.stage.json(&format!("../ws/{home}/specs/{kind}/0001-greeting.json"));
+        let candidate = record("candidates");
+        assert_eq!(candidate["candidate_commit"], json!(made));
+        assert_eq!(candidate["repository"], "beta");
+        assert_eq!(candidate["refs"], json!(["refs/heads/main"]));
+        let plan = record("plans");
+        assert_eq!(plan["base"].as_object().unwrap().keys().collect::<Vec<_>>(), ["alpha", "beta"]);
+        assert_eq!(self.git("beta", &["log", "--format=%s"]), "work\nstart");
+        let receipt = self.git("beta", &["notes", "--ref=ralph", "show", &made]);
+        assert!(receipt.contains("greets"), "{receipt}");
+        for repository in ["alpha", "beta"] {
+            assert_eq!(self.git(repository, &["status", "--porcelain"]), "");
+        }
+        self.stage.place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_candidate_is_found_in_the_repository_it_was_made_in() {
+    let siblings = Siblings::new("ralph");
+    siblings.finds_the_candidate_in_beta("ralph");
+    assert_eq!(siblings.git("alpha", &["log", "--format=%s"]), "start");
+}
+
+#[test]
+fn home_may_lie_in_one_of_the_repositories_and_the_work_in_another() {
+    let siblings = Siblings::new("alpha/ralph");
+    siblings.finds_the_candidate_in_beta("alpha/ralph");
+    let subjects = siblings.git("alpha", &["log", "--format=%s"]);
+    let mut subjects = subjects.lines().rev();
+    assert_eq!(subjects.next(), Some("start"));
+    assert!(subjects.all(|subject| subject.starts_with("ralph: ")));
+    let tracked = siblings.git("alpha", &["ls-files", "ralph/specs/done"]);
+    assert_eq!(tracked, "ralph/specs/done/0001-greeting.md");
+}

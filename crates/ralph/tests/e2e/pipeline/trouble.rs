@@ -1,0 +1,152 @@
+//! What is not the work's fault: it is waited for or tried again, and costs no attempt.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::{PHRASE, Stage, claims, on, willing};
+use crate::harness::{PATIENCE, wait_until};
+
+#[test]
+fn a_usage_limit_in_any_phase_is_waited_for_and_the_same_attempt_goes_on() {
+    // A12.10 and A12.16: a limit costs nothing, whatever was said before it was hit.
+    let limit = "limit in 100ms\nexit 1";
+    let stage = Stage::new(&willing(&[
+        on("planner", 1, &format!("session plan-1\noutbox plan.md # Half a plan\n{limit}")),
+        on("implementer", 1, &format!("session impl-1\nwrite half.txt half\n{limit}")),
+        on(
+            "verifier",
+            1,
+            &format!("session verify-1\nfinal PLAN_INVALIDATION: it is late\n{limit}"),
+        ),
+    ]));
+    stage.pipeline(&["--allow-dirty"]).exits(0);
+    assert_eq!(stage.runs(), "ppiivv");
+    let attempts: Vec<Value> =
+        stage.told("run_started").iter().map(|run| run["attempt"].clone()).collect();
+    assert_eq!(attempts, vec![json!(1); 6]);
+    let plan = stage.json("ralph/specs/plans/0001-greeting.json");
+    assert_eq!((&plan["attempts_used"], &plan["attempt"]), (&json!(0), &json!(1)));
+    assert_eq!(stage.told("usage_limit_wait").len(), 3);
+    assert_eq!(stage.told("backoff_wait").len(), 0);
+    // What was cut short is gone on with where the agent can; what it wrote meanwhile is still there.
+    assert_eq!(stage.resumed()[1], "plan-1");
+    assert_eq!(stage.resumed()[3], "impl-1");
+    assert_eq!(stage.read("half.txt"), "half\n");
+}
+
+#[test]
+fn a_restart_in_the_middle_of_a_wait_goes_on_waiting() {
+    let stage = Stage::new(&willing(&[on("implementer", 1, "session impl-1\nlimit in 1h\nhang")]));
+    let running = stage.place.start(&["pipeline"]);
+    wait_until(PATIENCE, "it waits", || running.said().contains("[wait]"));
+    running.signal(Signal::KILL);
+    running.finish();
+    stage.pipeline(&["--no-wait"]).exits(1).says("usage limit until");
+    assert_eq!(stage.runs(), "pi");
+    assert_eq!(stage.row("0001-greeting.md")["attempts_used"], 0);
+    let status: Value = stage.ralph(&["status", "--json"]).json();
+    assert_eq!(status["waits"][0]["agent"], "rehearsal", "{status}");
+    stage.place.assert_nothing_left();
+}
+
+#[test]
+fn a_restart_in_the_middle_of_a_wait_goes_on_with_the_same_session() {
+    let stage =
+        Stage::new(&willing(&[on("implementer", 1, "session impl-1\nlimit in 1s\nexit 1")]));
+    stage.pipeline(&["--no-wait"]).exits(1);
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.runs(), "piiv");
+    assert_eq!(stage.resumed()[2], "impl-1");
+    assert_eq!(stage.row("0001-greeting.md")["attempts_used"], 0);
+}
+
+#[test]
+fn an_agent_that_exits_with_a_failure_claims_nothing_and_costs_nothing() {
+    // A12.3: a verifier that broke says nothing of the candidate. A12.16: nor of the plan.
+    let stage = Stage::new(&willing(&[
+        on("planner", 1, &format!("outbox plan.md # Half a plan\nfinal {PHRASE}\nexit 3")),
+        on(
+            "implementer",
+            1,
+            &format!(
+                "write greeting.txt half\ncommit \"half\" greeting.txt\n{}exit 3",
+                claims("${COMMIT}")
+            ),
+        ),
+        on("verifier", 1, &format!("{}exit 3", claims("${HEAD}"))),
+        on("verifier", 2, "final PLAN_INVALIDATION: it is late\nexit 4"),
+    ]));
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.runs(), "ppiivvv");
+    let plan = stage.json("ralph/specs/plans/0001-greeting.json");
+    assert_eq!((&plan["attempts_used"], &plan["attempt"]), (&json!(0), &json!(1)));
+    assert_eq!(stage.told("candidate_written").len(), 1);
+}
+
+#[test]
+fn the_same_trouble_three_times_in_a_row_stops_the_spec_and_costs_no_attempt() {
+    let script = willing(&[]).replace("[implementer]\n", "[implementer 4]\n");
+    let stage = Stage::with(
+        &format!("{script}[implementer]\nexit 3\n"),
+        "",
+        &["0001-greeting.md", "0002-next.md"],
+    );
+    stage.pipeline(&[]).exits(1).says("three times in a row").says("Not reached: 1");
+    assert_eq!(stage.runs(), "piii");
+    assert_eq!(stage.row("0001-greeting.md")["attempts_used"], 0);
+    assert_eq!(stage.row("0002-next.md")["state"], "fresh");
+    // The next start begins with a clean slate, in the same place.
+    stage.pipeline(&["--to", "1"]).exits(0);
+    assert_eq!(stage.runs(), "piiiiv");
+}
+
+#[test]
+fn a_run_that_takes_too_long_costs_an_attempt_and_is_told_to_the_next() {
+    let stage = Stage::with(
+        &willing(&[on("implementer", 1, "hang")]),
+        "[roles.implementer]\ntimeout = \"300ms\"\n",
+        &["0001-greeting.md"],
+    );
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.runs(), "piiv");
+    assert_eq!(stage.row("0001-greeting.md")["attempts_used"], 1);
+    assert!(stage.prompt("implementer", 2).contains("took too long"));
+    stage.place.assert_nothing_left();
+}
+
+#[test]
+fn pauses_grow_with_failures_in_a_row() {
+    // A12.10: no pause is what a limit costs, and every pause is bounded.
+    let stage = Stage::new(&willing(&[
+        on("planner", 1, "final no"),
+        on("planner", 2, "final no"),
+        on("planner", 3, "final no"),
+    ]));
+    stage.settings("limits.backoff = \"3s\"\n");
+    let running = stage.place.start(&["pipeline"]);
+    wait_until(PATIENCE, "it pauses", || {
+        stage.place.path("err").exists() && running.said().contains("trying again in 2s")
+    });
+    running.signal(Signal::INT);
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(130), "{said}");
+    // Interrupted in a pause, it goes on there.
+    stage.settings("");
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.runs(), "ppppiv");
+}
+
+#[test]
+fn an_interrupted_pipeline_stops_its_agent_and_goes_on_in_the_same_attempt() {
+    let stage = Stage::new(&willing(&[on("implementer", 1, "session impl-1\nhang")]));
+    let running = stage.place.start(&["pipeline"]);
+    wait_until(PATIENCE, "the implementer is at work", || running.said().contains("impl-1"));
+    running.signal(Signal::INT);
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("goes on where it stopped"), "{said}");
+    stage.place.assert_nothing_left();
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.runs(), "piiv");
+    assert_eq!(stage.row("0001-greeting.md")["attempts_used"], 0);
+}
