@@ -9,11 +9,11 @@ use std::io::{self, BufRead, BufReader, Write};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use ralph_model::journal::{JournalEntry, render_line, render_text};
+use ralph_model::journal::{JournalEntry, JournalEvent, render_line, render_text};
 
 use crate::config::LogFormat;
 use crate::files::append::{AppendFile, TornTail};
-use crate::files::{PathError, open_to_append};
+use crate::files::{PathError, fault, open_to_append};
 
 /// Facts, appended and read back in order.
 #[derive(Debug)]
@@ -80,6 +80,10 @@ impl Journal {
         let as_text = self.mirror.as_ref().is_some_and(|mirror| mirror.format == LogFormat::Text);
         let text = as_text.then(|| render_text(entry));
         self.append(JournalLine { record: record.trim_end(), mirrored: text.as_deref() })?;
+        // What the pipeline only tells is never read back: dying after it is dying after the write before it.
+        if !matches!(entry.event, JournalEvent::Pipeline(_)) {
+            fault::after_write();
+        }
         Ok(())
     }
 

@@ -23,6 +23,7 @@ use super::identity::{Identity, Signer};
 use super::lock::IndexLock;
 use super::parse::{Change, ChangeKind, parse_raw_diff};
 use super::{Git, GitError, Head, Oid, unexpected};
+use crate::files::fault;
 
 /// Signing may wait for a person's passphrase.
 const SIGNING: Duration = Duration::from_mins(2);
@@ -89,6 +90,7 @@ pub fn commit_paths(
     let wanted: HashSet<&Path> = paths.iter().map(PathBuf::as_path).collect();
     let git_dir = git.place().git_dir.as_std_path();
     let lock = IndexLock::take(git_dir.join("index.lock"), request.patience)?;
+    Scratch::remove_abandoned(git_dir);
     let head = git.head()?;
     let base = match head.id() {
         Some(id) => id.clone(),
@@ -112,7 +114,9 @@ pub fn commit_paths(
     let tree = bench.tree_of(git_dir, &after)?;
     let id = bench.commit(&tree, head.id(), request)?;
     bench.advance(&head, &id, request.message)?;
+    fault::after_write();
     index.become_index(git_dir)?;
+    fault::after_write();
     drop(lock);
     let displaced = before.iter().filter_map(|staged| {
         let now = after.iter().find(|change| change.path == staged.path);
@@ -242,6 +246,9 @@ fn parse_id(args: &[&str], output: &[u8]) -> Result<Oid, GitError> {
     Oid::parse(output.trim_ascii()).ok_or_else(|| unexpected(args, output))
 }
 
+/// How the names of indexes begin that are not yet the index.
+const SCRATCH: &str = "ralph-index-";
+
 /// An index that is not yet the index; removed when dropped.
 struct Scratch {
     path: PathBuf,
@@ -252,9 +259,18 @@ impl Scratch {
     fn absent(git_dir: &Path) -> Self {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let path = git_dir.join(format!("ralph-index-{}-{number}", std::process::id()));
+        let path = git_dir.join(format!("{SCRATCH}{}-{number}", std::process::id()));
         let _ = fs::remove_file(&path);
         Scratch { path }
+    }
+
+    /// Removes what commits that were killed left behind. Nobody else has one while the lock of the index is held.
+    fn remove_abandoned(git_dir: &Path) {
+        for entry in fs::read_dir(git_dir).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(SCRATCH) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 
     /// Copies the index with its time: a file of the same size that was changed in the same second as the index was

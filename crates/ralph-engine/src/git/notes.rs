@@ -6,6 +6,7 @@ use super::call::Call;
 use super::drivers::Drivers;
 use super::identity::Identity;
 use super::{Git, GitError, Oid};
+use crate::files::fault;
 
 /// The ref that holds the notes.
 pub const NOTES_REF: &str = "refs/notes/ralph";
@@ -22,7 +23,9 @@ pub fn write_note(git: &Git, commit: &Oid, text: &str) -> Result<(), GitError> {
     for (name, value) in &identity.variables {
         call = call.env(name, value);
     }
-    git.call(call).map(|_| ())
+    git.call(call)?;
+    fault::after_write();
+    Ok(())
 }
 
 /// Returns the note on a commit.
