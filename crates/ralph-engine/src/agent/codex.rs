@@ -57,6 +57,10 @@ impl Adapter for Codex {
         if !request.extra_args.iter().any(has_directory) {
             invocation.option("-C", request.workspace.as_str());
         }
+        // A login shell makes the search path anew, and `ralph` is on it no more.
+        if !request.extra_args.iter().any(|arg| arg.contains("allow_login_shell")) {
+            invocation.option("-c", "allow_login_shell=false");
+        }
         if let Some(model) = request.model {
             invocation.option("-m", model);
         }

@@ -23,6 +23,8 @@ const CASES: [Case; 6] = [
             "--skip-git-repo-check",
             "-C",
             "/w",
+            "-c",
+            "allow_login_shell=false",
             "-",
         ],
         full: &[
@@ -34,6 +36,8 @@ const CASES: [Case; 6] = [
             "--skip-git-repo-check",
             "-C",
             "/w",
+            "-c",
+            "allow_login_shell=false",
             "-m",
             "big",
             "-c",

@@ -1,4 +1,4 @@
-//! Returning to the branch that a run began on.
+//! Returning to the branch that a run began on, and moving it forward to the run's work.
 //!
 //! What is uncommitted comes along, as with `git switch`; where that cannot be, git refuses and nothing has changed. So
 //! does a change of files that a filter (LFS) would have to write, as no filter runs.
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::call::{Call, Person};
 use super::commits::{CommitError, refuse_filtered};
 use super::drivers::Drivers;
-use super::{Git, LONG};
+use super::{Git, LONG, Oid};
 
 impl Git {
     /// Makes `HEAD` a branch again, named in full, with the files of its commit.
@@ -22,6 +22,20 @@ impl Git {
         }
         let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
         let args = ["switch", "--quiet", "--no-guess", short];
+        let call = Call::new(&args).person(Person::Heard).configs(drivers.overrides());
+        self.call(call.timeout(LONG))?;
+        Ok(())
+    }
+
+    /// Moves the branch that is checked out, and its files, forward to a commit.
+    pub fn fast_forward(&self, commit: &Oid) -> Result<(), CommitError> {
+        let drivers = Drivers::of(self)?;
+        if let Some(here) = self.head()?.id() {
+            let changes = self.changes(here, commit)?;
+            let paths: Vec<PathBuf> = changes.into_iter().map(|change| change.path).collect();
+            refuse_filtered(self, &drivers, &paths)?;
+        }
+        let args = ["merge", "--quiet", "--ff-only", commit.as_str()];
         let call = Call::new(&args).person(Person::Heard).configs(drivers.overrides());
         self.call(call.timeout(LONG))?;
         Ok(())
@@ -55,5 +69,29 @@ mod tests {
         let refused = git.switch_to(&branch).unwrap_err();
         assert!(matches!(refused, CommitError::Git(_)), "{refused}");
         assert_eq!(std::fs::read_to_string(dir.join("work")).unwrap(), "more");
+    }
+
+    #[test]
+    fn it_moves_forward_with_what_is_uncommitted_and_never_sideways() {
+        let world = World::new();
+        let dir = world.repository("r");
+        let git = world.open(&dir);
+        let branch = match git.head().unwrap() {
+            crate::git::Head::Branch { name, .. } => name,
+            other => panic!("{other:?}"),
+        };
+        world.git(&dir, &["switch", "-q", "-c", "feature"]);
+        world.commit(&dir, &[("work", "done")]);
+        let work = git.head().unwrap().id().unwrap().clone();
+        git.switch_to(&branch).unwrap();
+        std::fs::write(dir.join("left"), "over").unwrap();
+        git.fast_forward(&work).unwrap();
+        assert_eq!(git.refs().unwrap().id_of(&branch), Some(&work));
+        assert!(dir.join("work").exists() && dir.join("left").exists());
+        world.git(&dir, &["reset", "-q", "--hard", "HEAD~1"]);
+        world.commit(&dir, &[("else", "where")]);
+        let here = git.head().unwrap();
+        git.fast_forward(&work).unwrap_err();
+        assert_eq!(git.head().unwrap(), here);
     }
 }

@@ -1,5 +1,7 @@
 //! The repositories of a workspace as a workflow sees them: what there was before a run, and what a claim is worth.
 
+mod work;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,14 +13,16 @@ use serde::{Deserialize, Serialize};
 
 use super::WorkflowError;
 use crate::boundary;
-use crate::files::{create_private_directory, read_optional, replace_atomically};
+use crate::files::{create_private_directory, read_optional, remove_optional, replace_atomically};
 use crate::gates::pin::PinnedGates;
 use crate::gates::{GateContext, GateObserver, GateRepository};
 use crate::git::commits::{CommitRequest, Signing, commit_paths};
 use crate::git::evidence::{Before, Dirt};
-use crate::git::{Git, GitProgram, Head, Oid};
+use crate::git::{GitProgram, Head, Oid};
 use crate::judge::{Case, Judge, Judged, Said};
 use crate::state::State;
+
+pub use work::ChangeProbe;
 
 /// How long another program that holds the index is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -46,6 +50,12 @@ pub struct BeforeAll {
     /// The run is over, and the branches that it began on were returned to. Where the person goes later is their own.
     #[serde(default)]
     returned: bool,
+    /// Where every `HEAD` stood when the present attempt began, which may be after the base.
+    #[serde(default)]
+    since: Base,
+    /// What was dirty when the last run ended.
+    #[serde(default)]
+    left: BTreeMap<String, Dirt>,
 }
 
 impl Repositories {
@@ -108,7 +118,7 @@ impl Repositories {
             let before = Before { base, refs, dirt: Dirt::of(git)? };
             repositories.insert(key(&repository.name), before);
         }
-        Ok(BeforeAll { repositories, returned: false })
+        Ok(BeforeAll { repositories, returned: false, since: Base::new(), left: BTreeMap::new() })
     }
 
     /// Measures a claim.
@@ -152,15 +162,6 @@ impl Repositories {
         found.or_else(|| self.found.first()).map(|repository| &repository.gates)
     }
 
-    /// Returns what tells whether a run has changed anything since this was noted.
-    pub fn probe(&self, before: &BeforeAll) -> ChangeProbe {
-        let repositories = self.found.iter().filter_map(|repository| {
-            let before = before.repositories.get(&key(&repository.name))?;
-            Some((repository.gates.git.clone(), before.clone(), repository.home.clone()))
-        });
-        ChangeProbe { repositories: repositories.collect() }
-    }
-
     /// Commits what a run changed and left uncommitted: never the person's own dirt, never home.
     pub fn commit_leftovers(
         &self,
@@ -184,22 +185,6 @@ impl Repositories {
             }
         }
         Ok(())
-    }
-
-    /// Returns the commit that a run's work ended with, and its repository: the first `HEAD` that moved, else the first.
-    pub fn work_of(&self, before: &BeforeAll) -> Result<Option<(CommitId, String)>, WorkflowError> {
-        let mut first = None;
-        for repository in &self.found {
-            let Some(id) = repository.gates.git.head()?.id().cloned() else { continue };
-            let noted = before.repositories.get(&key(&repository.name));
-            let then = noted.and_then(|noted| noted.refs.head.id());
-            let found = (commit_id(&id), repository.name.clone());
-            if then != Some(&id) {
-                return Ok(Some(found));
-            }
-            first.get_or_insert(found);
-        }
-        Ok(first)
     }
 
     /// Returns where the repository stands that has a commit, or the first one.
@@ -264,10 +249,10 @@ impl Repositories {
         for repository in &self.found {
             let git = &repository.gates.git;
             let now = Dirt::of(git)?;
-            let befores =
-                begun.iter().filter_map(|all| all.repositories.get(&key(&repository.name)));
-            let left: Vec<PathBuf> =
-                befores.flat_map(|before| before.dirt.leftovers(&now).new).collect();
+            let left: Vec<PathBuf> = begun
+                .iter()
+                .flat_map(|all| all.left_by_runs(&key(&repository.name), &now))
+                .collect();
             for entry in git.status()? {
                 let in_home =
                     repository.home.as_ref().is_some_and(|home| entry.path.starts_with(home));
@@ -283,26 +268,10 @@ impl Repositories {
                 paths.push(named);
             }
         }
+        // One that is staged as deleted and is there all the same is told twice.
+        paths.sort();
+        paths.dedup();
         Ok(paths)
-    }
-}
-
-/// Tells, while a run goes on, whether it has changed anything yet.
-pub struct ChangeProbe {
-    repositories: Vec<(Git, Before, Option<PathBuf>)>,
-}
-
-impl ChangeProbe {
-    /// Returns whether everything outside home is as it was. What cannot be looked at counts as changed: the judge will
-    /// look again.
-    pub fn is_unchanged(&self) -> bool {
-        self.repositories.iter().all(|(git, before, home)| {
-            let Ok(refs) = git.refs() else { return false };
-            let Ok(dirt) = Dirt::of(git) else { return false };
-            let left = before.dirt.leftovers(&dirt).new;
-            let in_home = |path: &PathBuf| home.as_ref().is_some_and(|home| path.starts_with(home));
-            refs.tips() == before.refs.tips() && left.iter().all(in_home)
-        })
     }
 }
 
@@ -321,6 +290,11 @@ impl BeforeAll {
         create_private_directory(path.parent().expect("it has a directory"))?;
         let bytes = serde_json::to_vec(self).expect("it is plain data");
         Ok(replace_atomically(&path, &bytes)?)
+    }
+
+    /// Forgets what was kept for an item.
+    pub fn forget(state: &State, item: &str) -> Result<(), WorkflowError> {
+        Ok(remove_optional(&state.before(item))?)
     }
 
     /// Returns what was kept, if it is still there and can be read.

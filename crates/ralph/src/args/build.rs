@@ -26,9 +26,9 @@ pub(crate) struct BuildArgs {
     /// How many runs at most; wins over N
     #[arg(long, value_name = "N")]
     pub(crate) max_iterations: Option<u32>,
-    /// Stop after this many failed runs in a row
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub(crate) max_failures: u32,
+    /// Stop after this many failed runs in a row; 0 for no limit [default: 3]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_failures: Option<u32>,
     /// End when an agent's last message has this line
     #[arg(long, value_name = "TEXT")]
     pub(crate) completion_promise: Option<String>,

@@ -1,5 +1,8 @@
 //! `ralph build`: stage after stage until the plan is complete; `ralph plan <spec>`: a spec becomes tasks.
 
+mod ends;
+
+use std::cell::Cell;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
@@ -11,25 +14,23 @@ use ralph_engine::plan_file::PlanFile;
 use ralph_engine::run::RunContext;
 use ralph_engine::specs::SPECS;
 use ralph_engine::wait::RealWaiter;
+use ralph_engine::workflow::build::Build;
 use ralph_engine::workflow::build::channel::{PlanChannel, SharedAssignment};
 use ralph_engine::workflow::build::planning::{Existing, PlanningEnd};
-use ralph_engine::workflow::build::{Build, BuildEnd};
 use ralph_engine::workflow::desk::Desk;
 use ralph_engine::workflow::keeper::HomeKeeper;
 use ralph_engine::workflow::repositories::BeforeAll;
-use ralph_model::plan::{Plan, Stage};
+use ralph_model::plan::Plan;
 use ralph_model::policy::budget::{Budget, Spent};
 use ralph_model::role::Role;
-use serde::Serialize;
 
+use self::ends::{declined, told, told_planning};
 use super::agent_run::flags;
-use super::print_json;
 use super::workshop::{Workshop, budget, gate_context, limit_policy};
 use crate::args::GlobalArgs;
 use crate::args::build::{BuildArgs, PlanArgs, RunOptions};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::{local_time, one_line, plural};
 use crate::render::pipeline::{Look, PipelineScreen};
 use crate::render::{self, Tone};
 use crate::setup::{Setup, now};
@@ -37,32 +38,43 @@ use crate::setup::{Setup, now};
 const ROLES: [Role; 5] =
     [Role::Planner, Role::Builder, Role::Verifier, Role::Investigator, Role::Decomposer];
 
+/// After how many failures in a row the loop stops, unless somebody says otherwise.
+const MOST_FAILURES: u32 = 3;
+
 /// Runs the build loop.
 pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &flags(&args.run.agent))?;
     let (spec, iterations) = words(&setup, args)?;
+    let configured = budget(&setup, args.run.max_tokens, args.run.max_cost);
+    let failures = args.max_failures.or(configured.consecutive_failures);
     let budget = Budget {
-        iterations,
-        consecutive_failures: Some(args.max_failures.max(1)),
-        ..budget(&setup, args.run.max_tokens, args.run.max_cost)
+        iterations: iterations.map_or(configured.iterations, |most| Some(most).filter(|n| *n > 0)),
+        consecutive_failures: Some(failures.unwrap_or(MOST_FAILURES)).filter(|most| *most > 0),
+        ..configured
     };
-    let job = Job { options: &args.run, budget, promise: args.completion_promise.as_deref() };
+    let promise = args.completion_promise.as_deref();
+    let job = Job { options: &args.run, budget, spent: Cell::default(), promise };
     if let Some(spec) = spec {
         let planned = with_build(&setup, "ralph build", &job, |build, plan| {
             let bytes = plan.read().map_err(CliError::failed)?;
-            let existing = existing(&setup, &Plan::parse(&bytes), &spec, Asked::Person)?;
-            let Some(existing) = existing else { return Ok(None) };
-            let has_tasks = Plan::parse(&bytes).spec() == Some(&*spec) && unfinished(&bytes) > 0;
-            if has_tasks && existing == Existing::Keep {
-                return Ok(Some(PlanningEnd::Planned { tasks: unfinished(&bytes) }));
+            let now = Plan::parse(&bytes);
+            let tasks = now.pending().len() + now.done_tasks().count();
+            if now.spec() == Some(&*spec) && tasks > 0 {
+                return Ok(Some(PlanningEnd::Planned { tasks }));
             }
+            let existing = existing(&now, &spec, Asked::Person)?;
+            let Some(existing) = existing else { return Ok(None) };
             build.plan_spec(&spec, existing).map(Some).map_err(failed)
         })?;
         match planned {
-            None => return Ok(Exit::Done),
+            None => return declined(&setup),
             Some(PlanningEnd::Planned { .. }) => {}
             Some(end) => return told_planning(&setup, &end),
         }
+        // Planning costs, but N is about what comes after it.
+        let spent =
+            Spent { iterations: 0, attempts: 0, consecutive_failures: 0, ..job.spent.get() };
+        job.spent.set(spent);
     }
     let end = with_build(&setup, "ralph build", &job, |build, plan| {
         preflight(&setup, plan, args.yes)?;
@@ -83,23 +95,17 @@ pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliErro
     } else {
         Asked::Person
     };
-    let job = Job {
-        options: &args.run,
-        budget: budget(&setup, args.run.max_tokens, args.run.max_cost),
-        promise: None,
-    };
+    let budget = budget(&setup, args.run.max_tokens, args.run.max_cost);
+    let job = Job { options: &args.run, budget, spent: Cell::default(), promise: None };
     let end = with_build(&setup, "ralph plan", &job, |build, plan| {
         let bytes = plan.read().map_err(CliError::failed)?;
-        match existing(&setup, &Plan::parse(&bytes), &spec, asked)? {
+        match existing(&Plan::parse(&bytes), &spec, asked)? {
             None => Ok(None),
             Some(existing) => build.plan_spec(&spec, existing).map(Some).map_err(failed),
         }
     })?;
     match end {
-        None => {
-            setup.ui.line("nothing was changed");
-            Ok(Exit::Done)
-        }
+        None => declined(&setup),
         Some(end) => told_planning(&setup, &end),
     }
 }
@@ -108,6 +114,8 @@ pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliErro
 struct Job<'a> {
     options: &'a RunOptions,
     budget: Budget,
+    /// What was used up so far, by planning and building together.
+    spent: Cell<Spent>,
     promise: Option<&'a str>,
 }
 
@@ -176,7 +184,7 @@ fn with_build<T>(
         limit: limit_policy(setup),
         wait_for_limits: setup.config.limits.wait && !job.options.no_wait,
         budget: job.budget,
-        spent: Spent::default(),
+        spent: job.spent.get(),
         context_limit: job.options.context_limit,
         overview,
     };
@@ -197,14 +205,16 @@ fn with_build<T>(
         reload: &reload,
         observer: &mut screen,
     };
-    go(&mut build, &plan)
+    let end = go(&mut build, &plan);
+    job.spent.set(build.desk.spent);
+    end
 }
 
 fn failed(error: ralph_engine::workflow::WorkflowError) -> CliError {
     CliError::failed(error).hint("nothing is lost: `ralph build` goes on where it stopped")
 }
 
-/// Tells the spec from the number.
+/// Tells the spec from the number; 0 means no limit.
 fn words(setup: &Setup, args: &BuildArgs) -> Result<(Option<String>, Option<u32>), CliError> {
     let (mut spec, mut number) = (None, None);
     for word in &args.words {
@@ -214,9 +224,7 @@ fn words(setup: &Setup, args: &BuildArgs) -> Result<(Option<String>, Option<u32>
             _ => return Err(CliError::usage(format!("`{word}` is one word too many"))),
         }
     }
-    // No limit is what 0 always meant here.
-    let number = args.max_iterations.or(number).filter(|count| *count > 0);
-    Ok((spec, number))
+    Ok((spec, args.max_iterations.or(number)))
 }
 
 /// Finds a spec by path or name; returns its path below `specs/`.
@@ -266,18 +274,8 @@ enum Asked {
     Nobody,
 }
 
-fn unfinished(bytes: &[u8]) -> usize {
-    let plan = Plan::parse(bytes);
-    plan.pending().len() + plan.done_tasks().count()
-}
-
 /// Finds out what becomes of unfinished tasks; `None` if the person would rather stop.
-fn existing(
-    setup: &Setup,
-    plan: &Plan<'_>,
-    spec: &str,
-    asked: Asked,
-) -> Result<Option<Existing>, CliError> {
+fn existing(plan: &Plan<'_>, spec: &str, asked: Asked) -> Result<Option<Existing>, CliError> {
     let same = plan.spec() == Some(spec);
     let pending = plan.pending();
     let done: Vec<_> = plan.done_tasks().collect();
@@ -302,7 +300,6 @@ fn existing(
     }
     render::important("  [c] Cancel existing tasks and start fresh");
     render::important("  [a] Abort (keep current plan)");
-    let _ = setup;
     Ok(match render::choose("kca", 'a') {
         'k' if same => Some(Existing::Keep),
         'c' => Some(Existing::Cancel),
@@ -328,86 +325,4 @@ fn preflight(setup: &Setup, plan: &PlanFile, yes: bool) -> Result<(), CliError> 
         );
     }
     plan.commit(now(), "ralph: update plan").map_err(CliError::failed)
-}
-
-#[derive(Serialize)]
-struct JsonEnd<'a> {
-    result: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stage: Option<Stage>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-}
-
-fn told(setup: &Setup, end: &BuildEnd) -> Result<Exit, CliError> {
-    let (exit, reason) = match end {
-        BuildEnd::Complete => (Exit::Done, "the plan is complete".to_owned()),
-        BuildEnd::Promised => (Exit::Done, "an agent gave the completion promise".to_owned()),
-        BuildEnd::NoPlan => {
-            (Exit::Unfinished, "no spec is planned; `ralph plan <spec.md>` plans one".to_owned())
-        }
-        BuildEnd::Looping { stage } => (
-            Exit::Unfinished,
-            format!(
-                "round after round nothing changes in {stage}; look at the last logs (`ralph status`)"
-            ),
-        ),
-        BuildEnd::Stuck { trouble } => (
-            Exit::Unfinished,
-            format!(
-                "the same trouble three times in a row: {}",
-                one_line(&trouble.to_string(), 300)
-            ),
-        ),
-        BuildEnd::Waiting { task, question } => (
-            Exit::PersonNeeded,
-            format!(
-                "{task} waits for you: {}\n  `ralph answer {task} yes` accepts it; any other answer goes to the next run",
-                one_line(question, 600)
-            ),
-        ),
-        BuildEnd::Limited { agent, wait } => {
-            let until = local_time(wait.until, now());
-            (Exit::Unfinished, format!("{agent} is at its usage limit until about {until}"))
-        }
-        BuildEnd::OutOfBudget(what) => (Exit::Unfinished, format!("stopped: {what}")),
-        BuildEnd::Interrupted => {
-            (Exit::Interrupted, "interrupted; `ralph build` goes on where it stopped".to_owned())
-        }
-    };
-    if exit == Exit::Done {
-        setup.ui.labelled(Tone::Good, "done", &reason);
-    } else {
-        render::important(&reason);
-    }
-    if setup.json {
-        let stage = match end {
-            BuildEnd::Looping { stage } => Some(*stage),
-            _ => None,
-        };
-        print_json(&JsonEnd { result: end.name(), stage, reason: Some(reason) })?;
-    }
-    Ok(exit)
-}
-
-fn told_planning(setup: &Setup, end: &PlanningEnd) -> Result<Exit, CliError> {
-    match end {
-        PlanningEnd::Planned { tasks } => {
-            let text = format!("{}; `ralph build` builds them", plural(*tasks as u64, "task"));
-            setup.ui.labelled(Tone::Good, "planned", &text);
-            if setup.json {
-                print_json(&JsonEnd {
-                    result: "planned",
-                    stage: Some(Stage::Build),
-                    reason: None,
-                })?;
-            }
-            Ok(Exit::Done)
-        }
-        PlanningEnd::NoTasks { why } => {
-            Err(CliError::failed(format!("nothing was planned: {why}"))
-                .hint("the planner's log says more (`ralph status`)"))
-        }
-        PlanningEnd::Stopped(end) => told(setup, end),
-    }
 }

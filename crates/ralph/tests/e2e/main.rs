@@ -3,6 +3,8 @@
 //! One binary, so that what the tests share is compiled once and nothing of it can be unused unnoticed.
 
 #[cfg(test)]
+mod build;
+#[cfg(test)]
 mod channel;
 #[cfg(test)]
 mod commands;

@@ -30,8 +30,6 @@ pub struct Assignment {
     pub changes: Vec<Change>,
     /// Tells whether the run has changed anything.
     pub probe: Option<ChangeProbe>,
-    /// How many subtasks were added.
-    pub parts: usize,
 }
 
 /// An assignment, as the workflow and the channel share it.
@@ -65,13 +63,10 @@ impl MutationStore for PlanChannel {
         if let MutationRequest::TaskDone { id, no_change } = &request {
             return self.claim(&plan, asker, id.as_deref(), no_change.as_deref());
         }
-        let request = self.related(&request, asker)?;
+        let request = related(&plan, &request, asker)?;
         let changed = self.change(&request)?;
         let mut assignment = locked(&self.assignment);
         let text = told_of(&changed);
-        if let Change::TasksAdded { tasks, .. } = &changed {
-            assignment.parts += tasks.len();
-        }
         assignment.changes.push(changed);
         Ok(text)
     }
@@ -115,40 +110,49 @@ impl PlanChannel {
             run: asker.run.clone(),
             no_change: no_change.map(str::to_owned),
             opinion: None,
+            stands: false,
+            rejection: None,
         };
         claims::save(&self.state, id, &claim).map_err(told)?;
         Ok(format!("{id} is noted as done; Ralph checks it when you end."))
     }
+}
 
-    /// Adds to new tasks where they come from, and keeps a decomposition within its bounds.
-    fn related(
-        &self,
-        request: &MutationRequest,
-        asker: Asker<'_>,
-    ) -> Result<MutationRequest, Declined> {
-        let parts = locked(&self.assignment).parts;
-        match (asker.role, request) {
-            (Role::Decomposer, MutationRequest::TaskAdd { task }) => {
-                let parent = asker.given.first().map_or("", String::as_str);
-                let (task, count) = with_relation(task, "parent", parent);
-                if parts + count > MOST_PARTS {
-                    return Err(Declined::Plan(format!(
-                        "a task is broken into at most {MOST_PARTS} subtasks, and {parts} are there: make them bigger."
-                    )));
-                }
-                Ok(MutationRequest::TaskAdd { task })
+/// Returns how many tasks of the plan were made from a task.
+pub(super) fn parts_of(plan: &Plan<'_>, task: &str) -> usize {
+    let all = plan.tasks_view();
+    let tasks = all.pending.iter().chain(&all.done);
+    tasks.filter(|part| part.parent.as_deref() == Some(task)).count()
+}
+
+/// Adds to new tasks where they come from, and keeps a decomposition within its bounds.
+fn related(
+    plan: &Plan<'_>,
+    request: &MutationRequest,
+    asker: Asker<'_>,
+) -> Result<MutationRequest, Declined> {
+    let given = asker.given.first().map_or("", String::as_str);
+    let parts = parts_of(plan, given);
+    match (asker.role, request) {
+        (Role::Decomposer, MutationRequest::TaskAdd { task }) => {
+            let (task, count) = with_relation(task, "parent", given);
+            if parts + count > MOST_PARTS {
+                return Err(Declined::Plan(format!(
+                    "a task is broken into at most {MOST_PARTS} subtasks, and {parts} are there: make them bigger."
+                )));
             }
-            (Role::Decomposer, MutationRequest::TaskDelete { id }) if parts < FEWEST_PARTS => {
-                Err(Declined::Plan(format!(
-                    "{id} can go when at least {FEWEST_PARTS} subtasks have taken its place; {parts} were added."
-                )))
-            }
-            (Role::Investigator, MutationRequest::TaskAdd { task }) if asker.given.len() == 1 => {
-                let (task, _) = with_relation(task, "created_from", &asker.given[0]);
-                Ok(MutationRequest::TaskAdd { task })
-            }
-            _ => Ok(request.clone()),
+            Ok(MutationRequest::TaskAdd { task })
         }
+        (Role::Decomposer, MutationRequest::TaskDelete { id }) if parts < FEWEST_PARTS => {
+            Err(Declined::Plan(format!(
+                "{id} can go when at least {FEWEST_PARTS} subtasks have taken its place; {parts} were added."
+            )))
+        }
+        (Role::Investigator, MutationRequest::TaskAdd { task }) if asker.given.len() == 1 => {
+            let (task, _) = with_relation(task, "created_from", given);
+            Ok(MutationRequest::TaskAdd { task })
+        }
+        _ => Ok(request.clone()),
     }
 }
 

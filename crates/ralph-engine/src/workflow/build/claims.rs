@@ -1,6 +1,6 @@
 //! Claims of builders, kept in private state from when they are made until they are judged.
 
-use ralph_model::id::RunId;
+use ralph_model::id::{CommitId, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::files::{
@@ -16,6 +16,27 @@ pub(super) struct Claim {
     pub(super) no_change: Option<String>,
     /// What a verifier thinks of that.
     pub(super) opinion: Option<String>,
+    /// The run ended as it should: the claim waits to be settled.
+    #[serde(default)]
+    pub(super) stands: bool,
+    /// It was judged and turned down; kept until the plan says so.
+    #[serde(default)]
+    pub(super) rejection: Option<Rejection>,
+}
+
+/// Why a claim was turned down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Rejection {
+    pub(super) commit: Option<CommitId>,
+    pub(super) for_agent: String,
+    pub(super) for_person: String,
+}
+
+impl Rejection {
+    /// One without a commit, told to everybody in the same words.
+    pub(super) fn plain(reason: String) -> Rejection {
+        Rejection { commit: None, for_agent: reason.clone(), for_person: reason }
+    }
 }
 
 pub(super) fn save(state: &State, task: &str, claim: &Claim) -> Result<(), PathError> {
@@ -30,8 +51,7 @@ pub(super) fn load(state: &State, task: &str) -> Result<Option<Claim>, PathError
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
-/// Forgets everything that was kept for a task's attempt.
+/// Forgets the claim on a task.
 pub(super) fn forget(state: &State, task: &str) -> Result<(), PathError> {
-    remove_optional(&state.claim(task))?;
-    remove_optional(&state.before(task))
+    remove_optional(&state.claim(task))
 }

@@ -5,6 +5,7 @@
 
 pub mod channel;
 mod claims;
+mod opinion;
 pub mod planning;
 mod runs;
 mod taking;
@@ -12,9 +13,9 @@ mod taking;
 use std::sync::Arc;
 
 use camino::Utf8Path;
-use ralph_model::journal::{JournalEntry, JournalEvent, PipelineFields, PipelineKind};
+use ralph_model::journal::{BudgetStop, JournalEntry, JournalEvent, PipelineFields, PipelineKind};
 use ralph_model::plan::{Change, Next, Plan, PlanError, Stage};
-use ralph_model::policy::budget::BudgetExhausted;
+use ralph_model::policy::budget::{self, BudgetExhausted};
 use ralph_model::policy::limit::LimitWait;
 use ralph_model::policy::trouble::TroubleStreak;
 use ralph_model::prompt::{Prompts, RulesSource};
@@ -24,7 +25,7 @@ use self::channel::SharedAssignment;
 use super::WorkflowError;
 use super::desk::{Desk, StepObserver};
 use super::keeper::HomeKeeper;
-use super::repositories::Repositories;
+use super::repositories::{BeforeAll, Repositories};
 use crate::config::{Config, ConfigError};
 use crate::gates::pin::PinnedGates;
 use crate::gates::{GateContext, GateObserver};
@@ -71,8 +72,10 @@ pub enum BuildEnd {
     Complete,
     /// There is no spec to build.
     NoPlan,
-    /// An agent gave the promise that ends the loop.
-    Promised,
+    /// An agent gave the promise that ends the loop; what the plan says of it.
+    Promised {
+        stage: Stage,
+    },
     /// Round after round nothing changes.
     Looping {
         stage: Stage,
@@ -98,7 +101,7 @@ impl BuildEnd {
         match self {
             BuildEnd::Complete => "complete",
             BuildEnd::NoPlan => "no_plan",
-            BuildEnd::Promised => "promised",
+            BuildEnd::Promised { .. } => "promised",
             BuildEnd::Looping { .. } => "looping",
             BuildEnd::Stuck { .. } => "stuck",
             BuildEnd::Waiting { .. } => "waiting",
@@ -115,17 +118,29 @@ struct Round {
     iteration: u32,
     streak: TroubleStreak,
     failures: u32,
-    /// What the last run of a stage did wrong.
-    feedback: Option<String>,
+    /// What the last run for an item did wrong.
+    feedback: Option<(String, String)>,
     /// What the last rounds looked like before they began.
     last: Option<(Stage, Vec<u8>)>,
     same: u32,
 }
 
+impl Round {
+    /// Returns what the last run for an item did wrong, if it was the last run of all.
+    fn feedback_for(&self, item: &str) -> Option<&str> {
+        let (about, feedback) = self.feedback.as_ref()?;
+        (about == item).then_some(feedback)
+    }
+}
+
 /// What follows from one turn of the loop.
 enum Turn {
     Again,
-    Failed { feedback: String },
+    /// A run for an item came to nothing.
+    Failed {
+        item: String,
+        feedback: String,
+    },
     Trouble(Trouble),
     End(BuildEnd),
 }
@@ -134,6 +149,7 @@ impl Build<'_, '_, '_> {
     /// Goes from stage to stage.
     pub fn run(&mut self) -> Result<BuildEnd, WorkflowError> {
         self.keeper.prepare()?;
+        self.forget_what_is_done()?;
         let spec = self.spec()?;
         let fields = PipelineFields {
             spec,
@@ -153,6 +169,18 @@ impl Build<'_, '_, '_> {
         Ok(end)
     }
 
+    /// Forgets the claims and beginnings of tasks that are done, which a Ralph that died may have left: if one is
+    /// rejected, it begins anew.
+    fn forget_what_is_done(&self) -> Result<(), WorkflowError> {
+        let bytes = self.plan.read()?;
+        let state = self.desk.context.state;
+        for task in Plan::parse(&bytes).done_tasks() {
+            claims::forget(state, &task.id)?;
+            BeforeAll::forget(state, &task.id)?;
+        }
+        Ok(())
+    }
+
     fn go_round(&mut self, round: &mut Round) -> Result<BuildEnd, WorkflowError> {
         loop {
             let turn = match self.turn(round) {
@@ -163,17 +191,26 @@ impl Build<'_, '_, '_> {
                 Turn::End(end) => return Ok(end),
                 Turn::Again => {
                     round.failures = 0;
+                    // What becomes of a run is for the loop to say, not for how its process ended.
+                    self.desk.spent.consecutive_failures = 0;
                     round.feedback = None;
                     continue;
                 }
-                Turn::Failed { feedback } => {
+                Turn::Failed { item, feedback } => {
                     let reason = Some(feedback.clone());
                     self.tell(PipelineKind::IterationResult, PipelineFields { reason, ..none() })?;
-                    round.feedback = Some(feedback);
+                    round.feedback = Some((item, feedback));
                     round.failures += 1;
+                    self.desk.spent.consecutive_failures = round.failures;
+                    if let Err(what) = budget::check(&self.desk.budget, &self.desk.spent) {
+                        self.desk.journal(JournalEvent::BudgetExhausted(BudgetStop { what }))?;
+                        return Ok(BuildEnd::OutOfBudget(what));
+                    }
                     round.failures
                 }
                 Turn::Trouble(trouble) => {
+                    // That nothing came of it is not the work's fault.
+                    round.last = None;
                     round.streak.apply(&RunOutcome::Trouble { trouble: trouble.clone() });
                     let reason = Some(trouble.to_string());
                     self.tell(PipelineKind::Trouble, PipelineFields { reason, ..none() })?;
@@ -240,10 +277,7 @@ impl Build<'_, '_, '_> {
 
     /// Tells whether the same came round too often.
     fn loops(&self, round: &mut Round, stage: Stage, bytes: &[u8]) -> Result<bool, WorkflowError> {
-        let mut print = bytes.to_vec();
-        for commit in self.repositories.base()?.values() {
-            print.extend(commit.as_str().bytes());
-        }
+        let print = [bytes, self.repositories.print()?.as_bytes()].concat();
         let now = Some((stage, print));
         round.same = if round.last == now { round.same + 1 } else { 0 };
         round.last = now;

@@ -7,6 +7,7 @@ use ralph_model::run::{RunOutcome, Trouble};
 
 use super::channel::Assignment;
 use super::runs::json;
+use super::taking::told;
 use super::{Build, BuildEnd, Round, none};
 use crate::outbox::Outbox;
 use crate::run::RunResult;
@@ -29,9 +30,10 @@ pub enum PlanningEnd {
     Planned {
         tasks: usize,
     },
-    /// The planner added no task, and what it did instead.
-    NoTasks {
+    /// The planner did not do what it was asked, and what it did instead. Tasks that it added all the same are kept.
+    Failed {
         why: String,
+        tasks: usize,
     },
     Stopped(BuildEnd),
 }
@@ -92,10 +94,8 @@ impl Build<'_, '_, '_> {
         let source = self.source(&plan)?;
         let tasks = plan.tasks_view();
         let known = (!tasks.pending.is_empty() || !tasks.done.is_empty()).then(|| json(&tasks));
-        let context = PlanPrompt {
-            surroundings: self.surroundings(&source, round.feedback.as_deref()),
-            tasks: known.as_deref(),
-        };
+        let context =
+            PlanPrompt { surroundings: self.surroundings(&source, None), tasks: known.as_deref() };
         let prompt = self.words(&context);
         let step = Step {
             role: Role::Planner,
@@ -115,17 +115,15 @@ impl Build<'_, '_, '_> {
     fn take_planning(&mut self, result: &RunResult) -> Result<PlanningEnd, WorkflowError> {
         let bytes = self.plan.read()?;
         let tasks = Plan::parse(&bytes).pending().len();
-        if let RunOutcome::Violation { paths } = &result.outcome {
-            self.commit_plan()?;
-            let why = format!("it changed what it must not: {}", paths.join(", "));
-            return Ok(PlanningEnd::NoTasks { why });
-        }
-        if tasks == 0 {
-            self.commit_plan()?;
-            let why = "it added no task".to_owned();
-            return Ok(PlanningEnd::NoTasks { why });
-        }
-        self.prioritize()?;
-        Ok(PlanningEnd::Planned { tasks })
+        let why = match &result.outcome {
+            RunOutcome::Completed if tasks > 0 => {
+                self.prioritize()?;
+                return Ok(PlanningEnd::Planned { tasks });
+            }
+            RunOutcome::Completed => "it added no task".to_owned(),
+            outcome => told(outcome),
+        };
+        self.commit_plan()?;
+        Ok(PlanningEnd::Failed { why, tasks })
     }
 }

@@ -3,7 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::id::CommitId;
 use ralph_model::plan::view::TaskView;
-use ralph_model::plan::{Issue, Plan, PlanError, Task};
+use ralph_model::plan::{Change, Issue, Plan, PlanError, Task};
 use ralph_model::prompt::{
     BuildPrompt, DecomposePrompt, InvestigatePrompt, PromptContext, SpecSource, Surroundings,
     VerifyPrompt,
@@ -43,20 +43,22 @@ impl Build<'_, '_, '_> {
         if let Some(turn) = self.settle_open_claim(&id)? {
             return Ok(turn);
         }
+        // An answer that was acted on just before Ralph died must not decide the next question.
+        self.questions().take_answer(&id)?;
         let pinned = self.pin(&id)?;
-        let before = match BeforeAll::load(self.desk.context.state, &id)? {
-            // The attempt goes on: what an earlier run of it committed counts.
-            Some(earlier) => self.repositories.note(&earlier.base())?,
-            None => self.repositories.note(&self.repositories.base()?)?,
-        };
-        before.save(self.desk.context.state, &id)?;
+        // Before anything is noted, so that what Ralph commits is not taken for the run's work.
+        self.commit_plan()?;
+        let before = self.begin(task)?;
         let probe = self.repositories.probe(&before);
         *super::channel::locked(&self.assignment) =
             Assignment { probe: Some(probe), ..Assignment::default() };
         let source = self.source(plan)?;
         let json = json(&plan.task_view(&id));
+        // A rejection is on the task already.
+        let feedback = round.feedback_for(&id).filter(|told| Some(*told) != task.reject.as_deref());
+        let feedback = feedback.map(str::to_owned);
         let context = BuildPrompt {
-            surroundings: self.surroundings(&source, round.feedback.as_deref()),
+            surroundings: self.surroundings(&source, feedback.as_deref()),
             task_id: &id,
             task: &json,
             rejected: task.reject.as_deref(),
@@ -75,6 +77,26 @@ impl Build<'_, '_, '_> {
         self.start(round, &call, &prompt)
     }
 
+    /// Notes what there is before a run of a task, and from where its work counts.
+    fn begin(&self, task: &Task<'_>) -> Result<BeforeAll, WorkflowError> {
+        let state = self.desk.context.state;
+        let before = if let Some(earlier) = BeforeAll::load(state, &task.id)? {
+            self.repositories.note_further(&earlier)?
+        } else {
+            // A part of a task that was killed begins where that one began: what was half done then proves nothing.
+            let mut base = self.repositories.base()?;
+            for origin in task.parent.iter().chain(&task.created_from) {
+                if let Some(earlier) = BeforeAll::load(state, origin)? {
+                    base = earlier.base();
+                    break;
+                }
+            }
+            self.repositories.note_first(&base)?
+        };
+        before.save(state, &task.id)?;
+        Ok(before)
+    }
+
     pub(super) fn verify(
         &mut self,
         round: &mut Round,
@@ -82,7 +104,7 @@ impl Build<'_, '_, '_> {
     ) -> Result<Turn, WorkflowError> {
         let views: Vec<TaskView<'_>> = plan.done_view().done;
         let given: Vec<String> = views.iter().map(|task| task.id.to_string()).collect();
-        let feedback = round.feedback.clone();
+        let feedback = round.feedback_for("verify").map(str::to_owned);
         self.verify_with(round, plan, "verify", &given, &json(&views), feedback.as_deref())
     }
 
@@ -146,7 +168,7 @@ impl Build<'_, '_, '_> {
         let source = self.source(plan)?;
         let json = json(&plan.issues_view());
         let context = InvestigatePrompt {
-            surroundings: self.surroundings(&source, round.feedback.as_deref()),
+            surroundings: self.surroundings(&source, round.feedback_for("investigate")),
             issues: &json,
         };
         let prompt = self.prompts.render(&context);
@@ -174,15 +196,15 @@ impl Build<'_, '_, '_> {
         *super::channel::locked(&self.assignment) = Assignment::default();
         let source = self.source(plan)?;
         let json = json(&plan.task_view(&id));
+        let item = item_of(&plan.next());
         let context = DecomposePrompt {
-            surroundings: self.surroundings(&source, round.feedback.as_deref()),
+            surroundings: self.surroundings(&source, round.feedback_for(&item)),
             task_id: &id,
             task: &json,
             kill: task.kill.as_deref().unwrap_or("timeout"),
             kill_log: task.kill_log.as_deref(),
         };
         let prompt = self.prompts.render(&context);
-        let item = item_of(&plan.next());
         let given = [id.clone()];
         let call = Call {
             role: Role::Decomposer,
@@ -199,7 +221,7 @@ impl Build<'_, '_, '_> {
     fn give_up_on(&mut self, task: &Task<'_>) -> Result<Turn, WorkflowError> {
         let (id, name) = (task.id.to_string(), task.name.to_string());
         let description = format!(
-            "Task {id} ({name}) was killed ({}) although it is the {DEEPEST}rd part of a part: find a smaller way",
+            "Task {id} ({name}) was killed ({}), and its like were broken up {DEEPEST} times already: find another way",
             task.kill.as_deref().unwrap_or("timeout")
         );
         let known = self.plan.known_ids();
@@ -214,9 +236,16 @@ impl Build<'_, '_, '_> {
             plan.add_issue(&description, &mut surroundings)
         })?;
         drop(known);
+        let state = self.desk.context.state;
+        if let Change::IssueAdded { issue } = &added.change
+            && let Some(before) = BeforeAll::load(state, &id)?
+        {
+            before.save(state, &issue.id)?;
+        }
         super::channel::locked(&self.assignment).changes.push(added.change);
         self.settle(|plan| plan.delete(&id))?;
-        claims::forget(self.desk.context.state, &id)?;
+        claims::forget(state, &id)?;
+        BeforeAll::forget(state, &id)?;
         Ok(Turn::Again)
     }
 
@@ -241,12 +270,24 @@ impl Build<'_, '_, '_> {
             variables: if call.task.is_some() { &variables } else { &[] },
             given: call.given,
         };
-        match self.desk.step(&step, &mut *self.observer)? {
+        let end = self.desk.step(&step, &mut *self.observer)?;
+        if call.role == Role::Builder {
+            self.note_left(call.item)?;
+        }
+        match end {
             StepEnd::Ran(result) => self.take(round, &result),
             StepEnd::Limited { agent, wait } => Ok(Turn::End(BuildEnd::Limited { agent, wait })),
             StepEnd::OutOfBudget(what) => Ok(Turn::End(BuildEnd::OutOfBudget(what))),
             StepEnd::Interrupted => Ok(Turn::End(BuildEnd::Interrupted)),
         }
+    }
+
+    /// Notes what a builder left, for the next run of its task.
+    fn note_left(&self, task: &str) -> Result<(), WorkflowError> {
+        let state = self.desk.context.state;
+        let Some(mut before) = BeforeAll::load(state, task)? else { return Ok(()) };
+        self.repositories.note_left(&mut before)?;
+        before.save(state, task)
     }
 
     /// Returns the commit that has all of the plan's work: where the repository stands that the last done task is in.

@@ -1,26 +1,24 @@
 //! From a run's result to the plan: what was claimed is judged, and what came through the channel is committed.
 
+use jiff::Timestamp;
 use ralph_model::contract::FinalMessage;
-use ralph_model::id::CommitId;
-use ralph_model::journal::{PipelineFields, PipelineKind};
-use ralph_model::pipeline::is_yes;
-use ralph_model::plan::{DoneAt, Kill, Plan};
+use ralph_model::journal::{JournalEvent, LimitWaitStarted, PipelineFields, PipelineKind};
+use ralph_model::plan::{Change, DoneAt, Kill, Line, Plan};
+use ralph_model::policy::limit::LimitWait;
 use ralph_model::receipt::Worker;
 use ralph_model::role::Role;
-use ralph_model::run::RunOutcome;
-use ralph_model::verdict::{PersonQuestion, Reason, Verdict, VerifierReport};
+use ralph_model::run::{RunOutcome, Trouble, UsageLimit};
+use ralph_model::verdict::{Reason, Verdict, VerifierReport};
 
-use super::channel::FEWEST_PARTS;
-use super::claims::{self, Claim};
+use super::channel::{FEWEST_PARTS, parts_of};
+use super::claims::{self, Claim, Rejection};
+use super::opinion::OPINION;
 use super::{Build, BuildEnd, Round, Turn, none};
 use crate::gates::pin::PinnedGates;
 use crate::judge::{Attested, Said};
 use crate::run::RunResult;
 use crate::workflow::repositories::BeforeAll;
 use crate::workflow::{Hindrance, WorkflowError, hindrance};
-
-/// How a verifier's item is named that is asked for its opinion on a task.
-const OPINION: &str = "-opinion";
 
 impl Build<'_, '_, '_> {
     /// Draws the conclusions of a run.
@@ -31,6 +29,16 @@ impl Build<'_, '_, '_> {
     ) -> Result<Turn, WorkflowError> {
         let item = result.item.clone();
         if let RunOutcome::Trouble { trouble } = &result.outcome {
+            if result.role == Role::Builder {
+                // What a run says that ends so is not known to be its last word.
+                claims::forget(self.desk.context.state, &item)?;
+            }
+            if let Trouble::UsageLimit { resets_at } = trouble {
+                // Ralph died before it could note that; the next step waits.
+                self.note_limit(&result.agent, *resets_at)?;
+                RunResult::taken(self.desk.context.state, &item)?;
+                return Ok(Turn::Again);
+            }
             RunResult::taken(self.desk.context.state, &item)?;
             self.commit_plan()?;
             return Ok(Turn::Trouble(trouble.clone()));
@@ -46,10 +54,24 @@ impl Build<'_, '_, '_> {
             _ => self.take_stage(result, "no issue was resolved and no task was added")?,
         };
         RunResult::taken(self.desk.context.state, &item)?;
-        if self.is_promised(result) {
-            return Ok(Turn::End(BuildEnd::Promised));
+        if self.is_promised(result) && !matches!(turn, Turn::End(_) | Turn::Trouble(_)) {
+            let bytes = self.plan.read()?;
+            return Ok(Turn::End(BuildEnd::Promised { stage: Plan::parse(&bytes).stage() }));
         }
         Ok(turn)
+    }
+
+    fn note_limit(
+        &mut self,
+        agent: &str,
+        resets_at: Option<Timestamp>,
+    ) -> Result<(), WorkflowError> {
+        let unknown = self.desk.overview.unknown_limits_in_a_row(agent);
+        let now = self.desk.context.clock.now();
+        let LimitWait { until, known } =
+            self.desk.limit.wait_until(UsageLimit { resets_at }, unknown, now);
+        let started = LimitWaitStarted { agent: agent.to_owned(), until, known };
+        Ok(self.desk.journal(JournalEvent::LimitWaitStarted(started))?)
     }
 
     fn is_promised(&self, result: &RunResult) -> bool {
@@ -69,9 +91,13 @@ impl Build<'_, '_, '_> {
         if let Some(kill) = kill {
             let log = result.log.strip_prefix(self.desk.context.workspace);
             let log = log.unwrap_or(&result.log).to_string();
+            // What it got done is where its parts begin.
+            let name = self.name_of(task)?;
+            let message = format!("{name} (unfinished: {})\n\nTask: {task}\n", kill.name());
+            self.repositories.commit_leftovers(&before, &message, self.signing)?;
+            self.bring_home(&before)?;
             self.settle(|plan| plan.kill(task, kill, Some(&log)))?;
             claims::forget(self.desk.context.state, task)?;
-            self.back_to_branches(&before)?;
             let fields = PipelineFields {
                 task: Some(task.to_owned()),
                 reason: Some(kill.name().to_owned()),
@@ -83,7 +109,8 @@ impl Build<'_, '_, '_> {
         if let RunOutcome::Violation { paths } = &result.outcome {
             let reason =
                 format!("the run changed what its role must not change: {}", paths.join(", "));
-            return self.turn_down(task, None, &reason, &reason);
+            self.back_to_branches(&before)?;
+            return self.turn_down(task, Rejection::plain(reason));
         }
         let claim = claims::load(self.desk.context.state, task)?;
         let Some(claim) = claim.filter(|claim| claim.run == result.run) else {
@@ -92,11 +119,17 @@ impl Build<'_, '_, '_> {
             let feedback = format!(
                 "the run ended without claiming its task: `ralph task done {task}` is missing"
             );
-            return Ok(Turn::Failed { feedback });
+            return Ok(Turn::Failed { item: task.to_owned(), feedback });
         };
+        if let Some(rejection) = claim.rejection {
+            // Ralph died between the verdict and the plan: it is not judged twice.
+            self.back_to_branches(&before)?;
+            return self.turn_down(task, rejection);
+        }
         if claim.no_change.is_some() {
             self.back_to_branches(&before)?;
             self.commit_plan()?;
+            claims::save(self.desk.context.state, task, &Claim { stands: true, ..claim })?;
             return Ok(Turn::Again);
         }
         self.judge_build(task, &before)
@@ -109,8 +142,9 @@ impl Build<'_, '_, '_> {
             &format!("{name}\n\nTask: {task}\n"),
             self.signing,
         )?;
-        let Some((commit, _)) = self.repositories.work_of(before)? else {
-            return self.turn_down(task, None, "there is no commit", "there is no commit");
+        let Some((commit, repository)) = self.repositories.work_of(before)? else {
+            self.back_to_branches(before)?;
+            return self.turn_down(task, Rejection::plain("there is no commit".to_owned()));
         };
         let pinned = self.pin(task)?;
         let said = Said::Commit { claimed: commit.clone() };
@@ -137,6 +171,14 @@ impl Build<'_, '_, '_> {
                 self.repositories.judge(&self.gate_context, before, &pinned, |judge| {
                     Ok(judge.attest(&case, attested)?)
                 })?;
+                if let Some(problem) = self.repositories.take_in(&commit, &repository)? {
+                    let fields = PipelineFields {
+                        task: Some(task.to_owned()),
+                        reason: Some(problem),
+                        ..none()
+                    };
+                    self.tell(PipelineKind::Note, fields)?;
+                }
                 self.mark_done(task, &DoneAt::Commit(commit.clone()))?;
                 let fields = PipelineFields {
                     task: Some(task.to_owned()),
@@ -150,141 +192,100 @@ impl Build<'_, '_, '_> {
             Ok(Verdict::Rejected { reasons }) => {
                 let agent: Vec<String> = reasons.iter().map(Reason::for_agent).collect();
                 let person: Vec<String> = reasons.iter().map(Reason::for_person).collect();
-                self.turn_down(task, Some(&commit), &agent.join(" "), &person.join(" "))
+                let (for_agent, for_person) = (agent.join(" "), person.join(" "));
+                self.turn_down(task, Rejection { commit: Some(commit), for_agent, for_person })
             }
             Ok(Verdict::NeedsHuman { question }) => self.ask_person(task, &question),
             Ok(Verdict::PlanInvalid { reason }) => {
-                self.turn_down(task, Some(&commit), &reason, &reason)
+                self.turn_down(task, Rejection { commit: Some(commit), ..Rejection::plain(reason) })
             }
         }
     }
 
-    fn mark_done(&mut self, task: &str, done_at: &DoneAt) -> Result<(), WorkflowError> {
+    pub(super) fn mark_done(&mut self, task: &str, done_at: &DoneAt) -> Result<(), WorkflowError> {
+        let bytes = self.plan.read()?;
+        let plan = Plan::parse(&bytes);
+        let view = plan.task_view(task);
+        let origins = view.iter().flat_map(|view| view.parent.iter().chain(&view.created_from));
+        let origins: Vec<String> = origins.map(ToString::to_string).collect();
         self.settle(|plan| plan.done(task, done_at))?;
-        PinnedGates::forget(self.desk.context.state, task)?;
-        Ok(claims::forget(self.desk.context.state, task)?)
+        let state = self.desk.context.state;
+        PinnedGates::forget(state, task)?;
+        claims::forget(state, task)?;
+        // The gates have passed: what comes of the same task after this one begins here.
+        for item in origins.iter().map(String::as_str).chain([task]) {
+            BeforeAll::forget(state, item)?;
+        }
+        Ok(())
     }
 
     /// Returns a task to the pending ones with the reason on it.
-    fn turn_down(
+    pub(super) fn turn_down(
         &mut self,
         task: &str,
-        commit: Option<&CommitId>,
-        for_agent: &str,
-        for_person: &str,
+        rejection: Rejection,
     ) -> Result<Turn, WorkflowError> {
-        let done_at = commit.map_or(DoneAt::Unborn, |commit| DoneAt::Commit(commit.clone()));
-        self.settle(|plan| {
-            plan.done(task, &done_at)?;
-            plan.reject(task, for_agent)
-        })?;
-        claims::forget(self.desk.context.state, task)?;
+        let state = self.desk.context.state;
+        if let Some(claim) = claims::load(state, task)? {
+            let rejection = Some(rejection.clone());
+            claims::save(state, task, &Claim { rejection, ..claim })?;
+        }
+        let Rejection { commit, for_agent, for_person } = rejection;
+        let done_at = commit.clone().map_or(DoneAt::Unborn, DoneAt::Commit);
+        if self.is_turned_down(task, &for_agent)? {
+            self.commit_plan()?;
+        } else {
+            self.settle(|plan| {
+                plan.done(task, &done_at)?;
+                plan.reject(task, &for_agent)
+            })?;
+        }
+        claims::forget(state, task)?;
+        if let Some(mut before) = BeforeAll::load(state, task)? {
+            self.repositories.begin_attempt(&mut before)?;
+            before.save(state, task)?;
+        }
         let fields = PipelineFields {
             task: Some(task.to_owned()),
-            commit: commit.map(ToString::to_string),
-            reason: Some(for_person.to_owned()),
+            commit: commit.as_ref().map(ToString::to_string),
+            reason: Some(for_person),
             ..none()
         };
         self.tell(PipelineKind::TaskRejected, fields)?;
-        Ok(Turn::Failed { feedback: for_agent.to_owned() })
+        Ok(Turn::Failed { item: task.to_owned(), feedback: for_agent })
     }
 
-    /// Settles a claim that nothing has to change: a verifier's opinion is asked for, then a person decides.
-    pub(super) fn settle_open_claim(&mut self, task: &str) -> Result<Option<Turn>, WorkflowError> {
-        let Some(claim) = claims::load(self.desk.context.state, task)? else { return Ok(None) };
-        let Some(reason) = claim.no_change.clone() else { return Ok(None) };
-        if let Some(answered) = self.desk.overview.answered(task).cloned() {
-            let answer = answered.answer.unwrap_or_default();
-            let fields = PipelineFields {
-                task: Some(task.to_owned()),
-                reason: Some(answer.clone()),
-                ..none()
-            };
-            self.tell(PipelineKind::PersonAnswered, fields)?;
-            let turn = if is_yes(&answer) {
-                let head = self.repositories.base()?.into_values().next();
-                self.mark_done(task, &head.map_or(DoneAt::Unborn, DoneAt::Commit))?;
-                Turn::Again
-            } else {
-                let told = format!("A person looked at it and says: {answer}");
-                self.turn_down(task, None, &told, &told)?;
-                Turn::Again
-            };
-            // Only now: an answer that was taken and not acted on would be lost.
-            self.questions().take_answer(task)?;
-            return Ok(Some(turn));
-        }
-        if claim.opinion.is_none() {
-            return self.ask_for_opinion(task, &reason).map(Some);
-        }
-        let question = PersonQuestion::NoChange { reason, opinion: claim.opinion };
-        self.ask_person(task, &question).map(Some)
-    }
-
-    fn ask_for_opinion(&mut self, task: &str, reason: &str) -> Result<Turn, WorkflowError> {
-        let item = format!("{task}{OPINION}");
-        if let Some(result) = self.pending(&item)? {
-            return self.take(&mut Round::default(), &result);
-        }
+    /// Tells whether the plan has a rejection already, from a Ralph that died right after it.
+    fn is_turned_down(&self, task: &str, reason: &str) -> Result<bool, WorkflowError> {
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
-        let tasks = super::runs::json(&plan.task_view(task));
-        let feedback = format!(
-            "The builder of {task} says that nothing has to change ({reason}). Do not accept or reject it: look whether \
-             that is so, and say in your last message what you think and why. A person decides."
-        );
-        let mut round = Round::default();
-        self.verify_with(&mut round, &plan, &item, &[], &tasks, Some(&feedback))
-    }
-
-    fn take_opinion(&mut self, task: &str, result: &RunResult) -> Result<Turn, WorkflowError> {
-        let state = self.desk.context.state;
-        if let Some(claim) = claims::load(state, task)? {
-            let said = result.final_message.clone();
-            let opinion = said.unwrap_or_else(|| "it gave none".to_owned());
-            claims::save(
-                state,
-                task,
-                &Claim { opinion: Some(opinion.trim().to_owned()), ..claim },
-            )?;
-        }
-        self.commit_plan()?;
-        Ok(Turn::Again)
-    }
-
-    fn ask_person(&mut self, task: &str, question: &PersonQuestion) -> Result<Turn, WorkflowError> {
-        let question = question.to_string();
-        self.questions().ask(task, &question, None)?;
-        self.commit_plan()?;
-        let fields = PipelineFields {
-            task: Some(task.to_owned()),
-            question: Some(question.clone()),
-            ..none()
-        };
-        self.tell(PipelineKind::PersonNeeded, fields)?;
-        Ok(Turn::End(BuildEnd::Waiting { task: task.to_owned(), question }))
+        let told = plan.task_view(task).is_some_and(|task| task.reject.as_deref() == Some(reason));
+        let mut tombstones = plan.document().lines().iter().filter_map(Line::tombstone);
+        Ok(told && tombstones.any(|found| found.id == task && found.reason == reason))
     }
 
     /// Takes a run whose work is what it changed in the plan.
     fn take_stage(&mut self, result: &RunResult, nothing: &str) -> Result<Turn, WorkflowError> {
-        let changed = self.has_changed_plan()?;
+        let changed = self.has_changed_plan(result.role)?;
         if result.role == Role::Verifier && changed {
             self.prioritize()?;
         }
         self.commit_plan()?;
         match &result.outcome {
             RunOutcome::Completed if changed => Ok(Turn::Again),
-            RunOutcome::Completed => Ok(Turn::Failed { feedback: nothing.to_owned() }),
-            outcome => Ok(Turn::Failed { feedback: told(outcome) }),
+            RunOutcome::Completed => {
+                Ok(Turn::Failed { item: result.item.clone(), feedback: nothing.to_owned() })
+            }
+            outcome => Ok(Turn::Failed { item: result.item.clone(), feedback: told(outcome) }),
         }
     }
 
     fn take_decomposition(&mut self, result: &RunResult) -> Result<Turn, WorkflowError> {
-        let parts = super::channel::locked(&self.assignment).parts;
         let bytes = self.plan.read()?;
+        let plan = Plan::parse(&bytes);
         let task = result.item.trim_end_matches("-decompose");
-        let is_there = Plan::parse(&bytes).task_view(task).is_some();
-        if is_there && parts >= FEWEST_PARTS {
+        let is_there = plan.task_view(task).is_some();
+        if is_there && parts_of(&plan, task) >= FEWEST_PARTS {
             // The subtasks are there; only the last step is missing.
             self.settle(|plan| plan.delete(task))?;
         }
@@ -297,12 +298,31 @@ impl Build<'_, '_, '_> {
         Ok(())
     }
 
-    /// Tells whether the run has changed the plan, also for a Ralph that was not there.
-    fn has_changed_plan(&self) -> Result<bool, WorkflowError> {
-        if !super::channel::locked(&self.assignment).changes.is_empty() {
-            return Ok(true);
+    /// Tells whether the run has brought the plan forward, also for a Ralph that was not there.
+    fn has_changed_plan(&self, role: Role) -> Result<bool, WorkflowError> {
+        let changes = &super::channel::locked(&self.assignment).changes;
+        if changes.is_empty() {
+            return Ok(self.plan.is_uncommitted()?);
         }
-        Ok(self.plan.is_uncommitted()?)
+        // A verifier that only finds something to say has not done what it was asked.
+        Ok(role != Role::Verifier
+            || changes.iter().any(|change| {
+                matches!(change, Change::TasksAccepted { .. } | Change::TaskRejected { .. })
+            }))
+    }
+
+    /// Returns to the branches that a run began on, with the work that it did on others.
+    fn bring_home(&mut self, before: &BeforeAll) -> Result<(), WorkflowError> {
+        let work = self.repositories.work_of(before)?;
+        self.back_to_branches(before)?;
+        if let Some((commit, repository)) = work {
+            let problem = self.repositories.take_in(&commit, &repository)?;
+            if let Some(reason) = problem {
+                let fields = PipelineFields { reason: Some(reason), ..none() };
+                self.tell(PipelineKind::Note, fields)?;
+            }
+        }
+        Ok(())
     }
 
     fn back_to_branches(&mut self, before: &BeforeAll) -> Result<(), WorkflowError> {
@@ -329,7 +349,7 @@ pub(super) fn trouble_or_error(error: WorkflowError) -> Result<Turn, WorkflowErr
     }
 }
 
-fn told(outcome: &RunOutcome) -> String {
+pub(super) fn told(outcome: &RunOutcome) -> String {
     match outcome {
         RunOutcome::TimedOut { .. } => "the run took too long and was ended".to_owned(),
         RunOutcome::ContextFull => "the run's context was full".to_owned(),

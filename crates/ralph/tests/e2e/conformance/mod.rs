@@ -7,6 +7,7 @@
 //! Codex and Claude Code play the whole table always. The other two take many seconds of CPU a run, so they play
 //! all of it only where `RALPH_TEST_TIER=2` asks for it, and otherwise the rows marked `Always`.
 
+mod build;
 mod endings;
 mod expected;
 mod limits;
@@ -80,6 +81,7 @@ table! {
     Quick  pipeline::brings_a_spec_from_fresh_to_done;
     Quick  pipeline::plans_anew_when_the_verifier_finds_the_plan_wrong;
     Quick  pipeline::waits_out_a_limit_in_mid_implementation_in_the_same_attempt;
+    Quick  build::brings_a_spec_from_plan_to_complete;
     Quick  troubles::gives_up_early_on_a_refused_key;
     Quick  troubles::tells_a_failing_server_from_failing_work;
     Quick  troubles::tells_an_unreachable_server_from_failing_work;

@@ -72,7 +72,7 @@ impl Stage {
         fs::write(self.spec_file(SPEC), "# A greeting\n\n`greeting.txt` says hello.\n").unwrap();
     }
 
-    fn journal(&self) -> Vec<JournalEntry> {
+    pub(super) fn journal(&self) -> Vec<JournalEntry> {
         let places = fs::read_dir(self.env.state().join("ralph")).unwrap();
         let mut journals = places.map(|place| place.unwrap().path().join("journal.jsonl"));
         let journal = journals.find(|path| path.exists()).expect("Ralph kept a journal");
@@ -81,7 +81,7 @@ impl Stage {
     }
 
     /// Returns all runs, in order, from beginning to end.
-    fn runs(&self) -> Vec<(RunStarted, RunFinished)> {
+    pub(super) fn runs(&self) -> Vec<(RunStarted, RunFinished)> {
         let mut overview = Overview::default();
         for entry in self.journal() {
             overview.apply(&entry);
@@ -154,7 +154,7 @@ impl Stage {
 }
 
 /// Returns what the model was told at a step of the script.
-fn told(turns: &[Recorded], step: usize) -> String {
+pub(super) fn told(turns: &[Recorded], step: usize) -> String {
     let turn = turns.iter().rfind(|turn| turn.step == Some(step));
     turn.unwrap_or_else(|| panic!("step {step} was not reached")).body.to_string()
 }

@@ -128,6 +128,18 @@ impl Stage {
         Ran::of(self.ralph(&["pipeline", "--json", "--ui", "plain"], "", []))
     }
 
+    /// Plans a spec, and builds what came of it.
+    pub(super) fn plan_and_build(
+        &self,
+        settings: Settings,
+        server: &ModelServer,
+        spec: &str,
+    ) -> (Ran, Ran) {
+        self.configure(&server.url(), settings);
+        let planned = Ran::of(self.ralph(&["plan", spec, "--json", "--ui", "plain"], "", []));
+        (planned, Ran::of(self.ralph(&["build", "--json", "--ui", "plain"], "", [])))
+    }
+
     /// Starts a run in the workspace as it is configured.
     pub(super) fn start(&self, args: &[&str], prompt: &str) -> Running {
         self.ralph(&[&RUN, args].concat(), prompt, [])

@@ -1,0 +1,217 @@
+//! Work on one task over several runs: where it began, what its runs left uncommitted, and which commit has it.
+//!
+//! The base stays where work on the task began until the task is done: gates that are compared with a base which a
+//! rejected run had broken already would prove nothing.
+
+use std::path::{Path, PathBuf};
+
+use ralph_model::id::CommitId;
+
+use super::{BeforeAll, Repositories, commit_id, key, oid};
+use crate::git::evidence::{Before, Dirt};
+use crate::git::{Git, Head, Oid, RefsSnapshot};
+use crate::workflow::WorkflowError;
+
+impl Repositories {
+    /// Notes what there is before the first run of a task that begins at `base`.
+    pub fn note_first(&self, base: &super::Base) -> Result<BeforeAll, WorkflowError> {
+        let base = self.moved_base(base)?.unwrap_or_else(|| base.clone());
+        let since = self.base()?;
+        Ok(BeforeAll { since, ..self.note(&base)? })
+    }
+
+    /// Notes what there is before a further run of a task. What its earlier runs left uncommitted is not taken for the
+    /// person's.
+    pub fn note_further(&self, earlier: &BeforeAll) -> Result<BeforeAll, WorkflowError> {
+        let base = earlier.base();
+        let base = self.moved_base(&base)?.unwrap_or(base);
+        let mut before = BeforeAll { since: earlier.since.clone(), ..self.note(&base)? };
+        for (name, noted) in &mut before.repositories {
+            let left = earlier.left_by_runs(name, &noted.dirt);
+            noted.dirt.paths.retain(|dirty| !left.contains(&dirty.entry.path));
+        }
+        Ok(before)
+    }
+
+    /// Notes what a run has left, so that a person's later changes can be told from it.
+    pub fn note_left(&self, before: &mut BeforeAll) -> Result<(), WorkflowError> {
+        for repository in &self.found {
+            before.left.insert(key(&repository.name), Dirt::of(&repository.gates.git)?);
+        }
+        Ok(())
+    }
+
+    /// Begins another attempt: what there is counts as done before it.
+    pub fn begin_attempt(&self, before: &mut BeforeAll) -> Result<(), WorkflowError> {
+        before.since = self.base()?;
+        Ok(())
+    }
+
+    /// Returns what tells whether an attempt has changed anything.
+    pub fn probe(&self, before: &BeforeAll) -> ChangeProbe {
+        let repositories = self.found.iter().filter_map(|repository| {
+            Some(Probed {
+                git: repository.gates.git.clone(),
+                before: before.repositories.get(&key(&repository.name))?.clone(),
+                since: before.since.get(&key(&repository.name)).map(oid),
+                home: repository.home.clone(),
+            })
+        });
+        ChangeProbe { repositories: repositories.collect() }
+    }
+
+    /// Returns the commit that an attempt's work ended with, and its repository: where the first `HEAD` stands that has
+    /// new work, or else the first branch that the run made or moved, or else the first `HEAD`.
+    pub fn work_of(&self, before: &BeforeAll) -> Result<Option<(CommitId, String)>, WorkflowError> {
+        let mut first = None;
+        let mut on_branch = None;
+        for repository in &self.found {
+            let git = &repository.gates.git;
+            let refs = git.refs()?;
+            let Some(head) = refs.head.id().cloned() else { continue };
+            let since = before.since.get(&key(&repository.name)).map(oid);
+            let home = repository.home.as_deref();
+            if is_work(git, home, since.as_ref(), &head) {
+                let work = last_work(git, home, since.as_ref(), head)?;
+                return Ok(Some((commit_id(&work), repository.name.clone())));
+            }
+            if let Some(noted) = before.repositories.get(&key(&repository.name)) {
+                let moved = moved_branches(&noted.refs, &refs);
+                let mut moved = moved.filter(|tip| is_work(git, home, since.as_ref(), tip));
+                let found = moved.next().map(|tip| (commit_id(tip), repository.name.clone()));
+                on_branch = on_branch.or(found);
+            }
+            first.get_or_insert((commit_id(&head), repository.name.clone()));
+        }
+        Ok(on_branch.or(first))
+    }
+
+    /// Returns what tells one state of the work from another: what is committed and what is not, but for home.
+    pub fn print(&self) -> Result<String, WorkflowError> {
+        let mut print = String::new();
+        for repository in &self.found {
+            let git = &repository.gates.git;
+            let home = repository.home.as_deref();
+            if let Some(head) = git.head()?.id().cloned() {
+                print += last_work(git, home, None, head)?.as_str();
+            }
+            let mut dirt = Dirt::of(git)?;
+            dirt.paths.retain(|dirty| !is_in(home, &dirty.entry.path));
+            print += &serde_json::to_string(&dirt).expect("it is plain data");
+        }
+        Ok(print)
+    }
+
+    /// Takes work that was done on another branch into the one that the run began on, where that only moves it forward.
+    /// Returns why not, where it does not.
+    pub fn take_in(&self, commit: &CommitId, name: &str) -> Result<Option<String>, WorkflowError> {
+        let Some(repository) = self.found.iter().find(|found| found.name == name) else {
+            return Ok(None);
+        };
+        let git = &repository.gates.git;
+        let commit = oid(commit);
+        let Head::Branch { id: head, name: branch } = git.head()? else { return Ok(None) };
+        if git.is_ancestor(&commit, &head)? {
+            return Ok(None);
+        }
+        let branch = branch.strip_prefix("refs/heads/").unwrap_or(&branch).to_owned();
+        if !git.is_ancestor(&head, &commit)? {
+            return Ok(Some(format!(
+                "the work is in {}, which `{branch}` does not lead to: merge it by hand",
+                commit.as_str()
+            )));
+        }
+        Ok(match git.fast_forward(&commit) {
+            Ok(()) => None,
+            Err(problem) => Some(format!("cannot take the work into `{branch}`: {problem}")),
+        })
+    }
+}
+
+/// Tells, while a run goes on, whether its attempt has changed anything yet.
+pub struct ChangeProbe {
+    repositories: Vec<Probed>,
+}
+
+struct Probed {
+    git: Git,
+    before: Before,
+    since: Option<Oid>,
+    home: Option<PathBuf>,
+}
+
+impl ChangeProbe {
+    /// Returns whether everything outside home is as it was. What cannot be looked at counts as changed: the judge will
+    /// look again.
+    pub fn is_unchanged(&self) -> bool {
+        self.repositories.iter().all(|probed| {
+            let Probed { git, before, since, home } = probed;
+            let home = home.as_deref();
+            let Ok(refs) = git.refs() else { return false };
+            let Ok(dirt) = Dirt::of(git) else { return false };
+            let left = before.dirt.leftovers(&dirt).new;
+            let mut tips = refs.head.id().into_iter().chain(moved_branches(&before.refs, &refs));
+            left.iter().all(|path| is_in(home, path))
+                && !tips.any(|tip| is_work(git, home, since.as_ref(), tip))
+        })
+    }
+}
+
+impl BeforeAll {
+    /// Returns what is dirty because runs left it so.
+    pub(super) fn left_by_runs(&self, name: &str, now: &Dirt) -> Vec<PathBuf> {
+        let Some(before) = self.repositories.get(name) else { return Vec::new() };
+        let mut paths = before.dirt.leftovers(now).new;
+        // Where Ralph could not look after the run, nobody knows better. What git thinks of a file may have changed since, by
+        // a commit that was cut short; the file itself may not.
+        if let Some(left) = self.left.get(name) {
+            let file = |dirt: &Dirt, path: &Path| {
+                let found = dirt.paths.iter().find(|dirty| dirty.entry.path == path);
+                found.map(|dirty| dirty.file.clone())
+            };
+            paths.retain(|path| file(left, path) == file(now, path));
+        }
+        paths
+    }
+}
+
+/// Tells whether there is anything outside home between two commits. What cannot be compared counts as work.
+fn is_work(git: &Git, home: Option<&Path>, since: Option<&Oid>, tip: &Oid) -> bool {
+    let Some(since) = since else { return true };
+    if since == tip {
+        return false;
+    }
+    git.changes(since, tip)
+        .map_or(true, |changes| changes.iter().any(|change| !is_in(home, &change.path)))
+}
+
+/// Returns the last commit that changed something outside home, from `tip` back.
+fn last_work(
+    git: &Git,
+    home: Option<&Path>,
+    since: Option<&Oid>,
+    tip: Oid,
+) -> Result<Oid, WorkflowError> {
+    let mut at = tip;
+    while Some(&at) != since {
+        let Some(header) = git.find_commit(at.as_str())? else { break };
+        let [parent] = &header.parents[..] else { break };
+        if is_work(git, home, Some(parent), &at) {
+            break;
+        }
+        at = parent.clone();
+    }
+    Ok(at)
+}
+
+fn moved_branches<'r>(
+    before: &'r RefsSnapshot,
+    now: &'r RefsSnapshot,
+) -> impl Iterator<Item = &'r Oid> {
+    let branches = now.refs.iter().filter(|found| found.name.starts_with("refs/heads/"));
+    branches.filter(|found| before.id_of(&found.name) != Some(&found.id)).map(|found| &found.id)
+}
+
+fn is_in(home: Option<&Path>, path: &Path) -> bool {
+    home.is_some_and(|home| path.starts_with(home))
+}

@@ -1,0 +1,212 @@
+//! Ralph is killed in mid-run, and after each of its durable writes; started again, it ends where it would have anyway.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::{Site, VERIFIER, task, task_with};
+use crate::harness::{PATIENCE, RALPH, wait_for_file};
+use crate::support::process::{Finished, run};
+
+/// How many tests share the writes of a story, so that they are played side by side.
+const SHARES: usize = 2;
+
+struct Story {
+    script: String,
+    tasks: Vec<Value>,
+    /// A gate, if there is one.
+    gate: &'static [&'static str],
+    exit: i32,
+}
+
+const SOUND: &[&str] = &["sh", "-c", "! grep -q wrong t-aaaa"];
+
+/// A task that is built, passes its gates and is accepted.
+fn accepted() -> Story {
+    let script =
+        format!("[builder]\nwrite t-aaaa right\nrun ralph task done\nfinal done\n{VERIFIER}");
+    Story { script, tasks: vec![task("t-aaaa")], gate: SOUND, exit: 0 }
+}
+
+/// A task that fails its gates, then passes them.
+fn rejected() -> Story {
+    // What a run does depends on the plan alone: after a crash it may be another run that does it.
+    let script = "[builder]\nrun grep -q '\"reject\"' ralph/plan.jsonl && echo right > t-aaaa || echo wrong > t-aaaa\n\
+                  run ralph task done\nfinal done\n";
+    let script = format!("{script}{VERIFIER}");
+    Story { script, tasks: vec![task("t-aaaa")], gate: SOUND, exit: 0 }
+}
+
+/// A claim that nothing has to change, with a verifier's opinion, put to a person.
+fn questioned() -> Story {
+    let script = "[builder]\nrun ralph task done --no-change \"it is so\"\nfinal done\n\
+                  [verifier]\nfinal It is.\n";
+    Story { script: script.to_owned(), tasks: vec![task("t-aaaa")], gate: &[], exit: 3 }
+}
+
+/// A task that was killed, its parts, and the agent at its limit.
+fn decomposed() -> Story {
+    let script = "[decomposer]\n\
+                  run ralph task add '[{\"id\": \"t-part1\", \"name\": \"One\"}, {\"id\": \"t-part2\", \"name\": \"Two\"}]'\n\
+                  run ralph task delete t-aaaa\nfinal done\n[builder]\nlimit in 1h\nexit 1\n";
+    let tasks = vec![
+        task_with("t-aaaa", json!({"kill": "timeout"})),
+        task_with("t-late", json!({"deps": ["t-aaaa"]})),
+    ];
+    Story { script: script.to_owned(), tasks, gate: &[], exit: 1 }
+}
+
+impl Story {
+    fn site(&self) -> Site {
+        let site = Site::planned(&self.script, &self.tasks);
+        if !self.gate.is_empty() {
+            site.gate(self.gate);
+        }
+        site
+    }
+
+    fn survives_every_crash(&self, share: usize) {
+        let undisturbed = self.site();
+        undisturbed.exits(self.exit, ARGS);
+        let (expected, runs) = (end_of(&undisturbed), completed(&undisturbed));
+        for write in (share + 1..).step_by(SHARES) {
+            let site = self.site();
+            let crashed = crash(&site, write);
+            if crashed.status.code().is_some() {
+                assert_eq!(crashed.status.code(), Some(self.exit), "{crashed}");
+                assert!(write > 10, "only {write} writes");
+                return;
+            }
+            let again = site.ralph(ARGS);
+            let context =
+                || format!("after write {write}\n{crashed}\n{again}\n{}", site.plan_text());
+            assert_eq!(again.status.code(), Some(self.exit), "{}", context());
+            assert_eq!(end_of(&site), expected, "{}", context());
+            // A run that Ralph did not see the end of may have done all it was to do; one that was over is not repeated.
+            for (role, times) in completed(&site) {
+                assert!(runs.get(&role) >= Some(&times), "{role} {times} times {}", context());
+            }
+            site.place.assert_nothing_left();
+        }
+    }
+}
+
+const ARGS: &[&str] = &["build", "--no-wait"];
+
+fn crash(site: &Site, write: usize) -> Finished {
+    let mut variables = site.place.variables();
+    variables.push(("RALPH_CRASH_AFTER_WRITE".to_owned(), write.to_string()));
+    run(&site.place.env, Path::new(RALPH), ARGS, &variables, "", PATIENCE)
+}
+
+/// What counts when it is over: the plan, the commits of work, the tree.
+fn end_of(site: &Site) -> BTreeMap<String, String> {
+    let log = site.git(&["log", "--all", "--format=%H %s"]);
+    let mut plan = site.plan_text();
+    for (id, subject) in log.lines().filter_map(|line| line.split_once(' ')) {
+        plan = plan.replace(id, subject);
+    }
+    let mut records: Vec<String> = plan.lines().map(nameless).collect();
+    records.sort();
+    let work = site.git(&["log", "--format=%s", "--invert-grep", "--grep=^ralph: "]);
+    BTreeMap::from([
+        ("plan".to_owned(), records.join("\n")),
+        ("work".to_owned(), work),
+        ("status".to_owned(), site.git(&["status", "--porcelain"])),
+        ("tree".to_owned(), site.git(&["ls-files", "-s", "--", ".", ":!ralph"])),
+    ])
+}
+
+/// A record without what differs from one telling to the next.
+fn nameless(line: &str) -> String {
+    let mut record: Value = serde_json::from_str(line).unwrap();
+    // It names a log, which lies elsewhere each time.
+    if let Some(reason) = record["reason"].as_str() {
+        record["reason"] = json!(reason.split(": read /").next());
+    }
+    record.to_string()
+}
+
+/// How many runs of each role completed.
+fn completed(site: &Site) -> BTreeMap<String, u32> {
+    let state = fs::read_dir(site.place.path("state/ralph")).unwrap();
+    let mut journals = state.map(|place| place.unwrap().path().join("journal.jsonl"));
+    let journal = fs::read_to_string(journals.find(|path| path.exists()).unwrap()).unwrap();
+    let mut roles = BTreeMap::new();
+    let mut completed = BTreeMap::new();
+    for line in journal.lines() {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        let run = entry["run"].as_str().unwrap_or_default().to_owned();
+        if entry["event"] == "run_started" {
+            roles.insert(run, entry["data"]["role"].as_str().unwrap().to_owned());
+        } else if entry["event"] == "run_finished"
+            && entry["data"]["outcome"]["kind"] == "completed"
+        {
+            *completed.entry(roles[&run].clone()).or_default() += 1;
+        }
+    }
+    completed
+}
+
+#[test]
+fn a_crash_after_any_write_changes_nothing_about_a_task_that_is_accepted_1() {
+    accepted().survives_every_crash(0);
+}
+
+#[test]
+fn a_crash_after_any_write_changes_nothing_about_a_task_that_is_accepted_2() {
+    accepted().survives_every_crash(1);
+}
+
+#[test]
+fn a_crash_after_any_write_changes_nothing_about_a_task_that_is_rejected_1() {
+    rejected().survives_every_crash(0);
+}
+
+#[test]
+fn a_crash_after_any_write_changes_nothing_about_a_task_that_is_rejected_2() {
+    rejected().survives_every_crash(1);
+}
+
+#[test]
+fn a_crash_after_any_write_changes_nothing_about_a_question_1() {
+    questioned().survives_every_crash(0);
+}
+
+#[test]
+fn a_crash_after_any_write_changes_nothing_about_a_question_2() {
+    questioned().survives_every_crash(1);
+}
+
+#[test]
+fn a_crash_after_any_write_changes_nothing_about_a_decomposition_1() {
+    decomposed().survives_every_crash(0);
+}
+
+#[test]
+fn a_crash_after_any_write_changes_nothing_about_a_decomposition_2() {
+    decomposed().survives_every_crash(1);
+}
+
+#[test]
+fn killed_in_mid_run_it_leaves_nobody_behind_and_the_run_is_repeated_on_what_it_left() {
+    let script = "[builder 1]\nwrite left.txt x\nrun ralph issue add noticed\nhang\n\
+                  [builder]\nrun test -e left.txt && ralph task done\nfinal done\n\
+                  [investigator]\nrun ralph issue done\nfinal nothing\n";
+    let site = Site::planned(&format!("{script}{VERIFIER}"), &[task("t-aaaa")]);
+    let running = site.place.start(&["build"]);
+    wait_for_file(&site.path("left.txt"));
+    crate::harness::wait_until(PATIENCE, "the issue is in the plan", || {
+        !site.records("issue").is_empty()
+    });
+    running.signal(Signal::KILL);
+    let (code, _) = running.finish();
+    assert_eq!(code, None);
+    site.exits(0, &["build"]);
+    assert_eq!(site.roles(), ["builder", "builder", "verifier", "investigator"]);
+    assert_eq!(site.commits().iter().filter(|subject| *subject == "Do t-aaaa").count(), 1);
+    site.assert_complete();
+}

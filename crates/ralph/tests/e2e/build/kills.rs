@@ -1,0 +1,134 @@
+//! Tasks that were too large: killed, broken into parts, and given up on when that does not help.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::{BUILDER, Site, VERIFIER, task, task_with};
+
+fn parts(first: &str, second: &str) -> String {
+    format!(
+        "run ralph task add '[{{\"id\": \"{first}\", \"name\": \"One\"}}, \
+         {{\"id\": \"{second}\", \"name\": \"Two\", \"deps\": [\"{first}\"]}}]'\n\
+         run ralph task delete $RALPH_TASK\nfinal done\n"
+    )
+}
+
+#[test]
+fn a_task_that_runs_out_of_time_is_broken_up_and_its_dependents_wait_for_the_parts() {
+    let script = format!(
+        "[builder 1]\nwrite half.txt x\nhang\n[decomposer]\nexpect-prompt timeout\n{}{BUILDER}{VERIFIER}",
+        parts("t-part1", "t-part2")
+    );
+    let after = task_with("t-late", json!({"deps": ["t-huge"], "priority": "high"}));
+    let site = Site::planned(&script, &[task("t-huge"), after]);
+    site.configure("roles.builder.timeout = \"1s\"\n");
+    site.exits(1, &["build", "1"]);
+    let killed = site.task("t-huge");
+    assert_eq!((&killed["s"], &killed["kill"]), (&json!("p"), &json!("timeout")));
+    // The log is where it says, and says what happened.
+    let log = site.path(killed["kill_log"].as_str().unwrap());
+    assert!(fs::read_to_string(&log).unwrap().contains("half.txt"), "{}", log.display());
+    // What it got done is kept, in a commit of its own.
+    assert_eq!(site.commits()[1], "Do t-huge (unfinished: timeout)");
+    site.assert_clean();
+
+    site.exits(1, &["build", "1"]);
+    for part in ["t-part1", "t-part2"] {
+        assert_eq!(site.task(part)["parent"], "t-huge");
+    }
+    assert_eq!(site.task("t-late")["deps"], json!(["t-part1", "t-part2"]));
+    site.exits(0, &["build"]);
+    let built: Vec<_> = site.logged("task_done").iter().map(|done| done["task"].clone()).collect();
+    assert_eq!(built, ["t-part1", "t-part2", "t-late"]);
+    assert_eq!(
+        site.roles(),
+        ["builder", "decomposer", "builder", "builder", "builder", "verifier"]
+    );
+    site.assert_complete();
+}
+
+#[test]
+fn a_task_whose_context_is_full_is_broken_up_too() {
+    let script = format!(
+        "[builder 1]\ncontext used=960\nhang\n[decomposer]\nexpect-prompt context\n{}{BUILDER}{VERIFIER}",
+        parts("t-part1", "t-part2")
+    );
+    let site = Site::planned(&script, &[task("t-huge")]);
+    site.exits(0, &["build", "--context-limit", "1000"]);
+    assert_eq!(site.logged("task_killed")[0]["reason"], "context");
+    site.assert_complete();
+}
+
+#[test]
+fn b12_18_the_task_that_was_worked_on_is_the_one_that_is_killed() {
+    let first = task_with("t-last", json!({"name": "Same name", "priority": "low"}));
+    let second = task_with("t-next", json!({"name": "Same name", "priority": "high"}));
+    let site = Site::planned("[builder]\nhang\n", &[first, second]);
+    site.exits(1, &["build", "1", "--timeout", "1s"]);
+    assert!(site.task("t-last").get("kill").is_none());
+    assert_eq!(site.task("t-next")["kill"], "timeout");
+}
+
+#[test]
+fn b12_15_a_kill_is_told_and_is_no_failure() {
+    let site = Site::planned("[builder]\nhang\n[decomposer]\nfinal no idea\n", &[task("t-huge")]);
+    let finished = site.exits(1, &["build", "1", "--timeout", "1s", "--max-failures", "1"]);
+    assert!(finished.stderr.contains("iteration"), "{finished}");
+    assert_eq!(site.logged("task_killed")[0]["task"], "t-huge");
+}
+
+#[test]
+fn a_decomposition_has_two_to_five_parts_and_stays_within_them_over_a_crash() {
+    let script = "[decomposer 1]\nrun ralph task add One\nrun ralph task delete t-huge\ncrash\n\
+                  [decomposer 2]\nrun ralph task add '[{\"name\": \"Two\"}, {\"name\": \"Three\"}]'\n\
+                  run ralph task add '[{\"name\": \"Four\"}, {\"name\": \"Five\"}, {\"name\": \"Six\"}]'\n\
+                  run ralph task done t-huge\nfinal I forgot to delete it\n";
+    let huge = task_with("t-huge", json!({"kill": "timeout"}));
+    let site = Site::planned(script, &[huge]);
+    site.exits(1, &["build", "1"]);
+    let answers = site.answers();
+    let allowed: Vec<bool> = answers.iter().map(|(accepted, _)| *accepted).collect();
+    assert_eq!(allowed, [true, false, true, false, false], "{answers:?}");
+    assert!(answers[1].1.contains("at least 2 subtasks"), "{answers:?}");
+    assert!(answers[3].1.contains("at most 5 subtasks"), "{answers:?}");
+    // With its parts there, the task itself goes.
+    let names: Vec<_> = site.records("task").iter().map(|task| task["name"].clone()).collect();
+    assert_eq!(names, ["One", "Two", "Three"]);
+    assert!(site.records("task").iter().all(|task| task["parent"] == "t-huge"));
+}
+
+#[test]
+fn a_part_of_a_part_of_a_part_becomes_an_issue() {
+    let script = format!(
+        "[builder 1]\nhang\n[investigator]\nexpect-prompt t-deep\n\
+         run ralph task add \"Another way\"\nrun ralph issue done\nfinal done\n{BUILDER}{VERIFIER}"
+    );
+    let chain = [
+        task_with("t-one", json!({"s": "d"})),
+        task_with("t-two", json!({"s": "d", "parent": "t-one"})),
+        task_with("t-three", json!({"s": "d", "parent": "t-two"})),
+        task_with("t-deep", json!({"parent": "t-three"})),
+    ];
+    let site = Site::planned(&script, &chain);
+    site.exits(0, &["build", "--timeout", "1s"]);
+    assert_eq!(site.roles(), ["builder", "verifier", "investigator", "builder", "verifier"]);
+    site.assert_complete();
+}
+
+#[test]
+fn what_a_killed_run_has_broken_is_no_excuse_for_its_parts() {
+    let script = format!(
+        "[builder 1]\nwrite state.txt broken\nhang\n[decomposer]\n{}\
+         [builder]\nwrite ${{RALPH_TASK}} x\nrun ralph task done\nfinal done\n",
+        parts("t-part1", "t-part2")
+    );
+    let site = Site::planned(&script, &[task("t-huge")]);
+    fs::write(site.path("state.txt"), "sound\n").unwrap();
+    site.commit_all("all is well");
+    site.gate(&["grep", "-q", "sound", "state.txt"]);
+    site.configure("roles.builder.timeout = \"2s\"\n");
+    site.exits(1, &["build", "3"]);
+    assert_eq!(site.logged("task_rejected").len(), 1, "{}", site.plan_text());
+    assert_eq!(site.task("t-part1")["s"], "p");
+}

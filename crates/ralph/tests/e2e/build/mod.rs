@@ -1,0 +1,198 @@
+//! The build loop with the rehearsal agent: a spec from `ralph plan` to COMPLETE, and everything that comes between.
+
+mod bounds;
+mod claims;
+mod crashes;
+mod kills;
+mod people;
+mod planning;
+mod story;
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::{Value, json};
+
+use crate::harness::{Place, RALPH};
+use crate::support::process::Finished;
+
+const SPEC: &str = "greet.md";
+
+/// A planner that adds the one task `t-hello`.
+const PLANNER: &str = "[planner]\nrun ralph task add '{\"id\": \"t-hello\", \"name\": \"Say hello\"}'\nfinal planned\n";
+
+/// A builder that does what it was given and leaves the commit to Ralph.
+const BUILDER: &str = "[builder]\nappend ${RALPH_TASK} done\nrun ralph task done\nfinal done\n";
+
+/// A verifier that finds everything in order.
+const VERIFIER: &str = "[verifier]\nrun ralph task accept\nfinal fine\n";
+
+/// A workspace with a spec, and an agent that plays a script.
+struct Site {
+    place: Place,
+}
+
+impl Site {
+    fn new(script: &str) -> Site {
+        let site = Site { place: Place::rehearsing(script) };
+        fs::create_dir_all(site.path("ralph/specs")).unwrap();
+        fs::write(site.path("ralph/specs").join(SPEC), "# Greet\n\nSay hello.\n").unwrap();
+        site.commit_all("a spec");
+        site
+    }
+
+    /// A workspace whose plan has tasks already.
+    fn planned(script: &str, tasks: &[Value]) -> Site {
+        let site = Site::new(script);
+        site.write_plan(tasks);
+        site.commit_all("a plan");
+        site
+    }
+
+    /// Adds to the configuration.
+    fn configure(&self, more: &str) {
+        let path = self.path("ralph.toml");
+        let text = fs::read_to_string(&path).unwrap();
+        // Keys of the top must stand before its tables.
+        fs::write(&path, format!("{more}\n{text}")).unwrap();
+        self.commit_all("settings");
+    }
+
+    fn gate(&self, argv: &[&str]) {
+        let path = self.path("ralph.toml");
+        let text = fs::read_to_string(&path).unwrap();
+        let argv = json!(argv);
+        fs::write(&path, format!("{text}\n[[gate]]\nname = \"check\"\nrun = {argv}\n")).unwrap();
+        self.commit_all("a gate");
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.place.env.repo().join(name)
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        self.place.env.git(args)
+    }
+
+    fn commit_all(&self, message: &str) {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "-m", message]);
+    }
+
+    /// Writes a plan for the spec, uncommitted.
+    fn write_plan(&self, records: &[Value]) {
+        let spec = json!({"t": "spec", "spec": SPEC});
+        let lines = [&spec].into_iter().chain(records).map(|record| format!("{record}\n"));
+        let text: String = lines.collect();
+        fs::write(self.path("ralph/plan.jsonl"), text).unwrap();
+    }
+
+    fn ralph(&self, args: &[&str]) -> Finished {
+        self.place.ralph(args)
+    }
+
+    /// Runs `ralph` and asserts its exit code.
+    fn exits(&self, code: i32, args: &[&str]) -> Finished {
+        let finished = self.ralph(args);
+        assert_eq!(finished.status.code(), Some(code), "{finished}\n{}", self.plan_text());
+        finished
+    }
+
+    fn plan_text(&self) -> String {
+        fs::read_to_string(self.path("ralph/plan.jsonl")).unwrap_or_default()
+    }
+
+    fn records(&self, kind: &str) -> Vec<Value> {
+        let text = self.plan_text();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|record| record["t"] == kind).collect()
+    }
+
+    fn task(&self, id: &str) -> Value {
+        let found = self.records("task").into_iter().find(|task| task["id"] == id);
+        found.unwrap_or_else(|| panic!("no {id} in\n{}", self.plan_text()))
+    }
+
+    /// What the log tells under a name.
+    fn logged(&self, name: &str) -> Vec<Value> {
+        let log = fs::read_to_string(self.path("ralph/ralph.log")).unwrap();
+        let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        entries
+            .filter(|entry| entry["event"] == name)
+            .map(|mut entry| entry["data"].take())
+            .collect()
+    }
+
+    /// The roles of all runs, in order.
+    fn roles(&self) -> Vec<String> {
+        let runs = self.logged("run_started");
+        runs.iter().map(|run| run["role"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// What agents were answered through their channels.
+    fn answers(&self) -> Vec<(bool, String)> {
+        let asked = self.logged("mutation_requested");
+        asked
+            .iter()
+            .map(|asked| {
+                (asked["accepted"].as_bool().unwrap(), asked["text"].as_str().unwrap().to_owned())
+            })
+            .collect()
+    }
+
+    /// The subjects of all commits, newest first.
+    fn commits(&self) -> Vec<String> {
+        self.place.env.commits()
+    }
+
+    /// Nothing waits to be committed.
+    fn assert_clean(&self) {
+        assert_eq!(self.git(&["status", "--porcelain"]), "");
+    }
+
+    /// The plan is as a complete one is: the spec, and nothing of it left.
+    fn assert_complete(&self) {
+        let left: Vec<Value> = [self.records("task"), self.records("issue")].concat();
+        assert!(left.is_empty(), "{left:?}");
+        self.assert_clean();
+        self.place.assert_nothing_left();
+    }
+
+    /// Runs `ralph` with a terminal for its stdin, on which `typed` was typed.
+    fn at_terminal(&self, args: &[&str], typed: &[u8]) -> (Option<i32>, String) {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap();
+        let stdin = File::open(name.to_str().unwrap()).unwrap();
+        File::from(rustix::io::dup(&terminal).unwrap()).write_all(typed).unwrap();
+        let output = Command::new(RALPH)
+            .args(args)
+            .current_dir(self.place.env.repo())
+            .env_clear()
+            .envs(self.place.variables())
+            .stdin(Stdio::from(OwnedFd::from(stdin)))
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+fn task(id: &str) -> Value {
+    json!({"t": "task", "id": id, "spec": SPEC, "name": format!("Do {id}"), "s": "p"})
+}
+
+/// A task with more fields.
+fn task_with(id: &str, more: Value) -> Value {
+    let mut task = task(id);
+    let Value::Object(more) = more else { panic!("fields are an object") };
+    task.as_object_mut().unwrap().extend(more);
+    task
+}
+
+fn issue(id: &str) -> Value {
+    json!({"t": "issue", "id": id, "spec": SPEC, "desc": format!("{id} is odd")})
+}

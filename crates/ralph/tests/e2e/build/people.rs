@@ -1,0 +1,98 @@
+//! What the loop asks a person, and what it does where none is there; what a person does to it.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use super::{BUILDER, Site, VERIFIER, task};
+use crate::harness::wait_for_file;
+
+/// A site whose plan was changed by hand and not committed.
+fn with_uncommitted_plan() -> Site {
+    let site = Site::planned(&format!("{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
+    site.write_plan(&[task("t-aaaa"), task("t-bbbb")]);
+    site
+}
+
+#[test]
+fn without_a_terminal_an_uncommitted_plan_is_committed_and_that_is_said() {
+    let site = with_uncommitted_plan();
+    let finished = site.exits(0, &["build"]);
+    assert!(finished.stderr.contains("plan.jsonl had uncommitted changes"), "{finished}");
+    assert!(site.commits().contains(&"ralph: update plan".to_owned()));
+    site.assert_complete();
+}
+
+#[test]
+fn at_a_terminal_it_is_asked_and_yes_is_what_enter_means() {
+    for typed in [&b"\n"[..], b"y\n", b"Y\n"] {
+        let site = with_uncommitted_plan();
+        let (code, said) = site.at_terminal(&["build"], typed);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("Commit now?"), "{said}");
+        site.assert_complete();
+    }
+}
+
+#[test]
+fn at_a_terminal_no_and_the_end_of_input_leave_everything_as_it_was() {
+    for typed in [&b"n\n"[..], b"\x04"] {
+        let site = with_uncommitted_plan();
+        let (head, plan) = (site.git(&["rev-parse", "HEAD"]), site.plan_text());
+        let (code, said) = site.at_terminal(&["build"], typed);
+        assert_eq!(code, Some(1), "{said}");
+        assert_eq!((site.git(&["rev-parse", "HEAD"]), site.plan_text()), (head, plan));
+        assert!(!site.path("t-aaaa").exists());
+    }
+}
+
+#[test]
+fn with_yes_nothing_is_asked() {
+    let site = with_uncommitted_plan();
+    let (code, said) = site.at_terminal(&["build", "--yes"], b"");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!said.contains("Commit now?"), "{said}");
+}
+
+#[test]
+fn without_a_plan_there_is_nothing_to_build() {
+    let site = Site::new(BUILDER);
+    let finished = site.exits(1, &["build"]);
+    assert!(finished.stderr.contains("ralph plan"), "{finished}");
+    assert!(!site.path("ralph/ralph.log").exists() || site.roles().is_empty());
+}
+
+#[test]
+fn a_plan_that_cannot_be_read_is_named_with_its_line_and_left_alone() {
+    let site = Site::planned(BUILDER, &[task("t-aaaa")]);
+    let broken = format!("{}<<<<<<< HEAD\n", site.plan_text());
+    fs::write(site.path("ralph/plan.jsonl"), &broken).unwrap();
+    site.commit_all("a conflict");
+    let finished = site.exits(1, &["build"]);
+    assert!(finished.stderr.contains("plan.jsonl"), "{finished}");
+    assert!(finished.stderr.contains('3'), "{finished}");
+    assert_eq!(site.plan_text(), broken);
+}
+
+#[test]
+fn interrupted_it_stops_and_goes_on_where_it_was() {
+    let script = "[builder 1]\nwrite left.txt x\nrun ralph issue add noticed\nrun touch ../begun\nhang\n\
+                  [investigator]\nrun ralph issue done\nfinal nothing\n";
+    let site = Site::planned(&format!("{script}{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
+    let running = site.place.start(&["build", "--boundary", "off"]);
+    wait_for_file(&site.place.path("repo/left.txt"));
+    wait_for_file(&site.place.path("begun"));
+    running.signal(Signal::INT);
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("`ralph build` goes on"), "{said}");
+    site.place.assert_nothing_left();
+    // What the agent said meanwhile is kept and committed; its work waits for the next run.
+    assert_eq!(site.records("issue").len(), 1);
+    assert_eq!(site.git(&["status", "--porcelain"]), "?? left.txt");
+
+    site.exits(0, &["build"]);
+    assert_eq!(site.roles(), ["builder", "builder", "verifier", "investigator"]);
+    assert!(site.git(&["ls-files"]).contains("left.txt"));
+    site.assert_complete();
+}

@@ -1,0 +1,158 @@
+//! `ralph plan <spec>`: from a spec to tasks, and what becomes of those that are there.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::{BUILDER, PLANNER, SPEC, Site, VERIFIER, task, task_with};
+
+/// A site with tasks of another spec, one done and one not, and a tombstone.
+fn with_old_tasks() -> Site {
+    let old = json!({"spec": "old.md"});
+    let site = Site::new(PLANNER);
+    let text = [
+        json!({"t": "spec", "spec": "old.md"}),
+        task_with("t-aaaa", old.clone()),
+        task_with("t-bbbb", json!({"spec": "old.md", "s": "d", "done_at": "abc1234"})),
+        json!({"t": "reject", "id": "t-aaaa", "done_at": "abc1234", "reason": "so"}),
+    ]
+    .map(|record| format!("{record}\n"))
+    .concat();
+    fs::write(site.path("ralph/plan.jsonl"), text).unwrap();
+    site.commit_all("an old plan");
+    site
+}
+
+#[test]
+fn a_plan_is_made_prioritised_and_committed() {
+    let site = Site::new(PLANNER);
+    let finished = site.exits(0, &["plan", SPEC]);
+    assert!(finished.stderr.contains(SPEC), "{finished}");
+    let hello = site.task("t-hello");
+    assert_eq!((&hello["spec"], &hello["s"]), (&json!(SPEC), &json!("p")));
+    assert!(hello["priority"].is_string(), "{hello}");
+    site.assert_clean();
+}
+
+#[test]
+fn a_spec_is_found_by_name_and_a_missing_one_names_those_there_are() {
+    for name in ["greet", "greet.md", "ralph/specs/greet.md"] {
+        let site = Site::new(PLANNER);
+        site.exits(0, &["plan", name]);
+        assert_eq!(site.records("spec")[0]["spec"], SPEC);
+    }
+    let site = Site::new(PLANNER);
+    let finished = site.exits(2, &["plan", "missing.md"]);
+    assert!(finished.stderr.contains(SPEC), "{finished}");
+    assert_eq!(site.plan_text(), "");
+}
+
+#[test]
+fn with_unfinished_tasks_and_nobody_to_ask_it_exits_with_3_and_changes_nothing() {
+    for args in [&["plan", SPEC][..], &["plan", SPEC, "--non-interactive"], &["build", SPEC]] {
+        let site = with_old_tasks();
+        let before = site.plan_text();
+        let finished = site.exits(3, args);
+        for line in [
+            "Found unfinished tasks from spec 'old.md':",
+            "  - [pending] t-aaaa: Do t-aaaa",
+            "  - [done] t-bbbb: Do t-bbbb",
+        ] {
+            assert!(finished.stderr.contains(line), "{finished}");
+        }
+        assert_eq!(site.plan_text(), before);
+    }
+}
+
+#[test]
+fn they_are_cancelled_by_yes_and_by_c_and_tombstones_go_with_them() {
+    for (args, typed) in [(&["plan", SPEC, "--yes"][..], &b""[..]), (&["plan", SPEC], b"c\n")] {
+        let site = with_old_tasks();
+        let (code, said) = site.at_terminal(args, typed);
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(site.records("spec"), [json!({"t": "spec", "spec": SPEC})]);
+        let ids: Vec<_> = site.records("task").iter().map(|task| task["id"].clone()).collect();
+        assert_eq!(ids, ["t-hello"]);
+        assert!(site.records("reject").is_empty());
+        // Git keeps them.
+        assert!(site.git(&["log", "-p", "--", "ralph/plan.jsonl"]).contains("t-aaaa"));
+        site.assert_clean();
+    }
+}
+
+#[test]
+fn a_and_the_end_of_input_abort_with_everything_as_it_was() {
+    for typed in [&b"a\n"[..], b"\n", b"k\n", b"\x04"] {
+        let site = with_old_tasks();
+        let before = (site.plan_text(), site.git(&["rev-parse", "HEAD"]));
+        let (code, said) = site.at_terminal(&["plan", SPEC], typed);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("nothing was changed"), "{said}");
+        assert!(!said.contains("[k]"), "{said}");
+        assert_eq!((site.plan_text(), site.git(&["rev-parse", "HEAD"])), before);
+    }
+}
+
+#[test]
+fn b12_2_tasks_of_the_same_spec_that_are_kept_are_kept() {
+    for (args, typed) in [(&["plan", SPEC, "--yes"][..], &b""[..]), (&["plan", SPEC], b"k\n")] {
+        let done = task_with("t-bbbb", json!({"s": "d", "done_at": "abc1234"}));
+        let site = Site::planned(
+            "[planner]\nexpect-prompt t-aaaa\nrun ralph task add '{\"id\": \"t-more\", \"name\": \"More\"}'\nfinal x\n",
+            &[task("t-aaaa"), done],
+        );
+        let (code, said) = site.at_terminal(args, typed);
+        assert_eq!(code, Some(0), "{said}");
+        let ids: Vec<_> = site.records("task").iter().map(|task| task["id"].clone()).collect();
+        assert_eq!(ids, ["t-aaaa", "t-bbbb", "t-more"]);
+        assert_eq!(site.task("t-bbbb")["s"], "d");
+    }
+}
+
+#[test]
+fn b12_3_construct_plans_a_spec_without_tasks_and_succeeds() {
+    let site = Site::new(&format!("{PLANNER}{BUILDER}{VERIFIER}"));
+    site.exits(0, &["construct", SPEC, "2"]);
+    assert_eq!(site.roles(), ["planner", "builder", "verifier"]);
+    site.assert_complete();
+}
+
+#[test]
+fn a_planner_may_add_tasks_and_nothing_else() {
+    let script = "[planner]\nrun ralph task done t-aaaa\nrun ralph task accept\nrun ralph issue add x\n\
+                  run ralph set-spec other.md\nrun ralph task add '{\"name\": \"A\", \"deps\": [\"t-nope\"]}'\n\
+                  run ralph task add A\nfinal x\n";
+    let site = Site::new(script);
+    site.exits(0, &["plan", SPEC]);
+    let allowed: Vec<bool> = site.answers().iter().map(|(accepted, _)| *accepted).collect();
+    assert_eq!(allowed, [false, false, false, false, false, true], "{:?}", site.answers());
+    assert_eq!(site.records("task").len(), 1);
+}
+
+#[test]
+fn a_planner_that_writes_into_the_tree_has_failed_and_the_paths_are_named() {
+    let script =
+        "[planner]\nrun ralph task add A\nwrite src/a.txt x\nappend README.md x\nfinal x\n";
+    let site = Site::new(script);
+    site.configure("boundary = \"detect\"\n");
+    let finished = site.exits(1, &["plan", SPEC]);
+    assert!(finished.stderr.contains("src/a.txt"), "{finished}");
+    assert!(finished.stderr.contains("README.md"), "{finished}");
+    assert!(finished.stderr.contains("1 task"), "{finished}");
+    assert!(!site.path("src/a.txt").exists());
+    assert_eq!(fs::read_to_string(site.path("README.md")).unwrap(), "A repository.\n");
+    site.assert_clean();
+}
+
+#[test]
+fn a_planner_that_adds_nothing_or_does_not_end_has_not_planned() {
+    let site = Site::new("[planner]\nfinal PLAN_COMPLETE\n");
+    let finished = site.exits(1, &["plan", SPEC]);
+    assert!(finished.stderr.contains("it added no task"), "{finished}");
+
+    let site = Site::new("[planner]\nrun ralph task add A\nhang\n");
+    let finished = site.exits(1, &["plan", SPEC, "--timeout", "1s"]);
+    assert!(finished.stderr.contains("too long"), "{finished}");
+    assert_eq!(site.records("task").len(), 1);
+    site.assert_clean();
+}
