@@ -65,6 +65,8 @@ pub struct Task<'a> {
     pub kill: Option<Cow<'a, str>>,
     pub kill_log: Option<Cow<'a, str>>,
     pub parent: Option<Cow<'a, str>>,
+    /// How many tasks it is a part of, one in the other; the ones above it may be gone from the file.
+    pub decompose_depth: Option<u32>,
     pub created_from: Option<Cow<'a, str>>,
     pub supersedes: Option<Cow<'a, str>>,
 }
@@ -118,7 +120,7 @@ fn same(one: &[u8], known: &[u8]) -> bool {
 keys! {
     T = "t", Id = "id", Spec = "spec", Name = "name", Desc = "desc", Notes = "notes", Deps = "deps",
     Accept = "accept", S = "s", DoneAt = "done_at", Priority = "priority", Reject = "reject", Kill = "kill",
-    KillLog = "kill_log", Parent = "parent", CreatedFrom = "created_from", Supersedes = "supersedes",
+    KillLog = "kill_log", Parent = "parent", DecomposeDepth = "decompose_depth", CreatedFrom = "created_from", Supersedes = "supersedes",
     Reason = "reason", Decompose = "decompose", KillReason = "kill_reason",
 }
 
@@ -240,6 +242,11 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// A depth that is no number is not worth stopping for: it is counted anew from the parents.
+    fn depth(&self) -> Option<u32> {
+        self.value(Key::DecomposeDepth)?.raw.parse().ok()
+    }
+
     fn record(&self) -> Result<Record<'a>, Flaw> {
         let kind = self.needed(Key::T)?;
         match &*kind {
@@ -305,6 +312,7 @@ impl<'a> Task<'a> {
             }),
             kill_log: text(Key::KillLog),
             parent: text(Key::Parent),
+            decompose_depth: fields.depth(),
             created_from: text(Key::CreatedFrom),
             supersedes: text(Key::Supersedes),
         })

@@ -189,7 +189,14 @@ fn line(event: &PipelineEvent) -> Option<(Tone, &'static str, String)> {
         | PipelineKind::UsageLimitWait
         | PipelineKind::SpecResult
         | PipelineKind::RunStopped
-        | PipelineKind::RunComplete => return None,
+        | PipelineKind::RunComplete
+        | PipelineKind::BuildStart
+        | PipelineKind::IterationStart
+        | PipelineKind::IterationResult
+        | PipelineKind::TaskDone
+        | PipelineKind::TaskRejected
+        | PipelineKind::TaskKilled
+        | PipelineKind::BuildResult => return None,
     })
 }
 
