@@ -1,7 +1,8 @@
 //! Git: typed questions to one repository, a private mirror of it, Ralph's own checkouts and commits, and evidence.
 //!
 //! Questions go through the git binary, by plumbing commands whose output is made for programs. What is asked often and
-//! must be cheap is done in process: a commit of a few files ([`direct`]), with the binary to fall back on wherever a repository is not laid out as is known here. Invariants: nothing starts a program that a
+//! must be cheap is done in process: a commit of a few files ([`direct`]) and the [`history`] of one, with the binary to
+//! fall back on wherever a repository is not laid out as is known here. Invariants: nothing starts a program that a
 //! repository's configuration names (see [`call`]); every call has a timeout, and what is read in process is a regular
 //! file; a repository that was re-pointed since it was opened is refused ([`Place`]). What must be *true* is asked of the
 //! [`mirror`], whose objects were hashed when they came in; a workspace's own object store can be forged by whoever may
@@ -15,6 +16,7 @@ pub mod direct;
 mod drivers;
 mod error;
 pub mod evidence;
+pub mod history;
 mod identity;
 mod lock;
 pub mod mirror;
