@@ -3,6 +3,7 @@
 //! Absolute times say more about the machine's other guests than about us. Processor time counts before wall time.
 
 mod boundary;
+mod plan;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -29,6 +30,7 @@ pub(crate) fn run(which: &str) -> Result<ExitCode, String> {
         ("checkout", Bench::checkout),
         ("baseline", Bench::baseline),
         ("build", Bench::build),
+        ("plan", Bench::plan),
     ] {
         if all || which == name {
             known = true;

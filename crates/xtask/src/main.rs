@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- ARGS]
-       cargo xtask bench [startup|loop|stream|checkout|baseline|build|all]
+       cargo xtask bench [startup|loop|stream|checkout|baseline|build|plan|all]
 
   test          install the agent CLIs that the tests run for real, then run all tests
   --all-agents  let the slow ones (OpenCode, Gemini CLI) play every scenario too: some minutes more

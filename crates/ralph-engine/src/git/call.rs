@@ -78,6 +78,8 @@ pub struct GitProgram {
     person: Vec<(String, String)>,
     /// Who the person is, if the environment says so.
     identity: Vec<(String, String)>,
+    /// Where programs and the person's files are: `PATH`, `HOME`, `XDG_CONFIG_HOME`; and `TZ`.
+    surroundings: Vec<(String, PathBuf)>,
 }
 
 impl GitProgram {
@@ -91,8 +93,13 @@ impl GitProgram {
             base: Vec::new(),
             person: Vec::new(),
             identity: Vec::new(),
+            surroundings: Vec::new(),
         };
         for (name, value) in environment {
+            if let Some(name @ ("PATH" | "HOME" | "XDG_CONFIG_HOME" | "TZ")) = name.to_str() {
+                program.surroundings.push((name.to_owned(), PathBuf::from(value)));
+                continue;
+            }
             let (Some(name), value) = (name.to_str(), value.to_str()) else { continue };
             if !name.starts_with("GIT_") {
                 continue;
@@ -119,6 +126,56 @@ impl GitProgram {
     pub fn with_variable(mut self, name: &str, value: &str) -> Self {
         self.base.push((name.to_owned(), Some(value.to_owned())));
         self
+    }
+
+    /// Returns where the person's files are.
+    pub(super) fn home(&self) -> Option<&Path> {
+        self.surrounding("HOME")
+    }
+
+    /// Returns what the environment says about the person's time zone.
+    pub(super) fn time_zone(&self) -> Option<&str> {
+        let named = self.surroundings.iter().find(|(name, _)| name == "TZ");
+        named.and_then(|(_, value)| value.to_str())
+    }
+
+    fn surrounding(&self, name: &str) -> Option<&Path> {
+        let set = self.base.iter().rev().find(|(set, _)| set == name);
+        let set = set.and_then(|(_, value)| value.as_deref()).map(Path::new);
+        let inherited = || self.surroundings.iter().find(|(set, _)| set == name);
+        set.or_else(|| inherited().map(|(_, value)| value.as_path()))
+            .filter(|value| !value.as_os_str().is_empty())
+    }
+
+    /// Returns what the environment says about where the person's settings are.
+    pub(super) fn persons_variable(&self, name: &str) -> Option<&str> {
+        self.person.iter().rev().find(|(set, _)| set == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns where the person's settings are unless the environment says otherwise, in git's order.
+    pub(super) fn global_settings(&self) -> impl Iterator<Item = PathBuf> {
+        let config = self.surrounding("XDG_CONFIG_HOME").map(Path::to_owned);
+        let config = config.or_else(|| self.home().map(|home| home.join(".config")));
+        let own = self.home().map(|home| home.join(".gitconfig"));
+        config.map(|config| config.join("git/config")).into_iter().chain(own)
+    }
+
+    /// Returns where this git looks for the machine's settings: beside itself, or in `/etc` for the system's own.
+    pub(super) fn system_settings(&self) -> Option<PathBuf> {
+        let exe = if self.exe.components().count() > 1 {
+            self.exe.clone()
+        } else {
+            let path = self.surrounding("PATH")?.as_os_str().to_owned();
+            let found = std::env::split_paths(&path).map(|dir| dir.join(&self.exe));
+            found.into_iter().find(|candidate| candidate.is_file())?
+        };
+        let prefix = exe.parent()?.parent()?;
+        let root = Path::new("/");
+        Some(if prefix == root.join("usr") || prefix == root {
+            PathBuf::from("/etc/gitconfig")
+        } else {
+            prefix.join("etc/gitconfig")
+        })
     }
 
     pub(super) fn exe(&self) -> &Path {

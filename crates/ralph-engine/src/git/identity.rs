@@ -2,8 +2,8 @@
 //!
 //! A name may come from the repository's own configuration, as a person may have one per project; a program never.
 
-use super::Git;
 use super::drivers::Drivers;
+use super::{Git, GitProgram};
 
 /// Who commits.
 #[derive(Clone, Debug)]
@@ -15,6 +15,14 @@ pub(super) struct Identity {
 impl Identity {
     /// Takes the person's identity from environment and configuration; Ralph's own stands in for what is missing.
     pub(super) fn of(git: &Git, drivers: &Drivers) -> Self {
+        Self::from_settings(git.program(), |key| drivers.value(key).map(str::to_owned))
+    }
+
+    /// Does the same with settings that somebody else has read.
+    pub(super) fn from_settings(
+        program: &GitProgram,
+        setting: impl Fn(&str) -> Option<String>,
+    ) -> Self {
         let mut identity = Identity { variables: Vec::new(), persons: true };
         for (variable, specific, general, fallback) in [
             ("GIT_AUTHOR_NAME", "author.name", "user.name", "Ralph"),
@@ -22,14 +30,14 @@ impl Identity {
             ("GIT_COMMITTER_NAME", "committer.name", "user.name", "Ralph"),
             ("GIT_COMMITTER_EMAIL", "committer.email", "user.email", "ralph@localhost"),
         ] {
-            let inherited = git.program().identity().iter().find(|(name, _)| name == variable);
+            let inherited = program.identity().iter().find(|(name, _)| name == variable);
             let known = inherited
-                .map(|(_, value)| value.as_str())
-                .or_else(|| drivers.value(specific))
-                .or_else(|| drivers.value(general))
+                .map(|(_, value)| value.clone())
+                .or_else(|| setting(specific))
+                .or_else(|| setting(general))
                 .filter(|value| !value.trim().is_empty());
             identity.persons &= known.is_some();
-            identity.variables.push((variable, known.unwrap_or(fallback).to_owned()));
+            identity.variables.push((variable, known.unwrap_or_else(|| fallback.to_owned())));
         }
         identity
     }

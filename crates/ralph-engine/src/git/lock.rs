@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, test_kill_process};
 
 use super::error::GitError;
@@ -90,6 +91,18 @@ fn signed_by(lock: &Path) -> Option<u32> {
     fs::read_to_string(lock).ok()?.strip_prefix(SIGNATURE)?.trim().parse().ok()
 }
 
+fn is_abandoned(lock: &Path) -> bool {
+    signed_by(lock).is_some_and(|pid| !is_alive(pid))
+}
+
+/// Removes a lock of a dead Ralph, one remover at a time: between the look and the removal another could have removed it
+/// and taken the lock anew, which would then be removed instead.
+fn remove_abandoned(lock: &Path) -> io::Result<()> {
+    let directory = fs::File::open(lock.parent().unwrap_or(lock))?;
+    flock(&directory, FlockOperation::NonBlockingLockExclusive)?;
+    if is_abandoned(lock) { fs::remove_file(lock) } else { Ok(()) }
+}
+
 fn is_alive(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
@@ -117,12 +130,8 @@ impl IndexLock {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(source) => return Err(IndexLock { path }.refused(source)),
             }
-            if signed_by(&path).is_some_and(|pid| !is_alive(pid)) {
-                match fs::remove_file(&path) {
-                    Ok(()) => continue,
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                    Err(_) => {}
-                }
+            if is_abandoned(&path) && remove_abandoned(&path).is_ok() {
+                continue;
             }
             if Instant::now() >= deadline {
                 return Err(GitError::Locked { holder: holder_of(&path), path });

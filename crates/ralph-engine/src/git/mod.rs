@@ -1,26 +1,35 @@
 //! Git: typed questions to one repository, a private mirror of it, Ralph's own checkouts and commits, and evidence.
 //!
-//! Everything goes through the git binary, by plumbing commands whose output is made for programs. Invariants: no call
-//! starts a program that a repository's configuration names (see [`call`]); every call has a timeout; a repository that
-//! was re-pointed since it was opened is refused ([`Place`]). What must be *true* is asked of the [`mirror`], whose objects
-//! were hashed when they came in; a workspace's own object store can be forged by whoever may write it.
+//! Questions go through the git binary, by plumbing commands whose output is made for programs. What is asked often and
+//! must be cheap is done in process: a commit of a few files ([`direct`]) and the [`history`] of one, with the binary to
+//! fall back on wherever a repository is not laid out as is known here. Invariants: nothing starts a program that a
+//! repository's configuration names (see [`call`]); every call has a timeout, and what is read in process is a regular
+//! file; a repository that was re-pointed since it was opened is refused ([`Place`]). What must be *true* is asked of the
+//! [`mirror`], whose objects were hashed when they came in; a workspace's own object store can be forged by whoever may
+//! write it.
 
 mod call;
 pub mod checkout;
 pub mod commits;
 mod contents;
+pub mod direct;
 mod drivers;
 mod error;
 pub mod evidence;
+pub mod history;
 mod identity;
 mod lock;
 pub mod mirror;
 pub mod notes;
+mod objects;
 mod oid;
 mod parse;
 mod place;
 mod provision;
+mod refs;
+mod regular;
 mod revisions;
+mod settings;
 mod switch;
 #[cfg(test)]
 mod testing;
@@ -36,6 +45,7 @@ use serde::{Deserialize, Serialize};
 pub use call::GitProgram;
 pub use error::GitError;
 pub use lock::Holder;
+pub use objects::ObjectError;
 pub use oid::{ObjectFormat, Oid};
 pub use parse::{Change, ChangeKind, CommitHeader, Head, PathState, Ref, StatusEntry, TreeEntry};
 pub use place::Place;

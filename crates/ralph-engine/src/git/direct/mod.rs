@@ -1,0 +1,398 @@
+//! A commit of a few files without a git process: what `commit_paths` does, at a fraction of the cost.
+//!
+//! The order is the same. `index.lock` comes first, then everything is made ready: the files are read, the new index is
+//! written beside the old one, objects are on disk under their names. Then the branch moves by compare-and-swap, and last
+//! the new index takes its place. Whatever stands in the way before the branch moves (refs in a table, a split index, an
+//! unknown extension, a filter that would have to run) leaves nothing behind, and [`commit_files`] hands over to the git
+//! binary. A crash right after the branch moved leaves the paths staged as they were before; the next commit of them,
+//! which finds nothing to commit, puts the index in step.
+//!
+//! No hook, filter or other program runs. A file is committed byte by byte as the work tree has it; where attributes or
+//! line endings might ask for anything else, git decides. Objects, the ref and the directories that name them are synced
+//! before the next step builds on them. The index is not, as git does not either: it is made anew from what is committed.
+
+mod attributes;
+mod index;
+mod signature;
+mod tree_cache;
+pub(super) mod trees;
+
+use std::fs::{self, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use gix_hash::{Kind, ObjectId};
+
+use super::call::path_bytes;
+use super::commits::{CommitError, CommitRequest, Committed, Signing, commit_paths};
+use super::lock::IndexLock;
+use super::objects::{ObjectKind, Objects};
+use super::refs::{NotMoved, RefFiles, Step};
+use super::settings::{Settings, Unfit};
+use super::{Git, GitError, Head, Oid, Place, regular};
+use index::{IndexEdit, NotPatched, Patched, Staged};
+use signature::Signature;
+use trees::{Fresh, TreeEdit};
+
+/// More files than this are quicker in the git binary's hands.
+const FEW: usize = 16;
+/// How often another committer may be first.
+const ATTEMPTS: usize = 32;
+
+/// Commits the given files as the work tree has them, in process where that is possible; `None` if `HEAD` has them so
+/// already.
+///
+/// A branch that another committer moves meanwhile is met by a new attempt on top of it.
+pub fn commit_files(
+    git: &Git,
+    request: &CommitRequest<'_>,
+) -> Result<Option<Committed>, CommitError> {
+    let mut left = ATTEMPTS;
+    loop {
+        let made = match commit_in_process(git, request) {
+            Ok(made) => Ok(made),
+            Err(Setback::Unfit(_)) => commit_paths(git, request),
+            Err(Setback::Refused(error)) => Err(error),
+        };
+        left -= 1;
+        match made {
+            Err(CommitError::Moved) if left > 0 => {}
+            made => return made,
+        }
+    }
+}
+
+/// Why a commit was not made in process; nothing has changed.
+#[derive(Debug)]
+pub(super) enum Setback {
+    #[expect(dead_code, reason = "git is asked whatever the reason, which tests print")]
+    Unfit(Unfit),
+    Refused(CommitError),
+}
+
+impl From<Unfit> for Setback {
+    fn from(unfit: Unfit) -> Self {
+        Setback::Unfit(unfit)
+    }
+}
+
+impl From<GitError> for Setback {
+    fn from(error: GitError) -> Self {
+        Setback::Refused(error.into())
+    }
+}
+
+/// A file as it was found in the work tree.
+struct FoundFile<'a> {
+    path: &'a Path,
+    content: Vec<u8>,
+    metadata: Metadata,
+}
+
+impl FoundFile<'_> {
+    fn is_executable(&self) -> bool {
+        self.metadata.permissions().mode() & 0o100 != 0
+    }
+
+    fn tree_mode(&self) -> &'static [u8] {
+        if self.is_executable() { b"100755" } else { b"100644" }
+    }
+}
+
+/// Commits without a git process, or says why not.
+pub(super) fn commit_in_process(
+    git: &Git,
+    request: &CommitRequest<'_>,
+) -> Result<Option<Committed>, Setback> {
+    git.place().check()?;
+    if request.signing == Signing::AsThePersonDoes {
+        return Err(Unfit("signing takes a program").into());
+    }
+    let mut paths: Vec<&Path> = request.paths.iter().map(PathBuf::as_path).collect();
+    paths.sort_by_key(|path| path_bytes(path));
+    paths.dedup();
+    if paths.is_empty() || paths.len() > FEW || request.message.contains('\0') {
+        return Err(Unfit("it is no matter of a few files").into());
+    }
+    let settings = Settings::read(git.program(), git.place())?;
+    if !settings.layout().refs_are_files {
+        return Err(Unfit("its refs are in a table").into());
+    }
+    if settings.value("core.sharedRepository").is_some() {
+        return Err(Unfit("it is shared by several people").into());
+    }
+    let signature = Signature::of(git.program(), &settings)?;
+    let git_dir = git.place().git_dir.as_std_path();
+    let _lock = IndexLock::take(git_dir.join("index.lock"), request.patience)?;
+    let bench = Bench { git, settings: &settings, kind: settings.layout().format.kind() };
+    bench.commit(&paths, request, &signature)
+}
+
+struct Bench<'a> {
+    git: &'a Git,
+    settings: &'a Settings,
+    kind: Kind,
+}
+
+impl Bench<'_> {
+    fn place(&self) -> &Place {
+        self.git.place()
+    }
+
+    /// Does it all; the lock is held.
+    fn commit(
+        &self,
+        paths: &[&Path],
+        request: &CommitRequest<'_>,
+        signature: &Signature,
+    ) -> Result<Option<Committed>, Setback> {
+        let refs = RefFiles::of(self.place());
+        let head = refs.head()?;
+        let mut objects = Objects::open(self.place(), self.settings.layout().format)?;
+        let base = match head.id() {
+            Some(id) => Some(tree_of(&mut objects, &id.to_id())?),
+            None => None,
+        };
+        let (files, watched) = self.find_files(paths)?;
+        let mut fresh = Fresh::new(self.kind);
+        let mut edits = Vec::new();
+        let mut news = Vec::new();
+        let mut at_head = Vec::new();
+        for file in &files {
+            let path = path_bytes(file.path);
+            let old = trees::find(&mut objects, base, path)?;
+            let mut one = Fresh::new(self.kind);
+            let id = one.add("blob", &file.content)?;
+            if old.as_ref() != Some(&(file.tree_mode().to_vec(), id)) {
+                fresh.take(one);
+                news.push(TreeEdit { path, id, mode: file.tree_mode() });
+            }
+            at_head.push(old.map(|(_, id)| id));
+            let executable = file.is_executable();
+            edits.push(IndexEdit { path, id, executable, file: &file.metadata });
+        }
+        let index = NewIndex::prepare(git_index(self.place()), self.kind, &edits, &watched)
+            .map_err(|not| unpatched(&not, paths))?;
+        if news.is_empty() {
+            if index.differs(&edits) {
+                index.take_place()?;
+            }
+            return Ok(None);
+        }
+        let tree = trees::edit(&mut objects, &mut fresh, base, &news)?;
+        let commit = signature.commit(&tree, head.id(), request.message);
+        let id = Oid::of(&fresh.add("commit", &commit)?);
+        fresh.write(self.place().common_dir.join("objects").as_std_path())?;
+        self.advance(&refs, &head, &id, request.message, signature)?;
+        let displaced = displaced(&files, &edits, &index.before, &at_head);
+        index.take_place()?;
+        let paths = news.iter().map(|edit| super::call::path_from(edit.path)).collect();
+        Ok(Some(Committed { id, parent: head.id().cloned(), paths, displaced }))
+    }
+
+    fn advance(
+        &self,
+        refs: &RefFiles<'_>,
+        head: &Head,
+        id: &Oid,
+        message: &str,
+        signature: &Signature,
+    ) -> Result<(), Setback> {
+        let log_entry = signature.log_entry(message);
+        let zero = self.settings.layout().format.zero();
+        let begin_log = self.settings.is_on("core.logAllRefUpdates") != Some(false);
+        let step = Step { from: head, to: id, zero: &zero, log_entry: &log_entry, begin_log };
+        refs.advance(&step).map_err(|not| match not {
+            NotMoved::Changed => Setback::Refused(CommitError::Moved),
+            NotMoved::Unfit(unfit) => Setback::Unfit(unfit),
+            NotMoved::Failed(error) => error.into(),
+        })
+    }
+
+    /// Reads the files, and names the files of attributes that the work tree has not.
+    fn find_files<'p>(
+        &self,
+        paths: &[&'p Path],
+    ) -> Result<(Vec<FoundFile<'p>>, Vec<Vec<u8>>), Setback> {
+        let Some(root) = self.place().worktree.as_ref().map(|root| root.as_std_path()) else {
+            return Err(Unfit("it has no work tree").into());
+        };
+        let mut files = Vec::new();
+        let mut absent = Vec::new();
+        for path in paths {
+            let inside = path.components().all(|part| {
+                matches!(part, std::path::Component::Normal(name)
+                    if !name.eq_ignore_ascii_case(".git"))
+            });
+            let bytes = path_bytes(path);
+            if !inside || bytes.ends_with(b"/") || bytes.contains(&0) {
+                return Err(Setback::Refused(CommitError::Outside { path: (*path).to_owned() }));
+            }
+            // Written in another way (`a//b`), it would be another name to the index.
+            if path.components().collect::<PathBuf>().as_os_str() != path.as_os_str() {
+                return Err(Unfit("a path is written in an odd way").into());
+            }
+            for dir in path.ancestors().skip(1) {
+                let is_dir = fs::symlink_metadata(root.join(dir)).is_ok_and(|found| found.is_dir());
+                if !is_dir {
+                    return Err(Unfit("a link or nothing leads to a file").into());
+                }
+            }
+            let (content, metadata) = read_settled(&root.join(path))
+                .map_err(|_| Unfit("a file cannot be read as a file"))?;
+            absent.extend(attributes::check(self.place(), root, path, &content)?);
+            files.push(FoundFile { path, content, metadata });
+        }
+        Ok((files, absent))
+    }
+}
+
+/// Reads a file that nobody changes meanwhile.
+fn read_settled(path: &Path) -> io::Result<(Vec<u8>, Metadata)> {
+    for _ in 0..3 {
+        let (mut file, before) = regular::open(path)?;
+        let mut content = Vec::with_capacity(usize::try_from(before.len()).unwrap_or(0));
+        file.read_to_end(&mut content)?;
+        let after = fs::symlink_metadata(path)?;
+        let same = |of: &Metadata| (of.ino(), of.dev(), of.size(), of.ctime(), of.ctime_nsec());
+        if same(&before) == same(&after) && after.size() == content.len() as u64 {
+            return Ok((content, after));
+        }
+    }
+    Err(io::Error::other("it changes all the time"))
+}
+
+fn tree_of(objects: &mut Objects, commit: &ObjectId) -> Result<ObjectId, Unfit> {
+    let mut bytes = Vec::new();
+    let missing = Unfit("the last commit is missing");
+    objects.read(commit, ObjectKind::Commit, &mut bytes).map_err(|_| missing)?;
+    let line =
+        bytes.split(|byte| *byte == b'\n').next().and_then(|line| line.strip_prefix(b"tree "));
+    line.and_then(|hex| ObjectId::from_hex(hex).ok()).ok_or(missing)
+}
+
+fn unpatched(not: &NotPatched, paths: &[&Path]) -> Setback {
+    match not {
+        NotPatched::Unfit(unfit) => Setback::Unfit(*unfit),
+        NotPatched::Unmerged(number) => {
+            Setback::Refused(CommitError::Unmerged { path: paths[*number].to_owned() })
+        }
+    }
+}
+
+/// Names staged versions that neither the commit nor its parent has.
+fn displaced(
+    files: &[FoundFile<'_>],
+    edits: &[IndexEdit<'_>],
+    before: &[Option<Staged>],
+    at_head: &[Option<ObjectId>],
+) -> Vec<(PathBuf, Oid)> {
+    let mut displaced = Vec::new();
+    for (number, file) in files.iter().enumerate() {
+        let Some(staged) = before[number].as_ref().filter(|staged| !staged.promised) else {
+            continue;
+        };
+        if staged.id != edits[number].id && Some(staged.id) != at_head[number] {
+            displaced.push((file.path.to_owned(), Oid::of(&staged.id)));
+        }
+    }
+    displaced
+}
+
+fn git_index(place: &Place) -> PathBuf {
+    place.git_dir.join("index").into_std_path_buf()
+}
+
+/// An index that is ready to take the place of the old one.
+struct NewIndex {
+    path: PathBuf,
+    scratch: PathBuf,
+    before: Vec<Option<Staged>>,
+    in_place: bool,
+}
+
+impl NewIndex {
+    fn prepare(
+        path: PathBuf,
+        kind: Kind,
+        edits: &[IndexEdit<'_>],
+        watched: &[Vec<u8>],
+    ) -> Result<Self, NotPatched> {
+        let odd = Unfit("its index cannot be read");
+        let old = match regular::open(&path) {
+            Ok((mut file, metadata)) => {
+                let mut bytes =
+                    Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
+                file.read_to_end(&mut bytes).map_err(|_| odd)?;
+                Some((bytes, metadata))
+            }
+            Err(error) if regular::is_absence(&error) => None,
+            Err(_) => return Err(odd.into()),
+        };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as git does")]
+        let given = old.as_ref().map(|(bytes, metadata)| {
+            (bytes.as_slice(), (metadata.mtime() as u32, metadata.mtime_nsec() as u32))
+        });
+        let Patched { bytes, before, keep_time } = index::patch(given, kind, edits, watched)?;
+        let scratch = path.with_file_name(format!("ralph-index-{}", std::process::id()));
+        let index = NewIndex { path, scratch, before, in_place: false };
+        let written = write_like(&index.scratch, &bytes, old.as_ref().map(|old| &old.1), keep_time);
+        written.map_err(|_| Unfit("its index cannot be written"))?;
+        Ok(index)
+    }
+
+    /// Tells whether the index had anything else than what it is to have.
+    fn differs(&self, edits: &[IndexEdit<'_>]) -> bool {
+        edits.iter().zip(&self.before).any(|(edit, before)| {
+            before.as_ref().is_none_or(|staged| {
+                staged.promised || staged.id != edit.id || staged.mode != edit.mode()
+            })
+        })
+    }
+
+    fn take_place(mut self) -> Result<(), Setback> {
+        fs::rename(&self.scratch, &self.path).map_err(|source| {
+            Setback::Refused(CommitError::Write { path: self.path.clone(), source })
+        })?;
+        self.in_place = true;
+        Ok(())
+    }
+}
+
+impl Drop for NewIndex {
+    fn drop(&mut self) {
+        if !self.in_place {
+            let _ = fs::remove_file(&self.scratch);
+        }
+    }
+}
+
+fn write_like(
+    path: &Path,
+    bytes: &[u8],
+    old: Option<&Metadata>,
+    keep_time: bool,
+) -> io::Result<()> {
+    use std::io::Write;
+    let mut file = match fs::File::create_new(path) {
+        // Left by an earlier process of the same number.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            fs::File::create_new(path)?
+        }
+        file => file?,
+    };
+    file.write_all(bytes)?;
+    if let Some(old) = old {
+        file.set_permissions(old.permissions())?;
+        if keep_time {
+            file.set_modified(old.modified()?)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "direct_tests.rs"]
+mod tests;

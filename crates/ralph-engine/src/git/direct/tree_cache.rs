@@ -1,0 +1,61 @@
+//! What an index remembers of the trees that it would make: directories, parent first, each with its tree's id while
+//! nothing below has changed.
+
+use super::super::settings::Unfit;
+use super::index::TORN;
+
+/// Returns the tree cache without what it knows of the directories that lead to a path.
+pub(super) fn forget(cache: &[u8], path: &[u8], hash_len: usize) -> Result<Vec<u8>, Unfit> {
+    let mut out = Vec::with_capacity(cache.len());
+    let mut nodes = TreeCache { rest: cache, hash_len };
+    let mut path = path;
+    // Nodes come parent first: those in the way are copied whole, until the next directory of the path is met.
+    let mut left = 1_u64;
+    let mut wanted: &[u8] = b"";
+    while left > 0 {
+        let node = nodes.next().ok_or(TORN)?;
+        left -= 1;
+        if node.name == wanted {
+            out.extend_from_slice(node.name);
+            out.extend_from_slice(format!("\0-1 {}\n", node.children).as_bytes());
+            let Some(slash) = memchr::memchr(b'/', path) else { break };
+            (wanted, path) = (&path[..slash], &path[slash + 1..]);
+            left = node.children;
+        } else {
+            out.extend_from_slice(node.bytes);
+            let mut below = node.children;
+            while below > 0 {
+                let node = nodes.next().ok_or(TORN)?;
+                out.extend_from_slice(node.bytes);
+                below = (below - 1).checked_add(node.children).ok_or(TORN)?;
+            }
+        }
+    }
+    out.extend_from_slice(nodes.rest);
+    Ok(out)
+}
+
+struct TreeCache<'a> {
+    rest: &'a [u8],
+    hash_len: usize,
+}
+
+struct CachedTree<'a> {
+    bytes: &'a [u8],
+    name: &'a [u8],
+    children: u64,
+}
+
+impl<'a> TreeCache<'a> {
+    fn next(&mut self) -> Option<CachedTree<'a>> {
+        let name = memchr::memchr(0, self.rest)?;
+        let line = name + 1 + memchr::memchr(b'\n', &self.rest[name + 1..])?;
+        let numbers = std::str::from_utf8(&self.rest[name + 1..line]).ok()?;
+        let (entries, children) = numbers.split_once(' ')?;
+        let is_valid = entries.parse::<i64>().ok()? >= 0;
+        let end = line + 1 + if is_valid { self.hash_len } else { 0 };
+        let bytes = self.rest.get(..end)?;
+        self.rest = &self.rest[end..];
+        Some(CachedTree { bytes, name: &bytes[..name], children: children.parse().ok()? })
+    }
+}

@@ -1,0 +1,289 @@
+//! New objects of a commit: trees that differ in a few files, and their way to disk.
+//!
+//! Objects are written under temporary names, synced together, and only then named; a name never leads to half an object,
+//! whatever fails. One that is there already is written again: who re-writes it heals it, should it have been damaged.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gix_hash::{Kind, ObjectId};
+use gix_zlib::Status;
+use gix_zlib::stream::deflate::{Compress, FlushCompress};
+
+use super::super::objects::{ObjectKind, Objects};
+use super::super::settings::Unfit;
+
+/// What is at one name of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct TreeItem<'a> {
+    /// As the tree has it, since some modes are written in more than one way.
+    pub(in super::super) mode: &'a [u8],
+    pub(in super::super) name: &'a [u8],
+    pub(in super::super) id: ObjectId,
+}
+
+impl TreeItem<'_> {
+    pub(in super::super) fn is_tree(&self) -> bool {
+        self.mode == b"40000" || self.mode == b"040000"
+    }
+
+    pub(in super::super) fn is_file(&self) -> bool {
+        self.mode.starts_with(b"100")
+    }
+
+    /// Compares as git sorts trees: a directory as if its name ended in a slash.
+    fn key(&self) -> impl Iterator<Item = u8> {
+        self.name.iter().copied().chain(self.is_tree().then_some(b'/'))
+    }
+}
+
+/// Reads a tree.
+pub(in super::super) fn items(bytes: &[u8], kind: Kind) -> TreeItems<'_> {
+    TreeItems { bytes, hash_len: kind.len_in_bytes() }
+}
+
+/// The items of a tree; ends early, with an error, where the tree is torn.
+pub(in super::super) struct TreeItems<'a> {
+    bytes: &'a [u8],
+    hash_len: usize,
+}
+
+impl<'a> Iterator for TreeItems<'a> {
+    type Item = Option<TreeItem<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.bytes.is_empty() {
+            return None;
+        }
+        let item = (|| {
+            let space = memchr::memchr(b' ', self.bytes)?;
+            let (mode, rest) = (&self.bytes[..space], &self.bytes[space + 1..]);
+            let end = memchr::memchr(0, rest)?;
+            let (name, rest) = (&rest[..end], &rest[end + 1..]);
+            let id = ObjectId::try_from(rest.get(..self.hash_len)?).ok()?;
+            self.bytes = &rest[self.hash_len..];
+            Some(TreeItem { mode, name, id })
+        })();
+        if item.is_none() {
+            self.bytes = &[];
+        }
+        Some(item)
+    }
+}
+
+/// A file that a tree is to have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TreeEdit<'a> {
+    pub(super) path: &'a [u8],
+    pub(super) id: ObjectId,
+    pub(super) mode: &'static [u8],
+}
+
+/// Finds what a tree has at a path.
+pub(super) fn find(
+    objects: &mut Objects,
+    root: Option<ObjectId>,
+    path: &[u8],
+) -> Result<Option<(Vec<u8>, ObjectId)>, Unfit> {
+    let mut at = root.map(|id| (b"40000".to_vec(), id));
+    let mut bytes = Vec::new();
+    for name in path.split(|byte| *byte == b'/') {
+        let Some((mode, id)) = at else { return Ok(None) };
+        if mode != b"40000" {
+            return Ok(None);
+        }
+        objects.read(&id, ObjectKind::Tree, &mut bytes).map_err(|_| Unfit("a tree is missing"))?;
+        at = None;
+        for item in items(&bytes, objects.kind) {
+            let item = item.ok_or(Unfit("a tree is torn"))?;
+            if item.name == name {
+                at = Some((item.mode.to_vec(), item.id));
+                break;
+            }
+        }
+    }
+    Ok(at)
+}
+
+/// Makes the trees that differ from `base` by the edits, which are sorted by path; returns the root.
+pub(super) fn edit(
+    objects: &mut Objects,
+    fresh: &mut Fresh,
+    base: Option<ObjectId>,
+    edits: &[TreeEdit<'_>],
+) -> Result<ObjectId, Unfit> {
+    let mut bytes = Vec::new();
+    if let Some(id) = base {
+        objects.read(&id, ObjectKind::Tree, &mut bytes).map_err(|_| Unfit("a tree is missing"))?;
+    }
+    let found: Option<Vec<TreeItem<'_>>> = items(&bytes, objects.kind).collect();
+    let mut found = found.ok_or(Unfit("a tree is torn"))?;
+    let mut rest = edits;
+    while let Some(first) = rest.first() {
+        let name = first.path.split(|byte| *byte == b'/').next().unwrap_or_default();
+        let is_file = name.len() == first.path.len();
+        let same = |edit: &TreeEdit<'_>| {
+            edit.path.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&b'/'))
+        };
+        let count = if is_file { 1 } else { rest.iter().take_while(|edit| same(edit)).count() };
+        let (group, later) = rest.split_at(count);
+        rest = later;
+        let old = found.iter().position(|item| item.name == name);
+        let in_the_way = Unfit("something else has the file's name");
+        let item = if is_file {
+            if old.is_some_and(|at| !found[at].is_file()) {
+                return Err(in_the_way);
+            }
+            TreeItem { mode: first.mode, name, id: first.id }
+        } else {
+            if old.is_some_and(|at| !found[at].is_tree()) {
+                return Err(in_the_way);
+            }
+            let below: Vec<TreeEdit<'_>> = group
+                .iter()
+                .map(|edit| TreeEdit { path: &edit.path[name.len() + 1..], ..*edit })
+                .collect();
+            let id = edit(objects, fresh, old.map(|at| found[at].id), &below)?;
+            TreeItem { mode: b"40000", name, id }
+        };
+        if let Some(at) = old {
+            found[at] = item;
+        } else {
+            let after = |other: &TreeItem<'_>| other.key().gt(item.key());
+            let at = found.iter().position(after).unwrap_or(found.len());
+            found.insert(at, item);
+        }
+    }
+    let mut tree = Vec::with_capacity(bytes.len() + 64);
+    for item in &found {
+        tree.extend_from_slice(item.mode);
+        tree.push(b' ');
+        tree.extend_from_slice(item.name);
+        tree.push(0);
+        tree.extend_from_slice(item.id.as_slice());
+    }
+    fresh.add("tree", &tree)
+}
+
+/// Objects that are not on disk yet.
+pub(super) struct Fresh {
+    kind: Kind,
+    objects: Vec<(ObjectId, Vec<u8>)>,
+}
+
+impl Fresh {
+    pub(super) fn new(kind: Kind) -> Self {
+        Fresh { kind, objects: Vec::new() }
+    }
+
+    /// Takes in an object and names it.
+    pub(super) fn add(&mut self, what: &str, content: &[u8]) -> Result<ObjectId, Unfit> {
+        let object = [format!("{what} {}\0", content.len()).as_bytes(), content].concat();
+        let mut hasher = gix_hash::hasher(self.kind);
+        hasher.update(&object);
+        let id = hasher.try_finalize().map_err(|_| Unfit("a file attacks the hash"))?;
+        self.objects.push((id, object));
+        Ok(id)
+    }
+
+    /// Takes in others.
+    pub(super) fn take(&mut self, others: Fresh) {
+        self.objects.extend(others.objects);
+    }
+
+    /// Writes them all; they are durable when this returns.
+    pub(super) fn write(&self, objects_dir: &Path) -> Result<(), Unfit> {
+        self.try_write(objects_dir).map_err(|_| Unfit("its objects cannot be written"))
+    }
+
+    fn try_write(&self, objects_dir: &Path) -> io::Result<()> {
+        let mut pending = Vec::with_capacity(self.objects.len());
+        let mut dirs: Vec<PathBuf> = Vec::new();
+        let mut deflated = Vec::new();
+        let mut state = Compress::new(gix_zlib::Compression::BEST_SPEED);
+        for (id, object) in &self.objects {
+            let hex = id.to_hex().to_string();
+            let dir = objects_dir.join(&hex[..2]);
+            match fs::create_dir(&dir) {
+                Ok(()) if !dirs.iter().any(|known| known == objects_dir) => {
+                    dirs.push(objects_dir.to_owned());
+                }
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+            deflate_into(&mut state, object, &mut deflated)?;
+            pending.push((Unnamed::write(&dir, &deflated)?, dir.join(&hex[2..])));
+            if !dirs.contains(&dir) {
+                dirs.push(dir);
+            }
+        }
+        for (unnamed, _) in &pending {
+            unnamed.file.sync_all()?;
+        }
+        for (unnamed, path) in pending {
+            unnamed.name(&path)?;
+        }
+        for dir in dirs {
+            File::open(dir)?.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+/// Deflates a whole object; the state is large and serves all objects of a commit.
+fn deflate_into(state: &mut Compress, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    state.reset();
+    // What cannot be compressed grows by a few bytes per block.
+    out.resize(bytes.len() + bytes.len() / 8 + 1024, 0);
+    let ended = state.compress(bytes, out, FlushCompress::Finish);
+    if !matches!(ended, Ok(Status::StreamEnd)) {
+        return Err(io::Error::other("an object cannot be compressed"));
+    }
+    let len = usize::try_from(state.total_out()).map_err(io::Error::other)?;
+    out.truncate(len);
+    Ok(())
+}
+
+/// An object without its name; removed if it never gets it.
+struct Unnamed {
+    path: PathBuf,
+    file: File,
+    named: bool,
+}
+
+impl Unnamed {
+    fn write(dir: &Path, bytes: &[u8]) -> io::Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            // Git clears away what begins like this and was left behind.
+            let path = dir.join(format!("tmp_obj_ralph-{}-{number}", std::process::id()));
+            match OpenOptions::new().write(true).create_new(true).mode(0o444).open(&path) {
+                Ok(file) => {
+                    let mut unnamed = Unnamed { path, file, named: false };
+                    unnamed.file.write_all(bytes)?;
+                    return Ok(unnamed);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn name(mut self, path: &Path) -> io::Result<()> {
+        fs::rename(&self.path, path)?;
+        self.named = true;
+        Ok(())
+    }
+}
+
+impl Drop for Unnamed {
+    fn drop(&mut self) {
+        if !self.named {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Which commits there are, and in which order they are told.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+
+use gix_hash::ObjectId;
+
+use super::super::Oid;
+use super::super::objects::{ObjectError, ObjectKind, Objects};
+
+/// A commit, as far as it matters here.
+pub(super) struct Node {
+    pub(super) id: ObjectId,
+    pub(super) tree: ObjectId,
+    parent_ids: Vec<ObjectId>,
+    /// The parents that are in the graph, in the commit's order.
+    pub(super) parents: Vec<u32>,
+    /// A number in [`Graph::authors`].
+    author: u32,
+    pub(super) time: (i64, i32),
+    committed: i64,
+    flags: u8,
+}
+
+/// Reached from the tip.
+const NEW: u8 = 1;
+/// Reached from the commit up to which history is known.
+const OLD: u8 = 2;
+
+/// The commits of a history.
+#[derive(Default)]
+pub(super) struct Graph {
+    pub(super) nodes: Vec<Node>,
+    authors: Vec<String>,
+    /// Those that are to be told, each after its parents.
+    pub(super) order: Vec<u32>,
+    numbers: HashMap<ObjectId, u32>,
+    author_numbers: HashMap<Vec<u8>, u32>,
+}
+
+impl Graph {
+    /// Reads the commits that lead to `tip` and not to `since`, and their parents; `None` if `since` does not lead to
+    /// `tip`.
+    pub(super) fn read(
+        objects: &mut Objects,
+        tip: &ObjectId,
+        since: Option<&ObjectId>,
+        shallow: &HashSet<ObjectId>,
+    ) -> Result<Option<Self>, ObjectError> {
+        let mut graph = Graph::default();
+        let mut reader = Reader { objects, shallow, buffer: Vec::new() };
+        let tip = graph.node(&mut reader, tip)?;
+        match since {
+            None => graph.expand_all(&mut reader, tip)?,
+            Some(since) => {
+                // What was known and is no longer here was rewritten, and then cleared away.
+                let since = match graph.node(&mut reader, since) {
+                    Err(ObjectError::Missing { .. }) => return Ok(None),
+                    since => since?,
+                };
+                graph.expand_new(&mut reader, tip, since)?;
+                if graph.nodes[since as usize].flags & NEW == 0 {
+                    return Ok(None);
+                }
+            }
+        }
+        graph.link();
+        graph.sort();
+        graph.numbers = HashMap::new();
+        graph.author_numbers = HashMap::new();
+        Ok(Some(graph))
+    }
+
+    pub(super) fn author(&self, node: &Node) -> &str {
+        &self.authors[node.author as usize]
+    }
+
+    fn is_told(&self, number: u32) -> bool {
+        self.nodes[number as usize].flags == NEW
+    }
+
+    fn expand_all(&mut self, reader: &mut Reader<'_>, tip: u32) -> Result<(), ObjectError> {
+        self.nodes[tip as usize].flags = NEW;
+        let mut open = vec![tip];
+        while let Some(number) = open.pop() {
+            for at in 0..self.nodes[number as usize].parent_ids.len() {
+                let parent = self.nodes[number as usize].parent_ids[at];
+                let parent = self.node(reader, &parent)?;
+                let flags = &mut self.nodes[parent as usize].flags;
+                if *flags == 0 {
+                    *flags = NEW;
+                    open.push(parent);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks back from both ends, youngest first, until only what is known is left to look at.
+    fn expand_new(
+        &mut self,
+        reader: &mut Reader<'_>,
+        tip: u32,
+        since: u32,
+    ) -> Result<(), ObjectError> {
+        self.nodes[tip as usize].flags |= NEW;
+        self.nodes[since as usize].flags |= OLD;
+        let key = |graph: &Graph, number: u32| (graph.nodes[number as usize].committed, number);
+        let mut open = BinaryHeap::from([key(self, tip), key(self, since)]);
+        let mut new_in_open = 1_usize;
+        let mut oldest_new = i64::MAX;
+        while let Some(&(committed, _)) = open.peek() {
+            // A clock that went wrong must not make a known commit look new: the known side is followed until it is
+            // older than everything new.
+            if new_in_open == 0 && committed < oldest_new {
+                break;
+            }
+            let (_, number) = open.pop().expect("it was just looked at");
+            let flags = self.nodes[number as usize].flags;
+            if flags == NEW {
+                new_in_open -= 1;
+                oldest_new = oldest_new.min(committed);
+            }
+            for at in 0..self.nodes[number as usize].parent_ids.len() {
+                let parent = self.nodes[number as usize].parent_ids[at];
+                let parent = self.node(reader, &parent)?;
+                let before = self.nodes[parent as usize].flags;
+                if before | flags != before {
+                    self.nodes[parent as usize].flags |= flags;
+                    let after = before | flags;
+                    let is_open = open.iter().any(|(_, number)| *number == parent);
+                    match (before == NEW && is_open, after == NEW) {
+                        (true, false) => new_in_open -= 1,
+                        (false, true) => new_in_open += 1,
+                        _ => {}
+                    }
+                    if !is_open {
+                        open.push(key(self, parent));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, reader: &mut Reader<'_>, id: &ObjectId) -> Result<u32, ObjectError> {
+        if let Some(number) = self.numbers.get(id) {
+            return Ok(*number);
+        }
+        reader.objects.read(id, ObjectKind::Commit, &mut reader.buffer)?;
+        let commit = parse(&reader.buffer);
+        let commit = commit.ok_or_else(|| ObjectError::Malformed { id: Oid::of(id) })?;
+        let author = self.author_number(commit.author);
+        let parents = if reader.shallow.contains(id) { Vec::new() } else { commit.parents };
+        let number = u32::try_from(self.nodes.len()).expect("fewer commits than that");
+        self.nodes.push(Node {
+            id: *id,
+            tree: commit.tree,
+            parent_ids: parents,
+            parents: Vec::new(),
+            author,
+            time: commit.time,
+            committed: commit.committed,
+            flags: 0,
+        });
+        self.numbers.insert(*id, number);
+        Ok(number)
+    }
+
+    fn author_number(&mut self, author: &[u8]) -> u32 {
+        if let Some(number) = self.author_numbers.get(author) {
+            return *number;
+        }
+        let number = u32::try_from(self.authors.len()).expect("fewer people than that");
+        self.authors.push(String::from_utf8_lossy(author).into_owned());
+        self.author_numbers.insert(author.to_vec(), number);
+        number
+    }
+
+    /// Turns the ids of parents into numbers, for those commits whose parents matter.
+    fn link(&mut self) {
+        for number in 0..self.nodes.len() {
+            let ids = std::mem::take(&mut self.nodes[number].parent_ids);
+            if self.nodes[number].flags == NEW {
+                let numbers = ids.iter().map(|id| self.numbers[id]);
+                self.nodes[number].parents = numbers.collect();
+            }
+        }
+    }
+
+    fn sort(&mut self) {
+        let mut children: Vec<Vec<u32>> = vec![Vec::new(); self.nodes.len()];
+        let mut waiting = vec![0_usize; self.nodes.len()];
+        let mut ready = BinaryHeap::new();
+        let numbers = 0..u32::try_from(self.nodes.len()).expect("fewer commits than that");
+        for number in numbers.filter(|number| self.is_told(*number)) {
+            for parent in &self.nodes[number as usize].parents {
+                if self.is_told(*parent) {
+                    children[*parent as usize].push(number);
+                    waiting[number as usize] += 1;
+                }
+            }
+            if waiting[number as usize] == 0 {
+                ready.push(Reverse((self.nodes[number as usize].committed, number)));
+            }
+        }
+        while let Some(Reverse((_, number))) = ready.pop() {
+            self.order.push(number);
+            for child in std::mem::take(&mut children[number as usize]) {
+                waiting[child as usize] -= 1;
+                if waiting[child as usize] == 0 {
+                    ready.push(Reverse((self.nodes[child as usize].committed, child)));
+                }
+            }
+        }
+    }
+}
+
+struct Reader<'a> {
+    objects: &'a mut Objects,
+    shallow: &'a HashSet<ObjectId>,
+    buffer: Vec<u8>,
+}
+
+struct Commit<'a> {
+    tree: ObjectId,
+    parents: Vec<ObjectId>,
+    author: &'a [u8],
+    time: (i64, i32),
+    committed: i64,
+}
+
+fn parse(bytes: &[u8]) -> Option<Commit<'_>> {
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let tree = ObjectId::from_hex(lines.next()?.strip_prefix(b"tree ")?).ok()?;
+    let mut parents = Vec::with_capacity(1);
+    let mut line = lines.next()?;
+    while let Some(id) = line.strip_prefix(b"parent ") {
+        parents.push(ObjectId::from_hex(id).ok()?);
+        line = lines.next()?;
+    }
+    let (author, time) = person(line.strip_prefix(b"author ")?)?;
+    let (_, committed) = person(lines.next()?.strip_prefix(b"committer ")?)?;
+    Some(Commit { tree, parents, author, time, committed: committed.0 })
+}
+
+/// Takes apart `Name <mail> 1700000000 +0100`; a time that makes no sense is the beginning of time, as it is to git.
+fn person(line: &[u8]) -> Option<(&[u8], (i64, i32))> {
+    let end = memchr::memrchr(b'>', line)?;
+    let text = std::str::from_utf8(&line[end + 1..]).unwrap_or_default();
+    let mut words = text.split_ascii_whitespace();
+    let seconds = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let zone: i32 = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let offset = (zone / 100 * 60 + zone % 100).checked_mul(60).unwrap_or(0);
+    Some((&line[..=end], (seconds, offset)))
+}

@@ -1,0 +1,71 @@
+//! Reading a repository's own files in process, where git's timeout does not protect: only regular files, in one gulp.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Opens a regular file for reading; a link is not followed and a FIFO does not hold us.
+pub(super) fn open(path: &Path) -> io::Result<(File, Metadata)> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() {
+        Ok((file, metadata))
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"))
+    }
+}
+
+/// Reads a regular file; `None` if nothing is there.
+pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match open(path) {
+        Ok((mut file, metadata)) => {
+            let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+            file.read_to_end(&mut bytes)?;
+            Ok(Some(bytes))
+        }
+        Err(error) if is_absence(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a file of the machine's own, which links may lead to.
+pub(super) fn follow(path: &Path) -> io::Result<Vec<u8>> {
+    let real = path.canonicalize()?;
+    read(&real)?.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Tells whether an error says that nothing is there.
+pub(super) fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_is_an_error_and_what_is_not_there_is_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("file"), "text").unwrap();
+        std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at("fifo"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        assert_eq!(read(&at("file")).unwrap().as_deref(), Some(&b"text"[..]));
+        assert_eq!(read(&at("none")).unwrap(), None);
+        assert_eq!(read(&at("file/below")).unwrap(), None);
+        for odd in ["link", "fifo", "."] {
+            assert!(read(&at(odd)).is_err(), "{odd}");
+        }
+    }
+}
