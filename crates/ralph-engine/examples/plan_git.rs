@@ -29,7 +29,7 @@ fn main() {
     }
     let tip = git.tip("HEAD").expect("it has a tip").expect("it has a commit");
     let since = (what == "news").then_some(&tip);
-    let query = HistoryQuery { path: &path, tip: &tip, since };
+    let query = HistoryQuery { path: &path, tip: &tip, since, subjects: &[] };
     let mut lines = 0;
     let walked = walk(&git, &query, &mut |version| {
         lines += version.changes.iter().map(|change| change.added.len()).sum::<usize>();

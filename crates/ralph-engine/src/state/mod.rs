@@ -210,6 +210,11 @@ impl State {
         self.directory.join("claims").join(format!("{}.json", file_name(task)))
     }
 
+    /// Returns where it is kept what can be told about a plan from its history, and what is being done to it.
+    pub(crate) fn plan_directory(&self, plan: &Utf8Path) -> Utf8PathBuf {
+        self.directory.join("plans").join(hash(&[plan.as_str()]))
+    }
+
     /// Returns where it is noted what the harness itself wrote to a file.
     pub(crate) fn vouched(&self, path: &Utf8Path) -> Utf8PathBuf {
         self.directory.join("vouched").join(hash(&[path.as_str()]))

@@ -19,7 +19,7 @@ fn told(world: &World, dir: &Utf8Path, since: Option<&Oid>) -> (Walked, Vec<Told
     let git = world.open(dir);
     let tip = git.tip("HEAD").unwrap().unwrap();
     let mut all = Vec::new();
-    let query = HistoryQuery { path: Path::new(PLAN), tip: &tip, since };
+    let query = HistoryQuery { path: Path::new(PLAN), tip: &tip, since, subjects: &[] };
     let walked = walk(&git, &query, &mut |version| {
         let texts = |sign: &str, lines: &[&[u8]]| -> Vec<String> {
             lines.iter().map(|line| format!("{sign}{}", String::from_utf8_lossy(line))).collect()
@@ -263,7 +263,7 @@ fn a_visitor_that_has_enough_ends_the_walk_and_a_missing_object_is_named() {
     world.commit(&dir, &[(PLAN, "1\n")]);
     let tip = world.commit(&dir, &[(PLAN, "2\n")]);
     let git = world.open(&dir);
-    let query = HistoryQuery { path: Path::new(PLAN), tip: &tip, since: None };
+    let query = HistoryQuery { path: Path::new(PLAN), tip: &tip, since: None, subjects: &[] };
     let mut count = 0;
     let walked = walk(&git, &query, &mut |_| {
         count += 1;
