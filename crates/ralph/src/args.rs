@@ -1,5 +1,6 @@
 //! What can be typed: clap structures only, no decisions. The doc comments are the help.
 
+pub(crate) mod build;
 pub(crate) mod pipeline;
 pub(crate) mod plan;
 
@@ -7,7 +8,8 @@ use camino::Utf8PathBuf;
 use clap::{Args, Parser, Subcommand};
 use ralph_model::role::Role;
 
-use self::pipeline::{PipelineArgs, SpecsCommand};
+use self::build::{BuildArgs, PlanArgs};
+use self::pipeline::{DemoArgs, PipelineArgs, SpecsCommand};
 use self::plan::{AnswerArgs, IssueCommand, SetSpecArgs, TaskCommand};
 use crate::exit;
 use crate::render::UiChoice;
@@ -58,10 +60,17 @@ pub(crate) struct GlobalArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Watch Ralph at work on a throw-away repository with a scripted agent; needs nothing but git
+    Demo(DemoArgs),
     /// Make a home for Ralph here: detect agents and checks, write ralph.toml; never overwrites
     Init(InitArgs),
     /// Take specs through plan, implement, verify, until they are done
     Pipeline(Box<PipelineArgs>),
+    /// Turn a spec into tasks of the plan
+    Plan(Box<PlanArgs>),
+    /// Build the plan, task by task, until it is complete (also: `ralph`, `ralph N`)
+    #[command(alias = "construct")]
+    Build(Box<BuildArgs>),
     /// See the specs and where each of them stands [default: list]
     Specs {
         #[command(subcommand)]
@@ -81,7 +90,7 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Run any command under a role's boundary, to see what an agent would be able to do
     Sandbox(SandboxArgs),
-    /// Show what is going on in this workspace: runs, waits, cost
+    /// Show what is going on in this workspace: specs, runs, waits, cost
     Status,
     /// Answer what a workflow asked
     Answer(AnswerArgs),
@@ -173,7 +182,7 @@ pub(crate) enum AgentCommand {
 }
 
 /// Options of every command that runs agents.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Agent options")]
 pub(crate) struct AgentOptions {
     /// The agent: codex, claude, opencode, gemini, rehearsal or a name of [agents.*]

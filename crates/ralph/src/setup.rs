@@ -19,6 +19,8 @@ use crate::render::{Tone, Ui, UiChoice};
 /// A workspace as it was found, whether or not its configuration can be used.
 pub(crate) struct Scout {
     pub(crate) ui: Ui,
+    /// Where the person stands.
+    cwd: Utf8PathBuf,
     pub(crate) environment: Environment,
     pub(crate) workspace: Workspace,
     pub(crate) config: Result<Config, ConfigError>,
@@ -27,17 +29,18 @@ pub(crate) struct Scout {
 impl Scout {
     /// Looks at the workspace at `root`, or where the person stands.
     pub(crate) fn look(global: &GlobalArgs, root: Option<&Utf8Path>) -> Result<Scout, CliError> {
-        Scout::look_with(global, root, &[])
+        let environment = Environment::inherited(std::env::vars_os());
+        Scout::look_with(global, environment, &current_directory()?, root, &[])
     }
 
     fn look_with(
         global: &GlobalArgs,
+        environment: Environment,
+        cwd: &Utf8Path,
         root: Option<&Utf8Path>,
         flags: &[FlagValue<'_>],
     ) -> Result<Scout, CliError> {
-        let environment = Environment::inherited(std::env::vars_os());
-        let cwd = current_directory()?;
-        let workspace = find_workspace(root, &cwd).map_err(|error| {
+        let workspace = find_workspace(root, cwd).map_err(|error| {
             let hint = error.hint();
             hint.into_iter().fold(CliError::usage(error), CliError::hint)
         })?;
@@ -58,7 +61,7 @@ impl Scout {
         }
         let config = Config::load(&ConfigRequest {
             root: &workspace.root,
-            cwd: &cwd,
+            cwd,
             env: &|name| environment.text(name),
             env_names: EnvNames::Own,
             flags: &all,
@@ -68,7 +71,7 @@ impl Scout {
             Ok(config) => Ui::new(&config.ui, global.quiet),
             Err(_) => Ui::early(global),
         };
-        Ok(Scout { ui, environment, workspace, config })
+        Ok(Scout { ui, cwd: cwd.to_owned(), environment, workspace, config })
     }
 
     /// Finds a program as a run would.
@@ -86,6 +89,8 @@ fn look_up(environment: &Environment, workspace: &Workspace, program: &str) -> O
 pub(crate) struct Setup {
     pub(crate) ui: Ui,
     pub(crate) json: bool,
+    /// Where the person stands; paths are shown from there.
+    pub(crate) cwd: Utf8PathBuf,
     pub(crate) environment: Environment,
     pub(crate) workspace: Workspace,
     pub(crate) config: Config,
@@ -95,11 +100,36 @@ pub(crate) struct Setup {
 impl Setup {
     /// Finds the workspace and loads its configuration. `flags` are the command's own, over everything else.
     pub(crate) fn load(global: &GlobalArgs, flags: &[FlagValue<'_>]) -> Result<Setup, CliError> {
-        let scout = Scout::look_with(global, global.root.as_deref(), flags)?;
+        let environment = Environment::inherited(std::env::vars_os());
+        let (cwd, root) = (current_directory()?, global.root.as_deref());
+        Setup::of(global.json, Scout::look_with(global, environment, &cwd, root, flags)?)
+    }
+
+    /// Loads the workspace at `root` as if Ralph had been started there, with this environment.
+    pub(crate) fn load_at(
+        global: &GlobalArgs,
+        environment: Environment,
+        root: &Utf8Path,
+    ) -> Result<Setup, CliError> {
+        Setup::of(global.json, Scout::look_with(global, environment, root, Some(root), &[])?)
+    }
+
+    fn of(json: bool, scout: Scout) -> Result<Setup, CliError> {
         let config = scout.config.map_err(CliError::usage)?;
         let home = scout.workspace.home(config.home.as_deref());
-        let (environment, workspace) = (scout.environment, scout.workspace);
-        Ok(Setup { ui: scout.ui, json: global.json, environment, workspace, config, home })
+        let Scout { ui, cwd, environment, workspace, .. } = scout;
+        Ok(Setup { ui, json, cwd, environment, workspace, config, home })
+    }
+
+    /// Returns the git that sees what this command was started with.
+    pub(crate) fn git(&self) -> GitProgram {
+        GitProgram::new("git", self.environment.clone().into_variables())
+    }
+
+    /// Tells whether the person stands in a workspace that has a plan.
+    pub(crate) fn has_plan() -> bool {
+        let workspace = current_directory().ok().and_then(|cwd| find_workspace(None, &cwd).ok());
+        workspace.is_some_and(|workspace| workspace.home(None).path.join("plan.jsonl").exists())
     }
 
     /// Finds a program as a run would.
@@ -129,7 +159,7 @@ impl Setup {
             workspace: &self.workspace,
             home: &self.home,
             now: clock.now(),
-            root_commit: &root_commit,
+            root_commit: &|root| root_commit(self.git(), root),
         })
         .map_err(CliError::usage)?;
         let mirror = self.home.exists.then(|| Mirror {
@@ -173,7 +203,7 @@ pub(crate) fn adapter_names() -> Vec<&'static str> {
     ADAPTERS.iter().map(|adapter| adapter.name()).filter(|name| *name != "command").collect()
 }
 
-fn current_directory() -> Result<Utf8PathBuf, CliError> {
+pub(crate) fn current_directory() -> Result<Utf8PathBuf, CliError> {
     let path = std::env::current_dir()
         .map_err(|error| CliError::usage(error).hint("the current directory does not exist"))?;
     Utf8PathBuf::from_path_buf(path).map_err(|path| {
@@ -185,8 +215,7 @@ fn current_directory() -> Result<Utf8PathBuf, CliError> {
 }
 
 /// Asks git where history began, which tells two repositories at one path apart.
-fn root_commit(root: &Utf8Path) -> Option<String> {
-    let program = GitProgram::new("git", std::env::vars_os());
+fn root_commit(program: GitProgram, root: &Utf8Path) -> Option<String> {
     let roots = Git::discover(program, root).and_then(|git| git.root_commits()).ok()?;
     // Histories that were joined have several beginnings; the smallest is the same on every clone.
     roots.iter().map(ToString::to_string).min()

@@ -95,12 +95,18 @@ impl GitProgram {
             identity: Vec::new(),
             surroundings: Vec::new(),
         };
+        // A call inherits this process's own environment, which may have more than the one that is given.
+        let own = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        program.base.extend(own.filter(|name| name.starts_with("GIT_")).map(|name| (name, None)));
         for (name, value) in environment {
             if let Some(name @ ("PATH" | "HOME" | "XDG_CONFIG_HOME" | "TZ")) = name.to_str() {
                 program.surroundings.push((name.to_owned(), PathBuf::from(value)));
                 continue;
             }
             let (Some(name), value) = (name.to_str(), value.to_str()) else { continue };
+            if let ("HOME" | "XDG_CONFIG_HOME", Some(value)) = (name, value) {
+                program.base.push((name.to_owned(), Some(value.to_owned())));
+            }
             if !name.starts_with("GIT_") {
                 continue;
             }

@@ -255,9 +255,10 @@ fn has_history(home: &Utf8Path) -> bool {
     let is_filled = |name: &str| {
         let path = home.join(name);
         match path.metadata() {
-            Ok(found) if found.is_dir() => {
-                path.read_dir_utf8().is_ok_and(|mut entries| entries.next().is_some())
-            }
+            // What keeps an empty directory in git is there from the beginning.
+            Ok(found) if found.is_dir() => path.read_dir_utf8().is_ok_and(|mut entries| {
+                entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != ".gitkeep"))
+            }),
             Ok(found) => found.len() > 0,
             Err(_) => false,
         }

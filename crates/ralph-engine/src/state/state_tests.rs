@@ -106,6 +106,7 @@ fn lost_state_is_noticed_and_told_from_new_state() {
     let (state, _) = bench.open();
     fs::remove_dir_all(&bench.base).unwrap();
     fs::create_dir_all(bench.root.join("ralph/specs/done")).unwrap();
+    fs::write(bench.root.join("ralph/specs/done/.gitkeep"), "").unwrap();
     assert_eq!(bench.open(), (state.clone(), Some(NEW)));
     fs::remove_dir_all(state.directory()).unwrap();
     fs::write(bench.root.join("ralph/specs/done/0001-a.md"), "DONE").unwrap();

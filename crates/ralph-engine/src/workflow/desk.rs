@@ -39,6 +39,8 @@ pub struct Desk<'a, 'c> {
     pub wait_for_limits: bool,
     pub budget: Budget,
     pub spent: Spent,
+    /// The size of the agents' context, if the person says so.
+    pub context_limit: Option<u64>,
     /// What the journal tells; kept in step.
     pub overview: Overview,
 }
@@ -169,6 +171,7 @@ impl<'a> Desk<'a, '_> {
         request.outbox = step.outbox;
         request.directory = step.directory;
         request.given = step.given;
+        request.context.limit = self.context_limit.or(request.context.limit);
         request.keep = Some(&keep);
         let mut watching = observer.begin(step, request.agent, request.resume.is_some());
         let report = run_agent(self.context, &request, watching.as_mut())?;

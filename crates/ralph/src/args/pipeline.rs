@@ -1,5 +1,6 @@
 //! What can be typed about the pipeline and its specs.
 
+use camino::Utf8PathBuf;
 use clap::{Args, Subcommand};
 use ralph_model::contract::DEFAULT_MAGIC_PHRASE;
 use ralph_model::pipeline::DEFAULT_ATTEMPTS;
@@ -54,6 +55,16 @@ pub(crate) struct PipelineArgs {
     pub(crate) no_wait: bool,
     #[command(flatten)]
     pub(crate) agent: AgentOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Leave the repository there to look at
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Where to make it: a directory that is empty or not there yet [default: a temporary one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<Utf8PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -69,6 +69,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
     request.outbox = Outbox::Kept;
     let mut shown = Shown {
         ui: setup.ui,
+        cwd: setup.cwd.clone(),
         title: format!("{} {}", args.role, launch.choice.name),
         boundary,
         repeat: args.repeat,

@@ -6,7 +6,7 @@ use ralph_engine::clock::SystemClock;
 use ralph_engine::gates::assess::{Assessment, Assessor, Extent, GateFinding, Points};
 use ralph_engine::gates::pin::PinnedGates;
 use ralph_engine::gates::{GateContext, GateError, GateRepository, weakened};
-use ralph_engine::git::{GitProgram, Oid};
+use ralph_engine::git::Oid;
 use ralph_engine::home::WorkspaceKind;
 use ralph_engine::recover::end_leftovers;
 use ralph_engine::run::RunPlace;
@@ -130,9 +130,9 @@ impl GateRoom {
             .map_err(CliError::failed)?;
         let place = RunPlace::open(&open.state).map_err(CliError::failed)?;
         let signals = SignalPipe::install().map_err(CliError::failed)?;
-        let program = GitProgram::new("git", std::env::vars_os());
-        let repository = GateRepository::open(&program, &open.state, &at, &setup.workspace.root)
-            .map_err(|error| stopped(error).1)?;
+        let repository =
+            GateRepository::open(&setup.git(), &open.state, &at, &setup.workspace.root)
+                .map_err(|error| stopped(error).1)?;
         Ok(GateRoom { open, place, signals, repository, boundary })
     }
 

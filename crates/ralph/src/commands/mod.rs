@@ -3,7 +3,9 @@
 mod agent_list;
 mod agent_run;
 mod answer;
+mod build;
 mod config;
+mod demo;
 mod doctor;
 mod gates;
 mod init;
@@ -14,6 +16,7 @@ mod sandbox;
 mod specs;
 mod status;
 mod verify;
+mod workshop;
 
 use std::ffi::OsString;
 
@@ -24,6 +27,7 @@ use crate::args::{AgentCommand, Cli, Command};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::{self, Ui};
+use crate::setup::Setup;
 
 /// The word by which Ralph plays the rehearsal agent.
 const REHEARSE: &str = "__rehearse";
@@ -34,7 +38,7 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
     if args.get(1).is_some_and(|word| word == REHEARSE) {
         rehearse(&args[2..]);
     }
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match Cli::try_parse_from(with_build(args)) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are asked for and succeed; anything else is a wrong usage.
@@ -44,8 +48,11 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
     };
     let ui = Ui::early(&cli.global);
     let result = match &cli.command {
+        Command::Demo(args) => demo::run(&cli.global, args),
         Command::Init(args) => init::run(&cli.global, args),
         Command::Pipeline(args) => pipeline::run(&cli.global, args),
+        Command::Plan(args) => build::plan(&cli.global, args),
+        Command::Build(args) => build::build(&cli.global, args),
         Command::Specs { command } => specs::run(&cli.global, command.as_ref()),
         Command::Doctor => doctor::run(&cli.global),
         Command::Agent(AgentCommand::List) => agent_list::run(&cli.global),
@@ -66,6 +73,17 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
         render::error(ui, &error);
         error.exit
     })
+}
+
+/// `ralph` and `ralph N` build, wherever there is a plan to build.
+fn with_build(mut args: Vec<OsString>) -> Vec<OsString> {
+    let first = args.get(1).and_then(|word| word.to_str());
+    let is_number = first.is_some_and(|word| word.parse::<u32>().is_ok());
+    let is_bare = args.len() == 1 && Setup::has_plan();
+    if is_number || is_bare {
+        args.insert(1, "build".into());
+    }
+    args
 }
 
 /// Plays a script; never returns.

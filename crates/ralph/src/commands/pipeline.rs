@@ -2,18 +2,11 @@
 
 use std::io::IsTerminal;
 
-use camino::Utf8Path;
-use ralph_engine::boundary::in_force;
 use ralph_engine::channel::NoStore;
 use ralph_engine::clock::SystemClock;
-use ralph_engine::files::lock::{LockError, LockOwner, RunLock};
-use ralph_engine::gates::GateContext;
-use ralph_engine::git::GitProgram;
 use ralph_engine::home::CONFIG_FILE;
-use ralph_engine::launch::Launch;
-use ralph_engine::prompts;
-use ralph_engine::recover::end_leftovers;
-use ralph_engine::run::{RunContext, RunPlace};
+use ralph_engine::prompts::Rules;
+use ralph_engine::run::RunContext;
 use ralph_engine::specs::{self, SPECS};
 use ralph_engine::state::State;
 use ralph_engine::wait::RealWaiter;
@@ -24,28 +17,25 @@ use ralph_engine::workflow::pipeline::queue::{PipelineReport, Queue, Selection};
 use ralph_engine::workflow::pipeline::store::SpecStore;
 use ralph_engine::workflow::pipeline::{Pipeline, PipelineOptions, SpecEnd};
 use ralph_engine::workflow::repositories::{BeforeAll, Repositories};
-use ralph_model::policy::budget::{Budget, Spent};
-use ralph_model::policy::limit::LimitPolicy;
-use ralph_model::prompt::Prompts;
+use ralph_model::policy::budget::Spent;
 use ralph_model::role::Role;
 use ralph_model::spec::name::SpecPath;
 use ralph_model::spec::select::{SelectError, select};
-use ralph_proc::sandbox::Support;
-use ralph_proc::signal::SignalPipe;
 use serde::Serialize;
 
-use super::agent_run::{
-    flags, not_launched, own_program, refuse_state_in_workspace, show_leftovers,
-};
+use super::agent_run::flags;
 use super::print_json;
+use super::workshop::{Workshop, budget, gate_context, limit_policy};
 use crate::args::GlobalArgs;
 use crate::args::pipeline::PipelineArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::plural;
-use crate::render::pipeline::{PipelineScreen, conclude};
+use crate::render::pipeline::{Look, PipelineScreen, conclude};
 use crate::render::{self, Tone};
-use crate::setup::{Setup, now};
+use crate::setup::Setup;
+
+const COMMAND: &str = "ralph pipeline";
 
 const ROLES: [Role; 3] = [Role::Planner, Role::Implementer, Role::Verifier];
 
@@ -56,7 +46,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &PipelineArgs) -> Result<Exit, CliE
     if args.dry_run {
         return dry_run(&setup, &chosen);
     }
-    let report = work(&setup, args, &chosen)?;
+    let look = Look::of(&setup, args.stream);
+    let report = work(&setup, args, &chosen, &mut PipelineScreen::new(setup.ui, look))?;
     conclude(setup.ui, &report);
     if setup.json {
         print_json(&JsonReport::new(&report))?;
@@ -89,7 +80,7 @@ pub(super) fn backlog(setup: &Setup, validate: bool) -> Result<Vec<SpecPath>, Cl
 }
 
 /// What the person asked for, with names that exist.
-struct Chosen {
+pub(super) struct Chosen {
     options: PipelineOptions,
     selection: Selection,
     specs: Vec<SpecPath>,
@@ -97,7 +88,7 @@ struct Chosen {
 }
 
 impl Chosen {
-    fn of(args: &PipelineArgs, backlog: &[SpecPath]) -> Result<Chosen, CliError> {
+    pub(super) fn of(args: &PipelineArgs, backlog: &[SpecPath]) -> Result<Chosen, CliError> {
         let find =
             |typed: &String| select(backlog, typed).cloned().map_err(|error| not_selected(&error));
         let all = |typed: &[String]| typed.iter().map(find).collect::<Result<Vec<_>, _>>();
@@ -165,78 +156,60 @@ fn dry_run(setup: &Setup, chosen: &Chosen) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-fn work(setup: &Setup, args: &PipelineArgs, chosen: &Chosen) -> Result<PipelineReport, CliError> {
-    let root = &setup.workspace.root;
-    let launches = launches(setup)?;
-    let home = setup.home.path.as_path();
-    let prompts = templates(home)?;
-    let rules =
-        prompts::read_rules(root).map_err(|problem| CliError::usage(problem.to_string()))?;
-    let boundary = in_force(setup.config.boundary, Support::probe()).map_err(|error| {
-        CliError::usage(error)
-            .hint("`boundary = \"auto\"` runs with detection where the kernel cannot enforce")
-    })?;
-    let mut open = setup.open_state()?;
-    refuse_state_in_workspace(setup, open.state.directory())?;
-    let clock = SystemClock;
-    let _lock = lock(setup, &open.state)?;
-    let left = end_leftovers(&open.state, &mut open.journal, &clock, &setup.environment);
-    show_leftovers(setup.ui, &left.map_err(CliError::failed)?);
-    let overview = open.overview()?;
-    let program = own_program()?;
-    let place = RunPlace::open(&open.state).map_err(CliError::failed)?;
-    let git = GitProgram::new("git", setup.environment.clone().into_variables());
-    let repositories =
-        Repositories::open(&git, &open.state, root, home).map_err(CliError::failed)?;
+/// Works on what was chosen.
+pub(super) fn work(
+    setup: &Setup,
+    args: &PipelineArgs,
+    chosen: &Chosen,
+    screen: &mut PipelineScreen,
+) -> Result<PipelineReport, CliError> {
+    let Workshop {
+        mut open,
+        overview,
+        place,
+        signals,
+        program,
+        git,
+        git_dirs,
+        launches,
+        prompts,
+        rules,
+        boundary,
+        repositories,
+        lock: _lock,
+    } = Workshop::open(setup, COMMAND, &ROLES)?;
     if !args.allow_dirty {
         ask_about_dirt(&open.state, &repositories, &chosen.specs)?;
     }
-    let signals = SignalPipe::install().map_err(CliError::failed)?;
-    let git_dirs = setup.workspace.outer_git_dirs();
+    let home = setup.home.path.as_path();
+    let gate_context = gate_context(setup, &open.state, &place, &signals, boundary, COMMAND);
     let mut store = NoStore;
     let mut context = RunContext {
-        workspace: root,
+        workspace: &setup.workspace.root,
         git_dirs: &git_dirs,
         home: Some(home),
         state: &open.state,
         place: &place,
         journal: &mut open.journal,
-        clock: &clock,
+        clock: &SystemClock,
         signals: Some(&signals),
         environment: &setup.environment,
         program: &program,
         store: Some(&mut store),
     };
-    let limits = &setup.config.limits;
     let desk = Desk {
         context: &mut context,
         config: &setup.config,
         launches: &launches,
         boundary,
-        waiter: &mut RealWaiter { clock: &clock, signals: Some(&signals) },
-        limit: LimitPolicy {
-            margin: limits.margin,
-            cap: limits.max_wait,
-            ..LimitPolicy::default()
-        },
-        wait_for_limits: limits.wait && !args.no_wait,
-        budget: budget(setup, args),
+        waiter: &mut RealWaiter { clock: &SystemClock, signals: Some(&signals) },
+        limit: limit_policy(setup),
+        wait_for_limits: setup.config.limits.wait && !args.no_wait,
+        budget: budget(setup, args.max_tokens, args.max_cost),
         spent: Spent::default(),
+        context_limit: None,
         overview,
     };
-    let gate_context = GateContext {
-        state: &open.state,
-        place: &place,
-        environment: &setup.environment,
-        boundary,
-        writable: &setup.config.writable,
-        interrupt_grace: limits.interrupt_grace,
-        terminate_grace: limits.terminate_grace,
-        clock: &clock,
-        command: "ralph pipeline",
-        signals: Some(&signals),
-    };
-    let mut screen = PipelineScreen::new(setup.ui, args.stream);
     let reload = || setup.reload(&flags(&args.agent));
     let mut pipeline = Pipeline {
         desk,
@@ -245,11 +218,11 @@ fn work(setup: &Setup, args: &PipelineArgs, chosen: &Chosen) -> Result<PipelineR
         repositories,
         gate_context,
         prompts: &prompts,
-        rules: rules.as_ref().map(prompts::Rules::source),
+        rules: rules.as_ref().map(Rules::source),
         home,
         options: &chosen.options,
         reload: &reload,
-        observer: &mut screen,
+        observer: screen,
     };
     let queue = Queue {
         specs: home.join(SPECS),
@@ -258,49 +231,6 @@ fn work(setup: &Setup, args: &PipelineArgs, chosen: &Chosen) -> Result<PipelineR
     };
     pipeline.run(&queue).map_err(|error| {
         CliError::failed(error).hint("nothing is lost: `ralph pipeline` goes on where it stopped")
-    })
-}
-
-/// Finds the agent of every role before the first of them runs.
-fn launches(setup: &Setup) -> Result<Vec<(Role, Launch)>, CliError> {
-    let mut launches = Vec::new();
-    for role in ROLES {
-        let root = &setup.workspace.root;
-        let launch = Launch::prepare(&setup.config, role, &setup.environment, root)
-            .map_err(|error| not_launched(&error))?;
-        for warning in launch.warnings() {
-            setup.ui.labelled(Tone::Attention, "note", &warning);
-        }
-        launches.push((role, launch));
-    }
-    Ok(launches)
-}
-
-fn templates(home: &Utf8Path) -> Result<Prompts, CliError> {
-    prompts::load(home).map_err(|problems| {
-        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        CliError::usage(problems.join("\n")).hint("move a template away to use the built-in one")
-    })
-}
-
-fn budget(setup: &Setup, args: &PipelineArgs) -> Budget {
-    let config = &setup.config.budget;
-    let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    Budget {
-        iterations: config.iterations.map(narrow),
-        attempts: None,
-        tokens: args.max_tokens.or(config.tokens),
-        cost_usd: args.max_cost.or(config.cost),
-        wall: config.wall,
-        consecutive_failures: config.failures.map(narrow),
-    }
-}
-
-fn lock(setup: &Setup, state: &State) -> Result<RunLock, CliError> {
-    let owner = LockOwner::current("ralph pipeline", now());
-    RunLock::acquire(&state.run_lock(&setup.home), &owner).map_err(|error| match error {
-        LockError::RunHeld { .. } => CliError::usage(error).hint("wait for it or stop it"),
-        error => CliError::failed(error),
     })
 }
 
@@ -317,6 +247,11 @@ fn ask_about_dirt(
     let mut dirt = repositories.dirt(&begun).map_err(CliError::failed)?;
     // It is the person's and Ralph's together, and no agent can change it.
     dirt.retain(|path| path != CONFIG_FILE);
+    ask_about(&dirt)
+}
+
+/// Asks whether to go on with a person's uncommitted changes in the tree.
+pub(super) fn ask_about(dirt: &[String]) -> Result<(), CliError> {
     if dirt.is_empty() {
         return Ok(());
     }

@@ -4,12 +4,10 @@ use camino::Utf8Path;
 use ralph_engine::boundary;
 use ralph_engine::clock::{Clock, SystemClock};
 use ralph_engine::files::lock::{LockOwner, WriteLock};
-use ralph_engine::git::GitProgram;
 use ralph_engine::specs::{self, NewSpec, SPECS};
 use ralph_engine::workflow::keeper::HomeKeeper;
 use ralph_engine::workflow::pipeline::list::{self, SpecRow};
 use ralph_engine::workflow::pipeline::store::{SpecStore, identity};
-use ralph_model::journal::Overview;
 use ralph_model::pipeline::done::{DoneMarker, Proof};
 use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{Fact, settle};
@@ -51,7 +49,7 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
 
 /// Looks at every spec.
 pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, CliError> {
-    let overview = setup.existing_overview()?;
+    let overview = setup.open_state()?.overview()?;
     let store = SpecStore::new(&setup.home.path);
     let row = |spec: &SpecPath| list::row(&store, spec, &overview).map_err(CliError::usage);
     specs.iter().map(row).collect()
@@ -209,8 +207,7 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
     for write in settle(&markers, &Fact::Verified { done }, now()) {
         store.perform(spec, &write).map_err(CliError::failed)?;
     }
-    let git = GitProgram::new("git", std::env::vars_os());
-    let keeper = HomeKeeper::open(&git, &setup.home.path, &setup.config.git);
+    let keeper = HomeKeeper::open(&setup.git(), &setup.home.path, &setup.config.git);
     keeper.commit(&format!("ralph: {} is done, by hand", spec.id())).map_err(CliError::failed)?;
     setup.ui.labelled(Tone::Good, "done", &format!("{spec}, by hand"));
     Ok(Exit::Done)
@@ -218,10 +215,3 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
 
 /// How long another writer is waited for.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
-
-impl Setup {
-    /// Folds the journal, if there is one; nothing is made anew.
-    pub(crate) fn existing_overview(&self) -> Result<Overview, CliError> {
-        self.open_state()?.overview()
-    }
-}

@@ -1,4 +1,7 @@
-//! `ralph status`: one screen, folded from the journal.
+//! `ralph status`: one screen, folded from the journal and from home: the markers of the specs, the plan.
+
+mod pipeline;
+mod plan;
 
 use std::fmt::Write as _;
 
@@ -6,6 +9,8 @@ use ralph_model::journal::{Overview, RunState, RunView};
 use ralph_model::run::RunOutcome;
 use serde::Serialize;
 
+use self::pipeline::PipelineStatus;
+use self::plan::PlanStatus;
 use super::answer::how_to_answer;
 use super::print_json;
 use crate::args::GlobalArgs;
@@ -54,9 +59,13 @@ fn screen(setup: &Setup, overview: &Overview) -> String {
         let text = format!("waits for you: {}", how_to_answer(question));
         lines.push(ui.paint(Tone::Attention, &text));
     }
+    let pipeline = PipelineStatus::of(setup, overview);
+    lines.extend(pipeline.iter().flat_map(|pipeline| pipeline.lines(ui)));
+    lines.extend(PlanStatus::of(setup).iter().flat_map(|plan| plan.lines(ui)));
     let runs = overview.runs();
     if runs.is_empty() {
-        lines.push("no runs yet; try `ralph agent run \"…\"`".to_owned());
+        let how = if pipeline.is_some() { "ralph pipeline" } else { "ralph agent run \"…\"" };
+        lines.push(format!("no runs yet; try `{how}`"));
         return lines.join("\n");
     }
     lines.push(String::new());
@@ -118,6 +127,10 @@ struct JsonStatus {
     home: Option<String>,
     waits: Vec<JsonWait>,
     questions: Vec<JsonQuestion>,
+    /// `null` where there are no specs.
+    pipeline: Option<PipelineStatus>,
+    /// `null` where there is no plan.
+    plan: Option<PlanStatus>,
     runs: Vec<JsonRun>,
     totals: JsonTotals,
 }
@@ -184,6 +197,8 @@ impl JsonStatus {
                     run: question.run.as_ref().map(ToString::to_string),
                 })
                 .collect(),
+            pipeline: PipelineStatus::of(setup, overview),
+            plan: PlanStatus::of(setup),
             runs: overview.runs().iter().map(JsonRun::new).collect(),
             totals: JsonTotals {
                 runs: totals.finished_runs,

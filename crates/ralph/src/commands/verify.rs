@@ -20,20 +20,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<Exit, CliErr
     let setup = Setup::load(global, &[])?;
     let room = GateRoom::open(&setup)?;
     let commits = commits(&room, &args.what)?;
-    room.fill(&commits)?;
-    let context = room.context(&setup, "ralph verify");
-    let mut checks = Vec::new();
-    for commit in &commits {
-        let mut screen = GateScreen::start(setup.ui, commit.as_str(), room.boundary);
-        match verify(&context, &room.repository, commit, &mut screen) {
-            Ok(check) => checks.push((commit, check)),
-            Err(GateError::Interrupted) => {
-                render::important("interrupted; nothing of the gates is left running");
-                return Ok(Exit::Interrupted);
-            }
-            Err(error) => return Err(stopped(error).1),
-        }
-    }
+    let Some(checks) = check(&setup, setup.ui, &room, &commits)? else {
+        render::important("interrupted; nothing of the gates is left running");
+        return Ok(Exit::Interrupted);
+    };
     if setup.json {
         let rows: Vec<JsonCheck<'_>> =
             checks.iter().map(|(commit, check)| JsonCheck::new(commit, check)).collect();
@@ -53,6 +43,27 @@ pub(crate) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<Exit, CliErr
     Ok(if verdicts.iter().all(|holds| *holds) { Exit::Done } else { Exit::Unfinished })
 }
 
+/// Runs the gates of commits again, with `ui` to show how it goes on. Returns nothing if the person interrupts.
+pub(super) fn check<'c>(
+    setup: &Setup,
+    ui: Ui,
+    room: &GateRoom,
+    commits: &'c [Oid],
+) -> Result<Option<Vec<(&'c Oid, CommitCheck)>>, CliError> {
+    room.fill(commits)?;
+    let context = room.context(setup, "ralph verify");
+    let mut checks = Vec::new();
+    for commit in commits {
+        let mut screen = GateScreen::start(ui, commit.as_str(), room.boundary);
+        match verify(&context, &room.repository, commit, &mut screen) {
+            Ok(check) => checks.push((commit, check)),
+            Err(GateError::Interrupted) => return Ok(None),
+            Err(error) => return Err(stopped(error).1),
+        }
+    }
+    Ok(Some(checks))
+}
+
 fn commits(room: &GateRoom, what: &str) -> Result<Vec<Oid>, CliError> {
     if !what.contains("..") {
         return Ok(vec![room.commit(what)?]);
@@ -61,7 +72,8 @@ fn commits(room: &GateRoom, what: &str) -> Result<Vec<Oid>, CliError> {
     found.ok_or_else(|| CliError::usage(format!("`{what}` is not a range in this repository")))
 }
 
-fn lines(ui: Ui, commit: &Oid, check: &CommitCheck) -> Vec<String> {
+/// Says what came of checking a commit.
+pub(super) fn lines(ui: Ui, commit: &Oid, check: &CommitCheck) -> Vec<String> {
     let id = commit.as_str().get(..12).unwrap_or(commit.as_str());
     let good = ui.paint(Tone::Good, ui.symbol("✓", "ok"));
     let bad = ui.paint(Tone::Bad, ui.symbol("✗", "!!"));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use camino::Utf8Path;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -75,9 +76,59 @@ pub(crate) fn one_line(text: &str, width: usize) -> String {
     cut
 }
 
+/// A path as it is named from a directory: what lies below it is named from there.
+pub(crate) fn seen_from<'p>(directory: &Utf8Path, path: &'p Utf8Path) -> &'p Utf8Path {
+    path.strip_prefix(directory).ok().filter(|rest| *rest != "").unwrap_or(path)
+}
+
+/// Breaks a text into lines of at most `width` characters, between words where there are any.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always a line");
+        let used = line.chars().count();
+        if used == 0 {
+            line.push_str(word);
+        } else if used + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+        while let Some((end, _)) = lines.last().and_then(|line| line.char_indices().nth(width)) {
+            let rest = lines.last_mut().expect("there is always a line").split_off(end);
+            lines.push(rest);
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_broken_between_words_and_long_words_anywhere() {
+        assert_eq!(wrap("one two  three", 7), ["one two", "three"]);
+        assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
+        assert_eq!(wrap("", 10), [""]);
+        let text = "Any text at all keeps its letters and is never wider than it may be.";
+        for width in 1..80 {
+            let lines = wrap(text, width);
+            assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:?}");
+            let letters = |text: &str| text.split_whitespace().collect::<String>();
+            assert_eq!(letters(&lines.concat()), letters(text));
+        }
+    }
+
+    #[test]
+    fn paths_are_named_from_where_the_person_stands() {
+        let seen = |path: &'static str| seen_from("/home/me".into(), path.into());
+        assert_eq!(seen("/home/me/ralph/x.log"), "ralph/x.log");
+        assert_eq!(seen("/home/you/x.log"), "/home/you/x.log");
+        assert_eq!(seen("/home/me"), "/home/me");
+    }
 
     #[test]
     fn numbers_read_well_at_every_size() {

@@ -38,6 +38,8 @@ pub(crate) struct Live {
     ui: Ui,
     /// Whether all that the agent says is shown.
     stream: bool,
+    /// How wide a line may be, where that is limited.
+    width: Option<usize>,
     status: Arc<Mutex<Status>>,
     ticker: Option<(Sender<()>, JoinHandle<()>)>,
 }
@@ -65,12 +67,18 @@ impl Live {
             });
             (stop, thread)
         });
-        Live { ui, stream: false, status, ticker }
+        Live { ui, stream: false, width: None, status, ticker }
     }
 
     /// Shows everything that the agent says, or not.
     pub(crate) fn streaming(mut self, stream: bool) -> Live {
         self.stream = stream;
+        self
+    }
+
+    /// Keeps to lines of this width.
+    pub(crate) fn within(mut self, width: Option<usize>) -> Live {
+        self.width = width;
         self
     }
 
@@ -85,7 +93,11 @@ impl Live {
         if self.ui.rich {
             erase();
         }
-        self.ui.labelled(tone, label, text);
+        let room = self.width.map(|width| width.saturating_sub(label.chars().count() + 3));
+        match room.filter(|room| text.chars().count() > *room) {
+            Some(room) => self.ui.labelled(tone, label, &one_line(text, room)),
+            None => self.ui.labelled(tone, label, text),
+        }
     }
 }
 

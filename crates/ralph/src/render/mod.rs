@@ -116,10 +116,25 @@ pub(crate) fn important(text: &str) {
 
 /// Asks the person; anything but yes is no.
 pub(crate) fn confirm(question: &str) -> bool {
-    eprint!("{question} [y/N] ");
+    answer(&format!("{question} [y/N] ")).is_some_and(|answer| ["y", "yes"].contains(&&*answer))
+}
+
+/// Asks the person; an empty answer is yes, none at all is no.
+pub(crate) fn agree(question: &str) -> bool {
+    answer(&format!("{question} [Y/n] ")).is_some_and(|answer| ["", "y", "yes"].contains(&&*answer))
+}
+
+/// Asks the person for one of some letters; anything else is the one that changes nothing.
+pub(crate) fn choose(letters: &str, otherwise: char) -> char {
+    let first = answer("> ").and_then(|answer| answer.chars().next());
+    first.filter(|letter| letters.contains(*letter)).unwrap_or(otherwise)
+}
+
+fn answer(prompt: &str) -> Option<String> {
+    eprint!("{prompt}");
     let mut answer = String::new();
-    let read = io::stdin().read_line(&mut answer);
-    read.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
+    let read = io::stdin().read_line(&mut answer).ok()?;
+    (read > 0).then(|| answer.trim().to_lowercase())
 }
 
 /// Owns up to a bug of ours; the panic itself has been printed.

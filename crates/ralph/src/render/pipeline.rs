@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use camino::Utf8PathBuf;
 use ralph_engine::gates::{GateObserver, Turn};
 use ralph_engine::run::{RunObserver, RunReport};
 use ralph_engine::workflow::desk::{Step, StepObserver};
@@ -12,24 +13,67 @@ use ralph_model::journal::{PipelineEvent, PipelineFields, PipelineKind};
 use ralph_model::policy::limit::LimitWait;
 
 use super::gates::GateLines;
-use super::human::{duration, local_time, one_line, plural};
+use super::human::{duration, local_time, one_line, plural, wrap};
 use super::live::Live;
 use super::series::show_end;
 use super::{Tone, Ui, important, redraw};
-use crate::setup::now;
+use crate::setup::{Setup, now};
+
+/// Says a word about an event, for those who see one for the first time.
+pub(crate) type Narrator = fn(&PipelineEvent) -> Option<(Tone, String)>;
+
+/// How much is shown, and how.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Look {
+    /// Whether to show all that agents say.
+    pub(crate) stream: bool,
+    /// Where the person stands; nobody is told where logs are who stands nowhere.
+    pub(crate) cwd: Option<Utf8PathBuf>,
+    /// How wide a line may be, where that is limited.
+    pub(crate) width: Option<usize>,
+    pub(crate) narrator: Option<Narrator>,
+}
+
+impl Look {
+    /// As it is for whoever stands in the workspace.
+    pub(crate) fn of(setup: &Setup, stream: bool) -> Look {
+        Look { stream, cwd: Some(setup.cwd.clone()), ..Look::default() }
+    }
+}
 
 /// Shows the pipeline.
 pub(crate) struct PipelineScreen {
-    pub(crate) ui: Ui,
-    /// Whether to show all that agents say.
-    pub(crate) stream: bool,
-    pub(crate) gates: GateLines,
+    ui: Ui,
+    look: Look,
+    gates: GateLines,
     told_of_wait: Option<Duration>,
 }
 
 impl PipelineScreen {
-    pub(crate) fn new(ui: Ui, stream: bool) -> PipelineScreen {
-        PipelineScreen { ui, stream, gates: GateLines { ui }, told_of_wait: None }
+    pub(crate) fn new(ui: Ui, look: Look) -> PipelineScreen {
+        PipelineScreen { ui, look, gates: GateLines { ui }, told_of_wait: None }
+    }
+
+    /// `[label] message`, with what does not fit into the line below its beginning.
+    fn labelled(&self, tone: Tone, label: &str, message: &str) {
+        let Some(width) = self.look.width else {
+            self.ui.labelled(tone, label, message);
+            return;
+        };
+        let indent = label.chars().count() + 3;
+        let lines = wrap(message, width.saturating_sub(indent));
+        let below = format!("\n{:indent$}", "");
+        self.ui.labelled(tone, label, &lines.join(&below));
+    }
+
+    fn narrate(&self, event: &PipelineEvent) {
+        let Some((tone, text)) = self.look.narrator.and_then(|narrator| narrator(event)) else {
+            return;
+        };
+        let bar = self.ui.paint(tone, self.ui.symbol("▌", "|"));
+        for line in wrap(&text, self.look.width.map_or(usize::MAX, |width| width - 2)) {
+            self.ui.line(&format!("{bar} {}", self.ui.paint(Tone::Strong, &line)));
+        }
     }
 }
 
@@ -40,14 +84,14 @@ impl StepObserver for PipelineScreen {
         if resumed {
             title.push_str(" (resumed)");
         }
-        Box::new(Live::start(self.ui, title).streaming(self.stream))
+        Box::new(Live::start(self.ui, title).streaming(self.look.stream).within(self.look.width))
     }
 
     fn ended(&mut self, report: &RunReport) {
-        show_end(self.ui, report);
+        show_end(self.ui, report, self.look.cwd.as_deref());
         for left in &report.outbox.not_taken {
             let text = format!("not taken: `{}`: {}", left.name.escape_debug(), left.reason);
-            self.ui.labelled(Tone::Attention, "outbox", &text);
+            self.labelled(Tone::Attention, "outbox", &text);
         }
     }
 
@@ -79,13 +123,17 @@ impl StepObserver for PipelineScreen {
             redraw("");
         }
         if let Some((tone, label, text)) = line(event) {
-            self.ui.labelled(tone, label, &text);
+            self.labelled(tone, label, &text);
         } else if event.kind == PipelineKind::SpecQueue {
             let PipelineFields { index, total, spec, .. } = &event.fields;
             let (index, total) = (index.unwrap_or(0), total.unwrap_or(0));
             let heading = format!("=== [{index}/{total}] {} ===", spec.as_deref().unwrap_or(""));
+            if self.look.narrator.is_some() {
+                self.ui.line("");
+            }
             self.ui.line(&self.ui.paint(Tone::Strong, &heading));
         }
+        self.narrate(event);
     }
 }
 
@@ -179,7 +227,14 @@ fn line(event: &PipelineEvent) -> Option<(Tone, &'static str, String)> {
         ),
         PipelineKind::Note => (Tone::Attention, "note", reason()),
         PipelineKind::SpecFailed => (Tone::Bad, "failed", reason()),
-        PipelineKind::SpecQueue
+        PipelineKind::IterationStart
+        | PipelineKind::IterationResult
+        | PipelineKind::TaskDone
+        | PipelineKind::TaskRejected
+        | PipelineKind::TaskKilled
+        | PipelineKind::BuildStart => return build_line(event),
+        PipelineKind::BuildResult
+        | PipelineKind::SpecQueue
         | PipelineKind::SpecStart
         | PipelineKind::PlanRunComplete
         | PipelineKind::ImplRunComplete
@@ -189,14 +244,44 @@ fn line(event: &PipelineEvent) -> Option<(Tone, &'static str, String)> {
         | PipelineKind::UsageLimitWait
         | PipelineKind::SpecResult
         | PipelineKind::RunStopped
-        | PipelineKind::RunComplete
-        | PipelineKind::BuildStart
-        | PipelineKind::IterationStart
-        | PipelineKind::IterationResult
-        | PipelineKind::TaskDone
-        | PipelineKind::TaskRejected
-        | PipelineKind::TaskKilled
-        | PipelineKind::BuildResult => return None,
+        | PipelineKind::RunComplete => return None,
+    })
+}
+
+/// Puts an event of the build loop into a line.
+fn build_line(event: &PipelineEvent) -> Option<(Tone, &'static str, String)> {
+    let fields = &event.fields;
+    let reason = one_line(fields.reason.as_deref().unwrap_or(""), 300);
+    let task = fields.task.as_deref().unwrap_or("");
+    Some(match event.kind {
+        PipelineKind::IterationStart => {
+            let stage = fields.stage.map_or("", ralph_model::plan::Stage::name);
+            let number = fields.iteration.unwrap_or(0);
+            let what = if task.is_empty() { String::new() } else { format!(" {task}: {reason}") };
+            (Tone::Active, "start", format!("{number}. {stage}{what}"))
+        }
+        PipelineKind::TaskDone => {
+            let commit = fields.commit.as_deref().unwrap_or("");
+            let proof = match fields.proven_by_gates {
+                Some(true) => "proven by gates",
+                _ => "not proven by gates",
+            };
+            let commit = commit.get(..8).unwrap_or(commit);
+            (Tone::Good, "built", format!("{task} at {commit}, {proof}"))
+        }
+        PipelineKind::TaskRejected => {
+            (Tone::Attention, "retry", format!("{task} turned down: {reason}"))
+        }
+        PipelineKind::TaskKilled => {
+            (Tone::Attention, "killed", format!("{task} ({reason}): it will be broken up"))
+        }
+        PipelineKind::BuildStart => {
+            let spec = fields.spec.as_deref().unwrap_or("no spec");
+            let boundary = fields.boundary.as_deref().unwrap_or("");
+            (Tone::Active, "start", format!("building {spec}; boundary: {boundary}"))
+        }
+        PipelineKind::IterationResult => (Tone::Attention, "retry", reason),
+        _ => return None,
     })
 }
 

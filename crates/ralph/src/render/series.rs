@@ -12,7 +12,7 @@ use ralph_model::policy::limit::LimitWait;
 use ralph_model::run::{RunEnd, RunOutcome, Trouble};
 use serde::Serialize;
 
-use super::human::{bytes, count, dollars, duration, local_time, one_line, plural};
+use super::human::{bytes, count, dollars, duration, local_time, one_line, plural, seen_from};
 use super::live::Live;
 use super::{Tone, Ui};
 use crate::args::AgentRunArgs;
@@ -25,6 +25,8 @@ use crate::setup::now;
 /// What a person sees of a series.
 pub(crate) struct Shown {
     pub(crate) ui: Ui,
+    /// Where the person stands.
+    pub(crate) cwd: Utf8PathBuf,
     pub(crate) title: String,
     pub(crate) boundary: InForce,
     pub(crate) repeat: u32,
@@ -60,7 +62,7 @@ impl Shown {
             self.ui.labelled(Tone::Attention, "channel", &text);
         }
         for path in &report.outbox.kept {
-            self.ui.labelled(Tone::Faint, "left", path.as_str());
+            self.ui.labelled(Tone::Faint, "left", seen_from(&self.cwd, path).as_str());
         }
         for left in &report.outbox.not_taken {
             let text = format!("not kept: `{}`: {}", left.name.escape_debug(), left.reason);
@@ -123,7 +125,7 @@ impl SeriesObserver for Shown {
     }
 
     fn ended(&mut self, report: &RunReport) {
-        show_end(self.ui, report);
+        show_end(self.ui, report, Some(&self.cwd));
         self.show_channel_and_outbox(report);
         self.last = Some(report.clone());
     }
@@ -150,8 +152,8 @@ impl SeriesObserver for Shown {
     }
 }
 
-/// Says how a run ended, what it used and where its log is.
-pub(crate) fn show_end(ui: Ui, report: &RunReport) {
+/// Says how a run ended, what it used and, to somebody who stands somewhere, where its log is.
+pub(crate) fn show_end(ui: Ui, report: &RunReport, cwd: Option<&Utf8Path>) {
     let (tone, label, what) = describe(report);
     let mut parts = vec![what, duration(report.elapsed)];
     if report.usage.total() > 0 {
@@ -169,8 +171,11 @@ pub(crate) fn show_end(ui: Ui, report: &RunReport) {
     }
     ui.labelled(tone, label, &parts.join(", "));
     show_boundary(ui, &report.boundary);
-    let log = format!("{} ({})", report.logs.stdout, bytes(report.stdout_bytes));
-    ui.labelled(Tone::Faint, "log", &log);
+    if let Some(cwd) = cwd {
+        let log = &report.logs.stdout;
+        let text = format!("{} ({})", seen_from(cwd, log), bytes(report.stdout_bytes));
+        ui.labelled(Tone::Faint, "log", &text);
+    }
 }
 
 /// Says what a run changed that it was to leave alone, and what became of it.

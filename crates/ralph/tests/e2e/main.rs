@@ -9,6 +9,8 @@ mod commands;
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
+mod demo;
+#[cfg(test)]
 mod escapes;
 #[cfg(test)]
 mod forgery;
@@ -24,6 +26,8 @@ mod model_server_tests;
 mod receipts;
 #[cfg(test)]
 mod runs;
+#[cfg(test)]
+mod status;
 #[cfg(test)]
 mod supervision;
 #[cfg(test)]

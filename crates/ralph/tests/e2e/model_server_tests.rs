@@ -94,6 +94,35 @@ fn a_shell_step_calls_the_tool_that_each_dialect_offered() {
 }
 
 #[test]
+fn a_claim_names_the_commit_that_the_last_tool_printed() {
+    let (older, newer) = ("a1".repeat(20), "b2".repeat(20));
+    for (path, dialect, mut request) in requests() {
+        let printed = [&older, &newer].map(|commit| format!("in 0.1 s:\n{commit}\n"));
+        let (field, history) = match dialect {
+            Dialect::OpenAiResponses => ("input", printed.map(|output| {
+                json!({ "type": "function_call_output", "call_id": "1", "output": output })
+            })),
+            Dialect::Anthropic => ("messages", printed.map(|content| {
+                json!({ "role": "user", "content": [{ "type": "tool_result", "content": content }] })
+            })),
+            Dialect::OpenAiChat => {
+                ("messages", printed.map(|content| json!({ "role": "tool", "content": content })))
+            }
+            Dialect::Gemini => ("contents", printed.map(|output| {
+                let called = json!({ "name": "shell", "response": { "output": output } });
+                json!({ "role": "user", "parts": [{ "functionResponse": called }] })
+            })),
+        };
+        let server = ModelServer::start(Script::new().claim("built", "done"));
+        assert_eq!(post(&server, path, &request).status, 500, "{dialect:?} without a tool");
+        request[field] = json!(history);
+        let answer = post(&server, path, &request);
+        let said = json!(format!("built\n\n{newer}\ndone")).to_string();
+        assert!(answer.body.contains(&said), "{dialect:?}: {}", answer.body);
+    }
+}
+
+#[test]
 fn the_same_tokens_are_reported_the_way_each_vendor_counts() {
     let tokens = Tokens { input: 100, cached: 30, output: 20, reasoning: 5 };
     for (path, dialect, request) in requests() {

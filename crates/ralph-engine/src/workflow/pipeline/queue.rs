@@ -71,19 +71,26 @@ impl PipelineReport {
 }
 
 impl Pipeline<'_, '_, '_> {
+    /// Returns who plays which role, or the one agent that plays them all.
+    fn agents(&self) -> String {
+        let launches = self.desk.launches;
+        let mut names: Vec<&str> =
+            launches.iter().map(|(_, launch)| launch.choice.name.as_str()).collect();
+        names.dedup();
+        if let [only] = names.as_slice() {
+            return (*only).to_owned();
+        }
+        let each = launches.iter().map(|(role, launch)| format!("{role}: {}", launch.choice.name));
+        each.collect::<Vec<_>>().join(", ")
+    }
+
     /// Works on one spec after the other.
     pub fn run(&mut self, queue: &Queue) -> Result<PipelineReport, WorkflowError> {
-        let agents: Vec<String> = self
-            .desk
-            .launches
-            .iter()
-            .map(|(role, launch)| format!("{role}: {}", launch.choice.name))
-            .collect();
         let start = PipelineFields {
             total: Some(queue.now().len()),
             magic_phrase: Some(self.options.magic_phrase.clone()),
             max_attempts: Some(self.options.max_attempts),
-            agent: Some(agents.join(", ")),
+            agent: Some(self.agents()),
             boundary: Some(self.desk.boundary.as_str().to_owned()),
             force: self.options.forced.iter().map(ToString::to_string).collect(),
             ..none()

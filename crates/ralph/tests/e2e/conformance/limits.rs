@@ -13,19 +13,20 @@ use crate::support::model_server::ModelServer;
 use crate::support::model_server::script::Script;
 
 /// Only a subscription has limits that reset.
-const SUBSCRIBED: Settings = Settings {
+pub(super) const SUBSCRIBED: Settings = Settings {
     access: Access { account: Account::Subscription, retries: Retries::Few },
     agent: "",
+    gates: "",
 };
 
 /// A time to the second, as the vendors tell it.
-fn from_now(after: Duration) -> Timestamp {
+pub(super) fn from_now(after: Duration) -> Timestamp {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + after;
     Timestamp::from_second(i64::try_from(seconds.as_secs()).unwrap()).unwrap()
 }
 
 /// Returns how often the agent asks before it passes a limit on.
-fn asks(agent: RealAgent) -> usize {
+pub(super) fn asks(agent: RealAgent) -> usize {
     if agent == RealAgent::OpenCode { 6 } else { 1 }
 }
 

@@ -10,6 +10,7 @@
 mod endings;
 mod expected;
 mod limits;
+mod pipeline;
 mod silence;
 mod stage;
 mod troubles;
@@ -76,6 +77,9 @@ table! {
     Always limits::ends_with_a_known_wait_where_nobody_waits;
     Quick  limits::does_not_sit_through_a_retry_that_is_an_hour_away;
     Quick  limits::waits_for_the_reset_and_goes_on_in_the_same_attempt;
+    Quick  pipeline::brings_a_spec_from_fresh_to_done;
+    Quick  pipeline::plans_anew_when_the_verifier_finds_the_plan_wrong;
+    Quick  pipeline::waits_out_a_limit_in_mid_implementation_in_the_same_attempt;
     Quick  troubles::gives_up_early_on_a_refused_key;
     Quick  troubles::tells_a_failing_server_from_failing_work;
     Quick  troubles::tells_an_unreachable_server_from_failing_work;

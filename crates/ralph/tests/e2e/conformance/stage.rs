@@ -22,11 +22,14 @@ pub(super) struct Settings {
     pub(super) access: Access,
     /// Lines for the agent's own table.
     pub(super) agent: &'static str,
+    /// Tables after all others.
+    pub(super) gates: &'static str,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { access: Access { account: Account::Key, retries: Retries::Few }, agent: "" }
+        let access = Access { account: Account::Key, retries: Retries::Few };
+        Settings { access, agent: "", gates: "" }
     }
 }
 
@@ -49,7 +52,7 @@ impl Stage {
     pub(super) fn configure(&self, url: &str, settings: Settings) {
         let args = self.agent.config_args(url, settings.access);
         let variables = self.agent.environment(url, settings.access);
-        self.write_config(&args, &variables, settings.agent);
+        self.write_config(&args, &variables, settings);
     }
 
     /// Runs the agent as a person has set it up: by files in the home directory and by the environment.
@@ -59,14 +62,14 @@ impl Stage {
             fs::create_dir_all(home.join(name).parent().unwrap()).unwrap();
             fs::write(home.join(name), content).unwrap();
         }
-        self.write_config(&[], &[], "");
+        self.write_config(&[], &[], Settings::default());
         // The address is left to the files.
         let variables = self.agent.environment(&url, Settings::default().access);
         let variables = variables.into_iter().filter(|(_, value)| !value.contains(&url));
         Ran::of(self.ralph(&RUN, prompt, variables))
     }
 
-    fn write_config(&self, args: &[String], variables: &[(&str, String)], own: &str) {
+    fn write_config(&self, args: &[String], variables: &[(&str, String)], settings: Settings) {
         let agent = self.agent;
         let name = agent.name();
         // A JSON string is a TOML string too.
@@ -90,12 +93,15 @@ impl Stage {
              [prices.{model}]\n\
              input = 1\n\
              output = 10\n\
-             cache_read = 0.5\n",
+             cache_read = 0.5\n\
+             {gates}",
             agent = json!(name),
             exe = json!(text(&self.program)),
             args = json!(args),
             model = json!(agent.model()),
+            own = settings.agent,
             variables = variables.join("\n"),
+            gates = settings.gates,
         );
         fs::write(self.env.repo().join("ralph.toml"), toml).unwrap();
     }
@@ -114,6 +120,12 @@ impl Stage {
     ) -> Ran {
         self.configure(&server.url(), settings);
         Ran::of(self.start(args, prompt))
+    }
+
+    /// Sends the specs of the workspace through the pipeline.
+    pub(super) fn pipeline(&self, settings: Settings, server: &ModelServer) -> Ran {
+        self.configure(&server.url(), settings);
+        Ran::of(self.ralph(&["pipeline", "--json", "--ui", "plain"], "", []))
     }
 
     /// Starts a run in the workspace as it is configured.

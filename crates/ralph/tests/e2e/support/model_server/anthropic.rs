@@ -15,6 +15,14 @@ pub(crate) fn offer(request: &Value) -> Offer {
     offer
 }
 
+pub(crate) fn last_result(request: &Value) -> Value {
+    let messages = request["messages"].as_array().into_iter().flatten();
+    let mut blocks =
+        messages.flat_map(|message| message["content"].as_array().into_iter().flatten());
+    let last = blocks.rfind(|block| block["type"] == "tool_result");
+    last.map(|block| block["content"].clone()).unwrap_or_default()
+}
+
 pub(crate) fn render(turn: &Turn, request: &Value) -> Rendered {
     let blocks = blocks(turn);
     let stop = if turn.call.is_some() { "tool_use" } else { "end_turn" };

@@ -121,8 +121,9 @@ fn answer_turn(
         Ok(call) => turn.call = call,
         Err(reason) => return error(writer, 500, &reason).map(|()| Next::Close),
     }
-    if let Act::Text(text) = &step.act {
-        turn.text = Some(text.clone());
+    match said(&step.act, asked) {
+        Ok(text) => turn.text = text,
+        Err(reason) => return error(writer, 500, &reason).map(|()| Next::Close),
     }
     perform(&step, asked, &turn, writer)
 }
@@ -131,7 +132,7 @@ fn perform(step: &Step, asked: &Asked, turn: &Turn, writer: &mut impl Write) -> 
     let headers = &step.headers;
     let rendered = asked.dialect.render(turn, asked.request.path(), &asked.body);
     match (&step.act, rendered) {
-        (Act::Text(_) | Act::Shell(_) | Act::Write { .. }, rendered) => {
+        (Act::Text(_) | Act::Claim { .. } | Act::Shell(_) | Act::Write { .. }, rendered) => {
             send(&rendered, headers, writer)?;
         }
         (Act::Http { status, body }, _) => {
@@ -179,9 +180,25 @@ fn call_for(act: &Act, offer: &Offer) -> Result<Option<ToolCall>, String> {
     match act {
         Act::Shell(command) => tools::shell_call(command, offer).map(Some),
         Act::Write { path, content } => tools::write_call(path, content, offer).map(Some),
-        Act::Text(_) | Act::Http { .. } | Act::SseError(_) | Act::DropBefore | Act::DropMid => {
-            Ok(None)
+        Act::Text(_)
+        | Act::Claim { .. }
+        | Act::Http { .. }
+        | Act::SseError(_)
+        | Act::DropBefore
+        | Act::DropMid => Ok(None),
+    }
+}
+
+fn said(act: &Act, asked: &Asked) -> Result<Option<String>, String> {
+    match act {
+        Act::Text(text) => Ok(Some(text.clone())),
+        Act::Claim { report, last_line } => {
+            let printed = asked.dialect.last_result(&asked.body).to_string();
+            let commit = tools::commit_in(&printed)
+                .ok_or_else(|| format!("no commit in what the last tool printed: {printed}"))?;
+            Ok(Some(format!("{report}\n\n{commit}\n{last_line}")))
         }
+        _ => Ok(None),
     }
 }
 

@@ -106,6 +106,16 @@ impl Dialect {
         }
     }
 
+    /// Returns what the last tool came to, as the request carries it; null where no tool ran yet.
+    pub(crate) fn last_result(self, request: &Value) -> Value {
+        match self {
+            Dialect::OpenAiResponses => openai_responses::last_result(request),
+            Dialect::Anthropic => anthropic::last_result(request),
+            Dialect::OpenAiChat => openai_chat::last_result(request),
+            Dialect::Gemini => gemini::last_result(request),
+        }
+    }
+
     /// Returns `turn` as the answer to `request`.
     pub(crate) fn render(self, turn: &Turn, path: &str, request: &Value) -> Rendered {
         match self {

@@ -18,6 +18,13 @@ pub(crate) fn offer(request: &Value) -> Offer {
     offer
 }
 
+pub(crate) fn last_result(request: &Value) -> Value {
+    let contents = request["contents"].as_array().into_iter().flatten();
+    let parts = contents.flat_map(|content| content["parts"].as_array().into_iter().flatten());
+    let last = parts.filter_map(|part| part.get("functionResponse")).next_back();
+    last.map(|called| called["response"].clone()).unwrap_or_default()
+}
+
 pub(crate) fn render(turn: &Turn, path: &str, request: &Value) -> Rendered {
     let mut parts: Vec<Value> = turn.text.iter().map(|text| json!({ "text": text })).collect();
     // The client's own questions (which model, which topic) want JSON, and an empty object is one it can live with.

@@ -15,6 +15,12 @@ pub(crate) fn offer(request: &Value) -> Offer {
     offer
 }
 
+pub(crate) fn last_result(request: &Value) -> Value {
+    let mut messages = request["messages"].as_array().into_iter().flatten().rev();
+    let last = messages.find(|message| message["role"] == "tool");
+    last.map(|message| message["content"].clone()).unwrap_or_default()
+}
+
 pub(crate) fn render(turn: &Turn, request: &Value) -> Rendered {
     let calls: Vec<Value> = turn
         .call

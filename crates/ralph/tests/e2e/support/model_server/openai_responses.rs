@@ -16,6 +16,12 @@ pub(crate) fn offer(request: &Value) -> Offer {
     offer
 }
 
+pub(crate) fn last_result(request: &Value) -> Value {
+    let mut items = request["input"].as_array().into_iter().flatten().rev();
+    let last = items.find(|item| item["type"] == "function_call_output");
+    last.map(|item| item["output"].clone()).unwrap_or_default()
+}
+
 pub(crate) fn render(turn: &Turn) -> Rendered {
     let items: Vec<Value> = message(turn).into_iter().chain(function_call(turn)).collect();
     let mut rest = Vec::new();

@@ -29,6 +29,8 @@ impl Default for Tokens {
 pub(crate) enum Act {
     /// Says something and ends its turn.
     Text(String),
+    /// Says something, then the commit that the last tool printed, then one line more, and ends its turn.
+    Claim { report: String, last_line: String },
     /// Asks for a command in the shell tool of the agent.
     Shell(String),
     /// Asks for a file in the writing tool of the agent, or in its shell where it has none.
@@ -66,6 +68,11 @@ impl Script {
 
     pub(crate) fn text(self, text: &str) -> Self {
         self.step(Act::Text(text.to_owned()))
+    }
+
+    /// Ends a turn as the pipeline's contract has it, with a commit that the script cannot know.
+    pub(crate) fn claim(self, report: &str, last_line: &str) -> Self {
+        self.step(Act::Claim { report: report.to_owned(), last_line: last_line.to_owned() })
     }
 
     pub(crate) fn shell(self, command: &str) -> Self {

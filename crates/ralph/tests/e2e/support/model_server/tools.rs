@@ -60,6 +60,11 @@ pub(crate) fn write_call(path: &str, content: &str, offer: &Offer) -> Result<Too
     complete(name, schema, input)
 }
 
+/// Returns the last commit that is named in full in what a tool printed.
+pub(crate) fn commit_in(printed: &str) -> Option<&str> {
+    printed.rsplit(|c: char| !c.is_ascii_hexdigit()).find(|word| word.len() == 40)
+}
+
 fn find<'a>(wanted: &[&str], offer: &'a Offer) -> Option<(&'a str, &'a Value)> {
     wanted.iter().find_map(|name| offer.get_key_value(*name)).map(|(name, s)| (name.as_str(), s))
 }

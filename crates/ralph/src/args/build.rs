@@ -1,0 +1,65 @@
+//! What can be typed about the build loop.
+
+use clap::Args;
+
+use super::AgentOptions;
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// The spec to plan: a .md file here or in specs/, or the name of one
+    pub(crate) what: String,
+    /// Unfinished tasks are cancelled (kept if it is the same spec) without a question
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Ask nothing: with unfinished tasks, exit with 3
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) non_interactive: bool,
+    #[command(flatten)]
+    pub(crate) run: RunOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BuildArgs {
+    /// A spec to plan first if it has no tasks, and how many runs at most [default: until it is complete]
+    #[arg(value_name = "[SPEC] [N]", num_args = 0..=2)]
+    pub(crate) words: Vec<String>,
+    /// How many runs at most; wins over N
+    #[arg(long, value_name = "N")]
+    pub(crate) max_iterations: Option<u32>,
+    /// Stop after this many failed runs in a row
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) max_failures: u32,
+    /// End when an agent's last message has this line
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) completion_promise: Option<String>,
+    /// Commit an uncommitted plan without a question
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) run: RunOptions,
+}
+
+/// Options of every command of the build loop.
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    /// Begin although there are uncommitted changes; they are kept, and never count as an agent's work
+    #[arg(long)]
+    pub(crate) allow_dirty: bool,
+    /// Show everything that agents say
+    #[arg(long)]
+    pub(crate) stream: bool,
+    /// Start no further run once this many tokens are used
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens: Option<u64>,
+    /// Start no further run once this much is spent, in dollars
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_cost: Option<f64>,
+    /// Take this for the size of the agents' context, in tokens
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) context_limit: Option<u64>,
+    /// Do not wait for a usage limit to be reset: exit with 1
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    #[command(flatten)]
+    pub(crate) agent: AgentOptions,
+}

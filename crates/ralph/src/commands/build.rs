@@ -1,0 +1,413 @@
+//! `ralph build`: stage after stage until the plan is complete; `ralph plan <spec>`: a spec becomes tasks.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+use camino::Utf8PathBuf;
+use ralph_engine::clock::SystemClock;
+use ralph_engine::git::commits::Signing;
+use ralph_engine::home::CONFIG_FILE;
+use ralph_engine::plan_file::PlanFile;
+use ralph_engine::run::RunContext;
+use ralph_engine::specs::SPECS;
+use ralph_engine::wait::RealWaiter;
+use ralph_engine::workflow::build::channel::{PlanChannel, SharedAssignment};
+use ralph_engine::workflow::build::planning::{Existing, PlanningEnd};
+use ralph_engine::workflow::build::{Build, BuildEnd};
+use ralph_engine::workflow::desk::Desk;
+use ralph_engine::workflow::keeper::HomeKeeper;
+use ralph_engine::workflow::repositories::BeforeAll;
+use ralph_model::plan::{Plan, Stage};
+use ralph_model::policy::budget::{Budget, Spent};
+use ralph_model::role::Role;
+use serde::Serialize;
+
+use super::agent_run::flags;
+use super::print_json;
+use super::workshop::{Workshop, budget, gate_context, limit_policy};
+use crate::args::GlobalArgs;
+use crate::args::build::{BuildArgs, PlanArgs, RunOptions};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::human::{local_time, one_line, plural};
+use crate::render::pipeline::{Look, PipelineScreen};
+use crate::render::{self, Tone};
+use crate::setup::{Setup, now};
+
+const ROLES: [Role; 5] =
+    [Role::Planner, Role::Builder, Role::Verifier, Role::Investigator, Role::Decomposer];
+
+/// Runs the build loop.
+pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliError> {
+    let setup = Setup::load(global, &flags(&args.run.agent))?;
+    let (spec, iterations) = words(&setup, args)?;
+    let budget = Budget {
+        iterations,
+        consecutive_failures: Some(args.max_failures.max(1)),
+        ..budget(&setup, args.run.max_tokens, args.run.max_cost)
+    };
+    let job = Job { options: &args.run, budget, promise: args.completion_promise.as_deref() };
+    if let Some(spec) = spec {
+        let planned = with_build(&setup, "ralph build", &job, |build, plan| {
+            let bytes = plan.read().map_err(CliError::failed)?;
+            let existing = existing(&setup, &Plan::parse(&bytes), &spec, Asked::Person)?;
+            let Some(existing) = existing else { return Ok(None) };
+            let has_tasks = Plan::parse(&bytes).spec() == Some(&*spec) && unfinished(&bytes) > 0;
+            if has_tasks && existing == Existing::Keep {
+                return Ok(Some(PlanningEnd::Planned { tasks: unfinished(&bytes) }));
+            }
+            build.plan_spec(&spec, existing).map(Some).map_err(failed)
+        })?;
+        match planned {
+            None => return Ok(Exit::Done),
+            Some(PlanningEnd::Planned { .. }) => {}
+            Some(end) => return told_planning(&setup, &end),
+        }
+    }
+    let end = with_build(&setup, "ralph build", &job, |build, plan| {
+        preflight(&setup, plan, args.yes)?;
+        build.run().map_err(failed)
+    })?;
+    told(&setup, &end)
+}
+
+/// Plans a spec.
+pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliError> {
+    let setup = Setup::load(global, &flags(&args.run.agent))?;
+    let spec = find_spec(&setup, &args.what)?;
+    setup.ui.labelled(Tone::Active, "plan", &format!("the spec {spec}"));
+    let asked = if args.yes {
+        Asked::Yes
+    } else if args.non_interactive {
+        Asked::Nobody
+    } else {
+        Asked::Person
+    };
+    let job = Job {
+        options: &args.run,
+        budget: budget(&setup, args.run.max_tokens, args.run.max_cost),
+        promise: None,
+    };
+    let end = with_build(&setup, "ralph plan", &job, |build, plan| {
+        let bytes = plan.read().map_err(CliError::failed)?;
+        match existing(&setup, &Plan::parse(&bytes), &spec, asked)? {
+            None => Ok(None),
+            Some(existing) => build.plan_spec(&spec, existing).map(Some).map_err(failed),
+        }
+    })?;
+    match end {
+        None => {
+            setup.ui.line("nothing was changed");
+            Ok(Exit::Done)
+        }
+        Some(end) => told_planning(&setup, &end),
+    }
+}
+
+/// What was asked for.
+struct Job<'a> {
+    options: &'a RunOptions,
+    budget: Budget,
+    promise: Option<&'a str>,
+}
+
+/// Opens everything and lends the loop.
+fn with_build<T>(
+    setup: &Setup,
+    command: &str,
+    job: &Job<'_>,
+    go: impl FnOnce(&mut Build<'_, '_, '_>, &PlanFile) -> Result<T, CliError>,
+) -> Result<T, CliError> {
+    let Workshop {
+        mut open,
+        overview,
+        place,
+        signals,
+        program,
+        git,
+        git_dirs,
+        launches,
+        prompts,
+        rules,
+        boundary,
+        repositories,
+        lock: _lock,
+    } = Workshop::open(setup, command, &ROLES)?;
+    let signing = if setup.config.git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
+    let home = setup.home.path.as_path();
+    let plan = Arc::new(PlanFile::open(&git, &open.state, &setup.home, signing, command));
+    if !job.options.allow_dirty {
+        let bytes = plan.read().map_err(CliError::failed)?;
+        let mut begun = Vec::new();
+        for task in Plan::parse(&bytes).pending() {
+            begun.extend(BeforeAll::load(&open.state, &task.id).map_err(CliError::failed)?);
+        }
+        let mut dirt = repositories.dirt(&begun).map_err(CliError::failed)?;
+        dirt.retain(|path| path != CONFIG_FILE);
+        super::pipeline::ask_about(&dirt)?;
+    }
+    let assignment = SharedAssignment::default();
+    let mut store = PlanChannel {
+        plan: Arc::clone(&plan),
+        state: open.state.clone(),
+        clock: Arc::new(SystemClock),
+        assignment: Arc::clone(&assignment),
+    };
+    let gate_context = gate_context(setup, &open.state, &place, &signals, boundary, command);
+    let mut context = RunContext {
+        workspace: &setup.workspace.root,
+        git_dirs: &git_dirs,
+        home: Some(home),
+        state: &open.state,
+        place: &place,
+        journal: &mut open.journal,
+        clock: &SystemClock,
+        signals: Some(&signals),
+        environment: &setup.environment,
+        program: &program,
+        store: Some(&mut store),
+    };
+    let desk = Desk {
+        context: &mut context,
+        config: &setup.config,
+        launches: &launches,
+        boundary,
+        waiter: &mut RealWaiter { clock: &SystemClock, signals: Some(&signals) },
+        limit: limit_policy(setup),
+        wait_for_limits: setup.config.limits.wait && !job.options.no_wait,
+        budget: job.budget,
+        spent: Spent::default(),
+        context_limit: job.options.context_limit,
+        overview,
+    };
+    let mut screen = PipelineScreen::new(setup.ui, Look::of(setup, job.options.stream));
+    let reload = || setup.reload(&flags(&job.options.agent));
+    let mut build = Build {
+        desk,
+        plan: Arc::clone(&plan),
+        assignment,
+        keeper: HomeKeeper::open(&git, home, &setup.config.git),
+        repositories,
+        gate_context,
+        prompts: &prompts,
+        rules: rules.as_ref().map(ralph_engine::prompts::Rules::source),
+        home,
+        promise: job.promise,
+        signing,
+        reload: &reload,
+        observer: &mut screen,
+    };
+    go(&mut build, &plan)
+}
+
+fn failed(error: ralph_engine::workflow::WorkflowError) -> CliError {
+    CliError::failed(error).hint("nothing is lost: `ralph build` goes on where it stopped")
+}
+
+/// Tells the spec from the number.
+fn words(setup: &Setup, args: &BuildArgs) -> Result<(Option<String>, Option<u32>), CliError> {
+    let (mut spec, mut number) = (None, None);
+    for word in &args.words {
+        match word.parse::<u32>() {
+            Ok(count) if number.is_none() => number = Some(count),
+            _ if spec.is_none() => spec = Some(find_spec(setup, word)?),
+            _ => return Err(CliError::usage(format!("`{word}` is one word too many"))),
+        }
+    }
+    // No limit is what 0 always meant here.
+    let number = args.max_iterations.or(number).filter(|count| *count > 0);
+    Ok((spec, number))
+}
+
+/// Finds a spec by path or name; returns its path below `specs/`.
+fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
+    let specs = setup.home.path.join(SPECS);
+    let here = std::env::current_dir().ok().and_then(|dir| Utf8PathBuf::from_path_buf(dir).ok());
+    let places = [
+        here.map(|dir| dir.join(what)),
+        Some(specs.join(what)),
+        Some(specs.join(format!("{what}.md"))),
+    ];
+    for place in places.into_iter().flatten() {
+        if place.extension() != Some("md") || !place.is_file() {
+            continue;
+        }
+        let place = place.canonicalize_utf8().unwrap_or(place);
+        let root = specs.canonicalize_utf8().unwrap_or_else(|_| specs.clone());
+        if let Ok(inside) = place.strip_prefix(&root) {
+            return Ok(inside.to_string());
+        }
+        return Err(CliError::usage(format!("`{place}` does not lie in `{specs}`"))
+            .hint("specs are kept there, so that everybody who reads the plan finds them"));
+    }
+    let names: Vec<String> = specs
+        .read_dir_utf8()
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.path().extension() == Some("md"))
+        .map(|entry| entry.file_name().to_owned())
+        .filter(|name| name != "README.md")
+        .collect();
+    let error = CliError::usage(format!("there is no spec `{what}` in `{specs}`"));
+    Err(if names.is_empty() {
+        error.hint("`ralph specs new \"Title\"` makes one")
+    } else {
+        error.hint(format!("there are: {}", names.join(", ")))
+    })
+}
+
+/// Who is asked about unfinished tasks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Person,
+    /// The answer is yes.
+    Yes,
+    Nobody,
+}
+
+fn unfinished(bytes: &[u8]) -> usize {
+    let plan = Plan::parse(bytes);
+    plan.pending().len() + plan.done_tasks().count()
+}
+
+/// Finds out what becomes of unfinished tasks; `None` if the person would rather stop.
+fn existing(
+    setup: &Setup,
+    plan: &Plan<'_>,
+    spec: &str,
+    asked: Asked,
+) -> Result<Option<Existing>, CliError> {
+    let same = plan.spec() == Some(spec);
+    let pending = plan.pending();
+    let done: Vec<_> = plan.done_tasks().collect();
+    if pending.is_empty() && done.is_empty() {
+        return Ok(Some(Existing::Cancel));
+    }
+    if asked == Asked::Yes {
+        return Ok(Some(if same { Existing::Keep } else { Existing::Cancel }));
+    }
+    let old = plan.spec().unwrap_or("");
+    let mut lines = vec![format!("Found unfinished tasks from spec '{old}':")];
+    lines.extend(pending.iter().map(|task| format!("  - [pending] {}: {}", task.id, task.name)));
+    lines.extend(done.iter().map(|task| format!("  - [done] {}: {}", task.id, task.name)));
+    if asked == Asked::Nobody || !std::io::stdin().is_terminal() {
+        return Err(CliError::person_needed(lines.join("\n"))
+            .hint("--yes cancels them (git keeps them), or keeps them if it is the same spec"));
+    }
+    render::important(&lines.join("\n"));
+    render::important("\nWhat would you like to do?");
+    if same {
+        render::important("  [k] Keep existing tasks and plan what is missing");
+    }
+    render::important("  [c] Cancel existing tasks and start fresh");
+    render::important("  [a] Abort (keep current plan)");
+    let _ = setup;
+    Ok(match render::choose("kca", 'a') {
+        'k' if same => Some(Existing::Keep),
+        'c' => Some(Existing::Cancel),
+        _ => None,
+    })
+}
+
+/// The plan is committed before the first run: agents that add everything must not sweep it up.
+fn preflight(setup: &Setup, plan: &PlanFile, yes: bool) -> Result<(), CliError> {
+    if !plan.is_uncommitted().map_err(CliError::failed)? {
+        return Ok(());
+    }
+    if !yes && std::io::stdin().is_terminal() {
+        render::important("plan.jsonl has uncommitted changes.");
+        if !render::agree("Commit now?") {
+            return Err(CliError::failed("the plan is not committed; nothing was done"));
+        }
+    } else {
+        setup.ui.labelled(
+            Tone::Attention,
+            "note",
+            "plan.jsonl had uncommitted changes; they are committed",
+        );
+    }
+    plan.commit(now(), "ralph: update plan").map_err(CliError::failed)
+}
+
+#[derive(Serialize)]
+struct JsonEnd<'a> {
+    result: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stage: Option<Stage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+fn told(setup: &Setup, end: &BuildEnd) -> Result<Exit, CliError> {
+    let (exit, reason) = match end {
+        BuildEnd::Complete => (Exit::Done, "the plan is complete".to_owned()),
+        BuildEnd::Promised => (Exit::Done, "an agent gave the completion promise".to_owned()),
+        BuildEnd::NoPlan => {
+            (Exit::Unfinished, "no spec is planned; `ralph plan <spec.md>` plans one".to_owned())
+        }
+        BuildEnd::Looping { stage } => (
+            Exit::Unfinished,
+            format!(
+                "round after round nothing changes in {stage}; look at the last logs (`ralph status`)"
+            ),
+        ),
+        BuildEnd::Stuck { trouble } => (
+            Exit::Unfinished,
+            format!(
+                "the same trouble three times in a row: {}",
+                one_line(&trouble.to_string(), 300)
+            ),
+        ),
+        BuildEnd::Waiting { task, question } => (
+            Exit::PersonNeeded,
+            format!(
+                "{task} waits for you: {}\n  `ralph answer {task} yes` accepts it; any other answer goes to the next run",
+                one_line(question, 600)
+            ),
+        ),
+        BuildEnd::Limited { agent, wait } => {
+            let until = local_time(wait.until, now());
+            (Exit::Unfinished, format!("{agent} is at its usage limit until about {until}"))
+        }
+        BuildEnd::OutOfBudget(what) => (Exit::Unfinished, format!("stopped: {what}")),
+        BuildEnd::Interrupted => {
+            (Exit::Interrupted, "interrupted; `ralph build` goes on where it stopped".to_owned())
+        }
+    };
+    if exit == Exit::Done {
+        setup.ui.labelled(Tone::Good, "done", &reason);
+    } else {
+        render::important(&reason);
+    }
+    if setup.json {
+        let stage = match end {
+            BuildEnd::Looping { stage } => Some(*stage),
+            _ => None,
+        };
+        print_json(&JsonEnd { result: end.name(), stage, reason: Some(reason) })?;
+    }
+    Ok(exit)
+}
+
+fn told_planning(setup: &Setup, end: &PlanningEnd) -> Result<Exit, CliError> {
+    match end {
+        PlanningEnd::Planned { tasks } => {
+            let text = format!("{}; `ralph build` builds them", plural(*tasks as u64, "task"));
+            setup.ui.labelled(Tone::Good, "planned", &text);
+            if setup.json {
+                print_json(&JsonEnd {
+                    result: "planned",
+                    stage: Some(Stage::Build),
+                    reason: None,
+                })?;
+            }
+            Ok(Exit::Done)
+        }
+        PlanningEnd::NoTasks { why } => {
+            Err(CliError::failed(format!("nothing was planned: {why}"))
+                .hint("the planner's log says more (`ralph status`)"))
+        }
+        PlanningEnd::Stopped(end) => told(setup, end),
+    }
+}

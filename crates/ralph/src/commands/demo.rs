@@ -1,0 +1,320 @@
+//! `ralph demo`: the pipeline at work on three specs, with an agent that plays a script.
+//!
+//! Everything that is shown has happened: the repository, the gates, the commits, the receipts and Ralph's judgement are
+//! real, and only what the agents say and do is written down beforehand. At the end the results are checked, so that the
+//! demo tests the machine it runs on as well.
+
+mod stage;
+
+use ralph_engine::gates::verify::CommitCheck;
+use ralph_engine::git::Oid;
+use ralph_engine::workflow::pipeline::SpecEnd;
+use ralph_engine::workflow::pipeline::list::SpecRow;
+use ralph_engine::workflow::pipeline::store::SpecStore;
+use ralph_model::contract::DEFAULT_MAGIC_PHRASE;
+use ralph_model::journal::{PipelineEvent, PipelineKind};
+use ralph_model::pipeline::done::Proof;
+use ralph_model::pipeline::{DEFAULT_ATTEMPTS, Phase};
+use ralph_model::spec::name::SpecPath;
+use ralph_proc::signal::{SignalPipe, Wish};
+use serde::Serialize;
+
+use self::stage::Stage;
+use super::gates::GateRoom;
+use super::pipeline::{Chosen, backlog, work};
+use super::{print_json, specs, verify};
+use crate::args::pipeline::{DemoArgs, PipelineArgs};
+use crate::args::{AgentOptions, GlobalArgs};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::human::wrap;
+use crate::render::pipeline::{Look, PipelineScreen};
+use crate::render::{self, Tone, Ui};
+use crate::setup::Setup;
+
+/// Every terminal has so many columns.
+const WIDTH: usize = 80;
+
+pub(crate) fn run(global: &GlobalArgs, args: &DemoArgs) -> Result<Exit, CliError> {
+    // From here on an interrupt is asked about, so that nothing can be left behind.
+    let signals = SignalPipe::install().map_err(CliError::failed)?;
+    let stage = Stage::claim(args.dir.as_deref(), args.keep)?;
+    require_git(&stage)?;
+    let own = GlobalArgs { root: None, home: None, ..global.clone() };
+    let setup = stage.build(&own)?;
+    introduce(setup.ui);
+    let interrupted = || {
+        render::important("interrupted");
+        Ok(Exit::Interrupted)
+    };
+    if signals.take() == Some(Wish::Stop) {
+        return interrupted();
+    }
+    let backlog = backlog(&setup, true)?;
+    let asked = everything();
+    let chosen = Chosen::of(&asked, &backlog)?;
+    let look = Look { stream: true, cwd: None, width: Some(WIDTH), narrator: Some(caption) };
+    let mut screen = PipelineScreen::new(setup.ui, look);
+    let report = work(&setup, &asked, &chosen, &mut screen)?;
+    if report.ends.iter().any(|(_, end)| *end == SpecEnd::Interrupted)
+        || signals.take() == Some(Wish::Stop)
+    {
+        return interrupted();
+    }
+    let rows = specs::rows(&setup, &backlog)?;
+    let Some(receipts) = check_receipts(&setup, &rows)? else { return interrupted() };
+    let promises = promises(&stage, &setup, &backlog, &rows, &receipts)?;
+    conclude(&stage, &setup, &rows, &receipts)?;
+    if setup.json {
+        let repository = args.keep.then(|| stage.repository().into_string());
+        print_json(&JsonDemo { repository, specs: &rows, promises: &promises })?;
+    }
+    let broken: Vec<&str> =
+        promises.iter().filter(|promise| !promise.kept).map(|promise| promise.what).collect();
+    if broken.is_empty() {
+        show_ways_on(&stage, setup.ui, args.keep);
+        return Ok(Exit::Done);
+    }
+    let error = CliError::failed(format!("this did not happen: {}", broken.join("; ")));
+    let hint = "that is a bug; please report it, with what `ralph doctor` says";
+    Err(if args.keep { error } else { error.hint("--keep leaves everything to look at") }
+        .hint(hint))
+}
+
+fn require_git(stage: &Stage) -> Result<(), CliError> {
+    let environment = stage.environment();
+    for program in ["git", "sh"] {
+        if environment.find_program(program, stage.directory().as_std_path()).is_none() {
+            return Err(CliError::usage(format!("`{program}` is not installed"))
+                .hint("git and a shell are all that the demo needs"));
+        }
+    }
+    Ok(())
+}
+
+/// The command that the demo stands for: `ralph pipeline`.
+fn everything() -> PipelineArgs {
+    PipelineArgs {
+        specs: Vec::new(),
+        to: None,
+        force: Vec::new(),
+        retry: false,
+        max_attempts: DEFAULT_ATTEMPTS,
+        keep_going: false,
+        dry_run: false,
+        skip_validation: false,
+        magic_phrase: DEFAULT_MAGIC_PHRASE.to_owned(),
+        stream: true,
+        allow_dirty: false,
+        max_tokens: None,
+        max_cost: None,
+        no_wait: false,
+        agent: AgentOptions::default(),
+    }
+}
+
+fn introduce(ui: Ui) {
+    say(
+        ui,
+        "Three specs for a small program go through plan, implement and verify. What the agents \
+         say and do is scripted; the repository, the tests, the commits and what Ralph makes of \
+         them are real.",
+    );
+    ui.line("");
+}
+
+/// Says a word at the moments that matter.
+fn caption(event: &PipelineEvent) -> Option<(Tone, String)> {
+    let fields = &event.fields;
+    let reason = fields.reason.as_deref().unwrap_or_default();
+    let first = fields.spec.as_deref().is_some_and(|spec| spec.starts_with("0001"));
+    let (tone, text) = match event.kind {
+        PipelineKind::SpecQueue => (
+            Tone::Active,
+            match fields.index? {
+                1 => "A spec that goes straight through.",
+                2 => "An agent that says it is done, and is not.",
+                _ => "A plan that cannot work, whoever implements it.",
+            },
+        ),
+        PipelineKind::PlanPass if first => {
+            (Tone::Progress, "The planner may read everything and write nothing but this plan.")
+        }
+        PipelineKind::GatesStart if first => {
+            (Tone::Progress, "Only a claim. Ralph checks the commit out and runs your gates on it.")
+        }
+        PipelineKind::CandidateWritten if first => {
+            (Tone::Progress, "Now a second agent looks at exactly this commit, with fresh eyes.")
+        }
+        PipelineKind::ImplRejected if reason.contains("does not exist") => (
+            Tone::Bad,
+            "Caught! The agent said that it was done. Ralph looked for the commit and found none; \
+             the agent is told so, and has to try again.",
+        ),
+        PipelineKind::PlanInvalidated => (
+            Tone::Bad,
+            "Plan thrown away! The tests passed, and still it was not what the spec asks for. The \
+             old plan is archived; a planner makes another and is told why.",
+        ),
+        _ => return None,
+    };
+    Some((tone, text.to_owned()))
+}
+
+/// Runs the gates of everything that was accepted again. Returns nothing if the person interrupts.
+fn check_receipts(
+    setup: &Setup,
+    rows: &[SpecRow],
+) -> Result<Option<Vec<(Oid, CommitCheck)>>, CliError> {
+    let commits: Vec<Oid> = rows
+        .iter()
+        .filter_map(|row| Oid::parse(row.commit.as_deref().unwrap_or_default().as_bytes()))
+        .collect();
+    let room = GateRoom::open(setup)?;
+    let quiet = Ui { quiet: true, rich: false, ..setup.ui };
+    let checks = verify::check(setup, quiet, &room, &commits)?;
+    let owned = |(commit, check): (&Oid, CommitCheck)| (commit.clone(), check);
+    Ok(checks.map(|checks| checks.into_iter().map(owned).collect()))
+}
+
+/// Something that the demo is there to show.
+#[derive(Serialize)]
+struct Promise {
+    what: &'static str,
+    kept: bool,
+}
+
+/// Looks at what is on disk, whatever was shown.
+fn promises(
+    stage: &Stage,
+    setup: &Setup,
+    backlog: &[SpecPath],
+    rows: &[SpecRow],
+    receipts: &[(Oid, CommitCheck)],
+) -> Result<[Promise; 5], CliError> {
+    let store = SpecStore::new(&setup.home.path);
+    let markers = backlog.iter().map(|spec| store.load(spec)).collect::<Result<Vec<_>, _>>();
+    let markers = markers.map_err(CliError::failed)?;
+    let tries = |at: usize| {
+        let plan = markers.get(at).and_then(|markers| markers.plan.as_ref());
+        plan.map(|plan| plan.tries.as_slice()).unwrap_or_default()
+    };
+    let is_done =
+        |row: &SpecRow| row.state == "done" && row.proof.as_deref() == Some(Proof::Gates.as_str());
+    let claimed_nothing = matches!(tries(1), [only]
+        if only.phase == Phase::Implement && only.outcome.contains("does not exist"));
+    let planned_twice = markers.get(2).is_some_and(|markers| {
+        markers.archived == [1] && markers.plan.as_ref().is_some_and(|plan| plan.attempt == 2)
+    });
+    let clean = stage.git(&["status", "--porcelain"])?.is_empty()
+        && stage.git(&["symbolic-ref", "HEAD"])?.trim() == "refs/heads/main";
+    Ok([
+        Promise {
+            what: "three specs are done, each proven by gates",
+            kept: rows.len() == 3 && rows.iter().all(is_done) && tries(0).is_empty(),
+        },
+        Promise { what: "a claim with no commit behind it is caught", kept: claimed_nothing },
+        Promise { what: "a plan that cannot work is replaced", kept: planned_twice },
+        Promise {
+            what: "the receipts of all three hold",
+            kept: receipts.len() == 3 && receipts.iter().all(|(_, c)| c.holds() == Some(true)),
+        },
+        Promise { what: "the working tree is clean, on its branch", kept: clean },
+    ])
+}
+
+/// Shows what came of it.
+fn conclude(
+    stage: &Stage,
+    setup: &Setup,
+    rows: &[SpecRow],
+    receipts: &[(Oid, CommitCheck)],
+) -> Result<(), CliError> {
+    let ui = setup.ui;
+    let command = |text: &str| {
+        ui.line("");
+        ui.line(&format!("{} {}", ui.paint(Tone::Faint, "$"), ui.paint(Tone::Strong, text)));
+    };
+    command("ralph specs");
+    for line in specs::table(ui, rows) {
+        ui.line(&line);
+    }
+    let commits = log(stage)?;
+    let by = |who: &str| commits.iter().filter(|(author, ..)| author == who).collect::<Vec<_>>();
+    let (agents, own) = (by("Rehearsal"), by("Ralph"));
+    let show = |commits: &[&(String, String, String)]| {
+        for (_, commit, subject) in commits {
+            ui.line(&format!("{} {subject}", ui.paint(Tone::Attention, commit)));
+        }
+    };
+    command("git log --oneline --author=Rehearsal   # what the agents did");
+    show(&agents);
+    let shown = own.len().min(SHOWN);
+    let all = format!("# Ralph's notes, {} in all", own.len());
+    command(&format!("git log --oneline --author=Ralph | head -{shown}   {all}"));
+    show(&own[..shown]);
+    if let Some((commit, check)) = receipts.last() {
+        let short = commit.as_str().get(..8).unwrap_or(commit.as_str());
+        command(&format!("ralph verify {short}   # its gates again, from its receipt alone"));
+        for line in verify::lines(ui, commit, check) {
+            ui.line(&line);
+        }
+    }
+    Ok(())
+}
+
+/// How many of Ralph's own commits are shown.
+const SHOWN: usize = 3;
+
+/// Returns author, name and subject of every commit, newest first.
+fn log(stage: &Stage) -> Result<Vec<(String, String, String)>, CliError> {
+    let text = stage.git(&["log", "--format=%an%x09%h%x09%s"])?;
+    let line = |line: &str| {
+        let mut parts = line.splitn(3, '\t').map(str::to_owned);
+        Some((parts.next()?, parts.next()?, parts.next()?))
+    };
+    Ok(text.lines().filter_map(line).collect())
+}
+
+fn show_ways_on(stage: &Stage, ui: Ui, keep: bool) {
+    let rows = |rows: &[(&str, &str)]| {
+        for (command, what) in rows {
+            let gap = " ".repeat(32_usize.saturating_sub(command.chars().count()).max(2));
+            let what = ui.paint(Tone::Faint, what);
+            ui.line(&format!("  {}{gap}{what}", ui.paint(Tone::Strong, command)));
+        }
+    };
+    ui.line("");
+    if keep {
+        ui.line("All of it is there to look at:");
+        ui.line(&format!("  cd {}", stage.repository()));
+        rows(&[
+            (". ../env", "see what the demo saw, touch nothing of yours"),
+            ("ralph specs show 2", "the attempt that was caught"),
+            ("ls ralph/specs/plans", "the plans; attempt-1 is the one thrown away"),
+            ("ralph status", "the runs"),
+            ("git log -p", "every change"),
+        ]);
+        ui.line("");
+    }
+    ui.line("The same with an agent of yours, in a repository of yours:");
+    rows(&[
+        ("ralph init", "finds your agent, and your checks"),
+        ("ralph specs new \"What I want\"", "a spec to fill in"),
+        ("ralph pipeline", "plan, implement, verify, done"),
+    ]);
+}
+
+fn say(ui: Ui, text: &str) {
+    for line in wrap(text, WIDTH) {
+        ui.line(&line);
+    }
+}
+
+#[derive(Serialize)]
+struct JsonDemo<'a> {
+    /// `null` where nothing is left of it.
+    repository: Option<String>,
+    specs: &'a [SpecRow],
+    promises: &'a [Promise],
+}

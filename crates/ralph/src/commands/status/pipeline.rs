@@ -1,0 +1,87 @@
+//! The pipeline's part of the status: how many specs stand where, those under way, and which is next.
+//!
+//! A home without specs has no such part, and one whose files cannot be read says so: the status is what people look at
+//! when something is wrong.
+
+use std::collections::BTreeMap;
+
+use ralph_engine::specs::{self as backlog, SPECS};
+use ralph_engine::workflow::pipeline::list::{self, SpecRow};
+use ralph_engine::workflow::pipeline::store::SpecStore;
+use ralph_model::journal::Overview;
+use serde::Serialize;
+
+use crate::commands::specs;
+use crate::render::human::one_line;
+use crate::render::{Tone, Ui};
+use crate::setup::Setup;
+
+/// The states in the order in which a spec goes through them.
+const STATES: [&str; 8] =
+    ["done", "candidate", "waiting", "rejected", "replan", "planned", "planning", "fresh"];
+
+/// Where the specs of a home stand.
+#[derive(Serialize)]
+pub(super) struct PipelineStatus {
+    total: usize,
+    counts: BTreeMap<&'static str, usize>,
+    /// The first that is not done.
+    next: Option<String>,
+    /// Those that are under way or wait for a person.
+    under_way: Vec<SpecRow>,
+    problems: Vec<String>,
+}
+
+impl PipelineStatus {
+    /// Looks at the specs; returns nothing where there are none.
+    pub(super) fn of(setup: &Setup, overview: &Overview) -> Option<PipelineStatus> {
+        let directory = setup.home.path.join(SPECS);
+        if !directory.is_dir() {
+            return None;
+        }
+        let found = backlog::discover(&directory);
+        if found.specs.is_empty() {
+            return None;
+        }
+        let mut problems: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
+        let store = SpecStore::new(&setup.home.path);
+        let mut rows = Vec::new();
+        for spec in &found.specs {
+            match list::row(&store, spec, overview) {
+                Ok(row) => rows.push(row),
+                Err(error) => problems.push(error.to_string()),
+            }
+        }
+        let mut counts = BTreeMap::new();
+        for row in &rows {
+            *counts.entry(row.state).or_default() += 1;
+        }
+        let next = rows.iter().find(|row| row.state != "done").map(|row| row.spec.clone());
+        let total = found.specs.len();
+        rows.retain(|row| !["done", "fresh"].contains(&row.state));
+        Some(PipelineStatus { total, counts, next, under_way: rows, problems })
+    }
+
+    pub(super) fn lines(&self, ui: Ui) -> Vec<String> {
+        let counts: Vec<String> = STATES
+            .iter()
+            .filter_map(|state| Some(format!("{} {state}", self.counts.get(state)?)))
+            .collect();
+        let mut line = format!(
+            "{}      {}: {}",
+            ui.paint(Tone::Strong, "specs"),
+            self.total,
+            counts.join(", ")
+        );
+        if let Some(next) = &self.next {
+            line = format!("{line}; next: {next}");
+        }
+        let mut lines = vec![line];
+        if !self.under_way.is_empty() {
+            lines.extend(specs::table(ui, &self.under_way));
+        }
+        let problems = self.problems.iter().map(|problem| one_line(problem, 300));
+        lines.extend(problems.map(|problem| ui.paint(Tone::Bad, &problem)));
+        lines
+    }
+}

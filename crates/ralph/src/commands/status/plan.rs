@@ -1,0 +1,62 @@
+//! The plan's part of the status: its stage, how much is left, and what is next.
+
+use ralph_model::plan::{Next, Plan, Stage};
+use serde::Serialize;
+
+use crate::render::human::{one_line, plural};
+use crate::render::{Tone, Ui};
+use crate::setup::Setup;
+
+/// Where the plan of a home stands.
+#[derive(Serialize)]
+pub(super) struct PlanStatus {
+    spec: Option<String>,
+    stage: Stage,
+    pending: usize,
+    done: usize,
+    issues: usize,
+    /// The task that is next, and its name.
+    next: Option<(String, String)>,
+    problems: Vec<String>,
+}
+
+impl PlanStatus {
+    /// Looks at the plan; returns nothing where there is none.
+    pub(super) fn of(setup: &Setup) -> Option<PlanStatus> {
+        let bytes = std::fs::read(setup.home.path.join("plan.jsonl")).ok()?;
+        let plan = Plan::parse(&bytes);
+        let named = |id: &str, name: &str| Some((id.to_owned(), name.to_owned()));
+        Some(PlanStatus {
+            spec: plan.spec().map(str::to_owned),
+            stage: plan.stage(),
+            pending: plan.pending().len(),
+            done: plan.done_tasks().count(),
+            issues: plan.issues().count(),
+            next: match plan.next() {
+                Next::Build(task) | Next::Decompose(task) => named(&task.id, &task.name),
+                _ => None,
+            },
+            problems: plan.document().broken().map(|problem| problem.to_string()).collect(),
+        })
+    }
+
+    pub(super) fn lines(&self, ui: Ui) -> Vec<String> {
+        let spec = self.spec.as_deref().unwrap_or("no spec");
+        let issues = plural(self.issues as u64, "issue");
+        let mut line = format!(
+            "{}       {spec}: {}, {} pending, {} done, {issues}",
+            ui.paint(Tone::Strong, "plan"),
+            self.stage,
+            self.pending,
+            self.done
+        );
+        if let Some((id, name)) = &self.next {
+            line = format!("{line}; next: {id} {}", one_line(name, 60));
+        }
+        let mut lines = vec![line];
+        let problems = self.problems.iter().map(|problem| one_line(problem, 300));
+        lines
+            .extend(problems.map(|problem| ui.paint(Tone::Bad, &format!("plan.jsonl: {problem}"))));
+        lines
+    }
+}
