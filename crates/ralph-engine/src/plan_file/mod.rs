@@ -252,6 +252,17 @@ impl PlanFile {
     }
 }
 
+/// Numbers for new ids. They need not be secret, only unlike those of other processes.
+pub fn random_numbers() -> impl FnMut() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    let mut count = 0_u64;
+    let keys = RandomState::new();
+    move || {
+        count += 1;
+        keys.hash_one((std::process::id(), count))
+    }
+}
+
 #[cfg(test)]
 #[path = "plan_file_tests.rs"]
 mod tests;

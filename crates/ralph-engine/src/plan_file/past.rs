@@ -140,6 +140,15 @@ impl Past {
         }
     }
 
+    /// Tells whether a commit of work is here and does not lead to where the work tree stands, or is not here at all.
+    pub fn is_orphaned(&self, commit: &str) -> bool {
+        let Ok(Some(found)) = self.git.resolve(commit) else { return true };
+        match self.git.current_head().map(|head| head.id().cloned()) {
+            Ok(Some(head)) => !self.git.is_ancestor(&found, &head).unwrap_or(true),
+            _ => false,
+        }
+    }
+
     /// Returns every id that the plan ever had on the way to where the work tree stands.
     pub fn ids(&self) -> Result<KnownIds, PastError> {
         let Some(tip) = self.here()? else {

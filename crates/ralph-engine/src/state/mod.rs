@@ -105,6 +105,15 @@ impl State {
         Ok((state, Some(Fresh { home_has_history: has_history(&request.home.path) })))
     }
 
+    /// Finds a workspace's state without making anything; `None` if there is none that the index knows.
+    pub fn find(base: &Utf8Path, workspace: &Workspace) -> Result<Option<Self>, StateError> {
+        let git = workspace.git_dir().and_then(GitIdentity::of);
+        let known = IndexEntry::load(base, &workspace.root)?.filter(|known| known.git == git);
+        let Some(known) = known else { return Ok(None) };
+        let state = State { directory: base.join(known.directory), base: base.to_owned() };
+        Ok(state.is_finished()?.then_some(state))
+    }
+
     /// Names the directory: as the index remembers it if that still fits, else by root commit and path.
     fn directory_name(request: &StateRequest<'_>) -> Result<String, StateError> {
         let root = &request.workspace.root;
