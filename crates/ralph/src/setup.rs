@@ -159,13 +159,19 @@ impl Setup {
 
     /// Opens this workspace's private state; says so when it had to be made anew.
     pub(crate) fn open_state(&self) -> Result<OpenState, CliError> {
-        let state = self.open_bare_state()?;
-        let journal = self.journal(&state)?;
-        Ok(OpenState { state, journal })
+        let mirror = self.home.exists.then(|| Mirror {
+            path: self.home.path.join("ralph.log"),
+            format: self.config.log_format,
+        });
+        self.open_mirrored(mirror)
     }
 
-    /// Opens private state alone, for short commands that journal nothing; says so when it had to be made anew.
+    /// Opens private state for a short command, which leaves nothing in home but what it is about.
     pub(crate) fn open_bare_state(&self) -> Result<State, CliError> {
+        Ok(self.open_mirrored(None)?.state)
+    }
+
+    fn open_mirrored(&self, mirror: Option<Mirror>) -> Result<OpenState, CliError> {
         let clock = SystemClock;
         let base = state_base(&|name| self.environment.text(name))
             .map_err(|error| CliError::usage(error).hint("set HOME or XDG_STATE_HOME"))?;
@@ -177,22 +183,15 @@ impl Setup {
             root_commit: &|root| root_commit(self.git(), root),
         })
         .map_err(CliError::usage)?;
+        let mut journal = Journal::open(&state.journal(), mirror).map_err(CliError::usage)?;
         if fresh.is_some_and(|fresh| fresh.home_has_history) {
             let reason = "private state was not there; rebuilt from the committed files".to_owned();
             self.ui.labelled(Tone::Attention, "state", &reason);
             let event = JournalEvent::StateRebuilt(StateRebuilt { reason });
             let entry = JournalEntry { at: clock.now(), run: None, event };
-            self.journal(&state)?.record(&entry).map_err(CliError::failed)?;
+            journal.record(&entry).map_err(CliError::failed)?;
         }
-        Ok(state)
-    }
-
-    fn journal(&self, state: &State) -> Result<Journal, CliError> {
-        let mirror = self.home.exists.then(|| Mirror {
-            path: self.home.path.join("ralph.log"),
-            format: self.config.log_format,
-        });
-        Journal::open(&state.journal(), mirror).map_err(CliError::usage)
+        Ok(OpenState { state, journal })
     }
 }
 

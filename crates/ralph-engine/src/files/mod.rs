@@ -6,6 +6,7 @@
 //! set up. Linking a whole directory is fine. Who may write when is the business of [`lock`].
 
 pub mod append;
+pub(crate) mod fault;
 pub mod lock;
 pub mod plain;
 
@@ -77,7 +78,11 @@ fn replace(path: &Utf8Path, bytes: &[u8], survives: Survives) -> Result<(), Path
     let temporary = Temporary::write(path, bytes, survives, old.as_ref()).map_err(error)?;
     fs::rename(&temporary.path, path).map_err(error)?;
     temporary.keep();
-    if survives == Survives::PowerLoss { sync_directory(parent(path)) } else { Ok(()) }
+    if survives == Survives::PowerLoss {
+        sync_directory(parent(path))?;
+    }
+    fault::after_write();
+    Ok(())
 }
 
 /// Makes a file that was not there; one that is there, even as a dangling link, is left as it is.
@@ -101,6 +106,7 @@ pub fn create_new(path: &Utf8Path, bytes: &[u8]) -> Result<Creation, PathError> 
         Err(errno) => return Err(error(errno.into())),
     }
     sync_directory(parent(path))?;
+    fault::after_write();
     Ok(Creation::Created)
 }
 
@@ -159,6 +165,7 @@ pub fn rename_durably(from: &Utf8Path, to: &Utf8Path) -> Result<(), PathError> {
     for directory in parents.into_iter().flatten() {
         sync_directory(directory)?;
     }
+    fault::after_write();
     Ok(())
 }
 
@@ -168,7 +175,11 @@ pub fn remove_optional(path: &Utf8Path) -> Result<(), PathError> {
         Err(problem) if problem.kind() != io::ErrorKind::NotFound => {
             Err(PathError::new("remove", path, problem))
         }
-        _ => Ok(()),
+        Err(_) => Ok(()),
+        Ok(()) => {
+            fault::after_write();
+            Ok(())
+        }
     }
 }
 

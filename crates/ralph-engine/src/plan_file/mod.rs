@@ -122,12 +122,6 @@ impl PlanFile {
         PlanFile { commits: false, ..self }
     }
 
-    /// Sets how long another writer, or another program that holds the index, is waited for.
-    #[must_use]
-    pub fn with_patience(self, patience: Duration) -> PlanFile {
-        PlanFile { patience, ..self }
-    }
-
     pub fn path(&self) -> &Utf8Path {
         &self.path
     }

@@ -23,6 +23,8 @@ mod harness;
 #[cfg(test)]
 mod model_server_tests;
 #[cfg(test)]
+mod plan;
+#[cfg(test)]
 mod receipts;
 #[cfg(test)]
 mod runs;
