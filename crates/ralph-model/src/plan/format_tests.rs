@@ -305,3 +305,15 @@ nonsense
     assert_eq!(found, expected.map(|(line, text)| (line, text.to_owned())));
     assert!(problems.iter().all(|problem| !problem.kind.mend().is_empty()));
 }
+
+#[test]
+fn every_known_key_is_found_by_its_length() {
+    for key in ["t", "s", "id", "name", "notes", "decompose_depth", "created_from", "kill_reason"] {
+        assert!(super::record::rank(key).is_some(), "{key}");
+    }
+    assert_eq!(
+        super::record::known_keys().filter(|key| super::record::rank(key).is_none()).count(),
+        0
+    );
+    assert_eq!(super::record::rank("nam"), None);
+}
