@@ -19,20 +19,12 @@ pub fn merge_lines(
     [base, ours, theirs]: [&Path; 3],
 ) -> Result<LineMerge, GitError> {
     // With conflicts git exits with their number.
-    const COUNTS: [i32; 127] = {
-        let mut counts = [0; 127];
-        let mut at = 0;
-        while at < counts.len() {
-            counts[at] = at as i32 + 1;
-            at += 1;
-        }
-        counts
-    };
+    let counts: Vec<i32> = (1..=127).collect();
     let name = |path: &Path| path.to_string_lossy().into_owned();
     let (base, ours, theirs) = (name(base), name(ours), name(theirs));
     let args =
         ["merge-file", "-L", "ours", "-L", "base", "-L", "theirs", "--", &ours, &base, &theirs];
-    let answer = Call::new(&args).accept(&COUNTS).run(program)?;
+    let answer = Call::new(&args).accept(&counts).run(program)?;
     Ok(if answer.code == Some(0) { LineMerge::Clean } else { LineMerge::Conflicts })
 }
 

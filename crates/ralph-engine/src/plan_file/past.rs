@@ -91,8 +91,17 @@ pub struct ReportKey {
     format: u32,
     tip: Oid,
     branch: Option<String>,
-    /// Inode, size and times of the plan as it lies in the work tree.
-    plan: Option<(u64, u64, i64, i64, i64, i64)>,
+    /// The plan as it lies in the work tree.
+    plan: Option<Stamp>,
+}
+
+/// What tells one version of a file from another without reading it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Stamp {
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+    written: (i64, i64),
 }
 
 impl Past {
@@ -279,9 +288,9 @@ impl Past {
                 // A change in the same tick of the clock would not be seen.
                 let settled = now.as_second().saturating_sub(found.ctime().max(found.mtime())) >= 2;
                 settled.then_some(())?;
-                let (ctime, mtime) = (found.ctime(), found.mtime());
-                let (fine_ctime, fine_mtime) = (found.ctime_nsec(), found.mtime_nsec());
-                Some((found.ino(), found.size(), ctime, fine_ctime, mtime, fine_mtime))
+                let changed = (found.ctime(), found.ctime_nsec());
+                let written = (found.mtime(), found.mtime_nsec());
+                Some(Stamp { inode: found.ino(), size: found.size(), changed, written })
             }
         };
         Some(ReportKey {

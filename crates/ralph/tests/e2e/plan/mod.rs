@@ -4,6 +4,7 @@ mod commands;
 mod commits;
 mod crashes;
 mod crowd;
+mod guide;
 mod log;
 mod merges;
 mod soundness;
