@@ -31,5 +31,6 @@ pub mod specs;
 pub mod state;
 #[cfg(test)]
 mod test_place;
+pub mod validate;
 pub mod wait;
 pub mod workflow;

@@ -10,7 +10,9 @@ use ralph_model::role::Role;
 
 use self::build::{BuildArgs, PlanArgs};
 use self::pipeline::{DemoArgs, PipelineArgs, SpecsCommand};
-use self::plan::{AnswerArgs, IssueCommand, SetSpecArgs, TaskCommand};
+use self::plan::{
+    AnswerArgs, IssueCommand, LogArgs, MergePlanArgs, QueryArgs, SetSpecArgs, TaskCommand,
+};
 use crate::exit;
 use crate::render::UiChoice;
 
@@ -94,14 +96,22 @@ pub(crate) enum Command {
     Status,
     /// Answer what a workflow asked
     Answer(AnswerArgs),
-    /// Change the tasks of the plan, inside a run
+    /// Ask what the plan holds, as JSON [default: all of it]
+    Query(QueryArgs),
+    /// Change the tasks of the plan; inside a run Ralph decides whether the role may
     #[command(subcommand)]
     Task(TaskCommand),
-    /// Change the issues of the plan, inside a run
+    /// Change the issues of the plan; inside a run Ralph decides whether the role may
     #[command(subcommand)]
     Issue(IssueCommand),
-    /// Choose the spec of the plan, inside a run
+    /// Choose the spec that the plan is about
     SetSpec(SetSpecArgs),
+    /// Tell what became of the plan's tasks, from git's history, as JSON
+    Log(LogArgs),
+    /// Merge two plans record by record; git calls this (`ralph init` sets it up)
+    MergePlan(MergePlanArgs),
+    /// Check every file of Ralph's home, and say on which line something is wrong
+    Validate,
     /// Show every setting and where it comes from
     Config(ConfigArgs),
     /// Print completions for a shell

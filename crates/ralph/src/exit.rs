@@ -16,6 +16,8 @@ pub(crate) enum Exit {
     Bug = 70,
     /// Interrupted.
     Interrupted = 130,
+    /// What git takes from a merge driver that could not do its work.
+    MergeFailed = 129,
 }
 
 /// The table in every `--help`.

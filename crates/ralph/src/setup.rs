@@ -126,6 +126,14 @@ impl Setup {
         GitProgram::new("git", self.environment.clone().into_variables())
     }
 
+    /// Refuses to go on outside a repository.
+    pub(crate) fn require_repository(&self) -> Result<(), CliError> {
+        self.workspace.require_repository().map_err(|error| {
+            let hint = error.hint();
+            hint.into_iter().fold(CliError::usage(error), CliError::hint)
+        })
+    }
+
     /// Tells whether the person stands in a workspace that has a plan.
     pub(crate) fn has_plan() -> bool {
         let workspace = current_directory().ok().and_then(|cwd| find_workspace(None, &cwd).ok());
@@ -151,6 +159,19 @@ impl Setup {
 
     /// Opens this workspace's private state; says so when it had to be made anew.
     pub(crate) fn open_state(&self) -> Result<OpenState, CliError> {
+        let mirror = self.home.exists.then(|| Mirror {
+            path: self.home.path.join("ralph.log"),
+            format: self.config.log_format,
+        });
+        self.open_mirrored(mirror)
+    }
+
+    /// Opens private state for a short command, which leaves nothing in home but what it is about.
+    pub(crate) fn open_bare_state(&self) -> Result<State, CliError> {
+        Ok(self.open_mirrored(None)?.state)
+    }
+
+    fn open_mirrored(&self, mirror: Option<Mirror>) -> Result<OpenState, CliError> {
         let clock = SystemClock;
         let base = state_base(&|name| self.environment.text(name))
             .map_err(|error| CliError::usage(error).hint("set HOME or XDG_STATE_HOME"))?;
@@ -162,10 +183,6 @@ impl Setup {
             root_commit: &|root| root_commit(self.git(), root),
         })
         .map_err(CliError::usage)?;
-        let mirror = self.home.exists.then(|| Mirror {
-            path: self.home.path.join("ralph.log"),
-            format: self.config.log_format,
-        });
         let mut journal = Journal::open(&state.journal(), mirror).map_err(CliError::usage)?;
         if fresh.is_some_and(|fresh| fresh.home_has_history) {
             let reason = "private state was not there; rebuilt from the committed files".to_owned();

@@ -52,7 +52,13 @@ impl fmt::Display for ConfigProblem {
             Origin::File { path, line, column } => write!(f, "{path}:{line}:{column}: ")?,
             other => write!(f, "{other}: ")?,
         }
-        match &self.kind {
+        self.kind.fmt(f)
+    }
+}
+
+impl fmt::Display for ProblemKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             ProblemKind::Unreadable { reason } => write!(f, "cannot be read: {reason}"),
             ProblemKind::Syntax { message } => f.write_str(message),
             ProblemKind::UnknownKey { key, nearest: None } => write!(f, "unknown key `{key}`"),

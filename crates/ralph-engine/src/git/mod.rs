@@ -19,6 +19,7 @@ pub mod evidence;
 pub mod history;
 mod identity;
 mod lock;
+pub mod merging;
 pub mod mirror;
 pub mod notes;
 mod objects;

@@ -56,6 +56,7 @@ fn a_fresh_repository_gets_a_home_and_settings_that_load() {
         "ralph/specs/sessions",
         "ralph/SCRATCHPAD.md",
         "ralph/.gitignore",
+        "ralph/.gitattributes",
         "ralph.toml",
     ];
     assert_eq!(created(&steps, &place.root), expected);
@@ -83,6 +84,7 @@ fn what_home_ignores_is_what_git_ignores() {
     let tracked = place.git(&["ls-files"]);
     let expected = [
         "ralph.toml",
+        "ralph/.gitattributes",
         "ralph/.gitignore",
         "ralph/SCRATCHPAD.md",
         "ralph/specs/README.md",

@@ -22,6 +22,7 @@ use crate::detect::checks::{Suggestions, detect_checks};
 use crate::files::{Creation, PathError, create_new, read_optional, replace_atomically};
 use crate::home::{CONFIG_FILE, Workspace, WorkspaceKind, is_home};
 use crate::mailbox::{self, MailboxState};
+use crate::plan_file::merge_driver;
 
 /// Where the mailbox is unless the configuration moves it.
 const USUAL_MAILBOX: &str = ".ralph";
@@ -138,6 +139,7 @@ pub fn plan_init(request: &InitRequest<'_>) -> Result<InitPlan, InitError> {
         notes.push(InitNote::NoAgent { names });
     }
     notes.extend(missing_ignores(&home));
+    notes.extend(missing_attribute(&home));
     if has_settings {
         notes.extend(note::compare(request.config, &suggestions));
     } else if suggestions.gates.is_empty() {
@@ -232,6 +234,7 @@ fn home_items(home: &Utf8Path) -> Vec<PlannedItem> {
         },
         file(home.join("SCRATCHPAD.md"), texts::SCRATCHPAD.to_owned()),
         file(home.join(".gitignore"), texts::ignore_file()),
+        file(home.join(".gitattributes"), merge_driver::attributes()),
     ]
 }
 
@@ -265,6 +268,14 @@ fn missing_ignores(home: &Utf8Path) -> Option<InitNote> {
     let text = fs::read_to_string(&path).ok()?;
     let lines = lacking(&text);
     (!lines.is_empty()).then_some(InitNote::IgnoreLacks { path, lines })
+}
+
+/// Returns a note if home's own attributes file does not say how plans are merged.
+fn missing_attribute(home: &Utf8Path) -> Option<InitNote> {
+    let path = home.join(".gitattributes");
+    let text = fs::read_to_string(&path).ok()?;
+    let lacks = !merge_driver::asks_for_driver(&text);
+    lacks.then_some(InitNote::AttributesLack { path })
 }
 
 /// Makes home's ignore file hold what it should, beside what it holds.

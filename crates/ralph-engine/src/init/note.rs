@@ -7,6 +7,7 @@ use camino::Utf8PathBuf;
 use crate::config::{Config, ConfigError, render_list};
 use crate::detect::checks::{SuggestedGate, Suggestions};
 use crate::home::CONFIG_FILE;
+use crate::plan_file::merge_driver;
 
 /// One thing to know. Its text names it; [`InitNote::hint`] says what can be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,10 @@ pub enum InitNote {
     IgnoreLacks {
         path: Utf8PathBuf,
         lines: Vec<String>,
+    },
+    /// Home's attributes do not say how plans are merged.
+    AttributesLack {
+        path: Utf8PathBuf,
     },
     /// The configuration that is there does not load.
     ConfigProblem {
@@ -68,6 +73,10 @@ impl InitNote {
                 Some("to keep them apart, start again with `--home DIRECTORY`".to_owned())
             }
             InitNote::IgnoreLacks { lines, .. } => Some(format!("add `{}`", lines.join("`, `"))),
+            InitNote::AttributesLack { .. } => Some(format!(
+                "add `{}`",
+                merge_driver::attributes().lines().last().unwrap_or_default()
+            )),
             InitNote::ConfigProblem { .. } => {
                 Some("correct it; Ralph does not start with it".to_owned())
             }
@@ -107,6 +116,9 @@ impl fmt::Display for InitNote {
             }
             InitNote::IgnoreLacks { path, lines } => {
                 write!(f, "`{path}` is kept, but does not ignore `{}`", lines.join("`, `"))
+            }
+            InitNote::AttributesLack { path } => {
+                write!(f, "`{path}` is kept, but does not have plans merged by record")
             }
             InitNote::ConfigProblem { problem } => {
                 write!(f, "the configuration is kept: {problem}")

@@ -105,6 +105,15 @@ impl State {
         Ok((state, Some(Fresh { home_has_history: has_history(&request.home.path) })))
     }
 
+    /// Finds a workspace's state without making anything; `None` if there is none that the index knows.
+    pub fn find(base: &Utf8Path, workspace: &Workspace) -> Result<Option<Self>, StateError> {
+        let git = workspace.git_dir().and_then(GitIdentity::of);
+        let known = IndexEntry::load(base, &workspace.root)?.filter(|known| known.git == git);
+        let Some(known) = known else { return Ok(None) };
+        let state = State { directory: base.join(known.directory), base: base.to_owned() };
+        Ok(state.is_finished()?.then_some(state))
+    }
+
     /// Names the directory: as the index remembers it if that still fits, else by root commit and path.
     fn directory_name(request: &StateRequest<'_>) -> Result<String, StateError> {
         let root = &request.workspace.root;
@@ -208,6 +217,11 @@ impl State {
     /// Returns the file that keeps what a builder claimed about a task until it is judged.
     pub fn claim(&self, task: &str) -> Utf8PathBuf {
         self.directory.join("claims").join(format!("{}.json", file_name(task)))
+    }
+
+    /// Returns where it is kept what can be told about a plan from its history, and what is being done to it.
+    pub(crate) fn plan_directory(&self, plan: &Utf8Path) -> Utf8PathBuf {
+        self.directory.join("plans").join(hash(&[plan.as_str()]))
     }
 
     /// Returns where it is noted what the harness itself wrote to a file.

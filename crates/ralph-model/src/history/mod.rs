@@ -23,6 +23,9 @@ use crate::plan::{CANCELS, DELETES, Record, SETS_SPEC, Status, Task, Tombstone};
 pub use lines::{ChangedLines, changed_lines};
 pub use view::{ChangeView, Filter, HistoryView, LogView, Outcome, RecentView, Since};
 
+/// How the first lines of messages begin that a history asks about; [`Version::subject`] may be empty for all others.
+pub const TELLING_SUBJECTS: [&str; 3] = [DELETES, CANCELS, SETS_SPEC];
+
 /// How many events of one task are kept: its first and its last ones.
 const MOST_EVENTS: usize = 64;
 
@@ -278,7 +281,7 @@ impl History {
         version: &Version<'_>,
     ) -> Option<What> {
         let cancelling = diff.spec_changed
-            || [DELETES, CANCELS, SETS_SPEC].iter().any(|says| version.subject.starts_with(says));
+            || TELLING_SUBJECTS.iter().any(|says| version.subject.starts_with(says));
         let superseded = diff.superseded.iter().any(|other| other == id);
         match before.status {
             Status::Accepted => None,

@@ -60,8 +60,13 @@ impl Plan<'_> {
         for (at, deps) in changed {
             self.document.edit(at, &[Member::texts("deps", &deps)]);
         }
-        let records: Vec<_> =
-            wishes.iter().zip(&ids).map(|(wish, id)| record(wish, id, &spec)).collect();
+        let depths = self.depths(&wishes, &ids);
+        let records: Vec<_> = wishes
+            .iter()
+            .zip(&ids)
+            .zip(depths)
+            .map(|((wish, id), depth)| record(wish, id, &spec, depth))
+            .collect();
         self.document.insert(&records);
         self.document
             .remove(|_, line| line.head().is_some_and(|head| heirs.contains_key(&*head.id)));
@@ -71,6 +76,25 @@ impl Plan<'_> {
         superseded.sort_unstable();
         let change = Change::TasksAdded { tasks: tasks.collect(), superseded };
         Ok(self.finish(change))
+    }
+
+    /// How deep each new task is: one deeper than its parent, which may be new as well.
+    fn depths(&self, wishes: &[Wish], ids: &[String]) -> Vec<Option<u32>> {
+        let at: HashMap<&str, usize> =
+            ids.iter().enumerate().map(|(at, id)| (id.as_str(), at)).collect();
+        let depth = |wish: &Wish| {
+            let mut above = wish.parent.as_deref()?;
+            let mut steps = 1;
+            while let Some(parent) = at.get(above).map(|at| &wishes[*at])
+                && let Some(further) = parent.parent.as_deref()
+                && steps <= ids.len()
+            {
+                above = further;
+                steps += 1;
+            }
+            u32::try_from(self.depth(above) + steps).ok()
+        };
+        wishes.iter().map(depth).collect()
     }
 
     fn rejected(&self) -> HashSet<&str> {
@@ -163,8 +187,8 @@ fn heirs(wishes: &[Wish], ids: &[String]) -> Heirs {
     heirs
 }
 
-fn record(wish: &Wish, id: &str, spec: &str) -> NewRecord {
-    NewRecord::new("task")
+fn record(wish: &Wish, id: &str, spec: &str, depth: Option<u32>) -> NewRecord {
+    let new = NewRecord::new("task")
         .with(Member::text("id", id))
         .with(Member::text("spec", spec))
         .with(Member::text("name", &wish.name))
@@ -173,7 +197,11 @@ fn record(wish: &Wish, id: &str, spec: &str) -> NewRecord {
         .with_text("accept", wish.accept.as_deref())
         .with(Member::text("s", "p"))
         .with_text("priority", wish.priority.map(Priority::name))
-        .with_text("parent", wish.parent.as_deref())
-        .with_text("created_from", wish.created_from.as_deref())
+        .with_text("parent", wish.parent.as_deref());
+    let new = match depth {
+        Some(depth) => new.with(Member::number("decompose_depth", depth)),
+        None => new,
+    };
+    new.with_text("created_from", wish.created_from.as_deref())
         .with_text("supersedes", wish.supersedes.as_deref())
 }

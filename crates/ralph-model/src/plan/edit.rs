@@ -26,6 +26,10 @@ impl Member {
         Member { key: Cow::Borrowed(key), value: Some(NewValue::Json(json)) }
     }
 
+    pub(super) fn number(key: &'static str, number: u32) -> Member {
+        Member { key: Cow::Borrowed(key), value: Some(NewValue::Json(number.to_string())) }
+    }
+
     /// Sets a list; an empty one is removed.
     pub(super) fn texts(key: &'static str, texts: &[impl AsRef<str>]) -> Member {
         let texts: Vec<_> = texts.iter().map(|text| text.as_ref().to_owned()).collect();

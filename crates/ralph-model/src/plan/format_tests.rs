@@ -30,7 +30,7 @@ fn the_sample_is_read_and_written_as_it_is() {
 fn every_field_of_a_task_is_read() {
     let line = concat!(
         r#"{"t":"task","id":"t-1","spec":"s.md","name":"N\u00e9","notes":"n","accept":"a","deps":["x","y"],"s":"p","#,
-        r#""done_at":"abc","priority":"low","reject":"r","kill":"timeout","kill_log":"l","parent":"P","#,
+        r#""done_at":"abc","priority":"low","reject":"r","kill":"timeout","kill_log":"l","parent":"P","decompose_depth":2,"#,
         r#""created_from":"i-1","supersedes":"t-0"}"#
     );
     let task = Task::of_line(line.as_bytes()).unwrap();
@@ -51,6 +51,7 @@ fn every_field_of_a_task_is_read() {
             kill: Some("timeout".into()),
             kill_log: Some("l".into()),
             parent: Some("P".into()),
+            decompose_depth: Some(2),
             created_from: Some("i-1".into()),
             supersedes: Some("t-0".into()),
         }
@@ -303,4 +304,16 @@ nonsense
     ];
     assert_eq!(found, expected.map(|(line, text)| (line, text.to_owned())));
     assert!(problems.iter().all(|problem| !problem.kind.mend().is_empty()));
+}
+
+#[test]
+fn every_known_key_is_found_by_its_length() {
+    for key in ["t", "s", "id", "name", "notes", "decompose_depth", "created_from", "kill_reason"] {
+        assert!(super::record::rank(key).is_some(), "{key}");
+    }
+    assert_eq!(
+        super::record::known_keys().filter(|key| super::record::rank(key).is_none()).count(),
+        0
+    );
+    assert_eq!(super::record::rank("nam"), None);
 }

@@ -102,7 +102,8 @@ fn b12_7_every_field_of_an_object_is_kept() {
     assert_eq!(
         desk.task("t-mine1"),
         serde_json::json!({"id": "t-mine1", "name": "N", "spec": "s.md", "s": "p", "notes": "how", "accept": "check",
-            "deps": ["t-old1"], "priority": "high", "parent": "t-old1", "created_from": "i-old1"})
+            "deps": ["t-old1"], "priority": "high", "parent": "t-old1", "decompose_depth": 1,
+            "created_from": "i-old1"})
     );
 }
 
@@ -525,4 +526,42 @@ fn several_changes_make_one_commit_that_names_them_all() {
         commit_message(&[done, Change::IssueAdded { issue: named("two") }]).unwrap(),
         "ralph: update plan (2 changes)\n\n- task done - one\n- issue add - two\n"
     );
+}
+
+#[test]
+fn a_part_of_a_part_knows_its_depth_when_everything_above_it_has_gone() {
+    let mut desk = Desk::new(EMPTY);
+    desk.add(r#"{"id": "t-aaaa", "name": "big"}"#).unwrap();
+    desk.history.push("t-aaaa");
+    for (parent, part, depth) in
+        [("t-aaaa", "t-bbbb", 1), ("t-bbbb", "t-cccc", 2), ("t-cccc", "t-dddd", 3)]
+    {
+        assert_eq!(desk.plan().depth(parent), depth - 1);
+        desk.add(&format!(r#"{{"id": "{part}", "name": "part", "parent": "{parent}"}}"#)).unwrap();
+        desk.ask(|plan, _| plan.delete(parent)).unwrap();
+        assert_eq!(desk.plan().depth(part), depth);
+        assert_eq!(desk.task(part)["decompose_depth"], depth);
+    }
+    desk.ask(|plan, around| plan.done("t-dddd", &around.done_at)).unwrap();
+    desk.ask(|plan, _| plan.reject("t-dddd", "no")).unwrap();
+    assert_eq!(desk.task("t-dddd")["decompose_depth"], 3, "a rewrite keeps it");
+    assert!(desk.refused(r#"{"name": "x", "decompose_depth": 0}"#).contains("decompose_depth"));
+}
+
+#[test]
+fn depth_is_counted_where_nobody_wrote_it_and_within_a_batch() {
+    let mut desk = Desk::new(concat!(
+        "{\"t\": \"spec\", \"spec\": \"s.md\"}\n",
+        "{\"t\": \"task\", \"id\": \"t-old1\", \"name\": \"a\", \"s\": \"p\", \"parent\": \"t-gone\"}\n",
+        "{\"t\": \"task\", \"id\": \"t-ring\", \"name\": \"a\", \"s\": \"p\", \"parent\": \"t-ring\"}\n",
+    ));
+    assert_eq!(desk.plan().depth("t-old1"), 1);
+    assert!(desk.plan().depth("t-ring") > 3, "a circle is deep enough for anybody");
+    assert_eq!(desk.plan().depth("t-none"), 0);
+    desk.add(
+        r#"[{"id": "t-one1", "name": "b", "parent": "t-old1"},
+            {"id": "t-two2", "name": "c", "parent": "t-one1"}]"#,
+    )
+    .unwrap();
+    assert_eq!((desk.plan().depth("t-one1"), desk.plan().depth("t-two2")), (2, 3));
 }

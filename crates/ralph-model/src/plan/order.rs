@@ -105,16 +105,67 @@ fn by_class(tasks: &[Pending<'_, '_>], round: &[usize], rounds: usize) -> Vec<us
 /// Returns what `order` would return first, without ordering the rest.
 pub(super) fn first(tasks: &[Pending<'_, '_>], elsewhere: &[&str]) -> Option<usize> {
     let rank = |(line, head): &Pending<'_, '_>| (class(head.priority), *line);
-    let free = |head: &TaskHead<'_>, waiting: &Waiting<'_>| {
-        head.deps.iter().all(|dependency| !waiting.nodes.contains_key(&**dependency))
-    };
     let best = tasks.iter().min_by_key(|task| rank(task))?;
     if best.1.deps.is_empty() {
         return Some(best.0);
     }
-    let waiting = Waiting::of(tasks, elsewhere);
-    let first = tasks.iter().filter(|(_, head)| free(head, &waiting)).min_by_key(|task| rank(task));
+    // One that waits for nothing can only be beaten by those before it, and only what these wait for matters.
+    let free = tasks.iter().filter(|(_, head)| head.deps.is_empty()).min_by_key(|task| rank(task));
+    let before = |task: &Pending<'_, '_>| {
+        !task.1.deps.is_empty() && free.is_none_or(|free| rank(task) < rank(free))
+    };
+    let mut asked = Asked::default();
+    for (_, head) in tasks.iter().filter(|task| before(task)) {
+        head.deps.iter().for_each(|dependency| asked.ask(dependency));
+    }
+    let pending = tasks.iter().map(|(_, head)| &*head.id).chain(elsewhere.iter().copied());
+    pending.for_each(|id| asked.answer(id));
+    let met =
+        |head: &TaskHead<'_>| head.deps.iter().all(|dependency| !asked.is_pending(dependency));
+    let beats = tasks.iter().filter(|task| before(task) && met(task.1));
+    let first = beats.min_by_key(|task| rank(task)).or(free);
     Some(first.unwrap_or(best).0)
+}
+
+/// Ids of which it is asked whether they are pending. Most ids are not asked for, and are told so by a bit.
+struct Asked<'p> {
+    bits: Vec<u64>,
+    pending: HashMap<&'p str, bool>,
+}
+
+impl Default for Asked<'_> {
+    fn default() -> Self {
+        Asked { bits: vec![0; Asked::BITS / 64], pending: HashMap::new() }
+    }
+}
+
+impl<'p> Asked<'p> {
+    const BITS: usize = 1 << 17;
+
+    fn bit(id: &str) -> (usize, u64) {
+        let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+        let hash = id.bytes().fold(0x811c_9dc5, mix) as usize % Asked::BITS;
+        (hash / 64, 1 << (hash % 64))
+    }
+
+    fn ask(&mut self, id: &'p str) {
+        let (word, bit) = Asked::bit(id);
+        self.bits[word] |= bit;
+        self.pending.insert(id, false);
+    }
+
+    fn answer(&mut self, id: &str) {
+        let (word, bit) = Asked::bit(id);
+        if self.bits[word] & bit != 0
+            && let Some(pending) = self.pending.get_mut(id)
+        {
+            *pending = true;
+        }
+    }
+
+    fn is_pending(&self, id: &str) -> bool {
+        self.pending.get(id).copied().unwrap_or(false)
+    }
 }
 
 /// A task and what it depends on, for the search for cycles.

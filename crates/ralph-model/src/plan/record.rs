@@ -65,6 +65,8 @@ pub struct Task<'a> {
     pub kill: Option<Cow<'a, str>>,
     pub kill_log: Option<Cow<'a, str>>,
     pub parent: Option<Cow<'a, str>>,
+    /// How many tasks it is a part of, one in the other; the ones above it may be gone from the file.
+    pub decompose_depth: Option<u32>,
     pub created_from: Option<Cow<'a, str>>,
     pub supersedes: Option<Cow<'a, str>>,
 }
@@ -95,11 +97,10 @@ macro_rules! keys {
         impl Key {
             const ALL: &'static [Key] = &[$(Key::$key),+];
 
-            /// Asks of the length first: every key of every line comes by here.
             #[inline]
             fn of_name(name: &str) -> Option<Key> {
-                $(if same(name.as_bytes(), $name.as_bytes()) { return Some(Key::$key); })+
-                None
+                let candidates = BY_LENGTH.get(name.len()).copied().unwrap_or_default();
+                candidates.iter().copied().find(|key| same(name.as_bytes(), key.name().as_bytes()))
             }
 
             const fn name(self) -> &'static str {
@@ -109,7 +110,7 @@ macro_rules! keys {
     };
 }
 
-/// Compares with a name of known length, for which that is a few instructions and no call.
+/// Compares a few bytes without a call.
 #[inline]
 fn same(one: &[u8], known: &[u8]) -> bool {
     one.len() == known.len() && one.iter().zip(known).all(|(one, other)| one == other)
@@ -118,13 +119,39 @@ fn same(one: &[u8], known: &[u8]) -> bool {
 keys! {
     T = "t", Id = "id", Spec = "spec", Name = "name", Desc = "desc", Notes = "notes", Deps = "deps",
     Accept = "accept", S = "s", DoneAt = "done_at", Priority = "priority", Reject = "reject", Kill = "kill",
-    KillLog = "kill_log", Parent = "parent", CreatedFrom = "created_from", Supersedes = "supersedes",
+    KillLog = "kill_log", Parent = "parent", DecomposeDepth = "decompose_depth", CreatedFrom = "created_from", Supersedes = "supersedes",
     Reason = "reason", Decompose = "decompose", KillReason = "kill_reason",
 }
+
+/// The keys by the length of their names: every key of every line is looked up here.
+const BY_LENGTH: [&[Key]; 16] = [
+    &[],
+    &[Key::T, Key::S],
+    &[Key::Id],
+    &[],
+    &[Key::Spec, Key::Name, Key::Deps, Key::Desc, Key::Kill],
+    &[Key::Notes],
+    &[Key::Accept, Key::Reject, Key::Parent, Key::Reason],
+    &[Key::DoneAt],
+    &[Key::Priority, Key::KillLog],
+    &[Key::Decompose],
+    &[Key::Supersedes],
+    &[Key::KillReason],
+    &[Key::CreatedFrom],
+    &[],
+    &[],
+    &[Key::DecomposeDepth],
+];
 
 /// Returns where a key stands in a line that is written anew; `None` for one that is not known.
 pub(super) fn rank(key: &str) -> Option<usize> {
     Key::of_name(key).map(|key| key as usize)
+}
+
+/// Every key that has a meaning here.
+#[cfg(test)]
+pub(super) fn known_keys() -> impl Iterator<Item = &'static str> {
+    Key::ALL.iter().map(|key| key.name())
 }
 
 /// The known members of one line.
@@ -240,6 +267,11 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// A depth that is no number is not worth stopping for: it is counted anew from the parents.
+    fn depth(&self) -> Option<u32> {
+        self.value(Key::DecomposeDepth)?.raw.parse().ok()
+    }
+
     fn record(&self) -> Result<Record<'a>, Flaw> {
         let kind = self.needed(Key::T)?;
         match &*kind {
@@ -305,6 +337,7 @@ impl<'a> Task<'a> {
             }),
             kill_log: text(Key::KillLog),
             parent: text(Key::Parent),
+            decompose_depth: fields.depth(),
             created_from: text(Key::CreatedFrom),
             supersedes: text(Key::Supersedes),
         })

@@ -54,6 +54,9 @@ pub enum Next<'p> {
     Complete,
 }
 
+/// Parents that go round in a circle are no depth.
+const MOST_STEPS: usize = 100;
+
 impl Plan<'_> {
     pub fn stage(&self) -> Stage {
         if self.spec().is_none() {
@@ -97,17 +100,22 @@ impl Plan<'_> {
         }
     }
 
-    /// Returns how many tasks a task is a part of, as far as the plan knows.
+    /// Returns how many tasks a task is a part of, one in the other; zero for one that is not in the file.
+    ///
+    /// Parents go when they are broken up, so a part says itself how deep it is. One that does not is counted by what
+    /// the file has left of its parents, of which the last, gone, counts as one more.
     pub fn depth(&self, id: &str) -> usize {
-        let parent = |id: &str| self.task_view(id)?.parent.map(std::borrow::Cow::into_owned);
-        let mut depth = 0;
-        let mut above = parent(id);
-        // Parents go when they are broken up: an id in the plan's history counts as one step.
-        while let Some(id) = above.filter(|_| depth < 100) {
-            depth += 1;
-            above = parent(&id);
+        let mut steps = 0;
+        let mut here = self.task_view(id);
+        while let Some(task) = here.filter(|_| steps < MOST_STEPS) {
+            if let Some(depth) = task.decompose_depth {
+                return depth as usize + steps;
+            }
+            let Some(parent) = task.parent else { return steps };
+            steps += 1;
+            here = self.task_view(&parent);
         }
-        depth
+        steps
     }
 
     /// Returns the pending tasks of the current spec in the order in which they are taken.

@@ -61,6 +61,8 @@ pub struct TaskView<'p> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<Cow<'p, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub decompose_depth: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub created_from: Option<Cow<'p, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub supersedes: Option<Cow<'p, str>>,
@@ -82,6 +84,7 @@ impl<'p> From<Task<'p>> for TaskView<'p> {
             kill: task.kill,
             kill_log: task.kill_log,
             parent: task.parent,
+            decompose_depth: task.decompose_depth,
             created_from: task.created_from,
             supersedes: task.supersedes,
         }

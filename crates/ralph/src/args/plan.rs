@@ -1,6 +1,65 @@
 //! What can be typed about the plan: tasks, issues, the spec; and answers to what it asked.
 
+use camino::Utf8PathBuf;
 use clap::{Args, Subcommand};
+
+#[derive(Debug, Args)]
+pub(crate) struct QueryArgs {
+    #[command(subcommand)]
+    pub(crate) what: Option<QueryWhat>,
+    /// Print a table for people instead of JSON
+    #[arg(long, global = true)]
+    pub(crate) table: bool,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum QueryWhat {
+    /// The tasks, pending ones in the order in which they are taken
+    Tasks {
+        /// Only those that are done
+        #[arg(long)]
+        done: bool,
+    },
+    /// The issues
+    Issues,
+    /// The stage: PLAN, DECOMPOSE, BUILD, VERIFY, INVESTIGATE or COMPLETE
+    Stage,
+    /// What is to be done next, and to what
+    Next,
+    /// Which iteration of `ralph build` is under way; 0 if none is
+    Iteration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// Every task that ever was, with what became of it
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Only tasks of this spec
+    #[arg(long, value_name = "FILE")]
+    pub(crate) spec: Option<String>,
+    /// The history of a branch, a tag or a commit [default: HEAD]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) branch: Option<String>,
+    /// Only what happened after a date (2026-01-31, 2026-01-31T12:00) or a commit
+    #[arg(long, value_name = "DATE|COMMIT")]
+    pub(crate) since: Option<String>,
+    /// Print a table for people instead of JSON
+    #[arg(long)]
+    pub(crate) table: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MergePlanArgs {
+    /// The plan that both sides began with (%O)
+    pub(crate) base: Utf8PathBuf,
+    /// Our side, which becomes the result (%A)
+    pub(crate) ours: Utf8PathBuf,
+    /// Their side (%B)
+    pub(crate) theirs: Utf8PathBuf,
+    /// What to call the plan in messages (%P)
+    pub(crate) path: Option<String>,
+}
 
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum TaskCommand {
@@ -10,7 +69,7 @@ pub(crate) enum TaskCommand {
         #[arg(value_parser = free_text, allow_hyphen_values = true)]
         task: String,
     },
-    /// Claim that a task is done
+    /// Say that a task is done; inside a run that is a claim
     Done {
         /// Which [default: the one that is next]
         id: Option<String>,
@@ -42,7 +101,7 @@ pub(crate) enum TaskCommand {
         /// Which
         id: String,
     },
-    /// Order tasks by what depends on what
+    /// Give pending tasks without a priority one, by what depends on them
     Prioritize,
     /// Show a task, or all of them
     Show {

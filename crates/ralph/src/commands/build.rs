@@ -228,7 +228,7 @@ fn words(setup: &Setup, args: &BuildArgs) -> Result<(Option<String>, Option<u32>
 }
 
 /// Finds a spec by path or name; returns its path below `specs/`.
-fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
+pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
     let specs = setup.home.path.join(SPECS);
     let here = std::env::current_dir().ok().and_then(|dir| Utf8PathBuf::from_path_buf(dir).ok());
     let places = [

@@ -1,7 +1,11 @@
 //! `ralph init`: a home and a `ralph.toml`, made from what is there; nothing is ever overwritten.
 
+use camino::Utf8Path;
 use ralph_engine::detect::agents::{find_agents, known_agents};
+use ralph_engine::git::{Git, GitError, GitProgram};
+use ralph_engine::home::WorkspaceKind;
 use ralph_engine::init::{InitRequest, StepOutcome, perform, plan_init};
+use ralph_engine::plan_file::merge_driver;
 use serde::Serialize;
 
 use super::print_json;
@@ -31,6 +35,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
     let plan = plan_init(&InitRequest { workspace: &scout.workspace, config, agents: &agents })
         .map_err(|error| refused(&error))?;
     let steps = perform(&plan).map_err(|error| refused(&error))?;
+    let driver = install_merge_driver(&scout, &plan.home);
     let with = |outcome: StepOutcome| {
         let steps = steps.iter().filter(move |step| step.outcome == outcome);
         steps.map(|step| step.path.to_string()).collect::<Vec<_>>()
@@ -42,6 +47,18 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
     }
     for path in &kept {
         ui.labelled(Tone::Faint, "kept", path);
+    }
+    match &driver {
+        Ok(true) => ui.labelled(
+            Tone::Good,
+            "merge",
+            "plans are merged by record here; a clone is told so by a `ralph init` of its own",
+        ),
+        Ok(false) => {}
+        Err(error) => important(&format!(
+            "{} git was not told how to merge plans and will merge their lines: {error}",
+            ui.paint(Tone::Attention, "note:")
+        )),
     }
     for gate in &plan.suggestions.gates {
         ui.labelled(
@@ -78,6 +95,19 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
         ui.line("look ralph.toml over, then: ralph doctor");
     }
     Ok(Exit::Done)
+}
+
+/// Tells the repository that home lies in how to merge plans; `false` where it knows, or where there is none.
+fn install_merge_driver(scout: &Scout, home: &Utf8Path) -> Result<bool, GitError> {
+    if scout.workspace.kind == WorkspaceKind::Plain {
+        return Ok(false);
+    }
+    let program = GitProgram::new("git", std::env::vars_os());
+    match Git::discover(program, home) {
+        Ok(git) => merge_driver::install(&git),
+        Err(GitError::NotARepository { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn refused(error: &ralph_engine::init::InitError) -> CliError {

@@ -8,13 +8,17 @@ mod config;
 mod demo;
 mod doctor;
 mod gates;
+mod history;
 mod init;
+mod merge_plan;
 mod pages;
 mod pipeline;
 mod plan;
+mod query;
 mod sandbox;
 mod specs;
 mod status;
+mod validate;
 mod verify;
 mod workshop;
 
@@ -62,9 +66,13 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Sandbox(args) => sandbox::run(&cli.global, args),
         Command::Status => status::run(&cli.global),
         Command::Answer(args) => answer::run(&cli.global, args),
+        Command::Query(args) => query::run(&cli.global, args),
         Command::Task(command) => plan::task(&cli.global, command),
         Command::Issue(command) => plan::issue(&cli.global, command),
         Command::SetSpec(args) => plan::set_spec(&cli.global, args),
+        Command::Log(args) => history::run(&cli.global, args),
+        Command::MergePlan(args) => Ok(merge_plan::run(args)),
+        Command::Validate => validate::run(&cli.global),
         Command::Config(args) => config::run(&cli.global, args),
         Command::Completions { shell } => Ok(pages::completions(*shell)),
         Command::Man { out } => pages::manual(out.as_deref()),

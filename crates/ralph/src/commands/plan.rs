@@ -1,17 +1,27 @@
-//! `ralph task`, `ralph issue`, `ralph set-spec`: changes to the plan, asked of the harness of the run they are typed in.
+//! `ralph task`, `ralph issue`, `ralph set-spec`: changes to the plan.
+//!
+//! Inside a run they are asked of its harness. Outside one they are the person's word: no evidence, no gates.
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use ralph_engine::channel::{CHANNEL_TIMEOUT, ask};
 use ralph_engine::clock::SystemClock;
+use ralph_engine::files::read_optional;
+use ralph_engine::git::commits::Signing;
+use ralph_engine::plan_file::past::Past;
+use ralph_engine::plan_file::{PLAN_FILE, PlanFile, PlanFileError, random_numbers};
 use ralph_model::channel::MutationRequest;
+use ralph_model::plan::view::{PrioritizedView, TaskView};
+use ralph_model::plan::{DoneAt, Plan, PlanError, Surroundings};
 use serde::Serialize;
 
+use super::build::find_spec;
 use super::print_json;
 use crate::args::GlobalArgs;
 use crate::args::plan::{IssueCommand, SetSpecArgs, TaskCommand};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render;
+use crate::setup::{Setup, now};
 
 #[derive(Serialize)]
 struct JsonReply<'a> {
@@ -54,12 +64,19 @@ pub(crate) fn set_spec(global: &GlobalArgs, args: &SetSpecArgs) -> Result<Exit, 
 }
 
 fn run(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliError> {
-    let Some(channel) = channel()? else {
-        let command = request.command();
-        return Err(CliError::usage(format!("`{command}` works inside a run only"))
-            .hint("an agent that Ralph runs reaches it; `ralph agent run` starts one"));
-    };
-    let reply = ask(&channel, request, CHANNEL_TIMEOUT, &SystemClock).map_err(CliError::failed)?;
+    match channel()? {
+        Some(channel) => asked(global, &channel, request),
+        None => own_word(global, request),
+    }
+}
+
+/// Asks the harness of the run.
+fn asked(
+    global: &GlobalArgs,
+    channel: &Utf8Path,
+    request: MutationRequest,
+) -> Result<Exit, CliError> {
+    let reply = ask(channel, request, CHANNEL_TIMEOUT, &SystemClock).map_err(CliError::failed)?;
     if global.json {
         print_json(&JsonReply { accepted: reply.accepted, message: &reply.text })?;
         return Ok(if reply.accepted { Exit::Done } else { Exit::Unfinished });
@@ -68,6 +85,96 @@ fn run(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliError> 
         return Err(CliError::failed(reply.text));
     }
     render::machine(&reply.text).map_err(CliError::failed)?;
+    Ok(Exit::Done)
+}
+
+/// Makes a person's change: writes it, commits it, and prints the plan as it is then.
+fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliError> {
+    let setup = Setup::load(global, &[])?;
+    setup.require_repository()?;
+    if let MutationRequest::TaskDone { no_change: Some(_), .. } = &request {
+        return Err(CliError::usage("`--no-change` is for agents inside a run")
+            .hint("outside one, `ralph task done` is your word and needs no reason"));
+    }
+    if let MutationRequest::TaskShow { id } = &request {
+        return show(&setup, id.as_deref());
+    }
+    let request = match request {
+        MutationRequest::SetSpec { spec, cancel_unfinished } => {
+            MutationRequest::SetSpec { spec: find_spec(&setup, &spec)?, cancel_unfinished }
+        }
+        request => request,
+    };
+    let state = setup.open_bare_state()?;
+    let git = &setup.config.git;
+    let signing = if git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
+    let file = PlanFile::open(&setup.git(), &state, &setup.home, signing, request.command());
+    let file = if git.commit_home { file } else { file.uncommitted() };
+    let changed = {
+        let known = file.known_ids();
+        let mut random = random_numbers();
+        let done_at = match &request {
+            MutationRequest::TaskDone { .. } => file.done_at().map_err(|error| not_made(&error))?,
+            _ => DoneAt::Unborn,
+        };
+        let mut surroundings = Surroundings { known: &*known, random: &mut random, done_at };
+        file.change_and_commit(now(), |plan| plan.apply(&request, &mut surroundings))
+            .map_err(|error| not_made(&error))?
+    };
+    setup.ui.line(&changed.change.to_string());
+    if matches!(request, MutationRequest::TaskPrioritize) {
+        print_json(&PrioritizedView::of(&changed.change))?;
+    } else {
+        print_json(&Plan::parse(&changed.bytes).state_view())?;
+    }
+    Ok(Exit::Done)
+}
+
+fn not_made(error: &PlanFileError) -> CliError {
+    let stopped = match error {
+        // What was asked for cannot be done to this plan.
+        PlanFileError::Plan(_) => CliError::usage(error.to_string()),
+        error => CliError::failed(described(error)),
+    };
+    error.hint().into_iter().fold(stopped, CliError::hint)
+}
+
+/// The message with its causes.
+fn described(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {}", described(cause)),
+        None => error.to_string(),
+    }
+}
+
+/// One task with all its fields, or everything.
+fn show(setup: &Setup, id: Option<&str>) -> Result<Exit, CliError> {
+    #[derive(Serialize)]
+    struct Shown<'p> {
+        #[serde(flatten)]
+        task: TaskView<'p>,
+        /// The commit of its work does not lead to where the branch is.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        orphaned: bool,
+    }
+    let path = setup.home.path.join(PLAN_FILE);
+    let bytes = read_optional(&path).map_err(CliError::usage)?.unwrap_or_default();
+    let plan = Plan::parse(&bytes);
+    let Some(id) = id else {
+        print_json(&plan.state_view())?;
+        return Ok(Exit::Done);
+    };
+    let unknown = || {
+        CliError::usage(PlanError::UnknownTask { id: id.to_owned() })
+            .hint("`ralph query tasks` lists what there is; `ralph log --all` what there was")
+    };
+    let task = plan.task_view(id).ok_or_else(unknown)?;
+    let past = Past::of(&setup.git(), &setup.home.path, None);
+    let orphaned = match (&past, &task.done_at) {
+        (Some(past), Some(done_at)) => past.is_orphaned(done_at),
+        _ => false,
+    };
+    print_json(&Shown { task, orphaned })?;
     Ok(Exit::Done)
 }
 

@@ -161,6 +161,15 @@ pub(crate) fn machine(text: &str) -> io::Result<()> {
     }
 }
 
+/// Machine output that lies in a file: to stdout, by the kernel where it can.
+pub(crate) fn copy(file: &mut std::fs::File) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match io::copy(file, &mut stdout).and_then(|_| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        result => result,
+    }
+}
+
 /// Help and other pages that a person asked for by name.
 pub(crate) fn page(text: &str) {
     let _ = machine(text);

@@ -27,6 +27,8 @@ mod model_server_tests;
 #[cfg(test)]
 mod pipeline;
 #[cfg(test)]
+mod plan;
+#[cfg(test)]
 mod receipts;
 #[cfg(test)]
 mod runs;

@@ -1,4 +1,5 @@
-//! What the plan costs in git: one commit of it, its whole history, and a history in which nothing is new.
+//! What the plan costs: the question for the next task, one change with its commit, its whole history, and a history in
+//! which nothing is new.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -7,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::{Bar, Bench, Best, cost, progress, report};
-use crate::root;
 
 const PLAN: &str = "ralph/plan.jsonl";
 const FILES: usize = 3000;
@@ -16,26 +16,80 @@ const COMMITS: usize = 50_000;
 const TASKS: usize = 100;
 
 impl Bench {
-    /// All three.
+    /// All four.
     pub(super) fn plan(&self) -> Result<bool, String> {
-        progress("building what is measured");
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--release", "--package", "ralph-engine", "--example", "plan_git"])
-            .current_dir(root())
-            .status()
-            .map_err(|error| error.to_string())?;
-        if !built.success() {
-            return Err("the build failed".to_owned());
-        }
-        let ours = self.ralph.with_file_name("examples").join("plan_git");
         let failed = |error: std::io::Error| format!("cannot prepare: {error}");
+        let mut met = self.next_task()?;
         let many_files = self.many_files().map_err(failed)?;
-        let mut met = self.one_commit(&ours, &many_files)?;
+        met &= self.one_change(&many_files)?;
         progress(&format!("making {COMMITS} commits"));
         let long = self.long_history().map_err(failed)?;
-        met &= self.whole_history(&ours, &long)?;
-        met &= self.nothing_new(&ours, &long)?;
+        met &= self.whole_history(&long)?;
+        met &= self.nothing_new(&long)?;
         Ok(met)
+    }
+
+    /// `ralph query next` beside the same question to the `sqlite3` CLI.
+    fn next_task(&self) -> Result<bool, String> {
+        install_sqlite()?;
+        let mut costs = Vec::new();
+        for tasks in [100, 10_000, 100_000] {
+            let place = self.place.join(format!("tasks-{tasks}"));
+            let failed = |error: std::io::Error| format!("cannot prepare: {error}");
+            self.many_tasks(&place, tasks).map_err(failed)?;
+            let (mut ours, mut sqlite) = (Best::default(), Best::default());
+            for _ in 0..20 {
+                ours.take(cost(&mut self.in_place(&self.ralph, &["query", "next"], &place))?);
+                let ask = ["plan.db", NEXT];
+                sqlite.take(cost(&mut self.in_place("sqlite3", &ask, &place))?);
+            }
+            progress(&format!("{tasks} tasks: {:?} of CPU against {:?}", ours.cpu, sqlite.cpu));
+            costs.push((ours.cpu.as_secs_f64(), sqlite.cpu.as_secs_f64()));
+        }
+        let linear = report(
+            "the next of 100 000 tasks, CPU over ten times that of 10 000",
+            costs[2].0 / (10.0 * costs[1].0),
+            Bar::AtMost(1.3),
+        );
+        let (ours, sqlite) = costs[1];
+        Ok(report("the next of 10 000 tasks, CPU over sqlite3's", ours / sqlite, Bar::AtMost(1.0))
+            & linear)
+    }
+
+    /// Makes a plan in chains of ten, and a database with the same in it.
+    fn many_tasks(&self, place: &Path, tasks: usize) -> std::io::Result<()> {
+        fs::create_dir_all(place.join("ralph"))?;
+        succeed(&mut self.in_place("git", &["init", "--quiet"], place))?;
+        let mut plan = String::from("{\"t\": \"spec\", \"spec\": \"s.md\"}\n");
+        let mut load = String::from(TABLES);
+        for task in 0..tasks {
+            let seed = task.wrapping_mul(2_654_435_761);
+            let (name, notes) =
+                (format!("Task {task}"), format!("In src/part-{task}, where {seed:x} is read."));
+            let accept = format!("cargo test part_{task} passes");
+            let waits = task % 10 > 0;
+            let before = task.saturating_sub(1);
+            let deps =
+                if waits { format!(", \"deps\": [\"t-{before:06x}\"]") } else { String::new() };
+            let priority = if waits && task % 7 == 0 { "high" } else { "medium" };
+            let _ = writeln!(
+                plan,
+                "{{\"t\": \"task\", \"id\": \"t-{task:06x}\", \"spec\": \"s.md\", \"name\": \"{name}\", \"notes\": \"{notes}\"{deps}, \"accept\": \"{accept}\", \"s\": \"p\", \"priority\": \"{priority}\"}}"
+            );
+            let rank = usize::from(priority != "high");
+            let _ = writeln!(
+                load,
+                "insert into task values ({task}, 't-{task:06x}', 's.md', '{name}', '{notes}', '{accept}', 'p', {rank});"
+            );
+            if waits {
+                let _ =
+                    writeln!(load, "insert into dep values ('t-{task:06x}', 't-{before:06x}');");
+            }
+        }
+        load.push_str("commit;\n");
+        fs::write(place.join(PLAN), plan)?;
+        fs::write(place.join("load.sql"), load)?;
+        succeed(&mut self.in_place("sqlite3", &["plan.db", ".read load.sql"], place))
     }
 
     fn in_place(&self, program: impl AsRef<Path>, args: &[&str], place: &Path) -> Command {
@@ -49,27 +103,24 @@ impl Bench {
         command
     }
 
-    fn one_commit(&self, ours: &Path, place: &Path) -> Result<bool, String> {
-        let (mut git, mut direct) = (Best::default(), Best::default());
+    fn one_change(&self, place: &Path) -> Result<bool, String> {
+        let (mut git, mut ours) = (Best::default(), Best::default());
         let args = ["commit", "--quiet", "-m", "plan: x", "--", PLAN];
         for round in 0..20 {
-            let edit = |number: usize| {
-                fs::write(place.join(PLAN), plan_after(number)).map_err(|error| error.to_string())
-            };
-            edit(2 * round + 1)?;
+            let edited = fs::write(place.join(PLAN), plan_after(round + 1));
+            edited.map_err(|error| error.to_string())?;
             git.take(cost(&mut self.in_place("git", &args, place))?);
-            edit(2 * round + 2)?;
-            direct.take(cost(&mut self.in_place(ours, &["commit", PLAN], place))?);
+            ours.take(cost(&mut self.in_place(&self.ralph, &["task", "done"], place))?);
         }
-        progress(&format!("one commit: {:?} of CPU against {:?}", direct.cpu, git.cpu));
+        progress(&format!("one change: {:?} of CPU against {:?}", ours.cpu, git.cpu));
         Ok(report(
-            "one commit of the plan among 3 000 files, CPU over `git commit -- plan.jsonl`",
-            direct.cpu.as_secs_f64() / git.cpu.as_secs_f64(),
+            "one change to the plan among 3 000 files, CPU over `git commit -- plan.jsonl`",
+            ours.cpu.as_secs_f64() / git.cpu.as_secs_f64(),
             Bar::AtMost(0.25),
         ))
     }
 
-    fn whole_history(&self, ours: &Path, place: &Path) -> Result<bool, String> {
+    fn whole_history(&self, place: &Path) -> Result<bool, String> {
         let log = ["log", "--raw", "--no-abbrev", "--format=%H", "HEAD", "--", PLAN];
         let raw = self.in_place("git", &log, place).stdout(Stdio::piped()).output();
         let raw = raw.map_err(|error| error.to_string())?.stdout;
@@ -87,7 +138,12 @@ impl Bench {
             let contents = cost(self.in_place("git", &batch, place).stdin(list))?;
             both.cpu += contents.cpu;
             git.take(both);
-            walk.take(cost(&mut self.in_place(ours, &["history", PLAN], place))?);
+            // From nothing: whatever an earlier round kept is gone.
+            let kept = self.place.join("home/.local/state/ralph");
+            if kept.exists() {
+                fs::remove_dir_all(kept).map_err(|error| error.to_string())?;
+            }
+            walk.take(cost(&mut self.in_place(&self.ralph, &["log", "--all"], place))?);
         }
         progress(&format!(
             "the history: {:?} of CPU against {:?}, {} MiB at most",
@@ -102,11 +158,11 @@ impl Bench {
         ))
     }
 
-    fn nothing_new(&self, ours: &Path, place: &Path) -> Result<bool, String> {
+    fn nothing_new(&self, place: &Path) -> Result<bool, String> {
         let (mut git, mut news) = (Best::default(), Best::default());
         for _ in 0..40 {
             git.take(cost(&mut self.in_place("git", &["rev-parse", "HEAD"], place))?);
-            news.take(cost(&mut self.in_place(ours, &["news", PLAN], place))?);
+            news.take(cost(&mut self.in_place(&self.ralph, &["log", "--all"], place))?);
         }
         Ok(report(
             "the same with nothing new, CPU over `git rev-parse HEAD`",
@@ -153,11 +209,36 @@ impl Bench {
         }
         drop(stream);
         if import.wait()?.success() {
+            succeed(&mut self.in_place("git", &["reset", "--quiet", "--hard"], &place))?;
             Ok(place)
         } else {
             Err(std::io::Error::other("git fast-import failed"))
         }
     }
+}
+
+/// What is asked of the database, as `ralph query next` answers it.
+const NEXT: &str = "select * from task t where s = 'p' and spec = 's.md' and not exists (select 1 from dep d \
+    join task o on o.id = d.dep where d.task = t.id and o.s = 'p') order by priority, number limit 1";
+
+const TABLES: &str = "begin;\n\
+    create table task (number integer primary key, id text unique, spec text, name text, notes text, accept text, \
+    s text, priority integer);\n\
+    create table dep (task text, dep text);\n\
+    create index dep_of on dep (task);\n";
+
+/// Installs the `sqlite3` CLI where it is missing and a package manager is there.
+fn install_sqlite() -> Result<(), String> {
+    let is_there = || {
+        let asked = Command::new("sqlite3").arg("--version").stdout(Stdio::null()).status();
+        asked.is_ok_and(|status| status.success())
+    };
+    if is_there() {
+        return Ok(());
+    }
+    progress("installing sqlite3");
+    let _ = Command::new("apt-get").args(["install", "--yes", "sqlite3"]).status();
+    if is_there() { Ok(()) } else { Err("sqlite3 is not installed".to_owned()) }
 }
 
 fn succeed(command: &mut Command) -> std::io::Result<()> {
@@ -170,7 +251,7 @@ fn succeed(command: &mut Command) -> std::io::Result<()> {
 
 /// Writes a plan as it is after so many changes: a task is added, done, and accepted, one after the other.
 fn plan_after(changes: usize) -> String {
-    let mut plan = String::new();
+    let mut plan = String::from("{\"t\":\"spec\",\"spec\":\"s.md\"}\n");
     let (first, step) = (changes / 3, changes % 3);
     // The task that was added first is accepted when one is added at the end.
     let last = first + TASKS + usize::from(step > 0);

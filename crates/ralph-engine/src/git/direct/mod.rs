@@ -31,6 +31,7 @@ use super::objects::{ObjectKind, Objects};
 use super::refs::{NotMoved, RefFiles, Step};
 use super::settings::{Settings, Unfit};
 use super::{Git, GitError, Head, Oid, Place, regular};
+use crate::files::fault;
 use index::{IndexEdit, NotPatched, Patched, Staged};
 use signature::Signature;
 use trees::{Fresh, TreeEdit};
@@ -184,7 +185,9 @@ impl Bench<'_> {
         let commit = signature.commit(&tree, head.id(), request.message);
         let id = Oid::of(&fresh.add("commit", &commit)?);
         fresh.write(self.place().common_dir.join("objects").as_std_path())?;
+        fault::after_write();
         self.advance(&refs, &head, &id, request.message, signature)?;
+        fault::after_write();
         let displaced = displaced(&files, &edits, &index.before, &at_head);
         index.take_place()?;
         let paths = news.iter().map(|edit| super::call::path_from(edit.path)).collect();

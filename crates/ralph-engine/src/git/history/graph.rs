@@ -17,6 +17,10 @@ pub(super) struct Node {
     pub(super) parents: Vec<u32>,
     /// A number in [`Graph::authors`].
     author: u32,
+    /// A number in [`Graph::subjects`].
+    subject: u32,
+    /// A number in [`Graph::branches`].
+    branch: u32,
     pub(super) time: (i64, i32),
     committed: i64,
     flags: u8,
@@ -32,6 +36,10 @@ const OLD: u8 = 2;
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
     authors: Vec<String>,
+    /// First lines of messages that matter; the first one is empty.
+    subjects: Vec<String>,
+    /// Branches that were merged, by the names that the merges give them; the first one is the one that is asked about.
+    branches: Vec<String>,
     /// Those that are to be told, each after its parents.
     pub(super) order: Vec<u32>,
     numbers: HashMap<ObjectId, u32>,
@@ -45,10 +53,11 @@ impl Graph {
         objects: &mut Objects,
         tip: &ObjectId,
         since: Option<&ObjectId>,
-        shallow: &HashSet<ObjectId>,
+        surroundings: &Surroundings<'_>,
     ) -> Result<Option<Self>, ObjectError> {
-        let mut graph = Graph::default();
-        let mut reader = Reader { objects, shallow, buffer: Vec::new() };
+        let nothing = || vec![String::new()];
+        let mut graph = Graph { subjects: nothing(), branches: nothing(), ..Graph::default() };
+        let mut reader = Reader { objects, surroundings, buffer: Vec::new() };
         let tip = graph.node(&mut reader, tip)?;
         match since {
             None => graph.expand_all(&mut reader, tip)?,
@@ -66,6 +75,7 @@ impl Graph {
         }
         graph.link();
         graph.sort();
+        graph.name_branches(tip);
         graph.numbers = HashMap::new();
         graph.author_numbers = HashMap::new();
         Ok(Some(graph))
@@ -73,6 +83,48 @@ impl Graph {
 
     pub(super) fn author(&self, node: &Node) -> &str {
         &self.authors[node.author as usize]
+    }
+
+    /// Returns the first line of the message if it is one that matters, else nothing.
+    pub(super) fn subject(&self, node: &Node) -> &str {
+        &self.subjects[node.subject as usize]
+    }
+
+    /// Returns the branch that a merge brought the commit from; `None` for the branch that is asked about.
+    pub(super) fn branch(&self, node: &Node) -> Option<&str> {
+        Some(self.branches[node.branch as usize].as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// Finds which commits came from which branch: what leads to the tip by first parents did not come from any, and what
+    /// a merge brought beside that came from the branch that its message names.
+    fn name_branches(&mut self, tip: u32) {
+        let mut named = vec![false; self.nodes.len()];
+        let mut trunk = Some(tip);
+        while let Some(number) = trunk {
+            named[number as usize] = true;
+            trunk = self.nodes[number as usize].parents.first().copied();
+        }
+        for at in (0..self.order.len()).rev() {
+            let number = self.order[at] as usize;
+            for which in 0..self.nodes[number].parents.len() {
+                let parent = self.nodes[number].parents[which] as usize;
+                if std::mem::replace(&mut named[parent], true) {
+                    continue;
+                }
+                let merged = merged_branch(self.subject(&self.nodes[number])).map(str::to_owned);
+                self.nodes[parent].branch = match merged.filter(|_| which > 0) {
+                    None => self.nodes[number].branch,
+                    Some(name) => {
+                        let known = self.branches.iter().position(|known| *known == name);
+                        let at = known.unwrap_or_else(|| {
+                            self.branches.push(name);
+                            self.branches.len() - 1
+                        });
+                        u32::try_from(at).expect("fewer branches than that")
+                    }
+                };
+            }
+        }
     }
 
     fn is_told(&self, number: u32) -> bool {
@@ -151,7 +203,15 @@ impl Graph {
         let commit = parse(&reader.buffer);
         let commit = commit.ok_or_else(|| ObjectError::Malformed { id: Oid::of(id) })?;
         let author = self.author_number(commit.author);
-        let parents = if reader.shallow.contains(id) { Vec::new() } else { commit.parents };
+        let subject = match commit.subject(reader.surroundings.subjects) {
+            None => 0,
+            Some(subject) => {
+                self.subjects.push(String::from_utf8_lossy(subject).into_owned());
+                u32::try_from(self.subjects.len() - 1).expect("fewer commits than that")
+            }
+        };
+        let is_edge = reader.surroundings.shallow.contains(id);
+        let parents = if is_edge { Vec::new() } else { commit.parents };
         let number = u32::try_from(self.nodes.len()).expect("fewer commits than that");
         self.nodes.push(Node {
             id: *id,
@@ -159,6 +219,8 @@ impl Graph {
             parent_ids: parents,
             parents: Vec::new(),
             author,
+            subject,
+            branch: 0,
             time: commit.time,
             committed: commit.committed,
             flags: 0,
@@ -216,9 +278,17 @@ impl Graph {
     }
 }
 
+/// What is to be known about a repository and about a question before commits are read.
+pub(super) struct Surroundings<'a> {
+    /// Commits whose parents are not here.
+    pub(super) shallow: HashSet<ObjectId>,
+    /// How the first lines of messages begin that matter.
+    pub(super) subjects: &'a [&'a str],
+}
+
 struct Reader<'a> {
     objects: &'a mut Objects,
-    shallow: &'a HashSet<ObjectId>,
+    surroundings: &'a Surroundings<'a>,
     buffer: Vec<u8>,
 }
 
@@ -228,10 +298,52 @@ struct Commit<'a> {
     author: &'a [u8],
     time: (i64, i32),
     committed: i64,
+    /// Everything after the names.
+    rest: &'a [u8],
+}
+
+/// How merges begin that name the branch they bring.
+const MERGES: &str = "Merge ";
+
+/// Longer first lines are cut.
+const LONGEST_SUBJECT: usize = 200;
+
+impl Commit<'_> {
+    /// Returns the first line of the message if it begins as one that matters does.
+    fn subject(&self, wanted: &[&str]) -> Option<&[u8]> {
+        let from = if self.rest.starts_with(b"\n") {
+            1
+        } else {
+            memchr::memmem::find(self.rest, b"\n\n")? + 2
+        };
+        let message = self.rest[from..].trim_ascii_start();
+        let matters = wanted.iter().any(|start| message.starts_with(start.as_bytes()))
+            || (self.parents.len() > 1 && message.starts_with(MERGES.as_bytes()));
+        let end = memchr::memchr(b'\n', message).unwrap_or(message.len()).min(LONGEST_SUBJECT);
+        matters.then(|| &message[..end])
+    }
+}
+
+/// Returns the branch that a merge says it brings.
+fn merged_branch(subject: &str) -> Option<&str> {
+    let what = subject.strip_prefix(MERGES)?;
+    if let Some((_, from)) =
+        what.strip_prefix("pull request ").and_then(|it| it.split_once(" from "))
+    {
+        return from.split_once('/').map(|(_, branch)| branch.trim_end());
+    }
+    let what = what.strip_prefix("remote-tracking ").unwrap_or(what);
+    what.strip_prefix("branch '")?.split('\'').next().filter(|name| !name.is_empty())
 }
 
 fn parse(bytes: &[u8]) -> Option<Commit<'_>> {
-    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let mut rest = bytes;
+    let mut lines = std::iter::from_fn(|| {
+        let end = memchr::memchr(b'\n', rest)?;
+        let line = &rest[..end];
+        rest = &rest[end + 1..];
+        Some(line)
+    });
     let tree = ObjectId::from_hex(lines.next()?.strip_prefix(b"tree ")?).ok()?;
     let mut parents = Vec::with_capacity(1);
     let mut line = lines.next()?;
@@ -241,7 +353,7 @@ fn parse(bytes: &[u8]) -> Option<Commit<'_>> {
     }
     let (author, time) = person(line.strip_prefix(b"author ")?)?;
     let (_, committed) = person(lines.next()?.strip_prefix(b"committer ")?)?;
-    Some(Commit { tree, parents, author, time, committed: committed.0 })
+    Some(Commit { tree, parents, author, time, committed: committed.0, rest })
 }
 
 /// Takes apart `Name <mail> 1700000000 +0100`; a time that makes no sense is the beginning of time, as it is to git.

@@ -19,7 +19,7 @@ fn told(world: &World, dir: &Utf8Path, since: Option<&Oid>) -> (Walked, Vec<Told
     let git = world.open(dir);
     let tip = git.tip("HEAD").unwrap().unwrap();
     let mut all = Vec::new();
-    let query = HistoryQuery { path: Path::new(PLAN), tip: &tip, since };
+    let query = HistoryQuery { path: Path::new(PLAN), tip: &tip, since, subjects: &[] };
     let walked = walk(&git, &query, &mut |version| {
         let texts = |sign: &str, lines: &[&[u8]]| -> Vec<String> {
             lines.iter().map(|line| format!("{sign}{}", String::from_utf8_lossy(line))).collect()
@@ -263,7 +263,7 @@ fn a_visitor_that_has_enough_ends_the_walk_and_a_missing_object_is_named() {
     world.commit(&dir, &[(PLAN, "1\n")]);
     let tip = world.commit(&dir, &[(PLAN, "2\n")]);
     let git = world.open(&dir);
-    let query = HistoryQuery { path: Path::new(PLAN), tip: &tip, since: None };
+    let query = HistoryQuery { path: Path::new(PLAN), tip: &tip, since: None, subjects: &[] };
     let mut count = 0;
     let walked = walk(&git, &query, &mut |_| {
         count += 1;
@@ -277,4 +277,35 @@ fn a_visitor_that_has_enough_ends_the_walk_and_a_missing_object_is_named() {
         panic!("{error:?}")
     };
     assert_eq!(id.as_str(), blob);
+}
+
+#[test]
+fn subjects_that_matter_are_told_and_branches_by_the_names_that_merges_give_them() {
+    let world = World::new();
+    let dir = world.repository("r");
+    world.commit(&dir, &[(PLAN, "a\n")]);
+    world.git(&dir, &["switch", "-q", "-c", "side/one"]);
+    write(&dir.join(PLAN), "a\nside\n");
+    world.git(&dir, &["add", "."]);
+    world.git(&dir, &["commit", "-q", "-m", "ralph: cancel 1 task\n\nand more"]);
+    world.git(&dir, &["switch", "-q", "-"]);
+    world.commit(&dir, &[("other", "1")]);
+    world.git(&dir, &["merge", "-q", "--no-edit", "side/one"]);
+    let git = world.open(&dir);
+    let tip = git.tip("HEAD").unwrap().unwrap();
+    let mut all = Vec::new();
+    let query = HistoryQuery {
+        path: Path::new(PLAN),
+        tip: &tip,
+        since: None,
+        subjects: &["ralph: cancel"],
+    };
+    walk(&git, &query, &mut |version| {
+        all.push((version.subject.to_owned(), version.branch.map(str::to_owned)));
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(all[0], (String::new(), None));
+    assert_eq!(all[1], ("ralph: cancel 1 task".to_owned(), Some("side/one".to_owned())));
+    assert!(all[2].0.starts_with("Merge branch 'side/one'") && all[2].1.is_none(), "{all:?}");
 }

@@ -24,8 +24,8 @@ use super::call::path_bytes;
 use super::objects::{ObjectError, Objects};
 use super::refs::RefFiles;
 use super::settings::{OwnSettings, Unfit};
-use super::{Git, GitError, Oid};
-use graph::Graph;
+use super::{Git, GitError, Head, Oid};
+use graph::{Graph, Surroundings};
 use versions::Versions;
 
 pub use lines::LineChange;
@@ -39,13 +39,20 @@ pub struct HistoryQuery<'a> {
     pub tip: &'a Oid,
     /// A commit up to which history is known already.
     pub since: Option<&'a Oid>,
+    /// How the first lines of messages begin that are to be told.
+    pub subjects: &'a [&'a str],
 }
 
 /// A commit that changed the file.
 #[derive(Clone, Debug)]
 pub struct Version<'a> {
     pub commit: Oid,
+    /// As git has it: `Name <mail>`.
     pub author: &'a str,
+    /// The first line of its message if it is to be told, else nothing.
+    pub subject: &'a str,
+    /// The branch that a merge says it came from; `None` for the branch of the tip.
+    pub branch: Option<&'a str>,
     /// When the author made it, in seconds since 1970 and the offset from UTC in seconds.
     pub time: (i64, i32),
     /// Where the file is; where it was if the commit removed it.
@@ -109,6 +116,18 @@ impl Git {
         }
     }
 
+    /// Returns what `HEAD` is, without a git process where that is possible.
+    pub fn current_head(&self) -> Result<Head, GitError> {
+        self.place().check()?;
+        let layout = OwnSettings::read(self.place()).map(|settings| settings.layout);
+        if layout.is_ok_and(|layout| layout.refs_are_files)
+            && let Ok(head) = RefFiles::of(self.place()).head()
+        {
+            return Ok(head);
+        }
+        self.head()
+    }
+
     fn tip_in_process(&self, name: &str) -> Result<Option<Oid>, Unfit> {
         if !OwnSettings::read(self.place())?.layout.refs_are_files {
             return Err(Unfit("its refs are in a table"));
@@ -134,11 +153,11 @@ pub fn walk(
     git.place().check()?;
     let layout = OwnSettings::read(git.place())?.layout;
     let mut objects = Objects::open(git.place(), layout.format)?;
-    let shallow = shallow_edge(git)?;
+    let surroundings = Surroundings { shallow: shallow_edge(git)?, subjects: query.subjects };
     let failed = |source| HistoryError::Objects { path: query.path.to_owned(), source };
     let tip = query.tip.to_id();
     let since = query.since.map(Oid::to_id);
-    let graph = Graph::read(&mut objects, &tip, since.as_ref(), &shallow).map_err(failed)?;
+    let graph = Graph::read(&mut objects, &tip, since.as_ref(), &surroundings).map_err(failed)?;
     let Some(graph) = graph else { return Ok(Walked::Rewritten) };
     let versions = Versions::find(&mut objects, &graph, path_bytes(query.path)).map_err(failed)?;
     versions::tell(&mut objects, &graph, &versions, visit).map_err(failed)

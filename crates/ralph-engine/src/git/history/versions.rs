@@ -246,6 +246,8 @@ fn tell_one(
     visit(&Version {
         commit: Oid::of(&node.id),
         author: graph.author(node),
+        subject: graph.subject(node),
+        branch: graph.branch(node),
         time: node.time,
         path: &path_from(versions.path(graph, commit)),
         blob: blob.as_ref().map(Oid::of),

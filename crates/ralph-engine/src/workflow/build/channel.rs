@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::claims::{self, Claim};
 use crate::channel::{Declined, MutationStore};
 use crate::clock::Clock;
-use crate::plan_file::{PlanFile, PlanFileError};
+use crate::plan_file::{PlanFile, PlanFileError, random_numbers};
 use crate::state::State;
 use crate::workflow::repositories::ChangeProbe;
 
@@ -219,17 +219,6 @@ fn told(error: impl std::error::Error) -> Declined {
 
 fn sentence(error: &dyn std::error::Error) -> String {
     format!("{error}.")
-}
-
-/// Numbers for new ids. They need not be secret, only unlike those of other processes.
-pub fn random_numbers() -> impl FnMut() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    let mut count = 0_u64;
-    let keys = RandomState::new();
-    move || {
-        count += 1;
-        keys.hash_one((std::process::id(), count))
-    }
 }
 
 impl From<PlanFileError> for Declined {

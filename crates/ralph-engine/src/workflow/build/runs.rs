@@ -225,7 +225,7 @@ impl Build<'_, '_, '_> {
             task.kill.as_deref().unwrap_or("timeout")
         );
         let known = self.plan.known_ids();
-        let mut random = super::channel::random_numbers();
+        let mut random = crate::plan_file::random_numbers();
         let now = self.desk.context.clock.now();
         let added = self.plan.change(now, |plan| {
             let mut surroundings = ralph_model::plan::Surroundings {

@@ -1,0 +1,49 @@
+//! Merging files line by line, as git does it, and telling git who merges otherwise.
+
+use std::path::Path;
+
+use super::call::Call;
+use super::{Git, GitError, GitProgram};
+
+/// What a merge of lines came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineMerge {
+    Clean,
+    /// The file has both versions between markers.
+    Conflicts,
+}
+
+/// Merges line by line what `ours` and `theirs` made of `base`, into `ours`.
+pub fn merge_lines(
+    program: &GitProgram,
+    [base, ours, theirs]: [&Path; 3],
+) -> Result<LineMerge, GitError> {
+    // With conflicts git exits with their number.
+    let counts: Vec<i32> = (1..=127).collect();
+    let name = |path: &Path| path.to_string_lossy().into_owned();
+    let (base, ours, theirs) = (name(base), name(ours), name(theirs));
+    let args =
+        ["merge-file", "-L", "ours", "-L", "base", "-L", "theirs", "--", &ours, &base, &theirs];
+    let answer = Call::new(&args).accept(&counts).run(program)?;
+    Ok(if answer.code == Some(0) { LineMerge::Clean } else { LineMerge::Conflicts })
+}
+
+impl Git {
+    /// Names the program that merges files of an attribute, in this repository's own configuration; `false` if one is
+    /// named already.
+    pub fn name_merge_driver(
+        &self,
+        driver: &str,
+        title: &str,
+        command: &str,
+    ) -> Result<bool, GitError> {
+        let key = |what: &str| format!("merge.{driver}.{what}");
+        let (name, run) = (key("name"), key("driver"));
+        if self.ask_whether(&["config", "--local", "--get", &run])?.is_some() {
+            return Ok(false);
+        }
+        self.ask(&["config", "--local", &name, title])?;
+        self.ask(&["config", "--local", &run, command])?;
+        Ok(true)
+    }
+}

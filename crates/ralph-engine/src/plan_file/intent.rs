@@ -1,0 +1,65 @@
+//! What a change was meant to be committed as, noted before it is written.
+//!
+//! Which tasks left the file because they were accepted and which because somebody deleted them, only the message of the
+//! commit tells. A note is there exactly as long as a change may be on disk and not in git; whoever holds the write lock and
+//! finds one knows that its writer has died.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::files::{
+    PathError, create_private_directory, read_optional, remove_optional, replace_unsynced,
+};
+use crate::state::State;
+
+/// A change that is to be committed.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Intent {
+    message: String,
+    /// Of the file as the change leaves it.
+    digest: Vec<u8>,
+}
+
+impl Intent {
+    pub(super) fn note(
+        state: &State,
+        plan: &Utf8Path,
+        message: &str,
+        bytes: &[u8],
+    ) -> Result<(), PathError> {
+        let intent = Intent { message: message.to_owned(), digest: digest(bytes) };
+        let place = place(state, plan);
+        create_private_directory(place.parent().expect("it lies in private state"))?;
+        let text = serde_json::to_vec(&intent).expect("it is plain data");
+        // After a power failure there may be a note of nothing, or a change without one: both are only less well told.
+        replace_unsynced(&place, &text)
+    }
+
+    /// Returns the note that a dead writer left. A damaged one is none.
+    pub(super) fn left(state: &State, plan: &Utf8Path) -> Result<Option<Intent>, PathError> {
+        let text = read_optional(&place(state, plan))?;
+        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
+    }
+
+    pub(super) fn settle(state: &State, plan: &Utf8Path) -> Result<(), PathError> {
+        remove_optional(&place(state, plan))
+    }
+
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Tells whether the file is as the change was to leave it.
+    pub(super) fn was_written(&self, bytes: &[u8]) -> bool {
+        self.digest == digest(bytes)
+    }
+}
+
+fn digest(bytes: &[u8]) -> Vec<u8> {
+    Sha256::digest(bytes).to_vec()
+}
+
+fn place(state: &State, plan: &Utf8Path) -> Utf8PathBuf {
+    state.plan_directory(plan).join("intent.json")
+}

@@ -1,0 +1,85 @@
+//! Git's merges of the plan: record by record where both sides can be read, else line by line as git does it.
+//!
+//! The driver is named in a repository's own configuration, which no clone takes along, and asked for by an attributes file
+//! in home, which every clone does. Where the one is there without the other git merges lines, and where `ralph` is not on
+//! the path the driver has git do it.
+
+use std::fs;
+
+use camino::Utf8Path;
+use ralph_model::plan::merge::{Conflict, MergeError, merge};
+
+use super::PLAN_FILE;
+use crate::files::PathError;
+use crate::git::merging::{LineMerge, merge_lines};
+use crate::git::{Git, GitError, GitProgram};
+
+/// The driver's name in attributes and settings.
+const DRIVER: &str = "ralph-plan";
+
+/// What git runs: `%O` is the base, `%A` ours and the result, `%B` theirs, `%P` the plan's path.
+const COMMAND: &str = "command -v ralph >/dev/null 2>&1 && exec ralph merge-plan %O %A %B %P; \
+                       exec git merge-file %A %O %B";
+
+/// What a merge came to; the result is in place of our side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Merged {
+    Clean,
+    /// A person has to decide; both versions are between markers.
+    Conflicts(Vec<Conflict>),
+    /// The plans could not be merged as plans, and their lines were; a person has to look if there are conflicts.
+    ByLine {
+        why: MergeError,
+        result: LineMerge,
+    },
+}
+
+/// A merge was not made; our side is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeFileError {
+    #[error(transparent)]
+    Path(#[from] PathError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+/// Merges what `ours` and `theirs` made of `base`, into `ours`.
+pub fn merge_files(
+    program: &GitProgram,
+    [base, ours, theirs]: [&Utf8Path; 3],
+) -> Result<Merged, MergeFileError> {
+    let read =
+        |path: &Utf8Path| fs::read(path).map_err(|source| PathError::new("read", path, source));
+    match merge(&read(base)?, &read(ours)?, &read(theirs)?) {
+        Ok(merged) => {
+            // A file of git's own making, which git reads next: it needs no more than to be written.
+            fs::write(ours, &merged.bytes)
+                .map_err(|source| PathError::new("write", ours, source))?;
+            Ok(match merged.conflicts {
+                none if none.is_empty() => Merged::Clean,
+                conflicts => Merged::Conflicts(conflicts),
+            })
+        }
+        Err(why) => {
+            let paths = [base, ours, theirs].map(Utf8Path::as_std_path);
+            Ok(Merged::ByLine { why, result: merge_lines(program, paths)? })
+        }
+    }
+}
+
+/// The attributes file of a home.
+pub fn attributes() -> String {
+    format!("# Plans are merged by record: `ralph merge-plan`.\n{PLAN_FILE} merge={DRIVER}\n")
+}
+
+/// Tells whether an attributes file asks for the driver.
+pub fn asks_for_driver(attributes: &str) -> bool {
+    attributes.lines().any(|line| {
+        !line.trim_start().starts_with('#') && line.contains(&format!("merge={DRIVER}"))
+    })
+}
+
+/// Tells the repository how to merge plans; `false` if it was told before, whatever it was told.
+pub fn install(git: &Git) -> Result<bool, GitError> {
+    git.name_merge_driver(DRIVER, "Ralph's plan, record by record", COMMAND)
+}

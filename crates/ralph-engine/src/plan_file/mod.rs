@@ -1,0 +1,262 @@
+//! `plan.jsonl` on disk and in git: one writer at a time, each change whole, and committed alone.
+//!
+//! A change is made under the write lock, on what the file holds then, and is on disk before the lock is given back. What
+//! is to be committed is noted first ([`intent`]), so that a change which a crash left uncommitted is committed by the next
+//! one under its own message: the history would tell another story otherwise. What became of tasks that are no longer in
+//! the file, and which ids were ever taken, [`past`] knows. Who may change what is for others to say.
+
+mod intent;
+pub mod merge_driver;
+pub mod past;
+
+use std::path::Path;
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use jiff::Timestamp;
+use ralph_model::plan::{Change, DoneAt, Plan, PlanError};
+
+use self::intent::Intent;
+use self::past::Past;
+use crate::boundary::vouch;
+use crate::files::lock::{LockError, LockOwner, WriteLock};
+use crate::files::{PathError, create_directory, read_optional, replace_atomically};
+use crate::git::commits::{CommitError, CommitRequest, Signing};
+use crate::git::direct::commit_files;
+use crate::git::{GitError, GitProgram};
+use crate::home::Home;
+use crate::state::State;
+
+/// The plan's name in home.
+pub const PLAN_FILE: &str = "plan.jsonl";
+
+/// How long another writer, or another program that holds the index, is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The plan of one home.
+pub struct PlanFile {
+    path: Utf8PathBuf,
+    lock: Utf8PathBuf,
+    state: State,
+    /// The repository that has the plan, if one has.
+    past: Option<Past>,
+    /// Whether changes are committed at all.
+    commits: bool,
+    signing: Signing,
+    patience: Duration,
+    /// What the person typed, for others who find the plan locked.
+    command: String,
+}
+
+/// A change was not made; the plan is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanFileError {
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
+    Path(#[from] PathError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error("the plan was changed, but not committed")]
+    Commit(#[from] CommitError),
+}
+
+impl PlanFileError {
+    /// Returns what the person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            PlanFileError::Commit(CommitError::Git(error)) => error.hint().map(|hint| {
+                format!("{hint}; the next change to the plan commits this one along with it")
+            }),
+            PlanFileError::Commit(CommitError::Unmerged { path }) => {
+                Some(format!("settle the conflict in `{0}`, then `git add {0}`", path.display()))
+            }
+            PlanFileError::Commit(_) => {
+                Some("the next change to the plan commits this one along with it".to_owned())
+            }
+            PlanFileError::Git(error) => error.hint(),
+            PlanFileError::Lock(LockError::WriteHeld { .. }) => {
+                Some("wait for it to end, then try again".to_owned())
+            }
+            PlanFileError::Plan(PlanError::Unreadable { .. }) => {
+                Some("`ralph validate` lists everything that is wrong".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What a change came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    pub change: Change,
+    /// The plan as it is now.
+    pub bytes: Vec<u8>,
+}
+
+impl PlanFile {
+    pub fn open(
+        program: &GitProgram,
+        state: &State,
+        home: &Home,
+        signing: Signing,
+        command: impl Into<String>,
+    ) -> PlanFile {
+        PlanFile {
+            path: home.path.join(PLAN_FILE),
+            lock: state.write_lock(home),
+            past: Past::of(program, &home.path, Some(state)),
+            state: state.clone(),
+            commits: true,
+            signing,
+            patience: PATIENCE,
+            command: command.into(),
+        }
+    }
+
+    /// Keeps the plan out of git, for a person who does not want home committed.
+    #[must_use]
+    pub fn uncommitted(self) -> PlanFile {
+        PlanFile { commits: false, ..self }
+    }
+
+    pub fn path(&self) -> &Utf8Path {
+        &self.path
+    }
+
+    /// Returns what the file holds; nothing where there is none.
+    pub fn read(&self) -> Result<Vec<u8>, PathError> {
+        Ok(read_optional(&self.path)?.unwrap_or_default())
+    }
+
+    /// Makes a change and writes it; committing is for later.
+    pub fn change(
+        &self,
+        at: Timestamp,
+        change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
+    ) -> Result<Changed, PlanFileError> {
+        let _lock = self.lock(at)?;
+        self.heal()?;
+        self.write(change, |_, _| Ok(()))
+    }
+
+    /// Makes a change, writes it and commits it.
+    pub fn change_and_commit(
+        &self,
+        at: Timestamp,
+        change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
+    ) -> Result<Changed, PlanFileError> {
+        let _lock = self.lock(at)?;
+        self.heal()?;
+        let changed = self.write(change, |change, bytes| match change.subject() {
+            Some(message) if self.is_committed() => {
+                Intent::note(&self.state, &self.path, &message, bytes)
+            }
+            _ => Ok(()),
+        })?;
+        if let Some(message) = changed.change.subject() {
+            self.commit_locked(&message)?;
+        }
+        Ok(changed)
+    }
+
+    /// Commits what is written.
+    pub fn commit(&self, at: Timestamp, message: &str) -> Result<(), PlanFileError> {
+        let _lock = self.lock(at)?;
+        self.heal()?;
+        self.commit_locked(message)
+    }
+
+    /// Returns what tells whether an id was ever in the plan. History is looked at when the first id is asked for.
+    ///
+    /// Where history cannot be read, no id was ever in the plan but those that are.
+    pub fn known_ids(&self) -> Box<dyn Fn(&str) -> bool + '_> {
+        let ids = std::cell::OnceCell::new();
+        Box::new(move |id| {
+            let known = ids.get_or_init(|| self.past.as_ref().and_then(|past| past.ids().ok()));
+            known.as_ref().is_some_and(|known| known.has(id))
+        })
+    }
+
+    /// Returns the commit that work which is done now is in.
+    pub fn done_at(&self) -> Result<DoneAt, PlanFileError> {
+        let Some(past) = &self.past else { return Ok(DoneAt::Unborn) };
+        let head = past.git().current_head()?;
+        let commit = head.id().and_then(|id| id.as_str().parse().ok());
+        Ok(commit.map_or(DoneAt::Unborn, DoneAt::Commit))
+    }
+
+    /// Tells whether the file is not what `HEAD` has.
+    pub fn is_uncommitted(&self) -> Result<bool, PlanFileError> {
+        let Some(past) = self.past.as_ref().filter(|_| self.commits) else { return Ok(false) };
+        let committed = match past.git().head()?.id() {
+            Some(head) => past.git().file_at(head, past.path())?,
+            None => None,
+        };
+        Ok(committed.unwrap_or_default() != self.read()?)
+    }
+
+    fn lock(&self, at: Timestamp) -> Result<WriteLock, LockError> {
+        let owner = LockOwner::current(self.command.clone(), at);
+        WriteLock::acquire(&self.lock, &owner, self.patience)
+    }
+
+    fn is_committed(&self) -> bool {
+        self.commits && self.past.is_some()
+    }
+
+    /// Commits, under its own message, a change that was written and not committed before its maker died.
+    fn heal(&self) -> Result<(), PlanFileError> {
+        let Some(intent) = Intent::left(&self.state, &self.path)? else { return Ok(()) };
+        if intent.was_written(&self.read()?) {
+            self.commit_locked(intent.message())?;
+        }
+        Ok(Intent::settle(&self.state, &self.path)?)
+    }
+
+    fn write(
+        &self,
+        change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
+        before_writing: impl FnOnce(&Change, &[u8]) -> Result<(), PathError>,
+    ) -> Result<Changed, PlanFileError> {
+        let before = self.read()?;
+        let mut plan = Plan::parse(&before);
+        let change = change(&mut plan)?;
+        let bytes = plan.render();
+        if bytes != before {
+            before_writing(&change, &bytes)?;
+            // A run that is under way must not take it for its agent's doing.
+            vouch(&self.state, &self.path, &bytes)?;
+            create_directory(self.path.parent().expect("it lies in home"))?;
+            replace_atomically(&self.path, &bytes)?;
+        }
+        Ok(Changed { change, bytes })
+    }
+
+    fn commit_locked(&self, message: &str) -> Result<(), PlanFileError> {
+        let Some(past) = self.past.as_ref().filter(|_| self.commits) else { return Ok(()) };
+        let paths = [Path::to_owned(past.path())];
+        let message = format!("{}\n", message.trim_end());
+        let (message, signing) = (message.as_str(), self.signing);
+        let request = CommitRequest { paths: &paths, message, signing, patience: self.patience };
+        commit_files(past.git(), &request)?;
+        Ok(Intent::settle(&self.state, &self.path)?)
+    }
+}
+
+/// Numbers for new ids. They need not be secret, only unlike those of other processes.
+pub fn random_numbers() -> impl FnMut() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    let mut count = 0_u64;
+    let keys = RandomState::new();
+    move || {
+        count += 1;
+        keys.hash_one((std::process::id(), count))
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_file_tests.rs"]
+mod tests;

@@ -1,0 +1,361 @@
+//! What the plan was: every id it ever had, and what became of every task, read from git and kept between commands.
+//!
+//! What is kept lies in private state, with the commit up to which it tells. That commit has to lead to the one that is
+//! asked about, else everything is read anew: a history that was rewritten is never patched. A merge among what is new
+//! makes histories be read anew too, as the order of events on both sides is not known from one of them. Losing what is
+//! kept costs time and nothing else.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use jiff::Timestamp;
+use ralph_model::history::{ChangedLines, History, TELLING_SUBJECTS, Version};
+use ralph_model::plan::Record;
+use serde::{Deserialize, Serialize};
+
+use super::PLAN_FILE;
+use crate::files::{create_private_directory, read_optional, replace_unsynced};
+use crate::git::history::{HistoryError, HistoryQuery, Walked, walk};
+use crate::git::{Git, GitError, GitProgram, Head, Oid};
+use crate::state::State;
+
+/// The format of what is kept.
+const FORMAT: u32 = 1;
+
+/// As many new commits are read again rather than written down.
+const NOT_WORTH_KEEPING: usize = 32;
+
+/// The history of a plan in its repository.
+pub struct Past {
+    git: Git,
+    /// From the root of the work tree.
+    path: Utf8PathBuf,
+    /// Where things are kept; nowhere for whoever may not write there.
+    cache: Option<Utf8PathBuf>,
+}
+
+/// The past could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum PastError {
+    #[error("there is no commit, branch or tag `{name}` here")]
+    UnknownRevision { name: String },
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+/// A commit up to which the past is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tip {
+    pub commit: Oid,
+    /// The branch that it is the end of.
+    pub branch: Option<String>,
+}
+
+/// Every id that was ever in the plan.
+pub struct KnownIds {
+    /// One a line, with a newline before the first and after the last.
+    kept: Vec<u8>,
+    new: BTreeSet<String>,
+}
+
+impl KnownIds {
+    pub fn has(&self, id: &str) -> bool {
+        if id.contains('\n') {
+            return false;
+        }
+        self.new.contains(id) || self.is_kept(id)
+    }
+
+    fn is_kept(&self, id: &str) -> bool {
+        memchr::memmem::find(&self.kept, format!("\n{id}\n").as_bytes()).is_some()
+    }
+}
+
+/// How what is kept begins: what it is about.
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+struct Label {
+    format: u32,
+    path: Utf8PathBuf,
+    branch: Option<String>,
+    tip: Oid,
+}
+
+/// A report that was made before, and of what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportKey {
+    format: u32,
+    tip: Oid,
+    branch: Option<String>,
+    /// The plan as it lies in the work tree.
+    plan: Option<Stamp>,
+}
+
+/// What tells one version of a file from another without reading it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Stamp {
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+    written: (i64, i64),
+}
+
+impl Past {
+    /// Opens the history of a home's plan; `None` where home is in no work tree.
+    pub fn of(program: &GitProgram, home: &Utf8Path, state: Option<&State>) -> Option<Past> {
+        // A home that is not there yet will lie where its parent lies.
+        let there = home.ancestors().find(|directory| directory.is_dir())?;
+        let git = Git::discover(program.clone(), there).ok()?;
+        let beyond = home.strip_prefix(there).ok()?;
+        let home = there.canonicalize_utf8().ok()?.join(beyond);
+        let path = home.strip_prefix(git.place().worktree.as_ref()?).ok()?.join(PLAN_FILE);
+        let cache = state.map(|state| state.plan_directory(&home.join(PLAN_FILE)));
+        Some(Past { git, path, cache })
+    }
+
+    pub fn git(&self) -> &Git {
+        &self.git
+    }
+
+    /// The plan, from the root of the work tree.
+    pub fn path(&self) -> &Path {
+        self.path.as_std_path()
+    }
+
+    /// Returns where the work tree stands; `None` if nothing was committed yet.
+    pub fn here(&self) -> Result<Option<Tip>, PastError> {
+        Ok(match self.git.current_head()? {
+            Head::Branch { name, id } => {
+                let branch = name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned();
+                Some(Tip { commit: id, branch: Some(branch) })
+            }
+            Head::Detached { id } => Some(Tip { commit: id, branch: None }),
+            Head::Unborn { .. } => None,
+        })
+    }
+
+    /// Returns what a branch, a tag or any other name of a commit means.
+    pub fn named(&self, name: &str) -> Result<Tip, PastError> {
+        if let Some(commit) = self.git.tip(&format!("refs/heads/{name}"))? {
+            return Ok(Tip { commit, branch: Some(name.to_owned()) });
+        }
+        match self.git.resolve(name)? {
+            Some(commit) => Ok(Tip { commit, branch: None }),
+            None => Err(PastError::UnknownRevision { name: name.to_owned() }),
+        }
+    }
+
+    /// Tells whether a commit of work is here and does not lead to where the work tree stands, or is not here at all.
+    pub fn is_orphaned(&self, commit: &str) -> bool {
+        let Ok(Some(found)) = self.git.resolve(commit) else { return true };
+        match self.git.current_head().map(|head| head.id().cloned()) {
+            Ok(Some(head)) => !self.git.is_ancestor(&found, &head).unwrap_or(true),
+            _ => false,
+        }
+    }
+
+    /// Returns every id that the plan ever had on the way to where the work tree stands.
+    pub fn ids(&self) -> Result<KnownIds, PastError> {
+        let Some(tip) = self.here()? else {
+            return Ok(KnownIds { kept: Vec::new(), new: BTreeSet::new() });
+        };
+        let name = format!("ids-{}", branch_name(&tip));
+        let (since, kept) = match self.kept(&name, &tip) {
+            Some((label, bytes)) => (Some(label.tip), bytes),
+            None => (None, Vec::new()),
+        };
+        let mut known = KnownIds { kept, new: BTreeSet::new() };
+        let mut walked = self.collect_ids(&tip, since.as_ref(), &mut known)?;
+        if walked == Walked::Rewritten {
+            known = KnownIds { kept: Vec::new(), new: BTreeSet::new() };
+            walked = self.collect_ids(&tip, None, &mut known)?;
+        }
+        if matches!(walked, Walked::Told(count) if since.is_none() || count > NOT_WORTH_KEEPING) {
+            let mut all = known.kept.clone();
+            if all.is_empty() {
+                all.push(b'\n');
+            }
+            for id in known.new.iter().filter(|id| !known.is_kept(id)) {
+                all.extend_from_slice(id.as_bytes());
+                all.push(b'\n');
+            }
+            self.keep(&name, &tip, &all);
+        }
+        Ok(known)
+    }
+
+    fn collect_ids(
+        &self,
+        tip: &Tip,
+        since: Option<&Oid>,
+        known: &mut KnownIds,
+    ) -> Result<Walked, PastError> {
+        let query = HistoryQuery { path: self.path(), tip: &tip.commit, since, subjects: &[] };
+        Ok(walk(&self.git, &query, &mut |version| {
+            for line in version.changes.iter().flat_map(|change| &change.added) {
+                let id = match Record::of_line(line) {
+                    Record::Task(head) => head.id,
+                    Record::Issue { id } => id,
+                    _ => continue,
+                };
+                if !id.contains('\n') && !known.new.contains(&*id) {
+                    known.new.insert(id.into_owned());
+                }
+            }
+            ControlFlow::Continue(())
+        })?)
+    }
+
+    /// Returns what became of every task on the way to a commit.
+    pub fn history(&self, tip: &Tip) -> Result<History, PastError> {
+        let name = format!("history-{}", branch_name(tip));
+        let kept = self.kept(&name, tip).and_then(|(label, bytes)| {
+            serde_json::from_slice::<History>(&bytes).ok().map(|history| (label.tip, history))
+        });
+        if let Some((since, mut history)) = kept {
+            match self.fold(tip, Some(&since), &mut history)? {
+                Walked::UpToDate => return Ok(history),
+                Walked::Told(new) => {
+                    if new > NOT_WORTH_KEEPING {
+                        self.keep_history(&name, tip, &history);
+                    }
+                    return Ok(history);
+                }
+                Walked::Rewritten | Walked::Stopped => {}
+            }
+        }
+        let mut history = History::default();
+        self.fold(tip, None, &mut history)?;
+        self.keep_history(&name, tip, &history);
+        Ok(history)
+    }
+
+    /// Adds versions to a history. One that goes on with what is known stops at a merge.
+    fn fold(
+        &self,
+        tip: &Tip,
+        since: Option<&Oid>,
+        history: &mut History,
+    ) -> Result<Walked, PastError> {
+        let query = HistoryQuery {
+            path: self.path(),
+            tip: &tip.commit,
+            since,
+            subjects: &TELLING_SUBJECTS,
+        };
+        Ok(walk(&self.git, &query, &mut |version| {
+            if since.is_some() && version.parents.len() > 1 {
+                return ControlFlow::Break(());
+            }
+            let Ok(commit) = version.commit.as_str().parse() else {
+                return ControlFlow::Continue(());
+            };
+            let changes: Vec<ChangedLines<'_>> = version
+                .changes
+                .iter()
+                .map(|change| ChangedLines {
+                    removed: change.removed.clone(),
+                    added: change.added.clone(),
+                })
+                .collect();
+            history.apply(&Version {
+                commit: &commit,
+                author: mail(version.author),
+                date: Timestamp::from_second(version.time.0).unwrap_or(Timestamp::UNIX_EPOCH),
+                branch: version.branch.or(tip.branch.as_deref()),
+                subject: version.subject,
+                changes: &changes,
+            });
+            ControlFlow::Continue(())
+        })?)
+    }
+
+    fn keep_history(&self, name: &str, tip: &Tip, history: &History) {
+        let bytes = serde_json::to_vec(history).expect("a history has string keys only");
+        self.keep(name, tip, &bytes);
+    }
+
+    /// Returns what a report of everything up to a commit depends on; `None` while the plan may still be being written.
+    pub fn report_key(&self, tip: &Tip, now: Timestamp) -> Option<ReportKey> {
+        let worktree = self.git.place().worktree.as_ref()?;
+        let plan = match worktree.join(&self.path).symlink_metadata() {
+            Err(_) => None,
+            Ok(found) => {
+                // A change in the same tick of the clock would not be seen.
+                let settled = now.as_second().saturating_sub(found.ctime().max(found.mtime())) >= 2;
+                settled.then_some(())?;
+                let changed = (found.ctime(), found.ctime_nsec());
+                let written = (found.mtime(), found.mtime_nsec());
+                Some(Stamp { inode: found.ino(), size: found.size(), changed, written })
+            }
+        };
+        Some(ReportKey {
+            format: FORMAT,
+            tip: tip.commit.clone(),
+            branch: tip.branch.clone(),
+            plan,
+        })
+    }
+
+    /// Opens a report that was made before of the same things.
+    pub fn report(&self, key: &ReportKey) -> Option<std::fs::File> {
+        use std::io::{BufRead, BufReader, Seek, SeekFrom};
+        let file = std::fs::File::open(self.cache.as_ref()?.join("report.json")).ok()?;
+        let mut start = BufReader::with_capacity(1024, file);
+        let mut line = String::new();
+        start.read_line(&mut line).ok()?;
+        (serde_json::from_str::<ReportKey>(&line).ok()? == *key).then_some(())?;
+        let mut file = start.into_inner();
+        file.seek(SeekFrom::Start(line.len() as u64)).ok()?;
+        Some(file)
+    }
+
+    /// Keeps a report for the next time.
+    pub fn keep_report(&self, key: &ReportKey, report: &str) {
+        let Some(cache) = &self.cache else { return };
+        let label = serde_json::to_string(key).expect("it is plain data");
+        let text = format!("{label}\n{report}");
+        let written = create_private_directory(cache)
+            .and_then(|()| replace_unsynced(&cache.join("report.json"), text.as_bytes()));
+        // What cannot be kept is made again.
+        drop(written);
+    }
+
+    /// Returns what was kept about a branch, with its label.
+    fn kept(&self, name: &str, tip: &Tip) -> Option<(Label, Vec<u8>)> {
+        let mut bytes = read_optional(&self.cache.as_ref()?.join(name)).ok()??;
+        let end = memchr::memchr(b'\n', &bytes)?;
+        let label: Label = serde_json::from_slice(&bytes[..end]).ok()?;
+        let fits = label.format == FORMAT && label.path == self.path && label.branch == tip.branch;
+        bytes.drain(..=end);
+        fits.then_some((label, bytes))
+    }
+
+    fn keep(&self, name: &str, tip: &Tip, content: &[u8]) {
+        let Some(cache) = &self.cache else { return };
+        let (path, branch) = (self.path.clone(), tip.branch.clone());
+        let label = Label { format: FORMAT, path, branch, tip: tip.commit.clone() };
+        let mut bytes = serde_json::to_vec(&label).expect("it is plain data");
+        bytes.push(b'\n');
+        bytes.extend_from_slice(content);
+        let written = create_private_directory(cache)
+            .and_then(|()| replace_unsynced(&cache.join(name), &bytes));
+        // What cannot be kept is read again.
+        drop(written);
+    }
+}
+
+/// Names the file for what is known of a branch; all that is on none shares one.
+fn branch_name(tip: &Tip) -> String {
+    crate::state::file_name(tip.branch.as_deref().unwrap_or("(none)"))
+}
+
+/// Takes the address out of `Name <mail>`.
+fn mail(author: &str) -> &str {
+    let inside = author.rsplit_once('<').and_then(|(_, rest)| rest.split_once('>'));
+    inside.map_or(author, |(mail, _)| mail)
+}

@@ -1,0 +1,125 @@
+use super::*;
+use crate::home::find_workspace;
+use crate::state::StateRequest;
+use crate::test_place::Place;
+use ralph_model::plan::Unfinished;
+
+struct World {
+    place: Place,
+    state: State,
+    home: Home,
+}
+
+impl World {
+    fn new() -> World {
+        let place = Place::repository();
+        place.write("repo-file", "x");
+        place.git(&["config", "user.name", "p"]);
+        place.git(&["config", "user.email", "p@example.org"]);
+        let workspace = find_workspace(Some(&place.root), &place.root).unwrap();
+        let home = workspace.home(None);
+        let base = place.root.join(".git/private");
+        let request = StateRequest {
+            base: &base,
+            workspace: &workspace,
+            home: &home,
+            now: Timestamp::UNIX_EPOCH,
+            root_commit: &|_| None,
+        };
+        let (state, _) = State::open(&request).unwrap();
+        World { place, state, home }
+    }
+
+    fn file(&self) -> PlanFile {
+        let program = GitProgram::new("git", std::env::vars_os());
+        let file = PlanFile::open(&program, &self.state, &self.home, Signing::Unsigned, "test");
+        PlanFile { patience: Duration::from_millis(50), ..file }
+    }
+
+    fn set_spec(&self, spec: &str) -> Result<Changed, PlanFileError> {
+        let now = Timestamp::UNIX_EPOCH;
+        self.file().change_and_commit(now, |plan| plan.set_spec(spec, Unfinished::Cancel))
+    }
+
+    fn add(&self, task: &str) -> Result<Changed, PlanFileError> {
+        let file = self.file();
+        let known = file.known_ids();
+        let mut random = random_numbers();
+        let done_at = DoneAt::Unborn;
+        let mut around =
+            ralph_model::plan::Surroundings { known: &*known, random: &mut random, done_at };
+        file.change_and_commit(Timestamp::UNIX_EPOCH, |plan| plan.add(task, &mut around))
+    }
+}
+
+#[test]
+fn a_locked_index_is_explained_and_the_change_committed_by_the_next_one() {
+    let world = World::new();
+    world.set_spec("a.md").unwrap();
+    let lock = world.place.root.join(".git/index.lock");
+    std::fs::write(&lock, "").unwrap();
+    let error = world.add("first").unwrap_err();
+    assert!(matches!(error, PlanFileError::Commit(_)), "{error:?}");
+    let hint = error.hint().unwrap();
+    assert!(hint.contains("index.lock") && hint.contains("next change"), "{hint}");
+    assert!(world.file().is_uncommitted().unwrap());
+    std::fs::remove_file(&lock).unwrap();
+    world.add("second").unwrap();
+    assert!(!world.file().is_uncommitted().unwrap());
+    let subjects = world.place.git(&["log", "--format=%s"]);
+    assert_eq!(
+        subjects,
+        "ralph: task add - second\nralph: task add - first\nralph: set spec a.md\n"
+    );
+}
+
+#[test]
+fn ids_are_known_from_history_with_and_without_what_is_kept() {
+    let world = World::new();
+    world.set_spec("a.md").unwrap();
+    world.add(r#"{"id": "t-gone1", "name": "x"}"#).unwrap();
+    let now = Timestamp::UNIX_EPOCH;
+    world.file().change_and_commit(now, |plan| plan.delete("t-gone1")).unwrap();
+    let knows = |id: &str| world.file().known_ids()(id);
+    for _ in 0..2 {
+        assert!(knows("t-gone1") && !knows("t-gone") && !knows("") && !knows("t-gone1\n"));
+    }
+    // More than is worth reading again every time is written down.
+    for number in 0..40 {
+        world.add(&format!(r#"{{"id": "t-n{number:03}", "name": "x"}}"#)).unwrap();
+    }
+    assert!(knows("t-gone1") && knows("t-n000") && knows("t-n039") && !knows("t-n040"));
+    let kept = std::fs::read_dir(world.state.plan_directory(world.file().path())).unwrap();
+    for file in kept.flatten() {
+        std::fs::write(file.path(), "{\"format\": 1, damaged").unwrap();
+    }
+    assert!(knows("t-gone1") && !knows("t-n040"));
+    // Another branch has another history.
+    world.place.git(&["checkout", "-q", "--orphan", "fresh"]);
+    assert!(!knows("t-gone1"));
+    world.place.git(&["commit", "-q", "-m", "fresh"]);
+    assert!(!knows("t-gone1") && knows("t-n001"));
+}
+
+#[test]
+fn without_a_repository_the_plan_is_written_and_nothing_is_known_of_its_past() {
+    let place = Place::new();
+    let workspace = find_workspace(Some(&place.root), &place.root).unwrap();
+    let home = workspace.home(None);
+    let base = place.root.join("private");
+    let request = StateRequest {
+        base: &base,
+        workspace: &workspace,
+        home: &home,
+        now: Timestamp::UNIX_EPOCH,
+        root_commit: &|_| None,
+    };
+    let (state, _) = State::open(&request).unwrap();
+    let world = World { place, state, home };
+    world.set_spec("a.md").unwrap();
+    world.add("x").unwrap();
+    let file = world.file();
+    assert_eq!(file.done_at().unwrap(), DoneAt::Unborn);
+    assert!(!file.is_uncommitted().unwrap() && !file.known_ids()("t-0000"));
+    assert_eq!(Plan::parse(&file.read().unwrap()).pending().len(), 1);
+}

@@ -1,0 +1,131 @@
+//! Whether every file of a home that a person may edit and Ralph relies on is sound, everything told at once.
+//!
+//! Nothing is changed or healed here. Sessions, logs and what lies in private state are not looked at: they are made
+//! anew when they cannot be read.
+
+use std::fs;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::pipeline::records::{self, CandidateRecord, PlanRecord};
+use ralph_model::plan::Plan;
+use serde::de::DeserializeOwned;
+
+use crate::files::plain::read_text;
+use crate::plan_file::PLAN_FILE;
+use crate::specs::{self, SPECS, SpecProblem};
+
+/// How deep records may lie: as deep as areas of specs.
+const DEEPEST: usize = 32;
+
+/// Something wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileProblem {
+    pub path: Utf8PathBuf,
+    /// Counted from 1, where it has a line.
+    pub line: Option<usize>,
+    pub message: String,
+    /// What can be done about it.
+    pub mend: Option<String>,
+}
+
+/// What was looked at and what was found.
+#[derive(Debug, Default)]
+pub struct Soundness {
+    pub files: usize,
+    pub problems: Vec<FileProblem>,
+}
+
+/// Looks at everything in a home; `known` tells whether an id was ever in the plan.
+pub fn examine(home: &Utf8Path, known: &dyn Fn(&str) -> bool) -> Soundness {
+    let mut soundness = Soundness::default();
+    soundness.plan(&home.join(PLAN_FILE), known);
+    soundness.specs(&home.join(SPECS));
+    soundness.records::<PlanRecord>(&home.join(SPECS).join("plans"), 0);
+    soundness.records::<CandidateRecord>(&home.join(SPECS).join("candidates"), 0);
+    soundness
+}
+
+impl Soundness {
+    fn broken(&mut self, path: &Utf8Path, message: String) {
+        self.problems.push(FileProblem { path: path.to_owned(), line: None, message, mend: None });
+    }
+
+    /// Reads a file; one that is not there is fine.
+    fn read(&mut self, path: &Utf8Path) -> Option<Vec<u8>> {
+        match read_text(path) {
+            Ok(bytes) => {
+                self.files += 1;
+                Some(bytes)
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => {
+                self.files += 1;
+                self.broken(path, format!("it cannot be read: {error}"));
+                None
+            }
+        }
+    }
+
+    fn plan(&mut self, path: &Utf8Path, known: &dyn Fn(&str) -> bool) {
+        let Some(bytes) = self.read(path) else { return };
+        for problem in Plan::parse(&bytes).problems(known) {
+            self.problems.push(FileProblem {
+                path: path.to_owned(),
+                line: Some(problem.line),
+                message: problem.kind.to_string(),
+                mend: Some(problem.kind.mend().to_owned()),
+            });
+        }
+    }
+
+    fn specs(&mut self, directory: &Utf8Path) {
+        if !directory.is_dir() {
+            return;
+        }
+        let backlog = specs::discover(directory);
+        self.files += backlog.specs.len();
+        let faults = specs::validate(directory, &backlog.specs);
+        for problem in backlog.problems.into_iter().chain(faults) {
+            let (path, line) = match &problem {
+                // A home may have no use for the pipeline.
+                SpecProblem::NoSpecs { .. } => continue,
+                SpecProblem::Unreadable { path, .. }
+                | SpecProblem::Link { path }
+                | SpecProblem::NotAFile { path } => (path.clone(), None),
+                SpecProblem::Name { path } => (Utf8PathBuf::from(path), None),
+                SpecProblem::Path { directory, .. } => (directory.clone(), None),
+                SpecProblem::NotText { path, line } => (path.clone(), Some(*line)),
+                SpecProblem::Text { path, fault } => (path.clone(), Some(fault.line())),
+            };
+            let message = match &problem {
+                SpecProblem::Text { fault, .. } => fault.to_string(),
+                other => other.to_string(),
+            };
+            self.problems.push(FileProblem { path, line, message, mend: None });
+        }
+    }
+
+    /// Looks at every record below a directory.
+    fn records<T: DeserializeOwned>(&mut self, directory: &Utf8Path, depth: usize) {
+        let Ok(entries) = directory.read_dir_utf8() else { return };
+        let mut paths: Vec<Utf8PathBuf> =
+            entries.flatten().map(|entry| entry.path().to_owned()).collect();
+        paths.sort();
+        for path in paths {
+            let Ok(found) = fs::symlink_metadata(&path) else { continue };
+            if found.is_dir() && depth < DEEPEST {
+                self.records::<T>(&path, depth + 1);
+            } else if path.extension() == Some("json")
+                && let Some(bytes) = self.read(&path)
+                && let Err(error) = records::parse::<T>(&bytes)
+            {
+                self.problems.push(FileProblem {
+                    path,
+                    line: Some(error.line),
+                    message: error.reason,
+                    mend: Some("correct it, or take it from an earlier commit".to_owned()),
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! `ralph log`: what became of the plan's tasks, told from git.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp};
+use ralph_engine::files::read_optional;
+use ralph_engine::plan_file::PLAN_FILE;
+use ralph_engine::plan_file::past::{Past, PastError, Tip};
+use ralph_model::history::{Filter, History, LogView, Outcome, RecentView, Since};
+use ralph_model::plan::Plan;
+
+use super::print_json;
+use crate::args::GlobalArgs;
+use crate::args::plan::LogArgs;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::human::{local_time, one_line};
+use crate::render::{self, Tone, Ui};
+use crate::setup::{Setup, now};
+
+/// How many changes are shown unless all tasks are asked for.
+const RECENT: usize = 50;
+
+/// From when on things are told.
+enum Start {
+    Date(Timestamp),
+    /// The commits that are new since then.
+    New(HashSet<String>),
+}
+
+pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError> {
+    let setup = Setup::load(global, &[])?;
+    setup.require_repository()?;
+    // Inside a run there is no way to private state, and nothing is kept then.
+    let state = setup.open_bare_state().ok();
+    let Some(past) = Past::of(&setup.git(), &setup.home.path, state.as_ref()) else {
+        return show(&setup, args, &History::default(), &Plan::default(), &Filter::default());
+    };
+    let mut filter = Filter { spec: args.spec.as_deref(), ..Filter::default() };
+    let tip = match &args.branch {
+        None => past.here().map_err(refused)?,
+        Some(name) => match past.named(name) {
+            // A branch that was merged and removed is still known by its merge.
+            Err(PastError::UnknownRevision { .. }) => {
+                filter.branch = Some(name);
+                past.here().map_err(refused)?
+            }
+            tip => Some(tip.map_err(refused)?),
+        },
+    };
+    let Some(tip) = tip else {
+        return show(&setup, args, &History::default(), &Plan::default(), &filter);
+    };
+    let is_whole = args.all
+        && !args.table
+        && args.spec.is_none()
+        && args.branch.is_none()
+        && args.since.is_none();
+    let key = if is_whole { past.report_key(&tip, now()) } else { None };
+    if let Some(mut report) = key.as_ref().and_then(|key| past.report(key)) {
+        render::copy(&mut report).map_err(CliError::failed)?;
+        return Ok(Exit::Done);
+    }
+    let history = past.history(&tip).map_err(refused)?;
+    if let Some(branch) = filter.branch
+        && !history.tasks().any(|(_, task)| task.branch.as_deref() == Some(branch))
+    {
+        return Err(refused(PastError::UnknownRevision { name: branch.to_owned() }));
+    }
+    let bytes = plan_bytes(&setup, &past, args, &tip)?;
+    let plan = Plan::parse(&bytes);
+    if let Some(key) = key {
+        let view = history.log_view(&plan, &filter);
+        let mut report = serde_json::to_string_pretty(&view).map_err(CliError::failed)?;
+        report.push('\n');
+        past.keep_report(&key, &report);
+        render::machine(&report).map_err(CliError::failed)?;
+        return Ok(Exit::Done);
+    }
+    let spec = args.spec.as_deref().map(|typed| spec_name(&history, typed));
+    filter.spec = spec.as_deref();
+    let start = args.since.as_deref().map(|since| start(&past, &tip, since)).transpose()?;
+    let was_there = |commit: &ralph_model::id::CommitId| match &start {
+        Some(Start::New(new)) => !new.contains(commit.as_str()),
+        _ => false,
+    };
+    filter.since = start.as_ref().map(|start| match start {
+        Start::Date(date) => Since::Date(*date),
+        Start::New(_) => Since::Commit(&was_there),
+    });
+    show(&setup, args, &history, &plan, &filter)
+}
+
+/// The plan as the commit has it that is asked about, or as it is here.
+fn plan_bytes(setup: &Setup, past: &Past, args: &LogArgs, tip: &Tip) -> Result<Vec<u8>, CliError> {
+    let bytes = if args.branch.is_some() {
+        past.git().file_at(&tip.commit, past.path()).map_err(CliError::failed)?
+    } else {
+        read_optional(&setup.home.path.join(PLAN_FILE)).map_err(CliError::usage)?
+    };
+    Ok(bytes.unwrap_or_default())
+}
+
+fn refused(error: PastError) -> CliError {
+    let unknown = matches!(error, PastError::UnknownRevision { .. });
+    let error = CliError::usage(error);
+    if unknown { error.hint("`git branch --all` lists the branches") } else { error }
+}
+
+/// Finds the name that tasks have for the spec that was typed.
+fn spec_name(history: &History, typed: &str) -> String {
+    let below = typed.rsplit_once("specs/").map_or(typed, |(_, below)| below);
+    let candidates = [typed.to_owned(), below.to_owned(), format!("{below}.md")];
+    let has = |name: &String| history.tasks().any(|(_, task)| task.spec == *name);
+    candidates.into_iter().find(has).unwrap_or_else(|| typed.to_owned())
+}
+
+/// Reads a date, a time or the name of a commit.
+fn start(past: &Past, tip: &Tip, since: &str) -> Result<Start, CliError> {
+    if let Some(date) = date(since.trim(), now()) {
+        return Ok(Start::Date(date));
+    }
+    let commit = past.named(since.trim()).map_err(|error| match error {
+        PastError::UnknownRevision { name } => {
+            CliError::usage(format!("`{name}` is neither a date nor a commit"))
+                .hint("dates are written as 2026-01-31, 2026-01-31T12:00, yesterday, or 3 days ago")
+        }
+        error => CliError::usage(error),
+    })?;
+    let new = past.git().new_commits(std::slice::from_ref(&tip.commit), &[commit.commit]);
+    let new = new.map_err(CliError::failed)?;
+    Ok(Start::New(new.into_iter().map(Into::into).collect()))
+}
+
+/// Reads a date or time; without a zone it is the person's own.
+fn date(text: &str, now: Timestamp) -> Option<Timestamp> {
+    if let Some(span) = ago(text) {
+        return now.to_zoned(TimeZone::system()).checked_sub(span).ok().map(|at| at.timestamp());
+    }
+    // Digits alone are a commit.
+    if !text.contains('-') {
+        return None;
+    }
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Some(at);
+    }
+    let local: DateTime = text.replace(' ', "T").parse().ok()?;
+    local.to_zoned(TimeZone::system()).ok().map(|at| at.timestamp())
+}
+
+/// Reads `yesterday` and `3 days ago`.
+fn ago(text: &str) -> Option<Span> {
+    let text = text.to_lowercase();
+    if text == "yesterday" {
+        return Some(Span::new().days(1));
+    }
+    let normal = text.replace('.', " ");
+    let mut words = normal.split_whitespace();
+    let count: i32 = words.next()?.parse().ok()?;
+    let unit = words.next()?;
+    (words.next()? == "ago" && words.next().is_none()).then_some(())?;
+    let span = Span::new();
+    match unit.trim_end_matches('s') {
+        "second" => span.try_seconds(count),
+        "minute" => span.try_minutes(count),
+        "hour" => span.try_hours(count),
+        "day" => span.try_days(count),
+        "week" => span.try_weeks(count),
+        "month" => span.try_months(count),
+        "year" => span.try_years(count),
+        _ => return None,
+    }
+    .ok()
+}
+
+fn show(
+    setup: &Setup,
+    args: &LogArgs,
+    history: &History,
+    plan: &Plan<'_>,
+    filter: &Filter<'_>,
+) -> Result<Exit, CliError> {
+    match (args.all, args.table) {
+        (true, false) => print_json(&history.log_view(plan, filter))?,
+        (false, false) => print_json(&history.recent_view(filter, RECENT))?,
+        (true, true) => {
+            let text = tasks_table(setup.ui, &history.log_view(plan, filter));
+            render::machine(&text).map_err(CliError::failed)?;
+        }
+        (false, true) => {
+            let text = changes_table(setup.ui, &history.recent_view(filter, RECENT));
+            render::machine(&text).map_err(CliError::failed)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn tasks_table(ui: Ui, view: &LogView<'_>) -> String {
+    let width = view.tasks.iter().map(|task| task.id.chars().count()).max().unwrap_or(0).max(2);
+    let head = format!("{:width$}  {:9}  {:13}  {:20}  task", "id", "outcome", "created", "spec");
+    let mut text = format!("{}\n", ui.paint(Tone::Faint, &head));
+    for task in &view.tasks {
+        let (tone, outcome) = match task.outcome {
+            Outcome::Pending => (Tone::Progress, "pending"),
+            Outcome::Done => (Tone::Progress, "done"),
+            Outcome::Accepted => (Tone::Good, "accepted"),
+            Outcome::Rejected => (Tone::Bad, "rejected"),
+            Outcome::Cancelled => (Tone::Faint, "cancelled"),
+        };
+        let outcome = ui.paint(tone, &format!("{outcome:9}"));
+        let created = task.created.as_ref().map(|at| local_time(at.date, now()));
+        let created = created.unwrap_or_default();
+        let (spec, name) = (one_line(task.spec, 20), one_line(task.desc, 80));
+        let _ = writeln!(text, "{:width$}  {outcome}  {created:13}  {spec:20}  {name}", task.id);
+    }
+    text
+}
+
+fn changes_table(ui: Ui, view: &RecentView<'_>) -> String {
+    let head = format!("{:13}  {:8}  {:9}  {:8}  task", "when", "commit", "change", "id");
+    let mut text = format!("{}\n", ui.paint(Tone::Faint, &head));
+    for change in &view.changes {
+        let when = local_time(change.date, now());
+        let commit = change.commit.as_str().get(..8).unwrap_or_default();
+        let why = change.reason.filter(|why| !why.is_empty());
+        let why = why.map(|why| format!(" ({})", one_line(why, 60))).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "{when:13}  {commit:8}  {:9}  {:8}  {}{why}",
+            change.change,
+            change.id,
+            one_line(change.desc, 80)
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_told_from_commits() {
+        let now: Timestamp = "2026-03-10T12:00:00Z".parse().unwrap();
+        for text in
+            ["2026-01-31", "2026-01-31T12:00", "2026-01-31 12:00:00", "2026-01-31T12:00:00Z"]
+        {
+            assert!(date(text, now).is_some_and(|at| at < now), "{text}");
+        }
+        for text in ["yesterday", "3 days ago", "2.weeks.ago", "1 month ago"] {
+            assert!(date(text, now).is_some_and(|at| at < now), "{text}");
+        }
+        for text in ["abc1234", "20260131", "main", "v1-2", "3 days", "HEAD~2", ""] {
+            assert_eq!(date(text, now), None, "{text}");
+        }
+    }
+}

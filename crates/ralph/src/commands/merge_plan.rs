@@ -1,0 +1,35 @@
+//! `ralph merge-plan`: what git calls to merge two plans.
+
+use ralph_engine::git::GitProgram;
+use ralph_engine::git::merging::LineMerge;
+use ralph_engine::plan_file::merge_driver::{Merged, merge_files};
+
+use crate::args::plan::MergePlanArgs;
+use crate::exit::Exit;
+use crate::render::important;
+
+/// Git takes 1 for a conflict and anything above 128 for a driver that failed.
+pub(crate) fn run(args: &MergePlanArgs) -> Exit {
+    let program = GitProgram::new("git", std::env::vars_os());
+    let name = args.path.as_deref().unwrap_or(args.ours.as_str());
+    match merge_files(&program, [&args.base, &args.ours, &args.theirs]) {
+        Ok(Merged::Clean) => Exit::Done,
+        Ok(Merged::Conflicts(conflicts)) => {
+            for conflict in conflicts {
+                important(&format!("{name}: {conflict}"));
+            }
+            important(&format!(
+                "{name}: keep one version of each and remove the markers; `ralph validate` checks the result"
+            ));
+            Exit::Unfinished
+        }
+        Ok(Merged::ByLine { why, result }) => {
+            important(&format!("{name}: merged line by line, as {why}"));
+            if result == LineMerge::Clean { Exit::Done } else { Exit::Unfinished }
+        }
+        Err(error) => {
+            important(&format!("{name}: cannot be merged: {error}"));
+            Exit::MergeFailed
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! `ralph query`: what the plan holds, read from its file and nothing else.
+//!
+//! It is asked often, by agents and scripts, so it opens no private state, starts no process and makes no file.
+
+use std::fmt::Write as _;
+
+use ralph_engine::files::lock::current_owner;
+use ralph_engine::files::read_optional;
+use ralph_engine::journal::for_each_line;
+use ralph_engine::plan_file::PLAN_FILE;
+use ralph_engine::state::{State, state_base};
+use ralph_model::journal::{JournalEvent, PipelineKind, parse_line};
+use ralph_model::plan::view::{IssueView, TaskView};
+use ralph_model::plan::{Plan, Status};
+
+use super::print_json;
+use crate::args::GlobalArgs;
+use crate::args::plan::{QueryArgs, QueryWhat};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::human::one_line;
+use crate::render::{self, Tone, Ui};
+use crate::setup::Setup;
+
+pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliError> {
+    let setup = Setup::load(global, &[])?;
+    setup.require_repository()?;
+    if matches!(args.what, Some(QueryWhat::Iteration)) {
+        let number = iteration(&setup)?;
+        render::machine(&number.to_string()).map_err(CliError::failed)?;
+        return Ok(Exit::Done);
+    }
+    let path = setup.home.path.join(PLAN_FILE);
+    let bytes = read_optional(&path).map_err(CliError::usage)?.unwrap_or_default();
+    let plan = Plan::parse(&bytes);
+    for problem in plan.document().broken().take(5) {
+        setup.ui.labelled(Tone::Attention, "plan", &format!("`{path}`, {problem}"));
+    }
+    if args.table {
+        let text = table(setup.ui, &plan, args.what.as_ref());
+        render::machine(&text).map_err(CliError::failed)?;
+        return Ok(Exit::Done);
+    }
+    match &args.what {
+        None => print_json(&plan.state_view()),
+        Some(QueryWhat::Tasks { done: false }) => print_json(&plan.tasks_view()),
+        Some(QueryWhat::Tasks { done: true }) => print_json(&plan.done_view()),
+        Some(QueryWhat::Issues) => print_json(&plan.issues_view()),
+        Some(QueryWhat::Next) => print_json(&plan.next_view()),
+        Some(QueryWhat::Stage | QueryWhat::Iteration) => {
+            render::machine(plan.stage().name()).map_err(CliError::failed)
+        }
+    }?;
+    Ok(Exit::Done)
+}
+
+/// Returns which iteration of the build loop is under way in this home.
+fn iteration(setup: &Setup) -> Result<u32, CliError> {
+    let base = state_base(&|name| setup.environment.text(name)).map_err(CliError::usage)?;
+    let found = State::find(&base, &setup.workspace).map_err(CliError::usage)?;
+    let Some(state) = found else { return Ok(0) };
+    if current_owner(&state.run_lock(&setup.home)).is_none() {
+        return Ok(0);
+    }
+    let mut iteration = 0;
+    for_each_line(&state.journal(), |line| {
+        parse_line(line.as_bytes()).map(|entry| {
+            if let JournalEvent::Pipeline(event) = entry.event {
+                match event.kind {
+                    PipelineKind::IterationStart => {
+                        iteration = event.fields.iteration.unwrap_or(iteration + 1);
+                    }
+                    PipelineKind::BuildStart | PipelineKind::BuildResult => iteration = 0,
+                    _ => {}
+                }
+            }
+        })
+    })
+    .map_err(CliError::usage)?;
+    Ok(iteration)
+}
+
+/// The plan for people.
+fn table(ui: Ui, plan: &Plan<'_>, what: Option<&QueryWhat>) -> String {
+    let tasks = plan.tasks_view();
+    let mut text = String::new();
+    match what {
+        Some(QueryWhat::Stage | QueryWhat::Iteration) => text.push_str(plan.stage().name()),
+        Some(QueryWhat::Next) => {
+            text.push_str(&next_line(plan));
+        }
+        Some(QueryWhat::Issues) => issue_rows(ui, &mut text, &plan.issues_view()),
+        Some(QueryWhat::Tasks { done: true }) => task_rows(ui, &mut text, &tasks.done),
+        Some(QueryWhat::Tasks { done: false }) => {
+            let all: Vec<TaskView<'_>> = tasks.pending.into_iter().chain(tasks.done).collect();
+            task_rows(ui, &mut text, &all);
+        }
+        None => {
+            let spec = plan.spec().unwrap_or("none");
+            let _ = writeln!(
+                text,
+                "spec   {spec}\nstage  {}\nnext   {}\n",
+                plan.stage(),
+                next_line(plan)
+            );
+            let all: Vec<TaskView<'_>> = tasks.pending.into_iter().chain(tasks.done).collect();
+            task_rows(ui, &mut text, &all);
+            let issues = plan.issues_view();
+            if !issues.is_empty() {
+                text.push('\n');
+                issue_rows(ui, &mut text, &issues);
+            }
+        }
+    }
+    text
+}
+
+fn next_line(plan: &Plan<'_>) -> String {
+    use ralph_model::plan::Next;
+    match plan.next() {
+        Next::Plan => "PLAN: no spec is set".to_owned(),
+        Next::Complete => "COMPLETE".to_owned(),
+        Next::Build(task) => format!("BUILD {} {}", task.id, one_line(&task.name, 80)),
+        Next::Decompose(task) => format!("DECOMPOSE {} {}", task.id, one_line(&task.name, 80)),
+        Next::Verify(count) => format!("VERIFY {count} done"),
+        Next::Investigate(issues) => format!("INVESTIGATE {}", issues.len()),
+    }
+}
+
+fn task_rows(ui: Ui, text: &mut String, tasks: &[TaskView<'_>]) {
+    let width = tasks.iter().map(|task| task.id.chars().count()).max().unwrap_or(0).max(2);
+    let head = format!("{:width$}  {:8}  {:8}  name", "id", "status", "priority");
+    let _ = writeln!(text, "{}", ui.paint(Tone::Faint, &head));
+    for task in tasks {
+        let tone = if task.s == Status::Done { Tone::Good } else { Tone::Progress };
+        let status = ui.paint(tone, &format!("{:8}", task.s.to_string()));
+        let priority = task.priority.map_or("-", ralph_model::plan::Priority::name);
+        let mut notes = Vec::new();
+        if !task.deps.is_empty() {
+            notes.push(format!("after {}", task.deps.join(", ")));
+        }
+        notes.extend(task.kill.as_ref().map(|kill| format!("killed by {kill}")));
+        notes.extend(task.reject.as_ref().map(|why| format!("rejected: {}", one_line(why, 60))));
+        for (what, id) in [
+            ("part of", &task.parent),
+            ("from", &task.created_from),
+            ("in place of", &task.supersedes),
+        ] {
+            notes.extend(id.as_ref().map(|id| format!("{what} {id}")));
+        }
+        let notes =
+            if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
+        let name = one_line(&task.name, 80);
+        let _ = writeln!(text, "{:width$}  {status}  {priority:8}  {name}{notes}", task.id);
+    }
+}
+
+fn issue_rows(ui: Ui, text: &mut String, issues: &[IssueView<'_>]) {
+    let width = issues.iter().map(|issue| issue.id.chars().count()).max().unwrap_or(0).max(2);
+    let _ = writeln!(text, "{}", ui.paint(Tone::Faint, &format!("{:width$}  issue", "id")));
+    for issue in issues {
+        let _ = writeln!(text, "{:width$}  {}", issue.id, one_line(&issue.desc, 100));
+    }
+}

@@ -1,0 +1,86 @@
+//! `ralph validate`: every state file of a home, checked at once.
+
+use ralph_engine::config::Origin;
+use ralph_engine::git::GitProgram;
+use ralph_engine::home::CONFIG_FILE;
+use ralph_engine::plan_file::past::Past;
+use ralph_engine::validate::{FileProblem, examine};
+use serde::Serialize;
+
+use super::print_json;
+use crate::args::GlobalArgs;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::human::plural;
+use crate::render::{Tone, important};
+use crate::setup::Scout;
+
+#[derive(Serialize)]
+struct Report {
+    files: usize,
+    problems: Vec<JsonProblem>,
+}
+
+#[derive(Serialize)]
+struct JsonProblem {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mend: Option<String>,
+}
+
+impl From<FileProblem> for JsonProblem {
+    fn from(problem: FileProblem) -> JsonProblem {
+        let FileProblem { path, line, message, mend } = problem;
+        JsonProblem { path: path.to_string(), line, message, mend }
+    }
+}
+
+pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
+    let scout = Scout::look(global, global.root.as_deref())?;
+    let named = scout.config.as_ref().ok().and_then(|config| config.home.clone());
+    let named = named.or_else(|| global.home.clone());
+    let home = scout.workspace.home(named.as_deref());
+    let program = GitProgram::new("git", std::env::vars_os());
+    // Whatever opens private state would make it; validating makes nothing.
+    let past = Past::of(&program, &home.path, None);
+    let ids = std::cell::OnceCell::new();
+    let known = |id: &str| {
+        let ids = ids.get_or_init(|| past.as_ref().and_then(|past| past.ids().ok()));
+        ids.as_ref().is_some_and(|ids| ids.has(id))
+    };
+    let found = examine(&home.path, &known);
+    let mut report = Report {
+        files: found.files + usize::from(scout.workspace.root.join(CONFIG_FILE).exists()),
+        problems: found.problems.into_iter().map(Into::into).collect(),
+    };
+    if let Err(error) = &scout.config {
+        report.problems.extend(error.problems.iter().map(|problem| {
+            let (path, line) = match &problem.origin {
+                Origin::File { path, line, .. } => (path.to_string(), Some(*line)),
+                other => (other.to_string(), None),
+            };
+            let message = problem.kind.to_string();
+            JsonProblem { path, line, message, mend: None }
+        }));
+    }
+    let is_sound = report.problems.is_empty();
+    for problem in &report.problems {
+        let line = problem.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let label = scout.ui.paint(Tone::Bad, "wrong:");
+        important(&format!("{label} {}{line}: {}", problem.path, problem.message));
+        if let Some(mend) = &problem.mend {
+            important(&format!("{} {mend}", scout.ui.paint(Tone::Attention, "hint:")));
+        }
+    }
+    if is_sound {
+        let files = plural(report.files as u64, "file");
+        scout.ui.labelled(Tone::Good, "sound", &format!("{files} in `{}`", home.path));
+    }
+    if global.json {
+        print_json(&report)?;
+    }
+    Ok(if is_sound { Exit::Done } else { Exit::Unfinished })
+}

@@ -1,0 +1,300 @@
+//! Every command of the plan, as people and agents type it, and what each of them refuses.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::{Desk, PLAN};
+
+#[test]
+fn a_task_goes_its_whole_way_by_the_commands_alone() {
+    let desk = Desk::bare();
+    let is_at = |wanted: &str| assert_eq!(desk.ralph(&["query", "stage"]).stdout.trim(), wanted);
+    is_at("PLAN");
+    assert_eq!(desk.done(&["query", "next"]), json!({"action": "PLAN", "item": null}));
+    let state = desk.done(&["set-spec", "coverage.md"]);
+    assert_eq!(state["spec"], "coverage.md");
+    is_at("COMPLETE");
+    let state = desk.done(&["task", "add", "Add parser unit tests"]);
+    assert_eq!(state["tasks"]["pending"][0]["name"], "Add parser unit tests");
+    let id = desk.ids()[0].clone();
+    assert!(id.starts_with("t-") && id.len() == 6, "{id}");
+    is_at("BUILD");
+    let next = desk.done(&["query", "next"]);
+    assert_eq!((&next["action"], &next["task"]["id"]), (&json!("BUILD"), &json!(id)));
+    let head = desk.head();
+    let state = desk.done(&["task", "done"]);
+    assert_eq!(state["tasks"]["done"][0]["done_at"], head.as_str());
+    is_at("VERIFY");
+    let verify = json!({"action": "VERIFY", "item": "1 done task"});
+    assert_eq!(desk.done(&["query", "next"]), verify);
+    let state = desk.done(&["task", "reject", "Output format doesn't match spec"]);
+    assert_eq!(state["tasks"]["pending"][0]["reject"], "Output format doesn't match spec");
+    let tombstone = format!(
+        "{{\"t\": \"reject\", \"id\": \"{id}\", \"done_at\": \"{head}\", \"reason\": \"Output format doesn't match spec\"}}"
+    );
+    assert!(desk.plan().contains(&tombstone), "{}", desk.plan());
+    desk.done(&["task", "done", &id]);
+    desk.done(&["task", "accept"]);
+    is_at("COMPLETE");
+    let state = desk.done(&["issue", "add", "Flaky test in CI"]);
+    assert_eq!(state["issues"][0]["desc"], "Flaky test in CI");
+    is_at("INVESTIGATE");
+    let next = desk.done(&["query", "next"]);
+    assert_eq!((&next["action"], &next["count"]), (&json!("INVESTIGATE"), &json!(1)));
+    let state = desk.done(&["issue", "done"]);
+    assert_eq!(state["stage"], "COMPLETE");
+    let subjects = desk.place.env.commits();
+    assert_eq!(
+        subjects[..8],
+        [
+            "ralph: issue done - Flaky test in CI",
+            "ralph: issue add - Flaky test in CI",
+            "ralph: task accept - Add parser unit tests",
+            "ralph: task done - Add parser unit tests",
+            "ralph: task reject - Add parser unit tests",
+            "ralph: task done - Add parser unit tests",
+            "ralph: task add - Add parser unit tests",
+            "ralph: set spec coverage.md",
+        ]
+    );
+    assert_eq!(desk.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn queries_show_every_field_and_make_no_state() {
+    let desk = Desk::bare();
+    fs::write(
+        desk.repo().join(PLAN),
+        concat!(
+            "{\"t\": \"spec\", \"spec\": \"coverage.md\"}\n",
+            "{\"t\": \"task\", \"id\": \"t-full\", \"spec\": \"coverage.md\", \"name\": \"N\", \"notes\": \"n\", ",
+            "\"accept\": \"a\", \"deps\": [\"t-gone\"], \"s\": \"p\", \"priority\": \"high\", \"reject\": \"r\", ",
+            "\"kill\": \"timeout\", \"kill_log\": \"l\", \"parent\": \"t-p\", \"decompose_depth\": 2, ",
+            "\"created_from\": \"i-1\", \"supersedes\": \"t-s\"}\n",
+            "{\"t\": \"task\", \"id\": \"t-done\", \"spec\": \"coverage.md\", \"name\": \"D\", \"s\": \"d\", \"done_at\": \"abc\"}\n",
+        ),
+    )
+    .unwrap();
+    let full = json!({"id": "t-full", "name": "N", "spec": "coverage.md", "s": "p", "notes": "n", "accept": "a",
+        "deps": ["t-gone"], "priority": "high", "reject": "r", "kill": "timeout", "kill_log": "l", "parent": "t-p",
+        "decompose_depth": 2, "created_from": "i-1", "supersedes": "t-s"});
+    let done =
+        json!({"id": "t-done", "name": "D", "spec": "coverage.md", "s": "d", "done_at": "abc"});
+    assert_eq!(desk.done(&["query", "tasks"]), json!({"pending": [full], "done": [done]}));
+    assert_eq!(desk.done(&["query", "tasks", "--done"]), json!({"done": [done]}));
+    assert_eq!(desk.done(&["query", "issues"]), json!([]));
+    let next = desk.done(&["query", "next"]);
+    assert_eq!((&next["action"], &next["kill_reason"]), (&json!("DECOMPOSE"), &json!("timeout")));
+    assert_eq!(desk.done(&["query", "iteration"]), json!(0));
+    let whole = desk.done(&["query"]);
+    assert_eq!((&whole["stage"], &whole["tasks"]["done"]), (&json!("DECOMPOSE"), &json!([done])));
+    let table = desk.ralph(&["query", "--table"]).stdout;
+    assert!(table.contains("t-full") && table.contains("killed by timeout"), "{table}");
+    assert!(!desk.place.env.state().exists(), "a query makes nothing");
+    assert_eq!(desk.git(&["status", "--porcelain"]), format!("?? {PLAN}"));
+    let shown = desk.done(&["task", "show", "t-done"]);
+    assert_eq!(shown["orphaned"], true, "no such commit is here");
+    assert_eq!(desk.done(&["task", "show", "t-full"]), full);
+}
+
+#[test]
+fn tasks_are_added_by_name_object_and_array_and_refused_with_a_way_on() {
+    let desk = Desk::bare();
+    assert!(desk.refused(&["task", "add", "x"]).contains("ralph set-spec"));
+    desk.done(&["set-spec", "coverage"]);
+    desk.done(&[
+        "task",
+        "add",
+        r#"{"name": "one", "notes": "how", "accept": "so", "priority": "low"}"#,
+    ]);
+    let one = desk.ids()[0].clone();
+    let batch = format!(
+        r#"[{{"name": "two", "id": "t-batch2", "deps": ["{one}"]}}, {{"name": "three", "deps": ["t-batch2"]}}]"#
+    );
+    let finished = desk.ralph(&["task", "add", &batch]);
+    assert!(
+        finished.stderr.contains(&format!("Task added: t-batch2 - two (deps: {one})")),
+        "{finished}"
+    );
+    for (sent, wanted) in [
+        ("{\"name\": ", "cannot be read"),
+        ("{\"notes\": \"x\"}", "no `name`"),
+        ("{\"name\": \"x\", \"deps\": [\"t-none\"]}", "never was in this plan"),
+        ("{\"name\": \"x\", \"id\": \"t-batch2\"}", "taken"),
+        ("{\"name\": \"x\", \"nmae\": \"y\"}", "nmae"),
+        ("[]", "no task"),
+    ] {
+        let said = desk.refused(&["task", "add", sent]);
+        assert!(said.contains(wanted), "{sent}: {said}");
+    }
+    assert_eq!(desk.ids().len(), 3);
+}
+
+/// B12.6: what was accepted satisfies those that come after it, and can still be named.
+#[test]
+fn b12_6_a_task_that_was_accepted_is_a_dependency_that_is_met() {
+    let desk = Desk::with_tasks(1);
+    desk.done(&["task", "done"]);
+    desk.done(&["task", "accept", "t-0001"]);
+    desk.done(&["task", "add", r#"{"name": "after", "deps": ["t-0001"]}"#]);
+    assert_eq!(desk.done(&["query", "next"])["task"]["name"], "after");
+    // Its id stays taken, as those of issues do.
+    assert!(desk.refused(&["task", "add", r#"{"name": "x", "id": "t-0001"}"#]).contains("taken"));
+    // And so it is when nothing is kept of what was read before.
+    fs::remove_dir_all(desk.place.env.state()).unwrap();
+    assert!(desk.refused(&["task", "add", r#"{"name": "x", "id": "t-0001"}"#]).contains("taken"));
+}
+
+/// B12.5: the task that `next` names is the one that `done` marks.
+#[test]
+fn b12_5_done_marks_the_task_that_is_next() {
+    let desk = Desk::with_tasks(1);
+    desk.done(&["task", "add", r#"{"name": "urgent", "priority": "high"}"#]);
+    let next = super::text(&desk.done(&["query", "next"])["task"]["id"]);
+    assert_ne!(next, "t-0001");
+    let state = desk.done(&["task", "done"]);
+    assert_eq!(state["tasks"]["done"][0]["id"], next.as_str());
+}
+
+/// B12.7 and B12.8: relations and priority are taken and shown.
+#[test]
+fn b12_7_and_8_relations_and_priority_are_kept_and_shown() {
+    let desk = Desk::with_tasks(2);
+    desk.done(&["issue", "add", "odd"]);
+    let issue = super::text(&desk.done(&["query", "issues"])[0]["id"]);
+    desk.done(&["task", "done", "t-0001"]);
+    desk.done(&["task", "reject", "t-0001", "wrong way"]);
+    let task = json!({"name": "another way", "id": "t-other", "supersedes": "t-0001", "created_from": issue,
+        "parent": "t-0002", "priority": "medium"});
+    desk.done(&["task", "add", &task.to_string()]);
+    let shown = desk.done(&["task", "show", "t-other"]);
+    for (field, value) in [
+        ("supersedes", "t-0001"),
+        ("created_from", &*issue),
+        ("parent", "t-0002"),
+        ("priority", "medium"),
+    ] {
+        assert_eq!(shown[field], value, "{field}");
+    }
+    assert!(!desk.ids().contains(&"t-0001".to_owned()), "what is superseded goes");
+    assert_eq!(desk.outcomes(&[])[0], ("t-0001".to_owned(), "rejected".to_owned()));
+}
+
+#[test]
+fn accepting_and_rejecting_what_is_not_done_is_refused() {
+    let desk = Desk::with_tasks(2);
+    assert!(desk.refused(&["task", "accept"]).contains("no task is done"));
+    assert!(desk.refused(&["task", "reject", "why"]).contains("no task is done"));
+    assert!(desk.refused(&["task", "accept", "t-0001"]).contains("pending"));
+    assert!(desk.refused(&["task", "reject", "t-9999", "why"]).contains("t-9999"));
+    desk.done(&["task", "done", "t-0001"]);
+    assert!(desk.refused(&["task", "done", "t-0001"]).contains("done already"));
+    assert!(desk.refused(&["task", "accept", "t-0001", "t-0002"]).contains("t-0002"));
+    desk.done(&["task", "reject", "t-0001", "once"]);
+    desk.done(&["task", "done", "t-0001"]);
+    desk.done(&["task", "reject", "t-0001", "twice"]);
+    assert_eq!(desk.plan().matches("\"t\": \"reject\"").count(), 2);
+    let said = desk.refused(&["task", "done", "--no-change", "why"]);
+    assert!(said.contains("inside a run"), "{said}");
+    for id in ["t-0001", "t-0002"] {
+        desk.done(&["task", "done", id]);
+    }
+    assert!(desk.refused(&["task", "done"]).contains("no task is pending"));
+    desk.done(&["task", "delete", "t-0002"]);
+    assert!(desk.refused(&["task", "delete", "t-0002"]).contains("no task `t-0002`"));
+}
+
+#[test]
+fn issues_are_resolved_first_by_id_and_all() {
+    let desk = Desk::new();
+    for name in ["a", "b", "c", "d"] {
+        desk.done(&["issue", "add", name]);
+    }
+    let ids: Vec<String> = desk
+        .done(&["query", "issues"])
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|i| super::text(&i["id"]))
+        .collect();
+    desk.done(&["issue", "done"]);
+    desk.done(&["issue", "done-ids", &ids[2], &ids[1]]);
+    assert_eq!(desk.done(&["query", "issues"]).as_array().unwrap().len(), 1);
+    assert!(desk.refused(&["issue", "done", &ids[1]]).contains(&ids[1]));
+    assert_eq!(desk.done(&["issue", "done-all"])["issues"], json!([]));
+    assert!(desk.refused(&["issue", "done"]).contains("no issue"));
+}
+
+#[test]
+fn priorities_follow_what_depends_on_what() {
+    let desk = Desk::with_tasks(1);
+    let chain = r#"[{"name": "b", "id": "t-bbbb", "deps": ["t-0001"]}, {"name": "c", "deps": ["t-bbbb"]}, {"name": "readme"}]"#;
+    desk.done(&["task", "add", chain]);
+    assert_eq!(
+        desk.done(&["task", "prioritize"]),
+        json!({"prioritized": 4, "high": 2, "medium": 1, "low": 1})
+    );
+    let head = desk.head();
+    assert_eq!(desk.done(&["task", "prioritize"])["prioritized"], 0);
+    assert_eq!(desk.head(), head, "what changes nothing commits nothing");
+}
+
+#[test]
+fn a_spec_is_found_by_path_name_and_stem_and_unfinished_tasks_stand_in_the_way() {
+    let desk = Desk::with_tasks(1);
+    for typed in ["coverage", "coverage.md", "ralph/specs/coverage.md"] {
+        assert_eq!(desk.done(&["set-spec", typed])["spec"], "coverage.md", "{typed}");
+    }
+    assert_eq!(desk.ids(), ["t-0001"], "the same spec keeps its tasks");
+    let said = desk.refused(&["set-spec", "area/other"]);
+    assert!(said.contains("t-0001") && said.contains("--yes"), "{said}");
+    let said = desk.refused(&["set-spec", "nope.md"]);
+    assert!(said.contains("coverage.md"), "{said}");
+    let said = desk.refused(&["set-spec", "README.md"]);
+    assert!(said.contains("does not lie in"), "{said}");
+    desk.done(&["issue", "add", "stays"]);
+    let state = desk.done(&["set-spec", "area/other", "--yes"]);
+    assert_eq!(state["spec"], "area/other.md");
+    assert_eq!(state["tasks"], json!({"pending": [], "done": []}));
+    assert_eq!(state["issues"][0]["desc"], "stays");
+    assert_eq!(desk.outcomes(&[]), [("t-0001".to_owned(), "cancelled".to_owned())]);
+}
+
+/// B12.17: tasks of another spec are neither built nor verified.
+#[test]
+fn b12_17_leftovers_of_another_spec_are_not_taken() {
+    let desk = Desk::with_tasks(1);
+    let plan = desk
+        .plan()
+        .replace("\"spec\": \"coverage.md\", \"name\"", "\"spec\": \"old.md\", \"name\"");
+    desk.write_plan(&plan);
+    assert_eq!(desk.ralph(&["query", "stage"]).stdout.trim(), "COMPLETE");
+}
+
+/// B12.10 and legacy: what predecessors wrote is read.
+#[test]
+fn b12_10_old_names_are_read_and_survive() {
+    let desk = Desk::new();
+    let old = "{\"t\":\"task\",\"id\":\"t-old1\",\"desc\":\"old\",\"s\":\"p\",\"kill_reason\":\"context_limit\",\"mine\":[1, 2]}\n\
+               {\"t\": \"config\", \"max_iterations\": 10}\n";
+    desk.write_plan(&format!("{}{old}", desk.plan()));
+    let next = desk.done(&["query", "next"]);
+    assert_eq!((&next["action"], &next["kill_reason"]), (&json!("DECOMPOSE"), &json!("context")));
+    desk.done(&["task", "done", "t-old1"]);
+    assert!(
+        desk.plan().contains("\"mine\":[1, 2]") && desk.plan().contains("\"max_iterations\": 10")
+    );
+}
+
+#[test]
+fn outside_a_repository_it_says_what_to_do() {
+    let desk = Desk::new();
+    let outside = desk.place.path("outside");
+    fs::create_dir(&outside).unwrap();
+    for args in [&["query"][..], &["task", "add", "x"], &["log"], &["set-spec", "x"]] {
+        let finished = desk.ralph_in(&outside, args);
+        assert_eq!(finished.status.code(), Some(2), "{finished}");
+        assert!(finished.stderr.contains("git init"), "{finished}");
+    }
+}

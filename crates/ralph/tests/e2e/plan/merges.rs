@@ -1,0 +1,199 @@
+//! Plans of diverging branches, merged by git with the driver that `ralph init` names.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{Desk, Dice, PLAN, RALPH, text};
+
+/// Sets the driver up, with `ralph` on git's path.
+fn with_driver(desk: &Desk) -> String {
+    desk.ralph(&["init"]);
+    desk.git(&["add", "--all"]);
+    desk.git(&["commit", "--quiet", "--message=init"]);
+    let bin = Path::new(RALPH).parent().unwrap();
+    format!("{}:{}", bin.display(), std::env::var("PATH").unwrap())
+}
+
+/// Merges a branch; tells whether that went without a conflict, and what was said.
+fn merge(desk: &Desk, path: &str, branch: &str) -> (bool, String) {
+    let output = Command::new("git")
+        .args(["merge", "--no-edit", "--quiet", branch])
+        .current_dir(desk.repo())
+        .env_clear()
+        .envs(desk.place.variables())
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn on_branch(desk: &Desk, branch: &str, work: impl FnOnce()) {
+    desk.git(&["switch", "--quiet", branch]);
+    work();
+}
+
+#[test]
+fn init_names_the_driver_once_and_never_replaces_one() {
+    let desk = Desk::bare();
+    with_driver(&desk);
+    let driver = desk.git(&["config", "merge.ralph-plan.driver"]);
+    assert!(driver.contains("ralph merge-plan %O %A %B"), "{driver}");
+    let attributes = desk.git(&["check-attr", "merge", PLAN]);
+    assert_eq!(attributes, format!("{PLAN}: merge: ralph-plan"));
+    desk.git(&["config", "merge.ralph-plan.driver", "mine"]);
+    desk.ralph(&["init"]);
+    assert_eq!(desk.git(&["config", "merge.ralph-plan.driver"]), "mine");
+}
+
+#[test]
+fn what_both_sides_did_is_there_and_what_cannot_be_both_is_a_readable_conflict() {
+    let desk = Desk::with_tasks(3);
+    let path = with_driver(&desk);
+    desk.git(&["branch", "other"]);
+    desk.done(&["task", "add", r#"{"name": "ours", "id": "t-ours"}"#]);
+    desk.done(&["task", "done", "t-0001"]);
+    on_branch(&desk, "other", || {
+        desk.done(&["task", "add", r#"{"name": "theirs", "id": "t-theirs"}"#]);
+        desk.done(&["task", "done", "t-0002"]);
+        desk.done(&["task", "done", "t-0003"]);
+        desk.done(&["task", "reject", "t-0003", "no"]);
+    });
+    desk.git(&["switch", "--quiet", "main"]);
+    let (clean, said) = merge(&desk, &path, "other");
+    assert!(clean, "{said}");
+    assert_eq!(desk.ids(), ["t-0001", "t-0002", "t-0003", "t-ours", "t-theirs"]);
+    let state = desk.done(&["query"]);
+    let done: Vec<String> =
+        state["tasks"]["done"].as_array().unwrap().iter().map(|task| text(&task["id"])).collect();
+    assert_eq!(done, ["t-0001", "t-0002"]);
+    assert!(desk.ralph(&["validate"]).status.success());
+
+    desk.git(&["branch", "--force", "other"]);
+    desk.done(&["set-spec", "area/other", "--yes"]);
+    on_branch(&desk, "other", || {
+        desk.done(&["task", "done", "t-0003"]);
+        let plan = desk.plan().replace("coverage.md", "third.md");
+        desk.write_plan(&plan);
+        desk.git(&["commit", "--quiet", "--message=third", "--", PLAN]);
+    });
+    desk.git(&["switch", "--quiet", "main"]);
+    let (clean, said) = merge(&desk, &path, "other");
+    assert!(!clean, "{said}");
+    assert!(said.contains("the current spec"), "{said}");
+    assert!(desk.plan().contains("<<<<<<<") && desk.plan().contains(">>>>>>>"));
+    let said = desk.refused(&["task", "add", "x"]);
+    assert!(said.contains("line 1") && said.contains("git left a conflict here"), "{said}");
+}
+
+/// Where the plans cannot be read, git's own merge of lines is what there is.
+#[test]
+fn a_side_that_cannot_be_read_is_merged_line_by_line() {
+    let desk = Desk::with_tasks(5);
+    let path = with_driver(&desk);
+    desk.git(&["branch", "other"]);
+    let plan = desk.plan().replace("{\"t\": \"spec\"", "{broken\n{\"t\": \"spec\"");
+    desk.write_plan(&plan);
+    desk.git(&["commit", "--quiet", "--message=broken", "--", PLAN]);
+    on_branch(&desk, "other", || {
+        desk.done(&["task", "add", r#"{"name": "theirs", "id": "t-theirs"}"#]);
+    });
+    desk.git(&["switch", "--quiet", "main"]);
+    let (clean, said) = merge(&desk, &path, "other");
+    assert!(clean && said.contains("line by line"), "{said}");
+    assert!(desk.plan().starts_with("{broken\n") && desk.plan().contains("t-theirs"));
+}
+
+/// The status of every task in the file.
+fn statuses(plan: &str) -> BTreeMap<String, String> {
+    let records = plan.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let tasks = records.filter(|record| record["t"] == "task");
+    tasks.map(|task| (text(&task["id"]), text(&task["s"]))).collect()
+}
+
+/// Changes tasks at random, of which half are only this side's to change.
+fn wander(desk: &Desk, dice: &mut Dice, side: &str) {
+    for step in 0..4 {
+        let all = statuses(&desk.plan());
+        let ids: Vec<&String> = all.keys().collect();
+        let id = dice.one_of(&ids).map(|id| (*id).clone()).unwrap_or_default();
+        let is_done = all.get(&id).is_some_and(|status| status == "d");
+        let add = format!(r#"{{"name": "{side} {step}", "id": "t-{side}{step}"}}"#);
+        let args: Vec<&str> = match (dice.roll(4), is_done) {
+            (0, _) => vec!["task", "add", &add],
+            (1, true) => vec!["task", "accept", &id],
+            (2, true) => vec!["task", "reject", &id, side],
+            (_, false) => vec!["task", "done", &id],
+            _ => continue,
+        };
+        desk.ralph(&args);
+    }
+}
+
+/// What a merge makes of a task.
+enum Wanted {
+    Status(Option<String>),
+    /// Rejected on one side and done or gone on the other: the rules look at more than the status.
+    Anything,
+}
+
+/// What the merge of one task must be, by what each side made of it.
+fn oracle(base: Option<&str>, ours: Option<&str>, theirs: Option<&str>, rejected: bool) -> Wanted {
+    let owned = |status: Option<&str>| Wanted::Status(status.map(str::to_owned));
+    match (ours, theirs) {
+        (ours, theirs) if ours == theirs => owned(ours),
+        (ours, theirs) if ours == base && !rejected => owned(theirs),
+        (ours, theirs) if theirs == base && !rejected => owned(ours),
+        // One finished it, the other took it out: it is verified once more.
+        (Some("d"), None) | (None, Some("d")) => owned(Some("d")),
+        _ => Wanted::Anything,
+    }
+}
+
+#[test]
+fn random_branches_merge_as_the_rules_say() {
+    for seed in 1..=6 {
+        let desk = Desk::with_tasks(4);
+        let path = with_driver(&desk);
+        let mut dice = Dice::new(seed);
+        wander(&desk, &mut dice, "base");
+        let base = statuses(&desk.plan());
+        desk.git(&["branch", "other"]);
+        wander(&desk, &mut dice, "ours");
+        let ours = (desk.plan(), statuses(&desk.plan()));
+        desk.git(&["switch", "--quiet", "other"]);
+        wander(&desk, &mut dice, "theirs");
+        let theirs = (desk.plan(), statuses(&desk.plan()));
+        desk.git(&["switch", "--quiet", "main"]);
+        let (clean, said) = merge(&desk, &path, "other");
+        if !clean {
+            assert!(desk.plan().contains("<<<<<<<") && said.contains("`t-"), "seed {seed}: {said}");
+            desk.git(&["merge", "--abort"]);
+            assert_eq!(desk.plan(), ours.0);
+            continue;
+        }
+        let merged = statuses(&desk.plan());
+        let all: std::collections::BTreeSet<&String> =
+            base.keys().chain(ours.1.keys()).chain(theirs.1.keys()).collect();
+        for id in all {
+            let of = |plan: &BTreeMap<String, String>| plan.get(id).cloned();
+            let rejection = format!("{{\"t\": \"reject\", \"id\": \"{id}\"");
+            let rejected = ours.0.contains(&rejection) || theirs.0.contains(&rejection);
+            let (base, ours, theirs) = (of(&base), of(&ours.1), of(&theirs.1));
+            let wanted = oracle(base.as_deref(), ours.as_deref(), theirs.as_deref(), rejected);
+            if let Wanted::Status(wanted) = wanted {
+                assert_eq!(of(&merged), wanted, "seed {seed}, {id}: {base:?} {ours:?} {theirs:?}");
+            }
+        }
+        // Nothing that either side said of a rejection is lost.
+        for line in
+            ours.0.lines().chain(theirs.0.lines()).filter(|line| line.contains("\"t\": \"reject\""))
+        {
+            assert!(desk.plan().contains(line), "seed {seed}: {line}");
+        }
+        assert!(desk.ralph(&["validate"]).status.success(), "seed {seed}");
+        assert!(desk.done(&["log", "--all"])["tasks"].as_array().unwrap().len() >= merged.len());
+    }
+}

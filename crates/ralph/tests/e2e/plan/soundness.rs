@@ -1,0 +1,83 @@
+//! Files that are not sound: mutations stop and name the line, `ralph validate` tells everything at once.
+
+use std::fs;
+
+use super::{Desk, PLAN, json};
+
+/// B12.1: nothing behind a line that cannot be read is lost.
+#[test]
+fn b12_1_a_bad_line_stops_every_change_and_loses_nothing() {
+    let desk = Desk::with_tasks(2);
+    let plan = desk.plan();
+    for bad in [
+        "<<<<<<< HEAD",
+        "{\"t\": \"task\", ",
+        "not json",
+        "{\"t\": \"task\", \"id\": \"t-x\", \"s\": \"p\"}",
+    ] {
+        desk.write_plan(&plan.replacen('\n', &format!("\n{bad}\n"), 1));
+        for args in [
+            &["task", "add", "x"][..],
+            &["task", "done", "t-0001"],
+            &["task", "delete", "t-0001"],
+            &["task", "prioritize"],
+            &["issue", "add", "x"],
+            &["set-spec", "area/other", "--yes"],
+        ] {
+            let said = desk.refused(args);
+            assert!(said.contains("line 2") && said.contains("ralph validate"), "{bad}: {said}");
+        }
+        let state = desk.done(&["query", "tasks"]);
+        assert_eq!(state["pending"].as_array().unwrap().len(), 2, "queries go on: {bad}");
+        let validated = desk.ralph(&["validate"]);
+        assert_eq!(validated.status.code(), Some(1));
+        assert!(validated.stderr.contains("plan.jsonl:2:"), "{validated}");
+    }
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once_with_file_and_line() {
+    let desk = Desk::with_tasks(1);
+    assert!(desk.ralph(&["validate"]).status.success());
+    let more = concat!(
+        "{\"t\": \"task\", \"id\": \"t-0001\", \"name\": \"again\", \"s\": \"p\"}\n",
+        "{\"t\": \"task\", \"id\": \"t-loop\", \"name\": \"x\", \"s\": \"p\", \"deps\": [\"t-loop\"]}\n",
+        "{\"t\": \"task\", \"id\": \"t-lost\", \"name\": \"x\", \"s\": \"p\", \"deps\": [\"t-none\"]}\n",
+    );
+    desk.write_plan(&format!("{}{more}", desk.plan()));
+    let specs = desk.repo().join("ralph/specs");
+    fs::create_dir_all(specs.join("plans/area")).unwrap();
+    fs::create_dir_all(specs.join("candidates")).unwrap();
+    fs::write(specs.join("plans/area/0001-a.json"), "{\n  \"status\": 7\n}\n").unwrap();
+    fs::write(specs.join("candidates/0002-b.json"), "nothing").unwrap();
+    fs::write(specs.join("0003-c.md"), "").unwrap();
+    desk.place.configure("agnet = \"codex\"\n");
+    let finished = desk.ralph(&["validate", "--json"]);
+    assert_eq!(finished.status.code(), Some(1), "{finished}");
+    let report = json(&finished);
+    let found: Vec<String> = report["problems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|problem| {
+            let path = super::text(&problem["path"]);
+            format!("{}:{}", path.rsplit('/').next().unwrap(), problem["line"])
+        })
+        .collect();
+    for wanted in [
+        "plan.jsonl:3",
+        "plan.jsonl:4",
+        "plan.jsonl:5",
+        "0001-a.json:2",
+        "0002-b.json:1",
+        "0003-c.md:1",
+        "ralph.toml:4",
+    ] {
+        assert!(found.contains(&wanted.to_owned()), "{wanted}: {found:?}\n{finished}");
+    }
+    // B12.19's other half: an id that stands twice is nobody's to change.
+    desk.place.configure("");
+    let said = desk.refused(&["task", "done", "t-0001"]);
+    assert!(said.contains("line 2") && said.contains("line 3"), "{said}");
+    assert!(!desk.git(&["status", "--porcelain", PLAN]).is_empty(), "nothing was committed");
+}
