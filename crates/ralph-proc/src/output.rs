@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
 use rustix::io::Errno;
 
@@ -77,11 +78,39 @@ fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
+/// The file that keeps a stream.
+#[derive(Debug)]
+pub enum Log {
+    Open(File),
+    /// Made when there is something to keep: most agents print nothing on stderr.
+    WhenNeeded(PathBuf),
+}
+
+impl Log {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let file = match self {
+            _ if bytes.is_empty() => return Ok(()),
+            Log::Open(file) => file,
+            Log::WhenNeeded(path) => {
+                *self = Log::Open(File::create_new(path)?);
+                return self.write_all(bytes);
+            }
+        };
+        file.write_all(bytes)
+    }
+}
+
+impl From<File> for Log {
+    fn from(file: File) -> Log {
+        Log::Open(file)
+    }
+}
+
 /// One stream of the process, and the file that keeps it.
 pub(crate) struct Channel {
     pub(crate) stream: Stream,
     pub(crate) pipe: OwnedFd,
-    pub(crate) log: File,
+    pub(crate) log: Log,
 }
 
 /// How much was kept of each stream.

@@ -4,7 +4,6 @@
 //! ([`crate::parser`]). The run is over when the guard
 //! says that the program and all its descendants have ended, never when a pipe reaches its end.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -18,7 +17,7 @@ use crate::command::CommandSpec;
 use crate::control::Control;
 use crate::guard::{GuardOrder, Notice, Request};
 use crate::launcher::Launcher;
-use crate::output::{Channel, Kept, Output, Stream, Watcher};
+use crate::output::{Channel, Kept, Log, Output, Stream, Watcher};
 use crate::parser::Parser;
 use crate::protocol::{Limits, Observation, Order, Protocol, StopReason};
 use crate::pulse::Pulse;
@@ -36,9 +35,9 @@ pub struct Supervision<'a> {
     pub launcher: &'a mut Launcher,
     pub limits: Limits,
     /// Keeps stdout, byte for byte.
-    pub stdout_log: File,
+    pub stdout_log: Log,
     /// Keeps stderr, byte for byte.
-    pub stderr_log: File,
+    pub stderr_log: Log,
     pub pulse: Pulse,
     /// Where the person's signals arrive. `None` leaves them alone.
     pub signals: Option<&'a SignalPipe>,

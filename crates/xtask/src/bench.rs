@@ -77,7 +77,8 @@ impl Bench {
             .and_then(Path::parent)
             .map(|directory| directory.join("release"))
             .ok_or("this program lies in no target directory")?;
-        let place = std::env::temp_dir().join(format!("ralph-bench-{}", std::process::id()));
+        // Not the system's temporary directory, where test-suites remove thousands of files: see `drop`.
+        let place = release.join(format!("bench-{}", std::process::id()));
         let bench = Bench { ralph: release.join("ralph"), xtask: release.join("xtask"), place };
         bench
             .lay_out()
@@ -254,8 +255,16 @@ impl Bench {
 }
 
 impl Drop for Bench {
+    /// Removes what is big and leaves the rest to `cargo clean`: a file system without a journal (ext4 can be one) is slow to
+    /// make files for minutes after many were removed beside them, and the next benchmark would measure that.
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.place);
+        let mut files = Vec::new();
+        find(&self.place, "", &mut files);
+        for file in files {
+            if fs::symlink_metadata(&file).is_ok_and(|found| found.len() > MEBIBYTE) {
+                let _ = fs::remove_file(file);
+            }
+        }
     }
 }
 

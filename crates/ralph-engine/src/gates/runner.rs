@@ -161,8 +161,8 @@ fn supervised(
             terminate_grace: context.terminate_grace,
         },
         // One file for both: they share its position, and one thread writes.
-        stdout_log: log.try_clone().map_err(GateError::Prepare)?,
-        stderr_log: log.try_clone().map_err(GateError::Prepare)?,
+        stdout_log: log.try_clone().map_err(GateError::Prepare)?.into(),
+        stderr_log: log.try_clone().map_err(GateError::Prepare)?.into(),
         pulse: Pulse::new().map_err(GateError::Prepare)?,
         visitor: None,
         signals: context.signals,

@@ -25,6 +25,7 @@ use ralph_model::role::Role;
 use ralph_model::run::{Exit, RunEnd, RunFacts, RunOutcome};
 use ralph_model::usage::{PriceTable, Usage};
 use ralph_proc::command::CommandSpec;
+use ralph_proc::output::Log;
 use ralph_proc::protocol::Limits;
 use ralph_proc::pulse::Pulse;
 use ralph_proc::signal::SignalPipe;
@@ -204,8 +205,8 @@ impl Run<'_, '_> {
         let supervision = Supervision {
             launcher: &mut launcher,
             limits: request.limits,
-            stdout_log: files::create_log(&self.logs.stdout)?,
-            stderr_log: files::create_log(&self.logs.stderr)?,
+            stdout_log: files::create_log(&self.logs.stdout)?.into(),
+            stderr_log: Log::WhenNeeded(self.logs.stderr.clone().into()),
             pulse,
             signals: self.context.signals,
             on_guard: &mut on_guard,

@@ -55,7 +55,7 @@ pub struct RunLogs {
     pub prompt: Utf8PathBuf,
     /// Stdout, byte for byte.
     pub stdout: Utf8PathBuf,
-    /// Stderr, byte for byte.
+    /// Stderr, byte for byte; not there if there was none.
     pub stderr: Utf8PathBuf,
     pub events: Utf8PathBuf,
 }

@@ -248,7 +248,8 @@ struct JsonReport<'a> {
     changes: &'a BoundaryReport,
     final_message: Option<&'a str>,
     log: &'a Utf8Path,
-    stderr_log: &'a Utf8Path,
+    /// `null` where nothing was printed there.
+    stderr_log: Option<&'a Utf8Path>,
     events: &'a Utf8Path,
     requests: JsonRequests,
     outbox: &'a [Utf8PathBuf],
@@ -282,7 +283,7 @@ impl<'a> JsonReport<'a> {
             changes: &report.boundary,
             final_message: report.facts.final_message.as_deref(),
             log: &report.logs.stdout,
-            stderr_log: &report.logs.stderr,
+            stderr_log: (report.stderr_bytes > 0).then_some(&*report.logs.stderr),
             events: &report.logs.events,
             requests: JsonRequests {
                 accepted: report.served.accepted,
