@@ -81,7 +81,7 @@ impl Journal {
         let text = as_text.then(|| render_text(entry));
         self.append(JournalLine { record: record.trim_end(), mirrored: text.as_deref() })?;
         // What the pipeline only tells is never read back: dying after it is dying after the write before it.
-        if !matches!(entry.event, JournalEvent::Pipeline(_)) {
+        if !matches!(entry.event, JournalEvent::Workflow(_)) {
             fault::after_write();
         }
         Ok(())

@@ -9,7 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use ralph_model::journal::{
     BudgetStop, JournalEntry, JournalEvent, LimitWaitEnded, LimitWaitStarted, Overview,
-    PipelineEvent, PipelineFields, PipelineKind,
+    WorkflowEvent, WorkflowFields, WorkflowKind,
 };
 use ralph_model::policy::backoff::backoff;
 use ralph_model::policy::budget::{self, Budget, BudgetExhausted, Spent};
@@ -17,11 +17,14 @@ use ralph_model::policy::limit::{LimitPolicy, LimitWait};
 use ralph_model::role::Role;
 use ralph_model::run::{RunOutcome, Trouble, UsageLimit};
 
+use super::WorkflowError;
 use crate::boundary::InForce;
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::files::PathError;
+use crate::gates::pin::PinnedGates;
 use crate::launch::Launch;
 use crate::outbox::Outbox;
+use crate::questions::Questions;
 use crate::run::{RunContext, RunError, RunObserver, RunReport, RunResult, run_agent};
 use crate::series::{GO_ON, finished_run, session_to_resume};
 use crate::wait::{Waited, Waiter};
@@ -87,7 +90,7 @@ pub trait StepObserver {
     /// Waiting after a failure.
     fn pausing(&mut self, left: Duration);
     /// Something happened that the journal tells of.
-    fn told(&mut self, event: &PipelineEvent);
+    fn told(&mut self, event: &WorkflowEvent);
 }
 
 impl<'a> Desk<'a, '_> {
@@ -211,13 +214,13 @@ impl<'a> Desk<'a, '_> {
     ) -> Result<Option<StepEnd>, PathError> {
         let left = wait.until.duration_since(self.context.clock.now());
         self.tell(
-            PipelineKind::UsageLimitWait,
-            PipelineFields {
+            WorkflowKind::UsageLimitWait,
+            WorkflowFields {
                 spec: Some(step.item.to_owned()),
                 agent: Some(agent.to_owned()),
                 wait_seconds: Some(u64::try_from(left.as_secs()).unwrap_or(0)),
                 reason: Some(if wait.known { "reset_seconds" } else { "unknown_reset" }.to_owned()),
-                ..PipelineFields::default()
+                ..WorkflowFields::default()
             },
             observer,
         )?;
@@ -238,14 +241,14 @@ impl<'a> Desk<'a, '_> {
     pub fn pause(
         &mut self,
         failures: u32,
-        fields: PipelineFields,
+        fields: WorkflowFields,
         observer: &mut dyn StepObserver,
     ) -> Result<Waited, PathError> {
         let Some(wait) = backoff(failures, self.config.limits.backoff) else {
             return Ok(Waited::Reached);
         };
-        let fields = PipelineFields { wait_seconds: Some(wait.as_secs()), ..fields };
-        self.tell(PipelineKind::BackoffWait, fields, observer)?;
+        let fields = WorkflowFields { wait_seconds: Some(wait.as_secs()), ..fields };
+        self.tell(WorkflowKind::BackoffWait, fields, observer)?;
         let now = self.context.clock.now();
         let until = now.checked_add(wait).unwrap_or(now);
         let waited = self.waiter.wait_until(until, &mut |left| observer.pausing(left));
@@ -255,16 +258,57 @@ impl<'a> Desk<'a, '_> {
         Ok(waited)
     }
 
+    /// Tells the journal of the end of a run whose Ralph died after it had kept the result and before it could tell.
+    pub fn remember_end(&mut self, result: &RunResult) -> Result<(), PathError> {
+        let run = self.overview.runs().iter().find(|run| run.id == result.run);
+        if run.is_some_and(|run| run.finished.is_some()) {
+            return Ok(());
+        }
+        let event = JournalEvent::RunFinished(Box::new(result.finished.clone()));
+        let entry = JournalEntry { at: result.at, run: Some(result.run.clone()), event };
+        self.context.journal.record(&entry)?;
+        self.overview.apply(&entry);
+        Ok(())
+    }
+
+    /// Returns the gates of an item as they were pinned; a person's change since then is taken up and told with `fields`.
+    pub fn pin(
+        &mut self,
+        item: &str,
+        reload: &dyn Fn() -> Result<Config, ConfigError>,
+        fields: WorkflowFields,
+        observer: &mut dyn StepObserver,
+    ) -> Result<PinnedGates, WorkflowError> {
+        let config = reload().ok();
+        let config = config.as_ref().unwrap_or(self.config);
+        let (pinned, changes) = PinnedGates::keep(self.context.state, item, config)?;
+        if !changes.is_empty() {
+            let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+            let fields = WorkflowFields { reason: Some(changes.join(", ")), ..fields };
+            self.tell(WorkflowKind::GatesChanged, fields, observer)?;
+        }
+        Ok(pinned)
+    }
+
+    /// The questions that wait for a person.
+    pub fn questions(&mut self) -> Questions<'_> {
+        Questions {
+            journal: self.context.journal,
+            overview: &mut self.overview,
+            clock: self.context.clock,
+        }
+    }
+
     /// Tells the journal and whoever watches.
     pub fn tell(
         &mut self,
-        kind: PipelineKind,
-        fields: PipelineFields,
+        kind: WorkflowKind,
+        fields: WorkflowFields,
         observer: &mut dyn StepObserver,
     ) -> Result<(), PathError> {
-        let event = PipelineEvent { kind, fields };
+        let event = WorkflowEvent { kind, fields };
         observer.told(&event);
-        self.journal(JournalEvent::Pipeline(Box::new(event)))
+        self.journal(JournalEvent::Workflow(Box::new(event)))
     }
 
     pub fn journal(&mut self, event: JournalEvent) -> Result<(), PathError> {

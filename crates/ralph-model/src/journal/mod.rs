@@ -7,10 +7,10 @@
 
 mod asked;
 mod overview;
-mod pipeline;
 mod questions;
 mod text;
 mod wire;
+mod workflow;
 
 use std::time::Duration;
 
@@ -26,13 +26,13 @@ use crate::usage::Usage;
 
 pub use asked::{AnswerTaken, MutationRequested, QuestionAnswered, QuestionAsked, RequestIgnored};
 pub use overview::{Overview, RunState, RunView, Stop, Totals};
-pub use pipeline::{PipelineEvent, PipelineFields, PipelineKind};
 pub use questions::Question;
 pub use text::{render_text, summary_line};
 pub use wire::{
     Entries, JOURNAL_VERSION, JournalError, JournalLineError, UnknownEvent, entries, parse_line,
     render_line,
 };
+pub use workflow::{WorkflowEvent, WorkflowFields, WorkflowKind};
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +60,7 @@ pub enum JournalEvent {
     QuestionAsked(QuestionAsked),
     QuestionAnswered(QuestionAnswered),
     AnswerTaken(AnswerTaken),
-    Pipeline(Box<PipelineEvent>),
+    Workflow(Box<WorkflowEvent>),
     /// The person interrupted the workflow.
     Interrupted,
     /// Something that a newer Ralph wrote.

@@ -131,7 +131,7 @@ impl Overview {
             | JournalEvent::StateRebuilt(_)
             | JournalEvent::MutationRequested(_)
             | JournalEvent::RequestIgnored(_)
-            | JournalEvent::Pipeline(_)
+            | JournalEvent::Workflow(_)
             | JournalEvent::Unknown(_) => {}
         }
     }

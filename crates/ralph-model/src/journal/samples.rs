@@ -97,18 +97,18 @@ pub(super) fn one_of_each() -> Vec<JournalEntry> {
         entry(12, JournalEvent::QuestionAnswered(answered())),
         entry(13, JournalEvent::AnswerTaken(AnswerTaken { id: "q1".to_owned() })),
         of_run(1, 14, JournalEvent::BoundaryCrossed(Box::new(crossed()))),
-        entry(15, pipeline(PipelineKind::VerifyFail)),
+        entry(15, pipeline(WorkflowKind::VerifyFail)),
     ]
 }
 
-fn pipeline(kind: PipelineKind) -> JournalEvent {
-    let fields = PipelineFields {
+fn pipeline(kind: WorkflowKind) -> JournalEvent {
+    let fields = WorkflowFields {
         spec: Some("0001-a.md".to_owned()),
         phase: Some(crate::pipeline::Phase::Verify),
         attempt: Some(2),
-        ..PipelineFields::default()
+        ..WorkflowFields::default()
     };
-    JournalEvent::Pipeline(Box::new(PipelineEvent { kind, fields }))
+    JournalEvent::Workflow(Box::new(WorkflowEvent { kind, fields }))
 }
 
 fn mutation() -> MutationRequested {
@@ -296,7 +296,7 @@ fn any_event() -> impl Strategy<Value = JournalEvent> {
                 JournalEvent::BoundaryCrossed(Box::new(crossed))
             }
         ),
-        1 => (0..PipelineKind::ALL.len()).prop_map(|kind| pipeline(PipelineKind::ALL[kind])),
+        1 => (0..WorkflowKind::ALL.len()).prop_map(|kind| pipeline(WorkflowKind::ALL[kind])),
         1 => any_unknown(),
     ]
 }

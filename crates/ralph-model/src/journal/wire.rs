@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{JournalEntry, JournalEvent, PipelineEvent};
+use super::{JournalEntry, JournalEvent, WorkflowEvent};
 use crate::id::RunId;
 
 /// The version this Ralph writes, and the highest it reads.
@@ -173,7 +173,7 @@ impl JournalEvent {
             JournalEvent::QuestionAsked(_) => "question_asked",
             JournalEvent::QuestionAnswered(_) => "question_answered",
             JournalEvent::AnswerTaken(_) => "answer_taken",
-            JournalEvent::Pipeline(event) => event.kind.name(),
+            JournalEvent::Workflow(event) => event.kind.name(),
             JournalEvent::Interrupted => "interrupted",
             JournalEvent::Unknown(unknown) => &unknown.name,
         }
@@ -195,7 +195,7 @@ impl JournalEvent {
             JournalEvent::QuestionAsked(data) => to_raw_value(data),
             JournalEvent::QuestionAnswered(data) => to_raw_value(data),
             JournalEvent::AnswerTaken(data) => to_raw_value(data),
-            JournalEvent::Pipeline(event) => to_raw_value(&event.fields),
+            JournalEvent::Workflow(event) => to_raw_value(&event.fields),
             JournalEvent::Interrupted => return None,
             JournalEvent::Unknown(unknown) => RawValue::from_string(unknown.data.clone()?),
         };
@@ -222,10 +222,10 @@ impl JournalEvent {
             "question_answered" => JournalEvent::QuestionAnswered(read(data)?),
             "answer_taken" => JournalEvent::AnswerTaken(read(data)?),
             "interrupted" => JournalEvent::Interrupted,
-            _ => match PipelineEvent::kind_of(name) {
+            _ => match WorkflowEvent::kind_of(name) {
                 Some(kind) => {
                     let fields = read(data)?;
-                    JournalEvent::Pipeline(Box::new(PipelineEvent { kind, fields }))
+                    JournalEvent::Workflow(Box::new(WorkflowEvent { kind, fields }))
                 }
                 None => JournalEvent::Unknown(UnknownEvent {
                     name: name.to_owned(),

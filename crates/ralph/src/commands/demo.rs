@@ -12,7 +12,7 @@ use ralph_engine::workflow::pipeline::SpecEnd;
 use ralph_engine::workflow::pipeline::list::SpecRow;
 use ralph_engine::workflow::pipeline::store::SpecStore;
 use ralph_model::contract::DEFAULT_MAGIC_PHRASE;
-use ralph_model::journal::{PipelineEvent, PipelineKind};
+use ralph_model::journal::{WorkflowEvent, WorkflowKind};
 use ralph_model::pipeline::done::Proof;
 use ralph_model::pipeline::{DEFAULT_ATTEMPTS, Phase};
 use ralph_model::spec::name::SpecPath;
@@ -124,12 +124,12 @@ fn introduce(ui: Ui) {
 }
 
 /// Says a word at the moments that matter.
-fn caption(event: &PipelineEvent) -> Option<(Tone, String)> {
+fn caption(event: &WorkflowEvent) -> Option<(Tone, String)> {
     let fields = &event.fields;
     let reason = fields.reason.as_deref().unwrap_or_default();
     let first = fields.spec.as_deref().is_some_and(|spec| spec.starts_with("0001"));
     let (tone, text) = match event.kind {
-        PipelineKind::SpecQueue => (
+        WorkflowKind::SpecQueue => (
             Tone::Active,
             match fields.index? {
                 1 => "A spec that goes straight through.",
@@ -137,21 +137,21 @@ fn caption(event: &PipelineEvent) -> Option<(Tone, String)> {
                 _ => "A plan that cannot work, whoever implements it.",
             },
         ),
-        PipelineKind::PlanPass if first => {
+        WorkflowKind::PlanPass if first => {
             (Tone::Progress, "The planner may read everything and write nothing but this plan.")
         }
-        PipelineKind::GatesStart if first => {
+        WorkflowKind::GatesStart if first => {
             (Tone::Progress, "Only a claim. Ralph checks the commit out and runs your gates on it.")
         }
-        PipelineKind::CandidateWritten if first => {
+        WorkflowKind::CandidateWritten if first => {
             (Tone::Progress, "Now a second agent looks at exactly this commit, with fresh eyes.")
         }
-        PipelineKind::ImplRejected if reason.contains("does not exist") => (
+        WorkflowKind::ImplRejected if reason.contains("does not exist") => (
             Tone::Bad,
             "Caught! The agent said that it was done. Ralph looked for the commit and found none; \
              the agent is told so, and has to try again.",
         ),
-        PipelineKind::PlanInvalidated => (
+        WorkflowKind::PlanInvalidated => (
             Tone::Bad,
             "Plan thrown away! The tests passed, and still it was not what the spec asks for. The \
              old plan is archived; a planner makes another and is told why.",

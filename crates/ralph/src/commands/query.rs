@@ -9,7 +9,7 @@ use ralph_engine::files::read_optional;
 use ralph_engine::journal::for_each_line;
 use ralph_engine::plan_file::PLAN_FILE;
 use ralph_engine::state::{State, state_base};
-use ralph_model::journal::{JournalEvent, PipelineKind, parse_line};
+use ralph_model::journal::{JournalEvent, WorkflowKind, parse_line};
 use ralph_model::plan::view::{IssueView, TaskView};
 use ralph_model::plan::{Plan, Status};
 
@@ -65,12 +65,12 @@ fn iteration(setup: &Setup) -> Result<u32, CliError> {
     let mut iteration = 0;
     for_each_line(&state.journal(), |line| {
         parse_line(line.as_bytes()).map(|entry| {
-            if let JournalEvent::Pipeline(event) = entry.event {
+            if let JournalEvent::Workflow(event) = entry.event {
                 match event.kind {
-                    PipelineKind::IterationStart => {
+                    WorkflowKind::IterationStart => {
                         iteration = event.fields.iteration.unwrap_or(iteration + 1);
                     }
-                    PipelineKind::BuildStart | PipelineKind::BuildResult => iteration = 0,
+                    WorkflowKind::BuildStart | WorkflowKind::BuildResult => iteration = 0,
                     _ => {}
                 }
             }

@@ -9,7 +9,7 @@ use ralph_engine::workflow::desk::{Step, StepObserver};
 use ralph_engine::workflow::pipeline::SpecEnd;
 use ralph_engine::workflow::pipeline::queue::PipelineReport;
 use ralph_model::gate::{GateRun, GateSpec};
-use ralph_model::journal::{PipelineEvent, PipelineFields, PipelineKind};
+use ralph_model::journal::{WorkflowEvent, WorkflowFields, WorkflowKind};
 use ralph_model::policy::limit::LimitWait;
 
 use super::gates::GateLines;
@@ -20,7 +20,7 @@ use super::{Tone, Ui, important, redraw};
 use crate::setup::{Setup, now};
 
 /// Says a word about an event, for those who see one for the first time.
-pub(crate) type Narrator = fn(&PipelineEvent) -> Option<(Tone, String)>;
+pub(crate) type Narrator = fn(&WorkflowEvent) -> Option<(Tone, String)>;
 
 /// How much is shown, and how.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +66,7 @@ impl PipelineScreen {
         self.ui.labelled(tone, label, &lines.join(&below));
     }
 
-    fn narrate(&self, event: &PipelineEvent) {
+    fn narrate(&self, event: &WorkflowEvent) {
         let Some((tone, text)) = self.look.narrator.and_then(|narrator| narrator(event)) else {
             return;
         };
@@ -118,14 +118,14 @@ impl StepObserver for PipelineScreen {
         }
     }
 
-    fn told(&mut self, event: &PipelineEvent) {
+    fn told(&mut self, event: &WorkflowEvent) {
         if self.ui.rich {
             redraw("");
         }
         if let Some((tone, label, text)) = line(event) {
             self.labelled(tone, label, &text);
-        } else if event.kind == PipelineKind::SpecQueue {
-            let PipelineFields { index, total, spec, .. } = &event.fields;
+        } else if event.kind == WorkflowKind::SpecQueue {
+            let WorkflowFields { index, total, spec, .. } = &event.fields;
             let (index, total) = (index.unwrap_or(0), total.unwrap_or(0));
             let heading = format!("=== [{index}/{total}] {} ===", spec.as_deref().unwrap_or(""));
             if self.look.narrator.is_some() {
@@ -152,7 +152,7 @@ impl GateObserver for PipelineScreen {
 }
 
 /// Puts an event into a line; what needs none has none.
-fn line(event: &PipelineEvent) -> Option<(Tone, &'static str, String)> {
+fn line(event: &WorkflowEvent) -> Option<(Tone, &'static str, String)> {
     let fields = &event.fields;
     let reason = || one_line(fields.reason.as_deref().unwrap_or(""), 300);
     let commit = || fields.commit.as_deref().map_or("", |commit| commit.get(..8).unwrap_or(commit));
@@ -166,101 +166,101 @@ fn line(event: &PipelineEvent) -> Option<(Tone, &'static str, String)> {
     };
     let file = |file: &Option<String>| file.clone().unwrap_or_default();
     Some(match event.kind {
-        PipelineKind::RunStart => {
+        WorkflowKind::RunStart => {
             let specs = plural(fields.total.unwrap_or(0) as u64, "spec");
             let agents = fields.agent.as_deref().unwrap_or("");
             let boundary = fields.boundary.as_deref().unwrap_or("");
             (Tone::Active, "start", format!("{specs}; {agents}; boundary: {boundary}"))
         }
-        PipelineKind::SpecSkipped if fields.reason.is_some() => {
+        WorkflowKind::SpecSkipped if fields.reason.is_some() => {
             (Tone::Attention, "skip", "done, and changed since: --force does it again".to_owned())
         }
-        PipelineKind::SpecSkipped => (Tone::Faint, "skip", "done".to_owned()),
-        PipelineKind::PlanAdopted => {
+        WorkflowKind::SpecSkipped => (Tone::Faint, "skip", "done".to_owned()),
+        WorkflowKind::PlanAdopted => {
             (Tone::Progress, "planned", format!("by hand: {}", file(&fields.plan_file)))
         }
-        PipelineKind::PlanStart => {
+        WorkflowKind::PlanStart => {
             let again = if fields.replanning { " again" } else { "" };
             (Tone::Active, "plan", format!("planning{again}{}", attempt()))
         }
-        PipelineKind::PlanPass => (Tone::Progress, "planned", file(&fields.plan_file)),
-        PipelineKind::PlanFail => (Tone::Attention, "retry", format!("no plan: {}", reason())),
-        PipelineKind::PlanInvalidated => (Tone::Attention, "plan-invalid", reason()),
-        PipelineKind::CandidateLoaded => {
+        WorkflowKind::PlanPass => (Tone::Progress, "planned", file(&fields.plan_file)),
+        WorkflowKind::PlanFail => (Tone::Attention, "retry", format!("no plan: {}", reason())),
+        WorkflowKind::PlanInvalidated => (Tone::Attention, "plan-invalid", reason()),
+        WorkflowKind::CandidateLoaded => {
             (Tone::Progress, "pending", format!("{} waits for its verification", commit()))
         }
-        PipelineKind::ImplStart => (Tone::Active, "start", format!("implementing{}", attempt())),
-        PipelineKind::ImplRejected => {
+        WorkflowKind::ImplStart => (Tone::Active, "start", format!("implementing{}", attempt())),
+        WorkflowKind::ImplRejected => {
             (Tone::Attention, "retry", format!("turned down: {}", reason()))
         }
-        PipelineKind::CandidateWritten if fields.commit.is_none() => {
+        WorkflowKind::CandidateWritten if fields.commit.is_none() => {
             let text = format!("the agent says that nothing needs to change: {}", reason());
             (Tone::Progress, "candidate", text)
         }
-        PipelineKind::CandidateWritten => {
+        WorkflowKind::CandidateWritten => {
             (Tone::Progress, "candidate", format!("{}, {}", commit(), proof()))
         }
-        PipelineKind::VerifyStart => {
+        WorkflowKind::VerifyStart => {
             (Tone::Active, "start", format!("verifying {}{}", commit(), attempt()))
         }
-        PipelineKind::VerifyPass if fields.commit.is_none() => {
+        WorkflowKind::VerifyPass if fields.commit.is_none() => {
             (Tone::Good, "done", "nothing had to change, a person decided".to_owned())
         }
-        PipelineKind::VerifyPass => (Tone::Good, "done", format!("{}, {}", commit(), proof())),
-        PipelineKind::VerifyFail => {
+        WorkflowKind::VerifyPass => (Tone::Good, "done", format!("{}, {}", commit(), proof())),
+        WorkflowKind::VerifyFail => {
             (Tone::Attention, "retry", format!("not verified: {}", reason()))
         }
-        PipelineKind::Trouble => (Tone::Bad, "trouble", reason()),
-        PipelineKind::BackoffWait => {
+        WorkflowKind::Trouble => (Tone::Bad, "trouble", reason()),
+        WorkflowKind::BackoffWait => {
             let wait = Duration::from_secs(fields.wait_seconds.unwrap_or(0));
             (Tone::Attention, "wait", format!("trying again in {}", duration(wait)))
         }
-        PipelineKind::PersonAnswered => (Tone::Progress, "answer", reason()),
-        PipelineKind::PersonNeeded => {
+        WorkflowKind::PersonAnswered => (Tone::Progress, "answer", reason()),
+        WorkflowKind::PersonNeeded => {
             let question = one_line(fields.question.as_deref().unwrap_or(""), 600);
             (Tone::Attention, "waiting", format!("for you: {question}"))
         }
-        PipelineKind::GatesChanged => (
+        WorkflowKind::GatesChanged => (
             Tone::Attention,
             "note",
             format!("the gates were changed, and count from now: {}", reason()),
         ),
-        PipelineKind::Note => (Tone::Attention, "note", reason()),
-        PipelineKind::SpecFailed => (Tone::Bad, "failed", reason()),
-        PipelineKind::IterationStart
-        | PipelineKind::IterationResult
-        | PipelineKind::TaskDone
-        | PipelineKind::TaskRejected
-        | PipelineKind::TaskKilled
-        | PipelineKind::BuildStart => return build_line(event),
-        PipelineKind::BuildResult
-        | PipelineKind::SpecQueue
-        | PipelineKind::SpecStart
-        | PipelineKind::PlanRunComplete
-        | PipelineKind::ImplRunComplete
-        | PipelineKind::ImplNoCompletion
-        | PipelineKind::GatesStart
-        | PipelineKind::VerifyRunComplete
-        | PipelineKind::UsageLimitWait
-        | PipelineKind::SpecResult
-        | PipelineKind::RunStopped
-        | PipelineKind::RunComplete => return None,
+        WorkflowKind::Note => (Tone::Attention, "note", reason()),
+        WorkflowKind::SpecFailed => (Tone::Bad, "failed", reason()),
+        WorkflowKind::IterationStart
+        | WorkflowKind::IterationResult
+        | WorkflowKind::TaskDone
+        | WorkflowKind::TaskRejected
+        | WorkflowKind::TaskKilled
+        | WorkflowKind::BuildStart => return build_line(event),
+        WorkflowKind::BuildResult
+        | WorkflowKind::SpecQueue
+        | WorkflowKind::SpecStart
+        | WorkflowKind::PlanRunComplete
+        | WorkflowKind::ImplRunComplete
+        | WorkflowKind::ImplNoCompletion
+        | WorkflowKind::GatesStart
+        | WorkflowKind::VerifyRunComplete
+        | WorkflowKind::UsageLimitWait
+        | WorkflowKind::SpecResult
+        | WorkflowKind::RunStopped
+        | WorkflowKind::RunComplete => return None,
     })
 }
 
 /// Puts an event of the build loop into a line.
-fn build_line(event: &PipelineEvent) -> Option<(Tone, &'static str, String)> {
+fn build_line(event: &WorkflowEvent) -> Option<(Tone, &'static str, String)> {
     let fields = &event.fields;
     let reason = one_line(fields.reason.as_deref().unwrap_or(""), 300);
     let task = fields.task.as_deref().unwrap_or("");
     Some(match event.kind {
-        PipelineKind::IterationStart => {
+        WorkflowKind::IterationStart => {
             let stage = fields.stage.map_or("", ralph_model::plan::Stage::name);
             let number = fields.iteration.unwrap_or(0);
             let what = if task.is_empty() { String::new() } else { format!(" {task}: {reason}") };
             (Tone::Active, "start", format!("{number}. {stage}{what}"))
         }
-        PipelineKind::TaskDone => {
+        WorkflowKind::TaskDone => {
             let commit = fields.commit.as_deref().unwrap_or("");
             let proof = match fields.proven_by_gates {
                 Some(true) => "proven by gates",
@@ -269,18 +269,18 @@ fn build_line(event: &PipelineEvent) -> Option<(Tone, &'static str, String)> {
             let commit = commit.get(..8).unwrap_or(commit);
             (Tone::Good, "built", format!("{task} at {commit}, {proof}"))
         }
-        PipelineKind::TaskRejected => {
+        WorkflowKind::TaskRejected => {
             (Tone::Attention, "retry", format!("{task} turned down: {reason}"))
         }
-        PipelineKind::TaskKilled => {
+        WorkflowKind::TaskKilled => {
             (Tone::Attention, "killed", format!("{task} ({reason}): it will be broken up"))
         }
-        PipelineKind::BuildStart => {
+        WorkflowKind::BuildStart => {
             let spec = fields.spec.as_deref().unwrap_or("no spec");
             let boundary = fields.boundary.as_deref().unwrap_or("");
             (Tone::Active, "start", format!("building {spec}; boundary: {boundary}"))
         }
-        PipelineKind::IterationResult => (Tone::Attention, "retry", reason),
+        WorkflowKind::IterationResult => (Tone::Attention, "retry", reason),
         _ => return None,
     })
 }

@@ -13,7 +13,7 @@ mod taking;
 use std::sync::Arc;
 
 use camino::Utf8Path;
-use ralph_model::journal::{BudgetStop, JournalEntry, JournalEvent, PipelineFields, PipelineKind};
+use ralph_model::journal::{BudgetStop, JournalEvent, WorkflowFields, WorkflowKind};
 use ralph_model::plan::{Change, Next, Plan, PlanError, Stage};
 use ralph_model::policy::budget::{self, BudgetExhausted};
 use ralph_model::policy::limit::LimitWait;
@@ -31,7 +31,6 @@ use crate::gates::pin::PinnedGates;
 use crate::gates::{GateContext, GateObserver};
 use crate::git::commits::Signing;
 use crate::plan_file::{Changed, PlanFile};
-use crate::questions::Questions;
 use crate::run::RunResult;
 use crate::wait::Waited;
 
@@ -151,21 +150,21 @@ impl Build<'_, '_, '_> {
         self.keeper.prepare()?;
         self.forget_what_is_done()?;
         let spec = self.spec()?;
-        let fields = PipelineFields {
+        let fields = WorkflowFields {
             spec,
             boundary: Some(self.desk.boundary.as_str().to_owned()),
             ..none()
         };
-        self.tell(PipelineKind::BuildStart, fields)?;
+        self.tell(WorkflowKind::BuildStart, fields)?;
         let mut round = Round::default();
         let end = self.go_round(&mut round)?;
         self.commit_plan()?;
-        let fields = PipelineFields {
+        let fields = WorkflowFields {
             result: Some(end.name().to_owned()),
             iteration: Some(round.iteration),
             ..none()
         };
-        self.tell(PipelineKind::BuildResult, fields)?;
+        self.tell(WorkflowKind::BuildResult, fields)?;
         Ok(end)
     }
 
@@ -198,7 +197,7 @@ impl Build<'_, '_, '_> {
                 }
                 Turn::Failed { item, feedback } => {
                     let reason = Some(feedback.clone());
-                    self.tell(PipelineKind::IterationResult, PipelineFields { reason, ..none() })?;
+                    self.tell(WorkflowKind::IterationResult, WorkflowFields { reason, ..none() })?;
                     round.feedback = Some((item, feedback));
                     round.failures += 1;
                     self.desk.spent.consecutive_failures = round.failures;
@@ -213,7 +212,7 @@ impl Build<'_, '_, '_> {
                     round.last = None;
                     round.streak.apply(&RunOutcome::Trouble { trouble: trouble.clone() });
                     let reason = Some(trouble.to_string());
-                    self.tell(PipelineKind::Trouble, PipelineFields { reason, ..none() })?;
+                    self.tell(WorkflowKind::Trouble, WorkflowFields { reason, ..none() })?;
                     if round.streak.stops().is_some() {
                         return Ok(BuildEnd::Stuck { trouble });
                     }
@@ -254,7 +253,7 @@ impl Build<'_, '_, '_> {
             Next::Build(task) | Next::Decompose(task) => Some(task.id.to_string()),
             _ => None,
         };
-        let fields = PipelineFields {
+        let fields = WorkflowFields {
             stage: Some(stage),
             task: task.clone(),
             iteration: Some(round.iteration),
@@ -265,7 +264,7 @@ impl Build<'_, '_, '_> {
             },
             ..none()
         };
-        self.tell(PipelineKind::IterationStart, fields)?;
+        self.tell(WorkflowKind::IterationStart, fields)?;
         match next {
             Next::Build(task) => self.build(round, &plan, &task),
             Next::Verify(_) => self.verify(round, &plan),
@@ -293,12 +292,7 @@ impl Build<'_, '_, '_> {
             RunResult::taken(state, item)?;
             return Ok(None);
         }
-        if last.is_some_and(|last| last.finished.is_none()) {
-            let event = JournalEvent::RunFinished(Box::new(result.finished.clone()));
-            let entry = JournalEntry { at: result.at, run: Some(result.run.clone()), event };
-            self.desk.context.journal.record(&entry)?;
-            self.desk.overview.apply(&entry);
-        }
+        self.desk.remember_end(&result)?;
         Ok(Some(result))
     }
 
@@ -323,26 +317,15 @@ impl Build<'_, '_, '_> {
         self.plan.commit(now, &message)?;
         if let Err(problem) = self.keeper.commit("ralph: update home") {
             let reason = Some(format!("Ralph's files are not committed: {problem}"));
-            self.tell(PipelineKind::Note, PipelineFields { reason, ..none() })?;
+            self.tell(WorkflowKind::Note, WorkflowFields { reason, ..none() })?;
         }
         Ok(())
     }
 
     /// Returns the gates of a task as they were pinned; a person's change since then is taken up and said.
     fn pin(&mut self, item: &str) -> Result<PinnedGates, WorkflowError> {
-        let config = (self.reload)().ok();
-        let config = config.as_ref().unwrap_or(self.desk.config);
-        let (pinned, changes) = PinnedGates::keep(self.desk.context.state, item, config)?;
-        if !changes.is_empty() {
-            let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
-            let fields = PipelineFields {
-                task: Some(item.to_owned()),
-                reason: Some(changes.join(", ")),
-                ..none()
-            };
-            self.tell(PipelineKind::GatesChanged, fields)?;
-        }
-        Ok(pinned)
+        let fields = WorkflowFields { task: Some(item.to_owned()), ..none() };
+        self.desk.pin(item, self.reload, fields, &mut *self.observer)
     }
 
     fn spec(&self) -> Result<Option<String>, WorkflowError> {
@@ -350,15 +333,7 @@ impl Build<'_, '_, '_> {
         Ok(Plan::parse(&bytes).spec().map(str::to_owned))
     }
 
-    fn questions(&mut self) -> Questions<'_> {
-        Questions {
-            journal: self.desk.context.journal,
-            overview: &mut self.desk.overview,
-            clock: self.desk.context.clock,
-        }
-    }
-
-    fn tell(&mut self, kind: PipelineKind, fields: PipelineFields) -> Result<(), WorkflowError> {
+    fn tell(&mut self, kind: WorkflowKind, fields: WorkflowFields) -> Result<(), WorkflowError> {
         Ok(self.desk.tell(kind, fields, &mut *self.observer)?)
     }
 }
@@ -374,6 +349,6 @@ fn item_of(next: &Next<'_>) -> String {
     }
 }
 
-fn none() -> PipelineFields {
-    PipelineFields::default()
+fn none() -> WorkflowFields {
+    WorkflowFields::default()
 }

@@ -1,6 +1,6 @@
 //! Claims that nothing has to change: never taken at their word. A verifier's opinion is asked for, then a person decides.
 
-use ralph_model::journal::{PipelineFields, PipelineKind};
+use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::pipeline::is_yes;
 use ralph_model::plan::{DoneAt, Plan};
 use ralph_model::verdict::PersonQuestion;
@@ -22,12 +22,12 @@ impl Build<'_, '_, '_> {
         };
         if let Some(answered) = self.desk.overview.answered(task).cloned() {
             let answer = answered.answer.unwrap_or_default();
-            let fields = PipelineFields {
+            let fields = WorkflowFields {
                 task: Some(task.to_owned()),
                 reason: Some(answer.clone()),
                 ..none()
             };
-            self.tell(PipelineKind::PersonAnswered, fields)?;
+            self.tell(WorkflowKind::PersonAnswered, fields)?;
             let turn = if is_yes(&answer) {
                 let head = self.repositories.base()?.into_values().next();
                 self.mark_done(task, &head.map_or(DoneAt::Unborn, DoneAt::Commit))?;
@@ -38,7 +38,7 @@ impl Build<'_, '_, '_> {
                 Turn::Again
             };
             // Only now: an answer that was taken and not acted on would be lost.
-            self.questions().take_answer(task)?;
+            self.desk.questions().take_answer(task)?;
             return Ok(Some(turn));
         }
         if claim.opinion.is_none() {
@@ -89,14 +89,14 @@ impl Build<'_, '_, '_> {
         question: &PersonQuestion,
     ) -> Result<Turn, WorkflowError> {
         let question = question.to_string();
-        self.questions().ask(task, &question, None)?;
+        self.desk.questions().ask(task, &question, None)?;
         self.commit_plan()?;
-        let fields = PipelineFields {
+        let fields = WorkflowFields {
             task: Some(task.to_owned()),
             question: Some(question.clone()),
             ..none()
         };
-        self.tell(PipelineKind::PersonNeeded, fields)?;
+        self.tell(WorkflowKind::PersonNeeded, fields)?;
         Ok(Turn::End(BuildEnd::Waiting { task: task.to_owned(), question }))
     }
 }

@@ -44,7 +44,7 @@ impl Build<'_, '_, '_> {
             return Ok(turn);
         }
         // An answer that was acted on just before Ralph died must not decide the next question.
-        self.questions().take_answer(&id)?;
+        self.desk.questions().take_answer(&id)?;
         let pinned = self.pin(&id)?;
         // Before anything is noted, so that what Ralph commits is not taken for the run's work.
         self.commit_plan()?;

@@ -1,13 +1,11 @@
 //! From a run's result to the plan: what was claimed is judged, and what came through the channel is committed.
 
-use jiff::Timestamp;
 use ralph_model::contract::FinalMessage;
-use ralph_model::journal::{JournalEvent, LimitWaitStarted, PipelineFields, PipelineKind};
+use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::plan::{Change, DoneAt, Kill, Line, Plan};
-use ralph_model::policy::limit::LimitWait;
 use ralph_model::receipt::Worker;
 use ralph_model::role::Role;
-use ralph_model::run::{RunOutcome, Trouble, UsageLimit};
+use ralph_model::run::{RunOutcome, Trouble};
 use ralph_model::verdict::{Reason, Verdict, VerifierReport};
 
 use super::channel::{FEWEST_PARTS, parts_of};
@@ -35,8 +33,7 @@ impl Build<'_, '_, '_> {
             }
             if let Trouble::UsageLimit { resets_at } = trouble {
                 // Ralph died before it could note that; the next step waits.
-                self.note_limit(&result.agent, *resets_at)?;
-                RunResult::taken(self.desk.context.state, &item)?;
+                self.desk.begin_wait(&result.agent, *resets_at, &item)?;
                 return Ok(Turn::Again);
             }
             RunResult::taken(self.desk.context.state, &item)?;
@@ -59,19 +56,6 @@ impl Build<'_, '_, '_> {
             return Ok(Turn::End(BuildEnd::Promised { stage: Plan::parse(&bytes).stage() }));
         }
         Ok(turn)
-    }
-
-    fn note_limit(
-        &mut self,
-        agent: &str,
-        resets_at: Option<Timestamp>,
-    ) -> Result<(), WorkflowError> {
-        let unknown = self.desk.overview.unknown_limits_in_a_row(agent);
-        let now = self.desk.context.clock.now();
-        let LimitWait { until, known } =
-            self.desk.limit.wait_until(UsageLimit { resets_at }, unknown, now);
-        let started = LimitWaitStarted { agent: agent.to_owned(), until, known };
-        Ok(self.desk.journal(JournalEvent::LimitWaitStarted(started))?)
     }
 
     fn is_promised(&self, result: &RunResult) -> bool {
@@ -98,12 +82,12 @@ impl Build<'_, '_, '_> {
             self.bring_home(&before)?;
             self.settle(|plan| plan.kill(task, kill, Some(&log)))?;
             claims::forget(self.desk.context.state, task)?;
-            let fields = PipelineFields {
+            let fields = WorkflowFields {
                 task: Some(task.to_owned()),
                 reason: Some(kill.name().to_owned()),
                 ..none()
             };
-            self.tell(PipelineKind::TaskKilled, fields)?;
+            self.tell(WorkflowKind::TaskKilled, fields)?;
             return Ok(Turn::Again);
         }
         if let RunOutcome::Violation { paths } = &result.outcome {
@@ -172,21 +156,21 @@ impl Build<'_, '_, '_> {
                     Ok(judge.attest(&case, attested)?)
                 })?;
                 if let Some(problem) = self.repositories.take_in(&commit, &repository)? {
-                    let fields = PipelineFields {
+                    let fields = WorkflowFields {
                         task: Some(task.to_owned()),
                         reason: Some(problem),
                         ..none()
                     };
-                    self.tell(PipelineKind::Note, fields)?;
+                    self.tell(WorkflowKind::Note, fields)?;
                 }
                 self.mark_done(task, &DoneAt::Commit(commit.clone()))?;
-                let fields = PipelineFields {
+                let fields = WorkflowFields {
                     task: Some(task.to_owned()),
                     commit: Some(commit.to_string()),
                     proven_by_gates: Some(proven_by_gates),
                     ..none()
                 };
-                self.tell(PipelineKind::TaskDone, fields)?;
+                self.tell(WorkflowKind::TaskDone, fields)?;
                 Ok(Turn::Again)
             }
             Ok(Verdict::Rejected { reasons }) => {
@@ -245,13 +229,13 @@ impl Build<'_, '_, '_> {
             self.repositories.begin_attempt(&mut before)?;
             before.save(state, task)?;
         }
-        let fields = PipelineFields {
+        let fields = WorkflowFields {
             task: Some(task.to_owned()),
             commit: commit.as_ref().map(ToString::to_string),
             reason: Some(for_person),
             ..none()
         };
-        self.tell(PipelineKind::TaskRejected, fields)?;
+        self.tell(WorkflowKind::TaskRejected, fields)?;
         Ok(Turn::Failed { item: task.to_owned(), feedback: for_agent })
     }
 
@@ -318,8 +302,8 @@ impl Build<'_, '_, '_> {
         if let Some((commit, repository)) = work {
             let problem = self.repositories.take_in(&commit, &repository)?;
             if let Some(reason) = problem {
-                let fields = PipelineFields { reason: Some(reason), ..none() };
-                self.tell(PipelineKind::Note, fields)?;
+                let fields = WorkflowFields { reason: Some(reason), ..none() };
+                self.tell(WorkflowKind::Note, fields)?;
             }
         }
         Ok(())
@@ -327,8 +311,8 @@ impl Build<'_, '_, '_> {
 
     fn back_to_branches(&mut self, before: &BeforeAll) -> Result<(), WorkflowError> {
         for problem in self.repositories.return_to_branches(&mut before.clone())? {
-            let fields = PipelineFields { reason: Some(problem), ..none() };
-            self.tell(PipelineKind::Note, fields)?;
+            let fields = WorkflowFields { reason: Some(problem), ..none() };
+            self.tell(WorkflowKind::Note, fields)?;
         }
         Ok(())
     }

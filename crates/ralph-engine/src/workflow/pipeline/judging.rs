@@ -2,7 +2,7 @@
 
 use ralph_model::contract::{FinalMessage, PlannerClaim};
 use ralph_model::id::CommitId;
-use ralph_model::journal::{PipelineFields, PipelineKind};
+use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::pipeline::done::{DoneMarker, Proof};
 use ralph_model::pipeline::settle::{Feedback, RunRef};
 use ralph_model::pipeline::{Candidate, Fact, Markers, Phase, is_yes};
@@ -34,7 +34,7 @@ impl Pipeline<'_, '_, '_> {
             Role::Verifier => Phase::Verify,
             _ => Phase::Implement,
         };
-        let fields = PipelineFields {
+        let fields = WorkflowFields {
             completed: Some(result.outcome == RunOutcome::Completed),
             session_id: result.session.clone(),
             tokens_used: Some(result.finished.usage.total()),
@@ -43,9 +43,9 @@ impl Pipeline<'_, '_, '_> {
             ..none()
         };
         let kind = match phase {
-            Phase::Plan => PipelineKind::PlanRunComplete,
-            Phase::Implement => PipelineKind::ImplRunComplete,
-            Phase::Verify => PipelineKind::VerifyRunComplete,
+            Phase::Plan => WorkflowKind::PlanRunComplete,
+            Phase::Implement => WorkflowKind::ImplRunComplete,
+            Phase::Verify => WorkflowKind::VerifyRunComplete,
         };
         self.tell(work.spec, kind, fields)?;
         if let RunOutcome::Trouble { trouble } = &result.outcome {
@@ -92,13 +92,13 @@ impl Pipeline<'_, '_, '_> {
                 self.settle(work, &fact, "is planned")?;
                 let path = self.store.path(work.spec.plan_md());
                 let plan_file = Some(self.store.from_home(&path));
-                let fields = PipelineFields { plan_file, ..none() };
-                self.tell(work.spec, PipelineKind::PlanPass, fields)?;
+                let fields = WorkflowFields { plan_file, ..none() };
+                self.tell(work.spec, WorkflowKind::PlanPass, fields)?;
                 return Ok(Turn::Again);
             }
         };
-        let fields = PipelineFields { reason: Some(outcome.clone()), ..none() };
-        self.tell(work.spec, PipelineKind::PlanFail, fields)?;
+        let fields = WorkflowFields { reason: Some(outcome.clone()), ..none() };
+        self.tell(work.spec, WorkflowKind::PlanFail, fields)?;
         let run = Some(self.run_ref(result));
         let fact = Fact::AttemptFailed { phase: Phase::Plan, outcome, feedback: None, run };
         self.settle(work, &fact, "was not planned")?;
@@ -119,9 +119,9 @@ impl Pipeline<'_, '_, '_> {
             .in_answer_to(&result.prompt);
         let said = Said::from(message.completion(&self.options.magic_phrase));
         if said == Said::Nothing {
-            self.tell(work.spec, PipelineKind::ImplNoCompletion, none())?;
+            self.tell(work.spec, WorkflowKind::ImplNoCompletion, none())?;
         } else if matches!(said, Said::Commit { .. }) && !work.pinned.gates.is_empty() {
-            self.tell(work.spec, PipelineKind::GatesStart, none())?;
+            self.tell(work.spec, WorkflowKind::GatesStart, none())?;
         }
         let before = self.before(work, markers)?;
         let case = self.repositories.examine(
@@ -183,8 +183,8 @@ impl Pipeline<'_, '_, '_> {
             _ => (None, None, None),
         };
         let commit = commit.map(String::from);
-        let fields = PipelineFields { commit, proven_by_gates, reason, ..none() };
-        self.tell(work.spec, PipelineKind::CandidateWritten, fields)?;
+        let fields = WorkflowFields { commit, proven_by_gates, reason, ..none() };
+        self.tell(work.spec, WorkflowKind::CandidateWritten, fields)?;
         work.case = Some(case);
         Ok(Turn::Again)
     }
@@ -261,15 +261,15 @@ impl Pipeline<'_, '_, '_> {
             }
             Ok(Verdict::PlanInvalid { reason }) => {
                 let run = self.run_ref(result);
-                let fields = PipelineFields { reason: Some(reason.clone()), ..none() };
+                let fields = WorkflowFields { reason: Some(reason.clone()), ..none() };
                 self.settle(work, &Fact::PlanInvalidated { reason, run }, "needs another plan")?;
-                self.tell(work.spec, PipelineKind::PlanInvalidated, fields)?;
+                self.tell(work.spec, WorkflowKind::PlanInvalidated, fields)?;
                 work.case = None;
                 Ok(Turn::Failed)
             }
             Ok(Verdict::NeedsHuman { question }) => {
                 // An answer that a crash left behind was to another question, however alike the two are.
-                self.questions().take_answer(&work.item)?;
+                self.desk.questions().take_answer(&work.item)?;
                 let question = question.to_string();
                 let run = Some(self.run_ref(result));
                 self.settle(work, &Fact::PersonNeeded { question, run }, "waits for a person")?;
@@ -351,13 +351,13 @@ impl Pipeline<'_, '_, '_> {
             said: said.to_owned(),
         };
         self.settle(work, &Fact::Verified { done }, "is done")?;
-        let fields = PipelineFields {
+        let fields = WorkflowFields {
             commit: commit.map(String::from),
             proven_by_gates: Some(proof == Proof::Gates),
             done_file: Some(self.store.from_home(&self.store.path(work.spec.done()))),
             ..none()
         };
-        self.tell(work.spec, PipelineKind::VerifyPass, fields)?;
+        self.tell(work.spec, WorkflowKind::VerifyPass, fields)?;
         Ok(Turn::Again)
     }
 
@@ -379,14 +379,14 @@ impl Pipeline<'_, '_, '_> {
         let for_person: Vec<String> = reasons.iter().map(Reason::for_person).collect();
         let outcome = one_line(&for_person.join(" "));
         let kind = match phase {
-            Phase::Verify => PipelineKind::VerifyFail,
-            Phase::Plan | Phase::Implement => PipelineKind::ImplRejected,
+            Phase::Verify => WorkflowKind::VerifyFail,
+            Phase::Plan | Phase::Implement => WorkflowKind::ImplRejected,
         };
         let observed = reasons.iter().find_map(|reason| match reason {
             Reason::AnotherVerified { verified, .. } => Some(verified.to_string()),
             _ => None,
         });
-        let fields = PipelineFields {
+        let fields = WorkflowFields {
             reason: Some(outcome.clone()),
             commit: commit.map(ToString::to_string),
             observed_commit: observed,
@@ -408,8 +408,8 @@ impl Pipeline<'_, '_, '_> {
         feedback: &str,
         commit: Option<CommitId>,
     ) -> Result<Turn, WorkflowError> {
-        let fields = PipelineFields { reason: Some(outcome.to_owned()), ..none() };
-        self.tell(work.spec, PipelineKind::ImplRejected, fields)?;
+        let fields = WorkflowFields { reason: Some(outcome.to_owned()), ..none() };
+        self.tell(work.spec, WorkflowKind::ImplRejected, fields)?;
         let text = format!("The last run ended without a result that counts: {feedback}.");
         let fact = Fact::AttemptFailed {
             phase: Phase::Implement,
@@ -426,8 +426,8 @@ impl Pipeline<'_, '_, '_> {
         let state = self.desk.context.state;
         let Some(mut before) = BeforeAll::load(state, item)? else { return Ok(()) };
         for problem in self.repositories.return_to_branches(&mut before)? {
-            let fields = PipelineFields { reason: Some(problem), ..none() };
-            self.desk.tell(PipelineKind::Note, fields, &mut *self.observer)?;
+            let fields = WorkflowFields { reason: Some(problem), ..none() };
+            self.desk.tell(WorkflowKind::Note, fields, &mut *self.observer)?;
         }
         before.save(state, item)
     }

@@ -12,7 +12,7 @@ mod steps;
 pub mod store;
 
 use camino::Utf8Path;
-use ralph_model::journal::{JournalEntry, JournalEvent, PipelineFields, PipelineKind};
+use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{Action, Fact, Markers, SpecState, Write, heal, next, settle};
 use ralph_model::policy::budget::BudgetExhausted;
@@ -32,7 +32,6 @@ use crate::config::{Config, ConfigError};
 use crate::gates::pin::PinnedGates;
 use crate::gates::{GateContext, GateObserver};
 use crate::judge::Case;
-use crate::questions::Questions;
 use crate::run::RunResult;
 use crate::wait::Waited;
 
@@ -152,16 +151,16 @@ impl Pipeline<'_, '_, '_> {
             let changed_since_done = list::changed_since_done(&self.store, spec, &markers)?;
             RunResult::taken(self.desk.context.state, &spec.run_id())?;
             let reason = changed_since_done.then(|| "changed since done".to_owned());
-            self.tell(spec, PipelineKind::SpecSkipped, PipelineFields { reason, ..none() })?;
+            self.tell(spec, WorkflowKind::SpecSkipped, WorkflowFields { reason, ..none() })?;
             return Ok(SpecEnd::Skipped { changed_since_done });
         }
-        self.tell(spec, PipelineKind::SpecStart, PipelineFields { forced, ..none() })?;
+        self.tell(spec, WorkflowKind::SpecStart, WorkflowFields { forced, ..none() })?;
         let item = spec.run_id();
         let pinned = self.pin(&item)?;
         self.begin(spec, &markers, forced)?;
         if let Some(problem) = self.store.drop_broken_sessions(spec)? {
             let reason = Some(format!("the sessions were forgotten: {problem}"));
-            self.tell(spec, PipelineKind::Note, PipelineFields { reason, ..none() })?;
+            self.tell(spec, WorkflowKind::Note, WorkflowFields { reason, ..none() })?;
         }
         let mut work = Work {
             spec,
@@ -200,8 +199,8 @@ impl Pipeline<'_, '_, '_> {
                     let reason = Some(trouble.to_string());
                     self.tell(
                         work.spec,
-                        PipelineKind::Trouble,
-                        PipelineFields { reason, ..none() },
+                        WorkflowKind::Trouble,
+                        WorkflowFields { reason, ..none() },
                     )?;
                     if work.streak.stops().is_some() {
                         return Ok(SpecEnd::Stuck { trouble });
@@ -222,7 +221,7 @@ impl Pipeline<'_, '_, '_> {
     }
 
     fn pause(&mut self, work: &Work<'_>, failures: u32) -> Result<Waited, WorkflowError> {
-        let fields = PipelineFields { spec: Some(work.spec.to_string()), ..none() };
+        let fields = WorkflowFields { spec: Some(work.spec.to_string()), ..none() };
         Ok(self.desk.pause(failures, fields, &mut *self.observer)?)
     }
 
@@ -241,8 +240,8 @@ impl Pipeline<'_, '_, '_> {
                 let plan_file = Some(self.store.from_home(&self.store.path(work.spec.plan_md())));
                 self.tell(
                     work.spec,
-                    PipelineKind::PlanAdopted,
-                    PipelineFields { plan_file, ..none() },
+                    WorkflowKind::PlanAdopted,
+                    WorkflowFields { plan_file, ..none() },
                 )?;
                 Ok(Turn::Again)
             }
@@ -257,8 +256,8 @@ impl Pipeline<'_, '_, '_> {
                 let reason = Some("max attempts exceeded".to_owned());
                 self.tell(
                     work.spec,
-                    PipelineKind::SpecFailed,
-                    PipelineFields { reason, ..none() },
+                    WorkflowKind::SpecFailed,
+                    WorkflowFields { reason, ..none() },
                 )?;
                 Ok(Turn::End(SpecEnd::Failed { tries }))
             }
@@ -290,14 +289,7 @@ impl Pipeline<'_, '_, '_> {
             RunResult::taken(state, &work.item)?;
             return Ok(None);
         }
-        let run = self.desk.overview.runs().iter().find(|run| run.id == result.run);
-        if run.is_none_or(|run| run.finished.is_none()) {
-            // It was kept, and then its Ralph died before the journal could tell.
-            let event = JournalEvent::RunFinished(Box::new(result.finished.clone()));
-            let entry = JournalEntry { at: result.at, run: Some(result.run.clone()), event };
-            self.desk.context.journal.record(&entry)?;
-            self.desk.overview.apply(&entry);
-        }
+        self.desk.remember_end(&result)?;
         Ok(Some(result))
     }
 
@@ -350,16 +342,8 @@ impl Pipeline<'_, '_, '_> {
 
     /// Returns the gates of an item as they were pinned; a person's change since then is taken up and said.
     fn pin(&mut self, item: &str) -> Result<PinnedGates, WorkflowError> {
-        let config = (self.reload)().ok();
-        let config = config.as_ref().unwrap_or(self.desk.config);
-        let (pinned, changes) = PinnedGates::keep(self.desk.context.state, item, config)?;
-        if !changes.is_empty() {
-            let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
-            let reason = Some(changes.join(", "));
-            let fields = PipelineFields { spec: Some(item.to_owned()), reason, ..none() };
-            self.desk.tell(PipelineKind::GatesChanged, fields, &mut *self.observer)?;
-        }
-        Ok(pinned)
+        let fields = WorkflowFields { spec: Some(item.to_owned()), ..none() };
+        self.desk.pin(item, self.reload, fields, &mut *self.observer)
     }
 
     /// Writes what a fact comes to, commits home, and forgets the result that it came from.
@@ -383,7 +367,7 @@ impl Pipeline<'_, '_, '_> {
         let message = format!("ralph: {} {message}", spec.id());
         if let Err(problem) = self.keeper.commit(&message) {
             let reason = Some(format!("Ralph's files are not committed: {problem}"));
-            self.tell(spec, PipelineKind::Note, PipelineFields { reason, ..none() })?;
+            self.tell(spec, WorkflowKind::Note, WorkflowFields { reason, ..none() })?;
         }
         Ok(())
     }
@@ -396,25 +380,17 @@ impl Pipeline<'_, '_, '_> {
     ) -> Result<Turn, WorkflowError> {
         if let Some(answered) = self.desk.overview.answered(&work.item).cloned() {
             let answer = answered.answer.unwrap_or_default();
-            let fields = PipelineFields { reason: Some(answer.clone()), ..none() };
-            self.tell(work.spec, PipelineKind::PersonAnswered, fields)?;
+            let fields = WorkflowFields { reason: Some(answer.clone()), ..none() };
+            self.tell(work.spec, WorkflowKind::PersonAnswered, fields)?;
             self.take_answer(work, markers, &answer)?;
             // Only now: an answer that was taken and not acted on would be lost.
-            self.questions().take_answer(&work.item)?;
+            self.desk.questions().take_answer(&work.item)?;
             return Ok(Turn::Again);
         }
-        self.questions().ask(&work.item, &question, None)?;
-        let fields = PipelineFields { question: Some(question.clone()), ..none() };
-        self.tell(work.spec, PipelineKind::PersonNeeded, fields)?;
+        self.desk.questions().ask(&work.item, &question, None)?;
+        let fields = WorkflowFields { question: Some(question.clone()), ..none() };
+        self.tell(work.spec, WorkflowKind::PersonNeeded, fields)?;
         Ok(Turn::End(SpecEnd::Waiting { question }))
-    }
-
-    fn questions(&mut self) -> Questions<'_> {
-        Questions {
-            journal: self.desk.context.journal,
-            overview: &mut self.desk.overview,
-            clock: self.desk.context.clock,
-        }
     }
 
     fn done_end(markers: &Markers) -> SpecEnd {
@@ -427,10 +403,10 @@ impl Pipeline<'_, '_, '_> {
     fn tell(
         &mut self,
         spec: &SpecPath,
-        kind: PipelineKind,
-        fields: PipelineFields,
+        kind: WorkflowKind,
+        fields: WorkflowFields,
     ) -> Result<(), WorkflowError> {
-        let fields = PipelineFields { spec: Some(spec.to_string()), ..fields };
+        let fields = WorkflowFields { spec: Some(spec.to_string()), ..fields };
         Ok(self.desk.tell(kind, fields, &mut *self.observer)?)
     }
 
@@ -450,6 +426,6 @@ impl Pipeline<'_, '_, '_> {
     }
 }
 
-fn none() -> PipelineFields {
-    PipelineFields::default()
+fn none() -> WorkflowFields {
+    WorkflowFields::default()
 }

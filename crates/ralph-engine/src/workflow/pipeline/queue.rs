@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_model::journal::{JournalEvent, PipelineFields, PipelineKind};
+use ralph_model::journal::{JournalEvent, WorkflowFields, WorkflowKind};
 use ralph_model::spec::name::SpecPath;
 
 use super::{Pipeline, SpecEnd, none};
@@ -86,7 +86,7 @@ impl Pipeline<'_, '_, '_> {
 
     /// Works on one spec after the other.
     pub fn run(&mut self, queue: &Queue) -> Result<PipelineReport, WorkflowError> {
-        let start = PipelineFields {
+        let start = WorkflowFields {
             total: Some(queue.now().len()),
             magic_phrase: Some(self.options.magic_phrase.clone()),
             max_attempts: Some(self.options.max_attempts),
@@ -95,15 +95,15 @@ impl Pipeline<'_, '_, '_> {
             force: self.options.forced.iter().map(ToString::to_string).collect(),
             ..none()
         };
-        self.desk.tell(PipelineKind::RunStart, start, &mut *self.observer)?;
+        self.desk.tell(WorkflowKind::RunStart, start, &mut *self.observer)?;
         self.keeper.prepare()?;
         // A Ralph that died between a write and its commit left this to the next one.
         if self.is_where_work_began()?
             && let Err(problem) = self.keeper.commit("ralph: what was left to commit")
         {
             let reason = Some(format!("Ralph's files are not committed: {problem}"));
-            let fields = PipelineFields { reason, ..none() };
-            self.desk.tell(PipelineKind::Note, fields, &mut *self.observer)?;
+            let fields = WorkflowFields { reason, ..none() };
+            self.desk.tell(WorkflowKind::Note, fields, &mut *self.observer)?;
         }
         let mut handled = BTreeSet::new();
         let mut report = PipelineReport::default();
@@ -112,18 +112,18 @@ impl Pipeline<'_, '_, '_> {
             report.left = specs.iter().filter(|spec| !handled.contains(*spec)).count();
             let Some(at) = specs.iter().position(|spec| !handled.contains(spec)) else { break };
             let spec = &specs[at];
-            let place = PipelineFields { index: Some(at + 1), total: Some(specs.len()), ..none() };
-            self.tell(spec, PipelineKind::SpecQueue, place)?;
+            let place = WorkflowFields { index: Some(at + 1), total: Some(specs.len()), ..none() };
+            self.tell(spec, WorkflowKind::SpecQueue, place)?;
             let end = match queue.problem(spec) {
                 Some(problem) => {
-                    let fields = PipelineFields { reason: Some(problem.clone()), ..none() };
-                    self.tell(spec, PipelineKind::SpecFailed, fields)?;
+                    let fields = WorkflowFields { reason: Some(problem.clone()), ..none() };
+                    self.tell(spec, WorkflowKind::SpecFailed, fields)?;
                     SpecEnd::Unusable { problem }
                 }
                 None => self.work(spec)?,
             };
-            let result = PipelineFields { result: Some(end.name().to_owned()), ..none() };
-            self.tell(spec, PipelineKind::SpecResult, result)?;
+            let result = WorkflowFields { result: Some(end.name().to_owned()), ..none() };
+            self.tell(spec, WorkflowKind::SpecResult, result)?;
             handled.insert(spec.clone());
             report.left -= 1;
             let goes_on = match end {
@@ -137,22 +137,22 @@ impl Pipeline<'_, '_, '_> {
             report.ends.push((spec.clone(), end));
             if !goes_on {
                 let reason = Some(format!("after {spec}"));
-                let fields = PipelineFields { reason, ..none() };
-                self.tell(spec, PipelineKind::RunStopped, fields)?;
+                let fields = WorkflowFields { reason, ..none() };
+                self.tell(spec, WorkflowKind::RunStopped, fields)?;
                 break;
             }
         }
         let failed = |end: &SpecEnd| {
             matches!(end, SpecEnd::Failed { .. } | SpecEnd::Stuck { .. } | SpecEnd::Unusable { .. })
         };
-        let counts = PipelineFields {
+        let counts = WorkflowFields {
             completed_count: Some(report.count(|end| matches!(end, SpecEnd::Done { .. }))),
             skipped_count: Some(report.count(|end| matches!(end, SpecEnd::Skipped { .. }))),
             failed_count: Some(report.count(failed)),
             waiting_count: Some(report.count(|end| matches!(end, SpecEnd::Waiting { .. }))),
             ..none()
         };
-        self.desk.tell(PipelineKind::RunComplete, counts, &mut *self.observer)?;
+        self.desk.tell(WorkflowKind::RunComplete, counts, &mut *self.observer)?;
         if report.ends.iter().any(|(_, end)| *end == SpecEnd::Interrupted) {
             self.desk.journal(JournalEvent::Interrupted)?;
         }

@@ -2,7 +2,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::id::CommitId;
-use ralph_model::journal::{PipelineFields, PipelineKind};
+use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::pipeline::{Fact, Markers, Phase, Replan};
 use ralph_model::prompt::{
     self, PromptContext, SpecImplementPrompt, SpecPlanPrompt, SpecSource, SpecVerifyPrompt,
@@ -43,12 +43,12 @@ impl Pipeline<'_, '_, '_> {
         let begins = Fact::PlanningBegan { number, base };
         self.settle(work, &begins, "is being planned")?;
         self.repositories.note(&self.base_of(work)?)?;
-        let fields = PipelineFields {
+        let fields = WorkflowFields {
             plan_attempt: Some(number),
             replanning: replan.is_some(),
             ..self.fields_of(markers)
         };
-        self.tell(work.spec, PipelineKind::PlanStart, fields)?;
+        self.tell(work.spec, WorkflowKind::PlanStart, fields)?;
         let old_plan = match replan {
             Some(replan) => self.store.text(&work.spec.archive(replan.archive))?,
             None => None,
@@ -95,7 +95,7 @@ impl Pipeline<'_, '_, '_> {
         let base = self.base_of(work)?;
         let before = self.repositories.note(&base)?;
         before.save(self.desk.context.state, &work.item)?;
-        self.tell(work.spec, PipelineKind::ImplStart, self.fields_of(markers))?;
+        self.tell(work.spec, WorkflowKind::ImplStart, self.fields_of(markers))?;
         let plan = self.store.text(&work.spec.plan_md())?.unwrap_or_default();
         let plan_path = self.store.path(work.spec.plan_md());
         let source = self.source(work)?;
@@ -124,9 +124,9 @@ impl Pipeline<'_, '_, '_> {
         commit: &CommitId,
         no_change: Option<&str>,
     ) -> Result<Turn, WorkflowError> {
-        let fields = PipelineFields { commit: Some(commit.to_string()), ..self.fields_of(markers) };
+        let fields = WorkflowFields { commit: Some(commit.to_string()), ..self.fields_of(markers) };
         if work.case.is_none() {
-            self.tell(work.spec, PipelineKind::CandidateLoaded, fields.clone())?;
+            self.tell(work.spec, WorkflowKind::CandidateLoaded, fields.clone())?;
             self.examine_candidate(work, markers, commit, no_change)?;
             let verdict = work.case.as_ref().map(Self::verdict_before_verification);
             if let Some(Ok(verdict @ Verdict::Rejected { .. })) = verdict {
@@ -150,7 +150,7 @@ impl Pipeline<'_, '_, '_> {
             &id,
             &mut *self.observer,
         )?;
-        self.tell(work.spec, PipelineKind::VerifyStart, fields)?;
+        self.tell(work.spec, WorkflowKind::VerifyStart, fields)?;
         let plan = self.store.text(&work.spec.plan_md())?.unwrap_or_default();
         let questions = work.case.as_ref().map(crate::judge::Case::questions).unwrap_or_default();
         let base = self.base_of(work)?;
@@ -278,8 +278,8 @@ impl Pipeline<'_, '_, '_> {
         Ok(plan.map(|plan| plan.base).unwrap_or_default())
     }
 
-    pub(super) fn fields_of(&self, markers: &Markers) -> PipelineFields {
-        PipelineFields {
+    pub(super) fn fields_of(&self, markers: &Markers) -> WorkflowFields {
+        WorkflowFields {
             attempt: Some(markers.attempts_used() + 1),
             max_attempts: Some(self.options.max_attempts),
             ..none()

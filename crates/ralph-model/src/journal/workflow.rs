@@ -1,4 +1,4 @@
-//! What the pipeline tells while it works, under the names that its users know from the log.
+//! What workflows tell while they work, under the names that people know from the log.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,18 +8,18 @@ use crate::plan::Stage;
 /// Makes the enum of the events' names.
 macro_rules! names {
     ($($variant:ident = $name:literal,)*) => {
-        /// What happened in the pipeline.
+        /// What happened in a workflow.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum PipelineKind {
+        pub enum WorkflowKind {
             $($variant,)*
         }
 
-        impl PipelineKind {
-            pub const ALL: &[PipelineKind] = &[$(PipelineKind::$variant,)*];
+        impl WorkflowKind {
+            pub const ALL: &[WorkflowKind] = &[$(WorkflowKind::$variant,)*];
 
             pub const fn name(self) -> &'static str {
                 match self {
-                    $(PipelineKind::$variant => $name,)*
+                    $(WorkflowKind::$variant => $name,)*
                 }
             }
         }
@@ -68,17 +68,17 @@ names! {
     BuildResult = "build_result",
 }
 
-/// One event of the pipeline. What an event has nothing to say about is left out of it.
+/// One event of a workflow. What an event has nothing to say about is left out of it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PipelineEvent {
-    pub kind: PipelineKind,
-    pub fields: PipelineFields,
+pub struct WorkflowEvent {
+    pub kind: WorkflowKind,
+    pub fields: WorkflowFields,
 }
 
 /// What an event can tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct PipelineFields {
+pub struct WorkflowFields {
     /// The spec, by its path below `specs/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<String>,
@@ -154,8 +154,8 @@ pub struct PipelineFields {
     pub waiting_count: Option<usize>,
 }
 
-impl PipelineEvent {
-    pub fn kind_of(name: &str) -> Option<PipelineKind> {
-        PipelineKind::ALL.iter().copied().find(|kind| kind.name() == name)
+impl WorkflowEvent {
+    pub fn kind_of(name: &str) -> Option<WorkflowKind> {
+        WorkflowKind::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 }
