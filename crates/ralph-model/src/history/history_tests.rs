@@ -123,6 +123,7 @@ fn b12_9_the_order_of_events_decides_what_became_of_a_task() {
         (vec![&pending, &done, &rejected_now, &stone], "rejected"),
         (vec![&pending, &done, &rejected_now, SPEC], "rejected"),
         (vec![&pending, &done, &rejected_now, &redone, &stone], "accepted"),
+        (vec![&pending, &done, &rejected_now, &redone, &rejected_now, SPEC], "cancelled"),
         (vec![&pending, &done, &stone], "rejected"),
         (vec![&pending, &other_spec], "cancelled"),
         (vec![&pending, &done, &other_spec], "cancelled"),

@@ -293,7 +293,9 @@ impl History {
                 let rejected = match last {
                     _ if !pair.reasons.is_empty() => true,
                     Some(What::Rejected { .. }) => true,
-                    _ => before.status == Status::Pending && before.reject.is_some(),
+                    // It was done again since: the reason that it still carries is an older one.
+                    Some(_) => false,
+                    None => before.status == Status::Pending && before.reject.is_some(),
                 };
                 Some(if rejected { What::Removed } else { What::Cancelled })
             }
