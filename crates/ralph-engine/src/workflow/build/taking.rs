@@ -40,7 +40,6 @@ impl Build<'_, '_, '_> {
             self.commit_plan()?;
             return Ok(Turn::Trouble(trouble.clone()));
         }
-        round.streak.apply(&result.outcome);
         let turn = match result.role {
             Role::Builder => self.take_build(&item, result)?,
             Role::Verifier => match item.strip_suffix(OPINION) {
@@ -50,8 +49,13 @@ impl Build<'_, '_, '_> {
             Role::Decomposer => self.take_decomposition(result)?,
             _ => self.take_stage(result, "no issue was resolved and no task was added")?,
         };
+        if matches!(turn, Turn::Trouble(_)) {
+            // It could not be judged, and is judged again: the run itself is over.
+            return Ok(turn);
+        }
+        round.streak.apply(&result.outcome);
         RunResult::taken(self.desk.context.state, &item)?;
-        if self.is_promised(result) && !matches!(turn, Turn::End(_) | Turn::Trouble(_)) {
+        if self.is_promised(result) && !matches!(turn, Turn::End(_)) {
             let bytes = self.plan.read()?;
             return Ok(Turn::End(BuildEnd::Promised { stage: Plan::parse(&bytes).stage() }));
         }

@@ -64,13 +64,17 @@ impl Pipeline<'_, '_, '_> {
             }
             return Ok(Turn::Trouble(trouble.clone()));
         }
-        work.streak.apply(&result.outcome);
         self.note_session(work, phase, result, result.outcome != RunOutcome::ContextFull)?;
-        match phase {
-            Phase::Plan => self.take_plan(work, result),
-            Phase::Implement => self.take_implementation(work, markers, result),
-            Phase::Verify => self.take_verification(work, markers, result),
+        let turn = match phase {
+            Phase::Plan => self.take_plan(work, result)?,
+            Phase::Implement => self.take_implementation(work, markers, result)?,
+            Phase::Verify => self.take_verification(work, markers, result)?,
+        };
+        if !matches!(turn, Turn::Trouble(_)) {
+            // Not before: what cannot be judged, again and again, is trouble in a row.
+            work.streak.apply(&result.outcome);
         }
+        Ok(turn)
     }
 
     fn take_plan(&mut self, work: &Work<'_>, result: &RunResult) -> Result<Turn, WorkflowError> {

@@ -100,6 +100,18 @@ fn the_same_trouble_three_times_in_a_row_stops_the_spec_and_costs_no_attempt() {
     assert_eq!(stage.runs(), "piiiiv");
 }
 
+/// What a run did is over and is not done again because it cannot be judged; nor is that tried for ever.
+#[test]
+fn work_that_cannot_be_judged_three_times_in_a_row_stops_the_spec_and_is_not_done_again() {
+    let forges = "write greeting.txt hello\ncommit \"work\" greeting.txt\n\
+        run file=.git/objects/$(git rev-parse HEAD:greeting.txt | sed 's|^..|&/|') && chmod u+w $file && echo junk > $file";
+    let forges = format!("{forges}\n{}", claims("${COMMIT}"));
+    let stage = Stage::new(&willing(&[on("implementer", 1, &forges)]));
+    stage.pipeline(&[]).exits(1).says("three times in a row");
+    assert_eq!(stage.runs(), "pi");
+    assert_eq!(stage.row("0001-greeting.md")["attempts_used"], 0);
+}
+
 #[test]
 fn a_run_that_takes_too_long_costs_an_attempt_and_is_told_to_the_next() {
     let stage = Stage::with(
