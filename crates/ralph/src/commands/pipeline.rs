@@ -61,6 +61,11 @@ pub(super) fn backlog(setup: &Setup, validate: bool) -> Result<Vec<SpecPath>, Cl
         let hint = error.hint();
         return Err(hint.into_iter().fold(CliError::usage(error), CliError::hint));
     }
+    if !setup.home.exists {
+        return Err(
+            CliError::usage("there is no home for Ralph here").hint("`ralph init` makes one")
+        );
+    }
     let directory = setup.home.path.join(SPECS);
     let found = specs::discover(&directory);
     let mut problems = found.problems;
