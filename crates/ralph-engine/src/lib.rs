@@ -9,6 +9,7 @@ pub mod channel;
 pub mod clock;
 pub mod config;
 pub mod detect;
+mod digest;
 pub mod doctor;
 pub mod files;
 pub mod gates;

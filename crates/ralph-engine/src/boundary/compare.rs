@@ -23,7 +23,9 @@ use super::protected::{self, Class, Watched};
 use super::restore::Saver;
 use super::settle::Settlement;
 use crate::agent::Guarded;
+use crate::digest;
 use crate::files::PathError;
+use crate::files::note::write_note;
 use crate::git::{Git, GitProgram, Place};
 use crate::state::State;
 
@@ -253,11 +255,7 @@ fn canonical(paths: &[String]) -> Vec<PathBuf> {
 ///
 /// To be called before the file is written, so that no run ends between the two.
 pub fn vouch(state: &State, path: &Utf8Path, content: &[u8]) -> Result<(), PathError> {
-    let place = state.vouched(path);
-    if let Some(parent) = place.parent() {
-        crate::files::create_private_directory(parent)?;
-    }
-    crate::files::replace_unsynced(&place, content)
+    write_note(&state.vouched(path), &digest::of_bytes(content))
 }
 
 #[cfg(test)]

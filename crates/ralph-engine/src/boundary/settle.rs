@@ -15,6 +15,8 @@ use super::record::{Kept, read_content};
 use super::refs;
 use super::restore::{Saver, displaced_files, put_back, put_permissions_back};
 use super::walk::Stamp;
+use crate::digest;
+use crate::files::note::read_note;
 use crate::git::undo::DisplacedFile;
 use crate::git::{Git, GitProgram, Oid};
 use crate::state::State;
@@ -247,8 +249,9 @@ impl Settlement<'_> {
 
     fn is_vouched(&self, path: &Path, now: Option<Stamp>) -> bool {
         let (Some(path), Some(now)) = (Utf8Path::from_path(path), now) else { return false };
-        let vouched = std::fs::read(self.state.vouched(path)).ok();
-        vouched.is_some_and(|vouched| read_content(path.as_std_path(), &now) == Some(vouched))
+        let Ok(Some(vouched)) = read_note(&self.state.vouched(path)) else { return false };
+        read_content(path.as_std_path(), &now)
+            .is_some_and(|content| digest::of_bytes(&content) == vouched)
     }
 
     fn content(&self, path: &Path, kept: &Kept) -> Option<Vec<u8>> {

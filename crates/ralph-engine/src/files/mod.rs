@@ -8,6 +8,7 @@
 pub mod append;
 pub(crate) mod fault;
 pub mod lock;
+pub(crate) mod note;
 pub mod plain;
 
 use std::fs::{self, File, OpenOptions};
@@ -118,8 +119,13 @@ pub fn create_directory(path: &Utf8Path) -> Result<(), PathError> {
 /// Makes a directory, and those above it, that only its owner may enter. One that is there gets the same protection.
 pub fn create_private_directory(path: &Utf8Path) -> Result<(), PathError> {
     let error = |source: io::Error| PathError::new("create", path, source);
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(error)?;
-    let found = fs::metadata(path).map_err(error)?;
+    let is_directory = |found: &fs::Metadata| found.is_dir();
+    let found = if let Some(found) = fs::metadata(path).ok().filter(is_directory) {
+        found
+    } else {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(error)?;
+        fs::metadata(path).map_err(error)?
+    };
     if found.permissions().mode() & 0o077 != 0 {
         fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(error)?;
     }

@@ -14,7 +14,8 @@ use ralph_model::receipt::{Caches, GateReceipt};
 
 use super::pin::PinnedGates;
 use super::workbench::{Workbench, lock_file};
-use super::{GateContext, GateError, GateObserver, GateRepository, Turn, digest};
+use super::{GateContext, GateError, GateObserver, GateRepository, Turn};
+use crate::digest;
 use crate::files::lock::{LockOwner, RunLock};
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
 use crate::git::Oid;

@@ -8,7 +8,6 @@
 //! private mirror hashed when it took them in.
 
 pub mod assess;
-mod digest;
 pub mod pin;
 pub mod receipt;
 mod runner;
@@ -33,7 +32,6 @@ use crate::git::{Git, GitError, GitProgram};
 use crate::run::{Environment, RunPlace};
 use crate::state::State;
 
-pub(crate) use digest::of_bytes as digest_of;
 pub use weakened::weakened;
 pub use workbench::{VerifierCheckout, checkout_for_verifier};
 

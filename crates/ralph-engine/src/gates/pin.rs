@@ -12,8 +12,9 @@ use ralph_model::gate::GateSpec;
 use ralph_model::glob::Glob;
 use serde::{Deserialize, Serialize};
 
-use super::{GateError, digest};
+use super::GateError;
 use crate::config::{Config, Gate};
+use crate::digest;
 use crate::files::{create_private_directory, read_optional, remove_optional, replace_atomically};
 use crate::state::State;
 

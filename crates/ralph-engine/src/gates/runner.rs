@@ -24,8 +24,9 @@ use ralph_proc::sandbox::Confinement;
 use ralph_proc::supervise::{Finished, SuperviseError, Supervision, supervise};
 use ralph_proc::tree::Identity;
 
-use super::{GateContext, GateError, digest};
+use super::{GateContext, GateError};
 use crate::boundary::{InForce, toolchain_caches};
+use crate::digest;
 use crate::files::{PathError, create_log, create_private_directory};
 use crate::run::{Environment, fresh_nonce};
 use crate::state::{LiveRun, file_name};

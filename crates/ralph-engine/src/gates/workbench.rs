@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use super::pin::PinnedGates;
 use super::runner::{self, Done, Ended, Job};
-use super::{GateContext, GateError, GateObserver, GateRepository, digest};
+use super::{GateContext, GateError, GateObserver, GateRepository};
+use crate::digest;
 use crate::files::{read_optional, remove_optional, replace_unsynced};
 use crate::git::Oid;
 use crate::git::checkout::{Checkout, CheckoutError};

@@ -6,11 +6,10 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use crate::files::{
-    PathError, create_private_directory, read_optional, remove_optional, replace_unsynced,
-};
+use crate::digest;
+use crate::files::PathError;
+use crate::files::note::{clear_note, read_note, write_note};
 use crate::state::State;
 
 /// A change that is to be committed.
@@ -18,7 +17,7 @@ use crate::state::State;
 pub(super) struct Intent {
     message: String,
     /// Of the file as the change leaves it.
-    digest: Vec<u8>,
+    digest: String,
 }
 
 impl Intent {
@@ -28,22 +27,20 @@ impl Intent {
         message: &str,
         bytes: &[u8],
     ) -> Result<(), PathError> {
-        let intent = Intent { message: message.to_owned(), digest: digest(bytes) };
-        let place = place(state, plan);
-        create_private_directory(place.parent().expect("it lies in private state"))?;
-        let text = serde_json::to_vec(&intent).expect("it is plain data");
+        let intent = Intent { message: message.to_owned(), digest: digest::of_bytes(bytes) };
+        let text = serde_json::to_string(&intent).expect("it is plain data");
         // After a power failure there may be a note of nothing, or a change without one: both are only less well told.
-        replace_unsynced(&place, &text)
+        write_note(&place(state, plan), &text)
     }
 
     /// Returns the note that a dead writer left. A damaged one is none.
     pub(super) fn left(state: &State, plan: &Utf8Path) -> Result<Option<Intent>, PathError> {
-        let text = read_optional(&place(state, plan))?;
-        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
+        let text = read_note(&place(state, plan))?;
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
     pub(super) fn settle(state: &State, plan: &Utf8Path) -> Result<(), PathError> {
-        remove_optional(&place(state, plan))
+        clear_note(&place(state, plan))
     }
 
     pub(super) fn message(&self) -> &str {
@@ -52,14 +49,10 @@ impl Intent {
 
     /// Tells whether the file is as the change was to leave it.
     pub(super) fn was_written(&self, bytes: &[u8]) -> bool {
-        self.digest == digest(bytes)
+        self.digest == digest::of_bytes(bytes)
     }
 }
 
-fn digest(bytes: &[u8]) -> Vec<u8> {
-    Sha256::digest(bytes).to_vec()
-}
-
 fn place(state: &State, plan: &Utf8Path) -> Utf8PathBuf {
-    state.plan_directory(plan).join("intent.json")
+    state.plan_directory(plan).join("intent")
 }

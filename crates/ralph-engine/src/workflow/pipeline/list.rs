@@ -110,5 +110,5 @@ pub fn changed_since_done(
 /// Tells one text of a spec from another.
 pub fn digest(store: &SpecStore, spec: &SpecPath) -> Result<String, WorkflowError> {
     let text = store.text(spec.as_str())?.unwrap_or_default();
-    Ok(crate::gates::digest_of(text.as_bytes()))
+    Ok(crate::digest::of_bytes(text.as_bytes()))
 }

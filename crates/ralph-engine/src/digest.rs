@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 const CHUNK: usize = 256 << 10;
 
 /// Hashes a file of any size.
-pub(super) fn of_file(path: &Utf8Path) -> io::Result<String> {
+pub(crate) fn of_file(path: &Utf8Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; CHUNK];
@@ -26,7 +26,7 @@ pub(super) fn of_file(path: &Utf8Path) -> io::Result<String> {
 }
 
 /// Hashes plain data as it is written.
-pub(super) fn of_data(data: &impl Serialize) -> String {
+pub(crate) fn of_data(data: &impl Serialize) -> String {
     hex(&Sha256::digest(serde_json::to_vec(data).expect("plain data can be written")))
 }
 

@@ -1,0 +1,101 @@
+//! Notes of one line that are written over and over: in place, in one write, without making or removing a file each time.
+//!
+//! A note is not forced to disk, and who dies while writing one may leave it damaged, so only what can be told to be whole
+//! and true by its reader (a digest, a document) may stand in one. Whatever is left of a longer note lies behind the end of
+//! the line, where nobody reads.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
+use camino::Utf8Path;
+use rustix::fs::OFlags;
+
+use super::{PathError, create_private_directory, fault, parent};
+
+/// More than a note ever has.
+const LARGEST: u64 = 64 << 10;
+
+/// Writes a note over the one before; its directory is made if need be.
+pub(crate) fn write_note(path: &Utf8Path, line: &str) -> Result<(), PathError> {
+    debug_assert!(!line.contains('\n'), "a note is one line");
+    let error = |source: io::Error| PathError::new("write", path, source);
+    let file = match open(path, true) {
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => {
+            create_private_directory(parent(path))?;
+            open(path, true)
+        }
+        opened => opened,
+    };
+    file.and_then(|file| file.write_all_at(format!("{line}\n").as_bytes(), 0)).map_err(error)?;
+    fault::after_write();
+    Ok(())
+}
+
+/// Takes a note back, if there is one.
+pub(crate) fn clear_note(path: &Utf8Path) -> Result<(), PathError> {
+    let error = |source: io::Error| PathError::new("write", path, source);
+    match open(path, false) {
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.and_then(|file| file.write_all_at(b"\n", 0)).map_err(error)?,
+    }
+    fault::after_write();
+    Ok(())
+}
+
+/// Returns what a note says; `None` if there is none, or none that was written to its end.
+pub(crate) fn read_note(path: &Utf8Path) -> Result<Option<String>, PathError> {
+    let error = |source: io::Error| PathError::new("read", path, source);
+    let file = match File::open(path) {
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(error)?,
+    };
+    let mut bytes = Vec::with_capacity(1024);
+    file.take(LARGEST).read_to_end(&mut bytes).map_err(error)?;
+    let line = bytes.split_inclusive(|byte| *byte == b'\n').next();
+    let line = line.and_then(|line| line.strip_suffix(b"\n")).filter(|line| !line.is_empty());
+    Ok(line.and_then(|line| String::from_utf8(line.to_vec()).ok()))
+}
+
+fn open(path: &Utf8Path, create: bool) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let mut options = OpenOptions::new();
+    options.write(true).create(create).truncate(false).mode(0o600).custom_flags(flags).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_the_last_one_written_whatever_was_longer_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = Utf8Path::from_path(directory.path()).unwrap().join("deep/note");
+        assert_eq!(read_note(&path).unwrap(), None);
+        clear_note(&path).unwrap();
+        assert!(!path.exists());
+        for line in ["a long note", "short", "a longer note than that", "x"] {
+            write_note(&path, line).unwrap();
+            assert_eq!(read_note(&path).unwrap().as_deref(), Some(line));
+        }
+        clear_note(&path).unwrap();
+        assert_eq!(read_note(&path).unwrap(), None);
+    }
+
+    #[test]
+    fn a_note_without_its_end_is_none_and_no_link_is_written_through() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = Utf8Path::from_path(directory.path()).unwrap().join("note");
+        for torn in ["", "torn", "\n", "\nold", "\u{0}"] {
+            std::fs::write(&path, torn).unwrap();
+            assert_eq!(read_note(&path).unwrap(), None, "{torn:?}");
+        }
+        std::fs::write(&path, b"\xff\n").unwrap();
+        assert_eq!(read_note(&path).unwrap(), None);
+        std::fs::remove_file(&path).unwrap();
+        let other = path.with_file_name("other");
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        write_note(&path, "x").unwrap_err();
+        assert!(!other.exists());
+    }
+}
