@@ -1,6 +1,7 @@
 //! What can be typed: clap structures only, no decisions. The doc comments are the help.
 
 pub(crate) mod build;
+mod later;
 pub(crate) mod pipeline;
 pub(crate) mod plan;
 
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use ralph_model::role::Role;
 
 use self::build::{BuildArgs, PlanArgs};
+use self::later::Later;
 use self::pipeline::{DemoArgs, PipelineArgs, SpecsCommand};
 use self::plan::{
     AnswerArgs, IssueCommand, LogArgs, MergePlanArgs, QueryArgs, SetSpecArgs, TaskCommand,
@@ -63,57 +65,57 @@ pub(crate) struct GlobalArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Watch Ralph at work on a throw-away repository with a scripted agent; needs nothing but git
-    Demo(DemoArgs),
+    Demo(Later<DemoArgs>),
     /// Make a home for Ralph here: detect agents and checks, write ralph.toml; never overwrites
-    Init(InitArgs),
+    Init(Later<InitArgs>),
     /// Take specs through plan, implement, verify, until they are done
-    Pipeline(Box<PipelineArgs>),
+    Pipeline(Later<PipelineArgs>),
     /// Turn a spec into tasks of the plan
-    Plan(Box<PlanArgs>),
+    Plan(Later<PlanArgs>),
     /// Build the plan, task by task, until it is complete (also: `ralph`, `ralph N`)
     #[command(alias = "construct")]
-    Build(Box<BuildArgs>),
+    Build(Later<BuildArgs>),
     /// See the specs and where each of them stands [default: list]
     Specs {
         #[command(subcommand)]
-        command: Option<SpecsCommand>,
+        command: Option<Later<SpecsCommand>>,
     },
     /// Check whether this machine and this workspace are ready
     Doctor,
     /// See which agents are here, and run one under supervision
     #[command(subcommand)]
-    Agent(AgentCommand),
+    Agent(Later<AgentCommand>),
     /// See the checks that decide, or run them as Ralph would: in a checkout of its own [default: list]
     Gates {
         #[command(subcommand)]
-        command: Option<GatesCommand>,
+        command: Option<Later<GatesCommand>>,
     },
     /// Run the gates of accepted commits again, from their receipts
-    Verify(VerifyArgs),
+    Verify(Later<VerifyArgs>),
     /// Run any command under a role's boundary, to see what an agent would be able to do
-    Sandbox(SandboxArgs),
+    Sandbox(Later<SandboxArgs>),
     /// Show what is going on in this workspace: specs, runs, waits, cost
     Status,
     /// Answer what a workflow asked
-    Answer(AnswerArgs),
+    Answer(Later<AnswerArgs>),
     /// Ask what the plan holds, as JSON [default: all of it]
-    Query(QueryArgs),
+    Query(Later<QueryArgs>),
     /// Change the tasks of the plan; inside a run Ralph decides whether the role may
     #[command(subcommand)]
-    Task(TaskCommand),
+    Task(Later<TaskCommand>),
     /// Change the issues of the plan; inside a run Ralph decides whether the role may
     #[command(subcommand)]
-    Issue(IssueCommand),
+    Issue(Later<IssueCommand>),
     /// Choose the spec that the plan is about
-    SetSpec(SetSpecArgs),
+    SetSpec(Later<SetSpecArgs>),
     /// Tell what became of the plan's tasks, from git's history, as JSON
-    Log(LogArgs),
+    Log(Later<LogArgs>),
     /// Merge two plans record by record; git calls this (`ralph init` sets it up)
-    MergePlan(MergePlanArgs),
+    MergePlan(Later<MergePlanArgs>),
     /// Check every file of Ralph's home, and say on which line something is wrong
     Validate,
     /// Show every setting and where it comes from
-    Config(ConfigArgs),
+    Config(Later<ConfigArgs>),
     /// Print completions for a shell
     Completions {
         /// Which shell

@@ -57,11 +57,13 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Pipeline(args) => pipeline::run(&cli.global, args),
         Command::Plan(args) => build::plan(&cli.global, args),
         Command::Build(args) => build::build(&cli.global, args),
-        Command::Specs { command } => specs::run(&cli.global, command.as_ref()),
+        Command::Specs { command } => specs::run(&cli.global, command.as_deref()),
         Command::Doctor => doctor::run(&cli.global),
-        Command::Agent(AgentCommand::List) => agent_list::run(&cli.global),
-        Command::Agent(AgentCommand::Run(args)) => agent_run::run(&cli.global, args),
-        Command::Gates { command } => gates::run(&cli.global, command.as_ref()),
+        Command::Agent(command) => match &**command {
+            AgentCommand::List => agent_list::run(&cli.global),
+            AgentCommand::Run(args) => agent_run::run(&cli.global, args),
+        },
+        Command::Gates { command } => gates::run(&cli.global, command.as_deref()),
         Command::Verify(args) => verify::run(&cli.global, args),
         Command::Sandbox(args) => sandbox::run(&cli.global, args),
         Command::Status => status::run(&cli.global),
@@ -110,6 +112,9 @@ fn rehearse(args: &[OsString]) -> ! {
 
 /// Prints a value as JSON, for machines.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
-    let text = serde_json::to_string_pretty(value).map_err(CliError::failed)?;
+    // A plan is some tens of kilobytes: a text that has room for it need not grow again and again.
+    let mut text = Vec::with_capacity(64 << 10);
+    serde_json::to_writer_pretty(&mut text, value).map_err(CliError::failed)?;
+    let text = String::from_utf8(text).expect("JSON is text");
     render::machine(&text).map_err(CliError::failed)
 }
