@@ -59,7 +59,11 @@ struct Stat {
 }
 
 fn stat(pid: i32) -> Option<Stat> {
-    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    let mut file = fs::File::open(format!("/proc/{pid}/stat")).ok()?;
+    // The kernel does not say how long it is: with room for all of it, it is read at once.
+    let mut text = String::with_capacity(1024);
+    file.read_to_string(&mut text).ok()?;
+    parse_stat(&text)
 }
 
 fn parse_stat(text: &str) -> Option<Stat> {

@@ -5,6 +5,7 @@
 //! would hold a reader for ever, where git has a timeout: what is no file is found before it is opened.
 
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,15 +14,18 @@ use gix_odb::store::Handle;
 use gix_odb::{Store, store};
 use gix_pack::Find;
 use gix_pack::cache::DecodeEntry;
+use zlib_rs::{Inflate, InflateFlush, Status};
 
 use super::settings::Unfit;
-use super::{ObjectFormat, Oid, Place};
+use super::{ObjectFormat, Oid, Place, regular};
 
 /// What kept versions may take before the oldest goes.
 const CACHE_BYTES: usize = 16 << 20;
 /// More than a file of a plan ever has; a pack may claim any size.
 const LARGEST: usize = 1 << 30;
 const CACHE_ENTRIES: usize = 32;
+/// As many bits as a stream may ever look back.
+const LARGEST_WINDOW: u8 = 15;
 
 impl ObjectFormat {
     pub(super) fn kind(self) -> Kind {
@@ -50,6 +54,16 @@ pub(super) enum ObjectKind {
     Blob,
 }
 
+impl ObjectKind {
+    fn known(self) -> gix_object::Kind {
+        match self {
+            ObjectKind::Commit => gix_object::Kind::Commit,
+            ObjectKind::Tree => gix_object::Kind::Tree,
+            ObjectKind::Blob => gix_object::Kind::Blob,
+        }
+    }
+}
+
 /// Why an object could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
@@ -62,30 +76,61 @@ pub enum ObjectError {
 }
 
 /// The object store of one repository.
+///
+/// What was written last lies in files of its own and is read without more ado; packs and other repositories' stores are
+/// looked at when the first object is not found so.
 pub(super) struct Objects {
-    handle: Handle<Arc<Store>>,
+    place: Place,
     pub(super) kind: Kind,
-    cache: Kept,
-    /// Object directories, each with what is known of which loose directories it has.
-    loose: Vec<(PathBuf, [Option<bool>; 256])>,
+    /// The repository's own object directory.
+    own: Loose,
+    rest: Option<Rest>,
 }
 
-impl Objects {
-    /// Opens the store.
-    pub(super) fn open(place: &Place, format: ObjectFormat) -> Result<Self, Unfit> {
+/// A directory of loose objects, with what is known of which directories it has.
+struct Loose {
+    dir: PathBuf,
+    present: [Option<bool>; 256],
+}
+
+/// Packs, and the stores of other repositories that this one borrows from.
+struct Rest {
+    handle: Handle<Arc<Store>>,
+    cache: Kept,
+    borrowed: Vec<Loose>,
+}
+
+const ODD: Unfit = Unfit("its object store is not in order");
+
+impl Loose {
+    fn of(dir: PathBuf) -> Self {
+        Loose { dir, present: [None; 256] }
+    }
+
+    /// Returns where an object would lie; `None` if not even its directory is there.
+    fn path(&mut self, id: &ObjectId) -> Option<PathBuf> {
+        let first = usize::from(id.first_byte());
+        let hex = id.to_hex().to_string();
+        let dir = self.dir.join(&hex[..2]);
+        let is_there = self.present[first].get_or_insert_with(|| dir.exists());
+        is_there.then(|| dir.join(&hex[2..]))
+    }
+}
+
+impl Rest {
+    fn open(place: &Place, kind: Kind) -> Result<Self, Unfit> {
         let dir = place.common_dir.join("objects").into_std_path_buf();
-        let odd = Unfit("its object store is not in order");
         let mut dirs = vec![dir.clone()];
-        if super::regular::read(&dir.join("info/alternates")).map_err(|_| odd)?.is_some() {
+        if regular::read(&dir.join("info/alternates")).map_err(|_| ODD)?.is_some() {
             dirs.extend(
                 gix_odb::alternate::resolve(dir.clone(), place.git_dir.as_std_path())
-                    .map_err(|_| odd)?,
+                    .map_err(|_| ODD)?,
             );
         }
         for dir in &dirs {
             let packs = fs::read_dir(dir.join("pack")).into_iter().flatten().flatten();
             if packs.into_iter().any(|file| !file.file_type().is_ok_and(|kind| kind.is_file())) {
-                return Err(odd);
+                return Err(ODD);
             }
         }
         let options = store::init::Options {
@@ -93,12 +138,33 @@ impl Objects {
             current_dir: Some(place.git_dir.clone().into_std_path_buf()),
             ..store::init::Options::default()
         };
-        let store = Store::at_opts(dir, format.kind(), &mut std::iter::empty(), options)
-            .map_err(|_| odd)?;
+        let store = Store::at_opts(dir, kind, &mut std::iter::empty(), options).map_err(|_| ODD)?;
         let mut handle = Arc::new(store).to_handle_arc();
         handle.ignore_replacements = true;
-        let loose = dirs.into_iter().map(|dir| (dir, [None; 256])).collect();
-        Ok(Objects { handle, kind: format.kind(), cache: Kept::default(), loose })
+        let borrowed = dirs.drain(1..).map(Loose::of).collect();
+        Ok(Rest { handle, cache: Kept::default(), borrowed })
+    }
+
+    /// Tells whether no loose object of this name could hold up who opens it.
+    fn is_safe_to_open(&mut self, id: &ObjectId) -> bool {
+        self.borrowed.iter_mut().all(|loose| {
+            loose
+                .path(id)
+                .is_none_or(|path| fs::symlink_metadata(path).map_or(true, |found| found.is_file()))
+        })
+    }
+}
+
+impl Objects {
+    /// Opens the repository's own objects; all others when they are asked for.
+    pub(super) fn at(place: &Place, kind: Kind) -> Self {
+        let dir = place.common_dir.join("objects").into_std_path_buf();
+        Objects { place: place.clone(), kind, own: Loose::of(dir), rest: None }
+    }
+
+    /// Opens the whole store.
+    pub(super) fn open(place: &Place, kind: Kind) -> Result<Self, Unfit> {
+        Ok(Objects { rest: Some(Rest::open(place, kind)?), ..Objects::at(place, kind) })
     }
 
     /// Reads an object of a certain kind; says where in its pack it lies, if it lies in one.
@@ -108,43 +174,72 @@ impl Objects {
         kind: ObjectKind,
         into: &mut Vec<u8>,
     ) -> Result<Option<u64>, ObjectError> {
-        if id.kind() != self.kind || !self.is_safe_to_open(id) {
-            return Err(ObjectError::Malformed { id: Oid::of(id) });
+        let malformed = || ObjectError::Malformed { id: Oid::of(id) };
+        if id.kind() != self.kind {
+            return Err(malformed());
         }
-        let found = self.handle.try_find_cached(id, into, &mut self.cache);
-        let found = found.map_err(|error| ObjectError::Unreadable {
-            id: Oid::of(id),
-            reason: error.to_string(),
-        })?;
+        if let Some(found) = self.read_loose(id, into)? {
+            return if found == kind.known() { Ok(None) } else { Err(malformed()) };
+        }
+        let unreadable = |reason| ObjectError::Unreadable { id: Oid::of(id), reason };
+        let rest = match &mut self.rest {
+            Some(rest) => rest,
+            none => none.insert(
+                Rest::open(&self.place, self.kind)
+                    .map_err(|Unfit(why)| unreadable(why.to_owned()))?,
+            ),
+        };
+        if !rest.is_safe_to_open(id) {
+            return Err(malformed());
+        }
+        let found = rest.handle.try_find_cached(id, into, &mut rest.cache);
+        let found = found.map_err(|error| unreadable(error.to_string()))?;
         let Some((data, location)) = found else {
             return Err(ObjectError::Missing { id: Oid::of(id) });
         };
-        let as_expected = match kind {
-            ObjectKind::Commit => data.kind.is_commit(),
-            ObjectKind::Tree => data.kind.is_tree(),
-            ObjectKind::Blob => data.kind.is_blob(),
-        };
-        if !as_expected {
-            return Err(ObjectError::Malformed { id: Oid::of(id) });
+        if data.kind != kind.known() {
+            return Err(malformed());
         }
         let len = data.data.len();
         into.truncate(len);
         Ok(location.map(|location| location.pack_offset))
     }
 
-    /// Tells whether no loose object of this name could hold up who opens it.
-    fn is_safe_to_open(&mut self, id: &ObjectId) -> bool {
-        let first = usize::from(id.first_byte());
-        self.loose.iter_mut().all(|(dir, present)| {
-            let is_there = || dir.join(format!("{first:02x}")).exists();
-            if !*present[first].get_or_insert_with(is_there) {
-                return true;
-            }
-            let hex = id.to_hex().to_string();
-            let path = dir.join(&hex[..2]).join(&hex[2..]);
-            fs::symlink_metadata(path).map_or(true, |found| found.is_file())
-        })
+    /// Reads an object that is a file of its own here and says what it is; `None` if it is not.
+    fn read_loose(
+        &mut self,
+        id: &ObjectId,
+        into: &mut Vec<u8>,
+    ) -> Result<Option<gix_object::Kind>, ObjectError> {
+        let malformed = |_| ObjectError::Malformed { id: Oid::of(id) };
+        let Some(path) = self.own.path(id) else { return Ok(None) };
+        let Some(deflated) = regular::read(&path).map_err(malformed)? else { return Ok(None) };
+        inflate(&deflated, into).map(Some).ok_or_else(|| malformed(io::ErrorKind::Other.into()))
     }
+}
+
+/// Inflates a loose object and says what it is; `None` if it is torn.
+fn inflate(deflated: &[u8], into: &mut Vec<u8>) -> Option<gix_object::Kind> {
+    let mut inflate = Inflate::new(true, LARGEST_WINDOW);
+    let mut start = [0; 64];
+    let mut status = inflate.decompress(deflated, &mut start, InflateFlush::NoFlush).ok()?;
+    let used = usize::try_from(inflate.total_in()).ok()?;
+    let start = &start[..usize::try_from(inflate.total_out()).ok()?];
+    let (kind, size, header) = gix_object::decode::loose_header(start).ok()?;
+    let size = usize::try_from(size).ok().filter(|size| *size <= LARGEST)?;
+    into.clear();
+    into.extend_from_slice(start.get(header..)?);
+    let made = into.len();
+    if made > size {
+        return None;
+    }
+    into.resize(size, 0);
+    if status != Status::StreamEnd {
+        let rest = &mut into[made..];
+        status = inflate.decompress(&deflated[used..], rest, InflateFlush::Finish).ok()?;
+    }
+    let whole = usize::try_from(inflate.total_out()) == Ok(header + size);
+    (status == Status::StreamEnd && whole).then_some(kind)
 }
 
 /// The versions that were decoded last; the next is mostly a small difference to one of them.
@@ -197,5 +292,43 @@ impl DecodeEntry for Kept {
         out.clear();
         out.extend_from_slice(&found.data);
         Some(found.tag)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{World, write};
+    use super::*;
+
+    #[test]
+    fn an_object_is_the_same_loose_and_packed_and_a_torn_one_is_told() {
+        let world = World::new();
+        let dir = world.repository("r");
+        write(&dir.join("file"), &"some text\n".repeat(100));
+        world.git(&dir, &["add", "file"]);
+        world.git(&dir, &["commit", "-qm", "x"]);
+        let place = world.open(&dir).place().clone();
+        let blob = world.id(&dir, "HEAD:file").to_id();
+        let read = |kind| {
+            let mut bytes = Vec::new();
+            Objects::at(&place, Kind::Sha1).read(&blob, kind, &mut bytes).map(|_| bytes)
+        };
+        let whole = read(ObjectKind::Blob).unwrap();
+        assert_eq!(whole, "some text\n".repeat(100).as_bytes());
+        assert!(matches!(read(ObjectKind::Tree), Err(ObjectError::Malformed { .. })));
+
+        let hex = blob.to_hex().to_string();
+        let path = dir.join(".git/objects").join(&hex[..2]).join(&hex[2..]);
+        let deflated = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        for end in 0..deflated.len() {
+            fs::write(&path, &deflated[..end]).unwrap();
+            assert!(read(ObjectKind::Blob).is_err(), "{end}");
+        }
+        fs::write(&path, &deflated).unwrap();
+        world.git(&dir, &["gc", "--quiet"]);
+        assert!(!path.exists());
+        assert_eq!(read(ObjectKind::Blob).unwrap(), whole);
+        assert!(matches!(read(ObjectKind::Commit), Err(ObjectError::Malformed { .. })));
     }
 }

@@ -7,7 +7,7 @@
 use std::fs;
 use std::io;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::error::GitError;
@@ -65,7 +65,11 @@ impl Place {
 
 /// Returns where the `.git` of a work tree leads.
 fn git_dir_of(worktree: &Utf8Path) -> Option<Utf8PathBuf> {
-    let link = worktree.join(".git").canonicalize_utf8().ok()?;
+    let link = worktree.join(".git");
+    if is_real_directory(&link) {
+        return Some(link);
+    }
+    let link = link.canonicalize_utf8().ok()?;
     if link.is_dir() {
         return Some(link);
     }
@@ -78,10 +82,34 @@ fn git_dir_of(worktree: &Utf8Path) -> Option<Utf8PathBuf> {
 fn common_dir_of(git_dir: &Utf8Path) -> Option<Utf8PathBuf> {
     let link = git_dir.join("commondir");
     match fs::symlink_metadata(&link) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && is_real_directory(git_dir) => {
+            Some(git_dir.to_owned())
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => git_dir.canonicalize_utf8().ok(),
         Err(_) => None,
         Ok(_) => git_dir.join(read_small(&link)?.trim()).canonicalize_utf8().ok(),
     }
+}
+
+/// Tells whether an absolute path leads to a directory without any link on the way; to resolve it would give the same.
+///
+/// One call instead of one for each directory on the way. Where the system has no such call, nothing is told.
+#[cfg(target_os = "linux")]
+fn is_real_directory(path: &Utf8Path) -> bool {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    let is_plain = path
+        .components()
+        .all(|part| matches!(part, Utf8Component::RootDir | Utf8Component::Normal(_)));
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS;
+    path.is_absolute()
+        && is_plain
+        && openat2(CWD, path.as_std_path(), flags, Mode::empty(), resolve).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_real_directory(_path: &Utf8Path) -> bool {
+    false
 }
 
 /// Reads a file that holds one path; a FIFO or a flood in its place is no such file.

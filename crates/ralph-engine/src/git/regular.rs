@@ -22,14 +22,18 @@ pub(super) fn open(path: &Path) -> io::Result<(File, Metadata)> {
 /// Reads a regular file; `None` if nothing is there.
 pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match open(path) {
-        Ok((mut file, metadata)) => {
-            let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
-            file.read_to_end(&mut bytes)?;
-            Ok(Some(bytes))
-        }
+        Ok((file, metadata)) => Ok(Some(read_open(&file, &metadata)?)),
         Err(error) if is_absence(&error) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Reads an open file of a known size, whatever became of its size.
+pub(super) fn read_open(file: &File, metadata: &Metadata) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
+    // Read as a stream, so that its size is not asked for again.
+    file.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Reads a file of the machine's own, which links may lead to.

@@ -5,10 +5,13 @@
 //! cache forgets the directories that changed; the others are kept as long as they stay true, and where one would not (or
 //! is not known) the index is [`Unfit`] and left to git. No checksum is verified, as git does not either.
 
+use std::borrow::Cow;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
 use gix_hash::{Kind, ObjectId};
+use sha1::Sha1;
+use sha2::{Digest, Sha256};
 
 use super::super::settings::Unfit;
 use super::tree_cache::forget;
@@ -46,8 +49,9 @@ pub(super) struct Staged {
 
 /// An index that was changed.
 #[derive(Debug)]
-pub(super) struct Patched {
-    pub(super) bytes: Vec<u8>,
+pub(super) struct Patched<'a> {
+    /// What it consists of: mostly the old one, which may be large.
+    pub(super) pieces: Vec<Cow<'a, [u8]>>,
     /// One for each edit.
     pub(super) before: Vec<Option<Staged>>,
     /// Some file may have changed after it was staged without looking like it: only because the index is not newer than
@@ -76,12 +80,12 @@ const UNTRUE: Unfit = Unfit("its index has parts that would not stay true");
 ///
 /// `old` is the index and when it was written, if there is one. An entry at one of the `watched` paths makes the index
 /// unfit: it would have a say about the edits (attributes that are not in the work tree).
-pub(super) fn patch(
-    old: Option<(&[u8], (u32, u32))>,
+pub(super) fn patch<'a>(
+    old: Option<(&'a [u8], (u32, u32))>,
     kind: Kind,
     edits: &[IndexEdit<'_>],
     watched: &[Vec<u8>],
-) -> Result<Patched, NotPatched> {
+) -> Result<Patched<'a>, NotPatched> {
     let Some((old, written)) = old else {
         return Ok(first_index(kind, edits));
     };
@@ -90,13 +94,18 @@ pub(super) fn patch(
     let mut cursor = Cursor { position: HEADER, name: Vec::new() };
     let mut next = 0;
     let mut keep_time = false;
+    let mut first_bytes = [false; 256];
+    for path in edits.iter().map(|edit| edit.path).chain(watched.iter().map(Vec::as_slice)) {
+        first_bytes[usize::from(path.first().copied().unwrap_or(0))] = true;
+    }
     for _ in 0..index.count {
         let entry = index.entry(&mut cursor)?;
         let name = cursor.name.as_slice();
-        if watched.iter().any(|path| path == name) {
+        let may_matter = name.first().is_none_or(|first| first_bytes[usize::from(*first)]);
+        if may_matter && watched.iter().any(|path| path == name) {
             return Err(Unfit("attributes are staged that are not in the work tree").into());
         }
-        if edits.iter().any(|edit| are_in_each_others_way(edit.path, name)) {
+        if may_matter && edits.iter().any(|edit| are_in_each_others_way(edit.path, name)) {
             return Err(Unfit("the index has something else in the file's place").into());
         }
         while edits.get(next).is_some_and(|edit| edit.path < name) {
@@ -119,33 +128,31 @@ pub(super) fn patch(
     }
 
     let count = index.count + found.inserted;
-    let mut bytes = Vec::with_capacity(old.len() + 256);
-    bytes.extend_from_slice(&old[..8]);
-    bytes.extend_from_slice(&count.to_be_bytes());
+    let mut pieces = vec![Cow::Owned([&old[..8], &count.to_be_bytes()].concat())];
     let mut copied = HEADER;
-    for Splice { from, to, with } in &found.splices {
-        bytes.extend_from_slice(&old[copied..*from]);
-        bytes.extend_from_slice(with);
-        copied = *to;
+    for Splice { from, to, with } in found.splices {
+        pieces.push(Cow::Borrowed(&old[copied..from]));
+        pieces.push(Cow::Owned(with));
+        copied = to;
     }
-    bytes.extend_from_slice(&old[copied..end]);
-    let entries_moved = bytes.len() != end;
-    index.extensions(end, edits, found.inserted > 0, entries_moved, &mut bytes)?;
-    index.seal(&mut bytes);
-    Ok(Patched { bytes, before: found.before, keep_time })
+    pieces.push(Cow::Borrowed(&old[copied..end]));
+    let new_end = pieces.iter().map(|piece| piece.len()).sum();
+    pieces.push(Cow::Owned(index.extensions(end, new_end, edits, found.inserted > 0)?));
+    pieces.push(Cow::Owned(index.checksum(&pieces)));
+    Ok(Patched { pieces, before: found.before, keep_time })
 }
 
 /// Makes the index of a repository that has none.
-fn first_index(kind: Kind, edits: &[IndexEdit<'_>]) -> Patched {
+fn first_index(kind: Kind, edits: &[IndexEdit<'_>]) -> Patched<'static> {
     let mut bytes = b"DIRC\0\0\0\x02".to_vec();
     let count = u32::try_from(edits.len()).expect("a few files are committed this way");
     bytes.extend_from_slice(&count.to_be_bytes());
     for edit in edits {
         bytes.extend(edit.entry(None));
     }
-    let checksum = hash(kind, &bytes);
-    bytes.extend_from_slice(checksum.as_slice());
-    Patched { bytes, before: vec![None; edits.len()], keep_time: false }
+    bytes.extend(checksum(kind, &[&bytes]));
+    let pieces = vec![Cow::Owned(bytes)];
+    Patched { pieces, before: vec![None; edits.len()], keep_time: false }
 }
 
 fn are_in_each_others_way(path: &[u8], name: &[u8]) -> bool {
@@ -156,10 +163,19 @@ fn are_in_each_others_way(path: &[u8], name: &[u8]) -> bool {
     below(path, name) || below(name, path) || (name.ends_with(b"/") && path.starts_with(name))
 }
 
-fn hash(kind: Kind, bytes: &[u8]) -> ObjectId {
-    let mut hasher = gix_hash::hasher(kind);
-    hasher.update(bytes);
-    hasher.try_finalize().unwrap_or_else(|_| ObjectId::null(kind))
+/// Computes a checksum. It protects from accidents alone, so nobody looks for an attack on the hash.
+fn checksum(kind: Kind, pieces: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    fn digest<D: Digest>(pieces: &[impl AsRef<[u8]>]) -> Vec<u8> {
+        let mut hash = D::new();
+        for piece in pieces {
+            hash.update(piece);
+        }
+        hash.finalize().to_vec()
+    }
+    match kind {
+        Kind::Sha1 => digest::<Sha1>(pieces),
+        _ => digest::<Sha256>(pieces),
+    }
 }
 
 impl IndexEdit<'_> {
@@ -222,7 +238,7 @@ impl Found {
     fn replace(
         &mut self,
         index: &Index<'_>,
-        entry: &Entry,
+        entry: &Entry<'_>,
         edit: &IndexEdit<'_>,
         number: usize,
     ) -> Result<(), Unfit> {
@@ -234,7 +250,7 @@ impl Found {
         }
         let compressed = (index.version == 4).then(|| &index.bytes[entry.name..entry.end]);
         self.before[number] = Some(Staged {
-            id: entry.id,
+            id: ObjectId::try_from(entry.id).map_err(|_| TORN)?,
             mode: entry.mode,
             promised: entry.extended & INTENT_TO_ADD != 0,
         });
@@ -248,14 +264,14 @@ impl Found {
 }
 
 /// One entry, by where its bytes are.
-struct Entry {
+struct Entry<'a> {
     start: usize,
     end: usize,
     /// Where what tells the name begins.
     name: usize,
     modified: (u32, u32),
     mode: u32,
-    id: ObjectId,
+    id: &'a [u8],
     flags: u16,
     extended: u16,
 }
@@ -303,7 +319,7 @@ impl<'a> Index<'a> {
     }
 
     /// Reads the entry at the cursor, which then stands behind it and has its name.
-    fn entry(&self, cursor: &mut Cursor) -> Result<Entry, Unfit> {
+    fn entry(&self, cursor: &mut Cursor) -> Result<Entry<'a>, Unfit> {
         let start = cursor.position;
         let id = start + STAT;
         let flags_at = id + self.hash_len;
@@ -337,24 +353,26 @@ impl<'a> Index<'a> {
             name,
             modified: (self.number(start + 8)?, self.number(start + 12)?),
             mode: self.number(start + 24)?,
-            id: ObjectId::try_from(&self.bytes[id..flags_at]).map_err(|_| TORN)?,
+            id: &self.bytes[id..flags_at],
             flags,
             extended,
         })
     }
 
-    /// Copies the extensions behind the entries, as far as they stay true.
+    /// Returns the extensions behind the entries, as far as they stay true; the entries ended at `end`, and now end at
+    /// `new_end`.
     fn extensions(
         &self,
         end: usize,
+        new_end: usize,
         edits: &[IndexEdit<'_>],
         inserted: bool,
-        entries_moved: bool,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Unfit> {
+    ) -> Result<Vec<u8>, Unfit> {
         let mut at = end;
+        let mut out = Vec::new();
         let mut headers = Vec::new();
-        let new_end = u32::try_from(out.len()).map_err(|_| TORN)?;
+        let entries_moved = new_end != end;
+        let new_end = u32::try_from(new_end).map_err(|_| TORN)?;
         while at < self.body_end() {
             let size = usize::try_from(self.number(at + 4)?).map_err(|_| TORN)?;
             let data = self.bytes.get(at + 8..at + 8 + size).ok_or(TORN)?;
@@ -379,7 +397,7 @@ impl<'a> Index<'a> {
                 b"REUC" | b"sdir" | b"UNTR" | b"FSMN" | b"IEOT" => {}
                 b"EOIE" => {
                     let mut end = new_end.to_be_bytes().to_vec();
-                    end.extend_from_slice(hash(self.kind, &headers).as_slice());
+                    end.extend(checksum(self.kind, &[&headers]));
                     changed = Some(end);
                 }
                 _ => return Err(UNTRUE),
@@ -391,15 +409,13 @@ impl<'a> Index<'a> {
             out.extend_from_slice(data);
             headers.extend(header);
         }
-        Ok(())
+        Ok(out)
     }
 
-    /// Adds the checksum, unless this index does without.
-    fn seal(&self, bytes: &mut Vec<u8>) {
+    /// Returns the checksum, unless this index does without.
+    fn checksum(&self, pieces: &[impl AsRef<[u8]>]) -> Vec<u8> {
         let without = self.bytes[self.body_end()..].iter().all(|byte| *byte == 0);
-        let checksum =
-            if without { ObjectId::null(self.kind) } else { hash(self.kind, bytes.as_slice()) };
-        bytes.extend_from_slice(checksum.as_slice());
+        if without { vec![0; self.hash_len] } else { checksum(self.kind, pieces) }
     }
 }
 

@@ -17,12 +17,14 @@ mod signature;
 mod tree_cache;
 pub(super) mod trees;
 
-use std::fs::{self, Metadata};
+use std::borrow::Cow;
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use gix_hash::{Kind, ObjectId};
+use memmap2::{MmapMut, MmapOptions};
 
 use super::call::path_bytes;
 use super::commits::{CommitError, CommitRequest, Committed, Signing, commit_paths};
@@ -150,7 +152,7 @@ impl Bench<'_> {
     ) -> Result<Option<Committed>, Setback> {
         let refs = RefFiles::of(self.place());
         let head = refs.head()?;
-        let mut objects = Objects::open(self.place(), self.settings.layout().format)?;
+        let mut objects = Objects::at(self.place(), self.kind);
         let base = match head.id() {
             Some(id) => Some(tree_of(&mut objects, &id.to_id())?),
             None => None,
@@ -254,9 +256,8 @@ impl Bench<'_> {
 /// Reads a file that nobody changes meanwhile.
 fn read_settled(path: &Path) -> io::Result<(Vec<u8>, Metadata)> {
     for _ in 0..3 {
-        let (mut file, before) = regular::open(path)?;
-        let mut content = Vec::with_capacity(usize::try_from(before.len()).unwrap_or(0));
-        file.read_to_end(&mut content)?;
+        let (file, before) = regular::open(path)?;
+        let content = regular::read_open(&file, &before)?;
         let after = fs::symlink_metadata(path)?;
         let same = |of: &Metadata| (of.ino(), of.dev(), of.size(), of.ctime(), of.ctime_nsec());
         if same(&before) == same(&after) && after.size() == content.len() as u64 {
@@ -324,23 +325,21 @@ impl NewIndex {
     ) -> Result<Self, NotPatched> {
         let odd = Unfit("its index cannot be read");
         let old = match regular::open(&path) {
-            Ok((mut file, metadata)) => {
-                let mut bytes =
-                    Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
-                file.read_to_end(&mut bytes).map_err(|_| odd)?;
-                Some((bytes, metadata))
+            Ok((file, metadata)) => {
+                Some((read_large(&file, &metadata).map_err(|_| odd)?, metadata))
             }
             Err(error) if regular::is_absence(&error) => None,
             Err(_) => return Err(odd.into()),
         };
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as git does")]
         let given = old.as_ref().map(|(bytes, metadata)| {
-            (bytes.as_slice(), (metadata.mtime() as u32, metadata.mtime_nsec() as u32))
+            (&bytes[..], (metadata.mtime() as u32, metadata.mtime_nsec() as u32))
         });
-        let Patched { bytes, before, keep_time } = index::patch(given, kind, edits, watched)?;
+        let Patched { pieces, before, keep_time } = index::patch(given, kind, edits, watched)?;
         let scratch = path.with_file_name(format!("ralph-index-{}", std::process::id()));
         let index = NewIndex { path, scratch, before, in_place: false };
-        let written = write_like(&index.scratch, &bytes, old.as_ref().map(|old| &old.1), keep_time);
+        let like = old.as_ref().map(|old| &old.1);
+        let written = write_like(&index.scratch, &pieces, like, keep_time);
         written.map_err(|_| Unfit("its index cannot be written"))?;
         Ok(index)
     }
@@ -371,9 +370,17 @@ impl Drop for NewIndex {
     }
 }
 
+/// Reads a file that may be large, into memory that the kernel provides at once and not page by page.
+fn read_large(mut file: &File, metadata: &Metadata) -> io::Result<MmapMut> {
+    let len = usize::try_from(metadata.len()).map_err(io::Error::other)?;
+    let mut bytes = MmapOptions::new().len(len).populate().map_anon()?;
+    file.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
 fn write_like(
     path: &Path,
-    bytes: &[u8],
+    pieces: &[Cow<'_, [u8]>],
     old: Option<&Metadata>,
     keep_time: bool,
 ) -> io::Result<()> {
@@ -386,7 +393,9 @@ fn write_like(
         }
         file => file?,
     };
-    file.write_all(bytes)?;
+    for piece in pieces {
+        file.write_all(piece)?;
+    }
     if let Some(old) = old {
         file.set_permissions(old.permissions())?;
         if keep_time {

@@ -1,7 +1,8 @@
 //! New objects of a commit: trees that differ in a few files, and their way to disk.
 //!
-//! Objects are written under temporary names, synced together, and only then named; a name never leads to half an object,
-//! whatever fails. One that is there already is written again: who re-writes it heals it, should it have been damaged.
+//! Objects are written under temporary names, named when they are whole, and synced under their names, which makes both
+//! durable; whoever dies, no name leads to half an object. A loss of power in between may leave one that nothing refers to
+//! yet. One that is there already is written again: who re-writes it heals it, should it have been damaged.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,8 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gix_hash::{Kind, ObjectId};
-use gix_zlib::Status;
-use gix_zlib::stream::deflate::{Compress, FlushCompress};
+use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Method, Status, Strategy};
 
 use super::super::objects::{ObjectKind, Objects};
 use super::super::settings::Unfit;
@@ -201,44 +201,42 @@ impl Fresh {
 
     fn try_write(&self, objects_dir: &Path) -> io::Result<()> {
         let mut pending = Vec::with_capacity(self.objects.len());
-        let mut dirs: Vec<PathBuf> = Vec::new();
         let mut deflated = Vec::new();
-        let mut state = Compress::new(gix_zlib::Compression::BEST_SPEED);
+        let mut state = Deflate::new_with_config(QUICK_AND_SMALL);
         for (id, object) in &self.objects {
             let hex = id.to_hex().to_string();
             let dir = objects_dir.join(&hex[..2]);
             match fs::create_dir(&dir) {
-                Ok(()) if !dirs.iter().any(|known| known == objects_dir) => {
-                    dirs.push(objects_dir.to_owned());
-                }
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 _ => {}
             }
             deflate_into(&mut state, object, &mut deflated)?;
             pending.push((Unnamed::write(&dir, &deflated)?, dir.join(&hex[2..])));
-            if !dirs.contains(&dir) {
-                dirs.push(dir);
-            }
         }
-        for (unnamed, _) in &pending {
-            unnamed.file.sync_all()?;
+        for (unnamed, path) in &mut pending {
+            unnamed.name(path)?;
         }
-        for (unnamed, path) in pending {
-            unnamed.name(&path)?;
-        }
-        for dir in dirs {
-            File::open(dir)?.sync_all()?;
-        }
-        Ok(())
+        // The log of a file system that has one takes the name along with the file.
+        pending.iter().try_for_each(|(named, _)| named.file.sync_all())
     }
 }
 
-/// Deflates a whole object; the state is large and serves all objects of a commit.
-fn deflate_into(state: &mut Compress, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+/// A record of a plan is most like those beside it: to look back a little is enough, and the usual room for more takes
+/// longer to make ready than a plan takes to be deflated.
+const QUICK_AND_SMALL: DeflateConfig = DeflateConfig {
+    level: 1,
+    method: Method::Deflated,
+    window_bits: 12,
+    mem_level: 6,
+    strategy: Strategy::Default,
+};
+
+/// Deflates a whole object; the state serves all objects of a commit.
+fn deflate_into(state: &mut Deflate, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     state.reset();
     // What cannot be compressed grows by a few bytes per block.
     out.resize(bytes.len() + bytes.len() / 8 + 1024, 0);
-    let ended = state.compress(bytes, out, FlushCompress::Finish);
+    let ended = state.compress(bytes, out, DeflateFlush::Finish);
     if !matches!(ended, Ok(Status::StreamEnd)) {
         return Err(io::Error::other("an object cannot be compressed"));
     }
@@ -273,7 +271,7 @@ impl Unnamed {
         }
     }
 
-    fn name(mut self, path: &Path) -> io::Result<()> {
+    fn name(&mut self, path: &Path) -> io::Result<()> {
         fs::rename(&self.path, path)?;
         self.named = true;
         Ok(())

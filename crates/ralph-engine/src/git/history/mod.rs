@@ -119,13 +119,8 @@ impl Git {
     /// Returns what `HEAD` is, without a git process where that is possible.
     pub fn current_head(&self) -> Result<Head, GitError> {
         self.place().check()?;
-        let layout = OwnSettings::read(self.place()).map(|settings| settings.layout);
-        if layout.is_ok_and(|layout| layout.refs_are_files)
-            && let Ok(head) = RefFiles::of(self.place()).head()
-        {
-            return Ok(head);
-        }
-        self.head()
+        // Where refs are in a table, the file names a branch that cannot be, and is odd.
+        RefFiles::of(self.place()).head().or_else(|Unfit(_)| self.head())
     }
 
     fn tip_in_process(&self, name: &str) -> Result<Option<Oid>, Unfit> {
@@ -152,7 +147,7 @@ pub fn walk(
     }
     git.place().check()?;
     let layout = OwnSettings::read(git.place())?.layout;
-    let mut objects = Objects::open(git.place(), layout.format)?;
+    let mut objects = Objects::open(git.place(), layout.format.kind())?;
     let surroundings = Surroundings { shallow: shallow_edge(git)?, subjects: query.subjects };
     let failed = |source| HistoryError::Objects { path: query.path.to_owned(), source };
     let tip = query.tip.to_id();
