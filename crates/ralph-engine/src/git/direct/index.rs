@@ -5,15 +5,14 @@
 //! cache forgets the directories that changed; the others are kept as long as they stay true, and where one would not (or
 //! is not known) the index is [`Unfit`] and left to git. No checksum is verified, as git does not either.
 
-use std::borrow::Cow;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, Metadata};
+use std::io::Seek;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use gix_hash::{Kind, ObjectId};
-use sha1::Sha1;
-use sha2::{Digest, Sha256};
 
 use super::super::settings::Unfit;
+use super::copy::{Checksum, Copying, Sink};
 use super::tree_cache::forget;
 
 /// Bytes before an entry's id: times, device, inode, mode, owner, size.
@@ -47,11 +46,9 @@ pub(super) struct Staged {
     pub(super) promised: bool,
 }
 
-/// An index that was changed.
+/// What was found out about an index while it was changed.
 #[derive(Debug)]
-pub(super) struct Patched<'a> {
-    /// What it consists of: mostly the old one, which may be large.
-    pub(super) pieces: Vec<Cow<'a, [u8]>>,
+pub(super) struct Patched {
     /// One for each edit.
     pub(super) before: Vec<Option<Staged>>,
     /// Some file may have changed after it was staged without looking like it: only because the index is not newer than
@@ -76,31 +73,68 @@ impl From<Unfit> for NotPatched {
 pub(super) const TORN: Unfit = Unfit("its index is torn");
 const UNTRUE: Unfit = Unfit("its index has parts that would not stay true");
 
-/// Replaces or inserts entries; `edits` are sorted by path.
+/// Writes an index with entries replaced or inserted; `edits` are sorted by path.
 ///
-/// `old` is the index and when it was written, if there is one. An entry at one of the `watched` paths makes the index
-/// unfit: it would have a say about the edits (attributes that are not in the work tree).
-pub(super) fn patch<'a>(
-    old: Option<(&'a [u8], (u32, u32))>,
+/// `old` is the index and what is known of its file, if there is one. An entry at one of the `watched` paths makes the
+/// index unfit: it would have a say about the edits (attributes that are not in the work tree).
+pub(super) fn patch(
+    old: Option<(&File, &Metadata)>,
     kind: Kind,
     edits: &[IndexEdit<'_>],
     watched: &[Vec<u8>],
-) -> Result<Patched<'a>, NotPatched> {
-    let Some((old, written)) = old else {
-        return Ok(first_index(kind, edits));
+    to: &File,
+) -> Result<Patched, NotPatched> {
+    let Some((old, metadata)) = old else {
+        return Ok(first_index(kind, edits, to)?);
     };
-    let index = Index::open(old, kind)?;
-    let mut found = Found { before: vec![None; edits.len()], splices: Vec::new(), inserted: 0 };
-    let mut cursor = Cursor { position: HEADER, name: Vec::new() };
-    let mut next = 0;
-    let mut keep_time = false;
+    // How many entries there will be stands at the beginning: mostly as many as there are, else all is written again.
+    let mut more = 0;
+    loop {
+        let (patched, inserted) = copy_patched(old, metadata, kind, edits, watched, to, more)?;
+        if inserted == more {
+            return Ok(patched);
+        }
+        more = inserted;
+        let (mut from, mut again) = (old, to);
+        let rewound = from.rewind().and_then(|()| again.rewind()).and_then(|()| to.set_len(0));
+        rewound.map_err(|_| TORN)?;
+    }
+}
+
+/// Makes the index of a repository that has none.
+fn first_index(kind: Kind, edits: &[IndexEdit<'_>], to: &File) -> Result<Patched, Unfit> {
+    let mut sink = Sink::new(to, kind);
+    let count = u32::try_from(edits.len()).expect("a few files are committed this way");
+    sink.put(&[&b"DIRC\0\0\0\x02"[..], &count.to_be_bytes()].concat())?;
+    for edit in edits {
+        sink.put(&edit.entry(None))?;
+    }
+    sink.seal(false)?;
+    Ok(Patched { before: vec![None; edits.len()], keep_time: false })
+}
+
+/// Copies an index with its entries changed, and says how many were inserted; `more` are announced.
+fn copy_patched(
+    old: &File,
+    metadata: &Metadata,
+    kind: Kind,
+    edits: &[IndexEdit<'_>],
+    watched: &[Vec<u8>],
+    to: &File,
+    more: u32,
+) -> Result<(Patched, u32), NotPatched> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as git does")]
+    let written = (metadata.mtime() as u32, metadata.mtime_nsec() as u32);
+    let mut index = Index::open(old, metadata.len(), kind, to, more)?;
     let mut first_bytes = [false; 256];
     for path in edits.iter().map(|edit| edit.path).chain(watched.iter().map(Vec::as_slice)) {
         first_bytes[usize::from(path.first().copied().unwrap_or(0))] = true;
     }
+    let mut before = vec![None; edits.len()];
+    let (mut next, mut inserted, mut keep_time) = (0, 0, false);
     for _ in 0..index.count {
-        let entry = index.entry(&mut cursor)?;
-        let name = cursor.name.as_slice();
+        let entry = index.entry()?;
+        let name = index.name.as_slice();
         let may_matter = name.first().is_none_or(|first| first_bytes[usize::from(*first)]);
         if may_matter && watched.iter().any(|path| path == name) {
             return Err(Unfit("attributes are staged that are not in the work tree").into());
@@ -108,51 +142,33 @@ pub(super) fn patch<'a>(
         if may_matter && edits.iter().any(|edit| are_in_each_others_way(edit.path, name)) {
             return Err(Unfit("the index has something else in the file's place").into());
         }
-        while edits.get(next).is_some_and(|edit| edit.path < name) {
-            found.insert(&index, entry.start, &edits[next])?;
-            next += 1;
+        while let Some(edit) = edits.get(next).filter(|edit| edit.path < index.name.as_slice()) {
+            index.insert(edit)?;
+            (next, inserted) = (next + 1, inserted + 1);
         }
-        if edits.get(next).is_some_and(|edit| edit.path == name) {
+        if let Some(edit) = edits.get(next).filter(|edit| edit.path == index.name) {
             if entry.flags & STAGE != 0 {
                 return Err(NotPatched::Unmerged(next));
             }
-            found.replace(&index, &entry, &edits[next], next)?;
+            before[next] = Some(index.replace(&entry, edit)?);
             next += 1;
         } else {
             keep_time |= entry.modified >= written;
+            index.copy.pass(entry.len)?;
         }
     }
-    let end = cursor.position;
     for edit in &edits[next..] {
-        found.insert(&index, end, edit)?;
+        index.insert(edit)?;
+        inserted += 1;
     }
-
-    let count = index.count + found.inserted;
-    let mut pieces = vec![Cow::Owned([&old[..8], &count.to_be_bytes()].concat())];
-    let mut copied = HEADER;
-    for Splice { from, to, with } in found.splices {
-        pieces.push(Cow::Borrowed(&old[copied..from]));
-        pieces.push(Cow::Owned(with));
-        copied = to;
-    }
-    pieces.push(Cow::Borrowed(&old[copied..end]));
-    let new_end = pieces.iter().map(|piece| piece.len()).sum();
-    pieces.push(Cow::Owned(index.extensions(end, new_end, edits, found.inserted > 0)?));
-    pieces.push(Cow::Owned(index.checksum(&pieces)));
-    Ok(Patched { pieces, before: found.before, keep_time })
-}
-
-/// Makes the index of a repository that has none.
-fn first_index(kind: Kind, edits: &[IndexEdit<'_>]) -> Patched<'static> {
-    let mut bytes = b"DIRC\0\0\0\x02".to_vec();
-    let count = u32::try_from(edits.len()).expect("a few files are committed this way");
-    bytes.extend_from_slice(&count.to_be_bytes());
-    for edit in edits {
-        bytes.extend(edit.entry(None));
-    }
-    bytes.extend(checksum(kind, &[&bytes]));
-    let pieces = vec![Cow::Owned(bytes)];
-    Patched { pieces, before: vec![None; edits.len()], keep_time: false }
+    index.extensions(edits, inserted > 0)?;
+    let hash_len = u64::try_from(index.hash_len).expect("a hash is short");
+    let sink = index.copy.finish()?;
+    let mut trailer = vec![0; index.hash_len];
+    old.read_exact_at(&mut trailer, metadata.len() - hash_len).map_err(|_| TORN)?;
+    // One without a checksum stays without.
+    sink.seal(trailer.iter().all(|byte| *byte == 0))?;
+    Ok((Patched { before, keep_time }, inserted))
 }
 
 fn are_in_each_others_way(path: &[u8], name: &[u8]) -> bool {
@@ -161,21 +177,6 @@ fn are_in_each_others_way(path: &[u8], name: &[u8]) -> bool {
     };
     // A directory that is not checked out is one entry, and ends in a slash.
     below(path, name) || below(name, path) || (name.ends_with(b"/") && path.starts_with(name))
-}
-
-/// Computes a checksum. It protects from accidents alone, so nobody looks for an attack on the hash.
-fn checksum(kind: Kind, pieces: &[impl AsRef<[u8]>]) -> Vec<u8> {
-    fn digest<D: Digest>(pieces: &[impl AsRef<[u8]>]) -> Vec<u8> {
-        let mut hash = D::new();
-        for piece in pieces {
-            hash.update(piece);
-        }
-        hash.finalize().to_vec()
-    }
-    match kind {
-        Kind::Sha1 => digest::<Sha1>(pieces),
-        _ => digest::<Sha256>(pieces),
-    }
 }
 
 impl IndexEdit<'_> {
@@ -212,224 +213,168 @@ impl IndexEdit<'_> {
     }
 }
 
-/// Bytes that are to be replaced by others.
-struct Splice {
-    from: usize,
-    to: usize,
-    with: Vec<u8>,
+/// The next entry of an index.
+struct Entry {
+    len: usize,
+    /// Where what tells the name begins.
+    name: usize,
+    modified: (u32, u32),
+    mode: u32,
+    flags: u16,
+    extended: u16,
 }
 
-struct Found {
-    before: Vec<Option<Staged>>,
-    splices: Vec<Splice>,
-    inserted: u32,
+/// An index that is being copied.
+struct Index<'a> {
+    copy: Copying<'a>,
+    version: u32,
+    count: u32,
+    kind: Kind,
+    hash_len: usize,
+    /// The name of the entry that was read last; in version 4 the next one builds on it.
+    name: Vec<u8>,
 }
 
-impl Found {
-    fn insert(&mut self, index: &Index<'_>, at: usize, edit: &IndexEdit<'_>) -> Result<(), Unfit> {
-        if index.version == 4 {
-            return Err(Unfit("its index writes a name as a difference to the one before"));
+impl<'a> Index<'a> {
+    /// Begins to copy an index that is to have so many entries more.
+    fn open(from: &'a File, len: u64, kind: Kind, to: &'a File, more: u32) -> Result<Self, Unfit> {
+        let hash_len = kind.len_in_bytes();
+        let body = len.checked_sub(hash_len as u64).ok_or(TORN)?;
+        let mut copy = Copying::new(from, body, Sink::new(to, kind));
+        let header = copy.ahead(HEADER)?;
+        if !header.starts_with(b"DIRC") {
+            return Err(TORN);
         }
-        self.splices.push(Splice { from: at, to: at, with: edit.entry(None) });
-        self.inserted += 1;
-        Ok(())
+        let (version, count) = (number(header, 4), number(header, 8));
+        let announced = count.checked_add(more).ok_or(TORN)?;
+        let new = [&header[..8], &announced.to_be_bytes()].concat();
+        copy.replace(HEADER, &new)?;
+        if !(2..=4).contains(&version) {
+            return Err(Unfit("its index has an unknown version"));
+        }
+        Ok(Index { copy, version, count, kind, hash_len, name: Vec::new() })
     }
 
-    fn replace(
-        &mut self,
-        index: &Index<'_>,
-        entry: &Entry<'_>,
-        edit: &IndexEdit<'_>,
-        number: usize,
-    ) -> Result<(), Unfit> {
+    /// Looks at the entry that comes next.
+    fn entry(&mut self) -> Result<Entry, Unfit> {
+        let flags_at = STAT + self.hash_len;
+        let flags = short(self.copy.ahead(flags_at + 2)?, flags_at);
+        let is_extended = self.version > 2 && flags & EXTENDED != 0;
+        let name = flags_at + if is_extended { 4 } else { 2 };
+        let extended = if is_extended { short(self.copy.ahead(name)?, flags_at + 2) } else { 0 };
+        let len = if self.version == 4 {
+            let (strip, used) = self.variable_number(name)?;
+            let end = self.copy.nul_after(name + used)?;
+            let keep = self.name.len().checked_sub(strip).ok_or(TORN)?;
+            self.name.truncate(keep);
+            self.name.extend_from_slice(&self.copy.ahead(end)?[name + used..]);
+            end + 1
+        } else {
+            let name_len = match flags & NAME {
+                NAME => self.copy.nul_after(name)? - name,
+                len => usize::from(len),
+            };
+            let len = (name + name_len + 8) & !7;
+            self.name.clear();
+            self.name.extend_from_slice(&self.copy.ahead(len)?[name..name + name_len]);
+            len
+        };
+        let bytes = self.copy.ahead(len)?;
+        let modified = (number(bytes, 8), number(bytes, 12));
+        Ok(Entry { len, name, modified, mode: number(bytes, 24), flags, extended })
+    }
+
+    /// Reads a number as version 4 writes how much of a name to drop, and says how long it is written.
+    fn variable_number(&mut self, at: usize) -> Result<(usize, usize), Unfit> {
+        let mut number = 0_usize;
+        for used in 0..9 {
+            let byte = self.copy.ahead(at + used + 1)?[at + used];
+            let before = if used > 0 { number.checked_add(1) } else { Some(0) };
+            let shifted = before.and_then(|before| before.checked_mul(128)).ok_or(TORN)?;
+            number = shifted.checked_add(usize::from(byte & 127)).ok_or(TORN)?;
+            if byte & 128 == 0 {
+                return Ok((number, used + 1));
+            }
+        }
+        Err(TORN)
+    }
+
+    /// Writes an entry that was not there.
+    fn insert(&mut self, edit: &IndexEdit<'_>) -> Result<(), Unfit> {
+        if self.version == 4 {
+            return Err(Unfit("its index writes a name as a difference to the one before"));
+        }
+        self.copy.replace(0, &edit.entry(None))
+    }
+
+    /// Writes an entry in the place of the one that comes next, and says what that was.
+    fn replace(&mut self, entry: &Entry, edit: &IndexEdit<'_>) -> Result<Staged, Unfit> {
         if entry.flags & ASSUME_VALID != 0 || entry.extended & SKIP_WORKTREE != 0 {
             return Err(Unfit("git was told not to look at the file"));
         }
         if entry.mode & 0o170_000 != 0o100_000 {
             return Err(Unfit("the index has something else in the file's place"));
         }
-        let compressed = (index.version == 4).then(|| &index.bytes[entry.name..entry.end]);
-        self.before[number] = Some(Staged {
-            id: ObjectId::try_from(entry.id).map_err(|_| TORN)?,
-            mode: entry.mode,
-            promised: entry.extended & INTENT_TO_ADD != 0,
-        });
-        self.splices.push(Splice {
-            from: entry.start,
-            to: entry.end,
-            with: edit.entry(compressed),
-        });
-        Ok(())
-    }
-}
-
-/// One entry, by where its bytes are.
-struct Entry<'a> {
-    start: usize,
-    end: usize,
-    /// Where what tells the name begins.
-    name: usize,
-    modified: (u32, u32),
-    mode: u32,
-    id: &'a [u8],
-    flags: u16,
-    extended: u16,
-}
-
-/// How far the index was read, and the name of the entry before.
-struct Cursor {
-    position: usize,
-    name: Vec<u8>,
-}
-
-struct Index<'a> {
-    bytes: &'a [u8],
-    version: u32,
-    count: u32,
-    kind: Kind,
-    hash_len: usize,
-}
-
-impl<'a> Index<'a> {
-    fn open(bytes: &'a [u8], kind: Kind) -> Result<Self, Unfit> {
-        let hash_len = kind.len_in_bytes();
-        if !bytes.starts_with(b"DIRC") || bytes.len() < HEADER + hash_len {
-            return Err(TORN);
-        }
-        let mut index = Index { bytes, version: 0, count: 0, kind, hash_len };
-        (index.version, index.count) = (index.number(4)?, index.number(8)?);
-        if !(2..=4).contains(&index.version) {
-            return Err(Unfit("its index has an unknown version"));
-        }
-        Ok(index)
+        let (is_compressed, hash_len) = (self.version == 4, self.hash_len);
+        let bytes = self.copy.ahead(entry.len)?;
+        let id = ObjectId::try_from(&bytes[STAT..STAT + hash_len]).map_err(|_| TORN)?;
+        let new = edit.entry(is_compressed.then_some(&bytes[entry.name..]));
+        self.copy.replace(entry.len, &new)?;
+        let promised = entry.extended & INTENT_TO_ADD != 0;
+        Ok(Staged { id, mode: entry.mode, promised })
     }
 
-    fn body_end(&self) -> usize {
-        self.bytes.len() - self.hash_len
-    }
-
-    fn number(&self, at: usize) -> Result<u32, Unfit> {
-        let field = self.bytes.get(at..at + 4).and_then(|field| field.try_into().ok());
-        field.map(u32::from_be_bytes).ok_or(TORN)
-    }
-
-    fn short(&self, at: usize) -> Result<u16, Unfit> {
-        let field = self.bytes.get(at..at + 2).and_then(|field| field.try_into().ok());
-        field.map(u16::from_be_bytes).ok_or(TORN)
-    }
-
-    /// Reads the entry at the cursor, which then stands behind it and has its name.
-    fn entry(&self, cursor: &mut Cursor) -> Result<Entry<'a>, Unfit> {
-        let start = cursor.position;
-        let id = start + STAT;
-        let flags_at = id + self.hash_len;
-        let flags = self.short(flags_at)?;
-        let is_extended = self.version > 2 && flags & EXTENDED != 0;
-        let extended = if is_extended { self.short(flags_at + 2)? } else { 0 };
-        let name = flags_at + if is_extended { 4 } else { 2 };
-        let rest = self.bytes.get(name..self.body_end()).ok_or(TORN)?;
-        if self.version == 4 {
-            let (strip, used) = variable_number(rest).ok_or(TORN)?;
-            let len = memchr::memchr(0, &rest[used..]).ok_or(TORN)?;
-            let keep = cursor.name.len().checked_sub(strip).ok_or(TORN)?;
-            cursor.name.truncate(keep);
-            cursor.name.extend_from_slice(&rest[used..used + len]);
-            cursor.position = name + used + len + 1;
-        } else {
-            let len = match flags & NAME {
-                NAME => memchr::memchr(0, rest).ok_or(TORN)?,
-                len => usize::from(len),
-            };
-            cursor.name.clear();
-            cursor.name.extend_from_slice(rest.get(..len).ok_or(TORN)?);
-            cursor.position = start + ((name - start + len + 8) & !7);
-        }
-        if cursor.position > self.body_end() {
-            return Err(TORN);
-        }
-        Ok(Entry {
-            start,
-            end: cursor.position,
-            name,
-            modified: (self.number(start + 8)?, self.number(start + 12)?),
-            mode: self.number(start + 24)?,
-            id: &self.bytes[id..flags_at],
-            flags,
-            extended,
-        })
-    }
-
-    /// Returns the extensions behind the entries, as far as they stay true; the entries ended at `end`, and now end at
-    /// `new_end`.
-    fn extensions(
-        &self,
-        end: usize,
-        new_end: usize,
-        edits: &[IndexEdit<'_>],
-        inserted: bool,
-    ) -> Result<Vec<u8>, Unfit> {
-        let mut at = end;
-        let mut out = Vec::new();
-        let mut headers = Vec::new();
-        let entries_moved = new_end != end;
-        let new_end = u32::try_from(new_end).map_err(|_| TORN)?;
-        while at < self.body_end() {
-            let size = usize::try_from(self.number(at + 4)?).map_err(|_| TORN)?;
-            let data = self.bytes.get(at + 8..at + 8 + size).ok_or(TORN)?;
-            let name = &self.bytes[at..at + 4];
-            at += 8 + size;
-            if at > self.body_end() {
-                return Err(TORN);
-            }
-            let mut changed = None;
-            match name {
+    /// Copies the extensions behind the entries, as far as they stay true.
+    fn extensions(&mut self, edits: &[IndexEdit<'_>], inserted: bool) -> Result<(), Unfit> {
+        let new_end = u32::try_from(self.copy.written()).map_err(|_| TORN)?;
+        let entries_moved = u64::from(new_end) != self.copy.passed();
+        let mut headers = Checksum::new(self.kind);
+        while !self.copy.is_at_end() {
+            let header = self.copy.ahead(8)?;
+            let name: [u8; 4] = header[..4].try_into().expect("these are four bytes");
+            let size = usize::try_from(number(header, 4)).map_err(|_| TORN)?;
+            let whole = size.checked_add(8).ok_or(TORN)?;
+            let changed = match &name {
                 b"TREE" => {
-                    let mut tree = data.to_vec();
+                    let mut tree = self.copy.ahead(whole)?[8..].to_vec();
                     for edit in edits {
                         tree = forget(&tree, edit.path, self.hash_len)?;
                     }
-                    changed = Some(tree);
+                    Some(tree)
                 }
                 // These know entries by number, or files by not being there.
                 b"UNTR" | b"FSMN" if inserted => return Err(UNTRUE),
                 // Only a help for reading in parallel.
-                b"IEOT" | b"EOIE" if entries_moved => continue,
-                b"REUC" | b"sdir" | b"UNTR" | b"FSMN" | b"IEOT" => {}
+                b"IEOT" | b"EOIE" if entries_moved => {
+                    self.copy.replace(whole, &[])?;
+                    continue;
+                }
+                b"REUC" | b"sdir" | b"UNTR" | b"FSMN" | b"IEOT" => None,
                 b"EOIE" => {
                     let mut end = new_end.to_be_bytes().to_vec();
-                    end.extend(checksum(self.kind, &[&headers]));
-                    changed = Some(end);
+                    let before = std::mem::replace(&mut headers, Checksum::new(self.kind));
+                    end.extend(before.finish());
+                    Some(end)
                 }
                 _ => return Err(UNTRUE),
+            };
+            let new_size = changed.as_ref().map_or(size, Vec::len);
+            let new_size = u32::try_from(new_size).map_err(|_| TORN)?;
+            let header = [&name[..], &new_size.to_be_bytes()].concat();
+            headers.update(&header);
+            match changed {
+                Some(data) => self.copy.replace(whole, &[header, data].concat())?,
+                None => self.copy.pass(whole)?,
             }
-            let data = changed.as_deref().unwrap_or(data);
-            let size = u32::try_from(data.len()).map_err(|_| TORN)?;
-            let header = [name, &size.to_be_bytes()].concat();
-            out.extend_from_slice(&header);
-            out.extend_from_slice(data);
-            headers.extend(header);
         }
-        Ok(out)
-    }
-
-    /// Returns the checksum, unless this index does without.
-    fn checksum(&self, pieces: &[impl AsRef<[u8]>]) -> Vec<u8> {
-        let without = self.bytes[self.body_end()..].iter().all(|byte| *byte == 0);
-        if without { vec![0; self.hash_len] } else { checksum(self.kind, pieces) }
+        Ok(())
     }
 }
 
-/// Reads a number as version 4 writes how much of a name to drop.
-fn variable_number(bytes: &[u8]) -> Option<(usize, usize)> {
-    let mut number = 0_usize;
-    for (used, byte) in bytes.iter().enumerate().take(9) {
-        if used > 0 {
-            number = number.checked_add(1)?;
-        }
-        number = number.checked_mul(128)?.checked_add(usize::from(byte & 127))?;
-        if byte & 128 == 0 {
-            return Some((number, used + 1));
-        }
-    }
-    None
+fn number(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("these are four bytes"))
+}
+
+fn short(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes(bytes[at..at + 2].try_into().expect("these are two bytes"))
 }

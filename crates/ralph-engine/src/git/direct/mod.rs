@@ -12,19 +12,18 @@
 //! before the next step builds on them. The index is not, as git does not either: it is made anew from what is committed.
 
 mod attributes;
+mod copy;
 mod index;
 mod signature;
 mod tree_cache;
 pub(super) mod trees;
 
-use std::borrow::Cow;
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use gix_hash::{Kind, ObjectId};
-use memmap2::{MmapMut, MmapOptions};
 
 use super::call::path_bytes;
 use super::commits::{CommitError, CommitRequest, Committed, Signing, commit_paths};
@@ -323,24 +322,24 @@ impl NewIndex {
         edits: &[IndexEdit<'_>],
         watched: &[Vec<u8>],
     ) -> Result<Self, NotPatched> {
-        let odd = Unfit("its index cannot be read");
         let old = match regular::open(&path) {
-            Ok((file, metadata)) => {
-                Some((read_large(&file, &metadata).map_err(|_| odd)?, metadata))
-            }
+            Ok(old) => Some(old),
             Err(error) if regular::is_absence(&error) => None,
-            Err(_) => return Err(odd.into()),
+            Err(_) => return Err(Unfit("its index cannot be read").into()),
         };
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as git does")]
-        let given = old.as_ref().map(|(bytes, metadata)| {
-            (&bytes[..], (metadata.mtime() as u32, metadata.mtime_nsec() as u32))
-        });
-        let Patched { pieces, before, keep_time } = index::patch(given, kind, edits, watched)?;
+        let unwritable = |_| Unfit("its index cannot be written");
         let scratch = path.with_file_name(format!("ralph-index-{}", std::process::id()));
-        let index = NewIndex { path, scratch, before, in_place: false };
-        let like = old.as_ref().map(|old| &old.1);
-        let written = write_like(&index.scratch, &pieces, like, keep_time);
-        written.map_err(|_| Unfit("its index cannot be written"))?;
+        let file = create_anew(&scratch).map_err(unwritable)?;
+        let mut index = NewIndex { path, scratch, before: Vec::new(), in_place: false };
+        let given = old.as_ref().map(|(file, metadata)| (file, metadata));
+        let Patched { before, keep_time } = index::patch(given, kind, edits, watched, &file)?;
+        index.before = before;
+        if let Some((_, old)) = &old {
+            file.set_permissions(old.permissions()).map_err(unwritable)?;
+            if keep_time {
+                old.modified().and_then(|time| file.set_modified(time)).map_err(unwritable)?;
+            }
+        }
         Ok(index)
     }
 
@@ -370,39 +369,15 @@ impl Drop for NewIndex {
     }
 }
 
-/// Reads a file that may be large, into memory that the kernel provides at once and not page by page.
-fn read_large(mut file: &File, metadata: &Metadata) -> io::Result<MmapMut> {
-    let len = usize::try_from(metadata.len()).map_err(io::Error::other)?;
-    let mut bytes = MmapOptions::new().len(len).populate().map_anon()?;
-    file.read_exact(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn write_like(
-    path: &Path,
-    pieces: &[Cow<'_, [u8]>],
-    old: Option<&Metadata>,
-    keep_time: bool,
-) -> io::Result<()> {
-    use std::io::Write;
-    let mut file = match fs::File::create_new(path) {
-        // Left by an earlier process of the same number.
+/// Makes a file; one of the same name was left by an earlier process of the same number.
+fn create_anew(path: &Path) -> io::Result<File> {
+    match File::create_new(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             fs::remove_file(path)?;
-            fs::File::create_new(path)?
+            File::create_new(path)
         }
-        file => file?,
-    };
-    for piece in pieces {
-        file.write_all(piece)?;
+        made => made,
     }
-    if let Some(old) = old {
-        file.set_permissions(old.permissions())?;
-        if keep_time {
-            file.set_modified(old.modified()?)?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
