@@ -1,11 +1,13 @@
 //! Lock files of git: who holds one, and the taking of `index.lock` by Ralph itself.
 //!
 //! Git leaves no name in a lock, so that one left by a dead process looks like any other. What can be found out is
-//! whether a process has it open, or is a git that works in this repository; Ralph writes its own process id into those
-//! that it takes, and so recognises what an earlier Ralph left behind.
+//! whether a process has it open, or is a git that works in this repository. Ralph marks those that it takes with a
+//! permission bit that means nothing on a file, and holds a kernel's lock on them, which ends with the process: so it
+//! recognises what an earlier Ralph left behind, whatever has been written to it.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -14,6 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, test_kill_process};
 
 use super::error::GitError;
+use super::regular;
 
 /// Who holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,8 +46,10 @@ impl Holder {
     }
 }
 
-/// How an `index.lock` of Ralph's begins; its process id follows.
+/// How a lock of Ralph's begins; its process id follows.
 const SIGNATURE: &str = "ralph ";
+/// The permission bit by which a lock of Ralph's is known.
+const MARK: u32 = 0o1000;
 
 /// Finds out who holds a lock.
 pub(super) fn holder_of(lock: &Path) -> Holder {
@@ -91,16 +96,17 @@ fn signed_by(lock: &Path) -> Option<u32> {
     fs::read_to_string(lock).ok()?.strip_prefix(SIGNATURE)?.trim().parse().ok()
 }
 
-fn is_abandoned(lock: &Path) -> bool {
-    signed_by(lock).is_some_and(|pid| !is_alive(pid))
-}
-
-/// Removes a lock of a dead Ralph, one remover at a time: between the look and the removal another could have removed it
-/// and taken the lock anew, which would then be removed instead.
-fn remove_abandoned(lock: &Path) -> io::Result<()> {
-    let directory = fs::File::open(lock.parent().unwrap_or(lock))?;
-    flock(&directory, FlockOperation::NonBlockingLockExclusive)?;
-    if is_abandoned(lock) { fs::remove_file(lock) } else { Ok(()) }
+/// Removes a lock that a dead Ralph left, and says whether it did.
+///
+/// What is looked at is held meanwhile: between the look and the removal nobody else can remove it and take the lock anew,
+/// which would then be removed instead.
+fn remove_abandoned(lock: &Path) -> bool {
+    let Ok((file, metadata)) = regular::open(lock) else { return false };
+    let is_marked = metadata.mode() & MARK != 0;
+    let is_held = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
+    let is_dead = signed_by(lock).map_or(is_marked, |pid| !is_alive(pid));
+    let is_there = || fs::symlink_metadata(lock).is_ok_and(|now| now.ino() == metadata.ino());
+    !is_held && is_dead && is_there() && fs::remove_file(lock).is_ok()
 }
 
 fn is_alive(pid: u32) -> bool {
@@ -112,6 +118,8 @@ fn is_alive(pid: u32) -> bool {
 #[derive(Debug)]
 pub(super) struct IndexLock {
     path: PathBuf,
+    file: File,
+    is_index: bool,
 }
 
 impl IndexLock {
@@ -120,17 +128,15 @@ impl IndexLock {
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_millis(2);
         loop {
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(mut file) => {
-                    let lock = IndexLock { path };
-                    file.write_all(format!("{SIGNATURE}{}\n", std::process::id()).as_bytes())
-                        .map_err(|source| lock.trouble(source))?;
-                    return Ok(lock);
+            match Self::create(&path) {
+                Ok(Some(lock)) => return Ok(lock),
+                Ok(None) => {}
+                Err(source) => {
+                    let args = format!("(lock {})", path.display());
+                    return Err(GitError::Start { args, source });
                 }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(source) => return Err(IndexLock { path }.refused(source)),
             }
-            if is_abandoned(&path) && remove_abandoned(&path).is_ok() {
+            if remove_abandoned(&path) {
                 continue;
             }
             if Instant::now() >= deadline {
@@ -141,21 +147,51 @@ impl IndexLock {
         }
     }
 
-    fn trouble(&self, source: io::Error) -> GitError {
-        GitError::Start { args: format!("(lock {})", self.path.display()), source }
+    /// Makes the lock; `None` if somebody has it.
+    fn create(path: &Path) -> io::Result<Option<Self>> {
+        let made = OpenOptions::new().write(true).create_new(true).mode(MARK | 0o666).open(path);
+        let mut file = match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            made => made?,
+        };
+        // One who met it just now, not held yet, may be about to remove it.
+        let _ = flock(&file, FlockOperation::LockExclusive);
+        if file.metadata()?.nlink() == 0 {
+            return Ok(None);
+        }
+        let written = file.write_all(format!("{SIGNATURE}{}\n", std::process::id()).as_bytes());
+        let lock = IndexLock { path: path.to_owned(), file, is_index: false };
+        written.map(|()| Some(lock))
     }
 
-    /// Reports why the lock could not be made, without removing what is not ours.
-    fn refused(self, source: io::Error) -> GitError {
-        let error = self.trouble(source);
-        std::mem::forget(self);
-        error
+    /// Returns the lock itself, to write a new index to.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives what was written to the lock the name of the index, with these permissions; the lock is given back.
+    pub(super) fn become_index(
+        mut self,
+        index: &Path,
+        permissions: Option<Permissions>,
+    ) -> io::Result<()> {
+        fs::rename(&self.path, index)?;
+        self.is_index = true;
+        // The mark goes last: it does no harm to an index, and a lock without it could not be told from others.
+        let own = || self.file.metadata().ok().map(|made| made.permissions());
+        if let Some(permissions) = permissions.or_else(own) {
+            let unmarked = Permissions::from_mode(permissions.mode() & !MARK);
+            let _ = self.file.set_permissions(unmarked);
+        }
+        Ok(())
     }
 }
 
 impl Drop for IndexLock {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if !self.is_index {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -187,6 +223,18 @@ mod tests {
         let lock = IndexLock::take(path.clone(), Duration::ZERO).unwrap();
         assert_eq!(signed_by(&path), Some(std::process::id()));
         drop(lock);
+        assert!(!path.exists());
+        // As one leaves it that dies while it writes the new index.
+        fs::write(&path, "DIRC").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(MARK | 0o644)).unwrap();
+        let lock = IndexLock::take(path.clone(), Duration::ZERO).unwrap();
+        let held = IndexLock::take(path.clone(), Duration::ZERO).unwrap_err();
+        assert!(matches!(held, GitError::Locked { holder: Holder::Alive { .. }, .. }), "{held:?}");
+        fs::write(&path, "DIRC").unwrap();
+        IndexLock::take(path.clone(), Duration::ZERO).unwrap_err();
+        lock.become_index(&git_dir.join("index"), None).unwrap();
+        let index = fs::metadata(git_dir.join("index")).unwrap();
+        assert_eq!(index.permissions().mode() & MARK, 0);
         assert!(!path.exists());
         fs::write(&path, "").unwrap();
         let error = IndexLock::take(path.clone(), Duration::from_millis(20)).unwrap_err();

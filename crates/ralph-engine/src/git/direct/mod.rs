@@ -1,7 +1,7 @@
 //! A commit of a few files without a git process: what `commit_paths` does, at a fraction of the cost.
 //!
 //! The order is the same. `index.lock` comes first, then everything is made ready: the files are read, the new index is
-//! written beside the old one, objects are on disk under their names. Then the branch moves by compare-and-swap, and last
+//! written to the lock, objects are on disk under their names. Then the branch moves by compare-and-swap, and last
 //! the new index takes its place. Whatever stands in the way before the branch moves (refs in a table, a split index, an
 //! unknown extension, a filter that would have to run) leaves nothing behind, and [`commit_files`] hands over to the git
 //! binary. A crash right after the branch moved leaves the paths staged as they were before; the next commit of them,
@@ -18,8 +18,8 @@ mod signature;
 mod tree_cache;
 pub(super) mod trees;
 
-use std::fs::{self, File, Metadata};
-use std::io;
+use std::fs::{self, Metadata};
+use std::io::{self, Seek};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -126,9 +126,9 @@ pub(super) fn commit_in_process(
     }
     let signature = Signature::of(git.program(), &settings)?;
     let git_dir = git.place().git_dir.as_std_path();
-    let _lock = IndexLock::take(git_dir.join("index.lock"), request.patience)?;
+    let lock = IndexLock::take(git_dir.join("index.lock"), request.patience)?;
     let bench = Bench { git, settings: &settings, kind: settings.layout().format.kind() };
-    bench.commit(&paths, request, &signature)
+    bench.commit(lock, &paths, request, &signature)
 }
 
 struct Bench<'a> {
@@ -142,9 +142,10 @@ impl Bench<'_> {
         self.git.place()
     }
 
-    /// Does it all; the lock is held.
+    /// Does it all.
     fn commit(
         &self,
+        lock: IndexLock,
         paths: &[&Path],
         request: &CommitRequest<'_>,
         signature: &Signature,
@@ -174,7 +175,8 @@ impl Bench<'_> {
             let executable = file.is_executable();
             edits.push(IndexEdit { path, id, executable, file: &file.metadata });
         }
-        let index = NewIndex::prepare(git_index(self.place()), self.kind, &edits, &watched)
+        let path = self.place().git_dir.join("index").into_std_path_buf();
+        let index = NewIndex::prepare(lock, path, self.kind, &edits, &watched)
             .map_err(|not| unpatched(&not, paths))?;
         if news.is_empty() {
             if index.differs(&edits) {
@@ -303,20 +305,17 @@ fn displaced(
     displaced
 }
 
-fn git_index(place: &Place) -> PathBuf {
-    place.git_dir.join("index").into_std_path_buf()
-}
-
-/// An index that is ready to take the place of the old one.
+/// An index that is ready to take the place of the old one: it is written to the lock.
 struct NewIndex {
+    lock: IndexLock,
     path: PathBuf,
-    scratch: PathBuf,
+    permissions: Option<fs::Permissions>,
     before: Vec<Option<Staged>>,
-    in_place: bool,
 }
 
 impl NewIndex {
     fn prepare(
+        lock: IndexLock,
         path: PathBuf,
         kind: Kind,
         edits: &[IndexEdit<'_>],
@@ -327,20 +326,17 @@ impl NewIndex {
             Err(error) if regular::is_absence(&error) => None,
             Err(_) => return Err(Unfit("its index cannot be read").into()),
         };
+        let mut file = lock.file();
         let unwritable = |_| Unfit("its index cannot be written");
-        let scratch = path.with_file_name(format!("ralph-index-{}", std::process::id()));
-        let file = create_anew(&scratch).map_err(unwritable)?;
-        let mut index = NewIndex { path, scratch, before: Vec::new(), in_place: false };
+        file.rewind().map_err(unwritable)?;
         let given = old.as_ref().map(|(file, metadata)| (file, metadata));
-        let Patched { before, keep_time } = index::patch(given, kind, edits, watched, &file)?;
-        index.before = before;
-        if let Some((_, old)) = &old {
-            file.set_permissions(old.permissions()).map_err(unwritable)?;
-            if keep_time {
-                old.modified().and_then(|time| file.set_modified(time)).map_err(unwritable)?;
-            }
+        let Patched { before, keep_time } = index::patch(given, kind, edits, watched, file)?;
+        let old = old.map(|(_, metadata)| metadata);
+        if let Some(old) = old.as_ref().filter(|_| keep_time) {
+            old.modified().and_then(|time| file.set_modified(time)).map_err(unwritable)?;
         }
-        Ok(index)
+        let permissions = old.map(|old| old.permissions());
+        Ok(NewIndex { lock, path, permissions, before })
     }
 
     /// Tells whether the index had anything else than what it is to have.
@@ -352,31 +348,10 @@ impl NewIndex {
         })
     }
 
-    fn take_place(mut self) -> Result<(), Setback> {
-        fs::rename(&self.scratch, &self.path).map_err(|source| {
-            Setback::Refused(CommitError::Write { path: self.path.clone(), source })
-        })?;
-        self.in_place = true;
-        Ok(())
-    }
-}
-
-impl Drop for NewIndex {
-    fn drop(&mut self) {
-        if !self.in_place {
-            let _ = fs::remove_file(&self.scratch);
-        }
-    }
-}
-
-/// Makes a file; one of the same name was left by an earlier process of the same number.
-fn create_anew(path: &Path) -> io::Result<File> {
-    match File::create_new(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs::remove_file(path)?;
-            File::create_new(path)
-        }
-        made => made,
+    fn take_place(self) -> Result<(), Setback> {
+        let NewIndex { lock, path, permissions, .. } = self;
+        lock.become_index(&path, permissions)
+            .map_err(|source| Setback::Refused(CommitError::Write { path, source }))
     }
 }
 
