@@ -12,6 +12,7 @@ mod digest;
 pub mod pin;
 pub mod receipt;
 mod runner;
+mod tail;
 pub mod verify;
 mod weakened;
 mod workbench;

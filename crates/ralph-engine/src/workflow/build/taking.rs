@@ -180,7 +180,11 @@ impl Build<'_, '_, '_> {
             Ok(Verdict::Rejected { reasons }) => {
                 let agent: Vec<String> = reasons.iter().map(Reason::for_agent).collect();
                 let person: Vec<String> = reasons.iter().map(Reason::for_person).collect();
-                let (for_agent, for_person) = (agent.join(" "), person.join(" "));
+                let (mut for_agent, for_person) = (agent.join("\n\n"), person.join(" "));
+                if reasons.iter().any(|reason| matches!(reason, Reason::Gate { .. })) {
+                    for_agent +=
+                        &format!("\n(`ralph gates run --commit {commit}` runs the gates again.)");
+                }
                 self.turn_down(task, Rejection { commit: Some(commit), for_agent, for_person })
             }
             Ok(Verdict::NeedsHuman { question }) => self.ask_person(task, &question),

@@ -38,15 +38,25 @@ fn a_change_in_home_alone_is_no_work() {
 #[test]
 fn work_that_fails_its_gates_is_rejected_and_the_reason_goes_to_the_next_run() {
     let script = "[builder 1]\nwrite t-aaaa wrong\nrun ralph task done\nfinal done\n\
-                  [builder 2]\nexpect-prompt It was rejected before\nexpect-prompt check\n\
-                  write t-aaaa right\nrun ralph task done\nfinal done\n";
+                  [builder 2]\nexpect-prompt It was rejected before\nexpect-prompt t-aaaa:1:wrong\n\
+                  expect-prompt All that the gates printed: /\nwrite t-aaaa right\nrun ralph task done\nfinal done\n";
     let site = Site::planned(&format!("{script}{VERIFIER}"), &[task("t-aaaa")]);
-    site.gate(RIGHT);
+    site.gate(&["sh", "-c", "echo in $PWD; ! grep -Hn wrong $PWD/t-aaaa"]);
     site.exits(1, &["build", "1"]);
     let rejected = site.task("t-aaaa");
     assert_eq!(rejected["s"], "p");
     let reason = rejected["reject"].as_str().unwrap();
-    assert!(reason.contains("check"), "{reason}");
+    let commit = site.records("reject")[0]["done_at"].as_str().unwrap().to_owned();
+    // It goes to whoever has the plan, and names nothing that only this machine has.
+    assert_eq!(
+        reason,
+        format!(
+            "The gate `check` fails (exit 1), and did not before your change: make it pass. Its output ends with:\n\
+             in .\nt-aaaa:1:wrong\n(`ralph gates run --commit {commit}` runs the gates again.)"
+        )
+    );
+    let again = site.exits(1, &["gates", "run", "--commit", &commit]);
+    assert!(again.stderr.contains("check"), "{again}");
     let tombstone = &site.records("reject")[0];
     assert_eq!(tombstone["reason"], reason);
     let wrong = site.git(&["log", "-1", "--format=%H", "--", "t-aaaa"]);

@@ -109,8 +109,8 @@ fn end_of(site: &Site) -> BTreeMap<String, String> {
     for (id, subject) in log.lines().filter_map(|line| line.split_once(' ')) {
         plan = plan.replace(id, subject);
     }
-    let mut records: Vec<String> = plan.lines().map(nameless).collect();
-    records.sort();
+    let mut records: Vec<&str> = plan.lines().collect();
+    records.sort_unstable();
     let work = site.git(&["log", "--format=%s", "--invert-grep", "--grep=^ralph: "]);
     BTreeMap::from([
         ("plan".to_owned(), records.join("\n")),
@@ -118,16 +118,6 @@ fn end_of(site: &Site) -> BTreeMap<String, String> {
         ("status".to_owned(), site.git(&["status", "--porcelain"])),
         ("tree".to_owned(), site.git(&["ls-files", "-s", "--", ".", ":!ralph"])),
     ])
-}
-
-/// A record without what differs from one telling to the next.
-fn nameless(line: &str) -> String {
-    let mut record: Value = serde_json::from_str(line).unwrap();
-    // It names a log, which lies elsewhere each time.
-    if let Some(reason) = record["reason"].as_str() {
-        record["reason"] = json!(reason.split(": read /").next());
-    }
-    record.to_string()
 }
 
 /// How many runs of each role completed.
