@@ -3,6 +3,7 @@
 //! Inside a run they are asked of its harness. Outside one they are the person's word: no evidence, no gates.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use ralph_engine::boundary::repositories;
 use ralph_engine::channel::{CHANNEL_TIMEOUT, ask};
 use ralph_engine::clock::SystemClock;
 use ralph_engine::files::read_optional;
@@ -169,10 +170,15 @@ fn show(setup: &Setup, id: Option<&str>) -> Result<Exit, CliError> {
             .hint("`ralph query tasks` lists what there is; `ralph log --all` what there was")
     };
     let task = plan.task_view(id).ok_or_else(unknown)?;
-    let past = Past::of(&setup.git(), &setup.home.path, None);
-    let orphaned = match (&past, &task.done_at) {
-        (Some(past), Some(done_at)) => past.is_orphaned(done_at),
-        _ => false,
+    // Work may be in any repository of the workspace.
+    let places = repositories(&setup.workspace.root);
+    let mut places: Vec<_> = places.into_iter().filter_map(|place| place.worktree).collect();
+    places.push(setup.home.path.clone());
+    let pasts = places.iter().filter_map(|place| Past::of(&setup.git(), place, None));
+    let pasts: Vec<Past> = if task.done_at.is_some() { pasts.collect() } else { Vec::new() };
+    let orphaned = match &task.done_at {
+        Some(done_at) => !pasts.is_empty() && pasts.iter().all(|past| past.is_orphaned(done_at)),
+        None => false,
     };
     print_json(&Shown { task, orphaned })?;
     Ok(Exit::Done)

@@ -37,6 +37,15 @@ impl Rejection {
     pub(super) fn plain(reason: String) -> Rejection {
         Rejection { commit: None, for_agent: reason.clone(), for_person: reason }
     }
+
+    /// Adds what is wrong elsewhere.
+    pub(super) fn and(self, more: &Rejection) -> Rejection {
+        Rejection {
+            commit: self.commit,
+            for_agent: format!("{}\n\n{}", self.for_agent, more.for_agent),
+            for_person: format!("{} {}", self.for_person, more.for_person),
+        }
+    }
 }
 
 pub(super) fn save(state: &State, task: &str, claim: &Claim) -> Result<(), PathError> {

@@ -5,6 +5,7 @@
 
 pub mod channel;
 mod claims;
+mod judging;
 mod opinion;
 pub mod planning;
 mod runs;

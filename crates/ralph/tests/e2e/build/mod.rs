@@ -6,6 +6,7 @@ mod crashes;
 mod kills;
 mod people;
 mod planning;
+mod siblings;
 mod story;
 
 use std::fs::{self, File};
