@@ -69,6 +69,8 @@ pub enum CommitError {
     Outside { path: PathBuf },
     #[error("the branch moved while the commit was made")]
     Moved,
+    #[error("the commit could not be signed, as `git.sign` asks")]
+    NotSigned(#[source] GitError),
     #[error("cannot write `{}`", path.display())]
     Write {
         path: PathBuf,
@@ -188,7 +190,7 @@ impl Bench<'_> {
         tree: &Oid,
         parent: Option<&Oid>,
         request: &CommitRequest<'_>,
-    ) -> Result<Oid, GitError> {
+    ) -> Result<Oid, CommitError> {
         let mut args = vec!["commit-tree", "-F", "-"];
         if let Some(parent) = parent {
             args.extend(["-p", parent.as_str()]);
@@ -209,8 +211,11 @@ impl Bench<'_> {
             .config("i18n.commitEncoding", "UTF-8")
             .config("core.fsync", "loose-object")
             .args(args.iter().copied());
-        let output = self.git.call(call)?.stdout;
-        parse_id(&args, &output)
+        let output = self.git.call(call).map_err(|error| match request.signing {
+            Signing::AsThePersonDoes => CommitError::NotSigned(error),
+            Signing::Unsigned => CommitError::Git(error),
+        })?;
+        Ok(parse_id(&args, &output.stdout)?)
     }
 
     fn advance(&self, head: &Head, id: &Oid, message: &str) -> Result<(), CommitError> {

@@ -65,6 +65,8 @@ pub(crate) fn hindrance(error: &WorkflowError) -> Option<Hindrance> {
         | WorkflowError::Judge(JudgeError::Gate(GateError::Interrupted)) => {
             Some(Hindrance::Interrupted)
         }
+        // Who signs is a person or their agent, to be asked once and not three times.
+        WorkflowError::Commit(CommitError::NotSigned(_)) => None,
         WorkflowError::Mirror(_)
         | WorkflowError::Judge(_)
         | WorkflowError::Gate(_)

@@ -191,7 +191,9 @@ fn with_build<T>(
     } = Workshop::open(setup, command, &ROLES)?;
     let signing = if setup.config.git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
     let home = setup.home.path.as_path();
-    let plan = Arc::new(PlanFile::open(&git, &open.state, &setup.home, signing, command));
+    let plan = PlanFile::open(&git, &open.state, &setup.home, signing, command);
+    let plan = if setup.config.git.commit_home { plan } else { plan.uncommitted() };
+    let plan = Arc::new(plan);
     if !job.options.allow_dirty {
         let bytes = plan.read().map_err(CliError::failed)?;
         let mut begun = Vec::new();

@@ -10,6 +10,7 @@ use ralph_engine::files::read_optional;
 use ralph_engine::git::commits::Signing;
 use ralph_engine::plan_file::past::Past;
 use ralph_engine::plan_file::{PLAN_FILE, PlanFile, PlanFileError, random_numbers};
+use ralph_engine::workflow::keeper::HomeKeeper;
 use ralph_model::channel::MutationRequest;
 use ralph_model::plan::view::{PrioritizedView, TaskView};
 use ralph_model::plan::{DoneAt, Plan, PlanError, Surroundings};
@@ -110,7 +111,14 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
     let git = &setup.config.git;
     let signing = if git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
     let file = PlanFile::open(&setup.git(), &state, &setup.home, signing, request.command());
-    let file = if git.commit_home { file } else { file.uncommitted() };
+    let file = if git.commit_home {
+        file
+    } else {
+        HomeKeeper::open(&setup.git(), &setup.home.path, git)
+            .prepare()
+            .map_err(CliError::failed)?;
+        file.uncommitted()
+    };
     let changed = {
         let known = file.known_ids();
         let mut random = random_numbers();

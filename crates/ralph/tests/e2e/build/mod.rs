@@ -2,6 +2,7 @@
 
 mod bounds;
 mod claims;
+mod commits;
 mod crashes;
 mod kills;
 mod people;
