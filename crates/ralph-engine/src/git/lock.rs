@@ -44,7 +44,7 @@ impl Holder {
 }
 
 /// How an `index.lock` of Ralph's begins; its process id follows.
-const SIGNATURE: &str = "ralph ";
+pub(super) const SIGNATURE: &str = "ralph ";
 
 /// Finds out who holds a lock.
 pub(super) fn holder_of(lock: &Path) -> Holder {
@@ -91,19 +91,19 @@ fn signed_by(lock: &Path) -> Option<u32> {
     fs::read_to_string(lock).ok()?.strip_prefix(SIGNATURE)?.trim().parse().ok()
 }
 
-fn is_abandoned(lock: &Path) -> bool {
+pub(super) fn is_abandoned(lock: &Path) -> bool {
     signed_by(lock).is_some_and(|pid| !is_alive(pid))
 }
 
 /// Removes a lock of a dead Ralph, one remover at a time: between the look and the removal another could have removed it
 /// and taken the lock anew, which would then be removed instead.
-fn remove_abandoned(lock: &Path) -> io::Result<()> {
+pub(super) fn remove_abandoned(lock: &Path) -> io::Result<()> {
     let directory = fs::File::open(lock.parent().unwrap_or(lock))?;
     flock(&directory, FlockOperation::NonBlockingLockExclusive)?;
     if is_abandoned(lock) { fs::remove_file(lock) } else { Ok(()) }
 }
 
-fn is_alive(pid: u32) -> bool {
+pub(super) fn is_alive(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }

@@ -1,9 +1,10 @@
 //! Refs that are files, read and moved in process.
 //!
-//! The protocol is git's own: a ref is written through `<ref>.lock`, the old value is compared while the lock is
+//! The protocol is git's own: whoever writes a ref holds `<ref>.lock`, the old value is compared while the lock is
 //! held (and nobody holds that of `HEAD`, which names the branch), and the logs are written before the ref moves. Beyond what git does by
-//! default, the new value is on disk before it takes the name. What is odd (a link, a ref that names another, a directory
-//! in the place of a ref) is [`Unfit`] and left to git.
+//! default, the new value is on disk before it takes the name, and it comes from a file of its own: the lock says from its
+//! first to its last moment whose it is, so that one left by a dead Ralph is known and removed by the next. What is odd (a
+//! link, a ref that names another, a directory in the place of a ref) is [`Unfit`] and left to git.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -13,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use camino::Utf8Path;
 
-use super::lock::holder_of;
+use super::lock::{SIGNATURE, holder_of, is_abandoned, is_alive, remove_abandoned};
 use super::settings::Unfit;
 use super::{GitError, Head, Oid, Place, regular};
+use crate::files::fault;
 
 /// How long a lock on a ref is waited for; nobody holds one for longer than a moment.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -118,13 +120,13 @@ impl<'a> RefFiles<'a> {
             Head::Detached { .. } => None,
         };
         let lock = match branch {
-            None => RefLock::take(head_path.as_std_path())?,
+            None => RefLock::take(head_path.as_std_path(), &self.place.git_dir)?,
             Some(name) => {
                 let path = self.place.common_dir.join(name);
                 make_room(self, name, &path, step)?;
-                let lock = RefLock::take(path.as_std_path())?;
+                let lock = RefLock::take(path.as_std_path(), &self.place.git_dir)?;
                 // `HEAD` itself stays as it is, and who changes it now changes it after this step.
-                RefLock::wait_for_others(head_path.as_std_path())?;
+                RefLock::wait_for_others(head_path.as_std_path(), &self.place.git_dir)?;
                 lock
             }
         };
@@ -212,14 +214,32 @@ fn lock_of(path: &Path) -> PathBuf {
     PathBuf::from(lock)
 }
 
-/// Tries until it is done; what stays locked is explained.
+/// How the name of a draft begins; the id of its process follows.
+const DRAFT: &str = "ralph-ref-";
+
+/// Removes what dead Ralphs were about to give a name to.
+fn remove_drafts(git_dir: &Utf8Path) {
+    for entry in git_dir.read_dir_utf8().into_iter().flatten().flatten() {
+        let pid = entry.file_name().strip_prefix(DRAFT).and_then(|pid| pid.parse().ok());
+        if pid.is_some_and(|pid| !is_alive(pid)) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Tries until it is done. A lock of a dead Ralph is removed; what stays locked is explained.
 fn with_patience(
     lock: &Path,
+    git_dir: &Utf8Path,
     mut is_done: impl FnMut() -> Result<bool, Unfit>,
 ) -> Result<(), NotMoved> {
     let deadline = Instant::now() + PATIENCE;
     let mut pause = Duration::from_millis(1);
     while !is_done()? {
+        if is_abandoned(lock) && remove_abandoned(lock).is_ok() {
+            remove_drafts(git_dir);
+            continue;
+        }
         if Instant::now() >= deadline {
             let (path, holder) = (lock.to_owned(), holder_of(lock));
             return Err(NotMoved::Failed(GitError::Locked { path, holder }));
@@ -234,49 +254,91 @@ fn with_patience(
 struct RefLock {
     path: PathBuf,
     lock: PathBuf,
+    /// Where what is to take a name is made ready. `index.lock`, which is held by now, keeps others in this process from it.
+    draft: PathBuf,
 }
 
 impl RefLock {
-    fn take(path: &Path) -> Result<Self, NotMoved> {
-        let lock = lock_of(path);
-        with_patience(&lock, || {
-            match OpenOptions::new().write(true).create_new(true).open(&lock) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-                made => made.map(|_| true).map_err(|_| Unfit("its refs cannot be locked")),
+    fn take(path: &Path, git_dir: &Utf8Path) -> Result<Self, NotMoved> {
+        let draft = git_dir.join(format!("{DRAFT}{}", std::process::id()));
+        let taken = RefLock { path: path.to_owned(), lock: lock_of(path), draft: draft.into() };
+        let made = with_patience(&taken.lock, git_dir, || taken.sign());
+        match made {
+            Ok(()) => Ok(taken),
+            Err(error) => {
+                // Whose lock it is that stands there, it is not ours to remove.
+                let _ = fs::remove_file(&taken.draft);
+                std::mem::forget(taken);
+                Err(error)
             }
-        })?;
-        Ok(RefLock { path: path.to_owned(), lock })
+        }
+    }
+
+    /// Makes the lock, with the name of this process in it; returns whether nobody else had it.
+    fn sign(&self) -> Result<bool, Unfit> {
+        let unlockable = Unfit("its refs cannot be locked");
+        let signature = format!("{SIGNATURE}{}\n", std::process::id());
+        let made = self.prepare(&signature).and_then(|_| {
+            // A link makes it whole or not at all.
+            match fs::hard_link(&self.draft, &self.lock) {
+                Err(error) if !is_taken(&error) => self.sign_in_place(&signature),
+                linked => linked,
+            }
+        });
+        match made {
+            Ok(()) => Ok(true),
+            Err(error) if is_taken(&error) => Ok(false),
+            Err(_) => Err(unlockable),
+        }
+    }
+
+    /// Does it where there are no links.
+    fn sign_in_place(&self, signature: &str) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&self.lock)?;
+        file.write_all(signature.as_bytes())
     }
 
     /// Waits until nobody is about to change a ref.
-    fn wait_for_others(path: &Path) -> Result<(), NotMoved> {
+    fn wait_for_others(path: &Path, git_dir: &Utf8Path) -> Result<(), NotMoved> {
         let lock = lock_of(path);
-        with_patience(&lock, || Ok(fs::symlink_metadata(&lock).is_err()))
+        with_patience(&lock, git_dir, || Ok(fs::symlink_metadata(&lock).is_err()))
     }
 
+    /// Makes the new value ready, and durable.
     fn write(&self, id: &Oid) -> Result<(), Unfit> {
-        let written = OpenOptions::new().write(true).open(&self.lock).and_then(|mut file| {
-            file.write_all(format!("{id}\n").as_bytes())?;
-            file.sync_all()
-        });
-        written.map_err(|_| Unfit("its refs cannot be written"))
+        let written = self.prepare(&format!("{id}\n")).and_then(|file| file.sync_all());
+        written.map_err(|_| Unfit("its refs cannot be written"))?;
+        fault::after_write();
+        Ok(())
+    }
+
+    /// Writes a draft. It is always a new file: the last one may have become a lock or a ref.
+    fn prepare(&self, text: &str) -> io::Result<File> {
+        let _ = fs::remove_file(&self.draft);
+        let mut file = File::create_new(&self.draft)?;
+        file.write_all(text.as_bytes())?;
+        Ok(file)
     }
 
     /// Gives the new value the name; it is durable when this returns.
     fn commit(self) -> Result<(), NotMoved> {
-        fs::rename(&self.lock, &self.path).map_err(|_| Unfit("its refs cannot be written"))?;
+        fs::rename(&self.draft, &self.path).map_err(|_| Unfit("its refs cannot be written"))?;
         let parent = self.path.parent().unwrap_or(&self.path);
         // The ref has moved: what fails now fails after the fact, and the next sync of anything there makes up for it.
         let _ = File::open(parent).and_then(|dir| dir.sync_all());
-        std::mem::forget(self);
         Ok(())
     }
 }
 
 impl Drop for RefLock {
     fn drop(&mut self) {
+        let _ = fs::remove_file(&self.draft);
         let _ = fs::remove_file(&self.lock);
     }
+}
+
+fn is_taken(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AlreadyExists
 }
 
 #[cfg(test)]
@@ -304,6 +366,89 @@ mod tests {
             write(&dir.join(".git/HEAD"), odd);
             assert!(refs.head().is_err(), "{odd}");
         }
+    }
+
+    /// Moves `main` by one commit, whose id it returns.
+    fn advance(world: &World, dir: &Utf8Path) -> Result<Oid, NotMoved> {
+        let place = world.open(dir).place().clone();
+        let refs = RefFiles::of(&place);
+        let from = refs.head().unwrap();
+        let tree = world.git(dir, &["rev-parse", "HEAD^{tree}"]);
+        let old = world.head(dir);
+        let to = world.git(dir, &["commit-tree", "-m", "next", "-p", old.as_str(), tree.trim()]);
+        let to = Oid::parse(to.trim().as_bytes()).unwrap();
+        let zero = "0".repeat(40);
+        let log_entry = "A <a@b> 1 +0000\tcommit: next";
+        refs.advance(&Step { from: &from, to: &to, zero: &zero, log_entry, begin_log: true })?;
+        assert_eq!(world.head(dir), to);
+        Ok(to)
+    }
+
+    #[test]
+    fn a_lock_of_a_dead_ralph_is_removed_whatever_it_had_got_to() {
+        let world = World::new();
+        let dir = world.repository("r");
+        let git_dir = dir.join(".git");
+        let dead = format!("{SIGNATURE}{}\n", i32::MAX);
+        let draft = git_dir.join(format!("{DRAFT}{}", i32::MAX));
+        for locked in ["refs/heads/main.lock", "HEAD.lock"] {
+            write(&git_dir.join(locked), &dead);
+            write(&draft, "half an id");
+            advance(&world, &dir).unwrap();
+            assert!(!git_dir.join(locked).exists(), "{locked}");
+        }
+        assert!(!draft.exists());
+        // It had moved the ref and not yet removed its lock.
+        let moved = advance(&world, &dir).unwrap();
+        write(&git_dir.join("refs/heads/main.lock"), &dead);
+        advance(&world, &dir).unwrap();
+        assert_eq!(world.git(&dir, &["rev-parse", "main~1"]).trim(), moved.as_str());
+        world.git(&dir, &["switch", "-q", "--detach"]);
+        write(&git_dir.join("HEAD.lock"), &dead);
+        advance(&world, &dir).unwrap();
+        assert!(!git_dir.join("HEAD.lock").exists());
+        world.git(&dir, &["fsck", "--strict"]);
+    }
+
+    #[test]
+    fn a_lock_of_somebody_else_is_left_alone_and_explained() {
+        let world = World::new();
+        let dir = world.repository("r");
+        let lock = dir.join(".git/refs/heads/main.lock");
+        let alive = format!("{SIGNATURE}{}\n", std::process::id());
+        let id = format!("{}\n", world.head(&dir));
+        // Git's own, before and after it has written to it; another Ralph's.
+        for text in ["", &id, &alive] {
+            write(&lock, text);
+            let Err(NotMoved::Failed(error)) = advance(&world, &dir) else { panic!("{text}") };
+            assert!(matches!(error, GitError::Locked { .. }), "{error}");
+            assert_eq!(fs::read_to_string(&lock).unwrap(), text);
+            fs::remove_file(&lock).unwrap();
+        }
+        advance(&world, &dir).unwrap();
+    }
+
+    #[test]
+    fn a_lock_is_signed_from_its_first_to_its_last_moment_and_leaves_nothing() {
+        let world = World::new();
+        let dir = world.repository("r");
+        let git_dir = dir.join(".git");
+        let entries = || fs::read_dir(&git_dir).unwrap().count();
+        let before = entries();
+        let path = git_dir.join("refs/heads/main");
+        let lock_path = lock_of(path.as_std_path());
+        let signature = format!("{SIGNATURE}{}\n", std::process::id());
+        let is_signed = || fs::read_to_string(&lock_path).unwrap() == signature;
+        let lock = RefLock::take(path.as_std_path(), &git_dir).unwrap();
+        assert!(is_signed());
+        let id = world.head(&dir);
+        lock.write(&id).unwrap();
+        assert!(is_signed());
+        lock.commit().unwrap();
+        assert!(!lock_path.exists());
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{id}\n"));
+        drop(RefLock::take(path.as_std_path(), &git_dir).unwrap());
+        assert_eq!((entries(), lock_path.exists()), (before, false));
     }
 
     #[test]
