@@ -6,16 +6,32 @@ use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::plan::DoneAt;
 use ralph_model::receipt::Worker;
 use ralph_model::role::Role;
-use ralph_model::verdict::{Reason, Verdict, VerifierReport};
+use ralph_model::run::Trouble;
+use ralph_model::verdict::{PersonQuestion, Reason, Verdict, VerifierReport};
 
-use super::claims::Rejection;
+use super::claims::{self, Claim, Rejection};
 use super::{Build, Turn, none};
 use crate::gates::pin::PinnedGates;
 use crate::judge::{Attested, Case, Said};
 use crate::workflow::WorkflowError;
 use crate::workflow::repositories::{BeforeAll, Work};
 
+/// Work, and what the judge saw of it.
+pub(super) struct Examined {
+    works: Vec<Work>,
+    pinned: PinnedGates,
+    cases: Vec<Case>,
+}
+
+/// What a person says of work that the judge cannot decide on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Person {
+    NotAsked,
+    Agrees,
+}
+
 impl Build<'_, '_, '_> {
+    /// Commits what a run left, and has the judge decide on the work.
     pub(super) fn judge_build(
         &mut self,
         task: &str,
@@ -25,10 +41,18 @@ impl Build<'_, '_, '_> {
         let message = format!("{name}\n\nTask: {task}\n");
         self.repositories.commit_leftovers(before, &message, self.signing)?;
         let works = self.repositories.work_of(before)?;
-        let Some(first) = works.first().cloned() else {
-            self.back_to_branches(before)?;
-            return self.turn_down(task, Rejection::plain("there is no commit".to_owned()));
-        };
+        let examined = self.examine(task, before, works)?;
+        self.back_to_branches(before)?;
+        self.conclude(task, before, &examined, Person::NotAsked)
+    }
+
+    /// Has the judge look at work.
+    pub(super) fn examine(
+        &mut self,
+        task: &str,
+        before: &BeforeAll,
+        works: Vec<Work>,
+    ) -> Result<Examined, WorkflowError> {
         let pinned = self.pin(task)?;
         let mut cases = Vec::new();
         for work in &works {
@@ -41,44 +65,42 @@ impl Build<'_, '_, '_> {
                 &mut *self.observer,
             )?);
         }
-        self.back_to_branches(before)?;
-        let mut rejected: Option<Rejection> = None;
-        let mut question = None;
-        let mut all_proven = true;
-        for (work, case) in works.iter().zip(&cases) {
-            match case.verdict(&VerifierReport::NotAsked) {
-                Err(trouble) => return Ok(Turn::Trouble(trouble)),
-                Ok(Verdict::Accepted { proven_by_gates, .. }) => all_proven &= proven_by_gates,
-                Ok(Verdict::Rejected { reasons }) => {
-                    let place = (works.len() > 1).then_some(work.repository.as_str());
-                    let more = rejection(work, place, &reasons);
-                    rejected = Some(match rejected {
-                        None => more,
-                        Some(first) => first.and(&more),
-                    });
-                }
-                Ok(Verdict::PlanInvalid { reason }) => {
-                    let commit = Some(work.commit.clone());
-                    rejected.get_or_insert(Rejection { commit, ..Rejection::plain(reason) });
-                }
-                Ok(Verdict::NeedsHuman { question: asked }) => {
-                    question.get_or_insert(asked);
-                }
-            }
-        }
-        if let Some(rejection) = rejected {
+        Ok(Examined { works, pinned, cases })
+    }
+
+    /// Draws the conclusions of what the judge saw.
+    pub(super) fn conclude(
+        &mut self,
+        task: &str,
+        before: &BeforeAll,
+        examined: &Examined,
+        person: Person,
+    ) -> Result<Turn, WorkflowError> {
+        let Examined { works, pinned, cases } = examined;
+        let Some(first) = works.first() else {
+            return self.turn_down(task, Rejection::plain("there is no commit".to_owned()));
+        };
+        let found = match Findings::of(works, cases) {
+            Ok(found) => found,
+            Err(trouble) => return Ok(Turn::Trouble(trouble)),
+        };
+        if let Some(rejection) = found.rejected {
             return self.turn_down(task, rejection);
         }
-        if let Some(question) = question {
+        if let Some(question) = found.question.filter(|_| person == Person::NotAsked) {
+            let state = self.desk.context.state;
+            if let Some(claim) = claims::load(state, task)? {
+                claims::save(state, task, &Claim { asked: Some(works.clone()), ..claim })?;
+            }
             return self.ask_person(task, &question);
         }
-        self.attest(task, before, &pinned, &cases)?;
-        self.take_in(&works, Some(task))?;
+        self.attest(task, before, pinned, cases)?;
+        self.take_in(works, Some(task))?;
         self.mark_done(task, &DoneAt::Commit(first.commit.clone()))?;
         let fields = WorkflowFields {
             task: Some(task.to_owned()),
             commit: Some(first.commit.to_string()),
-            proven_by_gates: Some(all_proven),
+            proven_by_gates: Some(found.is_proven),
             ..none()
         };
         self.tell(WorkflowKind::TaskDone, fields)?;
@@ -108,6 +130,41 @@ impl Build<'_, '_, '_> {
             }
             Ok(())
         })
+    }
+}
+
+/// What the judge says of all work together.
+struct Findings {
+    rejected: Option<Rejection>,
+    question: Option<PersonQuestion>,
+    is_proven: bool,
+}
+
+impl Findings {
+    fn of(works: &[Work], cases: &[Case]) -> Result<Findings, Trouble> {
+        let mut found = Findings { rejected: None, question: None, is_proven: true };
+        for (work, case) in works.iter().zip(cases) {
+            match case.verdict(&VerifierReport::NotAsked)? {
+                Verdict::Accepted { proven_by_gates, .. } => found.is_proven &= proven_by_gates,
+                Verdict::Rejected { reasons } => {
+                    let place = (works.len() > 1).then_some(work.repository.as_str());
+                    let more = rejection(work, place, &reasons);
+                    found.rejected = Some(match found.rejected {
+                        None => more,
+                        Some(first) => first.and(&more),
+                    });
+                }
+                Verdict::PlanInvalid { reason } => {
+                    let commit = Some(work.commit.clone());
+                    found.rejected.get_or_insert(Rejection { commit, ..Rejection::plain(reason) });
+                }
+                Verdict::NeedsHuman { question } => {
+                    found.is_proven = false;
+                    found.question.get_or_insert(question);
+                }
+            }
+        }
+        Ok(found)
     }
 }
 

@@ -111,6 +111,10 @@ impl Build<'_, '_, '_> {
             self.back_to_branches(&before)?;
             return self.turn_down(task, rejection);
         }
+        if claim.asked.is_some() {
+            // Ralph died between the verdict and the question: whoever settles open claims asks it.
+            return Ok(Turn::Again);
+        }
         if claim.no_change.is_some() {
             self.back_to_branches(&before)?;
             self.commit_plan()?;

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use ralph_model::id::CommitId;
+use serde::{Deserialize, Serialize};
 
 use super::{BeforeAll, Repositories, commit_id, key, oid};
 use crate::git::evidence::{Before, Dirt};
@@ -13,7 +14,7 @@ use crate::git::{Git, Head, Oid, RefsSnapshot};
 use crate::workflow::WorkflowError;
 
 /// What an attempt ended with in one repository.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
     pub commit: CommitId,
     /// The directory of the repository in the workspace; empty for the workspace itself.
