@@ -179,7 +179,8 @@ fn rejection(work: &Work, place: Option<&str>, reasons: &[Reason]) -> Rejection 
         for_person = format!("In `{place}`: {for_person}");
     }
     if reasons.iter().any(|reason| matches!(reason, Reason::Gate { .. })) {
-        for_agent += &format!("\n(`ralph gates run --commit {commit}` runs the gates again.)");
+        let again = format!("(`ralph gates run --commit {commit}` runs the gates again.)");
+        for_agent = format!("{for_agent}\n{again}");
     }
     Rejection { commit: Some(commit.clone()), for_agent, for_person }
 }

@@ -84,9 +84,8 @@ impl Build<'_, '_, '_> {
         if answer.is_none() && !matches!(turn, Turn::End(_) | Turn::Trouble(_)) {
             // It was decided without an answer, and nobody is to be kept waiting for one.
             let settled = self.desk.questions().answer(Some(task), "it could be judged after all");
-            match settled {
-                Err(AnswerError::Path(error)) => return Err(error.into()),
-                Ok(_) | Err(_) => {}
+            if let Err(AnswerError::Path(error)) = settled {
+                return Err(error.into());
             }
         }
         if !matches!(turn, Turn::Trouble(_)) {

@@ -295,7 +295,7 @@ fn a_gate_that_cannot_run_is_put_to_a_person_whose_yes_is_done_and_whose_no_is_a
         assert_eq!(site.roles(), roles);
         let done = &site.logged("task_done")[0];
         assert_eq!(
-            (&done["commit"] == &work, &done["proven_by_gates"]),
+            (done["commit"] == work, &done["proven_by_gates"]),
             (answer == "yes", &json!(false))
         );
         site.assert_complete();
