@@ -201,6 +201,8 @@ fn planned_anew() -> Site {
     site
 }
 
+const PLANNING_SHARES: usize = 3;
+
 fn survives_every_crash_while_planning(share: usize) {
     let args = &["plan", SPEC, "--yes"];
     let undisturbed = planned_anew();
@@ -222,7 +224,7 @@ fn survives_every_crash_while_planning(share: usize) {
     };
     let expected = (names(&undisturbed), outcomes(&undisturbed));
     let mut finished = 0;
-    for write in (share + 1..).step_by(SHARES) {
+    for write in (share + 1..).step_by(PLANNING_SHARES) {
         let site = planned_anew();
         let crashed = crash(&site, args, write);
         if crashed.status.code().is_some() {
@@ -255,6 +257,11 @@ fn a_crash_after_any_write_changes_nothing_about_a_plan_1() {
 #[test]
 fn a_crash_after_any_write_changes_nothing_about_a_plan_2() {
     survives_every_crash_while_planning(1);
+}
+
+#[test]
+fn a_crash_after_any_write_changes_nothing_about_a_plan_3() {
+    survives_every_crash_while_planning(2);
 }
 
 #[test]
