@@ -126,6 +126,9 @@ pub struct GateOutput {
     pub sha256: String,
     /// The file that holds it.
     pub path: String,
+    /// How it ended: a few lines that name no path of this machine.
+    #[serde(default)]
+    pub last: String,
 }
 
 /// One run of a gate.
@@ -320,8 +323,12 @@ impl Attribution {
 pub struct GateReport {
     pub gate: String,
     pub attribution: Attribution,
-    /// The file that holds the output the report is about.
+    /// How the run went that the report is about.
+    pub status: GateStatus,
+    /// The file that holds its output; only for who is on this machine.
     pub output: String,
+    /// How the output ended.
+    pub last: String,
 }
 
 /// What all gates say together.

@@ -14,7 +14,11 @@ fn run(status: GateStatus, tests: Option<(u64, u64)>) -> GateRun {
             skipped: 2,
         }),
         duration: Duration::from_secs(1),
-        output: GateOutput { sha256: "00".to_owned(), path: "gate.log".to_owned() },
+        output: GateOutput {
+            sha256: "00".to_owned(),
+            path: "gate.log".to_owned(),
+            last: "1 failed".to_owned(),
+        },
     }
 }
 
@@ -220,7 +224,13 @@ fn what_is_wanted_is_run_and_then_nothing_is_wanted() {
 }
 
 fn report(attribution: Attribution) -> GateReport {
-    GateReport { gate: "tests".to_owned(), attribution, output: "tests.log".to_owned() }
+    GateReport {
+        gate: "tests".to_owned(),
+        attribution,
+        status: GateStatus::Failed { exit: NO_EXIT },
+        output: "tests.log".to_owned(),
+        last: String::new(),
+    }
 }
 
 #[test]

@@ -138,11 +138,13 @@ pub fn repositories(workspace: &Utf8Path) -> Vec<Place> {
         return vec![place];
     }
     let children = workspace.read_dir_utf8().into_iter().flatten().flatten();
-    children
+    let mut children: Vec<Utf8PathBuf> = children
         .map(|child| child.path().to_owned())
         .filter(|child| child.join(".git").exists())
-        .filter_map(|child| Place::discover(&child).ok())
-        .collect()
+        .collect();
+    // The same order each time, whatever the directory's.
+    children.sort();
+    children.iter().filter_map(|child| Place::discover(child).ok()).collect()
 }
 
 #[cfg(test)]

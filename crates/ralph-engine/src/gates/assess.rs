@@ -57,10 +57,13 @@ impl GateFinding {
     }
 
     pub fn report(&self) -> GateReport {
+        let GateRun { status, output, .. } = self.deciding();
         GateReport {
             gate: self.gate.name.clone(),
             attribution: self.attribution.clone(),
-            output: self.deciding().output.path.clone(),
+            status: status.clone(),
+            output: output.path.clone(),
+            last: output.last.clone(),
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod assess;
 pub mod pin;
 pub mod receipt;
 mod runner;
+mod tail;
 pub mod verify;
 mod weakened;
 mod workbench;

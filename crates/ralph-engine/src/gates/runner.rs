@@ -24,7 +24,7 @@ use ralph_proc::sandbox::Confinement;
 use ralph_proc::supervise::{Finished, SuperviseError, Supervision, supervise};
 use ralph_proc::tree::Identity;
 
-use super::{GateContext, GateError};
+use super::{GateContext, GateError, tail};
 use crate::boundary::{InForce, toolchain_caches};
 use crate::digest;
 use crate::files::{PathError, create_log, create_private_directory};
@@ -81,8 +81,7 @@ pub(super) fn run(context: &GateContext<'_>, job: &Job<'_>) -> Result<Done, Gate
     context.place.scratch.clear();
     let (ended, tests, duration) = result?;
     drop(log);
-    let sha256 = digest::of_file(&path).map_err(|source| PathError::new("read", &path, source))?;
-    Ok(Done { ended, tests, duration, output: GateOutput { sha256, path: path.into_string() } })
+    Ok(Done { ended, tests, duration, output: output(context, job, path)? })
 }
 
 /// Returns the result of a command that was not tried, with an empty file as its output.
@@ -94,13 +93,31 @@ pub(super) fn not_run(
     let (path, mut log) = new_log(context, job)?;
     io::Write::write_all(&mut log, format!("{obstacle}\n").as_bytes())
         .map_err(|source| PathError::new("write", &path, source))?;
-    let sha256 = digest::of_file(&path).map_err(|source| PathError::new("read", &path, source))?;
     Ok(Done {
         ended: Ended::CouldNotRun(obstacle),
         tests: None,
         duration: Duration::ZERO,
-        output: GateOutput { sha256, path: path.into_string() },
+        output: output(context, job, path)?,
     })
+}
+
+/// Describes what a command printed.
+fn output(
+    context: &GateContext<'_>,
+    job: &Job<'_>,
+    path: Utf8PathBuf,
+) -> Result<GateOutput, GateError> {
+    let home = context.environment.text("HOME").unwrap_or_default();
+    let aliases = [
+        (job.tree.as_str(), ""),
+        (context.place.scratch.path().as_str(), "$TMPDIR"),
+        (context.state.directory().as_str(), "…"),
+        (home.as_str(), "~"),
+    ];
+    let of_log = |source| PathError::new("read", &path, source);
+    let sha256 = digest::of_file(&path).map_err(of_log)?;
+    let last = tail::of_file(&path, &aliases).map_err(of_log)?;
+    Ok(GateOutput { sha256, path: path.into_string(), last })
 }
 
 /// Makes the next file for the output of a command at a commit.

@@ -176,7 +176,8 @@ impl<'a> Workbench<'a> {
                 Ended::CouldNotRun(obstacle) => obstacle.to_string(),
             };
             let command = argv.join(" ");
-            return Ok(Some(format!("`{command}`: {why} (output: {})", done.output.path)));
+            let said = done.output.last.lines().last().map(|line| format!(": {line}"));
+            return Ok(Some(format!("`{command}`: {why}{}", said.unwrap_or_default())));
         }
         if !checkout.has_additions(&self.caches)? {
             let is_there = |cache: &&Utf8PathBuf| checkout.worktree().join(cache).is_dir();

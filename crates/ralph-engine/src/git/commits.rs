@@ -20,7 +20,7 @@ use std::time::Duration;
 use super::call::{Call, Person, path_bytes, path_from};
 use super::drivers::Drivers;
 use super::identity::{Identity, Signer};
-use super::lock::IndexLock;
+use super::lock::LockFile;
 use super::parse::{Change, ChangeKind, parse_raw_diff};
 use super::{Git, GitError, Head, Oid, unexpected};
 use crate::files::fault;
@@ -69,6 +69,8 @@ pub enum CommitError {
     Outside { path: PathBuf },
     #[error("the branch moved while the commit was made")]
     Moved,
+    #[error("the commit could not be signed, as `git.sign` asks")]
+    NotSigned(#[source] GitError),
     #[error("cannot write `{}`", path.display())]
     Write {
         path: PathBuf,
@@ -89,7 +91,7 @@ pub fn commit_paths(
     refuse_filtered(git, &drivers, &paths)?;
     let wanted: HashSet<&Path> = paths.iter().map(PathBuf::as_path).collect();
     let git_dir = git.place().git_dir.as_std_path();
-    let lock = IndexLock::take(git_dir.join("index.lock"), request.patience)?;
+    let lock = LockFile::take(&git_dir.join("index.lock"), request.patience)?;
     Scratch::remove_abandoned(git_dir);
     let head = git.head()?;
     let base = match head.id() {
@@ -188,7 +190,7 @@ impl Bench<'_> {
         tree: &Oid,
         parent: Option<&Oid>,
         request: &CommitRequest<'_>,
-    ) -> Result<Oid, GitError> {
+    ) -> Result<Oid, CommitError> {
         let mut args = vec!["commit-tree", "-F", "-"];
         if let Some(parent) = parent {
             args.extend(["-p", parent.as_str()]);
@@ -209,8 +211,11 @@ impl Bench<'_> {
             .config("i18n.commitEncoding", "UTF-8")
             .config("core.fsync", "loose-object")
             .args(args.iter().copied());
-        let output = self.git.call(call)?.stdout;
-        parse_id(&args, &output)
+        let output = self.git.call(call).map_err(|error| match request.signing {
+            Signing::AsThePersonDoes => CommitError::NotSigned(error),
+            Signing::Unsigned => CommitError::Git(error),
+        })?;
+        Ok(parse_id(&args, &output.stdout)?)
     }
 
     fn advance(&self, head: &Head, id: &Oid, message: &str) -> Result<(), CommitError> {

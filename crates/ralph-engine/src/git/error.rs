@@ -45,7 +45,7 @@ impl GitError {
             let holder = holder_of(&path);
             return GitError::Locked { path, holder };
         }
-        GitError::Failed { args, code, stderr: telling_line(&text).to_owned() }
+        GitError::Failed { args, code, stderr: telling_line(&text) }
     }
 
     /// Returns what a person can do about it.
@@ -70,13 +70,18 @@ fn locked_path(stderr: &str) -> Option<PathBuf> {
     Some(PathBuf::from(&line[start..end]))
 }
 
-/// Returns the line of stderr that names the failure.
-fn telling_line(stderr: &str) -> &str {
-    let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines()
-        .find(|line| line.starts_with("fatal:") || line.starts_with("error:"))
-        .or_else(|| lines().next())
-        .unwrap_or("no reason given")
+/// Returns the line of stderr that names the failure, and where it only announces another one, that one too.
+fn telling_line(stderr: &str) -> String {
+    // What GnuPG says to programs is of no use to people.
+    let is_told = |line: &&str| !line.is_empty() && !line.starts_with("[GNUPG:]");
+    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(is_told).collect();
+    let names_it = |line: &&str| line.starts_with("fatal:") || line.starts_with("error:");
+    let at = lines.iter().position(names_it).unwrap_or(0);
+    match (lines.get(at), lines.get(at + 1)) {
+        (None, _) => "no reason given".to_owned(),
+        (Some(line), Some(next)) if line.ends_with(':') => format!("{line} {next}"),
+        (Some(line), _) => (*line).to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -88,6 +93,10 @@ mod tests {
         let stderr = b"warning: odd\nfatal: bad object abc\nhint: more\n";
         let error = GitError::from_failure("show abc".to_owned(), Some(128), stderr);
         assert_eq!(error.to_string(), "`git show abc` failed: fatal: bad object abc");
+        let signing =
+            b"error: gpg failed to sign the data:\n[GNUPG:] INV_SGNR 9\ngpg: no key\ngpg: bye\n";
+        let error = GitError::from_failure("commit-tree".to_owned(), Some(1), signing);
+        assert!(error.to_string().ends_with("failed to sign the data: gpg: no key"), "{error}");
         let silent = GitError::from_failure("x".to_owned(), None, b"");
         assert_eq!(silent.to_string(), "`git x` failed: no reason given");
     }

@@ -1,4 +1,4 @@
-//! Lock files of git: who holds one, and the taking of `index.lock` by Ralph itself.
+//! Lock files of git: who holds one, and those that Ralph itself takes.
 //!
 //! Git leaves no name in a lock, so that one left by a dead process looks like any other. What can be found out is
 //! whether a process has it open, or is a git that works in this repository. Ralph marks those that it takes with a
@@ -6,14 +6,13 @@
 //! recognises what an earlier Ralph left behind, whatever has been written to it.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::{Pid, test_kill_process};
 
 use super::error::GitError;
 use super::regular;
@@ -46,20 +45,11 @@ impl Holder {
     }
 }
 
-/// How a lock of Ralph's begins; its process id follows.
-const SIGNATURE: &str = "ralph ";
 /// The permission bit by which a lock of Ralph's is known.
 const MARK: u32 = 0o1000;
 
 /// Finds out who holds a lock.
 pub(super) fn holder_of(lock: &Path) -> Holder {
-    if let Some(pid) = signed_by(lock) {
-        return if is_alive(pid) {
-            Holder::Alive { pid, name: "ralph".to_owned() }
-        } else {
-            Holder::Dead
-        };
-    }
     let Ok(processes) = fs::read_dir("/proc") else { return Holder::Unknown };
     if !Path::new("/proc/self/fd").exists() {
         return Holder::Unknown;
@@ -88,14 +78,6 @@ fn has_open(process: &Path, lock: &Path) -> bool {
     descriptors.flatten().any(|fd| fs::read_link(fd.path()).is_ok_and(|target| target == lock))
 }
 
-fn signed_by(lock: &Path) -> Option<u32> {
-    let size = fs::symlink_metadata(lock).ok().filter(fs::Metadata::is_file)?.len();
-    if size > 64 {
-        return None;
-    }
-    fs::read_to_string(lock).ok()?.strip_prefix(SIGNATURE)?.trim().parse().ok()
-}
-
 /// Removes a lock that a dead Ralph left, and says whether it did.
 ///
 /// What is looked at is held meanwhile: between the look and the removal nobody else can remove it and take the lock anew,
@@ -104,53 +86,60 @@ fn remove_abandoned(lock: &Path) -> bool {
     let Ok((file, metadata)) = regular::open(lock) else { return false };
     let is_marked = metadata.mode() & MARK != 0;
     let is_held = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
-    let is_dead = signed_by(lock).map_or(is_marked, |pid| !is_alive(pid));
     let is_there = || fs::symlink_metadata(lock).is_ok_and(|now| now.ino() == metadata.ino());
-    !is_held && is_dead && is_there() && fs::remove_file(lock).is_ok()
+    is_marked && !is_held && is_there() && fs::remove_file(lock).is_ok()
 }
 
-fn is_alive(pid: u32) -> bool {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+/// Tries until it is done, for at most so long. A lock of a dead Ralph is removed; what stays locked is explained.
+fn with_patience<T>(
+    lock: &Path,
+    patience: Duration,
+    mut attempt: impl FnMut() -> io::Result<Option<T>>,
+) -> Result<T, GitError> {
+    let deadline = Instant::now() + patience;
+    let mut pause = Duration::from_millis(2);
+    loop {
+        let made = attempt().map_err(|source| GitError::Start {
+            args: format!("(lock {})", lock.display()),
+            source,
+        })?;
+        if let Some(made) = made {
+            return Ok(made);
+        }
+        if remove_abandoned(lock) {
+            continue;
+        }
+        if Instant::now() >= deadline {
+            return Err(GitError::Locked { holder: holder_of(lock), path: lock.to_owned() });
+        }
+        sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(100));
+    }
 }
 
-/// The `index.lock` of one work tree, held until dropped.
+/// Waits until nobody has a lock.
+pub(super) fn wait_for_others(lock: &Path, patience: Duration) -> Result<(), GitError> {
+    with_patience(lock, patience, || Ok(fs::symlink_metadata(lock).is_err().then_some(())))
+}
+
+/// A lock of git's that this process has: until it is dropped, or has become what it protects.
 #[derive(Debug)]
-pub(super) struct IndexLock {
+pub(super) struct LockFile {
     path: PathBuf,
     file: File,
-    is_index: bool,
+    is_given_away: bool,
 }
 
-impl IndexLock {
-    /// Takes the lock, waiting for another holder at most for `patience`; one left by a dead Ralph is removed.
-    pub(super) fn take(path: PathBuf, patience: Duration) -> Result<Self, GitError> {
-        let deadline = Instant::now() + patience;
-        let mut pause = Duration::from_millis(2);
-        loop {
-            match Self::create(&path) {
-                Ok(Some(lock)) => return Ok(lock),
-                Ok(None) => {}
-                Err(source) => {
-                    let args = format!("(lock {})", path.display());
-                    return Err(GitError::Start { args, source });
-                }
-            }
-            if remove_abandoned(&path) {
-                continue;
-            }
-            if Instant::now() >= deadline {
-                return Err(GitError::Locked { holder: holder_of(&path), path });
-            }
-            sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(100));
-        }
+impl LockFile {
+    /// Takes a lock, waiting for another holder at most for `patience`; one left by a dead Ralph is removed.
+    pub(super) fn take(path: &Path, patience: Duration) -> Result<Self, GitError> {
+        with_patience(path, patience, || Self::create(path))
     }
 
     /// Makes the lock; `None` if somebody has it.
     fn create(path: &Path) -> io::Result<Option<Self>> {
         let made = OpenOptions::new().write(true).create_new(true).mode(MARK | 0o666).open(path);
-        let mut file = match made {
+        let file = match made {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             made => made?,
         };
@@ -159,25 +148,23 @@ impl IndexLock {
         if file.metadata()?.nlink() == 0 {
             return Ok(None);
         }
-        let written = file.write_all(format!("{SIGNATURE}{}\n", std::process::id()).as_bytes());
-        let lock = IndexLock { path: path.to_owned(), file, is_index: false };
-        written.map(|()| Some(lock))
+        Ok(Some(LockFile { path: path.to_owned(), file, is_given_away: false }))
     }
 
-    /// Returns the lock itself, to write a new index to.
+    /// Returns the lock itself, to write to it what it is to become.
     pub(super) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Gives what was written to the lock the name of the index, with these permissions; the lock is given back.
-    pub(super) fn become_index(
+    /// Gives the lock the name of what it protects, with these permissions.
+    pub(super) fn become_file(
         mut self,
-        index: &Path,
+        path: &Path,
         permissions: Option<Permissions>,
     ) -> io::Result<()> {
-        fs::rename(&self.path, index)?;
-        self.is_index = true;
-        // The mark goes last: it does no harm to an index, and a lock without it could not be told from others.
+        fs::rename(&self.path, path)?;
+        self.is_given_away = true;
+        // The mark goes last: it does no harm there, and a lock without it could not be told from others.
         let own = || self.file.metadata().ok().map(|made| made.permissions());
         if let Some(permissions) = permissions.or_else(own) {
             let unmarked = Permissions::from_mode(permissions.mode() & !MARK);
@@ -187,9 +174,9 @@ impl IndexLock {
     }
 }
 
-impl Drop for IndexLock {
+impl Drop for LockFile {
     fn drop(&mut self) {
-        if !self.is_index {
+        if !self.is_given_away {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -219,25 +206,23 @@ mod tests {
         let git_dir = dir.path().canonicalize().unwrap().join("r/.git");
         fs::create_dir_all(&git_dir).unwrap();
         let path = git_dir.join("index.lock");
-        fs::write(&path, format!("{SIGNATURE}{}\n", i32::MAX)).unwrap();
-        let lock = IndexLock::take(path.clone(), Duration::ZERO).unwrap();
-        assert_eq!(signed_by(&path), Some(std::process::id()));
-        drop(lock);
-        assert!(!path.exists());
-        // As one leaves it that dies while it writes the new index.
-        fs::write(&path, "DIRC").unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(MARK | 0o644)).unwrap();
-        let lock = IndexLock::take(path.clone(), Duration::ZERO).unwrap();
-        let held = IndexLock::take(path.clone(), Duration::ZERO).unwrap_err();
+        let take = || LockFile::take(&path, Duration::from_millis(20));
+        // As one leaves it that dies at once, and one that dies while it writes the new index.
+        for text in ["", "DIRC"] {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(MARK | 0o644)).unwrap();
+            drop(take().unwrap());
+            assert!(!path.exists());
+        }
+        let lock = take().unwrap();
+        let held = take().unwrap_err();
         assert!(matches!(held, GitError::Locked { holder: Holder::Alive { .. }, .. }), "{held:?}");
-        fs::write(&path, "DIRC").unwrap();
-        IndexLock::take(path.clone(), Duration::ZERO).unwrap_err();
-        lock.become_index(&git_dir.join("index"), None).unwrap();
-        let index = fs::metadata(git_dir.join("index")).unwrap();
-        assert_eq!(index.permissions().mode() & MARK, 0);
+        let index = git_dir.join("index");
+        lock.become_file(&index, None).unwrap();
+        assert_eq!(fs::metadata(index).unwrap().permissions().mode() & MARK, 0);
         assert!(!path.exists());
         fs::write(&path, "").unwrap();
-        let error = IndexLock::take(path.clone(), Duration::from_millis(20)).unwrap_err();
+        let error = take().unwrap_err();
         assert!(matches!(error, GitError::Locked { holder: Holder::Dead, .. }), "{error:?}");
         assert!(path.exists());
     }

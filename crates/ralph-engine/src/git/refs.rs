@@ -5,17 +5,17 @@
 //! default, the new value is on disk before it takes the name. What is odd (a link, a ref that names another, a directory
 //! in the place of a ref) is [`Unfit`] and left to git.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use camino::Utf8Path;
 
-use super::lock::holder_of;
+use super::lock::{LockFile, wait_for_others};
 use super::settings::Unfit;
 use super::{GitError, Head, Oid, Place, regular};
+use crate::files::fault;
 
 /// How long a lock on a ref is waited for; nobody holds one for longer than a moment.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -117,15 +117,16 @@ impl<'a> RefFiles<'a> {
             Head::Branch { name, .. } | Head::Unborn { name } => Some(name.as_str()),
             Head::Detached { .. } => None,
         };
-        let lock = match branch {
-            None => RefLock::take(head_path.as_std_path())?,
+        let (lock, path) = match branch {
+            None => (lock(head_path.as_std_path())?, head_path),
             Some(name) => {
                 let path = self.place.common_dir.join(name);
                 make_room(self, name, &path, step)?;
-                let lock = RefLock::take(path.as_std_path())?;
+                let lock = lock(path.as_std_path())?;
                 // `HEAD` itself stays as it is, and who changes it now changes it after this step.
-                RefLock::wait_for_others(head_path.as_std_path())?;
-                lock
+                wait_for_others(&lock_of(head_path.as_std_path()), PATIENCE)
+                    .map_err(NotMoved::Failed)?;
+                (lock, path)
             }
         };
         if self.head()? != *step.from {
@@ -141,11 +142,15 @@ impl<'a> RefFiles<'a> {
         }
         let old = step.from.id().map_or(step.zero, Oid::as_str);
         let line = format!("{old} {} {}\n", step.to, step.log_entry);
-        lock.write(step.to)?;
+        let mut file = lock.file();
+        file.write_all(format!("{}\n", step.to).as_bytes())
+            .and_then(|()| file.sync_all())
+            .map_err(|_| Unfit("its refs cannot be written"))?;
+        fault::after_write();
         for mut log in open {
             log.write_all(line.as_bytes()).map_err(|_| Unfit("its logs cannot be written"))?;
         }
-        lock.commit()
+        become_ref(lock, path.as_std_path())
     }
 }
 
@@ -185,6 +190,9 @@ fn make_room(
         }
     }
     let parent = path.parent().ok_or(in_the_way)?;
+    if parent.is_dir() {
+        return Ok(());
+    }
     let made: Vec<&Utf8Path> = parent.ancestors().take_while(|dir| !dir.exists()).collect();
     fs::create_dir_all(parent).map_err(|_| in_the_way)?;
     for dir in made.into_iter().filter_map(Utf8Path::parent) {
@@ -212,71 +220,21 @@ fn lock_of(path: &Path) -> PathBuf {
     PathBuf::from(lock)
 }
 
-/// Tries until it is done; what stays locked is explained.
-fn with_patience(
-    lock: &Path,
-    mut is_done: impl FnMut() -> Result<bool, Unfit>,
-) -> Result<(), NotMoved> {
-    let deadline = Instant::now() + PATIENCE;
-    let mut pause = Duration::from_millis(1);
-    while !is_done()? {
-        if Instant::now() >= deadline {
-            let (path, holder) = (lock.to_owned(), holder_of(lock));
-            return Err(NotMoved::Failed(GitError::Locked { path, holder }));
-        }
-        sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(50));
-    }
+/// Takes the lock of a ref.
+fn lock(path: &Path) -> Result<LockFile, NotMoved> {
+    LockFile::take(&lock_of(path), PATIENCE).map_err(|error| match error {
+        GitError::Locked { .. } => NotMoved::Failed(error),
+        _ => NotMoved::Unfit(Unfit("its refs cannot be locked")),
+    })
+}
+
+/// Gives a ref its new value; it is durable when this returns.
+fn become_ref(lock: LockFile, path: &Path) -> Result<(), NotMoved> {
+    lock.become_file(path, None).map_err(|_| Unfit("its refs cannot be written"))?;
+    let parent = path.parent().unwrap_or(path);
+    // The ref has moved: what fails now fails after the fact, and the next sync of anything there makes up for it.
+    let _ = File::open(parent).and_then(|dir| dir.sync_all());
     Ok(())
-}
-
-/// A ref that is locked until this is dropped.
-struct RefLock {
-    path: PathBuf,
-    lock: PathBuf,
-}
-
-impl RefLock {
-    fn take(path: &Path) -> Result<Self, NotMoved> {
-        let lock = lock_of(path);
-        with_patience(&lock, || {
-            match OpenOptions::new().write(true).create_new(true).open(&lock) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-                made => made.map(|_| true).map_err(|_| Unfit("its refs cannot be locked")),
-            }
-        })?;
-        Ok(RefLock { path: path.to_owned(), lock })
-    }
-
-    /// Waits until nobody is about to change a ref.
-    fn wait_for_others(path: &Path) -> Result<(), NotMoved> {
-        let lock = lock_of(path);
-        with_patience(&lock, || Ok(fs::symlink_metadata(&lock).is_err()))
-    }
-
-    fn write(&self, id: &Oid) -> Result<(), Unfit> {
-        let written = OpenOptions::new().write(true).open(&self.lock).and_then(|mut file| {
-            file.write_all(format!("{id}\n").as_bytes())?;
-            file.sync_all()
-        });
-        written.map_err(|_| Unfit("its refs cannot be written"))
-    }
-
-    /// Gives the new value the name; it is durable when this returns.
-    fn commit(self) -> Result<(), NotMoved> {
-        fs::rename(&self.lock, &self.path).map_err(|_| Unfit("its refs cannot be written"))?;
-        let parent = self.path.parent().unwrap_or(&self.path);
-        // The ref has moved: what fails now fails after the fact, and the next sync of anything there makes up for it.
-        let _ = File::open(parent).and_then(|dir| dir.sync_all());
-        std::mem::forget(self);
-        Ok(())
-    }
-}
-
-impl Drop for RefLock {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.lock);
-    }
 }
 
 #[cfg(test)]
@@ -304,6 +262,69 @@ mod tests {
             write(&dir.join(".git/HEAD"), odd);
             assert!(refs.head().is_err(), "{odd}");
         }
+    }
+
+    /// Moves `main` by one commit, whose id it returns.
+    fn advance(world: &World, dir: &Utf8Path) -> Result<Oid, NotMoved> {
+        let place = world.open(dir).place().clone();
+        let refs = RefFiles::of(&place);
+        let from = refs.head().unwrap();
+        let tree = world.git(dir, &["rev-parse", "HEAD^{tree}"]);
+        let old = world.head(dir);
+        let to = world.git(dir, &["commit-tree", "-m", "next", "-p", old.as_str(), tree.trim()]);
+        let to = Oid::parse(to.trim().as_bytes()).unwrap();
+        let zero = "0".repeat(40);
+        let log_entry = "A <a@b> 1 +0000\tcommit: next";
+        refs.advance(&Step { from: &from, to: &to, zero: &zero, log_entry, begin_log: true })?;
+        assert_eq!(world.head(dir), to);
+        Ok(to)
+    }
+
+    #[test]
+    fn a_lock_of_a_dead_ralph_is_removed_whatever_it_had_got_to() {
+        let world = World::new();
+        let dir = world.repository("r");
+        let git_dir = dir.join(".git");
+        let leave = |name: &str, text: &str| {
+            let lock = LockFile::take(git_dir.join(name).as_std_path(), PATIENCE).unwrap();
+            write(&git_dir.join("given"), text);
+            let mode = fs::metadata(git_dir.join(name)).unwrap().permissions();
+            drop(lock);
+            fs::rename(git_dir.join("given"), git_dir.join(name)).unwrap();
+            fs::set_permissions(git_dir.join(name), mode).unwrap();
+        };
+        for text in ["", "half an id", &format!("{}\n", world.head(&dir))] {
+            for locked in ["refs/heads/main.lock", "HEAD.lock"] {
+                leave(locked, text);
+                advance(&world, &dir).unwrap();
+                assert!(!git_dir.join(locked).exists(), "{locked}");
+            }
+        }
+        world.git(&dir, &["switch", "-q", "--detach"]);
+        leave("HEAD.lock", "");
+        advance(&world, &dir).unwrap();
+        assert!(!git_dir.join("HEAD.lock").exists());
+        world.git(&dir, &["fsck", "--strict"]);
+    }
+
+    #[test]
+    fn a_lock_of_somebody_else_is_left_alone_and_explained() {
+        let world = World::new();
+        let dir = world.repository("r");
+        let lock = dir.join(".git/refs/heads/main.lock");
+        let id = format!("{}\n", world.head(&dir));
+        // Git's own, before and after it has written to it.
+        for text in ["", &id] {
+            write(&lock, text);
+            let Err(NotMoved::Failed(error)) = advance(&world, &dir) else { panic!("{text}") };
+            assert!(matches!(error, GitError::Locked { .. }), "{error}");
+            assert_eq!(fs::read_to_string(&lock).unwrap(), text);
+            fs::remove_file(&lock).unwrap();
+        }
+        let another = LockFile::take(lock.as_std_path(), PATIENCE).unwrap();
+        assert!(matches!(advance(&world, &dir), Err(NotMoved::Failed(_))));
+        drop(another);
+        advance(&world, &dir).unwrap();
     }
 
     #[test]

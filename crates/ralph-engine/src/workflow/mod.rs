@@ -65,6 +65,13 @@ pub(crate) fn hindrance(error: &WorkflowError) -> Option<Hindrance> {
         | WorkflowError::Judge(JudgeError::Gate(GateError::Interrupted)) => {
             Some(Hindrance::Interrupted)
         }
+        // Who signs is a person or their agent, to be asked once and not three times.
+        WorkflowError::Commit(CommitError::NotSigned(_))
+        | WorkflowError::Run(_)
+        | WorkflowError::Path(_)
+        | WorkflowError::Receipt(_)
+        | WorkflowError::Plan(_)
+        | WorkflowError::StateFile { .. } => None,
         WorkflowError::Mirror(_)
         | WorkflowError::Judge(_)
         | WorkflowError::Gate(_)
@@ -72,11 +79,6 @@ pub(crate) fn hindrance(error: &WorkflowError) -> Option<Hindrance> {
         | WorkflowError::Git(_) => {
             Some(Hindrance::Trouble(Trouble::Machine { message: with_causes(error) }))
         }
-        WorkflowError::Run(_)
-        | WorkflowError::Path(_)
-        | WorkflowError::Receipt(_)
-        | WorkflowError::Plan(_)
-        | WorkflowError::StateFile { .. } => None,
     }
 }
 

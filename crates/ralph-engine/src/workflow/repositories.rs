@@ -22,7 +22,7 @@ use crate::git::{GitProgram, Head, Oid};
 use crate::judge::{Case, Judge, Judged, Said};
 use crate::state::State;
 
-pub use work::ChangeProbe;
+pub use work::{ChangeProbe, Work};
 
 /// How long another program that holds the index is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);

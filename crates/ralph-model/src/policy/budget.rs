@@ -135,13 +135,14 @@ impl fmt::Display for Count {
     }
 }
 
-/// A duration as people write it, to the second.
+/// A duration as people write it, to the second where it has any.
 struct Time(Duration);
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs();
         match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+            (0, 0, 0) if !self.0.is_zero() => write!(f, "{}ms", self.0.as_millis()),
             (0, 0, s) => write!(f, "{s}s"),
             (0, m, 0) => write!(f, "{m}m"),
             (0, m, s) => write!(f, "{m}m {s}s"),

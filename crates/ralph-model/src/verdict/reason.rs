@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Evidence, EvidenceFault};
-use crate::gate::{Attribution, Effect, GateReport};
+use crate::gate::{Attribution, Effect, GateReport, GateStatus};
 use crate::id::CommitId;
 use crate::weaken::{Weakened, Weakening};
 
@@ -206,25 +206,31 @@ fn undo(what: &Weakened) -> &'static str {
     }
 }
 
+/// Names no path: it is committed, and goes to people and agents elsewhere.
 fn gate_for_agent(report: &GateReport) -> String {
-    let GateReport { gate, attribution, output } = report;
-    match attribution {
+    let GateReport { gate, attribution, status, last, .. } = report;
+    let how = match status {
+        GateStatus::Failed { exit } => format!(" ({exit})"),
+        GateStatus::TimedOut => " (timed out)".to_owned(),
+        _ => String::new(),
+    };
+    let wish = match attribution {
         Attribution::FewerTests { base, candidate } => {
             let now =
                 candidate.map_or_else(|| "none that can be counted".to_owned(), |n| n.to_string());
             format!(
-                "The gate `{gate}` executed {base} tests before your change and now {now}: make all tests run \
-                 again (output: {output})."
+                "The gate `{gate}` executed {base} tests before your change and now {now}: make all tests run again."
             )
         }
         Attribution::Broken { obstacle } => format!(
             "The gate `{gate}` could be run before your change and cannot any more ({obstacle}): make it run again."
         ),
-        Attribution::Regressed => format!(
-            "The gate `{gate}` fails, and did not before your change: read {output} and make it pass."
-        ),
-        _ => format!("The gate `{gate}` fails: read {output} and make it pass."),
-    }
+        Attribution::Regressed => {
+            format!("The gate `{gate}` fails{how}, and did not before your change: make it pass.")
+        }
+        _ => format!("The gate `{gate}` fails{how}: make it pass."),
+    };
+    if last.is_empty() { wish } else { format!("{wish} Its output ends with:\n{last}") }
 }
 
 fn gate_for_person(report: &GateReport) -> String {

@@ -7,11 +7,19 @@ use proptest::prelude::*;
 use super::*;
 use crate::evidence::samples::{commit, rewritten, sound, tree};
 use crate::evidence::{CommitEvidence, EvidenceFault};
+use crate::gate::GateStatus;
 use crate::gate::{Attribution, Obstacle};
+use crate::run::Exit;
 use crate::weaken::{Protection, Weakened};
 
 fn report(attribution: Attribution) -> GateReport {
-    GateReport { gate: "tests".to_owned(), attribution, output: "tests.log".to_owned() }
+    GateReport {
+        gate: "tests".to_owned(),
+        attribution,
+        status: GateStatus::Failed { exit: Exit::Code(101) },
+        output: "/state/tests.log".to_owned(),
+        last: String::new(),
+    }
 }
 
 fn machine() -> Obstacle {
@@ -369,6 +377,22 @@ fn sentences_say_what_to_do_and_what_happened() {
         "What the work is checked by must not become weaker (tests/a.rs:3: the test `adds` was deleted): bring the \
          test back, under its old name or with its old body."
     );
+}
+
+#[test]
+fn a_gate_that_fails_is_told_with_its_exit_and_its_last_lines_and_without_a_path_of_this_machine() {
+    let mut report = report(Attribution::Regressed);
+    report.last = "test adds ... FAILED\n1 failed".to_owned();
+    let told = Reason::Gate { report }.for_agent();
+    assert_eq!(
+        told,
+        "The gate `tests` fails (exit 101), and did not before your change: make it pass. Its output ends with:\n\
+         test adds ... FAILED\n1 failed"
+    );
+    for one in all_attributions() {
+        let told = Reason::Gate { report: self::report(one) }.for_agent();
+        assert!(!told.contains("/state"), "{told}");
+    }
 }
 
 #[test]

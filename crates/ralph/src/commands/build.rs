@@ -2,7 +2,6 @@
 
 mod ends;
 
-use std::cell::Cell;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
@@ -14,13 +13,13 @@ use ralph_engine::plan_file::PlanFile;
 use ralph_engine::run::RunContext;
 use ralph_engine::specs::SPECS;
 use ralph_engine::wait::RealWaiter;
-use ralph_engine::workflow::build::Build;
 use ralph_engine::workflow::build::channel::{PlanChannel, SharedAssignment};
 use ralph_engine::workflow::build::planning::{Existing, PlanningEnd};
+use ralph_engine::workflow::build::{Build, BuildEnd};
 use ralph_engine::workflow::desk::Desk;
 use ralph_engine::workflow::keeper::HomeKeeper;
 use ralph_engine::workflow::repositories::BeforeAll;
-use ralph_model::plan::Plan;
+use ralph_model::plan::{Plan, Stage};
 use ralph_model::policy::budget::{Budget, Spent};
 use ralph_model::role::Role;
 
@@ -31,6 +30,7 @@ use crate::args::GlobalArgs;
 use crate::args::build::{BuildArgs, PlanArgs, RunOptions};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::render::human::plural;
 use crate::render::pipeline::{Look, PipelineScreen};
 use crate::render::{self, Tone};
 use crate::setup::{Setup, now};
@@ -53,34 +53,79 @@ pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliEr
         ..configured
     };
     let promise = args.completion_promise.as_deref();
-    let job = Job { options: &args.run, budget, spent: Cell::default(), promise };
-    if let Some(spec) = spec {
-        let planned = with_build(&setup, "ralph build", &job, |build, plan| {
-            let bytes = plan.read().map_err(CliError::failed)?;
-            let now = Plan::parse(&bytes);
-            let tasks = now.pending().len() + now.done_tasks().count();
-            if now.spec() == Some(&*spec) && tasks > 0 {
-                return Ok(Some(PlanningEnd::Planned { tasks }));
-            }
-            let existing = existing(&now, &spec, Asked::Person)?;
-            let Some(existing) = existing else { return Ok(None) };
-            build.plan_spec(&spec, existing).map(Some).map_err(failed)
-        })?;
-        match planned {
-            None => return declined(&setup),
+    let job = Job { options: &args.run, budget, promise };
+    let end = with_build(&setup, "ralph build", &job, |build, plan| {
+        match plan_first(&setup, build, plan, spec.as_deref())? {
             Some(PlanningEnd::Planned { .. }) => {}
-            Some(end) => return told_planning(&setup, &end),
+            Some(end) => return Ok(Ended::Planning(end)),
+            None => return Ok(Ended::Declined),
         }
         // Planning costs, but N is about what comes after it.
-        let spent =
-            Spent { iterations: 0, attempts: 0, consecutive_failures: 0, ..job.spent.get() };
-        job.spent.set(spent);
-    }
-    let end = with_build(&setup, "ralph build", &job, |build, plan| {
+        let spent = build.desk.spent;
+        build.desk.spent = Spent { iterations: 0, attempts: 0, consecutive_failures: 0, ..spent };
         preflight(&setup, plan, args.yes)?;
-        build.run().map_err(failed)
+        build.run().map(Ended::Building).map_err(failed)
     })?;
-    told(&setup, &end)
+    match end {
+        Ended::Declined => declined(&setup),
+        Ended::Planning(end) => told_planning(&setup, &end),
+        Ended::Building(end) => told(&setup, &end),
+    }
+}
+
+/// What `ralph build` ended with.
+enum Ended {
+    Declined,
+    Planning(PlanningEnd),
+    Building(BuildEnd),
+}
+
+/// Plans the spec that was named and has no tasks, or the one whose planning was cut short before it had any; `None` if
+/// the person would rather stop.
+fn plan_first(
+    setup: &Setup,
+    build: &mut Build<'_, '_, '_>,
+    plan: &PlanFile,
+    spec: Option<&str>,
+) -> Result<Option<PlanningEnd>, CliError> {
+    let bytes = plan.read().map_err(CliError::failed)?;
+    let now = Plan::parse(&bytes);
+    let cut_short = build.planning_under_way().map_err(CliError::failed)?;
+    let tasks = now.pending().len() + now.done_tasks().count();
+    match (spec, cut_short) {
+        (Some(spec), Some(cut_short)) if spec == cut_short => {
+            go_on_planning(setup, build, tasks).map(Some)
+        }
+        (None, Some(_)) if now.stage() == Stage::Complete => {
+            go_on_planning(setup, build, tasks).map(Some)
+        }
+        (Some(spec), _) if now.spec() != Some(spec) || tasks == 0 => {
+            match existing(&now, spec, Asked::Person)? {
+                None => Ok(None),
+                Some(existing) => build.plan_spec(spec, existing).map(Some).map_err(failed),
+            }
+        }
+        _ => Ok(Some(PlanningEnd::Planned { tasks })),
+    }
+}
+
+/// Goes on with planning that was cut short. Nothing is asked: that was settled when it began.
+fn go_on_planning(
+    setup: &Setup,
+    build: &mut Build<'_, '_, '_>,
+    tasks: usize,
+) -> Result<PlanningEnd, CliError> {
+    let kept = if tasks == 0 {
+        String::new()
+    } else {
+        format!(" with the {} there are", plural(tasks as u64, "task"))
+    };
+    setup.ui.labelled(
+        Tone::Attention,
+        "note",
+        &format!("planning was cut short and goes on{kept}"),
+    );
+    build.go_on_planning().map_err(failed)
 }
 
 /// Plans a spec.
@@ -96,10 +141,15 @@ pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliErro
         Asked::Person
     };
     let budget = budget(&setup, args.run.max_tokens, args.run.max_cost);
-    let job = Job { options: &args.run, budget, spent: Cell::default(), promise: None };
+    let job = Job { options: &args.run, budget, promise: None };
     let end = with_build(&setup, "ralph plan", &job, |build, plan| {
         let bytes = plan.read().map_err(CliError::failed)?;
-        match existing(&Plan::parse(&bytes), &spec, asked)? {
+        let now = Plan::parse(&bytes);
+        if build.planning_under_way().map_err(CliError::failed)?.as_ref() == Some(&spec) {
+            let tasks = now.pending().len() + now.done_tasks().count();
+            return go_on_planning(&setup, build, tasks).map(Some);
+        }
+        match existing(&now, &spec, asked)? {
             None => Ok(None),
             Some(existing) => build.plan_spec(&spec, existing).map(Some).map_err(failed),
         }
@@ -114,8 +164,6 @@ pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliErro
 struct Job<'a> {
     options: &'a RunOptions,
     budget: Budget,
-    /// What was used up so far, by planning and building together.
-    spent: Cell<Spent>,
     promise: Option<&'a str>,
 }
 
@@ -143,7 +191,9 @@ fn with_build<T>(
     } = Workshop::open(setup, command, &ROLES)?;
     let signing = if setup.config.git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
     let home = setup.home.path.as_path();
-    let plan = Arc::new(PlanFile::open(&git, &open.state, &setup.home, signing, command));
+    let plan = PlanFile::open(&git, &open.state, &setup.home, signing, command);
+    let plan = if setup.config.git.commit_home { plan } else { plan.uncommitted() };
+    let plan = Arc::new(plan);
     if !job.options.allow_dirty {
         let bytes = plan.read().map_err(CliError::failed)?;
         let mut begun = Vec::new();
@@ -184,7 +234,7 @@ fn with_build<T>(
         limit: limit_policy(setup),
         wait_for_limits: setup.config.limits.wait && !job.options.no_wait,
         budget: job.budget,
-        spent: job.spent.get(),
+        spent: Spent::default(),
         context_limit: job.options.context_limit,
         overview,
     };
@@ -205,9 +255,7 @@ fn with_build<T>(
         reload: &reload,
         observer: &mut screen,
     };
-    let end = go(&mut build, &plan);
-    job.spent.set(build.desk.spent);
-    end
+    go(&mut build, &plan)
 }
 
 fn failed(error: ralph_engine::workflow::WorkflowError) -> CliError {

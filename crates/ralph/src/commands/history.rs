@@ -36,7 +36,14 @@ pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError>
     setup.require_repository()?;
     // Inside a run there is no way to private state, and nothing is kept then.
     let state = setup.open_bare_state().ok();
-    let Some(past) = Past::of(&setup.git(), &setup.home.path, state.as_ref()) else {
+    let past = Past::of(&setup.git(), &setup.home.path, state.as_ref());
+    if past.is_none() {
+        setup.ui.labelled(Tone::Attention, "note", "home lies in no repository: it has no history");
+    } else if !setup.config.git.commit_home {
+        let told = "`git.commit_home` is off: what is not committed is not in the history";
+        setup.ui.labelled(Tone::Attention, "note", told);
+    }
+    let Some(past) = past else {
         return show(&setup, args, &History::default(), &Plan::default(), &Filter::default());
     };
     let mut filter = Filter { spec: args.spec.as_deref(), ..Filter::default() };

@@ -3,12 +3,14 @@
 //! Inside a run they are asked of its harness. Outside one they are the person's word: no evidence, no gates.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use ralph_engine::boundary::repositories;
 use ralph_engine::channel::{CHANNEL_TIMEOUT, ask};
 use ralph_engine::clock::SystemClock;
 use ralph_engine::files::read_optional;
 use ralph_engine::git::commits::Signing;
 use ralph_engine::plan_file::past::Past;
 use ralph_engine::plan_file::{PLAN_FILE, PlanFile, PlanFileError, random_numbers};
+use ralph_engine::workflow::keeper::HomeKeeper;
 use ralph_model::channel::MutationRequest;
 use ralph_model::plan::view::{PrioritizedView, TaskView};
 use ralph_model::plan::{DoneAt, Plan, PlanError, Surroundings};
@@ -109,7 +111,14 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
     let git = &setup.config.git;
     let signing = if git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
     let file = PlanFile::open(&setup.git(), &state, &setup.home, signing, request.command());
-    let file = if git.commit_home { file } else { file.uncommitted() };
+    let file = if git.commit_home {
+        file
+    } else {
+        HomeKeeper::open(&setup.git(), &setup.home.path, git)
+            .prepare()
+            .map_err(CliError::failed)?;
+        file.uncommitted()
+    };
     let changed = {
         let known = file.known_ids();
         let mut random = random_numbers();
@@ -169,10 +178,15 @@ fn show(setup: &Setup, id: Option<&str>) -> Result<Exit, CliError> {
             .hint("`ralph query tasks` lists what there is; `ralph log --all` what there was")
     };
     let task = plan.task_view(id).ok_or_else(unknown)?;
-    let past = Past::of(&setup.git(), &setup.home.path, None);
-    let orphaned = match (&past, &task.done_at) {
-        (Some(past), Some(done_at)) => past.is_orphaned(done_at),
-        _ => false,
+    // Work may be in any repository of the workspace.
+    let places = repositories(&setup.workspace.root);
+    let mut places: Vec<_> = places.into_iter().filter_map(|place| place.worktree).collect();
+    places.push(setup.home.path.clone());
+    let pasts = places.iter().filter_map(|place| Past::of(&setup.git(), place, None));
+    let pasts: Vec<Past> = if task.done_at.is_some() { pasts.collect() } else { Vec::new() };
+    let orphaned = match &task.done_at {
+        Some(done_at) => !pasts.is_empty() && pasts.iter().all(|past| past.is_orphaned(done_at)),
+        None => false,
     };
     print_json(&Shown { task, orphaned })?;
     Ok(Exit::Done)

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use ralph_engine::files::lock::current_owner;
 use ralph_engine::files::read_optional;
+use ralph_engine::home::find_workspace;
 use ralph_engine::journal::for_each_line;
 use ralph_engine::plan_file::PLAN_FILE;
 use ralph_engine::state::{State, state_base};
@@ -57,7 +58,16 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
 /// Returns which iteration of the build loop is under way in this home.
 fn iteration(setup: &Setup) -> Result<u32, CliError> {
     let base = state_base(&|name| setup.environment.text(name)).map_err(CliError::usage)?;
-    let found = State::find(&base, &setup.workspace).map_err(CliError::usage)?;
+    // A verifier asks from a checkout elsewhere; the state is that of the workspace which its home lies in.
+    let home = &setup.home.path;
+    let outer = match home.parent() {
+        Some(parent) if !home.starts_with(&setup.workspace.root) => {
+            find_workspace(None, parent).ok()
+        }
+        _ => None,
+    };
+    let workspace = outer.as_ref().unwrap_or(&setup.workspace);
+    let found = State::find(&base, workspace).map_err(CliError::usage)?;
     let Some(state) = found else { return Ok(0) };
     if current_owner(&state.run_lock(&setup.home)).is_none() {
         return Ok(0);

@@ -27,7 +27,7 @@ use gix_hash::{Kind, ObjectId};
 
 use super::call::path_bytes;
 use super::commits::{CommitError, CommitRequest, Committed, Signing, commit_paths};
-use super::lock::IndexLock;
+use super::lock::LockFile;
 use super::objects::{ObjectKind, Objects};
 use super::refs::{NotMoved, RefFiles, Step};
 use super::settings::{Settings, Unfit};
@@ -126,7 +126,7 @@ pub(super) fn commit_in_process(
     }
     let signature = Signature::of(git.program(), &settings)?;
     let git_dir = git.place().git_dir.as_std_path();
-    let lock = IndexLock::take(git_dir.join("index.lock"), request.patience)?;
+    let lock = LockFile::take(&git_dir.join("index.lock"), request.patience)?;
     let bench = Bench { git, settings: &settings, kind: settings.layout().format.kind() };
     bench.commit(lock, &paths, request, &signature)
 }
@@ -145,7 +145,7 @@ impl Bench<'_> {
     /// Does it all.
     fn commit(
         &self,
-        lock: IndexLock,
+        lock: LockFile,
         paths: &[&Path],
         request: &CommitRequest<'_>,
         signature: &Signature,
@@ -307,7 +307,7 @@ fn displaced(
 
 /// An index that is ready to take the place of the old one: it is written to the lock.
 struct NewIndex {
-    lock: IndexLock,
+    lock: LockFile,
     path: PathBuf,
     permissions: Option<fs::Permissions>,
     before: Vec<Option<Staged>>,
@@ -315,7 +315,7 @@ struct NewIndex {
 
 impl NewIndex {
     fn prepare(
-        lock: IndexLock,
+        lock: LockFile,
         path: PathBuf,
         kind: Kind,
         edits: &[IndexEdit<'_>],
@@ -350,7 +350,7 @@ impl NewIndex {
 
     fn take_place(self) -> Result<(), Setback> {
         let NewIndex { lock, path, permissions, .. } = self;
-        lock.become_index(&path, permissions)
+        lock.become_file(&path, permissions)
             .map_err(|source| Setback::Refused(CommitError::Write { path, source }))
     }
 }

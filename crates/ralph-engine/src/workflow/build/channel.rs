@@ -111,6 +111,7 @@ impl PlanChannel {
             no_change: no_change.map(str::to_owned),
             opinion: None,
             stands: false,
+            asked: None,
             rejection: None,
         };
         claims::save(&self.state, id, &claim).map_err(told)?;

@@ -7,6 +7,7 @@ use crate::files::{
     PathError, create_private_directory, read_optional, remove_optional, replace_atomically,
 };
 use crate::state::State;
+use crate::workflow::repositories::Work;
 
 /// A builder says that its task is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +20,9 @@ pub(super) struct Claim {
     /// The run ended as it should: the claim waits to be settled.
     #[serde(default)]
     pub(super) stands: bool,
+    /// It was judged, and only a person can say whether this work is done.
+    #[serde(default)]
+    pub(super) asked: Option<Vec<Work>>,
     /// It was judged and turned down; kept until the plan says so.
     #[serde(default)]
     pub(super) rejection: Option<Rejection>,
@@ -36,6 +40,15 @@ impl Rejection {
     /// One without a commit, told to everybody in the same words.
     pub(super) fn plain(reason: String) -> Rejection {
         Rejection { commit: None, for_agent: reason.clone(), for_person: reason }
+    }
+
+    /// Adds what is wrong elsewhere.
+    pub(super) fn and(self, more: &Rejection) -> Rejection {
+        Rejection {
+            commit: self.commit,
+            for_agent: format!("{}\n\n{}", self.for_agent, more.for_agent),
+            for_person: format!("{} {}", self.for_person, more.for_person),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod channel;
 mod claims;
+mod judging;
 mod opinion;
 pub mod planning;
 mod runs;
@@ -149,6 +150,8 @@ impl Build<'_, '_, '_> {
     pub fn run(&mut self) -> Result<BuildEnd, WorkflowError> {
         self.keeper.prepare()?;
         self.forget_what_is_done()?;
+        // Who builds what there is does not wait for the rest of it.
+        self.forget_planning()?;
         let spec = self.spec()?;
         let fields = WorkflowFields {
             spec,

@@ -3,7 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::id::CommitId;
 use ralph_model::plan::view::TaskView;
-use ralph_model::plan::{Change, Issue, Plan, PlanError, Task};
+use ralph_model::plan::{Change, Issue, Line, Plan, PlanError, Task};
 use ralph_model::prompt::{
     BuildPrompt, DecomposePrompt, InvestigatePrompt, PromptContext, SpecSource, Surroundings,
     VerifyPrompt,
@@ -57,11 +57,12 @@ impl Build<'_, '_, '_> {
         // A rejection is on the task already.
         let feedback = round.feedback_for(&id).filter(|told| Some(*told) != task.reject.as_deref());
         let feedback = feedback.map(str::to_owned);
+        let rejected = task.reject.as_deref().map(|why| self.with_logs(plan, &id, why));
         let context = BuildPrompt {
             surroundings: self.surroundings(&source, feedback.as_deref()),
             task_id: &id,
             task: &json,
-            rejected: task.reject.as_deref(),
+            rejected: rejected.as_deref(),
             gates: &pinned.gates,
         };
         let prompt = self.prompts.render(&context);
@@ -75,6 +76,19 @@ impl Build<'_, '_, '_> {
             task: Some(&id),
         };
         self.start(round, &call, &prompt)
+    }
+
+    /// Adds to the reason of a rejection where everything is that gates printed then, if this machine has it.
+    fn with_logs(&self, plan: &Plan<'_>, id: &str, why: &str) -> String {
+        let mut tombstones = plan.document().lines().iter().filter_map(Line::tombstone);
+        let logs = tombstones
+            .find(|found| found.id == id && found.reason == why)
+            .map(|found| self.desk.context.state.gate_logs(&found.done_at))
+            .filter(|directory| directory.is_dir());
+        match logs {
+            Some(directory) => format!("{why}\n(All that the gates printed: {directory}/)"),
+            None => why.to_owned(),
+        }
     }
 
     /// Notes what there is before a run of a task, and from where its work counts.

@@ -1,21 +1,18 @@
-//! From a run's result to the plan: what was claimed is judged, and what came through the channel is committed.
+//! From a run's result to the plan: what was claimed goes to the judge, and what came through the channel is committed.
 
 use ralph_model::contract::FinalMessage;
 use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::plan::{Change, DoneAt, Kill, Line, Plan};
-use ralph_model::receipt::Worker;
 use ralph_model::role::Role;
 use ralph_model::run::{RunOutcome, Trouble};
-use ralph_model::verdict::{Reason, Verdict, VerifierReport};
 
 use super::channel::{FEWEST_PARTS, parts_of};
 use super::claims::{self, Claim, Rejection};
 use super::opinion::OPINION;
 use super::{Build, BuildEnd, Round, Turn, none};
 use crate::gates::pin::PinnedGates;
-use crate::judge::{Attested, Said};
 use crate::run::RunResult;
-use crate::workflow::repositories::BeforeAll;
+use crate::workflow::repositories::{BeforeAll, Work};
 use crate::workflow::{Hindrance, WorkflowError, hindrance};
 
 impl Build<'_, '_, '_> {
@@ -114,6 +111,10 @@ impl Build<'_, '_, '_> {
             self.back_to_branches(&before)?;
             return self.turn_down(task, rejection);
         }
+        if claim.asked.is_some() {
+            // Ralph died between the verdict and the question: whoever settles open claims asks it.
+            return Ok(Turn::Again);
+        }
         if claim.no_change.is_some() {
             self.back_to_branches(&before)?;
             self.commit_plan()?;
@@ -121,73 +122,6 @@ impl Build<'_, '_, '_> {
             return Ok(Turn::Again);
         }
         self.judge_build(task, &before)
-    }
-
-    fn judge_build(&mut self, task: &str, before: &BeforeAll) -> Result<Turn, WorkflowError> {
-        let name = self.name_of(task)?;
-        self.repositories.commit_leftovers(
-            before,
-            &format!("{name}\n\nTask: {task}\n"),
-            self.signing,
-        )?;
-        let Some((commit, repository)) = self.repositories.work_of(before)? else {
-            self.back_to_branches(before)?;
-            return self.turn_down(task, Rejection::plain("there is no commit".to_owned()));
-        };
-        let pinned = self.pin(task)?;
-        let said = Said::Commit { claimed: commit.clone() };
-        let case = self.repositories.examine(
-            &self.gate_context,
-            before,
-            &pinned,
-            &said,
-            &mut *self.observer,
-        )?;
-        self.back_to_branches(before)?;
-        match case.verdict(&VerifierReport::NotAsked) {
-            Err(trouble) => Ok(Turn::Trouble(trouble)),
-            Ok(Verdict::Accepted { proven_by_gates, .. }) => {
-                let worker = &self.desk.launch(Role::Builder).choice;
-                let attested = Attested {
-                    item: task,
-                    worker: Worker { agent: worker.name.clone(), model: worker.model.clone() },
-                    boundary: self.desk.boundary,
-                    verifier: None,
-                    at: self.desk.context.clock.now(),
-                    ralph: env!("CARGO_PKG_VERSION"),
-                };
-                self.repositories.judge(&self.gate_context, before, &pinned, |judge| {
-                    Ok(judge.attest(&case, attested)?)
-                })?;
-                if let Some(problem) = self.repositories.take_in(&commit, &repository)? {
-                    let fields = WorkflowFields {
-                        task: Some(task.to_owned()),
-                        reason: Some(problem),
-                        ..none()
-                    };
-                    self.tell(WorkflowKind::Note, fields)?;
-                }
-                self.mark_done(task, &DoneAt::Commit(commit.clone()))?;
-                let fields = WorkflowFields {
-                    task: Some(task.to_owned()),
-                    commit: Some(commit.to_string()),
-                    proven_by_gates: Some(proven_by_gates),
-                    ..none()
-                };
-                self.tell(WorkflowKind::TaskDone, fields)?;
-                Ok(Turn::Again)
-            }
-            Ok(Verdict::Rejected { reasons }) => {
-                let agent: Vec<String> = reasons.iter().map(Reason::for_agent).collect();
-                let person: Vec<String> = reasons.iter().map(Reason::for_person).collect();
-                let (for_agent, for_person) = (agent.join(" "), person.join(" "));
-                self.turn_down(task, Rejection { commit: Some(commit), for_agent, for_person })
-            }
-            Ok(Verdict::NeedsHuman { question }) => self.ask_person(task, &question),
-            Ok(Verdict::PlanInvalid { reason }) => {
-                self.turn_down(task, Rejection { commit: Some(commit), ..Rejection::plain(reason) })
-            }
-        }
     }
 
     pub(super) fn mark_done(&mut self, task: &str, done_at: &DoneAt) -> Result<(), WorkflowError> {
@@ -301,19 +235,28 @@ impl Build<'_, '_, '_> {
 
     /// Returns to the branches that a run began on, with the work that it did on others.
     fn bring_home(&mut self, before: &BeforeAll) -> Result<(), WorkflowError> {
-        let work = self.repositories.work_of(before)?;
+        let works = self.repositories.work_of(before)?;
         self.back_to_branches(before)?;
-        if let Some((commit, repository)) = work {
-            let problem = self.repositories.take_in(&commit, &repository)?;
-            if let Some(reason) = problem {
-                let fields = WorkflowFields { reason: Some(reason), ..none() };
+        self.take_in(&works, None)
+    }
+
+    /// Takes work into the branches that its run began on.
+    pub(super) fn take_in(
+        &mut self,
+        works: &[Work],
+        task: Option<&str>,
+    ) -> Result<(), WorkflowError> {
+        for work in works {
+            if let Some(reason) = self.repositories.take_in(work)? {
+                let task = task.map(str::to_owned);
+                let fields = WorkflowFields { task, reason: Some(reason), ..none() };
                 self.tell(WorkflowKind::Note, fields)?;
             }
         }
         Ok(())
     }
 
-    fn back_to_branches(&mut self, before: &BeforeAll) -> Result<(), WorkflowError> {
+    pub(super) fn back_to_branches(&mut self, before: &BeforeAll) -> Result<(), WorkflowError> {
         for problem in self.repositories.return_to_branches(&mut before.clone())? {
             let fields = WorkflowFields { reason: Some(problem), ..none() };
             self.tell(WorkflowKind::Note, fields)?;
@@ -321,7 +264,7 @@ impl Build<'_, '_, '_> {
         Ok(())
     }
 
-    fn name_of(&self, task: &str) -> Result<String, WorkflowError> {
+    pub(super) fn name_of(&self, task: &str) -> Result<String, WorkflowError> {
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
         Ok(plan.task_view(task).map_or_else(|| task.to_owned(), |task| task.name.to_string()))

@@ -6,11 +6,20 @@
 use std::path::{Path, PathBuf};
 
 use ralph_model::id::CommitId;
+use serde::{Deserialize, Serialize};
 
 use super::{BeforeAll, Repositories, commit_id, key, oid};
 use crate::git::evidence::{Before, Dirt};
 use crate::git::{Git, Head, Oid, RefsSnapshot};
 use crate::workflow::WorkflowError;
+
+/// What an attempt ended with in one repository.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    pub commit: CommitId,
+    /// The directory of the repository in the workspace; empty for the workspace itself.
+    pub repository: String,
+}
 
 impl Repositories {
     /// Notes what there is before the first run of a task that begins at `base`.
@@ -60,30 +69,40 @@ impl Repositories {
         ChangeProbe { repositories: repositories.collect() }
     }
 
-    /// Returns the commit that an attempt's work ended with, and its repository: where the first `HEAD` stands that has
-    /// new work, or else the first branch that the run made or moved, or else the first `HEAD`.
-    pub fn work_of(&self, before: &BeforeAll) -> Result<Option<(CommitId, String)>, WorkflowError> {
-        let mut first = None;
-        let mut on_branch = None;
+    /// Returns the commits that the work on a task ended with, one of each repository that has some: of where its `HEAD`
+    /// stands, or else of the first branch that the run made or moved. What the present attempt did stands first; what
+    /// earlier ones did elsewhere is part of the work. Where there is none at all it is the first `HEAD`, for the judge to
+    /// say so.
+    pub fn work_of(&self, before: &BeforeAll) -> Result<Vec<Work>, WorkflowError> {
+        let (mut works, mut earlier, mut first) = (Vec::new(), Vec::new(), None);
         for repository in &self.found {
             let git = &repository.gates.git;
             let refs = git.refs()?;
             let Some(head) = refs.head.id().cloned() else { continue };
+            let work = |commit: &Oid| Work {
+                commit: commit_id(commit),
+                repository: repository.name.clone(),
+            };
+            first.get_or_insert_with(|| work(&head));
+            let noted = before.repositories.get(&key(&repository.name));
             let since = before.since.get(&key(&repository.name)).map(oid);
             let home = repository.home.as_deref();
-            if is_work(git, home, since.as_ref(), &head) {
-                let work = last_work(git, home, since.as_ref(), head)?;
-                return Ok(Some((commit_id(&work), repository.name.clone())));
+            let is_new = |tip: &&Oid| is_work(git, home, since.as_ref(), tip);
+            let on_branch = || moved_branches(&noted?.refs, &refs).find(is_new);
+            let base = noted.and_then(|noted| noted.base.as_ref());
+            if is_new(&&head) {
+                works.push(work(&last_work(git, home, since.as_ref(), head)?));
+            } else if let Some(tip) = on_branch() {
+                works.push(work(tip));
+            } else if base.is_some() && is_work(git, home, base, &head) {
+                earlier.push(work(&last_work(git, home, base, head)?));
             }
-            if let Some(noted) = before.repositories.get(&key(&repository.name)) {
-                let moved = moved_branches(&noted.refs, &refs);
-                let mut moved = moved.filter(|tip| is_work(git, home, since.as_ref(), tip));
-                let found = moved.next().map(|tip| (commit_id(tip), repository.name.clone()));
-                on_branch = on_branch.or(found);
-            }
-            first.get_or_insert((commit_id(&head), repository.name.clone()));
         }
-        Ok(on_branch.or(first))
+        works.append(&mut earlier);
+        if works.is_empty() {
+            works.extend(first);
+        }
+        Ok(works)
     }
 
     /// Returns what tells one state of the work from another: what is committed and what is not, but for home.
@@ -104,12 +123,12 @@ impl Repositories {
 
     /// Takes work that was done on another branch into the one that the run began on, where that only moves it forward.
     /// Returns why not, where it does not.
-    pub fn take_in(&self, commit: &CommitId, name: &str) -> Result<Option<String>, WorkflowError> {
-        let Some(repository) = self.found.iter().find(|found| found.name == name) else {
+    pub fn take_in(&self, work: &Work) -> Result<Option<String>, WorkflowError> {
+        let Some(repository) = self.found.iter().find(|found| found.name == work.repository) else {
             return Ok(None);
         };
         let git = &repository.gates.git;
-        let commit = oid(commit);
+        let commit = oid(&work.commit);
         let Head::Branch { id: head, name: branch } = git.head()? else { return Ok(None) };
         if git.is_ancestor(&commit, &head)? {
             return Ok(None);

@@ -69,7 +69,10 @@ pub(super) fn told(setup: &Setup, end: &BuildEnd) -> Result<Exit, CliError> {
             let until = local_time(wait.until, now());
             (Exit::Unfinished, format!("{agent} is at its usage limit until about {until}"))
         }
-        BuildEnd::OutOfBudget(what) => (Exit::Unfinished, format!("stopped: {what}")),
+        BuildEnd::OutOfBudget(what) => (
+            Exit::Unfinished,
+            format!("stopped: {what}; `ralph build` goes on from here with a budget of its own"),
+        ),
         BuildEnd::Interrupted => {
             (Exit::Interrupted, "interrupted; `ralph build` goes on where it stopped".to_owned())
         }

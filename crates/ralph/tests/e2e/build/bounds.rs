@@ -53,6 +53,37 @@ fn b12_4_costs_and_tokens_are_summed_over_runs_and_stages() {
 }
 
 #[test]
+fn each_configured_budget_ends_the_loop_between_runs_and_the_next_build_goes_on() {
+    for (setting, told) in [
+        ("budget.wall = \"1ms\"", "and the budget is 1ms"),
+        ("budget.cost = 0.5", "$0.75 was spent, and the budget is $0.50"),
+        ("budget.tokens = 100", "220 tokens were used, and the budget is 100"),
+        ("budget.iterations = 1", "all 1 iteration used up"),
+    ] {
+        let used = "cost 0.75\nusage input=200 output=20\n";
+        let script = format!(
+            "[builder]\nappend ${{RALPH_TASK}} done\n{used}run ralph task done\nfinal done\n{VERIFIER}{used}"
+        );
+        let site = Site::planned(&script, &[task("t-aaaa"), task("t-bbbb")]);
+        site.configure(&format!("{setting}\n"));
+        for runs in 1..=2 {
+            let (result, reason) = end(&site, 1, &[]);
+            assert_eq!((result.as_str(), site.roles().len()), ("out_of_budget", runs), "{reason}");
+            assert!(reason.contains(told) && reason.contains("`ralph build` goes on"), "{reason}");
+            // Nothing is cut short: what the run did is judged, committed and told.
+            assert_eq!(site.logged("task_done").len(), runs);
+            assert_eq!(site.logged("budget_exhausted").len(), runs);
+            site.assert_clean();
+        }
+        // What is complete needs no budget.
+        let (result, _) = end(&site, 0, &[]);
+        assert_eq!(result, "complete");
+        assert_eq!(site.roles(), ["builder", "builder", "verifier"]);
+        site.assert_complete();
+    }
+}
+
+#[test]
 fn failures_in_a_row_open_the_circuit() {
     let script = "[builder]\nappend a.txt x\nfinal I forgot\n";
     let site = Site::planned(script, &[task("t-aaaa")]);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Site, VERIFIER, task};
 
@@ -38,15 +38,25 @@ fn a_change_in_home_alone_is_no_work() {
 #[test]
 fn work_that_fails_its_gates_is_rejected_and_the_reason_goes_to_the_next_run() {
     let script = "[builder 1]\nwrite t-aaaa wrong\nrun ralph task done\nfinal done\n\
-                  [builder 2]\nexpect-prompt It was rejected before\nexpect-prompt check\n\
-                  write t-aaaa right\nrun ralph task done\nfinal done\n";
+                  [builder 2]\nexpect-prompt It was rejected before\nexpect-prompt t-aaaa:1:wrong\n\
+                  expect-prompt All that the gates printed: /\nwrite t-aaaa right\nrun ralph task done\nfinal done\n";
     let site = Site::planned(&format!("{script}{VERIFIER}"), &[task("t-aaaa")]);
-    site.gate(RIGHT);
+    site.gate(&["sh", "-c", "echo in $PWD; ! grep -Hn wrong $PWD/t-aaaa"]);
     site.exits(1, &["build", "1"]);
     let rejected = site.task("t-aaaa");
     assert_eq!(rejected["s"], "p");
     let reason = rejected["reject"].as_str().unwrap();
-    assert!(reason.contains("check"), "{reason}");
+    let commit = site.records("reject")[0]["done_at"].as_str().unwrap().to_owned();
+    // It goes to whoever has the plan, and names nothing that only this machine has.
+    assert_eq!(
+        reason,
+        format!(
+            "The gate `check` fails (exit 1), and did not before your change: make it pass. Its output ends with:\n\
+             in .\nt-aaaa:1:wrong\n(`ralph gates run --commit {commit}` runs the gates again.)"
+        )
+    );
+    let again = site.exits(1, &["gates", "run", "--commit", &commit]);
+    assert!(again.stderr.contains("check"), "{again}");
     let tombstone = &site.records("reject")[0];
     assert_eq!(tombstone["reason"], reason);
     let wrong = site.git(&["log", "-1", "--format=%H", "--", "t-aaaa"]);
@@ -256,4 +266,59 @@ fn b12_19_what_many_ask_for_at_once_is_all_applied() {
     let wanted: Vec<String> = (1..=8).map(|i| format!("\"number {i}\"")).collect();
     assert_eq!(found, wanted);
     site.assert_clean();
+}
+
+#[test]
+fn a_gate_that_cannot_run_is_put_to_a_person_whose_yes_is_done_and_whose_no_is_a_reason() {
+    let script = "[builder 1]\nwrite a.txt x\nrun ralph task done\nfinal done\n\
+                  [builder]\nexpect-prompt install it first\nwrite b.txt x\nrun ralph task done\nfinal done\n";
+    for (answer, roles) in [
+        ("yes", &["builder", "verifier"][..]),
+        ("install it first", &["builder", "builder", "verifier"]),
+    ] {
+        let site = Site::planned(&format!("{script}{VERIFIER}"), &[task("t-aaaa")]);
+        site.gate(&["no-such-program-anywhere"]);
+        let asked = site.exits(3, &["build"]);
+        assert!(asked.stderr.contains("no-such-program-anywhere"), "{asked}");
+        let work = site.git(&["log", "-1", "--format=%H", "--", "a.txt"]);
+        // Nobody has answered: it is asked again, and nothing runs.
+        let again = site.exits(3, &["build"]);
+        assert!(again.stderr.contains("no-such-program-anywhere"), "{again}");
+        assert_eq!(site.roles(), ["builder"]);
+        site.exits(0, &["answer", "t-aaaa", answer]);
+        if answer != "yes" {
+            site.exits(3, &["build"]);
+            assert!(site.task("t-aaaa")["reject"].as_str().unwrap().contains(answer));
+            site.exits(0, &["answer", "t-aaaa", "yes"]);
+        }
+        site.exits(0, &["build"]);
+        assert_eq!(site.roles(), roles);
+        let done = &site.logged("task_done")[0];
+        assert_eq!(
+            (done["commit"] == work, &done["proven_by_gates"]),
+            (answer == "yes", &json!(false))
+        );
+        site.assert_complete();
+    }
+}
+
+#[test]
+fn a_gate_that_can_be_run_after_all_decides_and_nobody_is_asked_any_more() {
+    let script = "[builder 1]\nwrite a.txt x\nrun ralph task done\nfinal done\n";
+    let site = Site::planned(&format!("{script}{VERIFIER}"), &[task("t-aaaa")]);
+    site.gate(&["no-such-program-anywhere"]);
+    site.exits(3, &["build"]);
+    let settings = fs::read_to_string(site.path("ralph.toml")).unwrap();
+    fs::write(site.path("ralph.toml"), settings.replace("no-such-program-anywhere", "true"))
+        .unwrap();
+    // What a person does meanwhile is theirs.
+    fs::write(site.path("mine.txt"), "the person's\n").unwrap();
+    site.commit_all("put right");
+    site.exits(0, &["build"]);
+    assert_eq!(site.roles(), ["builder", "verifier"]);
+    let work = site.git(&["log", "-1", "--format=%H", "--", "a.txt"]);
+    assert_eq!(site.logged("task_done")[0]["commit"], work);
+    let status: Value = serde_json::from_str(&site.exits(0, &["status", "--json"]).stdout).unwrap();
+    assert!(!status.to_string().contains("no-such-program"), "{status}");
+    site.assert_complete();
 }

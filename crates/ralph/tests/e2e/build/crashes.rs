@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{Site, VERIFIER, task, task_with};
+use super::{BUILDER, SPEC, Site, VERIFIER, task, task_with};
 use crate::harness::{PATIENCE, RALPH, wait_for_file};
 use crate::support::process::{Finished, run};
 
@@ -74,7 +74,7 @@ impl Story {
         let (expected, runs) = (end_of(&undisturbed), completed(&undisturbed));
         for write in (share + 1..).step_by(SHARES) {
             let site = self.site();
-            let crashed = crash(&site, write);
+            let crashed = crash(&site, ARGS, write);
             if crashed.status.code().is_some() {
                 assert_eq!(crashed.status.code(), Some(self.exit), "{crashed}");
                 assert!(write > 10, "only {write} writes");
@@ -96,10 +96,10 @@ impl Story {
 
 const ARGS: &[&str] = &["build", "--no-wait"];
 
-fn crash(site: &Site, write: usize) -> Finished {
+fn crash(site: &Site, args: &[&str], write: usize) -> Finished {
     let mut variables = site.place.variables();
     variables.push(("RALPH_CRASH_AFTER_WRITE".to_owned(), write.to_string()));
-    run(&site.place.env, Path::new(RALPH), ARGS, &variables, "", PATIENCE)
+    run(&site.place.env, Path::new(RALPH), args, &variables, "", PATIENCE)
 }
 
 /// What counts when it is over: the plan, the commits of work, the tree.
@@ -109,8 +109,8 @@ fn end_of(site: &Site) -> BTreeMap<String, String> {
     for (id, subject) in log.lines().filter_map(|line| line.split_once(' ')) {
         plan = plan.replace(id, subject);
     }
-    let mut records: Vec<String> = plan.lines().map(nameless).collect();
-    records.sort();
+    let mut records: Vec<&str> = plan.lines().collect();
+    records.sort_unstable();
     let work = site.git(&["log", "--format=%s", "--invert-grep", "--grep=^ralph: "]);
     BTreeMap::from([
         ("plan".to_owned(), records.join("\n")),
@@ -118,16 +118,6 @@ fn end_of(site: &Site) -> BTreeMap<String, String> {
         ("status".to_owned(), site.git(&["status", "--porcelain"])),
         ("tree".to_owned(), site.git(&["ls-files", "-s", "--", ".", ":!ralph"])),
     ])
-}
-
-/// A record without what differs from one telling to the next.
-fn nameless(line: &str) -> String {
-    let mut record: Value = serde_json::from_str(line).unwrap();
-    // It names a log, which lies elsewhere each time.
-    if let Some(reason) = record["reason"].as_str() {
-        record["reason"] = json!(reason.split(": read /").next());
-    }
-    record.to_string()
 }
 
 /// How many runs of each role completed.
@@ -189,6 +179,131 @@ fn a_crash_after_any_write_changes_nothing_about_a_decomposition_1() {
 #[test]
 fn a_crash_after_any_write_changes_nothing_about_a_decomposition_2() {
     decomposed().survives_every_crash(1);
+}
+
+/// Plans a spec in the place of an old plan, with a planner that adds only what is missing, as its prompt asks of it.
+fn planned_anew() -> Site {
+    let script = "[planner]\n\
+                  run ralph query tasks | grep -q 'Say hello' || ralph task add 'Say hello'\n\
+                  run ralph query tasks | grep -q 'Wave' || ralph task add 'Wave'\nfinal planned\n";
+    let site = Site::new(script);
+    let old = json!({"spec": "old.md"});
+    let done = json!({"spec": "old.md", "s": "d", "done_at": "abc1234"});
+    let records = [
+        json!({"t": "spec", "spec": "old.md"}),
+        task_with("t-aaaa", old),
+        task_with("t-bbbb", done),
+        json!({"t": "reject", "id": "t-aaaa", "done_at": "abc1234", "reason": "so"}),
+    ];
+    fs::write(site.path("ralph/plan.jsonl"), records.map(|record| format!("{record}\n")).concat())
+        .unwrap();
+    site.commit_all("an old plan");
+    site
+}
+
+const PLANNING_SHARES: usize = 3;
+
+fn survives_every_crash_while_planning(share: usize) {
+    let args = &["plan", SPEC, "--yes"];
+    let undisturbed = planned_anew();
+    undisturbed.exits(0, args);
+    let names = |site: &Site| {
+        let tasks = site.records("task");
+        let names = tasks.iter().map(|task| {
+            (task["name"].to_string(), task["priority"].to_string(), task["spec"].to_string())
+        });
+        names.collect::<Vec<_>>()
+    };
+    let outcomes = |site: &Site| {
+        let log: Value = serde_json::from_str(&site.exits(0, &["log", "--all"]).stdout).unwrap();
+        let tasks = log["tasks"].as_array().unwrap();
+        let of = |task: &Value| (task["desc"].to_string(), task["outcome"].to_string());
+        let mut outcomes: Vec<_> = tasks.iter().map(of).collect();
+        outcomes.sort();
+        outcomes
+    };
+    let expected = (names(&undisturbed), outcomes(&undisturbed));
+    let mut finished = 0;
+    for write in (share + 1..).step_by(PLANNING_SHARES) {
+        let site = planned_anew();
+        let crashed = crash(&site, args, write);
+        if crashed.status.code().is_some() {
+            assert_eq!(crashed.status.code(), Some(0), "{crashed}");
+            assert!(write > 10, "only {write} writes");
+            break;
+        }
+        // Asked in a way that nobody can answer: what was begun is not asked again.
+        let begun = site.records("spec")[0]["spec"] == SPEC && !site.records("task").is_empty();
+        let again = site.ralph(if begun { &["plan", SPEC] } else { args });
+        let context = || format!("after write {write}\n{crashed}\n{again}\n{}", site.plan_text());
+        // Where all was done but the last note of it, the plan is there to be planned again.
+        let is_whole = again.status.code() == Some(3);
+        finished += usize::from(is_whole);
+        assert!(is_whole || again.status.code() == Some(0), "{}", context());
+        assert_eq!((names(&site), outcomes(&site)), expected, "{}", context());
+        assert_eq!(site.records("reject"), Vec::<Value>::new(), "{}", context());
+        assert_eq!(completed(&site).get("planner"), Some(&1), "{}", context());
+        site.assert_clean();
+        site.place.assert_nothing_left();
+    }
+    assert!(finished <= 2, "{finished} times");
+}
+
+#[test]
+fn a_crash_after_any_write_changes_nothing_about_a_plan_1() {
+    survives_every_crash_while_planning(0);
+}
+
+#[test]
+fn a_crash_after_any_write_changes_nothing_about_a_plan_2() {
+    survives_every_crash_while_planning(1);
+}
+
+#[test]
+fn a_crash_after_any_write_changes_nothing_about_a_plan_3() {
+    survives_every_crash_while_planning(2);
+}
+
+#[test]
+fn killed_while_planning_it_goes_on_without_asking_and_ralph_build_does_so_too() {
+    let script = "[planner 1]\nrun ralph task add One\nhang\n\
+                  [planner]\nexpect-prompt One\nrun ralph task add Two\nfinal planned\n";
+    for args in [&["plan", SPEC][..], &["build", SPEC]] {
+        let site = Site::new(&format!("{script}{BUILDER}{VERIFIER}"));
+        let running = site.place.start(&["plan", SPEC]);
+        crate::harness::wait_until(PATIENCE, "a task is in the plan", || {
+            !site.records("task").is_empty()
+        });
+        running.signal(Signal::KILL);
+        running.finish();
+        let again = site.exits(0, args);
+        assert!(again.stderr.contains("goes on with the 1 task there are"), "{again}");
+        assert_eq!(site.roles()[..2], ["planner", "planner"]);
+        if args[0] == "plan" {
+            let names: Vec<_> = site.records("task").iter().map(|t| t["name"].clone()).collect();
+            assert_eq!(names, ["One", "Two"]);
+            site.assert_clean();
+        } else {
+            site.assert_complete();
+        }
+    }
+}
+
+#[test]
+fn a_plan_that_never_came_to_its_first_task_is_not_taken_for_a_complete_one() {
+    let script =
+        "[planner]\nrun test -e ../go || sleep 600\nrun ralph task add One\nfinal planned\n";
+    let site = Site::new(&format!("{script}{BUILDER}{VERIFIER}"));
+    let running = site.place.start(&["plan", SPEC]);
+    crate::harness::wait_until(PATIENCE, "the planner runs", || {
+        site.path("ralph/ralph.log").exists() && !site.roles().is_empty()
+    });
+    running.signal(Signal::KILL);
+    running.finish();
+    fs::write(site.place.path("go"), "").unwrap();
+    site.exits(0, &["build"]);
+    assert_eq!(site.roles(), ["planner", "planner", "builder", "verifier"]);
+    site.assert_complete();
 }
 
 #[test]

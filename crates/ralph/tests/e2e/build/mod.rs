@@ -2,10 +2,12 @@
 
 mod bounds;
 mod claims;
+mod commits;
 mod crashes;
 mod kills;
 mod people;
 mod planning;
+mod siblings;
 mod story;
 
 use std::fs::{self, File};
@@ -40,6 +42,9 @@ impl Site {
         let site = Site { place: Place::rehearsing(script) };
         fs::create_dir_all(site.path("ralph/specs")).unwrap();
         fs::write(site.path("ralph/specs").join(SPEC), "# Greet\n\nSay hello.\n").unwrap();
+        // Nobody here is spared by waiting after a failure.
+        let settings = fs::read_to_string(site.path("ralph.toml")).unwrap();
+        fs::write(site.path("ralph.toml"), format!("limits.backoff = \"0s\"\n{settings}")).unwrap();
         site.commit_all("a spec");
         site
     }

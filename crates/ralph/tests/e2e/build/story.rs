@@ -171,6 +171,45 @@ fn code_and_plan_are_two_commits_and_the_work_is_in_the_first() {
 }
 
 #[test]
+fn a_run_that_asks_is_told_its_iteration_its_stage_and_what_it_was_given() {
+    let ask = "run echo $(ralph query iteration) $(ralph query stage) $RALPH_TASK >> SEEN/asked\n";
+    let script = format!(
+        "[builder 1]\n{ask}run ralph query next > SEEN/next\nrun ralph issue add odd\nrun ralph query issues > SEEN/issues\n\
+         write a.txt x\nrun ralph task done\nrun ralph query > SEEN/claimed\nfinal done\n\
+         [builder 2]\n{ask}final I forgot\n\
+         [builder 3]\n{ask}write b.txt x\nrun ralph task done\nfinal done\n\
+         [verifier]\n{ask}run ralph task accept\nrun ralph query tasks --done > SEEN/accepted\nfinal fine\n\
+         [investigator]\n{ask}run ralph issue done\nfinal nothing\n"
+    );
+    let site = Site::planned("", &[task("t-aaaa"), task("t-bbbb")]);
+    // Somewhere that every role may write to.
+    let seen = site.place.path("seen");
+    let name = seen.to_str().unwrap();
+    fs::create_dir(&seen).unwrap();
+    fs::write(site.place.path("script"), script.replace("SEEN", name)).unwrap();
+    site.configure(&format!("writable = [\"{name}\"]\n"));
+    site.exits(0, &["build"]);
+    let read = |name: &str| fs::read_to_string(seen.join(name)).unwrap();
+    let json = |name: &str| serde_json::from_str::<serde_json::Value>(&read(name)).unwrap();
+    assert_eq!(
+        read("asked"),
+        "1 BUILD t-aaaa\n2 BUILD t-bbbb\n3 BUILD t-bbbb\n4 VERIFY\n5 INVESTIGATE\n"
+    );
+    let next = json("next");
+    assert_eq!(
+        (&next["action"], &next["task"]["id"]),
+        (&json!("BUILD"), &json!("t-aaaa")),
+        "{next}"
+    );
+    // What it asks for is there at once; what it claims is not its to decide.
+    assert_eq!(json("issues")[0]["desc"], "odd");
+    assert!(json("claimed")["tasks"]["done"].as_array().unwrap().is_empty(), "{}", json("claimed"));
+    assert!(json("accepted")["done"].as_array().unwrap().is_empty(), "{}", json("accepted"));
+    // A person may ask as well, and between builds there is no iteration.
+    assert_eq!(site.exits(0, &["query", "iteration"]).stdout.trim(), "0");
+}
+
+#[test]
 fn an_issue_that_is_nothing_is_settled_without_a_task() {
     let script = "[investigator]\nrun ralph issue done-all\nfinal nothing to do\n";
     let site = Site::planned(script, &[issue("i-aaaa"), issue("i-bbbb")]);

@@ -1,6 +1,7 @@
 //! Random changes, some of which die between two writes: every invariant holds, and the log tells what really happened.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
 use crate::harness::PATIENCE;
@@ -126,11 +127,35 @@ fn random_history(seed: u64) {
     let witnessed: BTreeMap<String, String> =
         witness.outcomes.iter().map(|(id, outcome)| (id.clone(), (*outcome).to_owned())).collect();
     assert_eq!(outcomes, witnessed, "seed {seed}");
-    assert!(!desk.repo().join(".git/index.lock").exists());
+    for lock in ["index.lock", "HEAD.lock", "refs/heads/main.lock"] {
+        assert!(!desk.repo().join(".git").join(lock).exists(), "seed {seed}: {lock}");
+    }
 }
 
 fn last(all: &[String], count: usize) -> &[String] {
     &all[all.len().saturating_sub(count)..]
+}
+
+#[test]
+fn a_ralph_that_dies_with_a_branch_locked_is_in_nobodys_way() {
+    let desk = Desk::with_tasks(1);
+    let lock = desk.repo().join(".git/refs/heads/main.lock");
+    let died_with_it = (1..20).any(|write| {
+        let mut variables = desk.place.variables();
+        variables.push(("RALPH_CRASH_AFTER_WRITE".to_owned(), write.to_string()));
+        let args = ["task", "add", "x"];
+        let died = run(&desk.place.env, Path::new(RALPH), &args, &variables, "", PATIENCE);
+        died.status.code().is_none() && lock.exists()
+    });
+    assert!(died_with_it);
+    desk.done(&["task", "add", "later"]);
+    assert!(!lock.exists());
+    assert_eq!(desk.git(&["status", "--porcelain"]), "");
+    desk.git(&["commit", "-q", "--allow-empty", "-m", "a person's"]);
+    let left = fs::read_dir(desk.repo().join(".git")).unwrap();
+    let names = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let ours: Vec<String> = names.filter(|name| name.starts_with("ralph-ref-")).collect();
+    assert_eq!(ours, Vec::<String>::new());
 }
 
 #[test]

@@ -1,0 +1,109 @@
+//! How the output of a command ended, in words that may go anywhere: into a plan that is committed, into a prompt.
+//!
+//! It is short, has no control characters, and names no path of this machine: what lies in the checkout is named from its
+//! root. All of the output is in the log, which stays private.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+
+use camino::Utf8Path;
+
+/// How much of a log is looked at.
+const WINDOW: u64 = 16 << 10;
+const MOST_LINES: usize = 12;
+const MOST_CHARACTERS: usize = 160;
+
+/// A directory, and what is written in its place. With nothing in its place, what lies in it is named from there.
+pub(super) type Alias<'a> = (&'a str, &'a str);
+
+/// Returns how a log ended. `aliases` are tried in order: the deeper directory stands first.
+pub(super) fn of_file(path: &Utf8Path, aliases: &[Alias<'_>]) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let start = length.saturating_sub(WINDOW);
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(WINDOW).read_to_end(&mut bytes)?;
+    if start > 0 {
+        // A line whose beginning is not there could begin in the middle of a path.
+        let first = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
+        bytes.drain(..first);
+    }
+    Ok(of_text(&String::from_utf8_lossy(&bytes), aliases))
+}
+
+fn of_text(text: &str, aliases: &[Alias<'_>]) -> String {
+    let mut text = printable(text);
+    for (directory, name) in aliases {
+        if directory.len() < 2 {
+            continue;
+        }
+        if name.is_empty() {
+            text = text.replace(&format!("{directory}/"), "");
+        }
+        text = text.replace(directory, if name.is_empty() { "." } else { name });
+    }
+    let lines: Vec<&str> =
+        text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(MOST_LINES)..];
+    let cut = |line: &&str| match line.char_indices().nth(MOST_CHARACTERS) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => (*line).to_owned(),
+    };
+    last.iter().map(cut).collect::<Vec<_>>().join("\n")
+}
+
+/// Leaves out what only a terminal understands: colours, and lines that were written over.
+fn printable(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '\u{1b}' if characters.peek() == Some(&'[') => {
+                characters.next();
+                while characters.next().is_some_and(|next| !('@'..='~').contains(&next)) {}
+            }
+            '\r' | '\n' => plain.push('\n'),
+            '\t' => plain.push(' '),
+            other if other.is_control() => {}
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALIASES: &[Alias<'_>] = &[("/s/state/co", ""), ("/s/state", "…"), ("/home/me", "~")];
+
+    #[test]
+    fn paths_are_named_from_the_checkout_and_nothing_else_is_told() {
+        let said =
+            of_text("--> /s/state/co/src/a.rs:3\nin /s/state/co\n/s/state/x\n/home/me/y", ALIASES);
+        assert_eq!(said, "--> src/a.rs:3\nin .\n…/x\n~/y");
+        assert_eq!(of_text("a/b", &[("/", "~"), ("", "~")]), "a/b");
+    }
+
+    #[test]
+    fn colours_and_what_was_written_over_are_left_out() {
+        assert_eq!(of_text("\u{1b}[31mred\u{1b}[0m\r50%\r\n\n\u{7}x \n", &[]), "red\n50%\nx");
+        assert_eq!(of_text("end\u{1b}[", &[]), "end");
+    }
+
+    #[test]
+    fn of_a_long_log_the_end_is_told_in_whole_lines_of_bounded_length() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Utf8Path::from_path(dir.path()).unwrap().join("log");
+        let lines: Vec<String> = (0..5_000).map(|n| format!("line {n} /home/me")).collect();
+        std::fs::write(&path, lines.join("\n")).unwrap();
+        let said = of_file(&path, ALIASES).unwrap();
+        assert_eq!(said.lines().count(), MOST_LINES);
+        assert!(said.starts_with("line 4988 ~\n") && said.ends_with("line 4999 ~"), "{said}");
+        std::fs::write(&path, "é".repeat(40_000)).unwrap();
+        assert_eq!(of_file(&path, ALIASES).unwrap(), "");
+        std::fs::write(&path, "é".repeat(1_000)).unwrap();
+        assert_eq!(of_file(&path, ALIASES).unwrap().chars().count(), MOST_CHARACTERS + 1);
+    }
+}
