@@ -114,12 +114,14 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
         let known = file.known_ids();
         let mut random = random_numbers();
         let done_at = match &request {
-            MutationRequest::TaskDone { .. } => file.done_at().map_err(|error| not_made(&error))?,
+            MutationRequest::TaskDone { .. } => {
+                file.done_at().map_err(|error| not_made(&error, file.path()))?
+            }
             _ => DoneAt::Unborn,
         };
         let mut surroundings = Surroundings { known: &*known, random: &mut random, done_at };
         file.change_and_commit(now(), |plan| plan.apply(&request, &mut surroundings))
-            .map_err(|error| not_made(&error))?
+            .map_err(|error| not_made(&error, file.path()))?
     };
     setup.ui.line(&changed.change.to_string());
     if matches!(request, MutationRequest::TaskPrioritize) {
@@ -130,13 +132,21 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
     Ok(Exit::Done)
 }
 
-fn not_made(error: &PlanFileError) -> CliError {
+/// Says why the plan at `path` was not changed, and what to do about it.
+pub(super) fn not_made(error: &PlanFileError, path: &Utf8Path) -> CliError {
     let stopped = match error {
+        PlanFileError::Plan(why @ PlanError::Unreadable { .. }) => return unwritable(why, path),
         // What was asked for cannot be done to this plan.
         PlanFileError::Plan(_) => CliError::usage(error.to_string()),
         error => CliError::failed(described(error)),
     };
     error.hint().into_iter().fold(stopped, CliError::hint)
+}
+
+/// Says why the plan at `path` cannot be changed at all.
+pub(super) fn unwritable(why: &PlanError, path: &Utf8Path) -> CliError {
+    CliError::usage(format!("`{path}`: {why}"))
+        .hint("`ralph validate` lists everything that is wrong")
 }
 
 /// The message with its causes.

@@ -85,7 +85,7 @@ fn what_both_sides_did_is_there_and_what_cannot_be_both_is_a_readable_conflict()
     assert!(said.contains("the current spec"), "{said}");
     assert!(desk.plan().contains("<<<<<<<") && desk.plan().contains(">>>>>>>"));
     let said = desk.refused(&["task", "add", "x"]);
-    assert!(said.contains("line 1") && said.contains("git left a conflict here"), "{said}");
+    assert!(said.contains("lines 1, ") && said.contains("git left a conflict here"), "{said}");
 }
 
 /// Where the plans cannot be read, git's own merge of lines is what there is.
