@@ -20,17 +20,19 @@ use ralph_engine::workflow::build::planning::{Existing, PlanningEnd};
 use ralph_engine::workflow::desk::Desk;
 use ralph_engine::workflow::keeper::HomeKeeper;
 use ralph_engine::workflow::repositories::BeforeAll;
-use ralph_model::plan::Plan;
+use ralph_model::plan::{Plan, Status, Task, Unfinished};
 use ralph_model::policy::budget::{Budget, Spent};
 use ralph_model::role::Role;
 
 use self::ends::{declined, told, told_planning};
 use super::agent_run::flags;
+use super::plan::{not_made, unwritable};
 use super::workshop::{Workshop, budget, gate_context, limit_policy};
 use crate::args::GlobalArgs;
 use crate::args::build::{BuildArgs, PlanArgs, RunOptions};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::render::human::one_line;
 use crate::render::pipeline::{Look, PipelineScreen};
 use crate::render::{self, Tone};
 use crate::setup::{Setup, now};
@@ -57,12 +59,16 @@ pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliEr
     if let Some(spec) = spec {
         let planned = with_build(&setup, "ralph build", &job, |build, plan| {
             let bytes = plan.read().map_err(CliError::failed)?;
-            let now = Plan::parse(&bytes);
-            let tasks = now.pending().len() + now.done_tasks().count();
-            if now.spec() == Some(&*spec) && tasks > 0 {
+            let found = Plan::parse(&bytes);
+            let tasks = unfinished(&found).iter().filter(|task| task.spec == *spec).count();
+            if tasks > 0 && can_keep(&found, &spec) {
+                if found.spec() != Some(&*spec) {
+                    plan.change_and_commit(now(), |plan| plan.set_spec(&spec, Unfinished::Refuse))
+                        .map_err(|error| not_made(&error, plan.path()))?;
+                }
                 return Ok(Some(PlanningEnd::Planned { tasks }));
             }
-            let existing = existing(&now, &spec, Asked::Person)?;
+            let existing = existing(&found, &spec, Asked::Person)?;
             let Some(existing) = existing else { return Ok(None) };
             build.plan_spec(&spec, existing).map(Some).map_err(failed)
         })?;
@@ -77,10 +83,15 @@ pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliEr
         job.spent.set(spent);
     }
     let end = with_build(&setup, "ralph build", &job, |build, plan| {
-        preflight(&setup, plan, args.yes)?;
-        build.run().map_err(failed)
+        if !preflight(&setup, plan, args.yes)? {
+            return Ok(None);
+        }
+        build.run().map(Some).map_err(failed)
     })?;
-    told(&setup, &end)
+    match end {
+        None => declined(&setup),
+        Some(end) => told(&setup, &end),
+    }
 }
 
 /// Plans a spec.
@@ -143,9 +154,13 @@ fn with_build<T>(
     } = Workshop::open(setup, command, &ROLES)?;
     let signing = if setup.config.git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
     let home = setup.home.path.as_path();
-    let plan = Arc::new(PlanFile::open(&git, &open.state, &setup.home, signing, command));
+    let plan = PlanFile::open(&git, &open.state, &setup.home, signing, command);
+    let plan = Arc::new(if setup.config.git.commit_home { plan } else { plan.uncommitted() });
+    let bytes = plan.read().map_err(CliError::failed)?;
+    if let Err(why) = Plan::parse(&bytes).writable() {
+        return Err(CliError { exit: Exit::Unfinished, ..unwritable(&why, plan.path()) });
+    }
     if !job.options.allow_dirty {
-        let bytes = plan.read().map_err(CliError::failed)?;
         let mut begun = Vec::new();
         for task in Plan::parse(&bytes).pending() {
             begun.extend(BeforeAll::load(&open.state, &task.id).map_err(CliError::failed)?);
@@ -274,48 +289,85 @@ enum Asked {
     Nobody,
 }
 
+/// The tasks of all specs that are not accepted, pending ones first.
+fn unfinished<'p>(plan: &'p Plan<'_>) -> Vec<Task<'p>> {
+    let lines = plan.document().lines().iter();
+    let mut tasks: Vec<_> = lines
+        .filter_map(ralph_model::plan::Line::task)
+        .filter(|task| task.status != Status::Accepted)
+        .collect();
+    tasks.sort_by_key(|task| task.status == Status::Done);
+    tasks
+}
+
+/// Tells whether a spec can be the current one with everything that is there.
+fn can_keep(plan: &Plan<'_>, spec: &str) -> bool {
+    plan.spec() == Some(spec) || plan.unfinished_but(spec).is_empty()
+}
+
 /// Finds out what becomes of unfinished tasks; `None` if the person would rather stop.
 fn existing(plan: &Plan<'_>, spec: &str, asked: Asked) -> Result<Option<Existing>, CliError> {
-    let same = plan.spec() == Some(spec);
-    let pending = plan.pending();
-    let done: Vec<_> = plan.done_tasks().collect();
-    if pending.is_empty() && done.is_empty() {
+    let tasks = unfinished(plan);
+    if tasks.is_empty() {
         return Ok(Some(Existing::Cancel));
     }
-    if asked == Asked::Yes {
-        return Ok(Some(if same { Existing::Keep } else { Existing::Cancel }));
+    let can_keep = can_keep(plan, spec);
+    // What is left of other specs is in nobody's way while the current one is planned further.
+    if can_keep && tasks.iter().all(|task| task.spec != spec) {
+        return Ok(Some(Existing::Keep));
     }
-    let old = plan.spec().unwrap_or("");
-    let mut lines = vec![format!("Found unfinished tasks from spec '{old}':")];
-    lines.extend(pending.iter().map(|task| format!("  - [pending] {}: {}", task.id, task.name)));
-    lines.extend(done.iter().map(|task| format!("  - [done] {}: {}", task.id, task.name)));
+    if asked == Asked::Yes {
+        return Ok(Some(if can_keep { Existing::Keep } else { Existing::Cancel }));
+    }
+    let mut lines = Vec::new();
+    let mut specs: Vec<&str> = Vec::new();
+    for task in &tasks {
+        if !specs.contains(&&*task.spec) {
+            specs.push(&task.spec);
+        }
+    }
+    for spec in specs {
+        lines.push(format!("Found unfinished tasks from spec '{spec}':"));
+        let of_spec = tasks.iter().filter(|task| task.spec == spec);
+        lines.extend(of_spec.map(|task| {
+            format!("  - [{}] {}: {}", task.status, task.id, one_line(&task.name, 100))
+        }));
+    }
     if asked == Asked::Nobody || !std::io::stdin().is_terminal() {
         return Err(CliError::person_needed(lines.join("\n"))
             .hint("--yes cancels them (git keeps them), or keeps them if it is the same spec"));
     }
     render::important(&lines.join("\n"));
     render::important("\nWhat would you like to do?");
-    if same {
+    if can_keep {
         render::important("  [k] Keep existing tasks and plan what is missing");
     }
     render::important("  [c] Cancel existing tasks and start fresh");
     render::important("  [a] Abort (keep current plan)");
     Ok(match render::choose("kca", 'a') {
-        'k' if same => Some(Existing::Keep),
+        'k' if can_keep => Some(Existing::Keep),
         'c' => Some(Existing::Cancel),
         _ => None,
     })
 }
 
-/// The plan is committed before the first run: agents that add everything must not sweep it up.
-fn preflight(setup: &Setup, plan: &PlanFile, yes: bool) -> Result<(), CliError> {
+/// The plan is committed before the first run: agents that add everything must not sweep it up. `false` if the person
+/// would rather not.
+fn preflight(setup: &Setup, plan: &PlanFile, yes: bool) -> Result<bool, CliError> {
     if !plan.is_uncommitted().map_err(CliError::failed)? {
-        return Ok(());
+        return Ok(true);
+    }
+    if !plan.path().exists() {
+        let path = plan.path();
+        return Err(CliError::failed(format!(
+            "`{path}` is committed, but gone from the work tree"
+        ))
+        .hint(format!("`git restore '{path}'` brings it back; `ralph plan <spec>` begins anew")));
     }
     if !yes && std::io::stdin().is_terminal() {
         render::important("plan.jsonl has uncommitted changes.");
         if !render::agree("Commit now?") {
-            return Err(CliError::failed("the plan is not committed; nothing was done"));
+            return Ok(false);
         }
     } else {
         setup.ui.labelled(
@@ -324,5 +376,6 @@ fn preflight(setup: &Setup, plan: &PlanFile, yes: bool) -> Result<(), CliError> 
             "plan.jsonl had uncommitted changes; they are committed",
         );
     }
-    plan.commit(now(), "ralph: update plan").map_err(CliError::failed)
+    plan.commit(now(), "ralph: update plan").map_err(|error| not_made(&error, plan.path()))?;
+    Ok(true)
 }
