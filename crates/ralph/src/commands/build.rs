@@ -46,6 +46,7 @@ const MOST_FAILURES: u32 = 3;
 /// Runs the build loop.
 pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &flags(&args.run.agent))?;
+    setup.require_plan_in_tree()?;
     let (spec, iterations) = words(&setup, args)?;
     let configured = budget(&setup, args.run.max_tokens, args.run.max_cost);
     let failures = args.max_failures.or(configured.consecutive_failures);
@@ -97,6 +98,7 @@ pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliEr
 /// Plans a spec.
 pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &flags(&args.run.agent))?;
+    setup.require_plan_in_tree()?;
     let spec = find_spec(&setup, &args.what)?;
     setup.ui.labelled(Tone::Active, "plan", &format!("the spec {spec}"));
     let asked = if args.yes {

@@ -34,6 +34,7 @@ enum Start {
 pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
     setup.require_repository()?;
+    setup.require_plan_in_tree()?;
     // Inside a run there is no way to private state, and nothing is kept then.
     let state = setup.open_bare_state().ok();
     let Some(past) = Past::of(&setup.git(), &setup.home.path, state.as_ref()) else {

@@ -92,6 +92,7 @@ fn asked(
 fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
     setup.require_repository()?;
+    setup.require_plan_in_tree()?;
     if let MutationRequest::TaskDone { no_change: Some(_), .. } = &request {
         return Err(CliError::usage("`--no-change` is for agents inside a run")
             .hint("outside one, `ralph task done` is your word and needs no reason"));
