@@ -149,6 +149,18 @@ impl Setup {
             .hint(format!("`git sparse-checkout add {home}` brings it back")))
     }
 
+    /// Says that there is no history where home is in no repository.
+    pub(crate) fn say_if_outside_git(&self) {
+        let home = &self.home.path;
+        // Where it usually is nobody has to look further.
+        let is_inside = self.workspace.git_dir().is_some()
+            && home.canonicalize_utf8().is_ok_and(|home| home.starts_with(&self.workspace.root));
+        if !is_inside && Past::of(&self.git(), home, None).is_none() {
+            let message = format!("`{home}` is in no git repository: the plan has no history");
+            self.ui.labelled(Tone::Attention, "note", &message);
+        }
+    }
+
     /// Tells whether the person stands in a workspace that has a plan.
     pub(crate) fn has_plan() -> bool {
         let workspace = current_directory().ok().and_then(|cwd| find_workspace(None, &cwd).ok());

@@ -253,6 +253,7 @@ pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
         Some(specs.join(what)),
         Some(specs.join(format!("{what}.md"))),
     ];
+    let mut elsewhere = None;
     for place in places.into_iter().flatten() {
         if place.extension() != Some("md") || !place.is_file() {
             continue;
@@ -262,10 +263,13 @@ pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
         if let Ok(inside) = place.strip_prefix(&root) {
             return Ok(inside.to_string());
         }
+        elsewhere.get_or_insert(place);
+    }
+    if let Some(place) = elsewhere {
         return Err(CliError::usage(format!("`{place}` does not lie in `{specs}`"))
             .hint("specs are kept there, so that everybody who reads the plan finds them"));
     }
-    let names: Vec<String> = specs
+    let mut names: Vec<String> = specs
         .read_dir_utf8()
         .into_iter()
         .flatten()
@@ -274,6 +278,7 @@ pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
         .map(|entry| entry.file_name().to_owned())
         .filter(|name| name != "README.md")
         .collect();
+    names.sort();
     let error = CliError::usage(format!("there is no spec `{what}` in `{specs}`"));
     Err(if names.is_empty() {
         error.hint("`ralph specs new \"Title\"` makes one")

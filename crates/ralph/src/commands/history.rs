@@ -38,6 +38,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError>
     // Inside a run there is no way to private state, and nothing is kept then.
     let state = setup.open_bare_state().ok();
     let Some(past) = Past::of(&setup.git(), &setup.home.path, state.as_ref()) else {
+        setup.say_if_outside_git();
         return show(&setup, args, &History::default(), &Plan::default(), &Filter::default());
     };
     let mut filter = Filter { spec: args.spec.as_deref(), ..Filter::default() };
