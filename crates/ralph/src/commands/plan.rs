@@ -18,7 +18,7 @@ use super::build::find_spec;
 use super::print_json;
 use crate::args::GlobalArgs;
 use crate::args::plan::{IssueCommand, SetSpecArgs, TaskCommand};
-use crate::error::CliError;
+use crate::error::{CliError, chain};
 use crate::exit::Exit;
 use crate::render;
 use crate::setup::{Setup, now};
@@ -171,7 +171,7 @@ pub(super) fn not_made(error: &PlanFileError, path: &Utf8Path) -> CliError {
             let looks = where_to_look(why).into_iter();
             looks.fold(CliError::usage(error.to_string()), CliError::hint)
         }
-        error => CliError::failed(described(error)),
+        error => CliError::failed(chain(error)),
     };
     error.hint().into_iter().fold(stopped, CliError::hint)
 }
@@ -191,14 +191,6 @@ fn where_to_look(why: &PlanError) -> Option<&'static str> {
 pub(super) fn unwritable(why: &PlanError, path: &Utf8Path) -> CliError {
     CliError::usage(format!("`{path}`: {why}"))
         .hint("`ralph validate` lists everything that is wrong")
-}
-
-/// The message with its causes.
-fn described(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(cause) => format!("{error}: {}", described(cause)),
-        None => error.to_string(),
-    }
 }
 
 /// One task with all its fields, or everything.

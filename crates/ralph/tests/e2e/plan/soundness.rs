@@ -46,6 +46,14 @@ fn a_conflict_is_told_once_with_all_its_lines() {
 }
 
 #[test]
+fn what_cannot_be_seen_is_named() {
+    let desk = Desk::with_tasks(1);
+    desk.write_plan(&format!("\u{feff}{}", desk.plan()));
+    let said = desk.refused(&["task", "add", "x"]);
+    assert!(said.contains("line 1") && said.contains("without BOM"), "{said}");
+}
+
+#[test]
 fn everything_that_is_wrong_is_told_at_once_with_file_and_line() {
     let desk = Desk::with_tasks(1);
     assert!(desk.ralph(&["validate"]).status.success());
