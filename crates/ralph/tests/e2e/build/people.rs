@@ -1,11 +1,13 @@
 //! What the loop asks a person, and what it does where none is there; what a person does to it.
 
+use std::cell::RefCell;
 use std::fs;
+use std::io::Read;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{BUILDER, Site, VERIFIER, task};
-use crate::harness::wait_for_file;
+use crate::harness::{PATIENCE, wait_for_file, wait_until};
 
 /// A site whose plan was changed by hand and not committed.
 fn with_uncommitted_plan() -> Site {
@@ -46,6 +48,25 @@ fn at_a_terminal_no_and_the_end_of_input_leave_everything_as_it_was() {
         assert_eq!((site.git(&["rev-parse", "HEAD"]), site.plan_text()), (head, plan));
         assert!(!site.path("t-aaaa").exists());
     }
+}
+
+#[test]
+fn ctrl_c_at_a_question_is_a_no() {
+    let site = with_uncommitted_plan();
+    let head = site.git(&["rev-parse", "HEAD"]);
+    let (mut child, _terminal) = site.start_at_terminal(&["build"], b"");
+    let mut stderr = child.stderr.take().unwrap();
+    let mut said = Vec::new();
+    while !String::from_utf8_lossy(&said).contains("Commit now?") {
+        let mut byte = [0];
+        assert_eq!(stderr.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&said));
+        said.push(byte[0]);
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let child = RefCell::new(child);
+    wait_until(PATIENCE, "it ends", || child.borrow_mut().try_wait().unwrap().is_some());
+    assert_eq!(child.into_inner().wait().unwrap().code(), Some(0));
+    assert_eq!(site.git(&["rev-parse", "HEAD"]), head);
 }
 
 #[test]
