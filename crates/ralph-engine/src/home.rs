@@ -62,6 +62,8 @@ pub struct Home {
 pub enum WorkspaceError {
     #[error("`{root}` is not a git repository")]
     NotARepository { root: Utf8PathBuf },
+    #[error("`{root}` is a bare repository, without files to work on")]
+    Bare { root: Utf8PathBuf },
     #[error(transparent)]
     Path(#[from] PathError),
 }
@@ -74,6 +76,9 @@ impl WorkspaceError {
                 "run `git init {}` first, or name a repository with `--root`",
                 quote(root)
             )),
+            WorkspaceError::Bare { .. } => {
+                Some("work in a clone, or in a tree that `git worktree add` makes".to_owned())
+            }
             WorkspaceError::Path(_) => None,
         }
     }
@@ -111,7 +116,15 @@ impl Workspace {
     pub fn require_repository(&self) -> Result<(), WorkspaceError> {
         match self.kind {
             WorkspaceKind::Repository(_) | WorkspaceKind::RepositoryCollection => Ok(()),
-            WorkspaceKind::Plain => Err(WorkspaceError::NotARepository { root: self.root.clone() }),
+            WorkspaceKind::Plain => {
+                let root = self.root.clone();
+                let has = |name: &str| root.join(name).exists();
+                Err(if has("HEAD") && has("objects") && has("refs") {
+                    WorkspaceError::Bare { root }
+                } else {
+                    WorkspaceError::NotARepository { root }
+                })
+            }
         }
     }
 

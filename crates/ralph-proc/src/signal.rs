@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGXFSZ};
 use signal_hook::low_level;
 
@@ -71,6 +72,31 @@ impl SignalPipe {
     pub fn suspend_self(&self) -> io::Result<()> {
         low_level::emulate_default_handler(SIGTSTP)
     }
+}
+
+/// Has a question asked and waits until something can be read; `false` if the person would rather stop.
+pub fn wait_for_input(input: impl AsFd, ask: impl FnOnce()) -> io::Result<bool> {
+    let (stop, stop_write) = UnixStream::pair()?;
+    stop.set_nonblocking(true)?;
+    let mut registered = Vec::new();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        registered.push(low_level::pipe::register(signal, stop_write.try_clone()?)?);
+    }
+    // A person who sees the question may stop it.
+    ask();
+    let waited = loop {
+        let mut polled =
+            [input.as_fd(), stop.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        match poll(&mut polled, None) {
+            Err(Errno::INTR) => {}
+            other => break other,
+        }
+    };
+    for id in registered {
+        low_level::unregister(id);
+    }
+    waited?;
+    Ok(!take_byte(&stop))
 }
 
 fn take_byte(mut stream: &UnixStream) -> bool {

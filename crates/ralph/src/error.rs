@@ -41,7 +41,7 @@ impl CliError {
 }
 
 /// The message with its causes, each said once.
-fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -8,6 +8,8 @@ use ralph_engine::config::{Config, ConfigError, ConfigRequest, EnvNames, FlagVal
 use ralph_engine::git::{Git, GitProgram};
 use ralph_engine::home::{Home, Workspace, find_workspace};
 use ralph_engine::journal::{Journal, Mirror, for_each_line};
+use ralph_engine::plan_file::PLAN_FILE;
+use ralph_engine::plan_file::past::Past;
 use ralph_engine::run::Environment;
 use ralph_engine::state::{State, StateRequest, state_base};
 use ralph_model::journal::{JournalEntry, JournalEvent, Overview, StateRebuilt, parse_line};
@@ -132,6 +134,31 @@ impl Setup {
             let hint = error.hint();
             hint.into_iter().fold(CliError::usage(error), CliError::hint)
         })
+    }
+
+    /// Refuses to take a plan that git keeps out of the work tree for one that is not there.
+    pub(crate) fn require_plan_in_tree(&self) -> Result<(), CliError> {
+        let path = self.home.path.join(PLAN_FILE);
+        let left_out = !path.exists()
+            && Past::of(&self.git(), &self.home.path, None).is_some_and(|past| past.is_left_out());
+        if !left_out {
+            return Ok(());
+        }
+        let home = self.home.path.strip_prefix(&self.workspace.root).unwrap_or(&self.home.path);
+        Err(CliError::usage(format!("`{path}` is left out of the work tree by a sparse checkout"))
+            .hint(format!("`git sparse-checkout add {home}` brings it back")))
+    }
+
+    /// Says that there is no history where home is in no repository.
+    pub(crate) fn say_if_outside_git(&self) {
+        let home = &self.home.path;
+        // Where it usually is nobody has to look further.
+        let is_inside = self.workspace.git_dir().is_some()
+            && home.canonicalize_utf8().is_ok_and(|home| home.starts_with(&self.workspace.root));
+        if !is_inside && Past::of(&self.git(), home, None).is_none() {
+            let message = format!("`{home}` is in no git repository: the plan has no history");
+            self.ui.labelled(Tone::Attention, "note", &message);
+        }
     }
 
     /// Tells whether the person stands in a workspace that has a plan.

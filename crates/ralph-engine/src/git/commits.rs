@@ -8,7 +8,8 @@
 //!
 //! A path whose *staged* content is neither that of `HEAD` nor that of the work tree is committed as the work tree has
 //! it, as `git commit -- path` does; the staged version is named in [`Committed::displaced`] for the caller to save, its
-//! object is there. Unmerged paths are refused. So are paths that a filter (LFS) would have to change, as no filter runs:
+//! object is there. A file that git was told not to look at (skip-worktree, assume-unchanged) is committed if it is named
+//! and there; what a sparse checkout leaves out is not taken for removed. Unmerged paths are refused. So are paths that a filter (LFS) would have to change, as no filter runs:
 //! a large file would be committed raw. Hooks do not run. The commit has one parent, also during a merge.
 
 use std::collections::HashSet;
@@ -105,6 +106,7 @@ pub fn commit_paths(
     if let Some(torn) = before.iter().find(|change| change.kind == ChangeKind::Unmerged) {
         return Err(CommitError::Unmerged { path: torn.path.clone() });
     }
+    bench.look_again(&index, &named(git, request.paths))?;
     bench.take_in(&index, &paths)?;
     let after = bench.staged(&index, &wanted)?;
     if after.is_empty() {
@@ -161,9 +163,43 @@ impl Bench<'_> {
         Ok(changes)
     }
 
+    /// Takes back that git is not to look at some of the files.
+    fn look_again(&self, index: &Scratch, files: &HashSet<&Path>) -> Result<(), GitError> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        let output = self.call(index, &["ls-files", "-v", "-z"], b"")?;
+        let (mut skipped, mut assumed) = (Vec::new(), Vec::new());
+        for entry in output.split(|byte| *byte == 0) {
+            let [tag, b' ', path @ ..] = entry else { continue };
+            let path = path_from(path);
+            if files.contains(path.as_path()) {
+                if tag.is_ascii_lowercase() {
+                    assumed.push(path.clone());
+                }
+                if tag.eq_ignore_ascii_case(&b's') {
+                    skipped.push(path);
+                }
+            }
+        }
+        for (flag, paths) in [("--no-assume-unchanged", assumed), ("--no-skip-worktree", skipped)] {
+            if !paths.is_empty() {
+                self.call(index, &["update-index", flag, "-z", "--stdin"], &joined(&paths))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes the paths from the work tree into an index.
     fn take_in(&self, index: &Scratch, paths: &[PathBuf]) -> Result<(), GitError> {
-        let args = ["update-index", "--add", "--remove", "-z", "--stdin"];
+        let args = [
+            "update-index",
+            "--add",
+            "--remove",
+            "--ignore-skip-worktree-entries",
+            "-z",
+            "--stdin",
+        ];
         self.call(index, &args, &joined(paths)).map(|_| ())
     }
 
@@ -313,6 +349,15 @@ impl Drop for Scratch {
 
 fn joined(paths: &[PathBuf]) -> Vec<u8> {
     paths.iter().flat_map(|path| path_bytes(path).iter().copied().chain([0])).collect()
+}
+
+/// Returns the files that are named themselves, and are there.
+fn named<'p>(git: &Git, paths: &'p [PathBuf]) -> HashSet<&'p Path> {
+    let Some(root) = &git.place().worktree else { return HashSet::new() };
+    let is_file = |path: &&Path| {
+        fs::symlink_metadata(root.as_std_path().join(path)).is_ok_and(|found| !found.is_dir())
+    };
+    paths.iter().map(PathBuf::as_path).filter(is_file).collect()
 }
 
 /// Names the files that directories stand for.

@@ -102,6 +102,37 @@ fn a_file_is_committed_as_the_work_tree_has_it_and_another_staged_version_is_nam
     assert_eq!(status(&world, &dir), Vec::<String>::new());
 }
 
+/// Git would remove the one from the index and overlook the other.
+#[test]
+fn a_file_that_git_was_told_not_to_look_at_is_committed_all_the_same() {
+    for flag in ["--skip-worktree", "--assume-unchanged"] {
+        let world = World::new();
+        let dir = world.repository("r");
+        world.commit(&dir, &[("ralph/plan.jsonl", "1"), ("ralph/other", "1")]);
+        world.git(&dir, &["update-index", flag, "ralph/plan.jsonl", "ralph/other"]);
+        write(&dir.join("ralph/plan.jsonl"), "22");
+        let made = commit(&world, &dir, &["ralph/plan.jsonl"]).unwrap().unwrap();
+        assert_eq!(files_of(&world, &dir, &made.id), ["M ralph/plan.jsonl"], "{flag}");
+        assert_eq!(world.git(&dir, &["show", "HEAD:ralph/plan.jsonl"]), "22", "{flag}");
+        assert_eq!(status(&world, &dir), [""; 0], "{flag}");
+        let kept = world.git(&dir, &["ls-files", "-v", "ralph/other"]);
+        assert!(!kept.starts_with("H "), "{flag}: what is not named stays as it was: {kept}");
+    }
+}
+
+#[test]
+fn what_a_sparse_checkout_leaves_out_is_not_committed_as_removed() {
+    let world = World::new();
+    let dir = world.repository("r");
+    world.commit(&dir, &[("ralph/specs/a.md", "a"), ("ralph/plan.jsonl", "1")]);
+    world.git(&dir, &["sparse-checkout", "set", "--no-cone", "/*", "!/ralph/specs/"]);
+    assert!(!dir.join("ralph/specs/a.md").exists());
+    write(&dir.join("ralph/plan.jsonl"), "22");
+    let made = commit(&world, &dir, &["ralph", "ralph/specs/a.md"]).unwrap().unwrap();
+    assert_eq!(files_of(&world, &dir, &made.id), ["M ralph/plan.jsonl"]);
+    assert_eq!(status(&world, &dir), [""; 0]);
+}
+
 #[test]
 fn an_unmerged_path_is_refused_and_others_are_committed_during_a_merge() {
     let world = World::new();

@@ -149,6 +149,13 @@ impl Past {
         }
     }
 
+    /// Tells whether the plan is in git but kept out of the work tree, as a sparse checkout does.
+    pub fn is_left_out(&self) -> bool {
+        let there = self.git.place().worktree.as_ref().map(|root| root.join(&self.path));
+        !there.is_some_and(|path| path.exists())
+            && self.git.is_left_out(self.path()).unwrap_or(false)
+    }
+
     /// Tells whether a commit of work is here and does not lead to where the work tree stands, or is not here at all.
     pub fn is_orphaned(&self, commit: &str) -> bool {
         let Ok(Some(found)) = self.git.resolve(commit) else { return true };

@@ -137,6 +137,23 @@ fn b12_9_the_order_of_events_decides_what_became_of_a_task() {
     }
 }
 
+/// A planner adds all its tasks at once, and their ids are as chance has it.
+#[test]
+fn tasks_that_came_together_are_told_in_the_order_of_the_file() {
+    let mut repository = Repository::default();
+    let line = |id: &str| {
+        format!("{{\"t\": \"task\", \"id\": \"{id}\", \"name\": \"{id}\", \"s\": \"d\"}}\n")
+    };
+    let all = ["t-zz", "t-mm", "t-aa"].map(line).concat();
+    repository.line(&[&all, ""]);
+    let view = repository.view(&Filter::default());
+    let ids: Vec<_> = view.as_array().unwrap().iter().map(|task| task["id"].clone()).collect();
+    assert_eq!(ids, ["t-zz", "t-mm", "t-aa"]);
+    let recent = repository.recent(&Filter::default(), 3);
+    let ids: Vec<_> = recent.iter().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(ids, ["t-aa", "t-mm", "t-zz"], "newest first: {recent:?}");
+}
+
 #[test]
 fn a_done_task_that_is_deleted_was_not_accepted() {
     for subject in ["ralph: task delete - one", "ralph: cancel 1 task", "ralph: set spec s"] {
@@ -308,10 +325,11 @@ proptest! {
             let id = format!("t-000{at}");
             let copy = text.clone();
             let mut plan = Plan::parse(copy.as_bytes());
-            let present: Vec<(usize, String)> = (0..3)
+            let mut present: Vec<(usize, String)> = (0..3)
                 .map(|at| (at, format!("t-000{at}")))
                 .filter(|(_, id)| plan.task_view(id).is_some())
                 .collect();
+            present.sort_by_key(|(_, id)| copy.find(&format!("\"id\": \"{id}\"")));
             let known = repository.history.knows(&id);
             let Ok(change) = perform(&mut plan, *deed, &id, number) else { continue };
             match deed {

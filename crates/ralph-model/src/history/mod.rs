@@ -112,7 +112,10 @@ struct Pair<'a> {
 
 /// What a version did compared with one parent.
 struct Diff<'a> {
-    tasks: BTreeMap<String, Pair<'a>>,
+    /// In the order of the file: those that were there, then those that came.
+    tasks: Vec<(String, Pair<'a>)>,
+    /// Where each task stands among them.
+    places: HashMap<String, usize>,
     issues: Vec<String>,
     spec_changed: bool,
     superseded: Vec<String>,
@@ -121,7 +124,8 @@ struct Diff<'a> {
 impl<'a> Diff<'a> {
     fn of(changed: &ChangedLines<'a>) -> Diff<'a> {
         let mut diff = Diff {
-            tasks: BTreeMap::new(),
+            tasks: Vec::new(),
+            places: HashMap::new(),
             issues: Vec::new(),
             spec_changed: false,
             superseded: Vec::new(),
@@ -131,8 +135,7 @@ impl<'a> Diff<'a> {
         for line in &changed.removed {
             match Record::of_line(line) {
                 Record::Task(head) => {
-                    diff.tasks.entry(head.id.into_owned()).or_default().before =
-                        Task::of_line(line);
+                    diff.pair(head.id.into_owned()).before = Task::of_line(line);
                 }
                 Record::Reject { .. } => {
                     if let Some(key) = Tombstone::of_line(line).map(tombstone_key) {
@@ -149,13 +152,13 @@ impl<'a> Diff<'a> {
                     let task = Task::of_line(line);
                     let superseded = task.as_ref().and_then(|task| task.supersedes.as_deref());
                     diff.superseded.extend(superseded.map(str::to_owned));
-                    diff.tasks.entry(head.id.into_owned()).or_default().after = task;
+                    diff.pair(head.id.into_owned()).after = task;
                 }
                 Record::Reject { .. } => {
                     let Some(key) = Tombstone::of_line(line).map(tombstone_key) else { continue };
                     match old_tombstones.get_mut(&key) {
                         Some(count) if *count > 0 => *count -= 1,
-                        _ => diff.tasks.entry(key.0).or_default().reasons.push(key.2),
+                        _ => diff.pair(key.0).reasons.push(key.2),
                     }
                 }
                 Record::Issue { id } => diff.issues.push(id.into_owned()),
@@ -166,6 +169,18 @@ impl<'a> Diff<'a> {
         // A spec that is set for the first time takes nothing with it.
         diff.spec_changed = old_spec.is_some() && old_spec != new_spec;
         diff
+    }
+
+    fn pair(&mut self, id: String) -> &mut Pair<'a> {
+        let at = *self.places.entry(id).or_insert_with_key(|id| {
+            self.tasks.push((id.clone(), Pair::default()));
+            self.tasks.len() - 1
+        });
+        &mut self.tasks[at].1
+    }
+
+    fn get(&self, id: &str) -> Option<&Pair<'a>> {
+        self.places.get(id).map(|at| &self.tasks[*at].1)
     }
 }
 
@@ -184,7 +199,6 @@ impl History {
             for other in others {
                 // Unchanged compared with one parent: then it happened on that parent's side.
                 let there = other
-                    .tasks
                     .get(id)
                     .map(|pair| self.events(id, pair, other, version))
                     .unwrap_or_default();

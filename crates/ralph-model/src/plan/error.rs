@@ -1,6 +1,6 @@
 //! Why a change to the plan is refused, in words that whoever asked can act on.
 
-use super::flaw::Problem;
+use super::flaw::{Problem, ProblemKind};
 use super::ids::InvalidTaskId;
 use super::words::Status;
 
@@ -83,9 +83,21 @@ pub enum WishError {
     DependsOnSuperseded { id: String },
 }
 
+/// Names the lines of each kind of problem, so that how to mend it is said once.
 fn lines(problems: &[Problem]) -> String {
     const SHOWN: usize = 5;
-    let mut text: Vec<_> = problems.iter().take(SHOWN).map(ToString::to_string).collect();
+    let mut kinds: Vec<(&ProblemKind, Vec<String>)> = Vec::new();
+    for Problem { line, kind } in problems.iter().take(SHOWN) {
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, lines)) => lines.push(line.to_string()),
+            None => kinds.push((kind, vec![line.to_string()])),
+        }
+    }
+    let named = |(kind, lines): (&ProblemKind, Vec<String>)| {
+        let line = if lines.len() == 1 { "line" } else { "lines" };
+        format!("{line} {}: {kind} ({})", lines.join(", "), kind.mend())
+    };
+    let mut text: Vec<_> = kinds.into_iter().map(named).collect();
     if problems.len() > SHOWN {
         text.push(format!("and {} more", problems.len() - SHOWN));
     }

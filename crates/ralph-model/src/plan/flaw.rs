@@ -12,6 +12,8 @@ use serde::de::IgnoredAny;
 pub enum Flaw {
     #[error("it is not UTF-8")]
     NotUtf8,
+    #[error("it begins with a byte order mark, which cannot be seen")]
+    ByteOrderMark,
     #[error("git left a conflict here")]
     ConflictMarker,
     #[error("it is not JSON: {0}")]
@@ -31,6 +33,9 @@ pub enum Flaw {
 impl Flaw {
     /// Says why a line could not be read as an object.
     pub(super) fn of_no_object(line: &str) -> Flaw {
+        if line.starts_with('\u{feff}') {
+            return Flaw::ByteOrderMark;
+        }
         match serde_json::from_str::<IgnoredAny>(line) {
             Ok(_) if line.trim_ascii_start().starts_with('{') => {
                 Flaw::NotJson("it is nested too deep".to_owned())
@@ -56,6 +61,7 @@ impl Flaw {
                  `|||||||`, `=======` or `>>>>>>>`"
             }
             Flaw::NotUtf8 => "write it again as UTF-8, or remove it",
+            Flaw::ByteOrderMark => "save the file as UTF-8 without BOM",
             Flaw::NotJson(_) | Flaw::NotAnObject => {
                 "make it one JSON object on one line, take it from an earlier commit, or remove it"
             }

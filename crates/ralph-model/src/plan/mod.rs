@@ -142,7 +142,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Refuses to write while there is a line that cannot be read.
-    fn writable(&self) -> Result<(), PlanError> {
+    pub fn writable(&self) -> Result<(), PlanError> {
         let problems: Vec<_> = self.document.broken().collect();
         if problems.is_empty() { Ok(()) } else { Err(PlanError::Unreadable { problems }) }
     }

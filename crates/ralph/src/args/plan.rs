@@ -65,7 +65,7 @@ pub(crate) struct MergePlanArgs {
 pub(crate) enum TaskCommand {
     /// Add a task, or several that may refer to each other
     Add {
-        /// A name, a JSON object, or a JSON array of objects
+        /// A name, a JSON object, or a JSON array of objects; `-` reads it from stdin
         #[arg(value_parser = free_text, allow_hyphen_values = true)]
         task: String,
     },
@@ -114,15 +114,21 @@ pub(crate) enum TaskCommand {
 pub(crate) enum IssueCommand {
     /// Add an issue
     Add {
-        /// What is wrong
+        /// What is wrong; `-` reads it from stdin
         #[arg(value_parser = free_text, allow_hyphen_values = true)]
         description: String,
     },
     /// Resolve issues
-    #[command(alias = "done-ids")]
     Done {
         /// Which [default: the first]
         #[arg(value_name = "ID")]
+        ids: Vec<String>,
+    },
+    /// Resolve the issues that are named
+    #[command(hide = true)]
+    DoneIds {
+        /// Which
+        #[arg(value_name = "ID", required = true)]
         ids: Vec<String>,
     },
     /// Resolve all issues
@@ -155,10 +161,12 @@ pub(crate) struct AnswerArgs {
 /// Takes what a person or an agent says in their own words; it may begin as a list does, with a dash.
 fn free_text(text: &str) -> Result<String, String> {
     let looks_like_option = text.starts_with("--") && !text.contains(char::is_whitespace);
+    // Behind it nothing is an option; a parser of values is not told where its value stood.
+    let is_meant = || std::env::args_os().any(|word| word == "--");
     if text.trim().is_empty() {
         Err("there is nothing in it".to_owned())
-    } else if looks_like_option {
-        Err(format!("there is no option `{text}` here"))
+    } else if looks_like_option && !is_meant() {
+        Err(format!("there is no option `{text}` here; `-- {text}` means the words"))
     } else {
         Ok(text.to_owned())
     }

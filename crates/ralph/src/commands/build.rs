@@ -19,18 +19,19 @@ use ralph_engine::workflow::build::{Build, BuildEnd};
 use ralph_engine::workflow::desk::Desk;
 use ralph_engine::workflow::keeper::HomeKeeper;
 use ralph_engine::workflow::repositories::BeforeAll;
-use ralph_model::plan::{Plan, Stage};
+use ralph_model::plan::{Plan, Stage, Status, Task, Unfinished};
 use ralph_model::policy::budget::{Budget, Spent};
 use ralph_model::role::Role;
 
 use self::ends::{declined, told, told_planning};
 use super::agent_run::flags;
+use super::plan::{not_made, unwritable};
 use super::workshop::{Workshop, budget, gate_context, limit_policy};
 use crate::args::GlobalArgs;
 use crate::args::build::{BuildArgs, PlanArgs, RunOptions};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::plural;
+use crate::render::human::{one_line, plural};
 use crate::render::pipeline::{Look, PipelineScreen};
 use crate::render::{self, Tone};
 use crate::setup::{Setup, now};
@@ -44,6 +45,7 @@ const MOST_FAILURES: u32 = 3;
 /// Runs the build loop.
 pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &flags(&args.run.agent))?;
+    setup.require_plan_in_tree()?;
     let (spec, iterations) = words(&setup, args)?;
     let configured = budget(&setup, args.run.max_tokens, args.run.max_cost);
     let failures = args.max_failures.or(configured.consecutive_failures);
@@ -63,7 +65,9 @@ pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliEr
         // Planning costs, but N is about what comes after it.
         let spent = build.desk.spent;
         build.desk.spent = Spent { iterations: 0, attempts: 0, consecutive_failures: 0, ..spent };
-        preflight(&setup, plan, args.yes)?;
+        if !preflight(&setup, plan, args.yes)? {
+            return Ok(Ended::Declined);
+        }
         build.run().map(Ended::Building).map_err(failed)
     })?;
     match end {
@@ -89,18 +93,24 @@ fn plan_first(
     spec: Option<&str>,
 ) -> Result<Option<PlanningEnd>, CliError> {
     let bytes = plan.read().map_err(CliError::failed)?;
-    let now = Plan::parse(&bytes);
+    let found = Plan::parse(&bytes);
     let cut_short = build.planning_under_way().map_err(CliError::failed)?;
-    let tasks = now.pending().len() + now.done_tasks().count();
+    let tasks = found.pending().len() + found.done_tasks().count();
     match (spec, cut_short) {
         (Some(spec), Some(cut_short)) if spec == cut_short => {
             go_on_planning(setup, build, tasks).map(Some)
         }
-        (None, Some(_)) if now.stage() == Stage::Complete => {
+        (None, Some(_)) if found.stage() == Stage::Complete => {
             go_on_planning(setup, build, tasks).map(Some)
         }
-        (Some(spec), _) if now.spec() != Some(spec) || tasks == 0 => {
-            match existing(&now, spec, Asked::Person)? {
+        (Some(spec), _) if found.spec() != Some(spec) || tasks == 0 => {
+            let tasks = unfinished(&found).iter().filter(|task| task.spec == spec).count();
+            if tasks > 0 && can_keep(&found, spec) {
+                plan.change_and_commit(now(), |plan| plan.set_spec(spec, Unfinished::Refuse))
+                    .map_err(|error| not_made(&error, plan.path()))?;
+                return Ok(Some(PlanningEnd::Planned { tasks }));
+            }
+            match existing(&found, spec, Asked::Person)? {
                 None => Ok(None),
                 Some(existing) => build.plan_spec(spec, existing).map(Some).map_err(failed),
             }
@@ -131,6 +141,7 @@ fn go_on_planning(
 /// Plans a spec.
 pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &flags(&args.run.agent))?;
+    setup.require_plan_in_tree()?;
     let spec = find_spec(&setup, &args.what)?;
     setup.ui.labelled(Tone::Active, "plan", &format!("the spec {spec}"));
     let asked = if args.yes {
@@ -192,10 +203,12 @@ fn with_build<T>(
     let signing = if setup.config.git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
     let home = setup.home.path.as_path();
     let plan = PlanFile::open(&git, &open.state, &setup.home, signing, command);
-    let plan = if setup.config.git.commit_home { plan } else { plan.uncommitted() };
-    let plan = Arc::new(plan);
+    let plan = Arc::new(if setup.config.git.commit_home { plan } else { plan.uncommitted() });
+    let bytes = plan.read().map_err(CliError::failed)?;
+    if let Err(why) = Plan::parse(&bytes).writable() {
+        return Err(CliError { exit: Exit::Unfinished, ..unwritable(&why, plan.path()) });
+    }
     if !job.options.allow_dirty {
-        let bytes = plan.read().map_err(CliError::failed)?;
         let mut begun = Vec::new();
         for task in Plan::parse(&bytes).pending() {
             begun.extend(BeforeAll::load(&open.state, &task.id).map_err(CliError::failed)?);
@@ -284,6 +297,7 @@ pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
         Some(specs.join(what)),
         Some(specs.join(format!("{what}.md"))),
     ];
+    let mut elsewhere = None;
     for place in places.into_iter().flatten() {
         if place.extension() != Some("md") || !place.is_file() {
             continue;
@@ -293,10 +307,13 @@ pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
         if let Ok(inside) = place.strip_prefix(&root) {
             return Ok(inside.to_string());
         }
+        elsewhere.get_or_insert(place);
+    }
+    if let Some(place) = elsewhere {
         return Err(CliError::usage(format!("`{place}` does not lie in `{specs}`"))
             .hint("specs are kept there, so that everybody who reads the plan finds them"));
     }
-    let names: Vec<String> = specs
+    let mut names: Vec<String> = specs
         .read_dir_utf8()
         .into_iter()
         .flatten()
@@ -305,6 +322,7 @@ pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
         .map(|entry| entry.file_name().to_owned())
         .filter(|name| name != "README.md")
         .collect();
+    names.sort();
     let error = CliError::usage(format!("there is no spec `{what}` in `{specs}`"));
     Err(if names.is_empty() {
         error.hint("`ralph specs new \"Title\"` makes one")
@@ -322,48 +340,85 @@ enum Asked {
     Nobody,
 }
 
+/// The tasks of all specs that are not accepted, pending ones first.
+fn unfinished<'p>(plan: &'p Plan<'_>) -> Vec<Task<'p>> {
+    let lines = plan.document().lines().iter();
+    let mut tasks: Vec<_> = lines
+        .filter_map(ralph_model::plan::Line::task)
+        .filter(|task| task.status != Status::Accepted)
+        .collect();
+    tasks.sort_by_key(|task| task.status == Status::Done);
+    tasks
+}
+
+/// Tells whether a spec can be the current one with everything that is there.
+fn can_keep(plan: &Plan<'_>, spec: &str) -> bool {
+    plan.spec() == Some(spec) || plan.unfinished_but(spec).is_empty()
+}
+
 /// Finds out what becomes of unfinished tasks; `None` if the person would rather stop.
 fn existing(plan: &Plan<'_>, spec: &str, asked: Asked) -> Result<Option<Existing>, CliError> {
-    let same = plan.spec() == Some(spec);
-    let pending = plan.pending();
-    let done: Vec<_> = plan.done_tasks().collect();
-    if pending.is_empty() && done.is_empty() {
+    let tasks = unfinished(plan);
+    if tasks.is_empty() {
         return Ok(Some(Existing::Cancel));
     }
-    if asked == Asked::Yes {
-        return Ok(Some(if same { Existing::Keep } else { Existing::Cancel }));
+    let can_keep = can_keep(plan, spec);
+    // What is left of other specs is in nobody's way while the current one is planned further.
+    if can_keep && tasks.iter().all(|task| task.spec != spec) {
+        return Ok(Some(Existing::Keep));
     }
-    let old = plan.spec().unwrap_or("");
-    let mut lines = vec![format!("Found unfinished tasks from spec '{old}':")];
-    lines.extend(pending.iter().map(|task| format!("  - [pending] {}: {}", task.id, task.name)));
-    lines.extend(done.iter().map(|task| format!("  - [done] {}: {}", task.id, task.name)));
+    if asked == Asked::Yes {
+        return Ok(Some(if can_keep { Existing::Keep } else { Existing::Cancel }));
+    }
+    let mut lines = Vec::new();
+    let mut specs: Vec<&str> = Vec::new();
+    for task in &tasks {
+        if !specs.contains(&&*task.spec) {
+            specs.push(&task.spec);
+        }
+    }
+    for spec in specs {
+        lines.push(format!("Found unfinished tasks from spec '{spec}':"));
+        let of_spec = tasks.iter().filter(|task| task.spec == spec);
+        lines.extend(of_spec.map(|task| {
+            format!("  - [{}] {}: {}", task.status, task.id, one_line(&task.name, 100))
+        }));
+    }
     if asked == Asked::Nobody || !std::io::stdin().is_terminal() {
         return Err(CliError::person_needed(lines.join("\n"))
             .hint("--yes cancels them (git keeps them), or keeps them if it is the same spec"));
     }
     render::important(&lines.join("\n"));
     render::important("\nWhat would you like to do?");
-    if same {
+    if can_keep {
         render::important("  [k] Keep existing tasks and plan what is missing");
     }
     render::important("  [c] Cancel existing tasks and start fresh");
     render::important("  [a] Abort (keep current plan)");
     Ok(match render::choose("kca", 'a') {
-        'k' if same => Some(Existing::Keep),
+        'k' if can_keep => Some(Existing::Keep),
         'c' => Some(Existing::Cancel),
         _ => None,
     })
 }
 
-/// The plan is committed before the first run: agents that add everything must not sweep it up.
-fn preflight(setup: &Setup, plan: &PlanFile, yes: bool) -> Result<(), CliError> {
+/// The plan is committed before the first run: agents that add everything must not sweep it up. `false` if the person
+/// would rather not.
+fn preflight(setup: &Setup, plan: &PlanFile, yes: bool) -> Result<bool, CliError> {
     if !plan.is_uncommitted().map_err(CliError::failed)? {
-        return Ok(());
+        return Ok(true);
+    }
+    if !plan.path().exists() {
+        let path = plan.path();
+        return Err(CliError::failed(format!(
+            "`{path}` is committed, but gone from the work tree"
+        ))
+        .hint(format!("`git restore '{path}'` brings it back; `ralph plan <spec>` begins anew")));
     }
     if !yes && std::io::stdin().is_terminal() {
         render::important("plan.jsonl has uncommitted changes.");
         if !render::agree("Commit now?") {
-            return Err(CliError::failed("the plan is not committed; nothing was done"));
+            return Ok(false);
         }
     } else {
         setup.ui.labelled(
@@ -372,5 +427,6 @@ fn preflight(setup: &Setup, plan: &PlanFile, yes: bool) -> Result<(), CliError> 
             "plan.jsonl had uncommitted changes; they are committed",
         );
     }
-    plan.commit(now(), "ralph: update plan").map_err(CliError::failed)
+    plan.commit(now(), "ralph: update plan").map_err(|error| not_made(&error, plan.path()))?;
+    Ok(true)
 }

@@ -1,6 +1,6 @@
 //! `ralph log`: what became of the plan's tasks, told from git.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 
 use jiff::civil::DateTime;
@@ -34,11 +34,12 @@ enum Start {
 pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
     setup.require_repository()?;
+    setup.require_plan_in_tree()?;
     // Inside a run there is no way to private state, and nothing is kept then.
     let state = setup.open_bare_state().ok();
     let past = Past::of(&setup.git(), &setup.home.path, state.as_ref());
     if past.is_none() {
-        setup.ui.labelled(Tone::Attention, "note", "home lies in no repository: it has no history");
+        setup.say_if_outside_git();
     } else if !setup.config.git.commit_home {
         let told = "`git.commit_home` is off: what is not committed is not in the history";
         setup.ui.labelled(Tone::Attention, "note", told);
@@ -89,6 +90,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError>
     }
     let spec = args.spec.as_deref().map(|typed| spec_name(&history, typed));
     filter.spec = spec.as_deref();
+    if let Some(spec) = filter.spec {
+        say_if_unknown(&setup, &history, spec);
+    }
     let start = args.since.as_deref().map(|since| start(&past, &tip, since)).transpose()?;
     let was_there = |commit: &ralph_model::id::CommitId| match &start {
         Some(Start::New(new)) => !new.contains(commit.as_str()),
@@ -125,16 +129,26 @@ fn spec_name(history: &History, typed: &str) -> String {
     candidates.into_iter().find(has).unwrap_or_else(|| typed.to_owned())
 }
 
+/// Says that there never was a task of the spec, and of which ones there were: it may be misspelt.
+fn say_if_unknown(setup: &Setup, history: &History, spec: &str) {
+    let specs: BTreeSet<&str> = history.tasks().map(|(_, task)| task.spec.as_str()).collect();
+    if !specs.contains(spec) {
+        let known: Vec<&str> = specs.into_iter().collect();
+        let message = format!("no task was ever of `{spec}`; there were: {}", known.join(", "));
+        setup.ui.labelled(Tone::Attention, "note", &message);
+    }
+}
+
 /// Reads a date, a time or the name of a commit.
 fn start(past: &Past, tip: &Tip, since: &str) -> Result<Start, CliError> {
     if let Some(date) = date(since.trim(), now()) {
         return Ok(Start::Date(date));
     }
     let commit = past.named(since.trim()).map_err(|error| match error {
-        PastError::UnknownRevision { name } => {
-            CliError::usage(format!("`{name}` is neither a date nor a commit"))
-                .hint("dates are written as 2026-01-31, 2026-01-31T12:00, yesterday, or 3 days ago")
-        }
+        PastError::UnknownRevision { name } => CliError::usage(format!(
+            "`{name}` is neither a date nor a commit"
+        ))
+        .hint("dates are written as 2026-01-31, 2026-01-31T12:00, today, yesterday, or 3 days ago"),
         error => CliError::usage(error),
     })?;
     let new = past.git().new_commits(std::slice::from_ref(&tip.commit), &[commit.commit]);
@@ -144,6 +158,9 @@ fn start(past: &Past, tip: &Tip, since: &str) -> Result<Start, CliError> {
 
 /// Reads a date or time; without a zone it is the person's own.
 fn date(text: &str, now: Timestamp) -> Option<Timestamp> {
+    if text.eq_ignore_ascii_case("today") {
+        return now.to_zoned(TimeZone::system()).start_of_day().ok().map(|at| at.timestamp());
+    }
     if let Some(span) = ago(text) {
         return now.to_zoned(TimeZone::system()).checked_sub(span).ok().map(|at| at.timestamp());
     }
@@ -158,18 +175,17 @@ fn date(text: &str, now: Timestamp) -> Option<Timestamp> {
     local.to_zoned(TimeZone::system()).ok().map(|at| at.timestamp())
 }
 
-/// Reads `yesterday` and `3 days ago`.
+/// Reads `yesterday`, `last week` and `3 days ago`.
 fn ago(text: &str) -> Option<Span> {
-    let text = text.to_lowercase();
-    if text == "yesterday" {
-        return Some(Span::new().days(1));
-    }
-    let normal = text.replace('.', " ");
-    let mut words = normal.split_whitespace();
-    let count: i32 = words.next()?.parse().ok()?;
-    let unit = words.next()?;
-    (words.next()? == "ago" && words.next().is_none()).then_some(())?;
+    let normal = text.to_lowercase().replace('.', " ");
+    let words: Vec<&str> = normal.split_whitespace().collect();
     let span = Span::new();
+    let (count, unit) = match words.as_slice() {
+        ["yesterday"] => (1, "day"),
+        ["last", unit @ ("week" | "month" | "year")] => (1, *unit),
+        [count, unit, "ago"] => (count.parse::<i32>().ok()?, *unit),
+        _ => return None,
+    };
     match unit.trim_end_matches('s') {
         "second" => span.try_seconds(count),
         "minute" => span.try_minutes(count),
@@ -257,7 +273,8 @@ mod tests {
         {
             assert!(date(text, now).is_some_and(|at| at < now), "{text}");
         }
-        for text in ["yesterday", "3 days ago", "2.weeks.ago", "1 month ago"] {
+        for text in ["today", "yesterday", "last week", "3 days ago", "2.weeks.ago", "1 month ago"]
+        {
             assert!(date(text, now).is_some_and(|at| at < now), "{text}");
         }
         for text in ["abc1234", "20260131", "main", "v1-2", "3 days", "HEAD~2", ""] {

@@ -5,6 +5,7 @@ use ralph_engine::git::merging::LineMerge;
 use ralph_engine::plan_file::merge_driver::{Merged, merge_files};
 
 use crate::args::plan::MergePlanArgs;
+use crate::error::chain;
 use crate::exit::Exit;
 use crate::render::important;
 
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &MergePlanArgs) -> Exit {
             if result == LineMerge::Clean { Exit::Done } else { Exit::Unfinished }
         }
         Err(error) => {
-            important(&format!("{name}: cannot be merged: {error}"));
+            important(&format!("{name}: cannot be merged: {}", chain(&error)));
             Exit::MergeFailed
         }
     }

@@ -4,7 +4,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_engine::boundary::repositories;
-use ralph_engine::channel::{CHANNEL_TIMEOUT, ask};
+use ralph_engine::channel::{CHANNEL_TIMEOUT, ChannelError, ask};
 use ralph_engine::clock::SystemClock;
 use ralph_engine::files::read_optional;
 use ralph_engine::git::commits::Signing;
@@ -20,7 +20,7 @@ use super::build::find_spec;
 use super::print_json;
 use crate::args::GlobalArgs;
 use crate::args::plan::{IssueCommand, SetSpecArgs, TaskCommand};
-use crate::error::CliError;
+use crate::error::{CliError, chain};
 use crate::exit::Exit;
 use crate::render;
 use crate::setup::{Setup, now};
@@ -35,7 +35,7 @@ pub(crate) fn task(global: &GlobalArgs, command: &TaskCommand) -> Result<Exit, C
     run(
         global,
         match command.clone() {
-            TaskCommand::Add { task } => MutationRequest::TaskAdd { task },
+            TaskCommand::Add { task } => MutationRequest::TaskAdd { task: spoken(task)? },
             TaskCommand::Done { id, no_change } => MutationRequest::TaskDone { id, no_change },
             TaskCommand::Accept { ids } => MutationRequest::TaskAccept { ids },
             TaskCommand::Reject { mut words } => {
@@ -53,8 +53,12 @@ pub(crate) fn issue(global: &GlobalArgs, command: &IssueCommand) -> Result<Exit,
     run(
         global,
         match command.clone() {
-            IssueCommand::Add { description } => MutationRequest::IssueAdd { description },
-            IssueCommand::Done { ids } => MutationRequest::IssueDone { ids },
+            IssueCommand::Add { description } => {
+                MutationRequest::IssueAdd { description: spoken(description)? }
+            }
+            IssueCommand::Done { ids } | IssueCommand::DoneIds { ids } => {
+                MutationRequest::IssueDone { ids }
+            }
             IssueCommand::DoneAll => MutationRequest::IssueDoneAll,
         },
     )
@@ -63,6 +67,19 @@ pub(crate) fn issue(global: &GlobalArgs, command: &IssueCommand) -> Result<Exit,
 pub(crate) fn set_spec(global: &GlobalArgs, args: &SetSpecArgs) -> Result<Exit, CliError> {
     let (spec, cancel_unfinished) = (args.file.clone(), args.yes);
     run(global, MutationRequest::SetSpec { spec, cancel_unfinished })
+}
+
+/// Returns the words, or those on stdin where a dash stands for them.
+fn spoken(words: String) -> Result<String, CliError> {
+    if words != "-" {
+        return Ok(words);
+    }
+    let words = std::io::read_to_string(std::io::stdin().lock())
+        .map_err(|error| CliError::usage(format!("stdin cannot be read: {error}")))?;
+    match words.trim() {
+        "" => Err(CliError::usage("there is nothing on stdin")),
+        words => Ok(words.to_owned()),
+    }
 }
 
 fn run(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliError> {
@@ -78,7 +95,16 @@ fn asked(
     channel: &Utf8Path,
     request: MutationRequest,
 ) -> Result<Exit, CliError> {
-    let reply = ask(channel, request, CHANNEL_TIMEOUT, &SystemClock).map_err(CliError::failed)?;
+    let reply = ask(channel, request, CHANNEL_TIMEOUT, &SystemClock).map_err(|error| {
+        let over = matches!(error, ChannelError::Path(_)) && !channel.exists();
+        let error = CliError::failed(error);
+        if !over {
+            return error;
+        }
+        error.hint(
+            "the run that it belonged to is over; `unset RALPH_CHANNEL` to speak for yourself",
+        )
+    })?;
     if global.json {
         print_json(&JsonReply { accepted: reply.accepted, message: &reply.text })?;
         return Ok(if reply.accepted { Exit::Done } else { Exit::Unfinished });
@@ -94,6 +120,7 @@ fn asked(
 fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
     setup.require_repository()?;
+    setup.require_plan_in_tree()?;
     if let MutationRequest::TaskDone { no_change: Some(_), .. } = &request {
         return Err(CliError::usage("`--no-change` is for agents inside a run")
             .hint("outside one, `ralph task done` is your word and needs no reason"));
@@ -123,14 +150,19 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
         let known = file.known_ids();
         let mut random = random_numbers();
         let done_at = match &request {
-            MutationRequest::TaskDone { .. } => file.done_at().map_err(|error| not_made(&error))?,
+            MutationRequest::TaskDone { .. } => {
+                file.done_at().map_err(|error| not_made(&error, file.path()))?
+            }
             _ => DoneAt::Unborn,
         };
         let mut surroundings = Surroundings { known: &*known, random: &mut random, done_at };
         file.change_and_commit(now(), |plan| plan.apply(&request, &mut surroundings))
-            .map_err(|error| not_made(&error))?
+            .map_err(|error| not_made(&error, file.path()))?
     };
     setup.ui.line(&changed.change.to_string());
+    if git.commit_home {
+        setup.say_if_outside_git();
+    }
     if matches!(request, MutationRequest::TaskPrioritize) {
         print_json(&PrioritizedView::of(&changed.change))?;
     } else {
@@ -139,21 +171,35 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
     Ok(Exit::Done)
 }
 
-fn not_made(error: &PlanFileError) -> CliError {
+/// Says why the plan at `path` was not changed, and what to do about it.
+pub(super) fn not_made(error: &PlanFileError, path: &Utf8Path) -> CliError {
     let stopped = match error {
+        PlanFileError::Plan(why @ PlanError::Unreadable { .. }) => return unwritable(why, path),
         // What was asked for cannot be done to this plan.
-        PlanFileError::Plan(_) => CliError::usage(error.to_string()),
-        error => CliError::failed(described(error)),
+        PlanFileError::Plan(why) => {
+            let looks = where_to_look(why).into_iter();
+            looks.fold(CliError::usage(error.to_string()), CliError::hint)
+        }
+        error => CliError::failed(chain(error)),
     };
     error.hint().into_iter().fold(stopped, CliError::hint)
 }
 
-/// The message with its causes.
-fn described(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(cause) => format!("{error}: {}", described(cause)),
-        None => error.to_string(),
+/// Names the command that lists what there is in place of what is not.
+fn where_to_look(why: &PlanError) -> Option<&'static str> {
+    match why {
+        PlanError::UnknownTask { .. } => {
+            Some("`ralph query tasks` lists what there is; `ralph log --all` what there was")
+        }
+        PlanError::UnknownIssue { .. } => Some("`ralph query issues` lists what there is"),
+        _ => None,
     }
+}
+
+/// Says why the plan at `path` cannot be changed at all.
+pub(super) fn unwritable(why: &PlanError, path: &Utf8Path) -> CliError {
+    CliError::usage(format!("`{path}`: {why}"))
+        .hint("`ralph validate` lists everything that is wrong")
 }
 
 /// One task with all its fields, or everything.
@@ -174,8 +220,9 @@ fn show(setup: &Setup, id: Option<&str>) -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     };
     let unknown = || {
-        CliError::usage(PlanError::UnknownTask { id: id.to_owned() })
-            .hint("`ralph query tasks` lists what there is; `ralph log --all` what there was")
+        let why = PlanError::UnknownTask { id: id.to_owned() };
+        let looks = where_to_look(&why).into_iter();
+        looks.fold(CliError::usage(why), CliError::hint)
     };
     let task = plan.task_view(id).ok_or_else(unknown)?;
     // Work may be in any repository of the workspace.
@@ -194,7 +241,8 @@ fn show(setup: &Setup, id: Option<&str>) -> Result<Exit, CliError> {
 
 /// The channel of the run that this process is part of.
 fn channel() -> Result<Option<Utf8PathBuf>, CliError> {
-    let Some(path) = std::env::var_os("RALPH_CHANNEL") else { return Ok(None) };
+    let named = std::env::var_os("RALPH_CHANNEL").filter(|path| !path.is_empty());
+    let Some(path) = named else { return Ok(None) };
     let path = Utf8PathBuf::try_from(std::path::PathBuf::from(path));
     path.map(Some).map_err(|_| CliError::usage("`RALPH_CHANNEL` is not UTF-8"))
 }

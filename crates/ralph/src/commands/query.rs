@@ -26,6 +26,7 @@ use crate::setup::Setup;
 pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
     setup.require_repository()?;
+    setup.require_plan_in_tree()?;
     if matches!(args.what, Some(QueryWhat::Iteration)) {
         let number = iteration(&setup)?;
         render::machine(&number.to_string()).map_err(CliError::failed)?;

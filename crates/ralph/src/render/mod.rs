@@ -11,6 +11,7 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
 use ralph_engine::config::{Color, UiMode, UiSettings};
+use ralph_proc::signal::wait_for_input;
 
 use crate::args::GlobalArgs;
 use crate::error::CliError;
@@ -130,8 +131,12 @@ pub(crate) fn choose(letters: &str, otherwise: char) -> char {
     first.filter(|letter| letters.contains(*letter)).unwrap_or(otherwise)
 }
 
+/// Returns what the person types; nothing if they end the input, or press Ctrl-C.
 fn answer(prompt: &str) -> Option<String> {
-    eprint!("{prompt}");
+    if !wait_for_input(io::stdin(), || eprint!("{prompt}")).unwrap_or(true) {
+        eprintln!();
+        return None;
+    }
     let mut answer = String::new();
     let read = io::stdin().read_line(&mut answer).ok()?;
     (read > 0).then(|| answer.trim().to_lowercase())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use camino::Utf8Path;
 
-use super::super::lock::Holder;
+use super::super::lock::{Holder, LockFile};
 use super::super::testing::{World, read, write};
 use super::*;
 
@@ -480,6 +480,15 @@ fn a_lock_is_waited_for_and_one_that_stays_is_explained_with_nothing_moved() {
     }
 }
 
+/// Makes a lock as a Ralph leaves it that dies with it.
+fn leave_lock_behind(path: &Utf8Path) {
+    let lock = LockFile::take(path.as_std_path(), Duration::ZERO).unwrap();
+    let permissions = fs::metadata(path).unwrap().permissions();
+    drop(lock);
+    write(path, "");
+    fs::set_permissions(path, permissions).unwrap();
+}
+
 #[test]
 fn a_crash_after_the_branch_moved_is_healed_by_the_next_commit() {
     for (way, commit) in WAYS {
@@ -493,7 +502,7 @@ fn a_crash_after_the_branch_moved_is_healed_by_the_next_commit() {
             let git = world.open(&dir);
             commit(&git, &request(&plan(), "x")).unwrap().unwrap();
             fs::write(dir.join(".git/index"), index).unwrap();
-            write(&dir.join(".git/index.lock"), &format!("ralph {}\n", i32::MAX));
+            leave_lock_behind(&dir.join(".git/index.lock"));
             assert_ne!(status(&world, &dir), expected, "{way}");
             write(&dir.join(PLAN), then);
             let made = commit(&git, &request(&plan(), "x")).unwrap();
@@ -519,6 +528,25 @@ fn a_change_of_the_same_size_right_after_another_was_staged_is_still_seen() {
         commit_in_process(&git, &request(&plan(), "x")).unwrap();
         assert_eq!(status(&world, &dir), ["MM a.txt"], "{round}");
     }
+}
+
+#[test]
+fn a_file_that_was_staged_in_the_second_of_the_index_is_looked_into_in_the_next() {
+    let world = World::new();
+    let dir = world.repository("r");
+    world.commit(&dir, &[(PLAN, "1\n")]);
+    write(&dir.join("a.txt"), "staged\n");
+    let at = |nanoseconds| std::time::UNIX_EPOCH + Duration::new(1_700_000_000, nanoseconds);
+    let touch = |path: &Utf8Path, time| {
+        fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    };
+    touch(&dir.join("a.txt"), at(100));
+    world.git(&dir, &["add", "a.txt"]);
+    touch(&dir.join(".git/index"), at(500_000_000));
+    write(&dir.join(PLAN), "2\n");
+    commit_in_process(&world.open(&dir), &request(&plan(), "x")).unwrap().unwrap();
+    let index = fs::metadata(dir.join(".git/index")).unwrap();
+    assert_eq!(index.modified().unwrap(), at(500_000_000));
 }
 
 #[test]

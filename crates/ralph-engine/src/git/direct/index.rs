@@ -123,8 +123,9 @@ fn copy_patched(
     to: &File,
     more: u32,
 ) -> Result<(Patched, u32), NotPatched> {
+    // Whole seconds: not every git looks at what is below.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as git does")]
-    let written = (metadata.mtime() as u32, metadata.mtime_nsec() as u32);
+    let written = metadata.mtime() as u32;
     let mut index = Index::open(old, metadata.len(), kind, to, more)?;
     let mut first_bytes = [false; 256];
     for path in edits.iter().map(|edit| edit.path).chain(watched.iter().map(Vec::as_slice)) {
@@ -218,7 +219,8 @@ struct Entry {
     len: usize,
     /// Where what tells the name begins.
     name: usize,
-    modified: (u32, u32),
+    /// In seconds.
+    modified: u32,
     mode: u32,
     flags: u16,
     extended: u16,
@@ -280,8 +282,14 @@ impl<'a> Index<'a> {
             len
         };
         let bytes = self.copy.ahead(len)?;
-        let modified = (number(bytes, 8), number(bytes, 12));
-        Ok(Entry { len, name, modified, mode: number(bytes, 24), flags, extended })
+        Ok(Entry {
+            len,
+            name,
+            modified: number(bytes, 8),
+            mode: number(bytes, 24),
+            flags,
+            extended,
+        })
     }
 
     /// Reads a number as version 4 writes how much of a name to drop, and says how long it is written.

@@ -13,7 +13,7 @@ mod story;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
@@ -168,21 +168,30 @@ impl Site {
 
     /// Runs `ralph` with a terminal for its stdin, on which `typed` was typed.
     fn at_terminal(&self, args: &[&str], typed: &[u8]) -> (Option<i32>, String) {
+        let (child, _terminal) = self.start_at_terminal(args, typed);
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    }
+
+    /// Starts `ralph` with a terminal for its stdin, and returns it with the other end of that.
+    fn start_at_terminal(&self, args: &[&str], typed: &[u8]) -> (Child, OwnedFd) {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
         let name = ptsname(&terminal, Vec::new()).unwrap();
         let stdin = File::open(name.to_str().unwrap()).unwrap();
         File::from(rustix::io::dup(&terminal).unwrap()).write_all(typed).unwrap();
-        let output = Command::new(RALPH)
+        let child = Command::new(RALPH)
             .args(args)
             .current_dir(self.place.env.repo())
             .env_clear()
             .envs(self.place.variables())
             .stdin(Stdio::from(OwnedFd::from(stdin)))
-            .output()
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
             .unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        (child, terminal)
     }
 }
 

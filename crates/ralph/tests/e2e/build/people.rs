@@ -1,11 +1,13 @@
 //! What the loop asks a person, and what it does where none is there; what a person does to it.
 
+use std::cell::RefCell;
 use std::fs;
+use std::io::Read;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{BUILDER, Site, VERIFIER, task};
-use crate::harness::wait_for_file;
+use crate::harness::{PATIENCE, wait_for_file, wait_until};
 
 /// A site whose plan was changed by hand and not committed.
 fn with_uncommitted_plan() -> Site {
@@ -40,10 +42,31 @@ fn at_a_terminal_no_and_the_end_of_input_leave_everything_as_it_was() {
         let site = with_uncommitted_plan();
         let (head, plan) = (site.git(&["rev-parse", "HEAD"]), site.plan_text());
         let (code, said) = site.at_terminal(&["build"], typed);
-        assert_eq!(code, Some(1), "{said}");
+        // Who declines has what they wanted.
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("nothing was changed"), "{said}");
         assert_eq!((site.git(&["rev-parse", "HEAD"]), site.plan_text()), (head, plan));
         assert!(!site.path("t-aaaa").exists());
     }
+}
+
+#[test]
+fn ctrl_c_at_a_question_is_a_no() {
+    let site = with_uncommitted_plan();
+    let head = site.git(&["rev-parse", "HEAD"]);
+    let (mut child, _terminal) = site.start_at_terminal(&["build"], b"");
+    let mut stderr = child.stderr.take().unwrap();
+    let mut said = Vec::new();
+    while !String::from_utf8_lossy(&said).contains("Commit now?") {
+        let mut byte = [0];
+        assert_eq!(stderr.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&said));
+        said.push(byte[0]);
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let child = RefCell::new(child);
+    wait_until(PATIENCE, "it ends", || child.borrow_mut().try_wait().unwrap().is_some());
+    assert_eq!(child.into_inner().wait().unwrap().code(), Some(0));
+    assert_eq!(site.git(&["rev-parse", "HEAD"]), head);
 }
 
 #[test]
@@ -72,6 +95,51 @@ fn a_plan_that_cannot_be_read_is_named_with_its_line_and_left_alone() {
     assert!(finished.stderr.contains("plan.jsonl"), "{finished}");
     assert!(finished.stderr.contains('3'), "{finished}");
     assert_eq!(site.plan_text(), broken);
+}
+
+#[test]
+fn a_conflict_in_the_plan_is_named_and_not_committed_for_the_person() {
+    let site = Site::planned(BUILDER, &[task("t-aaaa")]);
+    let broken = format!("{}<<<<<<< HEAD\n", site.plan_text());
+    fs::write(site.path("ralph/plan.jsonl"), &broken).unwrap();
+    let head = site.git(&["rev-parse", "HEAD"]);
+    for args in [&["build"][..], &["build", "--yes"], &["plan", super::SPEC, "--yes"]] {
+        let finished = site.exits(1, args);
+        assert!(finished.stderr.contains("ralph/plan.jsonl`"), "{finished}");
+        assert!(finished.stderr.contains("line 3"), "{finished}");
+        assert!(finished.stderr.contains("ralph validate"), "{finished}");
+        assert_eq!(
+            (site.git(&["rev-parse", "HEAD"]), site.plan_text()),
+            (head.clone(), broken.clone())
+        );
+    }
+}
+
+#[test]
+fn a_plan_that_is_gone_is_not_committed_as_gone() {
+    let site = Site::planned(BUILDER, &[task("t-aaaa")]);
+    fs::remove_file(site.path("ralph/plan.jsonl")).unwrap();
+    let head = site.git(&["rev-parse", "HEAD"]);
+    for args in [&["build"][..], &["build", "--yes"]] {
+        let finished = site.exits(1, args);
+        assert!(finished.stderr.contains("git restore"), "{finished}");
+        assert_eq!(site.git(&["rev-parse", "HEAD"]), head);
+    }
+}
+
+#[test]
+fn a_home_that_a_person_keeps_out_of_git_is_not_committed_by_the_loop() {
+    let script = format!("{}{BUILDER}{VERIFIER}", super::PLANNER);
+    let site = Site::new(&script);
+    fs::write(site.path(".gitignore"), "/ralph/\n").unwrap();
+    site.git(&["rm", "-r", "-q", "--cached", "ralph"]);
+    let text = fs::read_to_string(site.path("ralph.toml")).unwrap();
+    fs::write(site.path("ralph.toml"), format!("{text}\n[git]\ncommit_home = false\n")).unwrap();
+    site.commit_all("home is mine");
+    site.exits(0, &["plan", super::SPEC]);
+    site.exits(0, &["build"]);
+    assert_eq!(site.git(&["ls-tree", "-r", "--name-only", "HEAD", "ralph"]), "");
+    assert_eq!(site.git(&["log", "--format=%s", "-2"]), "Say hello\nhome is mine");
 }
 
 #[test]

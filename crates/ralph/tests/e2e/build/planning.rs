@@ -93,6 +93,53 @@ fn a_and_the_end_of_input_abort_with_everything_as_it_was() {
     }
 }
 
+/// A site with a task of another spec that is not the current one.
+fn with_leftovers(current: &str) -> Site {
+    let site = Site::new(&format!("{PLANNER}{BUILDER}{VERIFIER}"));
+    let text =
+        [json!({"t": "spec", "spec": current}), task_with("t-left", json!({"spec": "old.md"}))]
+            .map(|record| format!("{record}\n"))
+            .concat();
+    fs::write(site.path("ralph/plan.jsonl"), text).unwrap();
+    fs::write(site.path("ralph/specs/old.md"), "# Old\n").unwrap();
+    site.commit_all("leftovers");
+    site
+}
+
+#[test]
+fn leftovers_of_a_spec_that_is_not_the_current_one_are_asked_about_too() {
+    for current in ["", "third.md"] {
+        let site = with_leftovers(current);
+        let before = (site.plan_text(), site.git(&["rev-parse", "HEAD"]));
+        for args in [&["plan", SPEC][..], &["build", SPEC]] {
+            let finished = site.exits(3, args);
+            assert!(finished.stderr.contains("from spec 'old.md'"), "{finished}");
+            assert!(finished.stderr.contains("  - [pending] t-left: Do t-left"), "{finished}");
+            assert_eq!((site.plan_text(), site.git(&["rev-parse", "HEAD"])), before);
+        }
+        site.exits(0, &["plan", SPEC, "--yes"]);
+        assert_eq!(site.records("task").len(), 1);
+        assert_eq!(site.records("task")[0]["id"], "t-hello");
+    }
+}
+
+#[test]
+fn leftovers_of_another_spec_are_in_nobodys_way_while_planning_goes_on() {
+    let site = with_leftovers(SPEC);
+    site.exits(0, &["plan", SPEC, "--yes"]);
+    let ids: Vec<_> = site.records("task").iter().map(|task| task["id"].clone()).collect();
+    assert_eq!(ids, ["t-left", "t-hello"]);
+}
+
+#[test]
+fn a_spec_whose_tasks_are_there_is_built_without_planning_it_again() {
+    let site = with_leftovers("third.md");
+    site.exits(0, &["build", "old.md"]);
+    assert_eq!(site.roles(), ["builder", "verifier"]);
+    assert_eq!(site.records("spec"), [json!({"t": "spec", "spec": "old.md"})]);
+    site.assert_complete();
+}
+
 #[test]
 fn b12_2_tasks_of_the_same_spec_that_are_kept_are_kept() {
     for (args, typed) in [(&["plan", SPEC, "--yes"][..], &b""[..]), (&["plan", SPEC], b"k\n")] {

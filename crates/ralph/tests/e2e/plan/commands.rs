@@ -1,10 +1,13 @@
 //! Every command of the plan, as people and agents type it, and what each of them refuses.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::json;
 
-use super::{Desk, PLAN};
+use super::{Desk, PLAN, RALPH};
+use crate::harness::PATIENCE;
+use crate::support::process::run;
 
 #[test]
 fn a_task_goes_its_whole_way_by_the_commands_alone() {
@@ -131,6 +134,53 @@ fn tasks_are_added_by_name_object_and_array_and_refused_with_a_way_on() {
     assert_eq!(desk.ids().len(), 3);
 }
 
+/// What a shell would mangle, or an argument cannot hold, is read from stdin.
+#[test]
+fn words_may_look_like_options_and_come_from_stdin() {
+    let desk = Desk::new();
+    assert!(desk.refused(&["task", "add", "--verbose"]).contains("`-- --verbose`"));
+    desk.done(&["task", "add", "--", "--verbose"]);
+    desk.done(&["issue", "add", "--", "--quiet"]);
+    let ask = |args: &[&str], stdin: &str| {
+        let env = &desk.place.env;
+        run(env, Path::new(RALPH), args, &desk.place.variables(), stdin, PATIENCE)
+    };
+    let batch = r#"[{"name": "it's one", "id": "t-in01"}, {"name": "two", "deps": ["t-in01"]}]"#;
+    let finished = ask(&["task", "add", "-"], batch);
+    assert!(finished.status.success(), "{finished}");
+    let finished = ask(&["issue", "add", "-"], "first line\nsecond line\n");
+    assert!(finished.status.success(), "{finished}");
+    let state = desk.done(&["query"]);
+    let names: Vec<_> =
+        state["tasks"]["pending"].as_array().unwrap().iter().map(|task| &task["name"]).collect();
+    assert_eq!(names, ["--verbose", "it's one", "two"]);
+    assert_eq!(state["issues"][0]["desc"], "--quiet");
+    assert_eq!(state["issues"][1]["desc"], "first line\nsecond line");
+    for args in [["task", "add", "-"], ["issue", "add", "-"]] {
+        let finished = ask(&args, " \n");
+        assert_eq!(finished.status.code(), Some(2), "{finished}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_said_with_where_to_look() {
+    let desk = Desk::with_tasks(1);
+    for args in [
+        &["task", "done", "t-none"][..],
+        &["task", "accept", "t-none"],
+        &["task", "reject", "t-none", "why"],
+        &["task", "delete", "t-none"],
+        &["task", "show", "t-none"],
+    ] {
+        let said = desk.refused(args);
+        assert!(said.contains("ralph query tasks"), "{args:?}: {said}");
+    }
+    assert!(desk.refused(&["issue", "done", "i-none"]).contains("ralph query issues"));
+    // The ids that it is asked to resolve may be none by mistake.
+    desk.done(&["issue", "add", "a"]);
+    desk.refused(&["issue", "done-ids"]);
+}
+
 /// B12.6: what was accepted satisfies those that come after it, and can still be named.
 #[test]
 fn b12_6_a_task_that_was_accepted_is_a_dependency_that_is_met() {
@@ -253,6 +303,9 @@ fn a_spec_is_found_by_path_name_and_stem_and_unfinished_tasks_stand_in_the_way()
     assert!(said.contains("coverage.md"), "{said}");
     let said = desk.refused(&["set-spec", "README.md"]);
     assert!(said.contains("does not lie in"), "{said}");
+    // A file of the same name elsewhere is not in the way.
+    fs::write(desk.repo().join("coverage.md"), "# Not a spec\n").unwrap();
+    assert_eq!(desk.done(&["set-spec", "coverage.md"])["spec"], "coverage.md");
     desk.done(&["issue", "add", "stays"]);
     let state = desk.done(&["set-spec", "area/other", "--yes"]);
     assert_eq!(state["spec"], "area/other.md");
@@ -297,4 +350,41 @@ fn outside_a_repository_it_says_what_to_do() {
         assert_eq!(finished.status.code(), Some(2), "{finished}");
         assert!(finished.stderr.contains("git init"), "{finished}");
     }
+    let bare = desk.place.path("bare");
+    desk.git(&["init", "--quiet", "--bare", bare.to_str().unwrap()]);
+    let finished = desk.ralph_in(&bare, &["task", "add", "x"]);
+    assert_eq!(finished.status.code(), Some(2), "{finished}");
+    assert!(finished.stderr.contains("git worktree add"), "{finished}");
+}
+
+/// Where it cannot be committed, that is said.
+#[test]
+fn a_home_outside_git_is_used_and_the_log_says_that_there_is_none() {
+    let desk = Desk::new();
+    let home = desk.place.path("home-outside");
+    fs::create_dir_all(home.join("specs")).unwrap();
+    fs::write(home.join("specs/s.md"), "# S\n").unwrap();
+    let home = home.to_str().unwrap();
+    desk.done(&["--home", home, "set-spec", "s"]);
+    let added = desk.ralph(&["--home", home, "task", "add", "x"]);
+    assert!(added.stderr.contains("in no git repository"), "{added}");
+    let log = desk.ralph(&["--home", home, "log", "--all"]);
+    assert!(log.status.success() && log.stderr.contains("in no git repository"), "{log}");
+    assert_eq!(super::json(&log), json!({"tasks": []}));
+}
+
+#[test]
+fn a_channel_whose_run_is_over_is_told_from_a_refusal() {
+    let desk = Desk::with_tasks(1);
+    let ask = |channel: &str| {
+        let mut variables = desk.place.variables();
+        variables.push(("RALPH_CHANNEL".to_owned(), channel.to_owned()));
+        let args = ["task", "done", "t-0001"];
+        run(&desk.place.env, Path::new(RALPH), &args, &variables, "", PATIENCE)
+    };
+    let finished = ask("/nowhere/at/all");
+    assert_eq!(finished.status.code(), Some(1), "{finished}");
+    assert!(finished.stderr.contains("unset RALPH_CHANNEL"), "{finished}");
+    // Set to nothing it is not set.
+    assert!(ask("").status.success());
 }

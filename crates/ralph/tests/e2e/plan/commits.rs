@@ -119,6 +119,32 @@ fn a_home_that_a_person_keeps_out_of_git_is_not_committed() {
     assert_eq!(desk.ids().len(), 1);
 }
 
+/// It is not there, and yet it is no plan that is to be begun.
+#[test]
+fn a_plan_that_a_sparse_checkout_leaves_out_is_not_begun_anew() {
+    let desk = Desk::with_tasks(1);
+    fs::create_dir(desk.repo().join("src")).unwrap();
+    fs::write(desk.repo().join("src/lib.rs"), "").unwrap();
+    desk.git(&["add", "src"]);
+    desk.git(&["commit", "--quiet", "--message=code"]);
+    desk.git(&["sparse-checkout", "set", "--cone", "src"]);
+    let head = desk.head();
+    for args in [
+        &["issue", "add", "x"][..],
+        &["task", "add", "x"],
+        &["query"],
+        &["log", "--all"],
+        &["build"],
+    ] {
+        let said = desk.refused(args);
+        assert!(said.contains("git sparse-checkout add ralph"), "{args:?}: {said}");
+    }
+    assert_eq!(desk.head(), head);
+    desk.git(&["sparse-checkout", "add", "ralph"]);
+    desk.done(&["issue", "add", "x"]);
+    assert_eq!(desk.ids(), ["t-0001"]);
+}
+
 /// A home anywhere in the repository, and the person anywhere in it.
 #[test]
 fn it_works_from_a_subdirectory_and_with_an_older_home() {

@@ -27,9 +27,8 @@ impl Witness {
 
     /// Notes what a command did, if the file shows that it did.
     fn saw(&mut self, command: &str, id: &str, before: &[String], after: &[String]) {
-        let mut gone: Vec<&String> = before.iter().filter(|id| !after.contains(id)).collect();
-        // What one commit did to several tasks is told by their ids.
-        gone.sort();
+        // What one commit did to several tasks is told in the order of the file.
+        let gone: Vec<&String> = before.iter().filter(|id| !after.contains(id)).collect();
         match command {
             "add" => {
                 for id in after.iter().filter(|id| !before.contains(id)) {

@@ -83,6 +83,9 @@ fn filters_take_a_spec_a_branch_a_date_and_a_commit() {
         assert_eq!(desk.told(&["--since", "2120-01-01T10:00"]), [""; 0]);
         assert_eq!(desk.told(&["--since", "2 days ago"]), ["t-0001 created"]);
     });
+    let finished = desk.ralph(&["log", "--spec", "coverge"]);
+    assert!(finished.status.success(), "{finished}");
+    assert!(finished.stderr.contains("there were: coverage.md"), "{finished}");
     let said = desk.refused(&["log", "--branch", "nope"]);
     assert!(said.contains("`nope`"), "{said}");
     let said = desk.refused(&["log", "--since", "someday"]);

@@ -85,7 +85,15 @@ fn what_both_sides_did_is_there_and_what_cannot_be_both_is_a_readable_conflict()
     assert!(said.contains("the current spec"), "{said}");
     assert!(desk.plan().contains("<<<<<<<") && desk.plan().contains(">>>>>>>"));
     let said = desk.refused(&["task", "add", "x"]);
-    assert!(said.contains("line 1") && said.contains("git left a conflict here"), "{said}");
+    assert!(said.contains("lines 1, ") && said.contains("git left a conflict here"), "{said}");
+}
+
+#[test]
+fn a_merge_that_cannot_be_made_says_why_and_git_takes_it_for_a_failed_driver() {
+    let desk = Desk::new();
+    let finished = desk.ralph(&["merge-plan", "nowhere", PLAN, PLAN]);
+    assert!(finished.status.code().is_some_and(|code| code > 128), "{finished}");
+    assert!(finished.stderr.contains("No such file"), "{finished}");
 }
 
 /// Where the plans cannot be read, git's own merge of lines is what there is.

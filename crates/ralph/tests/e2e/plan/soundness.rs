@@ -25,6 +25,7 @@ fn b12_1_a_bad_line_stops_every_change_and_loses_nothing() {
             &["set-spec", "area/other", "--yes"],
         ] {
             let said = desk.refused(args);
+            assert!(said.contains("ralph/plan.jsonl`"), "the file is named: {bad}: {said}");
             assert!(said.contains("line 2") && said.contains("ralph validate"), "{bad}: {said}");
         }
         let state = desk.done(&["query", "tasks"]);
@@ -33,6 +34,23 @@ fn b12_1_a_bad_line_stops_every_change_and_loses_nothing() {
         assert_eq!(validated.status.code(), Some(1));
         assert!(validated.stderr.contains("plan.jsonl:2:"), "{validated}");
     }
+}
+
+#[test]
+fn a_conflict_is_told_once_with_all_its_lines() {
+    let desk = Desk::with_tasks(1);
+    desk.write_plan(&format!("<<<<<<< ours\n{}=======\n>>>>>>> theirs\n", desk.plan()));
+    let said = desk.refused(&["task", "add", "x"]);
+    assert!(said.contains("lines 1, 4, 5: "), "{said}");
+    assert_eq!(said.matches("remove the lines").count(), 1, "{said}");
+}
+
+#[test]
+fn what_cannot_be_seen_is_named() {
+    let desk = Desk::with_tasks(1);
+    desk.write_plan(&format!("\u{feff}{}", desk.plan()));
+    let said = desk.refused(&["task", "add", "x"]);
+    assert!(said.contains("line 1") && said.contains("without BOM"), "{said}");
 }
 
 #[test]
