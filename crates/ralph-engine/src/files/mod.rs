@@ -12,7 +12,7 @@ pub(crate) mod note;
 pub mod plain;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -152,9 +152,19 @@ pub fn create_log(path: &Utf8Path) -> Result<File, PathError> {
     File::create_new(path).map_err(|source| PathError::new("create", path, source))
 }
 
-/// Reads a file that may be missing.
+/// Reads a file that may be missing. What is put in its place (a FIFO) is an error, and holds nobody.
 pub fn read_optional(path: &Utf8Path) -> Result<Option<Vec<u8>>, PathError> {
-    match fs::read(path) {
+    let read = || {
+        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+        let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        let found = file.metadata()?;
+        if !found.is_file() && !found.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or(0));
+        file.read_to_end(&mut bytes).map(|_| bytes)
+    };
+    match read() {
         Ok(bytes) => Ok(Some(bytes)),
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(problem) => Err(PathError::new("read", path, problem)),

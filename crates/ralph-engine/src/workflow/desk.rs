@@ -100,6 +100,13 @@ impl<'a> Desk<'a, '_> {
         &found.expect("a workflow names all its roles before it begins").1
     }
 
+    /// Returns the budget that is used up, if one is, and notes that.
+    pub fn exhausted(&mut self) -> Result<Option<BudgetExhausted>, PathError> {
+        let Err(what) = budget::check(&self.budget, &self.spent) else { return Ok(None) };
+        self.journal(JournalEvent::BudgetExhausted(BudgetStop { what }))?;
+        Ok(Some(what))
+    }
+
     /// Runs an agent until it has ended for another reason than its usage limit.
     pub fn step(
         &mut self,
@@ -115,8 +122,7 @@ impl<'a> Desk<'a, '_> {
         }
         let mut resumed: Option<String> = None;
         loop {
-            if let Err(exhausted) = budget::check(&self.budget, &self.spent) {
-                self.journal(JournalEvent::BudgetExhausted(BudgetStop { what: exhausted }))?;
+            if let Some(exhausted) = self.exhausted()? {
                 return Ok(StepEnd::OutOfBudget(exhausted));
             }
             let (report, result) = self.once(step, resumed.as_deref(), observer)?;

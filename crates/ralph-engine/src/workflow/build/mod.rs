@@ -14,9 +14,9 @@ mod taking;
 use std::sync::Arc;
 
 use camino::Utf8Path;
-use ralph_model::journal::{BudgetStop, JournalEvent, WorkflowFields, WorkflowKind};
+use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::plan::{Change, Next, Plan, PlanError, Stage};
-use ralph_model::policy::budget::{self, BudgetExhausted};
+use ralph_model::policy::budget::BudgetExhausted;
 use ralph_model::policy::limit::LimitWait;
 use ralph_model::policy::trouble::TroubleStreak;
 use ralph_model::prompt::{Prompts, RulesSource};
@@ -204,8 +204,7 @@ impl Build<'_, '_, '_> {
                     round.feedback = Some((item, feedback));
                     round.failures += 1;
                     self.desk.spent.consecutive_failures = round.failures;
-                    if let Err(what) = budget::check(&self.desk.budget, &self.desk.spent) {
-                        self.desk.journal(JournalEvent::BudgetExhausted(BudgetStop { what }))?;
+                    if let Some(what) = self.desk.exhausted()? {
                         return Ok(BuildEnd::OutOfBudget(what));
                     }
                     round.failures
@@ -250,6 +249,9 @@ impl Build<'_, '_, '_> {
         }
         if self.loops(round, stage, &bytes)? {
             return Ok(Turn::End(BuildEnd::Looping { stage }));
+        }
+        if let Some(what) = self.desk.exhausted()? {
+            return Ok(Turn::End(BuildEnd::OutOfBudget(what)));
         }
         round.iteration += 1;
         let task = match &next {

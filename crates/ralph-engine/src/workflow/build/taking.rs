@@ -68,6 +68,9 @@ impl Build<'_, '_, '_> {
         let Some(before) = BeforeAll::load(self.desk.context.state, task)? else {
             return Ok(Turn::Again);
         };
+        if !self.is_wanted(task)? {
+            return self.lay_aside(task, &before);
+        }
         let kill = match &result.outcome {
             RunOutcome::TimedOut { .. } => Some(Kill::Timeout),
             RunOutcome::ContextFull => Some(Kill::Context),
@@ -122,6 +125,31 @@ impl Build<'_, '_, '_> {
             return Ok(Turn::Again);
         }
         self.judge_build(task, &before)
+    }
+
+    fn is_wanted(&self, task: &str) -> Result<bool, WorkflowError> {
+        let bytes = self.plan.read()?;
+        Ok(Plan::parse(&bytes).pending().iter().any(|pending| pending.id == task))
+    }
+
+    /// Ends work on a task that a person took from the pending ones while a run was on it. Their word stands; what was
+    /// made is kept, as nobody but them can say what it is worth.
+    fn lay_aside(&mut self, task: &str, before: &BeforeAll) -> Result<Turn, WorkflowError> {
+        let name = self.name_of(task)?;
+        let message = format!("{name} (no longer pending)\n\nTask: {task}\n");
+        self.repositories.commit_leftovers(before, &message, self.signing)?;
+        self.bring_home(before)?;
+        self.commit_plan()?;
+        let state = self.desk.context.state;
+        claims::forget(state, task)?;
+        PinnedGates::forget(state, task)?;
+        BeforeAll::forget(state, task)?;
+        let reason = format!(
+            "`{task}` was no longer pending when its run ended; what the run made is committed, and not judged"
+        );
+        let fields = WorkflowFields { task: Some(task.to_owned()), reason: Some(reason), ..none() };
+        self.tell(WorkflowKind::Note, fields)?;
+        Ok(Turn::Again)
     }
 
     pub(super) fn mark_done(&mut self, task: &str, done_at: &DoneAt) -> Result<(), WorkflowError> {

@@ -196,3 +196,16 @@ fn a_builder_that_touches_ralphs_files_is_rejected_and_they_are_put_back() {
     assert!(reason.contains("ralph/plan.jsonl"), "{reason}");
     site.assert_complete();
 }
+
+#[test]
+fn what_a_builder_puts_in_the_plans_place_holds_nobody_and_is_put_away() {
+    for instead in ["mkfifo ralph/plan.jsonl", "mkdir ralph/plan.jsonl", "true"] {
+        let script = format!(
+            "[builder 1]\nwrite a.txt x\nrun rm ralph/plan.jsonl && {instead}\nrun ralph task done\nfinal done\n"
+        );
+        let site = Site::planned(&format!("{script}{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
+        let (result, _) = end(&site, 0, &[]);
+        assert_eq!((result.as_str(), site.roles().len()), ("complete", 3), "{instead}");
+        site.assert_complete();
+    }
+}

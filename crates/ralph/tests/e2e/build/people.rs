@@ -164,3 +164,25 @@ fn interrupted_it_stops_and_goes_on_where_it_was() {
     assert!(site.git(&["ls-files"]).contains("left.txt"));
     site.assert_complete();
 }
+
+#[test]
+fn a_task_that_a_person_takes_away_during_its_run_is_not_judged_and_the_loop_goes_on() {
+    let words: [&[&str]; 2] = [&["task", "delete", "t-aaaa"], &["task", "done", "t-aaaa"]];
+    for word in words {
+        let script = "[builder 1]\nwrite made.txt x\nrun touch ../begun; until [ -e ../go ]; do sleep 0.02; done\n\
+                      run ralph task done\nfinal done\n";
+        let tasks = [task("t-aaaa"), task("t-bbbb")];
+        let site = Site::planned(&format!("{script}{BUILDER}{VERIFIER}"), &tasks);
+        let running = site.place.start(&["build", "--boundary", "off"]);
+        wait_for_file(&site.place.path("begun"));
+        site.exits(0, word);
+        fs::write(site.place.path("go"), "").unwrap();
+        let (code, said) = running.finish();
+        assert_eq!(code, Some(0), "{word:?}: {said}");
+        assert!(said.contains("no longer pending"), "{word:?}: {said}");
+        let kept = site.git(&["log", "--format=%s", "--", "made.txt"]);
+        assert!(kept.contains("(no longer pending)"), "{word:?}: {kept}");
+        assert_eq!(site.git(&["status", "--porcelain"]), "", "{word:?}");
+        site.assert_complete();
+    }
+}
