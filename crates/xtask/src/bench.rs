@@ -255,7 +255,8 @@ impl Bench {
             floor.take(cost(self.command("/bin/sh", &["-c", &redirect]).env("AMOUNT", &amount))?);
             let _ = fs::remove_dir_all(self.place.join("home/.local/state"));
             let args = ["agent", "run", "--quiet", "--agent", agent, "--file", "PROMPT.md"];
-            ours.take(cost(self.command(&self.ralph, &args).env("AMOUNT", &amount))?);
+            let mut command = self.command(&self.ralph, &args);
+            ours.take(cost_and_peak(command.env("AMOUNT", &amount))?);
         }
         let same = self.logs_are_equal()?;
         let _ = fs::remove_dir_all(self.place.join("home/.local/state"));
@@ -357,12 +358,24 @@ fn slope(few: Cost, many: Cost) -> Cost {
     }
 }
 
-/// Runs a command that must succeed and says what it took.
+/// Runs a command that must succeed and says what it took, but for its memory.
 pub(crate) fn cost(command: &mut Command) -> Result<Cost, String> {
+    measured(command, |child| child.wait().map(|status| (status.success(), 0)))
+}
+
+/// Runs a command that must succeed and says what it took. To look at its memory while it runs costs it time.
+pub(crate) fn cost_and_peak(command: &mut Command) -> Result<Cost, String> {
+    measured(command, watch)
+}
+
+fn measured(
+    command: &mut Command,
+    wait: impl FnOnce(&mut Child) -> std::io::Result<(bool, u64)>,
+) -> Result<Cost, String> {
     let cpu = children_cpu();
     let started = Instant::now();
     let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
-    let (success, peak) = watch(&mut child).map_err(|error| format!("{command:?}: {error}"))?;
+    let (success, peak) = wait(&mut child).map_err(|error| format!("{command:?}: {error}"))?;
     if !success {
         return Err(format!("{command:?} failed"));
     }

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Bar, Bench, Best, cost, progress, report};
+use super::{Bar, Bench, Best, cost, cost_and_peak, progress, report};
 
 const PLAN: &str = "ralph/plan.jsonl";
 const FILES: usize = 3000;
@@ -143,7 +143,8 @@ impl Bench {
             if kept.exists() {
                 fs::remove_dir_all(kept).map_err(|error| error.to_string())?;
             }
-            walk.take(cost(&mut self.in_place(&self.ralph, &["log", "--all"], place))?);
+            let mut log_all = self.in_place(&self.ralph, &["log", "--all"], place);
+            walk.take(cost_and_peak(&mut log_all)?);
         }
         progress(&format!(
             "the history: {:?} of CPU against {:?}, {} MiB at most",
