@@ -5,8 +5,10 @@ mod later;
 pub(crate) mod pipeline;
 pub(crate) mod plan;
 
+use std::ffi::OsString;
+
 use camino::Utf8PathBuf;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, FromArgMatches, Parser, Subcommand};
 use ralph_model::role::Role;
 
 use self::build::{BuildArgs, PlanArgs};
@@ -33,6 +35,24 @@ pub(crate) struct Cli {
     pub(crate) global: GlobalArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Understands what was typed.
+    ///
+    /// To the command that is named first only its own words matter, and to know but that one is quicker. What it does not
+    /// understand, and every word of help or complaint, is for all of them together.
+    pub(crate) fn understand(typed: &[OsString]) -> Result<Cli, clap::Error> {
+        Self::of_one_command(typed).map_or_else(|| Cli::try_parse_from(typed), Ok)
+    }
+
+    fn of_one_command(typed: &[OsString]) -> Option<Cli> {
+        let all = Command::augment_subcommands(clap::Command::default());
+        let one = all.find_subcommand(typed.get(1)?)?.clone();
+        let root = GlobalArgs::augment_args(clap::Command::default()).subcommand(one);
+        let matches = root.try_get_matches_from(typed).ok()?;
+        Cli::from_arg_matches(&matches).ok()
+    }
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]

@@ -195,13 +195,21 @@ impl Setup {
 
     /// Opens private state for a short command, which leaves nothing in home but what it is about.
     pub(crate) fn open_bare_state(&self) -> Result<State, CliError> {
-        Ok(self.open_mirrored(None)?.state)
+        let base = self.state_base()?;
+        match State::find(&base, &self.workspace).map_err(CliError::usage)? {
+            Some(state) => Ok(state),
+            None => Ok(self.open_mirrored(None)?.state),
+        }
+    }
+
+    fn state_base(&self) -> Result<Utf8PathBuf, CliError> {
+        state_base(&|name| self.environment.text(name))
+            .map_err(|error| CliError::usage(error).hint("set HOME or XDG_STATE_HOME"))
     }
 
     fn open_mirrored(&self, mirror: Option<Mirror>) -> Result<OpenState, CliError> {
         let clock = SystemClock;
-        let base = state_base(&|name| self.environment.text(name))
-            .map_err(|error| CliError::usage(error).hint("set HOME or XDG_STATE_HOME"))?;
+        let base = self.state_base()?;
         let (state, fresh) = State::open(&StateRequest {
             base: &base,
             workspace: &self.workspace,

@@ -119,7 +119,14 @@ struct HeldLock {
 impl HeldLock {
     fn try_acquire(path: &Utf8Path, owner: &LockOwner) -> Result<Option<Self>, PathError> {
         let error = |source: io::Error| PathError::new("lock", path, source);
-        let mut file = open_lock_file(path).map_err(error)?;
+        let mut file = match open_lock_file(path) {
+            Err(problem) if problem.kind() == io::ErrorKind::NotFound => {
+                super::create_private_directory(super::parent(path))?;
+                open_lock_file(path)
+            }
+            opened => opened,
+        }
+        .map_err(error)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Ok(None),

@@ -24,7 +24,6 @@ mod workshop;
 
 use std::ffi::OsString;
 
-use clap::Parser;
 use ralph_engine::rehearsal::{self, PlayRequest};
 
 use crate::args::{AgentCommand, Cli, Command};
@@ -42,7 +41,7 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
     if args.get(1).is_some_and(|word| word == REHEARSE) {
         rehearse(&args[2..]);
     }
-    let cli = match Cli::try_parse_from(with_build(args)) {
+    let cli = match Cli::understand(&with_build(args)) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are asked for and succeed; anything else is a wrong usage.
