@@ -155,18 +155,22 @@ impl Bench {
     }
 
     fn iteration(&self) -> Result<bool, String> {
-        let quiet = self.where_files_are_cheap()?;
-        quiet.iterate()
+        let mut places = self.places_on_disk();
+        places.push(Path::new("/dev/shm").join(ours()));
+        self.where_files_are_cheap(places)?.iterate()
     }
 
-    /// Lays out the workspace of this one benchmark where making a file costs what it should.
+    /// Directories that may well lie in different parts of the disk.
+    fn places_on_disk(&self) -> Vec<PathBuf> {
+        let places = [self.place.clone(), std::env::temp_dir(), PathBuf::from("/var/tmp")];
+        places.map(|place| place.join(ours())).into()
+    }
+
+    /// Lays out the workspace of one benchmark where making a file costs what it should.
     ///
     /// A file system without a journal (ext4 can be one) is slow to make files for minutes after many were removed beside
-    /// them, by a build or a test-suite. Only we make files for each run, so the ratio would measure that.
-    fn where_files_are_cheap(&self) -> Result<Bench, String> {
-        let name = format!("ralph-loop-{}", std::process::id());
-        let mut places = vec![self.place.join("loop"), std::env::temp_dir().join(&name)];
-        places.extend(["/var/tmp", "/dev/shm"].map(|place| Path::new(place).join(&name)));
+    /// them, by a build or a test-suite. Where files are most of the work, the ratio would measure that.
+    fn where_files_are_cheap(&self, places: Vec<PathBuf>) -> Result<Bench, String> {
         let mut best: Option<(Duration, PathBuf)> = None;
         for place in places {
             let Ok(cost) = cost_of_a_file(&place) else { continue };
@@ -310,6 +314,11 @@ impl Drop for Bench {
             }
         }
     }
+}
+
+/// A name for a directory that nobody else has.
+fn ours() -> String {
+    format!("ralph-bench-{}", std::process::id())
 }
 
 /// The best of several rounds, each figure for itself.

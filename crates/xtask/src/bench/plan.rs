@@ -20,8 +20,9 @@ impl Bench {
     pub(super) fn plan(&self) -> Result<bool, String> {
         let failed = |error: std::io::Error| format!("cannot prepare: {error}");
         let mut met = self.next_task()?;
-        let many_files = self.many_files().map_err(failed)?;
-        met &= self.one_change(&many_files)?;
+        let cheap = self.where_files_are_cheap(self.places_on_disk())?;
+        let many_files = cheap.many_files().map_err(failed)?;
+        met &= cheap.one_change(&many_files)?;
         progress(&format!("making {COMMITS} commits"));
         let long = self.long_history().map_err(failed)?;
         met &= self.whole_history(&long)?;
