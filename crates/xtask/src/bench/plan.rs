@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -173,50 +172,57 @@ impl Bench {
         ))
     }
 
+    /// Makes a repository of many files, packed from the start: what a `git gc` removes would make the next files dear.
     fn many_files(&self) -> std::io::Result<PathBuf> {
-        let place = self.place.join("many");
-        for number in 0..FILES {
-            let directory = place.join(format!("src/part-{}", number / 30));
-            if number % 30 == 0 {
-                fs::create_dir_all(&directory)?;
+        self.imported("many", |stream| {
+            commit(stream, 0)?;
+            for number in 0..FILES {
+                let (part, text) = (number / 30, format!("// {number}\n"));
+                file(stream, &format!("src/part-{part}/file_{number}.rs"), &text)?;
             }
-            fs::write(directory.join(format!("file_{number}.rs")), format!("// {number}\n"))?;
-        }
-        fs::create_dir_all(place.join("ralph"))?;
-        fs::write(place.join(PLAN), plan_after(0))?;
-        for args in [
-            &["init", "--quiet"][..],
-            &["add", "."],
-            &["commit", "--quiet", "-m", "all"],
-            &["gc", "--quiet"],
-        ] {
-            succeed(&mut self.in_place("git", args, &place))?;
-        }
-        Ok(place)
+            file(stream, PLAN, &plan_after(0))
+        })
     }
 
     fn long_history(&self) -> std::io::Result<PathBuf> {
-        let place = self.place.join("long");
+        self.imported("long", |stream| {
+            for number in 0..COMMITS {
+                commit(stream, number)?;
+                file(stream, PLAN, &plan_after(number))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Makes a repository from what `git fast-import` is told, and checks it out.
+    fn imported(
+        &self,
+        name: &str,
+        tell: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>,
+    ) -> std::io::Result<PathBuf> {
+        let place = self.place.join(name);
         fs::create_dir_all(&place)?;
         succeed(&mut self.in_place("git", &["init", "--quiet", "-b", "main"], &place))?;
         let mut import = self.in_place("git", &["fast-import", "--quiet"], &place);
         let mut import = import.stdin(Stdio::piped()).spawn()?;
         let mut stream = std::io::BufWriter::new(import.stdin.take().expect("it is a pipe"));
-        for number in 0..COMMITS {
-            let plan = plan_after(number);
-            let size = plan.len();
-            let when = 1_700_000_000 + number;
-            writeln!(stream, "commit refs/heads/main\ncommitter b <b@b> {when} +0000\ndata 0")?;
-            writeln!(stream, "M 644 inline {PLAN}\ndata {size}\n{plan}")?;
-        }
+        tell(&mut stream)?;
         drop(stream);
-        if import.wait()?.success() {
-            succeed(&mut self.in_place("git", &["reset", "--quiet", "--hard"], &place))?;
-            Ok(place)
-        } else {
-            Err(std::io::Error::other("git fast-import failed"))
+        if !import.wait()?.success() {
+            return Err(std::io::Error::other("git fast-import failed"));
         }
+        succeed(&mut self.in_place("git", &["reset", "--quiet", "--hard"], &place))?;
+        Ok(place)
     }
+}
+
+fn commit(stream: &mut dyn std::io::Write, number: usize) -> std::io::Result<()> {
+    let when = 1_700_000_000 + number;
+    writeln!(stream, "commit refs/heads/main\ncommitter b <b@b> {when} +0000\ndata 0")
+}
+
+fn file(stream: &mut dyn std::io::Write, path: &str, text: &str) -> std::io::Result<()> {
+    writeln!(stream, "M 644 inline {path}\ndata {}\n{text}", text.len())
 }
 
 /// What is asked of the database, as `ralph query next` answers it.
