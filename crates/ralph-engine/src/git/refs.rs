@@ -150,7 +150,10 @@ impl<'a> RefFiles<'a> {
         for mut log in open {
             log.write_all(line.as_bytes()).map_err(|_| Unfit("its logs cannot be written"))?;
         }
-        become_ref(lock, path.as_std_path())
+        // A loss of power may take the name back: then the branch is where it was, and what was committed is not.
+        Ok(lock
+            .become_file(path.as_std_path(), None)
+            .map_err(|_| Unfit("its refs cannot be written"))?)
     }
 }
 
@@ -226,15 +229,6 @@ fn lock(path: &Path) -> Result<LockFile, NotMoved> {
         GitError::Locked { .. } => NotMoved::Failed(error),
         _ => NotMoved::Unfit(Unfit("its refs cannot be locked")),
     })
-}
-
-/// Gives a ref its new value; it is durable when this returns.
-fn become_ref(lock: LockFile, path: &Path) -> Result<(), NotMoved> {
-    lock.become_file(path, None).map_err(|_| Unfit("its refs cannot be written"))?;
-    let parent = path.parent().unwrap_or(path);
-    // The ref has moved: what fails now fails after the fact, and the next sync of anything there makes up for it.
-    let _ = File::open(parent).and_then(|dir| dir.sync_all());
-    Ok(())
 }
 
 #[cfg(test)]

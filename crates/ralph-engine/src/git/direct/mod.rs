@@ -8,11 +8,14 @@
 //! which finds nothing to commit, puts the index in step.
 //!
 //! No hook, filter or other program runs. A file is committed byte by byte as the work tree has it; where attributes or
-//! line endings might ask for anything else, git decides. Objects, the ref and the directories that name them are synced
-//! before the next step builds on them. The index is not, as git does not either: it is made anew from what is committed.
+//! line endings might ask for anything else, git decides. Objects are synced before the ref that leads to
+//! them, and the ref before it takes its name, so that a loss of power leaves the branch whole: at the new commit, or at the
+//! old one with the file changed, which the next commit of it takes in. The index is not synced, as git does not either: it
+//! is made anew from what is committed.
 
 mod attributes;
 mod copy;
+mod deflate;
 mod index;
 mod signature;
 mod tree_cache;

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gix_hash::{Kind, ObjectId};
-use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Method, Status, Strategy};
 
 use super::super::objects::{ObjectKind, Objects};
 use super::super::settings::Unfit;
+use super::deflate::deflate;
 
 /// What is at one name of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -201,17 +201,10 @@ impl Fresh {
 
     fn try_write(&self, objects_dir: &Path) -> io::Result<()> {
         let mut pending = Vec::with_capacity(self.objects.len());
-        let mut deflated = Vec::new();
-        let mut state = Deflate::new_with_config(QUICK_AND_SMALL);
         for (id, object) in &self.objects {
             let hex = id.to_hex().to_string();
             let dir = objects_dir.join(&hex[..2]);
-            match fs::create_dir(&dir) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ => {}
-            }
-            deflate_into(&mut state, object, &mut deflated)?;
-            pending.push((Unnamed::write(&dir, &deflated)?, dir.join(&hex[2..])));
+            pending.push((Unnamed::write(&dir, &deflate(object))?, dir.join(&hex[2..])));
         }
         for (unnamed, path) in &mut pending {
             unnamed.name(path)?;
@@ -219,30 +212,6 @@ impl Fresh {
         // The log of a file system that has one takes the name along with the file.
         pending.iter().try_for_each(|(named, _)| named.file.sync_all())
     }
-}
-
-/// A record of a plan is most like those beside it: to look back a little is enough, and the usual room for more takes
-/// longer to make ready than a plan takes to be deflated.
-const QUICK_AND_SMALL: DeflateConfig = DeflateConfig {
-    level: 1,
-    method: Method::Deflated,
-    window_bits: 12,
-    mem_level: 6,
-    strategy: Strategy::Default,
-};
-
-/// Deflates a whole object; the state serves all objects of a commit.
-fn deflate_into(state: &mut Deflate, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-    state.reset();
-    // What cannot be compressed grows by a few bytes per block.
-    out.resize(bytes.len() + bytes.len() / 8 + 1024, 0);
-    let ended = state.compress(bytes, out, DeflateFlush::Finish);
-    if !matches!(ended, Ok(Status::StreamEnd)) {
-        return Err(io::Error::other("an object cannot be compressed"));
-    }
-    let len = usize::try_from(state.total_out()).map_err(io::Error::other)?;
-    out.truncate(len);
-    Ok(())
 }
 
 /// An object without its name; removed if it never gets it.
@@ -266,6 +235,7 @@ impl Unnamed {
                     return Ok(unnamed);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => make_directory(dir)?,
                 Err(error) => return Err(error),
             }
         }
@@ -275,6 +245,14 @@ impl Unnamed {
         fs::rename(&self.path, path)?;
         self.named = true;
         Ok(())
+    }
+}
+
+/// Makes a directory for objects; another may have made it by now.
+fn make_directory(dir: &Path) -> io::Result<()> {
+    match fs::create_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
     }
 }
 
