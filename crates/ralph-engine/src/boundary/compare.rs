@@ -255,7 +255,12 @@ fn canonical(paths: &[String]) -> Vec<PathBuf> {
 ///
 /// To be called before the file is written, so that no run ends between the two.
 pub fn vouch(state: &State, path: &Utf8Path, content: &[u8]) -> Result<(), PathError> {
-    write_note(&state.vouched(path), &digest::of_bytes(content))
+    vouch_for(state, path, &digest::of_bytes(content))
+}
+
+/// Does the same for whoever has the digest of the content.
+pub(crate) fn vouch_for(state: &State, path: &Utf8Path, digest: &str) -> Result<(), PathError> {
+    write_note(&state.vouched(path), digest)
 }
 
 #[cfg(test)]

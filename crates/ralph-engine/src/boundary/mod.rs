@@ -25,6 +25,7 @@ use crate::git::Place;
 
 pub use baseline::Baseline;
 pub(crate) use compare::inodes;
+pub(crate) use compare::vouch_for;
 pub use compare::{BoundaryReport, Found, Watch, What, vouch};
 
 /// What holds an agent in a run.

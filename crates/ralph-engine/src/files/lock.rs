@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::thread;
 use std::time::Duration;
 
@@ -47,8 +47,8 @@ impl std::fmt::Display for LockOwner {
 pub enum LockError {
     #[error("{} is at work in this home", owner_or_somebody(.owner.as_ref()))]
     RunHeld { owner: Option<LockOwner> },
-    #[error("{} is writing in this home and did not finish within {waited:?}", owner_or_somebody(.owner.as_ref()))]
-    WriteHeld { owner: Option<LockOwner>, waited: Duration },
+    #[error("{} is writing in this home and did not finish within {waited:?}", .owner.as_deref().unwrap_or("another process"))]
+    WriteHeld { owner: Option<String>, waited: Duration },
     #[error(transparent)]
     Path(#[from] PathError),
 }
@@ -66,7 +66,7 @@ pub struct RunLock {
 impl RunLock {
     /// Takes the lock, or says who has it.
     pub fn acquire(path: &Utf8Path, owner: &LockOwner) -> Result<Self, LockError> {
-        match HeldLock::try_acquire(path, owner)? {
+        match HeldLock::try_acquire(path, Some(owner))? {
             Some(held) => Ok(RunLock { _held: held }),
             None => Err(LockError::RunHeld { owner: current_owner(path) }),
         }
@@ -81,20 +81,18 @@ pub struct WriteLock {
 
 impl WriteLock {
     /// Takes the lock, waiting up to `patience` for whoever has it.
-    pub fn acquire(
-        path: &Utf8Path,
-        owner: &LockOwner,
-        patience: Duration,
-    ) -> Result<Self, LockError> {
+    ///
+    /// Nobody's name is written for these moments: who has it all the same when patience ends, the kernel knows.
+    pub fn acquire(path: &Utf8Path, patience: Duration) -> Result<Self, LockError> {
         // The kernel's own waiting has no time limit. Pauses are counted, so that no clock is read.
         let mut waited = Duration::ZERO;
         let mut pause = Duration::from_millis(1);
         loop {
-            if let Some(held) = HeldLock::try_acquire(path, owner)? {
+            if let Some(held) = HeldLock::try_acquire(path, None)? {
                 return Ok(WriteLock { _held: held });
             }
             if waited >= patience {
-                return Err(LockError::WriteHeld { owner: current_owner(path), waited });
+                return Err(LockError::WriteHeld { owner: holder(path), waited });
             }
             let step = pause.min(patience.saturating_sub(waited));
             thread::sleep(step);
@@ -111,13 +109,34 @@ pub fn current_owner(path: &Utf8Path) -> Option<LockOwner> {
     owner.process.is_alive().then_some(owner)
 }
 
+/// Names the process that holds a lock, whether or not it wrote its name there.
+fn holder(path: &Utf8Path) -> Option<String> {
+    if let Some(owner) = current_owner(path) {
+        return Some(owner.to_string());
+    }
+    let inode = format!(":{}", fs::metadata(path).ok()?.ino());
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    // Such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`.
+    let pid = locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_it = words.get(1) == Some(&"FLOCK") && words.get(5)?.ends_with(&inode);
+        is_it.then(|| words[4].parse::<u32>().ok())?
+    })?;
+    let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = String::from_utf8_lossy(&command);
+    let command: Vec<&str> = words.split_terminator('\0').collect();
+    Some(format!("`{}` (pid {pid})", command.join(" ")))
+}
+
 #[derive(Debug)]
 struct HeldLock {
     file: File,
+    /// Its file says whose it is.
+    is_named: bool,
 }
 
 impl HeldLock {
-    fn try_acquire(path: &Utf8Path, owner: &LockOwner) -> Result<Option<Self>, PathError> {
+    fn try_acquire(path: &Utf8Path, owner: Option<&LockOwner>) -> Result<Option<Self>, PathError> {
         let error = |source: io::Error| PathError::new("lock", path, source);
         let mut file = match open_lock_file(path) {
             Err(problem) if problem.kind() == io::ErrorKind::NotFound => {
@@ -133,15 +152,17 @@ impl HeldLock {
             Err(errno) => return Err(error(errno.into())),
         }
         // The lock is held now; that its file could not be filled (a full disk) only costs others the name.
-        let _ = write_owner(&mut file, owner);
-        Ok(Some(HeldLock { file }))
+        let _ = owner.map(|owner| write_owner(&mut file, owner));
+        Ok(Some(HeldLock { file, is_named: owner.is_some() }))
     }
 }
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
         // Unlocking, rather than only closing, also takes it from a child that has not yet replaced its image.
-        let _ = self.file.set_len(0);
+        if self.is_named {
+            let _ = self.file.set_len(0);
+        }
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }

@@ -79,7 +79,7 @@ fn a_living_owner_is_named() {
     let expected = format!("`ralph build` (pid {}, since 2026-01-02T03:04:05Z)", holder.child.id());
     let run = RunLock::acquire(&path, &me()).unwrap_err();
     assert_eq!(run.to_string(), format!("{expected} is at work in this home"));
-    let write = WriteLock::acquire(&path, &me(), Duration::from_millis(3)).unwrap_err();
+    let write = WriteLock::acquire(&path, Duration::from_millis(3)).unwrap_err();
     assert_eq!(
         write.to_string(),
         format!("{expected} is writing in this home and did not finish within 3ms")
@@ -104,7 +104,7 @@ fn a_writer_waits_for_the_one_before_it() {
     let (_guard, path) = temp();
     let mut holder = Holder::start(&path);
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| WriteLock::acquire(&path, &me(), Duration::from_mins(1)));
+        let waiting = scope.spawn(|| WriteLock::acquire(&path, Duration::from_mins(1)));
         drop(holder.child.stdin.take());
         waiting.join().unwrap().unwrap();
     });
@@ -132,6 +132,16 @@ fn a_stale_or_damaged_lock_file_blocks_nobody() {
         ["", "{", "{\"process\":{\"pid\":1},\"command\":\"x\",\"since\":\"2026-01-02T03:04:05Z\"}"]
     {
         fs::write(&path, content).unwrap();
-        WriteLock::acquire(&path, &me(), NO_TIME).unwrap();
+        WriteLock::acquire(&path, NO_TIME).unwrap();
     }
+}
+
+#[test]
+fn who_writes_is_named_though_it_left_no_name() {
+    let (_guard, path) = temp();
+    let lock = WriteLock::acquire(&path, NO_TIME).unwrap();
+    let error = WriteLock::acquire(&path, NO_TIME).unwrap_err().to_string();
+    assert!(error.contains(&format!("(pid {})", std::process::id())), "{error}");
+    drop(lock);
+    WriteLock::acquire(&path, NO_TIME).unwrap();
 }

@@ -25,9 +25,9 @@ impl Intent {
         state: &State,
         plan: &Utf8Path,
         message: &str,
-        bytes: &[u8],
+        digest: &str,
     ) -> Result<(), PathError> {
-        let intent = Intent { message: message.to_owned(), digest: digest::of_bytes(bytes) };
+        let intent = Intent { message: message.to_owned(), digest: digest.to_owned() };
         let text = serde_json::to_string(&intent).expect("it is plain data");
         // After a power failure there may be a note of nothing, or a change without one: both are only less well told.
         write_note(&place(state, plan), &text)

@@ -13,13 +13,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use jiff::Timestamp;
 use ralph_model::plan::{Change, DoneAt, Plan, PlanError};
 
 use self::intent::Intent;
 use self::past::Past;
-use crate::boundary::vouch;
-use crate::files::lock::{LockError, LockOwner, WriteLock};
+use crate::boundary::vouch_for;
+use crate::digest;
+use crate::files::lock::{LockError, WriteLock};
 use crate::files::{PathError, create_directory, read_optional, replace_atomically};
 use crate::git::commits::{CommitError, CommitRequest, Signing};
 use crate::git::direct::commit_files;
@@ -44,8 +44,6 @@ pub struct PlanFile {
     commits: bool,
     signing: Signing,
     patience: Duration,
-    /// What the person typed, for others who find the plan locked.
-    command: String,
 }
 
 /// A change was not made; the plan is as it was.
@@ -97,13 +95,7 @@ pub struct Changed {
 }
 
 impl PlanFile {
-    pub fn open(
-        program: &GitProgram,
-        state: &State,
-        home: &Home,
-        signing: Signing,
-        command: impl Into<String>,
-    ) -> PlanFile {
+    pub fn open(program: &GitProgram, state: &State, home: &Home, signing: Signing) -> PlanFile {
         PlanFile {
             path: home.path.join(PLAN_FILE),
             lock: state.write_lock(home),
@@ -112,7 +104,6 @@ impl PlanFile {
             commits: true,
             signing,
             patience: PATIENCE,
-            command: command.into(),
         }
     }
 
@@ -134,10 +125,9 @@ impl PlanFile {
     /// Makes a change and writes it; committing is for later.
     pub fn change(
         &self,
-        at: Timestamp,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
     ) -> Result<Changed, PlanFileError> {
-        let _lock = self.lock(at)?;
+        let _lock = self.lock()?;
         self.heal()?;
         self.write(change, |_, _| Ok(()))
     }
@@ -145,14 +135,13 @@ impl PlanFile {
     /// Makes a change, writes it and commits it.
     pub fn change_and_commit(
         &self,
-        at: Timestamp,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
     ) -> Result<Changed, PlanFileError> {
-        let _lock = self.lock(at)?;
+        let _lock = self.lock()?;
         self.heal()?;
-        let changed = self.write(change, |change, bytes| match change.subject() {
+        let changed = self.write(change, |change, digest| match change.subject() {
             Some(message) if self.is_committed() => {
-                Intent::note(&self.state, &self.path, &message, bytes)
+                Intent::note(&self.state, &self.path, &message, digest)
             }
             _ => Ok(()),
         })?;
@@ -163,8 +152,8 @@ impl PlanFile {
     }
 
     /// Commits what is written.
-    pub fn commit(&self, at: Timestamp, message: &str) -> Result<(), PlanFileError> {
-        let _lock = self.lock(at)?;
+    pub fn commit(&self, message: &str) -> Result<(), PlanFileError> {
+        let _lock = self.lock()?;
         self.heal()?;
         self.commit_locked(message)
     }
@@ -198,9 +187,8 @@ impl PlanFile {
         Ok(committed.unwrap_or_default() != self.read()?)
     }
 
-    fn lock(&self, at: Timestamp) -> Result<WriteLock, LockError> {
-        let owner = LockOwner::current(self.command.clone(), at);
-        WriteLock::acquire(&self.lock, &owner, self.patience)
+    fn lock(&self) -> Result<WriteLock, LockError> {
+        WriteLock::acquire(&self.lock, self.patience)
     }
 
     fn is_committed(&self) -> bool {
@@ -219,16 +207,17 @@ impl PlanFile {
     fn write(
         &self,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
-        before_writing: impl FnOnce(&Change, &[u8]) -> Result<(), PathError>,
+        before_writing: impl FnOnce(&Change, &str) -> Result<(), PathError>,
     ) -> Result<Changed, PlanFileError> {
         let before = self.read()?;
         let mut plan = Plan::parse(&before);
         let change = change(&mut plan)?;
         let bytes = plan.render();
         if bytes != before {
-            before_writing(&change, &bytes)?;
+            let digest = digest::of_bytes(&bytes);
+            before_writing(&change, &digest)?;
             // A run that is under way must not take it for its agent's doing.
-            vouch(&self.state, &self.path, &bytes)?;
+            vouch_for(&self.state, &self.path, &digest)?;
             create_directory(self.path.parent().expect("it lies in home"))?;
             replace_atomically(&self.path, &bytes)?;
         }

@@ -2,6 +2,7 @@ use super::*;
 use crate::home::find_workspace;
 use crate::state::StateRequest;
 use crate::test_place::Place;
+use jiff::Timestamp;
 use ralph_model::plan::Unfinished;
 
 struct World {
@@ -32,13 +33,12 @@ impl World {
 
     fn file(&self) -> PlanFile {
         let program = GitProgram::new("git", std::env::vars_os());
-        let file = PlanFile::open(&program, &self.state, &self.home, Signing::Unsigned, "test");
+        let file = PlanFile::open(&program, &self.state, &self.home, Signing::Unsigned);
         PlanFile { patience: Duration::from_millis(50), ..file }
     }
 
     fn set_spec(&self, spec: &str) -> Result<Changed, PlanFileError> {
-        let now = Timestamp::UNIX_EPOCH;
-        self.file().change_and_commit(now, |plan| plan.set_spec(spec, Unfinished::Cancel))
+        self.file().change_and_commit(|plan| plan.set_spec(spec, Unfinished::Cancel))
     }
 
     fn add(&self, task: &str) -> Result<Changed, PlanFileError> {
@@ -48,7 +48,7 @@ impl World {
         let done_at = DoneAt::Unborn;
         let mut around =
             ralph_model::plan::Surroundings { known: &*known, random: &mut random, done_at };
-        file.change_and_commit(Timestamp::UNIX_EPOCH, |plan| plan.add(task, &mut around))
+        file.change_and_commit(|plan| plan.add(task, &mut around))
     }
 }
 
@@ -78,8 +78,7 @@ fn ids_are_known_from_history_with_and_without_what_is_kept() {
     let world = World::new();
     world.set_spec("a.md").unwrap();
     world.add(r#"{"id": "t-gone1", "name": "x"}"#).unwrap();
-    let now = Timestamp::UNIX_EPOCH;
-    world.file().change_and_commit(now, |plan| plan.delete("t-gone1")).unwrap();
+    world.file().change_and_commit(|plan| plan.delete("t-gone1")).unwrap();
     let knows = |id: &str| world.file().known_ids()(id);
     for _ in 0..2 {
         assert!(knows("t-gone1") && !knows("t-gone") && !knows("") && !knows("t-gone1\n"));

@@ -34,7 +34,7 @@ use crate::exit::Exit;
 use crate::render::human::{one_line, plural};
 use crate::render::pipeline::{Look, PipelineScreen};
 use crate::render::{self, Tone};
-use crate::setup::{Setup, now};
+use crate::setup::Setup;
 
 const ROLES: [Role; 5] =
     [Role::Planner, Role::Builder, Role::Verifier, Role::Investigator, Role::Decomposer];
@@ -106,7 +106,7 @@ fn plan_first(
         (Some(spec), _) if found.spec() != Some(spec) || tasks == 0 => {
             let tasks = unfinished(&found).iter().filter(|task| task.spec == spec).count();
             if tasks > 0 && can_keep(&found, spec) {
-                plan.change_and_commit(now(), |plan| plan.set_spec(spec, Unfinished::Refuse))
+                plan.change_and_commit(|plan| plan.set_spec(spec, Unfinished::Refuse))
                     .map_err(|error| not_made(&error, plan.path()))?;
                 return Ok(Some(PlanningEnd::Planned { tasks }));
             }
@@ -202,7 +202,7 @@ fn with_build<T>(
     } = Workshop::open(setup, command, &ROLES)?;
     let signing = if setup.config.git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
     let home = setup.home.path.as_path();
-    let plan = PlanFile::open(&git, &open.state, &setup.home, signing, command);
+    let plan = PlanFile::open(&git, &open.state, &setup.home, signing);
     let plan = Arc::new(if setup.config.git.commit_home { plan } else { plan.uncommitted() });
     let bytes = plan.read().map_err(CliError::failed)?;
     if let Err(why) = Plan::parse(&bytes).writable() {
@@ -427,6 +427,6 @@ fn preflight(setup: &Setup, plan: &PlanFile, yes: bool) -> Result<bool, CliError
             "plan.jsonl had uncommitted changes; they are committed",
         );
     }
-    plan.commit(now(), "ralph: update plan").map_err(|error| not_made(&error, plan.path()))?;
+    plan.commit("ralph: update plan").map_err(|error| not_made(&error, plan.path()))?;
     Ok(true)
 }

@@ -23,7 +23,7 @@ use crate::args::plan::{IssueCommand, SetSpecArgs, TaskCommand};
 use crate::error::{CliError, chain};
 use crate::exit::Exit;
 use crate::render;
-use crate::setup::{Setup, now};
+use crate::setup::Setup;
 
 #[derive(Serialize)]
 struct JsonReply<'a> {
@@ -137,7 +137,7 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
     let state = setup.open_bare_state()?;
     let git = &setup.config.git;
     let signing = if git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
-    let file = PlanFile::open(&setup.git(), &state, &setup.home, signing, request.command());
+    let file = PlanFile::open(&setup.git(), &state, &setup.home, signing);
     let file = if git.commit_home {
         file
     } else {
@@ -156,7 +156,7 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
             _ => DoneAt::Unborn,
         };
         let mut surroundings = Surroundings { known: &*known, random: &mut random, done_at };
-        file.change_and_commit(now(), |plan| plan.apply(&request, &mut surroundings))
+        file.change_and_commit(|plan| plan.apply(&request, &mut surroundings))
             .map_err(|error| not_made(&error, file.path()))?
     };
     setup.ui.line(&changed.change.to_string());

@@ -3,7 +3,7 @@
 use camino::Utf8Path;
 use ralph_engine::boundary;
 use ralph_engine::clock::{Clock, SystemClock};
-use ralph_engine::files::lock::{LockOwner, WriteLock};
+use ralph_engine::files::lock::WriteLock;
 use ralph_engine::specs::{self, NewSpec, SPECS};
 use ralph_engine::workflow::keeper::HomeKeeper;
 use ralph_engine::workflow::pipeline::list::{self, SpecRow};
@@ -182,8 +182,7 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
     let specs = backlog(setup, false)?;
     let spec = select(&specs, typed).map_err(|error| not_selected(&error))?;
     let open = setup.open_state()?;
-    let owner = LockOwner::current("ralph specs mark-done", now());
-    let _lock = WriteLock::acquire(&open.state.write_lock(&setup.home), &owner, PATIENCE)
+    let _lock = WriteLock::acquire(&open.state.write_lock(&setup.home), PATIENCE)
         .map_err(CliError::failed)?;
     let store = SpecStore::new(&setup.home.path);
     let markers = store.load(spec).map_err(CliError::usage)?;

@@ -113,8 +113,19 @@ fn slot(start: &[u8]) -> usize {
     (word.wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize
 }
 
+/// Tells how many bytes two texts begin with that are the same, eight at a time.
 fn common(before: &[u8], now: &[u8]) -> usize {
-    before.iter().zip(now).take(LONGEST).take_while(|(before, now)| before == now).count()
+    let most = now.len().min(LONGEST);
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("these are eight bytes"));
+    let mut same = 0;
+    while same + 8 <= most {
+        let differs = word(&before[same..same + 8]) ^ word(&now[same..same + 8]);
+        if differs != 0 {
+            return same + (differs.trailing_zeros() / 8) as usize;
+        }
+        same += 8;
+    }
+    same + before[same..].iter().zip(&now[same..most]).take_while(|(a, b)| a == b).count()
 }
 
 fn adler32(bytes: &[u8]) -> u32 {

@@ -80,7 +80,7 @@ impl PlanChannel {
             Surroundings { known: &*known, random: &mut random, done_at: DoneAt::Unborn };
         let changed = self
             .plan
-            .change(self.clock.now(), |plan| plan.apply(request, &mut surroundings))
+            .change(|plan| plan.apply(request, &mut surroundings))
             .map_err(|error| Declined::Plan(sentence(&error)))?;
         Ok(changed.change)
     }

@@ -306,8 +306,7 @@ impl Build<'_, '_, '_> {
         &mut self,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
     ) -> Result<Changed, WorkflowError> {
-        let now = self.desk.context.clock.now();
-        let changed = self.plan.change(now, change)?;
+        let changed = self.plan.change(change)?;
         channel::locked(&self.assignment).changes.push(changed.change.clone());
         self.commit_plan()?;
         Ok(changed)
@@ -318,8 +317,7 @@ impl Build<'_, '_, '_> {
         let changes = std::mem::take(&mut channel::locked(&self.assignment).changes);
         let message = ralph_model::plan::commit_message(&changes);
         let message = message.unwrap_or_else(|| "ralph: update plan".to_owned());
-        let now = self.desk.context.clock.now();
-        self.plan.commit(now, &message)?;
+        self.plan.commit(&message)?;
         if let Err(problem) = self.keeper.commit("ralph: update home") {
             let reason = Some(format!("Ralph's files are not committed: {problem}"));
             self.tell(WorkflowKind::Note, WorkflowFields { reason, ..none() })?;

@@ -71,8 +71,7 @@ impl Build<'_, '_, '_> {
         self.keeper.prepare()?;
         if existing == Existing::Cancel {
             // Under its own message, whatever happens: history would take what was done for accepted otherwise.
-            let now = self.desk.context.clock.now();
-            self.plan.change_and_commit(now, |plan: &mut Plan<'_>| plan.cancel_unfinished())?;
+            self.plan.change_and_commit(|plan: &mut Plan<'_>| plan.cancel_unfinished())?;
         }
         self.settle(|plan| plan.set_spec(spec, Unfinished::Refuse))?;
         self.settle(|plan: &mut Plan<'_>| plan.clear_tombstones())?;

@@ -240,8 +240,7 @@ impl Build<'_, '_, '_> {
         );
         let known = self.plan.known_ids();
         let mut random = crate::plan_file::random_numbers();
-        let now = self.desk.context.clock.now();
-        let added = self.plan.change(now, |plan| {
+        let added = self.plan.change(|plan| {
             let mut surroundings = ralph_model::plan::Surroundings {
                 known: &*known,
                 random: &mut random,
