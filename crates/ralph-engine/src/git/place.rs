@@ -28,7 +28,7 @@ impl Place {
     /// The work tree is where `.git` lies, whatever `core.worktree` says.
     pub fn discover(dir: &Utf8Path) -> Result<Self, GitError> {
         let none = || GitError::NotARepository { dir: dir.to_owned() };
-        let dir = dir.canonicalize_utf8().map_err(|_| none())?;
+        let dir = real_directory(dir).ok_or_else(none)?;
         let worktree = dir
             .ancestors()
             .find(|ancestor| fs::symlink_metadata(ancestor.join(".git")).is_ok())
@@ -63,13 +63,14 @@ impl Place {
     }
 }
 
+/// Resolves the path of a directory.
+pub(crate) fn real_directory(dir: &Utf8Path) -> Option<Utf8PathBuf> {
+    if is_real_directory(dir) { Some(dir.to_owned()) } else { dir.canonicalize_utf8().ok() }
+}
+
 /// Returns where the `.git` of a work tree leads.
 fn git_dir_of(worktree: &Utf8Path) -> Option<Utf8PathBuf> {
-    let link = worktree.join(".git");
-    if is_real_directory(&link) {
-        return Some(link);
-    }
-    let link = link.canonicalize_utf8().ok()?;
+    let link = real_directory(&worktree.join(".git"))?;
     if link.is_dir() {
         return Some(link);
     }
@@ -82,10 +83,7 @@ fn git_dir_of(worktree: &Utf8Path) -> Option<Utf8PathBuf> {
 fn common_dir_of(git_dir: &Utf8Path) -> Option<Utf8PathBuf> {
     let link = git_dir.join("commondir");
     match fs::symlink_metadata(&link) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound && is_real_directory(git_dir) => {
-            Some(git_dir.to_owned())
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => git_dir.canonicalize_utf8().ok(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => real_directory(git_dir),
         Err(_) => None,
         Ok(_) => git_dir.join(read_small(&link)?.trim()).canonicalize_utf8().ok(),
     }

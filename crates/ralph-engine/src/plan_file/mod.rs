@@ -218,7 +218,9 @@ impl PlanFile {
             before_writing(&change, &digest)?;
             // A run that is under way must not take it for its agent's doing.
             vouch_for(&self.state, &self.path, &digest)?;
-            create_directory(self.path.parent().expect("it lies in home"))?;
+            if before.is_empty() {
+                create_directory(self.path.parent().expect("it lies in home"))?;
+            }
             replace_atomically(&self.path, &bytes)?;
         }
         Ok(Changed { change, bytes })

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::PLAN_FILE;
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
 use crate::git::history::{HistoryError, HistoryQuery, Walked, walk};
-use crate::git::{Git, GitError, GitProgram, Head, Oid};
+use crate::git::{Git, GitError, GitProgram, Head, Oid, real_directory};
 use crate::state::State;
 
 /// The format of what is kept.
@@ -111,7 +111,7 @@ impl Past {
         let there = home.ancestors().find(|directory| directory.is_dir())?;
         let git = Git::discover(program.clone(), there).ok()?;
         let beyond = home.strip_prefix(there).ok()?;
-        let home = there.canonicalize_utf8().ok()?.join(beyond);
+        let home = real_directory(there)?.join(beyond);
         let path = home.strip_prefix(git.place().worktree.as_ref()?).ok()?.join(PLAN_FILE);
         let cache = state.map(|state| state.plan_directory(&home.join(PLAN_FILE)));
         Some(Past { git, path, cache })

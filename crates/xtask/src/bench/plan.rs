@@ -106,7 +106,7 @@ impl Bench {
     fn one_change(&self, place: &Path) -> Result<bool, String> {
         let (mut git, mut ours) = (Best::default(), Best::default());
         let args = ["commit", "--quiet", "-m", "plan: x", "--", PLAN];
-        for round in 0..20 {
+        for round in 0..60 {
             let edited = fs::write(place.join(PLAN), plan_after(round + 1));
             edited.map_err(|error| error.to_string())?;
             git.take(cost(&mut self.in_place("git", &args, place))?);
