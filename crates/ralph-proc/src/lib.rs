@@ -7,6 +7,7 @@
 pub mod capture;
 pub mod command;
 mod control;
+pub mod disk;
 pub mod guard;
 pub mod launcher;
 pub mod misbehave;

@@ -17,6 +17,18 @@ pub(crate) fn fork() -> io::Result<Option<i32>> {
     }
 }
 
+/// Writes what a file holds to disk, without what tells where it lies there; where that cannot be done, nothing happens.
+#[cfg(target_os = "linux")]
+pub(crate) fn write_out(file: &std::fs::File) {
+    use std::os::fd::AsRawFd;
+    let how = libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    // SAFETY: the descriptor is open as long as `file` is borrowed, and no memory is involved.
+    let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, how) };
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn write_out(_file: &std::fs::File) {}
+
 /// Has `prepare` called in the forked child before it executes the program.
 ///
 /// Only single-threaded processes call this (the guard, `ralph sandbox`), so the child may allocate and lock as it

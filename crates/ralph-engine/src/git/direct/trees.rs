@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gix_hash::{Kind, ObjectId};
+use ralph_proc::disk::sync_together;
 
 use super::super::objects::{ObjectKind, Objects};
 use super::super::settings::Unfit;
@@ -209,8 +210,8 @@ impl Fresh {
         for (unnamed, path) in &mut pending {
             unnamed.name(path)?;
         }
-        // The log of a file system that has one takes the name along with the file.
-        pending.iter().try_for_each(|(named, _)| named.file.sync_all())
+        // The log of a file system that has one takes the names along with the files.
+        sync_together(pending.iter().map(|(named, _)| &named.file))
     }
 }
 
