@@ -157,14 +157,9 @@ impl Rest {
 
 impl Objects {
     /// Opens the repository's own objects; all others when they are asked for.
-    pub(super) fn at(place: &Place, kind: Kind) -> Self {
+    pub(super) fn open(place: &Place, kind: Kind) -> Self {
         let dir = place.common_dir.join("objects").into_std_path_buf();
         Objects { place: place.clone(), kind, own: Loose::of(dir), rest: None }
-    }
-
-    /// Opens the whole store.
-    pub(super) fn open(place: &Place, kind: Kind) -> Result<Self, Unfit> {
-        Ok(Objects { rest: Some(Rest::open(place, kind)?), ..Objects::at(place, kind) })
     }
 
     /// Reads an object of a certain kind; says where in its pack it lies, if it lies in one.
@@ -311,7 +306,7 @@ mod tests {
         let blob = world.id(&dir, "HEAD:file").to_id();
         let read = |kind| {
             let mut bytes = Vec::new();
-            Objects::at(&place, Kind::Sha1).read(&blob, kind, &mut bytes).map(|_| bytes)
+            Objects::open(&place, Kind::Sha1).read(&blob, kind, &mut bytes).map(|_| bytes)
         };
         let whole = read(ObjectKind::Blob).unwrap();
         assert_eq!(whole, "some text\n".repeat(100).as_bytes());

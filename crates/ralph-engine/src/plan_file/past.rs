@@ -26,7 +26,7 @@ use crate::state::State;
 const FORMAT: u32 = 1;
 
 /// As many new commits are read again rather than written down.
-const NOT_WORTH_KEEPING: usize = 32;
+const NOT_WORTH_KEEPING: usize = 8;
 
 /// The history of a plan in its repository.
 pub struct Past {

@@ -155,7 +155,7 @@ impl Bench<'_> {
     ) -> Result<Option<Committed>, Setback> {
         let refs = RefFiles::of(self.place());
         let head = refs.head()?;
-        let mut objects = Objects::at(self.place(), self.kind);
+        let mut objects = Objects::open(self.place(), self.kind);
         let base = match head.id() {
             Some(id) => Some(tree_of(&mut objects, &id.to_id())?),
             None => None,

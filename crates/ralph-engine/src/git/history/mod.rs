@@ -147,7 +147,7 @@ pub fn walk(
     }
     git.place().check()?;
     let layout = OwnSettings::read(git.place())?.layout;
-    let mut objects = Objects::open(git.place(), layout.format.kind())?;
+    let mut objects = Objects::open(git.place(), layout.format.kind());
     let surroundings = Surroundings { shallow: shallow_edge(git)?, subjects: query.subjects };
     let failed = |source| HistoryError::Objects { path: query.path.to_owned(), source };
     let tip = query.tip.to_id();
