@@ -202,7 +202,8 @@ impl Setup {
         }
     }
 
-    fn state_base(&self) -> Result<Utf8PathBuf, CliError> {
+    /// Returns where the private state of all workspaces lies.
+    pub(crate) fn state_base(&self) -> Result<Utf8PathBuf, CliError> {
         state_base(&|name| self.environment.text(name))
             .map_err(|error| CliError::usage(error).hint("set HOME or XDG_STATE_HOME"))
     }

@@ -17,7 +17,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::PathError;
+use super::{PathError, open_privately};
 use ralph_proc::tree::Identity;
 
 /// Who holds a lock.
@@ -138,14 +138,7 @@ struct HeldLock {
 impl HeldLock {
     fn try_acquire(path: &Utf8Path, owner: Option<&LockOwner>) -> Result<Option<Self>, PathError> {
         let error = |source: io::Error| PathError::new("lock", path, source);
-        let mut file = match open_lock_file(path) {
-            Err(problem) if problem.kind() == io::ErrorKind::NotFound => {
-                super::create_private_directory(super::parent(path))?;
-                open_lock_file(path)
-            }
-            opened => opened,
-        }
-        .map_err(error)?;
+        let mut file = open_privately(path, "lock", open_lock_file)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Ok(None),

@@ -132,6 +132,22 @@ pub fn create_private_directory(path: &Utf8Path) -> Result<(), PathError> {
     Ok(())
 }
 
+/// Opens a file in a private directory, which is made if it is not there.
+fn open_privately(
+    path: &Utf8Path,
+    operation: &'static str,
+    open: impl Fn(&Utf8Path) -> io::Result<File>,
+) -> Result<File, PathError> {
+    let opened = match open(path) {
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => {
+            create_private_directory(parent(path))?;
+            open(path)
+        }
+        opened => opened,
+    };
+    opened.map_err(|source| PathError::new(operation, path, source))
+}
+
 /// Removes what writers that died half-way left in a directory. A writer that still lives keeps its file.
 pub fn remove_abandoned(directory: &Utf8Path) -> Result<(), PathError> {
     let error = |source: io::Error| PathError::new("read", directory, source);

@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use camino::Utf8Path;
 use rustix::fs::OFlags;
 
-use super::{PathError, create_private_directory, fault, parent};
+use super::{PathError, fault, open_privately};
 
 /// More than a note ever has.
 const LARGEST: u64 = 64 << 10;
@@ -20,14 +20,8 @@ const LARGEST: u64 = 64 << 10;
 pub(crate) fn write_note(path: &Utf8Path, line: &str) -> Result<(), PathError> {
     debug_assert!(!line.contains('\n'), "a note is one line");
     let error = |source: io::Error| PathError::new("write", path, source);
-    let file = match open(path, true) {
-        Err(problem) if problem.kind() == io::ErrorKind::NotFound => {
-            create_private_directory(parent(path))?;
-            open(path, true)
-        }
-        opened => opened,
-    };
-    file.and_then(|file| file.write_all_at(format!("{line}\n").as_bytes(), 0)).map_err(error)?;
+    let file = open_privately(path, "write", |path| open(path, true))?;
+    file.write_all_at(format!("{line}\n").as_bytes(), 0).map_err(error)?;
     fault::after_write();
     Ok(())
 }

@@ -84,10 +84,12 @@ fn has_open(process: &Path, lock: &Path) -> bool {
 /// which would then be removed instead.
 fn remove_abandoned(lock: &Path) -> bool {
     let Ok((file, metadata)) = regular::open(lock) else { return false };
-    let is_marked = metadata.mode() & MARK != 0;
+    if metadata.mode() & MARK == 0 {
+        return false;
+    }
     let is_held = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
     let is_there = || fs::symlink_metadata(lock).is_ok_and(|now| now.ino() == metadata.ino());
-    is_marked && !is_held && is_there() && fs::remove_file(lock).is_ok()
+    !is_held && is_there() && fs::remove_file(lock).is_ok()
 }
 
 /// Tries until it is done, for at most so long. A lock of a dead Ralph is removed; what stays locked is explained.

@@ -149,11 +149,9 @@ impl Past {
         }
     }
 
-    /// Tells whether the plan is in git but kept out of the work tree, as a sparse checkout does.
+    /// Tells whether the plan is in git but to be kept out of the work tree, as by a sparse checkout.
     pub fn is_left_out(&self) -> bool {
-        let there = self.git.place().worktree.as_ref().map(|root| root.join(&self.path));
-        !there.is_some_and(|path| path.exists())
-            && self.git.is_left_out(self.path()).unwrap_or(false)
+        self.git.is_left_out(self.path()).unwrap_or(false)
     }
 
     /// Tells whether a commit of work is here and does not lead to where the work tree stands, or is not here at all.

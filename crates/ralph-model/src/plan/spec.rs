@@ -2,7 +2,7 @@
 
 use super::edit::{Member, NewRecord};
 use super::words::Status;
-use super::{Change, Plan, PlanError, Record, Unfinished};
+use super::{Change, Plan, PlanError, Record, Task, Unfinished};
 
 impl Plan<'_> {
     /// Sets the current spec; the same one changes nothing.
@@ -31,6 +31,19 @@ impl Plan<'_> {
             self.document.insert(&[record]);
         }
         Ok(self.finish(Change::SpecSet { spec: spec.to_owned(), cancelled }))
+    }
+
+    /// Returns the tasks of all specs that are not accepted, pending ones first.
+    pub fn unfinished(&self) -> Vec<Task<'_>> {
+        let tasks = self.document.lines.iter().filter_map(super::Line::task);
+        let mut tasks: Vec<_> = tasks.filter(|task| task.status != Status::Accepted).collect();
+        tasks.sort_by_key(|task| task.status == Status::Done);
+        tasks
+    }
+
+    /// Tells whether a spec can be the current one with everything that is there.
+    pub fn can_keep_all_for(&self, spec: &str) -> bool {
+        self.spec() == Some(spec) || self.unfinished_but(spec).is_empty()
     }
 
     /// Returns the ids of the tasks that are pending or done, of any spec but this one.

@@ -1,8 +1,8 @@
 //! `ralph build`: stage after stage until the plan is complete; `ralph plan <spec>`: a spec becomes tasks.
 
+mod beforehand;
 mod ends;
 
-use std::io::IsTerminal;
 use std::sync::Arc;
 
 use camino::Utf8PathBuf;
@@ -14,15 +14,16 @@ use ralph_engine::run::RunContext;
 use ralph_engine::specs::SPECS;
 use ralph_engine::wait::RealWaiter;
 use ralph_engine::workflow::build::channel::{PlanChannel, SharedAssignment};
-use ralph_engine::workflow::build::planning::{Existing, PlanningEnd};
+use ralph_engine::workflow::build::planning::PlanningEnd;
 use ralph_engine::workflow::build::{Build, BuildEnd};
 use ralph_engine::workflow::desk::Desk;
 use ralph_engine::workflow::keeper::HomeKeeper;
 use ralph_engine::workflow::repositories::BeforeAll;
-use ralph_model::plan::{Plan, Stage, Status, Task, Unfinished};
+use ralph_model::plan::{Plan, Stage, Unfinished};
 use ralph_model::policy::budget::{Budget, Spent};
 use ralph_model::role::Role;
 
+use self::beforehand::{Asked, existing, preflight};
 use self::ends::{declined, told, told_planning};
 use super::agent_run::flags;
 use super::plan::{not_made, unwritable};
@@ -31,9 +32,9 @@ use crate::args::GlobalArgs;
 use crate::args::build::{BuildArgs, PlanArgs, RunOptions};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::{one_line, plural};
+use crate::render::Tone;
+use crate::render::human::plural;
 use crate::render::pipeline::{Look, PipelineScreen};
-use crate::render::{self, Tone};
 use crate::setup::Setup;
 
 const ROLES: [Role; 5] =
@@ -95,17 +96,17 @@ fn plan_first(
     let bytes = plan.read().map_err(CliError::failed)?;
     let found = Plan::parse(&bytes);
     let cut_short = build.planning_under_way().map_err(CliError::failed)?;
-    let tasks = found.pending().len() + found.done_tasks().count();
+    let tasks = tasks_of(&found);
     match (spec, cut_short) {
         (Some(spec), Some(cut_short)) if spec == cut_short => {
-            go_on_planning(setup, build, tasks).map(Some)
+            go_on_planning(setup, build, &found).map(Some)
         }
         (None, Some(_)) if found.stage() == Stage::Complete => {
-            go_on_planning(setup, build, tasks).map(Some)
+            go_on_planning(setup, build, &found).map(Some)
         }
         (Some(spec), _) if found.spec() != Some(spec) || tasks == 0 => {
-            let tasks = unfinished(&found).iter().filter(|task| task.spec == spec).count();
-            if tasks > 0 && can_keep(&found, spec) {
+            let tasks = found.unfinished().iter().filter(|task| task.spec == spec).count();
+            if tasks > 0 && found.can_keep_all_for(spec) {
                 plan.change_and_commit(|plan| plan.set_spec(spec, Unfinished::Refuse))
                     .map_err(|error| not_made(&error, plan.path()))?;
                 return Ok(Some(PlanningEnd::Planned { tasks }));
@@ -119,16 +120,20 @@ fn plan_first(
     }
 }
 
+/// Counts the tasks of the current spec that are to be built or verified.
+fn tasks_of(plan: &Plan<'_>) -> usize {
+    plan.pending().len() + plan.done_tasks().count()
+}
+
 /// Goes on with planning that was cut short. Nothing is asked: that was settled when it began.
 fn go_on_planning(
     setup: &Setup,
     build: &mut Build<'_, '_, '_>,
-    tasks: usize,
+    plan: &Plan<'_>,
 ) -> Result<PlanningEnd, CliError> {
-    let kept = if tasks == 0 {
-        String::new()
-    } else {
-        format!(" with the {} there are", plural(tasks as u64, "task"))
+    let kept = match tasks_of(plan) {
+        0 => String::new(),
+        tasks => format!(" with the {} there are", plural(tasks as u64, "task")),
     };
     setup.ui.labelled(
         Tone::Attention,
@@ -157,8 +162,7 @@ pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliErro
         let bytes = plan.read().map_err(CliError::failed)?;
         let now = Plan::parse(&bytes);
         if build.planning_under_way().map_err(CliError::failed)?.as_ref() == Some(&spec) {
-            let tasks = now.pending().len() + now.done_tasks().count();
-            return go_on_planning(&setup, build, tasks).map(Some);
+            return go_on_planning(&setup, build, &now).map(Some);
         }
         match existing(&now, &spec, asked)? {
             None => Ok(None),
@@ -329,104 +333,4 @@ pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
     } else {
         error.hint(format!("there are: {}", names.join(", ")))
     })
-}
-
-/// Who is asked about unfinished tasks.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    Person,
-    /// The answer is yes.
-    Yes,
-    Nobody,
-}
-
-/// The tasks of all specs that are not accepted, pending ones first.
-fn unfinished<'p>(plan: &'p Plan<'_>) -> Vec<Task<'p>> {
-    let lines = plan.document().lines().iter();
-    let mut tasks: Vec<_> = lines
-        .filter_map(ralph_model::plan::Line::task)
-        .filter(|task| task.status != Status::Accepted)
-        .collect();
-    tasks.sort_by_key(|task| task.status == Status::Done);
-    tasks
-}
-
-/// Tells whether a spec can be the current one with everything that is there.
-fn can_keep(plan: &Plan<'_>, spec: &str) -> bool {
-    plan.spec() == Some(spec) || plan.unfinished_but(spec).is_empty()
-}
-
-/// Finds out what becomes of unfinished tasks; `None` if the person would rather stop.
-fn existing(plan: &Plan<'_>, spec: &str, asked: Asked) -> Result<Option<Existing>, CliError> {
-    let tasks = unfinished(plan);
-    if tasks.is_empty() {
-        return Ok(Some(Existing::Cancel));
-    }
-    let can_keep = can_keep(plan, spec);
-    // What is left of other specs is in nobody's way while the current one is planned further.
-    if can_keep && tasks.iter().all(|task| task.spec != spec) {
-        return Ok(Some(Existing::Keep));
-    }
-    if asked == Asked::Yes {
-        return Ok(Some(if can_keep { Existing::Keep } else { Existing::Cancel }));
-    }
-    let mut lines = Vec::new();
-    let mut specs: Vec<&str> = Vec::new();
-    for task in &tasks {
-        if !specs.contains(&&*task.spec) {
-            specs.push(&task.spec);
-        }
-    }
-    for spec in specs {
-        lines.push(format!("Found unfinished tasks from spec '{spec}':"));
-        let of_spec = tasks.iter().filter(|task| task.spec == spec);
-        lines.extend(of_spec.map(|task| {
-            format!("  - [{}] {}: {}", task.status, task.id, one_line(&task.name, 100))
-        }));
-    }
-    if asked == Asked::Nobody || !std::io::stdin().is_terminal() {
-        return Err(CliError::person_needed(lines.join("\n"))
-            .hint("--yes cancels them (git keeps them), or keeps them if it is the same spec"));
-    }
-    render::important(&lines.join("\n"));
-    render::important("\nWhat would you like to do?");
-    if can_keep {
-        render::important("  [k] Keep existing tasks and plan what is missing");
-    }
-    render::important("  [c] Cancel existing tasks and start fresh");
-    render::important("  [a] Abort (keep current plan)");
-    Ok(match render::choose("kca", 'a') {
-        'k' if can_keep => Some(Existing::Keep),
-        'c' => Some(Existing::Cancel),
-        _ => None,
-    })
-}
-
-/// The plan is committed before the first run: agents that add everything must not sweep it up. `false` if the person
-/// would rather not.
-fn preflight(setup: &Setup, plan: &PlanFile, yes: bool) -> Result<bool, CliError> {
-    if !plan.is_uncommitted().map_err(CliError::failed)? {
-        return Ok(true);
-    }
-    if !plan.path().exists() {
-        let path = plan.path();
-        return Err(CliError::failed(format!(
-            "`{path}` is committed, but gone from the work tree"
-        ))
-        .hint(format!("`git restore '{path}'` brings it back; `ralph plan <spec>` begins anew")));
-    }
-    if !yes && std::io::stdin().is_terminal() {
-        render::important("plan.jsonl has uncommitted changes.");
-        if !render::agree("Commit now?") {
-            return Ok(false);
-        }
-    } else {
-        setup.ui.labelled(
-            Tone::Attention,
-            "note",
-            "plan.jsonl had uncommitted changes; they are committed",
-        );
-    }
-    plan.commit("ralph: update plan").map_err(|error| not_made(&error, plan.path()))?;
-    Ok(true)
 }

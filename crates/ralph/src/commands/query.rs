@@ -9,7 +9,7 @@ use ralph_engine::files::read_optional;
 use ralph_engine::home::find_workspace;
 use ralph_engine::journal::for_each_line;
 use ralph_engine::plan_file::PLAN_FILE;
-use ralph_engine::state::{State, state_base};
+use ralph_engine::state::State;
 use ralph_model::journal::{JournalEvent, WorkflowKind, parse_line};
 use ralph_model::plan::view::{IssueView, TaskView};
 use ralph_model::plan::{Plan, Status};
@@ -58,7 +58,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
 
 /// Returns which iteration of the build loop is under way in this home.
 fn iteration(setup: &Setup) -> Result<u32, CliError> {
-    let base = state_base(&|name| setup.environment.text(name)).map_err(CliError::usage)?;
+    let base = setup.state_base()?;
     // A verifier asks from a checkout elsewhere; the state is that of the workspace which its home lies in.
     let home = &setup.home.path;
     let outer = match home.parent() {

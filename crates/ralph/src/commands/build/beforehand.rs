@@ -1,0 +1,101 @@
+//! What is settled with the person before the first run: tasks that are there already, a plan that is not committed.
+
+use std::io::IsTerminal;
+
+use ralph_engine::plan_file::PlanFile;
+use ralph_engine::workflow::build::planning::Existing;
+use ralph_model::plan::Plan;
+
+use crate::commands::plan::not_made;
+use crate::error::CliError;
+use crate::render::human::one_line;
+use crate::render::{self, Tone};
+use crate::setup::Setup;
+
+/// Who is asked about unfinished tasks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    Person,
+    /// The answer is yes.
+    Yes,
+    Nobody,
+}
+
+/// Finds out what becomes of unfinished tasks; `None` if the person would rather stop.
+pub(super) fn existing(
+    plan: &Plan<'_>,
+    spec: &str,
+    asked: Asked,
+) -> Result<Option<Existing>, CliError> {
+    let tasks = plan.unfinished();
+    if tasks.is_empty() {
+        return Ok(Some(Existing::Cancel));
+    }
+    let can_keep = plan.can_keep_all_for(spec);
+    // What is left of other specs is in nobody's way while the current one is planned further.
+    if can_keep && tasks.iter().all(|task| task.spec != spec) {
+        return Ok(Some(Existing::Keep));
+    }
+    if asked == Asked::Yes {
+        return Ok(Some(if can_keep { Existing::Keep } else { Existing::Cancel }));
+    }
+    let mut lines = Vec::new();
+    let mut specs: Vec<&str> = Vec::new();
+    for task in &tasks {
+        if !specs.contains(&&*task.spec) {
+            specs.push(&task.spec);
+        }
+    }
+    for spec in specs {
+        lines.push(format!("Found unfinished tasks from spec '{spec}':"));
+        let of_spec = tasks.iter().filter(|task| task.spec == spec);
+        lines.extend(of_spec.map(|task| {
+            format!("  - [{}] {}: {}", task.status, task.id, one_line(&task.name, 100))
+        }));
+    }
+    if asked == Asked::Nobody || !std::io::stdin().is_terminal() {
+        return Err(CliError::person_needed(lines.join("\n"))
+            .hint("--yes cancels them (git keeps them), or keeps them if it is the same spec"));
+    }
+    render::important(&lines.join("\n"));
+    render::important("\nWhat would you like to do?");
+    if can_keep {
+        render::important("  [k] Keep existing tasks and plan what is missing");
+    }
+    render::important("  [c] Cancel existing tasks and start fresh");
+    render::important("  [a] Abort (keep current plan)");
+    Ok(match render::choose("kca", 'a') {
+        'k' if can_keep => Some(Existing::Keep),
+        'c' => Some(Existing::Cancel),
+        _ => None,
+    })
+}
+
+/// The plan is committed before the first run: agents that add everything must not sweep it up. `false` if the person
+/// would rather not.
+pub(super) fn preflight(setup: &Setup, plan: &PlanFile, yes: bool) -> Result<bool, CliError> {
+    if !plan.is_uncommitted().map_err(CliError::failed)? {
+        return Ok(true);
+    }
+    if !plan.path().exists() {
+        let path = plan.path();
+        return Err(CliError::failed(format!(
+            "`{path}` is committed, but gone from the work tree"
+        ))
+        .hint(format!("`git restore '{path}'` brings it back; `ralph plan <spec>` begins anew")));
+    }
+    if !yes && std::io::stdin().is_terminal() {
+        render::important("plan.jsonl has uncommitted changes.");
+        if !render::agree("Commit now?") {
+            return Ok(false);
+        }
+    } else {
+        setup.ui.labelled(
+            Tone::Attention,
+            "note",
+            "plan.jsonl had uncommitted changes; they are committed",
+        );
+    }
+    plan.commit("ralph: update plan").map_err(|error| not_made(&error, plan.path()))?;
+    Ok(true)
+}
