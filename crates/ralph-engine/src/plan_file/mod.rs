@@ -20,7 +20,9 @@ use self::past::Past;
 use crate::boundary::vouch_for;
 use crate::digest;
 use crate::files::lock::{LockError, WriteLock};
-use crate::files::{PathError, create_directory, read_optional, replace_atomically};
+use crate::files::{
+    PathError, create_directory, read_optional, remove_abandoned, replace_atomically,
+};
 use crate::git::commits::{CommitError, CommitRequest, Signing};
 use crate::git::direct::commit_files;
 use crate::git::{GitError, GitProgram};
@@ -200,6 +202,10 @@ impl PlanFile {
         let Some(intent) = Intent::left(&self.state, &self.path)? else { return Ok(()) };
         if intent.was_written(&self.read()?) {
             self.commit_locked(intent.message())?;
+        }
+        // It may have died before its file had a name; git would take that in with everything else.
+        if let Some(home) = self.path.parent().filter(|home| home.is_dir()) {
+            remove_abandoned(home)?;
         }
         Ok(Intent::settle(&self.state, &self.path)?)
     }

@@ -17,9 +17,14 @@ impl World {
         place.write("repo-file", "x");
         place.git(&["config", "user.name", "p"]);
         place.git(&["config", "user.email", "p@example.org"]);
+        World::at(place, ".git/private")
+    }
+
+    /// A home in a place, with its private state in a directory of it.
+    fn at(place: Place, private: &str) -> World {
         let workspace = find_workspace(Some(&place.root), &place.root).unwrap();
         let home = workspace.home(None);
-        let base = place.root.join(".git/private");
+        let base = place.root.join(private);
         let request = StateRequest {
             base: &base,
             workspace: &workspace,
@@ -102,23 +107,23 @@ fn ids_are_known_from_history_with_and_without_what_is_kept() {
 
 #[test]
 fn without_a_repository_the_plan_is_written_and_nothing_is_known_of_its_past() {
-    let place = Place::new();
-    let workspace = find_workspace(Some(&place.root), &place.root).unwrap();
-    let home = workspace.home(None);
-    let base = place.root.join("private");
-    let request = StateRequest {
-        base: &base,
-        workspace: &workspace,
-        home: &home,
-        now: Timestamp::UNIX_EPOCH,
-        root_commit: &|_| None,
-    };
-    let (state, _) = State::open(&request).unwrap();
-    let world = World { place, state, home };
+    let world = World::at(Place::new(), "private");
     world.set_spec("a.md").unwrap();
     world.add("x").unwrap();
     let file = world.file();
     assert_eq!(file.done_at().unwrap(), DoneAt::Unborn);
     assert!(!file.is_uncommitted().unwrap() && !file.known_ids()("t-0000"));
     assert_eq!(Plan::parse(&file.read().unwrap()).pending().len(), 1);
+}
+
+#[test]
+fn what_a_writer_left_half_written_in_home_is_gone_after_the_next_change() {
+    let world = World::new();
+    world.set_spec("a.md").unwrap();
+    let file = world.file();
+    Intent::note(&world.state, file.path(), "ralph: never made", "no digest").unwrap();
+    let left = file.path().with_file_name(format!(".{PLAN_FILE}.{}.0.ralph-tmp", i32::MAX));
+    std::fs::write(&left, "half").unwrap();
+    world.set_spec("b.md").unwrap();
+    assert!(!left.exists());
 }
