@@ -17,17 +17,27 @@ pub(crate) fn fork() -> io::Result<Option<i32>> {
     }
 }
 
-/// Writes what a file holds to disk, without what tells where it lies there; where that cannot be done, nothing happens.
+/// Has the kernel write what a file holds to disk, without what tells where it lies there, or waits until it has; where
+/// that cannot be done, nothing happens.
 #[cfg(target_os = "linux")]
-pub(crate) fn write_out(file: &std::fs::File) {
+pub(crate) fn write_out(file: &std::fs::File, step: WriteOut) {
     use std::os::fd::AsRawFd;
-    let how = libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    let how = match step {
+        WriteOut::Begin => libc::SYNC_FILE_RANGE_WRITE,
+        WriteOut::Await => libc::SYNC_FILE_RANGE_WAIT_AFTER,
+    };
     // SAFETY: the descriptor is open as long as `file` is borrowed, and no memory is involved.
     let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, how) };
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn write_out(_file: &std::fs::File) {}
+pub(crate) fn write_out(_file: &std::fs::File, _step: WriteOut) {}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WriteOut {
+    Begin,
+    Await,
+}
 
 /// Has `prepare` called in the forked child before it executes the program.
 ///

@@ -52,7 +52,9 @@ impl Place {
                 return Err(GitError::Repointed { link, expected: self.git_dir.clone(), found });
             }
         }
-        for dir in [&self.git_dir, &self.common_dir] {
+        let mut dirs = vec![&self.git_dir, &self.common_dir];
+        dirs.dedup();
+        for dir in dirs {
             let found = common_dir_of(dir);
             if found.as_ref() != Some(&self.common_dir) {
                 let link = dir.join("commondir");

@@ -88,14 +88,6 @@ impl PlanFileError {
     }
 }
 
-/// What a change came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
-    pub change: Change,
-    /// The plan as it is now.
-    pub bytes: Vec<u8>,
-}
-
 impl PlanFile {
     pub fn open(program: &GitProgram, state: &State, home: &Home, signing: Signing) -> PlanFile {
         PlanFile {
@@ -128,7 +120,7 @@ impl PlanFile {
     pub fn change(
         &self,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
-    ) -> Result<Changed, PlanFileError> {
+    ) -> Result<Change, PlanFileError> {
         let _lock = self.lock()?;
         self.heal()?;
         self.write(change, |_, _| Ok(()))
@@ -138,19 +130,19 @@ impl PlanFile {
     pub fn change_and_commit(
         &self,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
-    ) -> Result<Changed, PlanFileError> {
+    ) -> Result<Change, PlanFileError> {
         let _lock = self.lock()?;
         self.heal()?;
-        let changed = self.write(change, |change, digest| match change.subject() {
+        let change = self.write(change, |change, digest| match change.subject() {
             Some(message) if self.is_committed() => {
                 Intent::note(&self.state, &self.path, &message, digest)
             }
             _ => Ok(()),
         })?;
-        if let Some(message) = changed.change.subject() {
+        if let Some(message) = change.subject() {
             self.commit_locked(&message)?;
         }
-        Ok(changed)
+        Ok(change)
     }
 
     /// Commits what is written.
@@ -214,7 +206,7 @@ impl PlanFile {
         &self,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
         before_writing: impl FnOnce(&Change, &str) -> Result<(), PathError>,
-    ) -> Result<Changed, PlanFileError> {
+    ) -> Result<Change, PlanFileError> {
         let before = self.read()?;
         let mut plan = Plan::parse(&before);
         let change = change(&mut plan)?;
@@ -229,7 +221,7 @@ impl PlanFile {
             }
             replace_atomically(&self.path, &bytes)?;
         }
-        Ok(Changed { change, bytes })
+        Ok(change)
     }
 
     fn commit_locked(&self, message: &str) -> Result<(), PlanFileError> {

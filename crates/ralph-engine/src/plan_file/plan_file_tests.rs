@@ -42,11 +42,11 @@ impl World {
         PlanFile { patience: Duration::from_millis(50), ..file }
     }
 
-    fn set_spec(&self, spec: &str) -> Result<Changed, PlanFileError> {
+    fn set_spec(&self, spec: &str) -> Result<Change, PlanFileError> {
         self.file().change_and_commit(|plan| plan.set_spec(spec, Unfinished::Cancel))
     }
 
-    fn add(&self, task: &str) -> Result<Changed, PlanFileError> {
+    fn add(&self, task: &str) -> Result<Change, PlanFileError> {
         let file = self.file();
         let known = file.known_ids();
         let mut random = random_numbers();

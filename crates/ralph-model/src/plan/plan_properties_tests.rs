@@ -177,6 +177,8 @@ proptest! {
             for (one, other) in plan.document().lines().iter().zip(reread.document().lines()) {
                 prop_assert_eq!(&one.record, &other.record);
             }
+            let shown = |plan: &Plan<'_>| serde_json::to_string(&plan.state_view()).unwrap();
+            prop_assert_eq!(shown(&plan), shown(&reread));
             match result {
                 Err(_) => prop_assert_eq!(&after, &text, "{:?}", what),
                 Ok(change) => {

@@ -111,9 +111,13 @@ fn rehearse(args: &[OsString]) -> ! {
 
 /// Prints a value as JSON, for machines.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
+    render::machine(&as_json(value)?).map_err(CliError::failed)
+}
+
+/// JSON as machines and people read it.
+pub(crate) fn as_json(value: &impl serde::Serialize) -> Result<String, CliError> {
     // A plan is some tens of kilobytes: a text that has room for it need not grow again and again.
     let mut text = Vec::with_capacity(64 << 10);
     serde_json::to_writer_pretty(&mut text, value).map_err(CliError::failed)?;
-    let text = String::from_utf8(text).expect("JSON is text");
-    render::machine(&text).map_err(CliError::failed)
+    Ok(String::from_utf8(text).expect("JSON is text"))
 }

@@ -17,7 +17,7 @@ use ralph_model::plan::{DoneAt, Plan, PlanError, Surroundings};
 use serde::Serialize;
 
 use super::build::find_spec;
-use super::print_json;
+use super::{as_json, print_json};
 use crate::args::GlobalArgs;
 use crate::args::plan::{IssueCommand, SetSpecArgs, TaskCommand};
 use crate::error::{CliError, chain};
@@ -146,7 +146,8 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
             .map_err(CliError::failed)?;
         file.uncommitted()
     };
-    let changed = {
+    let mut state_then = Ok(String::new());
+    let change = {
         let known = file.known_ids();
         let mut random = random_numbers();
         let done_at = match &request {
@@ -156,18 +157,21 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
             _ => DoneAt::Unborn,
         };
         let mut surroundings = Surroundings { known: &*known, random: &mut random, done_at };
-        file.change_and_commit(|plan| plan.apply(&request, &mut surroundings))
-            .map_err(|error| not_made(&error, file.path()))?
+        let made = file.change_and_commit(|plan| {
+            let change = plan.apply(&request, &mut surroundings)?;
+            state_then = match &request {
+                MutationRequest::TaskPrioritize => as_json(&PrioritizedView::of(&change)),
+                _ => as_json(&plan.state_view()),
+            };
+            Ok(change)
+        });
+        made.map_err(|error| not_made(&error, file.path()))?
     };
-    setup.ui.line(&changed.change.to_string());
+    setup.ui.line(&change.to_string());
     if git.commit_home {
         setup.say_if_outside_git();
     }
-    if matches!(request, MutationRequest::TaskPrioritize) {
-        print_json(&PrioritizedView::of(&changed.change))?;
-    } else {
-        print_json(&Plan::parse(&changed.bytes).state_view())?;
-    }
+    render::machine(&state_then?).map_err(CliError::failed)?;
     Ok(Exit::Done)
 }
 

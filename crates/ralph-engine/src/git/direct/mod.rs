@@ -38,7 +38,7 @@ use super::{Git, GitError, Head, Oid, Place, regular};
 use crate::files::fault;
 use index::{IndexEdit, NotPatched, Patched, Staged};
 use signature::Signature;
-use trees::{Fresh, TreeEdit};
+use trees::{Fresh, TreeEdit, Trees};
 
 /// More files than this are quicker in the git binary's hands.
 const FEW: usize = 16;
@@ -160,6 +160,7 @@ impl Bench<'_> {
             Some(id) => Some(tree_of(&mut objects, &id.to_id())?),
             None => None,
         };
+        let mut trees = Trees::of(&mut objects);
         let (files, watched) = self.find_files(paths)?;
         let mut fresh = Fresh::new(self.kind);
         let mut edits = Vec::new();
@@ -167,7 +168,7 @@ impl Bench<'_> {
         let mut at_head = Vec::new();
         for file in &files {
             let path = path_bytes(file.path);
-            let old = trees::find(&mut objects, base, path)?;
+            let old = trees::find(&mut trees, base, path)?;
             let mut one = Fresh::new(self.kind);
             let id = one.add("blob", &file.content)?;
             if old.as_ref() != Some(&(file.tree_mode().to_vec(), id)) {
@@ -187,7 +188,7 @@ impl Bench<'_> {
             }
             return Ok(None);
         }
-        let tree = trees::edit(&mut objects, &mut fresh, base, &news)?;
+        let tree = trees::edit(&mut trees, &mut fresh, base, &news)?;
         let commit = signature.commit(&tree, head.id(), request.message);
         let id = Oid::of(&fresh.add("commit", &commit)?);
         fresh.write(self.place().common_dir.join("objects").as_std_path())?;

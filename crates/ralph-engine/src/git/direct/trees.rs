@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gix_hash::{Kind, ObjectId};
@@ -83,22 +84,45 @@ pub(super) struct TreeEdit<'a> {
     pub(super) mode: &'static [u8],
 }
 
+/// The trees of a repository, each read once.
+pub(super) struct Trees<'o> {
+    objects: &'o mut Objects,
+    read: Vec<(ObjectId, Rc<[u8]>)>,
+}
+
+impl<'o> Trees<'o> {
+    pub(super) fn of(objects: &'o mut Objects) -> Self {
+        Trees { objects, read: Vec::new() }
+    }
+
+    fn read(&mut self, id: &ObjectId) -> Result<Rc<[u8]>, Unfit> {
+        if let Some((_, bytes)) = self.read.iter().find(|(read, _)| read == id) {
+            return Ok(Rc::clone(bytes));
+        }
+        let mut bytes = Vec::new();
+        let missing = |_| Unfit("a tree is missing");
+        self.objects.read(id, ObjectKind::Tree, &mut bytes).map_err(missing)?;
+        let bytes = Rc::from(bytes);
+        self.read.push((*id, Rc::clone(&bytes)));
+        Ok(bytes)
+    }
+}
+
 /// Finds what a tree has at a path.
 pub(super) fn find(
-    objects: &mut Objects,
+    trees: &mut Trees<'_>,
     root: Option<ObjectId>,
     path: &[u8],
 ) -> Result<Option<(Vec<u8>, ObjectId)>, Unfit> {
     let mut at = root.map(|id| (b"40000".to_vec(), id));
-    let mut bytes = Vec::new();
     for name in path.split(|byte| *byte == b'/') {
         let Some((mode, id)) = at else { return Ok(None) };
         if mode != b"40000" {
             return Ok(None);
         }
-        objects.read(&id, ObjectKind::Tree, &mut bytes).map_err(|_| Unfit("a tree is missing"))?;
+        let bytes = trees.read(&id)?;
         at = None;
-        for item in items(&bytes, objects.kind) {
+        for item in items(&bytes, trees.objects.kind) {
             let item = item.ok_or(Unfit("a tree is torn"))?;
             if item.name == name {
                 at = Some((item.mode.to_vec(), item.id));
@@ -111,16 +135,16 @@ pub(super) fn find(
 
 /// Makes the trees that differ from `base` by the edits, which are sorted by path; returns the root.
 pub(super) fn edit(
-    objects: &mut Objects,
+    trees: &mut Trees<'_>,
     fresh: &mut Fresh,
     base: Option<ObjectId>,
     edits: &[TreeEdit<'_>],
 ) -> Result<ObjectId, Unfit> {
-    let mut bytes = Vec::new();
-    if let Some(id) = base {
-        objects.read(&id, ObjectKind::Tree, &mut bytes).map_err(|_| Unfit("a tree is missing"))?;
-    }
-    let found: Option<Vec<TreeItem<'_>>> = items(&bytes, objects.kind).collect();
+    let bytes = match base {
+        Some(id) => trees.read(&id)?,
+        None => Rc::default(),
+    };
+    let found: Option<Vec<TreeItem<'_>>> = items(&bytes, trees.objects.kind).collect();
     let mut found = found.ok_or(Unfit("a tree is torn"))?;
     let mut rest = edits;
     while let Some(first) = rest.first() {
@@ -147,7 +171,7 @@ pub(super) fn edit(
                 .iter()
                 .map(|edit| TreeEdit { path: &edit.path[name.len() + 1..], ..*edit })
                 .collect();
-            let id = edit(objects, fresh, old.map(|at| found[at].id), &below)?;
+            let id = edit(trees, fresh, old.map(|at| found[at].id), &below)?;
             TreeItem { mode: b"40000", name, id }
         };
         if let Some(at) = old {

@@ -78,11 +78,9 @@ impl PlanChannel {
         let mut random = random_numbers();
         let mut surroundings =
             Surroundings { known: &*known, random: &mut random, done_at: DoneAt::Unborn };
-        let changed = self
-            .plan
+        self.plan
             .change(|plan| plan.apply(request, &mut surroundings))
-            .map_err(|error| Declined::Plan(sentence(&error)))?;
-        Ok(changed.change)
+            .map_err(|error| Declined::Plan(sentence(&error)))
     }
 
     /// Notes a builder's claim.

@@ -31,7 +31,7 @@ use crate::config::{Config, ConfigError};
 use crate::gates::pin::PinnedGates;
 use crate::gates::{GateContext, GateObserver};
 use crate::git::commits::Signing;
-use crate::plan_file::{Changed, PlanFile};
+use crate::plan_file::PlanFile;
 use crate::run::RunResult;
 use crate::wait::Waited;
 
@@ -305,11 +305,10 @@ impl Build<'_, '_, '_> {
     fn settle(
         &mut self,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
-    ) -> Result<Changed, WorkflowError> {
-        let changed = self.plan.change(change)?;
-        channel::locked(&self.assignment).changes.push(changed.change.clone());
-        self.commit_plan()?;
-        Ok(changed)
+    ) -> Result<(), WorkflowError> {
+        let change = self.plan.change(change)?;
+        channel::locked(&self.assignment).changes.push(change);
+        self.commit_plan()
     }
 
     /// Commits what was changed in the plan since the last commit, and the rest of home.

@@ -250,12 +250,12 @@ impl Build<'_, '_, '_> {
         })?;
         drop(known);
         let state = self.desk.context.state;
-        if let Change::IssueAdded { issue } = &added.change
+        if let Change::IssueAdded { issue } = &added
             && let Some(before) = BeforeAll::load(state, &id)?
         {
             before.save(state, &issue.id)?;
         }
-        super::channel::locked(&self.assignment).changes.push(added.change);
+        super::channel::locked(&self.assignment).changes.push(added);
         self.settle(|plan| plan.delete(&id))?;
         claims::forget(state, &id)?;
         BeforeAll::forget(state, &id)?;
