@@ -172,13 +172,14 @@ pub fn create_log(path: &Utf8Path) -> Result<File, PathError> {
 pub fn read_optional(path: &Utf8Path) -> Result<Option<Vec<u8>>, PathError> {
     let read = || {
         let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-        let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
         let found = file.metadata()?;
         if !found.is_file() && !found.is_dir() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or(0));
-        file.read_to_end(&mut bytes).map(|_| bytes)
+        // Not of the file itself, which would be asked for its length once more.
+        file.take(u64::MAX).read_to_end(&mut bytes).map(|_| bytes)
     };
     match read() {
         Ok(bytes) => Ok(Some(bytes)),

@@ -6,6 +6,7 @@
 //! the file, and which ids were ever taken, [`past`] knows. Who may change what is for others to say.
 
 mod intent;
+mod known;
 pub mod merge_driver;
 pub mod past;
 

@@ -5,7 +5,6 @@
 //! makes histories be read anew too, as the order of events on both sides is not known from one of them. Losing what is
 //! kept costs time and nothing else.
 
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -17,6 +16,8 @@ use ralph_model::plan::Record;
 use serde::{Deserialize, Serialize};
 
 use super::PLAN_FILE;
+use super::known::IdsFile;
+pub use super::known::KnownIds;
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
 use crate::git::history::{HistoryError, HistoryQuery, Walked, walk};
 use crate::git::{Git, GitError, GitProgram, Head, Oid, real_directory};
@@ -56,24 +57,12 @@ pub struct Tip {
     pub branch: Option<String>,
 }
 
-/// Every id that was ever in the plan.
-pub struct KnownIds {
-    /// One a line, with a newline before the first and after the last.
-    kept: Vec<u8>,
-    new: BTreeSet<String>,
-}
-
-impl KnownIds {
-    pub fn has(&self, id: &str) -> bool {
-        if id.contains('\n') {
-            return false;
-        }
-        self.new.contains(id) || self.is_kept(id)
-    }
-
-    fn is_kept(&self, id: &str) -> bool {
-        memchr::memmem::find(&self.kept, format!("\n{id}\n").as_bytes()).is_some()
-    }
+/// What kept ids are about.
+#[derive(Serialize)]
+struct About<'p> {
+    format: u32,
+    path: &'p Utf8Path,
+    branch: Option<&'p str>,
 }
 
 /// How what is kept begins: what it is about.
@@ -165,32 +154,33 @@ impl Past {
 
     /// Returns every id that the plan ever had on the way to where the work tree stands.
     pub fn ids(&self) -> Result<KnownIds, PastError> {
-        let Some(tip) = self.here()? else {
-            return Ok(KnownIds { kept: Vec::new(), new: BTreeSet::new() });
-        };
-        let name = format!("ids-{}", branch_name(&tip));
-        let (since, kept) = match self.kept(&name, &tip) {
-            Some((label, bytes)) => (Some(label.tip), bytes),
-            None => (None, Vec::new()),
-        };
-        let mut known = KnownIds { kept, new: BTreeSet::new() };
-        let mut walked = self.collect_ids(&tip, since.as_ref(), &mut known)?;
-        if walked == Walked::Rewritten {
-            known = KnownIds { kept: Vec::new(), new: BTreeSet::new() };
-            walked = self.collect_ids(&tip, None, &mut known)?;
+        let Some(tip) = self.here()? else { return Ok(KnownIds::default()) };
+        let file = self.ids_file(&tip);
+        if let Some((since, mut known)) = file.as_ref().and_then(IdsFile::read) {
+            match self.collect_ids(&tip, Some(&since), &mut known)? {
+                Walked::Rewritten | Walked::Stopped => {}
+                Walked::UpToDate => return Ok(known),
+                Walked::Told(_) => {
+                    if let Some(file) = &file {
+                        file.grow(&tip.commit, &known);
+                    }
+                    return Ok(known);
+                }
+            }
         }
-        if matches!(walked, Walked::Told(count) if since.is_none() || count > NOT_WORTH_KEEPING) {
-            let mut all = known.kept.clone();
-            if all.is_empty() {
-                all.push(b'\n');
-            }
-            for id in known.new.iter().filter(|id| !known.is_kept(id)) {
-                all.extend_from_slice(id.as_bytes());
-                all.push(b'\n');
-            }
-            self.keep(&name, &tip, &all);
+        let mut known = KnownIds::default();
+        self.collect_ids(&tip, None, &mut known)?;
+        if let Some(file) = &file {
+            file.write(&tip.commit, &known);
         }
         Ok(known)
+    }
+
+    /// Where the ids are kept that the plan had on the way to a commit.
+    fn ids_file(&self, tip: &Tip) -> Option<IdsFile> {
+        let path = self.cache.as_ref()?.join(format!("ids-{}", branch_name(tip)));
+        let about = About { format: FORMAT, path: &self.path, branch: tip.branch.as_deref() };
+        Some(IdsFile::at(path, serde_json::to_string(&about).expect("it is plain data")))
     }
 
     fn collect_ids(
@@ -207,9 +197,7 @@ impl Past {
                     Record::Issue { id } => id,
                     _ => continue,
                 };
-                if !id.contains('\n') && !known.new.contains(&*id) {
-                    known.new.insert(id.into_owned());
-                }
+                known.add(&id);
             }
             ControlFlow::Continue(())
         })?)

@@ -1,0 +1,201 @@
+//! Every id that a plan ever had, in a file that grows by what is new.
+//!
+//! Its first line says what it is about and stays. The second says up to which commit it tells, and how long the file is with
+//! that; it is written over. Then come the ids, one a line. What is new is added before the second line says so: who dies in
+//! between leaves something behind the end, where nobody looks. A file that is not as it says is not believed, and losing it
+//! costs time and nothing else. Only who holds the plan's lock writes it.
+
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
+use camino::Utf8PathBuf;
+use rustix::fs::OFlags;
+
+use crate::files::{create_private_directory, read_optional, replace_unsynced};
+use crate::git::Oid;
+
+/// Every id that was ever in the plan.
+#[derive(Default)]
+pub struct KnownIds {
+    /// One a line, with a newline before the first and after the last.
+    kept: Vec<u8>,
+    new: BTreeSet<String>,
+}
+
+impl KnownIds {
+    pub fn has(&self, id: &str) -> bool {
+        can_be_kept(id) && (self.new.contains(id) || self.is_kept(id))
+    }
+
+    /// Takes in an id that may be known already.
+    pub(super) fn add(&mut self, id: &str) {
+        if can_be_kept(id) && !self.new.contains(id) {
+            self.new.insert(id.to_owned());
+        }
+    }
+
+    fn is_kept(&self, id: &str) -> bool {
+        memchr::memmem::find(&self.kept, format!("\n{id}\n").as_bytes()).is_some()
+    }
+
+    /// The ids that are not kept yet, one a line.
+    fn unkept(&self) -> Vec<u8> {
+        let new = self.new.iter().filter(|id| !self.is_kept(id));
+        new.flat_map(|id| [id.as_bytes(), b"\n"].concat()).collect()
+    }
+}
+
+/// No id of Ralph's has such a character; one of somebody else's is not looked for.
+fn can_be_kept(id: &str) -> bool {
+    !id.contains(['\n', '\0'])
+}
+
+/// The file.
+pub(super) struct IdsFile {
+    path: Utf8PathBuf,
+    /// What it is about, in a line.
+    about: String,
+}
+
+impl IdsFile {
+    pub(super) fn at(path: Utf8PathBuf, about: String) -> Self {
+        debug_assert!(!about.contains('\n'), "it is one line");
+        IdsFile { path, about }
+    }
+
+    /// Returns what is kept, and up to which commit; `None` where there is nothing that can be believed.
+    pub(super) fn read(&self) -> Option<(Oid, KnownIds)> {
+        let mut bytes = read_optional(&self.path).ok()??;
+        let rest = bytes.strip_prefix(self.about.as_bytes())?.strip_prefix(b"\n")?;
+        let line = &rest[..memchr::memchr(b'\n', rest)?];
+        let (tip, length) = std::str::from_utf8(line).ok()?.split_once(' ')?;
+        let tip = Oid::parse(tip.as_bytes())?;
+        let length: usize = length.trim_start().parse().ok()?;
+        let start = self.about.len() + 1 + line.len();
+        let ids = bytes.get(start..length)?;
+        // A loss of power may leave a part of it empty.
+        if !ids.ends_with(b"\n") || memchr::memchr(0, ids).is_some() {
+            return None;
+        }
+        bytes.truncate(length);
+        bytes.drain(..start);
+        Some((tip, KnownIds { kept: bytes, new: BTreeSet::new() }))
+    }
+
+    /// Adds what is new to what was read; what cannot be kept is found again.
+    pub(super) fn grow(&self, tip: &Oid, known: &KnownIds) {
+        let new = known.unkept();
+        let second = self.about.len() + 1;
+        let end = second + status(tip, 0).len() - 1 + known.kept.len();
+        let grown = || -> io::Result<()> {
+            let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+            let file = OpenOptions::new().write(true).custom_flags(flags).open(&self.path)?;
+            file.write_all_at(&new, end as u64)?;
+            file.write_all_at(status(tip, end + new.len()).as_bytes(), second as u64)
+        };
+        drop(grown());
+    }
+
+    /// Writes it anew, with nothing of what was kept; what cannot be kept is found again.
+    pub(super) fn write(&self, tip: &Oid, known: &KnownIds) {
+        let ids = known.unkept();
+        let length = self.about.len() + 1 + status(tip, 0).len() + ids.len();
+        let head = format!("{}\n{}", self.about, status(tip, length));
+        let directory = self.path.parent().expect("it lies in private state");
+        let written = create_private_directory(directory)
+            .and_then(|()| replace_unsynced(&self.path, &[head.as_bytes(), &ids].concat()));
+        drop(written);
+    }
+}
+
+/// The second line, as long for one number as for another.
+fn status(tip: &Oid, length: usize) -> String {
+    format!("{} {length:>15}\n", tip.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn oid(digit: char) -> Oid {
+        Oid::parse(digit.to_string().repeat(40).as_bytes()).unwrap()
+    }
+
+    struct World {
+        directory: tempfile::TempDir,
+    }
+
+    impl World {
+        fn file(&self) -> IdsFile {
+            let path = self.directory.path().join("deep/ids");
+            IdsFile::at(Utf8PathBuf::try_from(path).unwrap(), "{\"about\":1}".to_owned())
+        }
+
+        /// Three ids, two of which were added later.
+        fn new() -> World {
+            let world = World { directory: tempfile::tempdir().unwrap() };
+            let mut known = KnownIds::default();
+            known.add("t-one");
+            world.file().write(&oid('a'), &known);
+            for (tip, ids) in [('b', &["t-two", "t-one"][..]), ('c', &[]), ('d', &["t-three"])] {
+                let (_, mut known) = world.file().read().unwrap();
+                for id in ids {
+                    known.add(id);
+                }
+                world.file().grow(&oid(tip), &known);
+            }
+            world
+        }
+    }
+
+    #[test]
+    fn what_was_added_is_known_and_nothing_else_is() {
+        let world = World::new();
+        let (tip, known) = world.file().read().unwrap();
+        assert_eq!(tip, oid('d'));
+        assert_eq!(known.kept, b"\nt-one\nt-two\nt-three\n");
+        for id in ["t-one", "t-two", "t-three"] {
+            assert!(known.has(id));
+        }
+        for id in ["", "t-", "t-one\nt-two", "\n", oid('d').as_str(), "{\"about\":1}"] {
+            assert!(!known.has(id), "{id:?}");
+        }
+    }
+
+    #[test]
+    fn who_died_while_adding_leaves_what_was_known_before() {
+        let world = World::new();
+        let path = world.file().path;
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes.extend(b"t-half");
+        std::fs::write(&path, &bytes).unwrap();
+        let (tip, mut known) = world.file().read().unwrap();
+        assert!(tip == oid('d') && !known.has("t-half"));
+        known.add("t-x");
+        world.file().grow(&oid('e'), &known);
+        let (tip, known) = world.file().read().unwrap();
+        assert!(tip == oid('e') && known.has("t-x") && known.has("t-three"));
+    }
+
+    #[test]
+    fn a_file_that_is_cut_emptied_or_about_something_else_is_not_believed() {
+        let world = World::new();
+        let path = world.file().path;
+        let bytes = std::fs::read(&path).unwrap();
+        for end in 0..bytes.len() {
+            std::fs::write(&path, &bytes[..end]).unwrap();
+            assert!(world.file().read().is_none(), "{end}");
+        }
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] = 0;
+            std::fs::write(&path, damaged).unwrap();
+            assert!(world.file().read().is_none(), "{at}");
+        }
+        std::fs::write(&path, bytes).unwrap();
+        let other = IdsFile { about: "{\"about\":2}".to_owned(), ..world.file() };
+        assert!(other.read().is_none() && world.file().read().is_some());
+    }
+}
