@@ -10,10 +10,11 @@ pub mod merge_driver;
 pub mod past;
 
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_model::plan::{Change, DoneAt, Plan, PlanError};
+use ralph_model::plan::{Change, DoneAt, Plan, PlanError, commit_message};
 
 use self::intent::Intent;
 use self::past::Past;
@@ -46,6 +47,8 @@ pub struct PlanFile {
     commits: bool,
     signing: Signing,
     patience: Duration,
+    /// What was changed by this writer and is to be committed later.
+    later: Mutex<Vec<Change>>,
 }
 
 /// A change was not made; the plan is as it was.
@@ -106,6 +109,7 @@ impl PlanFile {
             commits: true,
             signing,
             patience: PATIENCE,
+            later: Mutex::default(),
         }
     }
 
@@ -124,14 +128,24 @@ impl PlanFile {
         Ok(read_optional(&self.path)?.unwrap_or_default())
     }
 
-    /// Makes a change and writes it; committing is for later.
+    /// Makes a change and writes it; committing is for later, be it by another writer.
     pub fn change(
         &self,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
     ) -> Result<Changed, PlanFileError> {
         let _lock = self.lock()?;
-        self.heal()?;
-        self.write(change, |_, _| Ok(()))
+        let mut later = std::mem::take(&mut *self.later());
+        let noted = Intent::left(&self.state, &self.path)?;
+        if noted.is_none_or(|noted| Some(noted.message()) != commit_message(&later).as_deref()) {
+            later.clear();
+            self.heal()?;
+        }
+        let changed = self.write(change, |change, digest| {
+            later.push(change.clone());
+            self.note(commit_message(&later), digest)
+        });
+        *self.later() = later;
+        changed
     }
 
     /// Makes a change, writes it and commits it.
@@ -141,12 +155,7 @@ impl PlanFile {
     ) -> Result<Changed, PlanFileError> {
         let _lock = self.lock()?;
         self.heal()?;
-        let changed = self.write(change, |change, digest| match change.subject() {
-            Some(message) if self.is_committed() => {
-                Intent::note(&self.state, &self.path, &message, digest)
-            }
-            _ => Ok(()),
-        })?;
+        let changed = self.write(change, |change, digest| self.note(change.subject(), digest))?;
         if let Some(message) = changed.change.subject() {
             self.commit_locked(&message)?;
         }
@@ -193,11 +202,19 @@ impl PlanFile {
         WriteLock::acquire(&self.lock, self.patience)
     }
 
-    fn is_committed(&self) -> bool {
-        self.commits && self.past.is_some()
+    fn later(&self) -> MutexGuard<'_, Vec<Change>> {
+        self.later.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commits, under its own message, a change that was written and not committed before its maker died.
+    /// Notes what the file is to be committed as that is about to be written.
+    fn note(&self, message: Option<String>, digest: &str) -> Result<(), PathError> {
+        match message.filter(|_| self.commits && self.past.is_some()) {
+            Some(message) => Intent::note(&self.state, &self.path, &message, digest),
+            None => Ok(()),
+        }
+    }
+
+    /// Commits, under its own message, what another writer wrote and did not commit: it has died, or commits later.
     fn heal(&self) -> Result<(), PlanFileError> {
         let Some(intent) = Intent::left(&self.state, &self.path)? else { return Ok(()) };
         if intent.was_written(&self.read()?) {

@@ -127,3 +127,23 @@ fn what_a_writer_left_half_written_in_home_is_gone_after_the_next_change() {
     world.set_spec("b.md").unwrap();
     assert!(!left.exists());
 }
+
+#[test]
+fn what_is_changed_for_later_is_one_commit_though_one_change_among_it_is_refused() {
+    let world = World::new();
+    world.set_spec("a.md").unwrap();
+    world.add(r#"[{"id": "t-0001", "name": "one"}, {"id": "t-0002", "name": "two"}]"#).unwrap();
+    let commits = || world.place.git(&["rev-list", "--count", "HEAD"]);
+    let (before, file) = (commits(), world.file());
+    file.change(|plan| plan.delete("t-0001")).unwrap();
+    file.change(|plan| plan.delete("t-none")).unwrap_err();
+    file.change(|plan| plan.delete("t-0002")).unwrap();
+    assert_eq!(commits(), before);
+    file.commit("ralph: said later").unwrap();
+    let message = world.place.git(&["log", "-1", "--format=%B"]);
+    assert_eq!(
+        message.trim(),
+        "ralph: update plan (2 changes)\n\n- task delete - one\n- task delete - two"
+    );
+    assert!(!file.is_uncommitted().unwrap());
+}
