@@ -17,7 +17,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::plan::{Change, DoneAt, Plan, PlanError, commit_message};
 
 use self::intent::Intent;
-use self::past::Past;
+use self::past::{Past, PastIds};
 use crate::boundary::vouch_for;
 use crate::digest;
 use crate::files::lock::{LockError, WriteLock};
@@ -169,15 +169,9 @@ impl PlanFile {
         self.commit_locked(message)
     }
 
-    /// Returns what tells whether an id was ever in the plan. History is looked at when the first id is asked for.
-    ///
-    /// Where history cannot be read, no id was ever in the plan but those that are.
-    pub fn known_ids(&self) -> Box<dyn Fn(&str) -> bool + '_> {
-        let ids = std::cell::OnceCell::new();
-        Box::new(move |id| {
-            let known = ids.get_or_init(|| self.past.as_ref().and_then(|past| past.ids().ok()));
-            known.as_ref().is_some_and(|known| known.has(id))
-        })
+    /// Returns what tells whether an id was ever in the plan.
+    pub fn known_ids(&self) -> PastIds<'_> {
+        PastIds::of(self.past.as_ref())
     }
 
     /// Returns the commit that work which is done now is in.

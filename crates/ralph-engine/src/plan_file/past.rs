@@ -5,6 +5,7 @@
 //! makes histories be read anew too, as the order of events on both sides is not known from one of them. Losing what is
 //! kept costs time and nothing else.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
@@ -17,6 +18,7 @@ use ralph_model::plan::Record;
 use serde::{Deserialize, Serialize};
 
 use super::PLAN_FILE;
+use crate::digest;
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
 use crate::git::history::{HistoryError, HistoryQuery, Walked, walk};
 use crate::git::{Git, GitError, GitProgram, Head, Oid, real_directory};
@@ -76,6 +78,33 @@ impl KnownIds {
     }
 }
 
+/// Every id that was ever in the plan, read when the first one is asked about.
+pub struct PastIds<'a> {
+    past: Option<&'a Past>,
+    read: OnceCell<Option<KnownIds>>,
+}
+
+impl<'a> PastIds<'a> {
+    /// Without a past, no id was ever in the plan.
+    pub(super) fn of(past: Option<&'a Past>) -> PastIds<'a> {
+        PastIds { past, read: OnceCell::new() }
+    }
+
+    fn read(&self) -> Option<&KnownIds> {
+        self.read.get_or_init(|| self.past.and_then(|past| past.ids().ok())).as_ref()
+    }
+
+    /// Tells whether an id was in the plan, as far as its past can be read.
+    pub fn has(&self, id: &str) -> bool {
+        self.read().is_some_and(|known| known.has(id))
+    }
+
+    /// Tells whether all of the past could be read: the repository may be a clone without it, or lack contents.
+    pub fn is_whole(&self) -> bool {
+        self.past.is_none_or(|past| !past.git.is_shallow() && self.read().is_some())
+    }
+}
+
 /// How what is kept begins: what it is about.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct Label {
@@ -83,6 +112,9 @@ struct Label {
     path: Utf8PathBuf,
     branch: Option<String>,
     tip: Oid,
+    /// Where history ended early; nowhere for most.
+    #[serde(default)]
+    edge: Option<String>,
 }
 
 /// A report that was made before, and of what.
@@ -93,6 +125,8 @@ pub struct ReportKey {
     branch: Option<String>,
     /// The plan as it lies in the work tree.
     plan: Option<Stamp>,
+    #[serde(default)]
+    edge: Option<String>,
 }
 
 /// What tells one version of a file from another without reading it.
@@ -303,6 +337,7 @@ impl Past {
             tip: tip.commit.clone(),
             branch: tip.branch.clone(),
             plan,
+            edge: self.edge(),
         })
     }
 
@@ -330,12 +365,21 @@ impl Past {
         drop(written);
     }
 
+    /// Tells one edge of a shallow clone from another: a clone that is deepened has another past.
+    fn edge(&self) -> Option<String> {
+        let edge = read_optional(&self.git.place().shallow_file()).ok()??;
+        Some(digest::of_bytes(&edge))
+    }
+
     /// Returns what was kept about a branch, with its label.
     fn kept(&self, name: &str, tip: &Tip) -> Option<(Label, Vec<u8>)> {
         let mut bytes = read_optional(&self.cache.as_ref()?.join(name)).ok()??;
         let end = memchr::memchr(b'\n', &bytes)?;
         let label: Label = serde_json::from_slice(&bytes[..end]).ok()?;
-        let fits = label.format == FORMAT && label.path == self.path && label.branch == tip.branch;
+        let fits = label.format == FORMAT
+            && label.path == self.path
+            && label.branch == tip.branch
+            && label.edge == self.edge();
         bytes.drain(..=end);
         fits.then_some((label, bytes))
     }
@@ -343,7 +387,8 @@ impl Past {
     fn keep(&self, name: &str, tip: &Tip, content: &[u8]) {
         let Some(cache) = &self.cache else { return };
         let (path, branch) = (self.path.clone(), tip.branch.clone());
-        let label = Label { format: FORMAT, path, branch, tip: tip.commit.clone() };
+        let (tip, edge) = (tip.commit.clone(), self.edge());
+        let label = Label { format: FORMAT, path, branch, tip, edge };
         let mut bytes = serde_json::to_vec(&label).expect("it is plain data");
         bytes.push(b'\n');
         bytes.extend_from_slice(content);

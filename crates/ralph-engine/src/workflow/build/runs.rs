@@ -242,13 +242,13 @@ impl Build<'_, '_, '_> {
         let mut random = crate::plan_file::random_numbers();
         let added = self.plan.change(|plan| {
             let mut surroundings = ralph_model::plan::Surroundings {
-                known: &*known,
+                known: &|id| known.has(id),
+                past_is_whole: &|| known.is_whole(),
                 random: &mut random,
                 done_at: ralph_model::plan::DoneAt::Unborn,
             };
             plan.add_issue(&description, &mut surroundings)
         })?;
-        drop(known);
         let state = self.desk.context.state;
         if let Change::IssueAdded { issue } = &added.change
             && let Some(before) = BeforeAll::load(state, &id)?
