@@ -359,5 +359,4 @@ impl NewIndex {
 }
 
 #[cfg(test)]
-#[path = "direct_tests.rs"]
 mod tests;
