@@ -60,7 +60,7 @@ pub(super) struct Scope {
 impl Scope {
     fn covers(self, class: Class) -> bool {
         match class {
-            Class::Settings | Class::State | Class::Agent => true,
+            Class::Settings | Class::State | Class::Agent | Class::People => true,
             Class::Refs | Class::Tree => self.tree,
             Class::Private => self.private,
         }

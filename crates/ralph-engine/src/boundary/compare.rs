@@ -3,7 +3,9 @@
 //! | what changed | kernel | detect |
 //! |---|---|---|
 //! | state files, `ralph.toml` | put back, the run has failed; kept if the role cannot write there | put back, failed |
-//! | git settings, hooks, agent settings | put back, told; kept if the role cannot write there | put back, told |
+//! | git settings, hooks, home's ignores, agent settings | put back, told; kept if the role cannot write there | put back, told |
+//! | home itself, moved away | moved back, failed; kept if the role cannot write there | moved back, failed |
+//! | specs and prompts, removed | put back, told; kept if the role cannot write there | put back, told |
 //! | refs, files (roles that must not write) | permissions: put back, failed; all else is the person's | put back, failed |
 //!
 //! What the harness itself wrote during a run, on somebody's behalf, it vouches for: that stays.
@@ -48,6 +50,9 @@ pub struct Watch {
     pub baseline: Utf8PathBuf,
     /// Which directories the git directories are, by inode: one can be moved away and another put in its place.
     pub git_dirs: Vec<(Utf8PathBuf, u64)>,
+    /// Which directory home is, by inode, if it was there.
+    #[serde(default)]
+    pub home_inode: Option<u64>,
     /// How long the journal was; it only ever grows.
     pub journal: u64,
 }
@@ -173,9 +178,15 @@ impl Watch {
         let displaced = state.directory().join("displaced").join(&self.run);
         let mut saver = Saver::new(displaced, &self.workspace);
         let mut report = BoundaryReport::default();
-        for (path, inode) in &self.git_dirs {
-            return_directory(path, *inode, &mut saver, &mut report);
+        for (path, before) in &self.git_dirs {
+            if inode(path) != Some(*before) {
+                let found = Found { path: path.to_string(), what: What::Changed };
+                report.violations.push(found.clone());
+                let returned = return_directory(path, *before, &mut saver);
+                if returned { report.put_back.push(found) } else { report.left.push(found) }
+            }
         }
+        self.return_home(&mut saver, &mut report);
         let differences = baseline.compare(&self.field(state));
         if self.in_force == InForce::Detect && state.journal_length() < self.journal {
             let found = Found { path: state.journal().to_string(), what: What::Changed };
@@ -201,6 +212,21 @@ impl Watch {
         .run(differences)
     }
 
+    /// Moves home back if the run moved it aside. What became of one that is gone, its files tell.
+    fn return_home(&self, saver: &mut Saver<'_>, report: &mut BoundaryReport) {
+        let (Some(home), Some(before)) = (&self.home, self.home_inode) else { return };
+        let could_move = self.in_force != InForce::Kernel
+            || canonical(&self.writable)
+                .iter()
+                .any(|granted| home.starts_with(granted) && home != granted);
+        if could_move && inode(home) != Some(before) && return_directory(home, before, saver) {
+            let path = home.strip_prefix(&self.workspace).unwrap_or(home).to_string();
+            let found = Found { path, what: What::Changed };
+            report.violations.push(found.clone());
+            report.put_back.push(found);
+        }
+    }
+
     /// Compares what a dead Ralph's run left with the baseline that Ralph had taken.
     pub fn settle_abandoned(
         &self,
@@ -218,33 +244,23 @@ impl Watch {
 /// Finds the inodes of the git directories that lie where a run could replace them.
 pub(crate) fn inodes(places: &[Place]) -> Vec<(Utf8PathBuf, u64)> {
     let dirs = places.iter().map(|place| &place.common_dir);
-    dirs.filter_map(|dir| Some((dir.clone(), inode(dir.as_std_path())?))).collect()
+    dirs.filter_map(|dir| Some((dir.clone(), inode(dir)?))).collect()
 }
 
-fn inode(directory: &Path) -> Option<u64> {
+/// Returns which directory it is; `None` if it is none.
+pub(crate) fn inode(directory: impl AsRef<Path>) -> Option<u64> {
     let found = std::fs::symlink_metadata(directory).ok()?;
     found.is_dir().then(|| std::os::unix::fs::MetadataExt::ino(&found))
 }
 
-/// Puts a directory back that was moved away, if it is still beside its place.
-fn return_directory(
-    path: &Utf8Path,
-    before: u64,
-    saver: &mut Saver<'_>,
-    report: &mut BoundaryReport,
-) {
-    if inode(path.as_std_path()) == Some(before) {
-        return;
-    }
-    let found = Found { path: path.to_string(), what: What::Changed };
-    report.violations.push(found.clone());
+/// Puts a directory back that was moved away, if it is still beside its place, and says whether it did.
+fn return_directory(path: &Utf8Path, before: u64, saver: &mut Saver<'_>) -> bool {
     let beside = path.parent().and_then(|parent| std::fs::read_dir(parent).ok());
     let mut moved = beside.into_iter().flatten().flatten().map(|entry| entry.path());
     let moved = moved.find(|candidate| inode(candidate) == Some(before));
-    let returned = moved.is_some_and(|moved| {
+    moved.is_some_and(|moved| {
         saver.put_away(path.as_std_path()).is_ok() && std::fs::rename(moved, path).is_ok()
-    });
-    if returned { report.put_back.push(found) } else { report.left.push(found) }
+    })
 }
 
 fn canonical(paths: &[String]) -> Vec<PathBuf> {

@@ -56,6 +56,7 @@ impl Bench {
             role,
             in_force,
             home: None,
+            home_inode: None,
             git_dirs: inodes(&places),
             places,
             writable,

@@ -24,9 +24,9 @@ use crate::config::BoundaryMode;
 use crate::git::Place;
 
 pub use baseline::Baseline;
-pub(crate) use compare::inodes;
 pub(crate) use compare::vouch_for;
 pub use compare::{BoundaryReport, Found, Watch, What, vouch};
+pub(crate) use compare::{inode, inodes};
 
 /// What holds an agent in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,8 @@
 //! What is watched in every run, whatever the role, and why.
 //!
 //! `git`'s own settings and hooks, because they are programs that run later as the person; home's state files and
-//! `ralph.toml`, because they are what the harness believes; the settings of the agent itself. Refs and the tree are
+//! `ralph.toml`, because they are what the harness believes; what keeps home's private files out of commits; that nobody's
+//! specs and prompts vanish from home; the settings of the agent itself. Refs and the tree are
 //! watched for roles that must not write at all. `shallow` is left out: it can only hide history, which evidence takes
 //! from the mirror, and putting it back after a fetch would leave a repository with missing parents. Hooks that a
 //! repository keeps among its files (`.husky`) are ordinary work.
@@ -24,6 +25,8 @@ pub(super) enum Class {
     State,
     /// The settings of the agent itself: put back, told, no failure.
     Agent,
+    /// What people wrote into home: theirs to remove. An edit is an agent's ordinary work.
+    People,
     /// `HEAD`, refs and the index: of roles that must not write.
     Refs,
     /// Everything else in the workspace: of roles that must not write.
@@ -69,6 +72,20 @@ const SETTINGS: [&str; 7] = [
     "info/grafts",
     "info/sparse-checkout",
     "objects/info/alternates",
+];
+
+/// Files of home that tell git what to leave out of commits, and how to merge.
+const HOME_SETTINGS: [&str; 2] = [".gitignore", ".gitattributes"];
+
+/// What people write in home, beside what lies in `specs`.
+const PEOPLES_FILES: [&str; 7] = [
+    "prompt.md",
+    "understand_prompt.md",
+    "PROMPT_plan.md",
+    "PROMPT_build.md",
+    "PROMPT_verify.md",
+    "PROMPT_investigate.md",
+    "PROMPT_decompose.md",
 ];
 
 /// State files of home, and directories of them.
@@ -153,6 +170,13 @@ pub(super) fn state(workspace: &Utf8Path, home: Option<&Utf8Path>) -> Vec<Watche
         let directories =
             STATE_DIRECTORIES.iter().map(|name| Watched::below(home.join(name), Class::State));
         watched.extend(directories);
+        let settings =
+            HOME_SETTINGS.iter().map(|name| Watched::file(home.join(name), Class::Settings));
+        watched.extend(settings);
+        // After the directories of state files, which lie in it: what is listed twice counts as what it was first.
+        watched.push(Watched::below(home.join("specs"), Class::People));
+        let files = PEOPLES_FILES.iter().map(|name| Watched::file(home.join(name), Class::People));
+        watched.extend(files);
     }
     watched
 }

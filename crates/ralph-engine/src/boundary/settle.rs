@@ -201,9 +201,15 @@ impl Settlement<'_> {
         match class {
             // The harness wrote it, and has said so where that matters.
             Class::State if self.is_vouched(path, now) => Fate::Nothing,
+            Class::People if what != What::Removed && self.watch.role.writes_workspace() => {
+                Fate::Nothing
+            }
             _ if persons && what != What::Permissions => Fate::Kept,
             Class::Settings | Class::Agent => Fate::PutBack { violation: false },
-            Class::State | Class::Private | Class::Refs | Class::Tree => {
+            Class::People if self.watch.role.writes_workspace() => {
+                Fate::PutBack { violation: false }
+            }
+            Class::State | Class::Private | Class::Refs | Class::Tree | Class::People => {
                 Fate::PutBack { violation: true }
             }
         }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use ralph_proc::capture::{Answer, Question, ask, ask_with_input};
 
 use super::error::GitError;
+use super::lock::remove_abandoned;
 
 /// How long a call may take unless it says otherwise.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -335,11 +336,21 @@ impl<'a> Call<'a> {
             timeout: self.timeout,
             cap: CAP,
         };
-        let answered = match self.input {
-            Some(input) => ask_with_input(&question, input),
-            None => ask(&question),
-        };
-        self.judge(program, answered)
+        // A commit meets three locks: of the index, of `HEAD`, of its branch.
+        let mut in_the_way = 3;
+        loop {
+            let answered = match self.input {
+                Some(input) => ask_with_input(&question, input),
+                None => ask(&question),
+            };
+            match self.judge(program, answered) {
+                // One that a dead Ralph left is nobody's. Git meets locks before it changes what they protect, so asking again is safe.
+                Err(GitError::Locked { path, .. }) if in_the_way > 0 && remove_abandoned(&path) => {
+                    in_the_way -= 1;
+                }
+                judged => return judged,
+            }
+        }
     }
 
     fn judge(

@@ -82,7 +82,7 @@ fn has_open(process: &Path, lock: &Path) -> bool {
 ///
 /// What is looked at is held meanwhile: between the look and the removal nobody else can remove it and take the lock anew,
 /// which would then be removed instead.
-fn remove_abandoned(lock: &Path) -> bool {
+pub(super) fn remove_abandoned(lock: &Path) -> bool {
     let Ok((file, metadata)) = regular::open(lock) else { return false };
     if metadata.mode() & MARK == 0 {
         return false;

@@ -93,7 +93,7 @@ impl Mirror {
             let format_arg = format!("--object-format={}", format.name());
             let args = ["init", "--quiet", "--bare", "--template=", &format_arg, dir.as_str()];
             Call::new(&args).run(program)?;
-            if is_shallow(source) {
+            if source.is_shallow() {
                 fs::write(dir.join(SHALLOW), "").map_err(write)?;
             }
             fs::write(&ready, "1\n").map_err(write)?;
@@ -162,7 +162,7 @@ impl Mirror {
     }
 
     fn could_deepen(&self, source: &Git) -> bool {
-        self.is_shallow() && !is_shallow(source)
+        self.is_shallow() && !source.is_shallow()
     }
 
     fn seen(&self) -> Result<HashSet<Oid>, MirrorError> {
@@ -282,10 +282,6 @@ impl Mirror {
 
 fn source_dir(source: &Git) -> Utf8PathBuf {
     source.place.common_dir.clone()
-}
-
-fn is_shallow(source: &Git) -> bool {
-    source.place.common_dir.join("shallow").exists()
 }
 
 /// Tells whether a repository lacks objects on purpose, as a remote promised to have them.

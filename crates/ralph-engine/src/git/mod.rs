@@ -148,6 +148,11 @@ impl Git {
         Ok((answer.code == Some(0)).then_some(answer.stdout))
     }
 
+    /// Tells whether history ends early here, as in a clone of the last few commits.
+    pub fn is_shallow(&self) -> bool {
+        self.place.shallow_file().symlink_metadata().is_ok_and(|found| found.len() > 0)
+    }
+
     /// Returns how this repository names its objects.
     pub fn object_format(&self) -> Result<ObjectFormat, GitError> {
         let args = ["rev-parse", "--show-object-format"];

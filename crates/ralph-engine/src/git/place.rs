@@ -23,6 +23,11 @@ pub struct Place {
 }
 
 impl Place {
+    /// Returns where git notes that history ends early here.
+    pub(crate) fn shallow_file(&self) -> Utf8PathBuf {
+        self.common_dir.join("shallow")
+    }
+
     /// Finds the repository that a directory is in.
     ///
     /// The work tree is where `.git` lies, whatever `core.worktree` says.

@@ -2,7 +2,7 @@
 //!
 //! Which tasks left the file because they were accepted and which because somebody deleted them, only the message of the
 //! commit tells. A note is there exactly as long as a change may be on disk and not in git; whoever holds the write lock and
-//! finds one knows that its writer has died.
+//! finds one of another writer knows that it has died, or that it is a run's and was to be committed when that ends.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};

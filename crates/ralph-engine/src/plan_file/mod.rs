@@ -11,13 +11,14 @@ pub mod merge_driver;
 pub mod past;
 
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_model::plan::{Change, DoneAt, Plan, PlanError};
+use ralph_model::plan::{Change, DoneAt, Plan, PlanError, commit_message};
 
 use self::intent::Intent;
-use self::past::Past;
+use self::past::{Past, PastIds};
 use crate::boundary::vouch_for;
 use crate::digest;
 use crate::files::lock::{LockError, WriteLock};
@@ -47,6 +48,8 @@ pub struct PlanFile {
     commits: bool,
     signing: Signing,
     patience: Duration,
+    /// What was changed by this writer and is to be committed later.
+    later: Mutex<Vec<Change>>,
 }
 
 /// A change was not made; the plan is as it was.
@@ -99,6 +102,7 @@ impl PlanFile {
             commits: true,
             signing,
             patience: PATIENCE,
+            later: Mutex::default(),
         }
     }
 
@@ -117,14 +121,28 @@ impl PlanFile {
         Ok(read_optional(&self.path)?.unwrap_or_default())
     }
 
-    /// Makes a change and writes it; committing is for later.
+    /// Makes a change and writes it; committing is for later, be it by another writer.
     pub fn change(
         &self,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
     ) -> Result<Change, PlanFileError> {
         let _lock = self.lock()?;
-        self.heal()?;
-        self.write(change, |_, _| Ok(()))
+        let mut later = std::mem::take(&mut *self.later());
+        let noted = Intent::left(&self.state, &self.path)?;
+        if noted.is_none_or(|noted| Some(noted.message()) != commit_message(&later).as_deref()) {
+            later.clear();
+            self.heal()?;
+        }
+        let before = later.len();
+        let changed = self.write(change, |change, digest| {
+            later.push(change.clone());
+            self.note(commit_message(&later), digest)
+        });
+        if changed.is_err() {
+            later.truncate(before);
+        }
+        *self.later() = later;
+        changed
     }
 
     /// Makes a change, writes it and commits it.
@@ -134,12 +152,7 @@ impl PlanFile {
     ) -> Result<Change, PlanFileError> {
         let _lock = self.lock()?;
         self.heal()?;
-        let change = self.write(change, |change, digest| match change.subject() {
-            Some(message) if self.is_committed() => {
-                Intent::note(&self.state, &self.path, &message, digest)
-            }
-            _ => Ok(()),
-        })?;
+        let change = self.write(change, |change, digest| self.note(change.subject(), digest))?;
         if let Some(message) = change.subject() {
             self.commit_locked(&message)?;
         }
@@ -153,15 +166,9 @@ impl PlanFile {
         self.commit_locked(message)
     }
 
-    /// Returns what tells whether an id was ever in the plan. History is looked at when the first id is asked for.
-    ///
-    /// Where history cannot be read, no id was ever in the plan but those that are.
-    pub fn known_ids(&self) -> Box<dyn Fn(&str) -> bool + '_> {
-        let ids = std::cell::OnceCell::new();
-        Box::new(move |id| {
-            let known = ids.get_or_init(|| self.past.as_ref().and_then(|past| past.ids().ok()));
-            known.as_ref().is_some_and(|known| known.has(id))
-        })
+    /// Returns what tells whether an id was ever in the plan.
+    pub fn known_ids(&self) -> PastIds<'_> {
+        PastIds::of(self.past.as_ref())
     }
 
     /// Returns the commit that work which is done now is in.
@@ -186,11 +193,19 @@ impl PlanFile {
         WriteLock::acquire(&self.lock, self.patience)
     }
 
-    fn is_committed(&self) -> bool {
-        self.commits && self.past.is_some()
+    fn later(&self) -> MutexGuard<'_, Vec<Change>> {
+        self.later.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commits, under its own message, a change that was written and not committed before its maker died.
+    /// Notes what the file is to be committed as that is about to be written.
+    fn note(&self, message: Option<String>, digest: &str) -> Result<(), PathError> {
+        match message.filter(|_| self.commits && self.past.is_some()) {
+            Some(message) => Intent::note(&self.state, &self.path, &message, digest),
+            None => Ok(()),
+        }
+    }
+
+    /// Commits, under its own message, what another writer wrote and did not commit: it has died, or commits later.
     fn heal(&self) -> Result<(), PlanFileError> {
         let Some(intent) = Intent::left(&self.state, &self.path)? else { return Ok(()) };
         if intent.was_written(&self.read()?) {

@@ -5,6 +5,7 @@
 //! makes histories be read anew too, as the order of events on both sides is not known from one of them. Losing what is
 //! kept costs time and nothing else.
 
+use std::cell::OnceCell;
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -65,6 +66,33 @@ struct About<'p> {
     branch: Option<&'p str>,
 }
 
+/// Every id that was ever in the plan, read when the first one is asked about.
+pub struct PastIds<'a> {
+    past: Option<&'a Past>,
+    read: OnceCell<Option<KnownIds>>,
+}
+
+impl<'a> PastIds<'a> {
+    /// Without a past, no id was ever in the plan.
+    pub(super) fn of(past: Option<&'a Past>) -> PastIds<'a> {
+        PastIds { past, read: OnceCell::new() }
+    }
+
+    fn read(&self) -> Option<&KnownIds> {
+        self.read.get_or_init(|| self.past.and_then(|past| past.ids().ok())).as_ref()
+    }
+
+    /// Tells whether an id was in the plan, as far as its past can be read.
+    pub fn has(&self, id: &str) -> bool {
+        self.read().is_some_and(|known| known.has(id))
+    }
+
+    /// Tells whether all of the past could be read: the repository may be a clone without it, or lack contents.
+    pub fn is_whole(&self) -> bool {
+        self.past.is_none_or(|past| !past.git.is_shallow() && self.read().is_some())
+    }
+}
+
 /// How what is kept begins: what it is about.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct Label {
@@ -113,6 +141,11 @@ impl Past {
     /// The plan, from the root of the work tree.
     pub fn path(&self) -> &Path {
         self.path.as_std_path()
+    }
+
+    /// Returns where things are kept. What a cut history tells is not: it would still be told when the rest has come.
+    fn cache(&self) -> Option<&Utf8Path> {
+        self.cache.as_deref().filter(|_| !self.git.is_shallow())
     }
 
     /// Returns where the work tree stands; `None` if nothing was committed yet.
@@ -178,7 +211,7 @@ impl Past {
 
     /// Where the ids are kept that the plan had on the way to a commit.
     fn ids_file(&self, tip: &Tip) -> Option<IdsFile> {
-        let path = self.cache.as_ref()?.join(format!("ids-{}", branch_name(tip)));
+        let path = self.cache()?.join(format!("ids-{}", branch_name(tip)));
         let about = About { format: FORMAT, path: &self.path, branch: tip.branch.as_deref() };
         Some(IdsFile::at(path, serde_json::to_string(&about).expect("it is plain data")))
     }
@@ -297,7 +330,7 @@ impl Past {
     /// Opens a report that was made before of the same things.
     pub fn report(&self, key: &ReportKey) -> Option<std::fs::File> {
         use std::io::{BufRead, BufReader, Seek, SeekFrom};
-        let file = std::fs::File::open(self.cache.as_ref()?.join("report.json")).ok()?;
+        let file = std::fs::File::open(self.cache()?.join("report.json")).ok()?;
         let mut start = BufReader::with_capacity(1024, file);
         let mut line = String::new();
         start.read_line(&mut line).ok()?;
@@ -309,7 +342,7 @@ impl Past {
 
     /// Keeps a report for the next time.
     pub fn keep_report(&self, key: &ReportKey, report: &str) {
-        let Some(cache) = &self.cache else { return };
+        let Some(cache) = self.cache() else { return };
         let label = serde_json::to_string(key).expect("it is plain data");
         let text = format!("{label}\n{report}");
         let written = create_private_directory(cache)
@@ -320,7 +353,7 @@ impl Past {
 
     /// Returns what was kept about a branch, with its label.
     fn kept(&self, name: &str, tip: &Tip) -> Option<(Label, Vec<u8>)> {
-        let mut bytes = read_optional(&self.cache.as_ref()?.join(name)).ok()??;
+        let mut bytes = read_optional(&self.cache()?.join(name)).ok()??;
         let end = memchr::memchr(b'\n', &bytes)?;
         let label: Label = serde_json::from_slice(&bytes[..end]).ok()?;
         let fits = label.format == FORMAT && label.path == self.path && label.branch == tip.branch;
@@ -329,7 +362,7 @@ impl Past {
     }
 
     fn keep(&self, name: &str, tip: &Tip, content: &[u8]) {
-        let Some(cache) = &self.cache else { return };
+        let Some(cache) = self.cache() else { return };
         let (path, branch) = (self.path.clone(), tip.branch.clone());
         let label = Label { format: FORMAT, path, branch, tip: tip.commit.clone() };
         let mut bytes = serde_json::to_vec(&label).expect("it is plain data");

@@ -51,8 +51,12 @@ impl World {
         let known = file.known_ids();
         let mut random = random_numbers();
         let done_at = DoneAt::Unborn;
-        let mut around =
-            ralph_model::plan::Surroundings { known: &*known, random: &mut random, done_at };
+        let mut around = ralph_model::plan::Surroundings {
+            known: &|id| known.has(id),
+            past_is_whole: &|| known.is_whole(),
+            random: &mut random,
+            done_at,
+        };
         file.change_and_commit(|plan| plan.add(task, &mut around))
     }
 }
@@ -84,7 +88,7 @@ fn ids_are_known_from_history_with_and_without_what_is_kept() {
     world.set_spec("a.md").unwrap();
     world.add(r#"{"id": "t-gone1", "name": "x"}"#).unwrap();
     world.file().change_and_commit(|plan| plan.delete("t-gone1")).unwrap();
-    let knows = |id: &str| world.file().known_ids()(id);
+    let knows = |id: &str| world.file().known_ids().has(id);
     for _ in 0..2 {
         assert!(knows("t-gone1") && !knows("t-gone") && !knows("") && !knows("t-gone1\n"));
     }
@@ -112,7 +116,7 @@ fn without_a_repository_the_plan_is_written_and_nothing_is_known_of_its_past() {
     world.add("x").unwrap();
     let file = world.file();
     assert_eq!(file.done_at().unwrap(), DoneAt::Unborn);
-    assert!(!file.is_uncommitted().unwrap() && !file.known_ids()("t-0000"));
+    assert!(!file.is_uncommitted().unwrap() && !file.known_ids().has("t-0000"));
     assert_eq!(Plan::parse(&file.read().unwrap()).pending().len(), 1);
 }
 
@@ -126,4 +130,24 @@ fn what_a_writer_left_half_written_in_home_is_gone_after_the_next_change() {
     std::fs::write(&left, "half").unwrap();
     world.set_spec("b.md").unwrap();
     assert!(!left.exists());
+}
+
+#[test]
+fn what_is_changed_for_later_is_one_commit_though_one_change_among_it_is_refused() {
+    let world = World::new();
+    world.set_spec("a.md").unwrap();
+    world.add(r#"[{"id": "t-0001", "name": "one"}, {"id": "t-0002", "name": "two"}]"#).unwrap();
+    let commits = || world.place.git(&["rev-list", "--count", "HEAD"]);
+    let (before, file) = (commits(), world.file());
+    file.change(|plan| plan.delete("t-0001")).unwrap();
+    file.change(|plan| plan.delete("t-none")).unwrap_err();
+    file.change(|plan| plan.delete("t-0002")).unwrap();
+    assert_eq!(commits(), before);
+    file.commit("ralph: said later").unwrap();
+    let message = world.place.git(&["log", "-1", "--format=%B"]);
+    assert_eq!(
+        message.trim(),
+        "ralph: update plan (2 changes)\n\n- task delete - one\n- task delete - two"
+    );
+    assert!(!file.is_uncommitted().unwrap());
 }

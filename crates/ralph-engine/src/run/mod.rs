@@ -339,6 +339,7 @@ impl Run<'_, '_> {
             workspace: self.context.workspace.to_owned(),
             home: self.context.home.map(ToOwned::to_owned),
             git_dirs: boundary::inodes(places),
+            home_inode: self.context.home.and_then(boundary::inode),
             places: places.to_vec(),
             writable: confinement.writable.clone(),
             guarded: request.adapter.guarded_files(&lookup),

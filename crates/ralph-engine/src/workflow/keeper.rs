@@ -26,6 +26,15 @@ pub struct HomeKeeper {
     settings: GitSettings,
 }
 
+/// Home could not be committed.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    #[error(transparent)]
+    Path(#[from] PathError),
+}
+
 impl HomeKeeper {
     pub fn open(program: &GitProgram, home: &Utf8Path, settings: &GitSettings) -> HomeKeeper {
         let found = Git::discover(program.clone(), home).ok();
@@ -38,10 +47,15 @@ impl HomeKeeper {
     }
 
     /// Commits what is new in home. Nothing new, or no repository: nothing happens.
-    pub fn commit(&self, message: &str) -> Result<Option<Committed>, CommitError> {
+    ///
+    /// What home ignores is seen to first: whoever took it away must not bring private files into a commit.
+    pub fn commit(&self, message: &str) -> Result<Option<Committed>, KeepError> {
         let Some((git, home)) = &self.place else { return Ok(None) };
         if !self.settings.commit_home {
             return Ok(None);
+        }
+        if self.home.is_dir() {
+            complete_ignores(&self.home)?;
         }
         let request = CommitRequest {
             paths: std::slice::from_ref(home),
@@ -51,8 +65,8 @@ impl HomeKeeper {
         };
         match commit_paths(git, &request) {
             // Somebody committed at the same time; the second time there is a new parent to build on.
-            Err(CommitError::Moved) => commit_paths(git, &request),
-            result => result,
+            Err(CommitError::Moved) => Ok(commit_paths(git, &request)?),
+            result => Ok(result?),
         }
     }
 

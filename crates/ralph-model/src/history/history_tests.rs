@@ -296,7 +296,12 @@ fn perform(
     id: &str,
     number: usize,
 ) -> Result<crate::plan::Change, PlanError> {
-    let mut around = Surroundings { known: &|_| false, random: &mut || 0, done_at: DoneAt::Unborn };
+    let mut around = Surroundings {
+        known: &|_| false,
+        past_is_whole: &|| true,
+        random: &mut || 0,
+        done_at: DoneAt::Unborn,
+    };
     match deed {
         Deed::Add => plan.add(&json!({"id": id, "name": id}).to_string(), &mut around),
         Deed::Done => plan.done(id, &DoneAt::Commit(commit(number))),

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::edit::{Member, NewRecord};
 use super::error::{PlanError, WishError};
-use super::ids::TaskId;
+use super::ids::{IdLength, TaskId};
 use super::remove::{Heirs, handed_over, inherited, refuse_cycles};
 use super::wish::{Wish, wishes};
 use super::words::{Priority, Status};
@@ -16,6 +16,7 @@ struct Known<'p> {
     index: Index<'p>,
     rejected: HashSet<&'p str>,
     ever: &'p dyn Fn(&str) -> bool,
+    past_is_whole: &'p dyn Fn() -> bool,
 }
 
 impl Known<'_> {
@@ -42,6 +43,7 @@ impl Plan<'_> {
             index: Index::of(&self.document.lines),
             rejected: self.rejected(),
             ever: surroundings.known,
+            past_is_whole: surroundings.past_is_whole,
         };
         let ids = name_all(&wishes, &known, surroundings.random)?;
         check_relations(self, &wishes, &ids, &known)?;
@@ -133,10 +135,10 @@ fn name_all(
     }
     let mut ids = Vec::with_capacity(wishes.len());
     for wish in wishes {
-        let id = wish
-            .id
-            .clone()
-            .unwrap_or_else(|| TaskId::generate(random, |id| is_taken(id, &taken)).into());
+        let id = wish.id.clone().unwrap_or_else(|| {
+            let length = IdLength::given((known.past_is_whole)());
+            TaskId::generate(random, length, |id| is_taken(id, &taken)).into()
+        });
         taken.insert(id.clone());
         ids.push(id);
     }

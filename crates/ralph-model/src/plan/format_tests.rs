@@ -132,7 +132,7 @@ fn a_changed_line_keeps_its_order_spacing_and_end() {
 }
 
 fn surroundings(random: &mut dyn FnMut() -> u64) -> Surroundings<'_> {
-    Surroundings { known: &|_| false, random, done_at: at_commit() }
+    Surroundings { known: &|_| false, past_is_whole: &|| true, random, done_at: at_commit() }
 }
 
 #[test]

@@ -9,6 +9,22 @@ const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 const SHORTEST: usize = 4;
 const LONGEST: usize = 10;
 
+/// How long a new id is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdLength {
+    /// As short as those that are taken let it be.
+    Short,
+    /// So long that it is none of those that nobody here knows of.
+    Long,
+}
+
+impl IdLength {
+    /// Returns how long ids are to be where all of the past is known, or not.
+    pub(super) fn given(past_is_whole: bool) -> IdLength {
+        if past_is_whole { IdLength::Short } else { IdLength::Long }
+    }
+}
+
 /// Makes the type of an id: a prefix and 4 to 10 lower-case letters and digits.
 macro_rules! short_id {
     ($(#[$doc:meta])* $name:ident, $invalid:ident, $prefix:literal, $what:literal) => {
@@ -20,9 +36,10 @@ macro_rules! short_id {
             /// Makes an id that is not `taken`, out of numbers that nobody can foresee.
             pub fn generate(
                 random: &mut dyn FnMut() -> u64,
+                length: IdLength,
                 taken: impl Fn(&str) -> bool,
             ) -> $name {
-                $name(generate($prefix, random, taken))
+                $name(generate($prefix, random, length, taken))
             }
 
             pub fn as_str(&self) -> &str {
@@ -75,10 +92,19 @@ fn fits(prefix: &str, text: &str) -> bool {
 }
 
 /// Tries short ids first; when they are mostly taken, longer ones.
-fn generate(prefix: &str, random: &mut dyn FnMut() -> u64, taken: impl Fn(&str) -> bool) -> String {
+fn generate(
+    prefix: &str,
+    random: &mut dyn FnMut() -> u64,
+    length: IdLength,
+    taken: impl Fn(&str) -> bool,
+) -> String {
+    let shortest = match length {
+        IdLength::Short => SHORTEST,
+        IdLength::Long => LONGEST,
+    };
     for attempt in 0_u64.. {
         let length =
-            usize::try_from(attempt / 8).map_or(LONGEST, |more| LONGEST.min(SHORTEST + more));
+            usize::try_from(attempt / 8).map_or(LONGEST, |more| LONGEST.min(shortest + more));
         // A source that repeats itself must not keep us here for ever.
         let mut left = random().wrapping_add(attempt.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut id = prefix.to_owned();
@@ -110,19 +136,21 @@ mod tests {
         };
         let mut taken = HashSet::new();
         for _ in 0..2000 {
-            let id = TaskId::generate(&mut random, |id| taken.contains(id));
+            let id = TaskId::generate(&mut random, IdLength::Short, |id| taken.contains(id));
             assert_eq!(id.as_str().len(), 6, "{id}");
             assert_eq!(id.as_str().parse::<TaskId>().as_ref(), Ok(&id));
             assert!(taken.insert(String::from(id)));
         }
-        assert!(IssueId::generate(&mut random, |_| false).as_str().starts_with("i-"));
+        assert!(
+            IssueId::generate(&mut random, IdLength::Short, |_| false).as_str().starts_with("i-")
+        );
     }
 
     #[test]
     fn a_source_that_repeats_itself_still_gives_other_ids() {
         let mut taken = HashSet::new();
         for _ in 0..100 {
-            let id = TaskId::generate(&mut || 4, |id| taken.contains(id));
+            let id = TaskId::generate(&mut || 4, IdLength::Short, |id| taken.contains(id));
             assert!(taken.insert(String::from(id)));
         }
     }
@@ -134,8 +162,15 @@ mod tests {
             next += 1_u64 << 40;
             next
         };
-        let id = TaskId::generate(&mut random, |id| id.len() < 8);
+        let id = TaskId::generate(&mut random, IdLength::Short, |id| id.len() < 8);
         assert_eq!(id.as_str().len(), 8);
+    }
+
+    #[test]
+    fn a_long_id_is_as_long_as_one_may_be() {
+        let id = TaskId::generate(&mut || u64::MAX, IdLength::Long, |_| false);
+        assert_eq!(id.as_str().len(), "t-".len() + LONGEST);
+        assert!(id.as_str().parse::<TaskId>().is_ok());
     }
 
     #[test]

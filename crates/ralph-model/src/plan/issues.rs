@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::edit::{Member, NewRecord};
-use super::ids::IssueId;
+use super::ids::{IdLength, IssueId};
 use super::{Change, Named, Plan, PlanError, Record, Surroundings};
 
 impl Plan<'_> {
@@ -20,8 +20,9 @@ impl Plan<'_> {
         }
         let known = surroundings.known;
         let taken = self.ids();
-        let id = IssueId::generate(surroundings.random, |id| taken.contains(id) || known(id))
-            .to_string();
+        let length = IdLength::given((surroundings.past_is_whole)());
+        let is_taken = |id: &str| taken.contains(id) || known(id);
+        let id = IssueId::generate(surroundings.random, length, is_taken).to_string();
         let record = NewRecord::new("issue")
             .with(Member::text("id", &id))
             .with(Member::text("spec", self.spec().unwrap_or_default()))

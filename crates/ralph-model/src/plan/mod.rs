@@ -60,6 +60,8 @@ pub enum DoneAt {
 pub struct Surroundings<'s> {
     /// Tells whether an id was ever in the plan.
     pub known: &'s dyn Fn(&str) -> bool,
+    /// Tells whether that is said of all of the plan's past, and not of a part of it.
+    pub past_is_whole: &'s dyn Fn() -> bool,
     /// Numbers that nobody can foresee, for new ids.
     pub random: &'s mut dyn FnMut() -> u64,
     pub done_at: DoneAt,

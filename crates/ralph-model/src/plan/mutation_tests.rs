@@ -31,7 +31,12 @@ impl Desk {
             *number
         };
         let known = |id: &str| history.contains(&id);
-        let mut around = Surroundings { known: &known, random: &mut random, done_at: commit('c') };
+        let mut around = Surroundings {
+            known: &known,
+            past_is_whole: &|| true,
+            random: &mut random,
+            done_at: commit('c'),
+        };
         let result = change(&mut plan, &mut around);
         let after = String::from_utf8(plan.render()).unwrap();
         if result.is_err() {

@@ -167,7 +167,7 @@ proptest! {
             let known = |id: &str| known.contains(id);
             let mut random = || { number += 1; number };
             let done_at = DoneAt::Commit("a".repeat(40).parse().unwrap());
-            let mut around = Surroundings { known: &known, random: &mut random, done_at };
+            let mut around = Surroundings { known: &known, past_is_whole: &|| true, random: &mut random, done_at };
             let before = Plan::parse(&text);
             let mut plan = before.clone();
             let result = ask(&mut plan, &what, &mut around);

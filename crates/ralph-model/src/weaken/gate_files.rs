@@ -2,7 +2,8 @@
 //!
 //! Which files these are is read from the gates' own commands: a program that is named by a path, and the script that an
 //! interpreter is given. What such a script calls in turn is not followed. As with the configuration of the gates, any
-//! change counts.
+//! change counts. A file that a gate has an interpreter read and not run (`sh -n install.sh`) is what is checked, not
+//! what checks, and is ordinary work.
 
 use super::{ChangedFile, Protection, Weakened, Weakening, at, protection};
 use crate::gate::GateSpec;
@@ -15,25 +16,45 @@ const INTERPRETERS: [&str; 13] = [
 
 /// Returns the files that the gates' commands name, as paths inside the workspace.
 pub fn gate_files(gates: &[GateSpec]) -> Vec<String> {
-    let mut files: Vec<String> = gates.iter().filter_map(|gate| script(&gate.argv)).collect();
+    let mut files: Vec<String> = gates.iter().flat_map(|gate| scripts(&gate.argv)).collect();
     files.sort();
     files.dedup();
     files
 }
 
-fn script(argv: &[String]) -> Option<String> {
-    let (program, rest) = argv.split_first()?;
+fn scripts(argv: &[String]) -> Vec<String> {
+    let Some((program, rest)) = argv.split_first() else { return Vec::new() };
     let name = program.rsplit('/').next().unwrap_or(program);
-    let path = if INTERPRETERS.contains(&name) {
+    let mut paths = Vec::new();
+    if program.contains('/') {
+        paths.push(program);
+    }
+    if INTERPRETERS.contains(&name)
         // With `-c` and the like the next word is no file; then none is found in the tree, which does no harm.
-        rest.iter().find(|word| !word.starts_with('-'))?
-    } else if program.contains('/') {
-        program
-    } else {
-        return None;
-    };
-    let path = path.strip_prefix("./").unwrap_or(path);
-    (!path.is_empty() && !path.starts_with('/')).then(|| path.to_owned())
+        && let Some(at) = rest.iter().position(|word| !word.starts_with('-'))
+        && !only_reads(name, &rest[..at])
+    {
+        paths.push(&rest[at]);
+    }
+    let inside = paths.into_iter().map(|path| path.strip_prefix("./").unwrap_or(path));
+    inside.filter(|path| !path.is_empty() && !path.starts_with('/')).map(str::to_owned).collect()
+}
+
+/// Tells whether an interpreter with these options reads its script without running any of it.
+///
+/// Every option has to be known: another one may name a file that is run (`node -r hook.js --check`), or take the effect
+/// back (`sh -in`). `perl -c` is not among them, as it runs `BEGIN` blocks, nor `ruby -c`, as it loads what the script's
+/// first line asks for.
+fn only_reads(interpreter: &str, options: &[String]) -> bool {
+    let [one] = options else { return false };
+    match interpreter {
+        "sh" | "bash" | "dash" | "zsh" | "ksh" => one.strip_prefix('-').is_some_and(|letters| {
+            letters.contains('n') && letters.chars().all(|letter| "aefnuvx".contains(letter))
+        }),
+        "php" => one == "-l",
+        "node" => one == "-c" || one == "--check",
+        _ => false,
+    }
 }
 
 /// Returns the changes of gate files that `allowed` does not allow; files with a protection of their own are left to it.
@@ -95,11 +116,36 @@ mod tests {
             (&["/usr/bin/make"], None),
             (&["sh"], None),
             (&[], None),
+            (&["tools/sh", "-n", "install.sh"], Some("tools/sh")),
         ] {
             let expected: Vec<&str> = expected.into_iter().collect();
             assert_eq!(files(&[argv]), expected, "{argv:?}");
         }
         assert_eq!(files(&[&["./b"], &["./a"], &["./b", "x"]]), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_file_that_is_only_read_is_no_script_of_a_gate() {
+        for (argv, is_run) in [
+            (&["sh", "-n", "install.sh"][..], false),
+            (&["/bin/bash", "-eun", "./install.sh"], false),
+            (&["php", "-l", "index.php"], false),
+            (&["node", "--check", "app.js"], false),
+            // A shell that talks to a person runs what it reads.
+            (&["sh", "-in", "install.sh"], true),
+            (&["sh", "-n", "-i", "install.sh"], true),
+            (&["sh", "-e", "install.sh"], true),
+            (&["sh", "--noexec-or-what", "install.sh"], true),
+            (&["perl", "-c", "app.pl"], true),
+            (&["ruby", "-c", "app.rb"], true),
+            (&["python3", "-n", "app.py"], true),
+            (&["node", "-r", "hook.js", "--check", "app.js"], true),
+        ] {
+            assert_eq!(!files(&[argv]).is_empty(), is_run, "{argv:?}");
+        }
+        // One gate that runs it is enough.
+        assert_eq!(files(&[&["sh", "-n", "check.sh"], &["sh", "check.sh"]]), ["check.sh"]);
+        assert_eq!(files(&[&["tools/python3", "check.py"]]), ["check.py", "tools/python3"]);
     }
 
     #[test]

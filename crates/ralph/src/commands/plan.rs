@@ -156,7 +156,12 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
             }
             _ => DoneAt::Unborn,
         };
-        let mut surroundings = Surroundings { known: &*known, random: &mut random, done_at };
+        let mut surroundings = Surroundings {
+            known: &|id| known.has(id),
+            past_is_whole: &|| known.is_whole(),
+            random: &mut random,
+            done_at,
+        };
         let made = file.change_and_commit(|plan| {
             let change = plan.apply(&request, &mut surroundings)?;
             state_then = match &request {

@@ -360,5 +360,4 @@ impl NewIndex {
 }
 
 #[cfg(test)]
-#[path = "direct_tests.rs"]
 mod tests;

@@ -160,7 +160,7 @@ pub fn walk(
 
 /// Returns the commits whose parents are not here.
 fn shallow_edge(git: &Git) -> Result<HashSet<ObjectId>, HistoryError> {
-    let path = git.place().common_dir.join("shallow");
+    let path = git.place().shallow_file();
     let odd = Unfit("its edge is odd");
     let bytes = super::regular::read(path.as_std_path()).map_err(|_| odd)?.unwrap_or_default();
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());

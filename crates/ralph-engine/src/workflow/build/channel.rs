@@ -76,8 +76,12 @@ impl PlanChannel {
     fn change(&self, request: &MutationRequest) -> Result<Change, Declined> {
         let known = self.plan.known_ids();
         let mut random = random_numbers();
-        let mut surroundings =
-            Surroundings { known: &*known, random: &mut random, done_at: DoneAt::Unborn };
+        let mut surroundings = Surroundings {
+            known: &|id| known.has(id),
+            past_is_whole: &|| known.is_whole(),
+            random: &mut random,
+            done_at: DoneAt::Unborn,
+        };
         self.plan
             .change(|plan| plan.apply(request, &mut surroundings))
             .map_err(|error| Declined::Plan(sentence(&error)))

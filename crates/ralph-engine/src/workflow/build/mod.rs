@@ -6,6 +6,7 @@
 pub mod channel;
 mod claims;
 mod judging;
+mod kill_log;
 mod opinion;
 pub mod planning;
 mod runs;
@@ -23,6 +24,7 @@ use ralph_model::prompt::{Prompts, RulesSource};
 use ralph_model::run::{RunOutcome, Trouble};
 
 use self::channel::SharedAssignment;
+use self::kill_log::LogBases;
 use super::WorkflowError;
 use super::desk::{Desk, StepObserver};
 use super::keeper::HomeKeeper;
@@ -328,6 +330,14 @@ impl Build<'_, '_, '_> {
     fn pin(&mut self, item: &str) -> Result<PinnedGates, WorkflowError> {
         let fields = WorkflowFields { task: Some(item.to_owned()), ..none() };
         self.desk.pin(item, self.reload, fields, &mut *self.observer)
+    }
+
+    fn log_bases(&self) -> LogBases<'_> {
+        LogBases {
+            workspace: self.desk.context.workspace,
+            home: self.home,
+            private: self.desk.context.state.directory(),
+        }
     }
 
     fn spec(&self) -> Result<Option<String>, WorkflowError> {

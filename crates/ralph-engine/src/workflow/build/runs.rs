@@ -211,12 +211,13 @@ impl Build<'_, '_, '_> {
         let source = self.source(plan)?;
         let json = json(&plan.task_view(&id));
         let item = item_of(&plan.next());
+        let log = task.kill_log.as_deref().map(|log| self.log_bases().find(log));
         let context = DecomposePrompt {
             surroundings: self.surroundings(&source, round.feedback_for(&item)),
             task_id: &id,
             task: &json,
             kill: task.kill.as_deref().unwrap_or("timeout"),
-            kill_log: task.kill_log.as_deref(),
+            kill_log: log.as_ref().map(|log| log.as_str()),
         };
         let prompt = self.prompts.render(&context);
         let given = [id.clone()];
@@ -242,13 +243,13 @@ impl Build<'_, '_, '_> {
         let mut random = crate::plan_file::random_numbers();
         let added = self.plan.change(|plan| {
             let mut surroundings = ralph_model::plan::Surroundings {
-                known: &*known,
+                known: &|id| known.has(id),
+                past_is_whole: &|| known.is_whole(),
                 random: &mut random,
                 done_at: ralph_model::plan::DoneAt::Unborn,
             };
             plan.add_issue(&description, &mut surroundings)
         })?;
-        drop(known);
         let state = self.desk.context.state;
         if let Change::IssueAdded { issue } = &added
             && let Some(before) = BeforeAll::load(state, &id)?

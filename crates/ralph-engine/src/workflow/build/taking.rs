@@ -77,8 +77,7 @@ impl Build<'_, '_, '_> {
             _ => None,
         };
         if let Some(kill) = kill {
-            let log = result.log.strip_prefix(self.desk.context.workspace);
-            let log = log.unwrap_or(&result.log).to_string();
+            let log = self.log_bases().name(&result.log);
             // What it got done is where its parts begin.
             let name = self.name_of(task)?;
             let message = format!("{name} (unfinished: {})\n\nTask: {task}\n", kill.name());

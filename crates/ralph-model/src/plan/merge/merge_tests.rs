@@ -301,8 +301,12 @@ fn branch(base: &str, deeds: &[Deed], added: usize, side: &str) -> String {
     for at in 0..added {
         let copy = text.clone();
         let mut plan = Plan::parse(copy.as_bytes());
-        let mut around =
-            Surroundings { known: &|_| false, random: &mut || 0, done_at: DoneAt::Unborn };
+        let mut around = Surroundings {
+            known: &|_| false,
+            past_is_whole: &|| true,
+            random: &mut || 0,
+            done_at: DoneAt::Unborn,
+        };
         let task = format!("{{\"id\": \"t-new{side}{at}\", \"name\": \"new\"}}");
         plan.add(&task, &mut around).unwrap();
         assert!(plan.set_spec("s", Unfinished::Refuse).unwrap().is_nothing());

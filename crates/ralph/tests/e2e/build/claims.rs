@@ -322,3 +322,17 @@ fn a_gate_that_can_be_run_after_all_decides_and_nobody_is_asked_any_more() {
     assert!(!status.to_string().contains("no-such-program"), "{status}");
     site.assert_complete();
 }
+
+#[test]
+fn a_script_that_a_gate_only_reads_may_be_written_and_one_that_it_runs_may_not() {
+    let script = "[builder]\nwrite install.sh echo installed\nrun ralph task done\nfinal done\n";
+    for (argv, is_built) in
+        [(["sh", "-n", "install.sh"], true), (["sh", "-e", "install.sh"], false)]
+    {
+        let site = Site::planned(&format!("{script}{VERIFIER}"), &[task("t-aaaa")]);
+        fs::write(site.path("install.sh"), "echo to be written\n").unwrap();
+        site.gate(&argv);
+        let finished = site.ralph(&["build", "1"]);
+        assert_eq!(site.task("t-aaaa")["s"] == "d", is_built, "{argv:?} {finished}");
+    }
+}

@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 use super::{BUILDER, PLANNER, SPEC, Site, VERIFIER, task};
-use crate::harness::RALPH;
+use crate::harness::{PATIENCE, RALPH};
+use crate::support::process::run;
 
 #[test]
 fn with_home_kept_out_of_git_nothing_of_it_is_committed_and_all_else_works() {
@@ -122,6 +124,54 @@ fn commits_of_plan_and_work_are_signed_as_the_person_does() {
         assert!(subjects.iter().any(|subject| subject == wanted), "{wanted} in {subjects:?}");
     }
     signed.site.assert_complete();
+}
+
+/// A lock on the branch that a Ralph left which died while it committed without a signature.
+fn leave_branch_locked(site: &Site) {
+    let lock = site.path(".git/refs/heads/main.lock");
+    let died_with_it = (1..20).any(|write| {
+        let mut variables = site.place.variables();
+        variables.push(("RALPH_CRASH_AFTER_WRITE".to_owned(), write.to_string()));
+        let args = ["task", "add", "x"];
+        let died = run(&site.place.env, Path::new(RALPH), &args, &variables, "", PATIENCE);
+        died.status.code().is_none() && lock.exists()
+    });
+    assert!(died_with_it);
+}
+
+#[test]
+fn locks_that_a_dead_ralph_left_are_in_no_signed_commits_way() {
+    let signed = Signed::new(Site::planned("", &[task("t-aaaa")]));
+    let settings = signed.site.path("ralph.toml");
+    let text = fs::read_to_string(&settings).unwrap();
+    fs::write(&settings, text.replace("git.sign = true\n", "")).unwrap();
+    leave_branch_locked(&signed.site);
+    fs::write(&settings, text).unwrap();
+    let before = signed.site.git(&["rev-parse", "HEAD"]);
+    // The same dead Ralph may have left this one, or another.
+    let [index, head] = ["index.lock", "HEAD.lock"].map(|name| signed.site.path(".git").join(name));
+    for lock in [&index, &head] {
+        fs::copy(signed.site.path(".git/refs/heads/main.lock"), lock).unwrap();
+        fs::set_permissions(lock, fs::Permissions::from_mode(0o1644)).unwrap();
+    }
+    signed.exits(0, &["task", "add", "Wave"]);
+    let signed = Signed { before, ..signed };
+    assert_eq!(signed.subjects()[0], "ralph: task add - Wave");
+    for lock in [index, head, signed.site.path(".git/refs/heads/main.lock")] {
+        assert!(!lock.exists(), "{}", lock.display());
+    }
+    signed.site.assert_clean();
+}
+
+#[test]
+fn a_lock_of_somebody_else_is_explained_and_left_to_a_signed_commit() {
+    let signed = Signed::new(Site::planned("", &[task("t-aaaa")]));
+    let lock = signed.site.path(".git/refs/heads/main.lock");
+    fs::write(&lock, "").unwrap();
+    let said = signed.exits(1, &["task", "add", "Wave"]);
+    assert!(said.contains("main.lock` is locked"), "{said}");
+    assert!(said.contains("left by a process that no longer exists"), "{said}");
+    assert!(lock.exists());
 }
 
 #[test]

@@ -117,7 +117,18 @@ fn end_of(site: &Site) -> BTreeMap<String, String> {
         ("work".to_owned(), work),
         ("status".to_owned(), site.git(&["status", "--porcelain"])),
         ("tree".to_owned(), site.git(&["ls-files", "-s", "--", ".", ":!ralph"])),
+        ("outcomes".to_owned(), format!("{:?}", outcomes(site))),
     ])
+}
+
+/// What became of each task, as its history tells it.
+fn outcomes(site: &Site) -> Vec<(String, String)> {
+    let log: Value = serde_json::from_str(&site.exits(0, &["log", "--all"]).stdout).unwrap();
+    let tasks = log["tasks"].as_array().unwrap();
+    let of = |task: &Value| (task["desc"].to_string(), task["outcome"].to_string());
+    let mut outcomes: Vec<_> = tasks.iter().map(of).collect();
+    outcomes.sort();
+    outcomes
 }
 
 /// How many runs of each role completed.
@@ -213,14 +224,6 @@ fn survives_every_crash_while_planning(share: usize) {
             (task["name"].to_string(), task["priority"].to_string(), task["spec"].to_string())
         });
         names.collect::<Vec<_>>()
-    };
-    let outcomes = |site: &Site| {
-        let log: Value = serde_json::from_str(&site.exits(0, &["log", "--all"]).stdout).unwrap();
-        let tasks = log["tasks"].as_array().unwrap();
-        let of = |task: &Value| (task["desc"].to_string(), task["outcome"].to_string());
-        let mut outcomes: Vec<_> = tasks.iter().map(of).collect();
-        outcomes.sort();
-        outcomes
     };
     let expected = (names(&undisturbed), outcomes(&undisturbed));
     let mut finished = 0;
@@ -324,4 +327,46 @@ fn killed_in_mid_run_it_leaves_nobody_behind_and_the_run_is_repeated_on_what_it_
     assert_eq!(site.roles(), ["builder", "builder", "verifier", "investigator"]);
     assert_eq!(site.commits().iter().filter(|subject| *subject == "Do t-aaaa").count(), 1);
     site.assert_complete();
+}
+
+/// A verifier that has accepted one of two done tasks, and has more to do.
+fn accepting() -> Site {
+    let script = "[verifier 1]\nrun ralph task accept t-aaaa\nhang\n[verifier]\nfinal nothing\n";
+    let done = |id| task_with(id, json!({"s": "d", "done_at": "abc1234"}));
+    Site::planned(script, &[done("t-aaaa"), done("t-bbbb")])
+}
+
+fn outcome_of(site: &Site, name: &str) -> String {
+    let wanted = Value::from(name).to_string();
+    let found = outcomes(site).into_iter().find(|(desc, _)| *desc == wanted);
+    found.unwrap_or_else(|| panic!("no {name} in {:?}", outcomes(site))).1
+}
+
+/// What agents changed is committed as what it was, whoever commits next.
+#[test]
+fn what_an_agent_accepted_is_accepted_though_a_person_deletes_right_after_ralph_was_killed() {
+    for is_killed in [true, false] {
+        let site = accepting();
+        let running = site.place.start(&["build"]);
+        crate::harness::wait_until(PATIENCE, "a task is accepted", || {
+            site.records("task").len() == 1
+        });
+        if is_killed {
+            running.signal(Signal::KILL);
+        }
+        site.exits(0, &["task", "delete", "t-bbbb"]);
+        assert_eq!(outcome_of(&site, "Do t-aaaa"), "\"accepted\"", "killed: {is_killed}");
+        assert_eq!(outcome_of(&site, "Do t-bbbb"), "\"cancelled\"", "killed: {is_killed}");
+        let subjects = site.commits();
+        assert_eq!(
+            subjects[..2],
+            ["ralph: task delete - Do t-bbbb", "ralph: task accept - Do t-aaaa"]
+        );
+        if !is_killed {
+            running.signal(Signal::INT);
+        }
+        running.finish();
+        site.assert_clean();
+        site.place.assert_nothing_left();
+    }
 }

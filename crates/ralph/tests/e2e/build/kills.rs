@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{BUILDER, Site, VERIFIER, task, task_with};
+use super::{BUILDER, SPEC, Site, VERIFIER, task, task_with};
 
 fn parts(first: &str, second: &str) -> String {
     format!(
@@ -46,6 +46,32 @@ fn a_task_that_runs_out_of_time_is_broken_up_and_its_dependents_wait_for_the_par
         ["builder", "decomposer", "builder", "builder", "builder", "verifier"]
     );
     site.assert_complete();
+}
+
+#[test]
+fn the_log_of_a_killed_run_is_named_from_home_where_home_lies_outside_the_workspace() {
+    for is_absolute in [true, false] {
+        let script = format!(
+            "[builder 1]\nhang\n[decomposer]\nexpect-prompt office/ralph/runs/t-huge/\n{}",
+            parts("t-part1", "t-part2")
+        );
+        let site = Site::new(&script);
+        let home = site.place.path("office/ralph");
+        let named = if is_absolute { home.to_str().unwrap() } else { "../office/ralph" };
+        site.configure(&format!("home = {named:?}\nroles.builder.timeout = \"1s\"\n"));
+        fs::create_dir_all(home.parent().unwrap()).unwrap();
+        fs::rename(site.path("ralph"), &home).unwrap();
+        let plan = home.join("plan.jsonl");
+        let records = [json!({"t": "spec", "spec": SPEC}), task("t-huge")];
+        fs::write(&plan, records.map(|record| format!("{record}\n")).concat()).unwrap();
+        site.exits(1, &["build", "1", "--allow-dirty"]);
+        let text = fs::read_to_string(&plan).unwrap();
+        let killed: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
+        let log = killed["kill_log"].as_str().unwrap();
+        assert!(log.starts_with("runs/t-huge/") && home.join(log).exists(), "{log}");
+        site.exits(1, &["build", "1", "--allow-dirty"]);
+        assert!(fs::read_to_string(&plan).unwrap().contains("t-part2"));
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod bounds;
 mod claims;
 mod commits;
 mod crashes;
+mod homes;
 mod kills;
 mod people;
 mod planning;

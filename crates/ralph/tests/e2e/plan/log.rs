@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use super::{Desk, PLAN, text};
+use serde_json::Value;
+
+use super::{Desk, PLAN, json, text};
 
 /// Runs a test's questions twice: from nothing, and from what was kept.
 fn twice(desk: &Desk, ask: impl Fn(&Desk)) {
@@ -157,4 +159,43 @@ fn work_whose_commit_was_rebased_away_is_shown_as_orphaned() {
     desk.git(&["commit", "--quiet", "--message=both"]);
     assert_eq!(desk.done(&["task", "show", "t-0001"])["orphaned"], true);
     desk.done(&["task", "accept"]);
+}
+
+/// What lies beyond the edge of a shallow clone is not known to it, and must not come back as something else.
+#[test]
+fn in_a_shallow_clone_new_ids_are_long_and_once_it_is_deepened_its_past_is_known() {
+    let desk = Desk::with_tasks(2);
+    desk.done(&["task", "done", "t-0001"]);
+    desk.done(&["task", "accept", "t-0001"]);
+    desk.done(&["task", "add", "last"]);
+    let clone = desk.place.path("clone");
+    let url = format!("file://{}", desk.repo().display());
+    desk.git(&["clone", "-q", "--depth=1", &url, clone.to_str().unwrap()]);
+    let done = |args: &[&str]| {
+        let finished = desk.ralph_in(&clone, args);
+        assert!(finished.status.success(), "{finished}");
+        json(&finished)
+    };
+    let added = |args: &[&str], list: &str| {
+        let state = done(args);
+        let records = if list == "tasks" { &state["tasks"]["pending"] } else { &state["issues"] };
+        let of = |record: &Value| text(&record["desc"]) == "new" || text(&record["name"]) == "new";
+        let found = records.as_array().unwrap().iter().rfind(|record| of(record)).cloned();
+        text(&found.unwrap_or_else(|| panic!("{state}"))["id"])
+    };
+    assert_eq!(added(&["task", "add", "new"], "tasks").len(), "t-0123456789".len());
+    assert_eq!(added(&["issue", "add", "new"], "issues").len(), "i-0123456789".len());
+    let told = |id: &str| {
+        let log = done(&["log", "--all"]);
+        log["tasks"].as_array().unwrap().iter().any(|task| text(&task["id"]) == id)
+    };
+    assert!(told("t-0002") && !told("t-0001"));
+
+    desk.git(&["-C", clone.to_str().unwrap(), "fetch", "-q", "--unshallow"]);
+    assert!(told("t-0002") && told("t-0001"));
+    let again = r#"{"id": "t-0001", "name": "again"}"#;
+    let refused = desk.ralph_in(&clone, &["task", "add", again]);
+    assert_eq!(refused.status.code(), Some(2), "{refused}");
+    done(&["issue", "done-all"]);
+    assert_eq!(added(&["issue", "add", "new"], "issues").len(), "i-0123".len());
 }

@@ -1,0 +1,179 @@
+//! Programs that try to get out of their bounds, each under the kernel boundary and under detection alone.
+//!
+//! `docs/boundary.md` tells people the same table; a test holds the two together.
+
+mod aftermath;
+mod table;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use self::table::{ESCAPES, End, Escape};
+use crate::harness::Place;
+
+/// Climbs to the process that guards the run.
+const FIND_GUARD: &str = "GUARD=$PPID\nwhile ! grep -qa __guard /proc/$GUARD/cmdline; do \
+     GUARD=$(sed -n 's/^PPid:\t//p' /proc/$GUARD/status); done\n";
+
+/// A place with everything in it that the escapes are about.
+fn place_for(escape: &Escape) -> Place {
+    let place = Place::new();
+    let repo = place.env.repo();
+    let claude = place.path("claude");
+    let script = format!("{FIND_GUARD}({}) 2>&1\necho tried\n", escape.script);
+    let said = r#"{"type":"result","subtype":"success","is_error":false,"result":"RESULT"}"#;
+    // The agent is a program that says what a real one would, so that its settings are watched.
+    let program = format!(
+        "#!/bin/sh\nout=$(sh ../try | tr '\\n\"\\\\\\t' '    ')\n\
+         echo '{{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\"}}'\n\
+         echo '{}'\n",
+        said.replace("RESULT", "'\"$out\"'")
+    );
+    fs::write(place.path("try"), script).unwrap();
+    fs::write(&claude, program).unwrap();
+    fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(place.env.home().join(".claude")).unwrap();
+    fs::write(place.env.home().join(".claude/settings.json"), "{}\n").unwrap();
+    fs::create_dir_all(repo.join("ralph/specs")).unwrap();
+    fs::write(repo.join("ralph/specs/0001-a.md"), "# A\n").unwrap();
+    fs::write(repo.join("ralph/plan.jsonl"), "{\"id\":1}\n").unwrap();
+    fs::write(repo.join("ralph/.gitignore"), "runs/\nralph.log\nspecs/sessions/\n").unwrap();
+    fs::write(repo.join("shared.gitconfig"), "[core]\n\tpager = cat\n").unwrap();
+    place.env.git(&["config", "include.path", "../shared.gitconfig"]);
+    place.env.git(&["add", "ralph", "shared.gitconfig"]);
+    place.env.git(&["commit", "-q", "-m", "home"]);
+    fs::create_dir_all(repo.join(".git/hooks")).unwrap();
+    fs::write(repo.join(".git/hooks/mine"), "#!/bin/sh\n").unwrap();
+    fs::write(repo.join("mine"), "not committed\n").unwrap();
+    place.configure("agent = \"claude\"\n[agents.claude]\nexe = \"../claude\"\n");
+    place
+}
+
+fn try_to(escape: &Escape, boundary: &str, expected: End) {
+    let place = place_for(escape);
+    let _listener = UnixListener::bind(place.path("sock")).unwrap();
+    let before = picture(&place);
+    let report = place.agent_run(&["--boundary", boundary, "--role", escape.role]);
+    let told = format!("{} ({boundary})\n{}", escape.name, report.finished);
+    let said = report.json["final_message"].as_str().unwrap_or_default();
+    assert!(said.contains("tried"), "{told}");
+    place.assert_nothing_left();
+    let marked = shell_succeeds(&place, escape.mark);
+    let names = |list: &str| report.json["changes"][list].as_array().unwrap().len();
+    assert_eq!(names("left"), 0, "{told}");
+    match expected {
+        End::Stopped => {
+            assert!(!marked && !said.contains("escaped"), "{told}");
+            assert_eq!((names("violations"), names("put_back")), (0, 0), "{told}");
+        }
+        End::Undone => {
+            assert!(!marked, "{told}");
+            assert_eq!((report.outcome(), report.exit_code()), ("violation", Some(1)), "{told}");
+            assert!(names("put_back") > 0, "{told}");
+        }
+        End::UndoneQuietly => {
+            assert!(!marked, "{told}");
+            assert_eq!(report.outcome(), "completed", "{told}");
+            assert!(names("put_back") > 0, "{told}");
+        }
+        // What cannot be seen is not asserted to succeed: a machine may have bounds of its own.
+        End::Unseen => {
+            assert_eq!((names("violations"), names("put_back")), (0, 0), "{told}");
+            return;
+        }
+    }
+    if escape.name.contains("daemon") {
+        return;
+    }
+    assert_eq!(picture(&place), before, "{told}");
+}
+
+/// Tries them all, also after one has got out.
+fn try_all(boundary: &str, expected: fn(&Escape) -> End) {
+    let escaped: Vec<&str> = ESCAPES
+        .iter()
+        .filter(|escape| {
+            std::panic::catch_unwind(|| try_to(escape, boundary, expected(escape))).is_err()
+        })
+        .map(|escape| escape.name)
+        .collect();
+    assert!(escaped.is_empty(), "{escaped:?}");
+}
+
+fn shell_succeeds(place: &Place, command: &str) -> bool {
+    let finished = crate::support::process::run(
+        &place.env,
+        Path::new("/bin/sh"),
+        &["-c", command],
+        &place.variables(),
+        "",
+        crate::harness::PATIENCE,
+    );
+    finished.status.success()
+}
+
+/// Every file of the repository and where its refs stand, but for what is Ralph's own or only a matter of time.
+fn picture(place: &Place) -> BTreeMap<String, (u32, Vec<u8>)> {
+    let root = place.env.repo();
+    let mut picture = BTreeMap::new();
+    let mut open = vec![root.clone()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+            let passed = [
+                ".git/objects",
+                ".git/logs",
+                ".git/refs/ralph",
+                ".git/worktrees",
+                ".git/COMMIT_EDITMSG",
+                ".git/index",
+                "ralph/runs",
+                "ralph/ralph.log",
+            ];
+            if passed.contains(&name.as_str()) {
+                continue;
+            }
+            let found = fs::symlink_metadata(&path).unwrap();
+            if found.is_dir() {
+                open.push(path);
+            } else {
+                let content = fs::read(&path).unwrap_or_default();
+                picture.insert(name, (found.permissions().mode(), content));
+            }
+        }
+    }
+    picture
+}
+
+#[test]
+fn the_kernel_stops_what_it_can_and_the_rest_is_undone() {
+    try_all("kernel", |escape| escape.kernel);
+}
+
+#[test]
+fn without_the_kernel_what_is_watched_is_undone_all_the_same() {
+    try_all("detect", |escape| escape.detect);
+}
+
+#[test]
+fn the_document_tells_the_same_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/boundary.md");
+    let text = fs::read_to_string(path).unwrap();
+    let rows: Vec<String> = ESCAPES
+        .iter()
+        .map(|Escape { name, role, kernel, detect, .. }| {
+            format!("| {name} | {role} | {} | {} |", kernel.words(), detect.words())
+        })
+        .collect();
+    let told: Vec<&str> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("| what is tried"))
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .collect();
+    assert_eq!(told, rows, "the table of docs/boundary.md should be:\n{}", rows.join("\n"));
+}
