@@ -61,6 +61,9 @@ pub enum PlanFileError {
     Git(#[from] GitError),
     #[error("the plan was changed, but not committed")]
     Commit(#[from] CommitError),
+    /// A change that is not made on top of one that cannot be committed: each has a message of its own.
+    #[error("nothing was changed: the change before this one is still to be committed")]
+    Waits(#[source] CommitError),
 }
 
 impl PlanFileError {
@@ -70,11 +73,18 @@ impl PlanFileError {
             PlanFileError::Commit(CommitError::Git(error)) => error.hint().map(|hint| {
                 format!("{hint}; the next change to the plan commits this one along with it")
             }),
-            PlanFileError::Commit(CommitError::Unmerged { path }) => {
+            PlanFileError::Commit(CommitError::Unmerged { path })
+            | PlanFileError::Waits(CommitError::Unmerged { path }) => {
                 Some(format!("settle the conflict in `{0}`, then `git add {0}`", path.display()))
             }
             PlanFileError::Commit(_) => {
                 Some("the next change to the plan commits this one along with it".to_owned())
+            }
+            PlanFileError::Waits(CommitError::Git(error)) => {
+                error.hint().map(|hint| format!("{hint}; then ask for this change again"))
+            }
+            PlanFileError::Waits(_) => {
+                Some("put that right, then ask for this change again".to_owned())
             }
             PlanFileError::Git(error) => error.hint(),
             PlanFileError::Lock(LockError::WriteHeld { .. }) => {
@@ -201,7 +211,10 @@ impl PlanFile {
     fn heal(&self) -> Result<(), PlanFileError> {
         let Some(intent) = Intent::left(&self.state, &self.path)? else { return Ok(()) };
         if intent.was_written(&self.read()?) {
-            self.commit_locked(intent.message())?;
+            self.commit_locked(intent.message()).map_err(|error| match error {
+                PlanFileError::Commit(why) => PlanFileError::Waits(why),
+                other => other,
+            })?;
         }
         // It may have died before its file had a name; git would take that in with everything else.
         if let Some(home) = self.path.parent().filter(|home| home.is_dir()) {

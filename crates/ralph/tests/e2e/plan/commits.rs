@@ -166,3 +166,25 @@ fn it_works_from_a_subdirectory_and_with_an_older_home() {
         ["created", "done"]
     );
 }
+
+/// Who is told that a change was made does not ask for it again.
+#[test]
+fn while_a_change_cannot_be_committed_the_next_one_is_not_made_and_that_is_said() {
+    let desk = Desk::with_tasks(1);
+    let lock = desk.repo().join(".git/HEAD.lock");
+    fs::write(&lock, "").unwrap();
+    let first = desk.ralph(&["task", "add", "first"]);
+    assert_eq!(first.status.code(), Some(1), "{first}");
+    assert!(first.stderr.contains("was changed, but not committed"), "{first}");
+    let second = desk.ralph(&["task", "add", "second"]);
+    assert_eq!(second.status.code(), Some(1), "{second}");
+    assert!(second.stderr.contains("nothing was changed"), "{second}");
+    assert!(second.stderr.contains("ask for this change again"), "{second}");
+    assert!(desk.plan().contains("first") && !desk.plan().contains("second"), "{}", desk.plan());
+    fs::remove_file(&lock).unwrap();
+    desk.done(&["task", "add", "second"]);
+    assert_eq!(
+        desk.git(&["log", "-2", "--format=%s"]),
+        "ralph: task add - second\nralph: task add - first"
+    );
+}
