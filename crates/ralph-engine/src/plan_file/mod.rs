@@ -181,6 +181,11 @@ impl PlanFile {
         })
     }
 
+    /// Says what of the plan's past is not here, and how to fetch it.
+    pub fn gap(&self) -> Option<String> {
+        self.past.as_ref().and_then(Past::gap)
+    }
+
     /// Returns the commit that work which is done now is in.
     pub fn done_at(&self) -> Result<DoneAt, PlanFileError> {
         let Some(past) = &self.past else { return Ok(DoneAt::Unborn) };

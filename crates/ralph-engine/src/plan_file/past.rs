@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PLAN_FILE;
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
-use crate::git::history::{HistoryError, HistoryQuery, Walked, walk};
+use crate::git::history::{HistoryError, HistoryQuery, ObjectError, Walked, walk};
 use crate::git::{Git, GitError, GitProgram, Head, Oid, real_directory};
 use crate::state::State;
 
@@ -27,6 +27,10 @@ const FORMAT: u32 = 1;
 
 /// As many new commits are read again rather than written down.
 const NOT_WORTH_KEEPING: usize = 8;
+
+/// What is said where history ends with the clone, and how to fetch the rest.
+pub const SHALLOW: &str =
+    "this clone is shallow, and `git fetch --unshallow` fetches what came before";
 
 /// The history of a plan in its repository.
 pub struct Past {
@@ -46,6 +50,26 @@ pub enum PastError {
     History(#[from] HistoryError),
     #[error(transparent)]
     Git(#[from] GitError),
+}
+
+impl PastError {
+    /// Returns what a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            PastError::UnknownRevision { .. } => {
+                Some("`git branch --all` lists the branches".to_owned())
+            }
+            PastError::History(HistoryError::Objects {
+                path,
+                source: ObjectError::Missing { .. },
+            }) => Some(format!(
+                "in a partial clone `git log -p -- {} >/dev/null` fetches what is not here",
+                path.display()
+            )),
+            PastError::Git(error) | PastError::History(HistoryError::Git(error)) => error.hint(),
+            PastError::History(_) => None,
+        }
+    }
 }
 
 /// A commit up to which the past is told.
@@ -124,6 +148,25 @@ impl Past {
     /// The plan, from the root of the work tree.
     pub fn path(&self) -> &Path {
         self.path.as_std_path()
+    }
+
+    /// Says what of the past is not here and how to fetch it; `None` where all of it is.
+    pub fn gap(&self) -> Option<String> {
+        if self.is_cut() {
+            return Some(SHALLOW.to_owned());
+        }
+        self.ids().err().and_then(|error| error.hint())
+    }
+
+    /// Tells whether history ends where a clone was cut off, and not where it began.
+    pub fn is_cut(&self) -> bool {
+        let edge = self.git.place().common_dir.join("shallow");
+        edge.symlink_metadata().is_ok_and(|found| found.len() > 0)
+    }
+
+    /// Returns where things are kept. What a cut history tells is not: it would still be told when the rest has come.
+    fn cache(&self) -> Option<&Utf8Path> {
+        self.cache.as_deref().filter(|_| !self.is_cut())
     }
 
     /// Returns where the work tree stands; `None` if nothing was committed yet.
@@ -309,7 +352,7 @@ impl Past {
     /// Opens a report that was made before of the same things.
     pub fn report(&self, key: &ReportKey) -> Option<std::fs::File> {
         use std::io::{BufRead, BufReader, Seek, SeekFrom};
-        let file = std::fs::File::open(self.cache.as_ref()?.join("report.json")).ok()?;
+        let file = std::fs::File::open(self.cache()?.join("report.json")).ok()?;
         let mut start = BufReader::with_capacity(1024, file);
         let mut line = String::new();
         start.read_line(&mut line).ok()?;
@@ -321,7 +364,7 @@ impl Past {
 
     /// Keeps a report for the next time.
     pub fn keep_report(&self, key: &ReportKey, report: &str) {
-        let Some(cache) = &self.cache else { return };
+        let Some(cache) = self.cache() else { return };
         let label = serde_json::to_string(key).expect("it is plain data");
         let text = format!("{label}\n{report}");
         let written = create_private_directory(cache)
@@ -332,7 +375,7 @@ impl Past {
 
     /// Returns what was kept about a branch, with its label.
     fn kept(&self, name: &str, tip: &Tip) -> Option<(Label, Vec<u8>)> {
-        let mut bytes = read_optional(&self.cache.as_ref()?.join(name)).ok()??;
+        let mut bytes = read_optional(&self.cache()?.join(name)).ok()??;
         let end = memchr::memchr(b'\n', &bytes)?;
         let label: Label = serde_json::from_slice(&bytes[..end]).ok()?;
         let fits = label.format == FORMAT && label.path == self.path && label.branch == tip.branch;
@@ -341,7 +384,7 @@ impl Past {
     }
 
     fn keep(&self, name: &str, tip: &Tip, content: &[u8]) {
-        let Some(cache) = &self.cache else { return };
+        let Some(cache) = self.cache() else { return };
         let (path, branch) = (self.path.clone(), tip.branch.clone());
         let label = Label { format: FORMAT, path, branch, tip: tip.commit.clone() };
         let mut bytes = serde_json::to_vec(&label).expect("it is plain data");

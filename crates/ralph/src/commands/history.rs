@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use ralph_engine::files::read_optional;
 use ralph_engine::plan_file::PLAN_FILE;
-use ralph_engine::plan_file::past::{Past, PastError, Tip};
+use ralph_engine::plan_file::past::{Past, PastError, SHALLOW, Tip};
 use ralph_model::history::{Filter, History, LogView, Outcome, RecentView, Since};
 use ralph_model::plan::Plan;
 
@@ -47,6 +47,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError>
     let Some(past) = past else {
         return show(&setup, args, &History::default(), &Plan::default(), &Filter::default());
     };
+    if past.is_cut() {
+        setup.ui.labelled(Tone::Attention, "note", SHALLOW);
+    }
     let mut filter = Filter { spec: args.spec.as_deref(), ..Filter::default() };
     let tip = match &args.branch {
         None => past.here().map_err(refused)?,
@@ -116,9 +119,8 @@ fn plan_bytes(setup: &Setup, past: &Past, args: &LogArgs, tip: &Tip) -> Result<V
 }
 
 fn refused(error: PastError) -> CliError {
-    let unknown = matches!(error, PastError::UnknownRevision { .. });
-    let error = CliError::usage(error);
-    if unknown { error.hint("`git branch --all` lists the branches") } else { error }
+    let hint = error.hint();
+    hint.into_iter().fold(CliError::usage(error), CliError::hint)
 }
 
 /// Finds the name that tasks have for the spec that was typed.

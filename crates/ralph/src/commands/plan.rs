@@ -13,7 +13,7 @@ use ralph_engine::plan_file::{PLAN_FILE, PlanFile, PlanFileError, random_numbers
 use ralph_engine::workflow::keeper::HomeKeeper;
 use ralph_model::channel::MutationRequest;
 use ralph_model::plan::view::{PrioritizedView, TaskView};
-use ralph_model::plan::{DoneAt, Plan, PlanError, Surroundings};
+use ralph_model::plan::{DoneAt, Plan, PlanError, Surroundings, WishError};
 use serde::Serialize;
 
 use super::build::find_spec;
@@ -156,8 +156,10 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
             _ => DoneAt::Unborn,
         };
         let mut surroundings = Surroundings { known: &*known, random: &mut random, done_at };
-        file.change_and_commit(|plan| plan.apply(&request, &mut surroundings))
-            .map_err(|error| not_made(&error, file.path()))?
+        file.change_and_commit(|plan| plan.apply(&request, &mut surroundings)).map_err(|error| {
+            let gap = if is_about_the_past(&error) { file.gap() } else { None };
+            gap.into_iter().fold(not_made(&error, file.path()), CliError::hint)
+        })?
     };
     setup.ui.line(&changed.change.to_string());
     if git.commit_home {
@@ -169,6 +171,12 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
         print_json(&Plan::parse(&changed.bytes).state_view())?;
     }
     Ok(Exit::Done)
+}
+
+/// Tells whether more of the plan's history could have made a difference.
+fn is_about_the_past(error: &PlanFileError) -> bool {
+    let PlanFileError::Plan(PlanError::Wish { why, .. }) = error else { return false };
+    matches!(why, WishError::UnknownDependency { .. } | WishError::UnknownRelation { .. })
 }
 
 /// Says why the plan at `path` was not changed, and what to do about it.

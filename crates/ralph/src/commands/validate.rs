@@ -47,11 +47,20 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     // Whatever opens private state would make it; validating makes nothing.
     let past = Past::of(&program, &home.path, None);
     let ids = std::cell::OnceCell::new();
+    let unsure = std::cell::OnceCell::new();
     let known = |id: &str| {
         let ids = ids.get_or_init(|| past.as_ref().and_then(|past| past.ids().ok()));
-        ids.as_ref().is_some_and(|ids| ids.has(id))
+        if ids.as_ref().is_some_and(|ids| ids.has(id)) {
+            return true;
+        }
+        // Of what is not here nobody can say that it never was.
+        unsure.get_or_init(|| past.as_ref().and_then(Past::gap)).is_some()
     };
     let found = examine(&home.path, &known);
+    if let Some(Some(gap)) = unsure.get() {
+        let told = format!("ids that the plan no longer has were not looked up: {gap}");
+        scout.ui.labelled(Tone::Attention, "note", &told);
+    }
     let mut report = Report {
         files: found.files + usize::from(scout.workspace.root.join(CONFIG_FILE).exists()),
         problems: found.problems.into_iter().map(Into::into).collect(),
