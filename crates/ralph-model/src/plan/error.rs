@@ -73,6 +73,10 @@ pub enum WishError {
     IdTaken { id: String },
     #[error("it depends on `{id}`, which never was in this plan")]
     UnknownDependency { id: String },
+    #[error(
+        "it names `{id}` in `{field}`, which is an issue; what an issue led to names it in `created_from`"
+    )]
+    IssueForTask { field: &'static str, id: String },
     #[error("its `{field}` is `{id}`, which never was in this plan")]
     UnknownRelation { field: &'static str, id: String },
     #[error(

@@ -93,6 +93,8 @@ pub enum ProblemKind {
     Cycle { id: String, cycle: Vec<String> },
     #[error("task `{id}` depends on `{dependency}`, which never was in this plan")]
     UnknownDependency { id: String, dependency: String },
+    #[error("task `{id}` names `{issue}` in `{field}`, which is an issue and no task")]
+    IssueForTask { id: String, field: &'static str, issue: String },
     #[error("task `{id}` names `{other}` as its `{field}`, which never was in this plan")]
     UnknownRelation { id: String, field: &'static str, other: String },
     #[error("task `{id}` is done and was killed; it counts as pending")]
@@ -112,6 +114,9 @@ impl ProblemKind {
             ProblemKind::SecondSpec { .. } => "remove one of the lines",
             ProblemKind::Cycle { .. } => "remove one of the dependencies from `deps`",
             ProblemKind::UnknownDependency { .. } => "correct it, or remove it from `deps`",
+            ProblemKind::IssueForTask { .. } => {
+                "remove it there; what an issue led to names it in `created_from`"
+            }
             ProblemKind::UnknownRelation { .. } => "correct it, or remove the field",
             ProblemKind::KilledAndDone { .. } => "set `s` to `p`, or remove `kill`",
             ProblemKind::UnknownPriority { .. } => "correct it, or remove `priority`",

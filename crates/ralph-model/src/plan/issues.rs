@@ -66,6 +66,22 @@ impl Plan<'_> {
         self.issues_done(&ids)
     }
 
+    /// Returns the ids that only issues have.
+    pub(super) fn issue_ids(&self) -> HashSet<&str> {
+        let mut ids = HashSet::new();
+        for line in &self.document.lines {
+            if let Record::Issue { id } = &line.record {
+                ids.insert(&**id);
+            }
+        }
+        if !ids.is_empty() {
+            for head in self.document.lines.iter().filter_map(super::Line::head) {
+                ids.remove(&*head.id);
+            }
+        }
+        ids
+    }
+
     /// Returns every id that the file speaks of as its own.
     pub(super) fn ids(&self) -> HashSet<&str> {
         let lines = self.document.lines.iter();

@@ -47,6 +47,7 @@ impl Plan<'_> {
 
     fn references(&self, known: &dyn Fn(&str) -> bool, problems: &mut Vec<Problem>) {
         let here = self.ids();
+        let issues = self.issue_ids();
         let unknown = |id: &str| !here.contains(id) && !known(id);
         for (line, number) in self.document.lines.iter().zip(1..) {
             let mut report = |kind| problems.push(Problem { line: number, kind });
@@ -61,6 +62,12 @@ impl Plan<'_> {
             for dependency in task.deps.iter().filter(|id| unknown(id)) {
                 let dependency = dependency.clone().into_owned();
                 report(ProblemKind::UnknownDependency { id: id(), dependency });
+            }
+            let deps = task.deps.iter().map(|id| ("deps", id));
+            let tasks = deps.chain(task.parent.iter().map(|id| ("parent", id)));
+            for (field, other) in tasks.filter(|(_, other)| issues.contains(&***other)) {
+                let issue = other.clone().into_owned();
+                report(ProblemKind::IssueForTask { id: id(), field, issue });
             }
             let relations = [
                 ("parent", &task.parent),

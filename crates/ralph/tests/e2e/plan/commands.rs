@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::{Desk, PLAN, RALPH};
+use super::{Desk, PLAN, RALPH, text};
 use crate::harness::PATIENCE;
 use crate::support::process::run;
 
@@ -387,4 +387,30 @@ fn a_channel_whose_run_is_over_is_told_from_a_refusal() {
     assert!(finished.stderr.contains("unset RALPH_CHANNEL"), "{finished}");
     // Set to nothing it is not set.
     assert!(ask("").status.success());
+}
+
+/// It would count as met at once, whatever became of the issue.
+#[test]
+fn nothing_waits_for_an_issue_or_is_a_part_of_one() {
+    let desk = Desk::new();
+    let issue = text(&desk.done(&["issue", "add", "odd"])["issues"][0]["id"]);
+    let waits = json!({"name": "a", "deps": [&issue]}).to_string();
+    let part = json!({"name": "a", "parent": &issue}).to_string();
+    for wish in [&waits, &part] {
+        let said = desk.refused(&["task", "add", wish]);
+        assert!(said.contains("is an issue") && said.contains("`created_from`"), "{said}");
+    }
+    desk.done(&["issue", "done"]);
+    assert!(desk.refused(&["task", "add", &waits]).contains("is an issue"));
+    desk.write_plan(
+        "{\"t\": \"spec\", \"spec\": \"coverage.md\"}\n\
+         {\"t\": \"task\", \"id\": \"t-0001\", \"spec\": \"coverage.md\", \"name\": \"a\", \"s\": \"p\", \"deps\": [\"i-0001\"]}\n\
+         {\"t\": \"issue\", \"id\": \"i-0001\", \"spec\": \"coverage.md\", \"desc\": \"b\"}\n",
+    );
+    let validated = desk.ralph(&["validate"]);
+    assert_eq!(validated.status.code(), Some(1), "{validated}");
+    assert!(
+        validated.stderr.contains("plan.jsonl:2: task `t-0001` names `i-0001` in `deps`"),
+        "{validated}"
+    );
 }
