@@ -250,9 +250,30 @@ fn what_comes_first_is_built_first_whatever_its_line() {
 
 #[test]
 fn every_way_to_start_the_loop_is_the_same_loop() {
-    for args in [&[][..], &["9"], &["build"], &["construct", "9"], &["build", SPEC, "9"]] {
+    for args in [
+        &[][..],
+        &["9"],
+        &["build"],
+        &["construct", "9"],
+        &["build", SPEC, "9"],
+        &["--max-cost", "5"],
+        &["--quiet", "9"],
+    ] {
         let site = Site::planned(&format!("{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
         site.exits(0, args);
         site.assert_complete();
     }
+}
+
+/// The plan is where home is, wherever that was said.
+#[test]
+fn ralph_alone_builds_the_plan_of_a_home_with_another_name() {
+    let site = Site::planned(&format!("{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
+    site.git(&["mv", "ralph", "brain"]);
+    site.configure("home = \"brain\"\n");
+    site.exits(0, &[]);
+    assert_eq!(site.ralph(&["query", "stage"]).stdout, "COMPLETE\n");
+    // A mistyped command is not taken for a spec to build.
+    let mistyped = site.exits(2, &["--quiet", "staus"]);
+    assert!(mistyped.stderr.contains("unrecognized subcommand 'staus'"), "{mistyped}");
 }
