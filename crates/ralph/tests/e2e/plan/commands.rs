@@ -301,11 +301,15 @@ fn a_spec_is_found_by_path_name_and_stem_and_unfinished_tasks_stand_in_the_way()
     assert!(said.contains("t-0001") && said.contains("--yes"), "{said}");
     let said = desk.refused(&["set-spec", "nope.md"]);
     assert!(said.contains("coverage.md"), "{said}");
-    let said = desk.refused(&["set-spec", "README.md"]);
+    let outside = desk.repo().with_file_name("outside.md");
+    fs::write(&outside, "# Elsewhere\n").unwrap();
+    let said = desk.refused(&["set-spec", outside.to_str().unwrap()]);
     assert!(said.contains("does not lie in"), "{said}");
     // A file of the same name elsewhere is not in the way.
     fs::write(desk.repo().join("coverage.md"), "# Not a spec\n").unwrap();
     assert_eq!(desk.done(&["set-spec", "coverage.md"])["spec"], "coverage.md");
+    let said = desk.refused(&["set-spec", "./coverage.md"]);
+    assert!(said.contains("has another `coverage.md`"), "{said}");
     desk.done(&["issue", "add", "stays"]);
     let state = desk.done(&["set-spec", "area/other", "--yes"]);
     assert_eq!(state["spec"], "area/other.md");
