@@ -154,8 +154,9 @@ fn a_spec_goes_from_plan_to_complete_through_all_that_can_befall_its_tasks() {
     }
 }
 
+/// B12.12: from `done_at` the work is found.
 #[test]
-fn code_and_plan_are_two_commits_and_the_work_is_in_the_first() {
+fn b12_12_code_and_plan_are_two_commits_and_done_at_is_the_one_with_the_work() {
     let site = Site::planned(&format!("{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
     site.exits(1, &["build", "1"]);
     let done_at = site.task("t-aaaa")["done_at"].as_str().unwrap().to_owned();

@@ -184,10 +184,12 @@ fn what_is_not_there_is_said_with_where_to_look() {
 /// B12.6: what was accepted satisfies those that come after it, and can still be named.
 #[test]
 fn b12_6_a_task_that_was_accepted_is_a_dependency_that_is_met() {
-    let desk = Desk::with_tasks(1);
-    desk.done(&["task", "done"]);
+    let desk = Desk::with_tasks(2);
+    desk.done(&["task", "done", "t-0001"]);
     desk.done(&["task", "accept", "t-0001"]);
-    desk.done(&["task", "add", r#"{"name": "after", "deps": ["t-0001"]}"#]);
+    let after = r#"{"name": "after", "deps": ["t-0001"], "priority": "high"}"#;
+    desk.done(&["task", "add", after]);
+    // Were it taken for one that waits, the other task would come first.
     assert_eq!(desk.done(&["query", "next"])["task"]["name"], "after");
     // Its id stays taken, as those of issues do.
     assert!(desk.refused(&["task", "add", r#"{"name": "x", "id": "t-0001"}"#]).contains("taken"));
@@ -316,6 +318,31 @@ fn a_spec_is_found_by_path_name_and_stem_and_unfinished_tasks_stand_in_the_way()
     assert_eq!(state["tasks"], json!({"pending": [], "done": []}));
     assert_eq!(state["issues"][0]["desc"], "stays");
     assert_eq!(desk.outcomes(&[]), [("t-0001".to_owned(), "cancelled".to_owned())]);
+}
+
+/// B12.14: what the seed leaves open is there: a rejection with its tombstone, and the stage of a killed task.
+#[test]
+fn b12_14_rejections_and_decompose_are_part_of_the_stages() {
+    let desk = Desk::bare();
+    let stage = |wanted: &str| assert_eq!(desk.ralph(&["query", "stage"]).stdout, wanted);
+    stage("PLAN\n");
+    desk.done(&["set-spec", "coverage"]);
+    stage("COMPLETE\n");
+    desk.done(&["issue", "add", "odd"]);
+    stage("INVESTIGATE\n");
+    desk.done(&["task", "add", r#"{"id": "t-0001", "name": "a"}"#]);
+    stage("BUILD\n");
+    desk.done(&["task", "done"]);
+    stage("VERIFY\n");
+    desk.done(&["task", "reject", "not yet"]);
+    stage("BUILD\n");
+    assert!(desk.plan().contains(r#"{"t": "reject", "id": "t-0001", "done_at": ""#));
+    let killed = desk.plan().replacen(r#""s": "p""#, r#""s": "p", "kill": "timeout""#, 1);
+    desk.write_plan(&killed);
+    stage("DECOMPOSE\n");
+    // Another spec clears what only this one's audit needed.
+    desk.done(&["set-spec", "area/other", "--yes"]);
+    assert!(!desk.plan().contains("reject"), "{}", desk.plan());
 }
 
 /// B12.17: tasks of another spec are neither built nor verified.
