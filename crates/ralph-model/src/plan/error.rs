@@ -35,6 +35,11 @@ pub enum PlanError {
     NoReason,
     #[error("an issue needs a description")]
     NoDescription,
+    #[error(
+        "the issue cannot be added because of its `{field}`: one is a text, or a JSON object with `desc` and, if it \
+         matters, `priority` (`high`, `medium` or `low`)"
+    )]
+    BadIssue { field: String },
     #[error("`{spec}` cannot be the name of a spec")]
     BadSpec { spec: String },
     #[error(

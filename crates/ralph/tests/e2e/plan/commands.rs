@@ -258,6 +258,26 @@ fn accepting_and_rejecting_what_is_not_done_is_refused() {
 }
 
 #[test]
+fn an_issue_may_say_how_much_it_matters_and_what_it_leads_to_matters_as_much() {
+    let desk = Desk::new();
+    desk.done(&["issue", "add", r#"{"desc": "odd", "priority": "high"}"#]);
+    let issue = desk.done(&["query", "issues"])[0].clone();
+    assert_eq!((&issue["desc"], &issue["priority"]), (&json!("odd"), &json!("high")));
+    let task = json!({"id": "t-0001", "name": "a", "created_from": issue["id"]}).to_string();
+    desk.done(&["task", "add", &task]);
+    assert_eq!(desk.done(&["task", "show", "t-0001"])["priority"], "high");
+    for wrong in [r#"{"desc": "x", "priority": "urgent"}"#, r#"{"desc": "x", "prio": "high"}"#] {
+        let said = desk.refused(&["issue", "add", wrong]);
+        assert!(said.contains("`priority` (`high`"), "{said}");
+    }
+    // What only looks like it is a text like any other.
+    for text in ["{broken", r#"{"a": 1} is printed"#, r#"{"a": 1}"#] {
+        let issues = desk.done(&["issue", "add", text])["issues"].clone();
+        assert_eq!(issues.as_array().unwrap().last().unwrap()["desc"], text);
+    }
+}
+
+#[test]
 fn issues_are_resolved_first_by_id_and_all() {
     let desk = Desk::new();
     for name in ["a", "b", "c", "d"] {
