@@ -77,6 +77,11 @@ impl PlanFileError {
             | PlanFileError::Waits(CommitError::Unmerged { path }) => {
                 Some(format!("settle the conflict in `{0}`, then `git add {0}`", path.display()))
             }
+            PlanFileError::Commit(CommitError::NeedsFilter { .. })
+            | PlanFileError::Waits(CommitError::NeedsFilter { .. }) => {
+                let directory = "the `.gitattributes` beside it";
+                Some(format!("a line `{PLAN_FILE} -filter` in {directory} exempts the plan"))
+            }
             PlanFileError::Commit(_) => {
                 Some("the next change to the plan commits this one along with it".to_owned())
             }

@@ -188,3 +188,20 @@ fn while_a_change_cannot_be_committed_the_next_one_is_not_made_and_that_is_said(
         "ralph: task add - second\nralph: task add - first"
     );
 }
+
+/// Filters are programs of others, and are not run; LFS for all of `*.jsonl` is nothing unheard of.
+#[test]
+fn a_plan_that_a_filter_is_asked_for_is_said_how_to_exempt() {
+    let desk = Desk::with_tasks(1);
+    fs::write(desk.repo().join(".gitattributes"), "*.jsonl filter=lfs\n").unwrap();
+    desk.git(&["config", "filter.lfs.clean", "false"]);
+    let finished = desk.ralph(&["task", "done"]);
+    assert_eq!(finished.status.code(), Some(1), "{finished}");
+    assert!(finished.stderr.contains("`plan.jsonl -filter`"), "{finished}");
+    fs::write(desk.repo().join("ralph/.gitattributes"), "plan.jsonl -filter\n").unwrap();
+    desk.done(&["issue", "add", "x"]);
+    assert_eq!(
+        desk.git(&["log", "-2", "--format=%s"]),
+        "ralph: issue add - x\nralph: task done - task 1"
+    );
+}
