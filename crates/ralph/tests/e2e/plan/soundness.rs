@@ -69,6 +69,7 @@ fn everything_that_is_wrong_is_told_at_once_with_file_and_line() {
     fs::write(specs.join("plans/area/0001-a.json"), "{\n  \"status\": 7\n}\n").unwrap();
     fs::write(specs.join("candidates/0002-b.json"), "nothing").unwrap();
     fs::write(specs.join("0003-c.md"), "").unwrap();
+    fs::write(desk.repo().join("ralph/PROMPT_build.md"), "Do it.\n\n{{tsak}}\n").unwrap();
     desk.place.configure("agnet = \"codex\"\n");
     let finished = desk.ralph(&["validate", "--json"]);
     assert_eq!(finished.status.code(), Some(1), "{finished}");
@@ -89,6 +90,7 @@ fn everything_that_is_wrong_is_told_at_once_with_file_and_line() {
         "0001-a.json:2",
         "0002-b.json:1",
         "0003-c.md:1",
+        "PROMPT_build.md:3",
         "ralph.toml:4",
     ] {
         assert!(found.contains(&wanted.to_owned()), "{wanted}: {found:?}\n{finished}");
