@@ -126,7 +126,9 @@ fn b12_4_what_the_steps_cost_adds_up() {
         decoder.stdout_line(line.as_bytes(), &mut events);
     }
     let mut facts = ralph_model::run::RunFacts::default();
-    events.iter().for_each(|event| facts.apply(event));
+    for event in &events {
+        facts.apply(event);
+    }
     assert_eq!(facts.cost_usd, Some(0.75));
     assert_eq!(facts.usage.input, 200);
 }
