@@ -60,8 +60,16 @@ fn with_unfinished_tasks_and_nobody_to_ask_it_exits_with_3_and_changes_nothing()
         ] {
             assert!(finished.stderr.contains(line), "{finished}");
         }
+        // What it says to do is what does it, whichever command was asked.
+        assert!(
+            finished.stderr.contains(&format!("`ralph plan {SPEC} --yes` cancels")),
+            "{finished}"
+        );
         assert_eq!(site.plan_text(), before);
     }
+    let site = Site::planned(PLANNER, &[task("t-aaaa")]);
+    let finished = site.exits(3, &["plan", SPEC]);
+    assert!(finished.stderr.contains(&format!("`ralph plan {SPEC} --yes` keeps")), "{finished}");
 }
 
 #[test]
