@@ -12,6 +12,7 @@ use ralph_model::prompt::PromptKind;
 use serde::de::DeserializeOwned;
 
 use crate::files::plain::read_text;
+use crate::files::read_optional;
 use crate::plan_file::PLAN_FILE;
 use crate::prompts::{self, PromptProblem};
 use crate::specs::{self, SPECS, SpecProblem};
@@ -70,7 +71,16 @@ impl Soundness {
     }
 
     fn plan(&mut self, path: &Utf8Path, known: &dyn Fn(&str) -> bool) {
-        let Some(bytes) = self.read(path) else { return };
+        // A plan may be larger than any text that a person writes.
+        let bytes = match read_optional(path) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return,
+            Err(error) => {
+                self.files += 1;
+                return self.broken(path, format!("it cannot be read: {}", error.source));
+            }
+        };
+        self.files += 1;
         for problem in Plan::parse(&bytes).problems(known) {
             self.problems.push(FileProblem {
                 path: path.to_owned(),

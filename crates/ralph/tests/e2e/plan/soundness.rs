@@ -101,3 +101,18 @@ fn everything_that_is_wrong_is_told_at_once_with_file_and_line() {
     assert!(said.contains("line 2") && said.contains("line 3"), "{said}");
     assert!(!desk.git(&["status", "--porcelain", PLAN]).is_empty(), "nothing was committed");
 }
+
+/// As large as tasks by the ten thousands make it.
+#[test]
+fn a_plan_that_is_larger_than_any_text_is_looked_at_as_well() {
+    let desk = Desk::with_tasks(1);
+    let notes = "x".repeat(9 << 20);
+    let large =
+        desk.plan().replace("\"s\": \"p\"", &format!("\"s\": \"p\", \"notes\": \"{notes}\""));
+    desk.write_plan(&format!("{large}{large}"));
+    let finished = desk.ralph(&["validate"]);
+    assert_eq!(finished.status.code(), Some(1), "{}", finished.stderr);
+    assert!(finished.stderr.contains("`t-0001` stands on line 2 already"), "{}", finished.stderr);
+    desk.write_plan(&large);
+    assert!(desk.ralph(&["validate"]).status.success());
+}
