@@ -97,6 +97,8 @@ pub enum ProblemKind {
     IssueForTask { id: String, field: &'static str, issue: String },
     #[error("task `{id}` names `{other}` as its `{field}`, which never was in this plan")]
     UnknownRelation { id: String, field: &'static str, other: String },
+    #[error("its `{field}` is empty")]
+    Empty { field: &'static str },
     #[error("task `{id}` is done and was killed; it counts as pending")]
     KilledAndDone { id: String },
     #[error("`{id}` has priority `{found}`, not `high`, `medium` or `low`; it counts as none")]
@@ -118,6 +120,7 @@ impl ProblemKind {
                 "remove it there; what an issue led to names it in `created_from`"
             }
             ProblemKind::UnknownRelation { .. } => "correct it, or remove the field",
+            ProblemKind::Empty { .. } => "fill it in, or remove the line",
             ProblemKind::KilledAndDone { .. } => "set `s` to `p`, or remove `kill`",
             ProblemKind::UnknownPriority { .. } => "correct it, or remove `priority`",
             ProblemKind::UnknownKill { .. } => "correct it, or remove `kill`",

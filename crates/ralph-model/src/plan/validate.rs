@@ -53,6 +53,7 @@ impl Plan<'_> {
             let mut report = |kind| problems.push(Problem { line: number, kind });
             if let Record::Issue { id } = &line.record {
                 unknown_priority(line, id).into_iter().for_each(&mut report);
+                empty(line, &["id", "desc"]).for_each(&mut report);
             }
             if line.head().is_none() {
                 continue;
@@ -107,6 +108,7 @@ impl Plan<'_> {
 /// What is wrong with a task whatever else the plan says.
 fn own(line: &Line<'_>, task: &Task<'_>) -> Vec<ProblemKind> {
     let mut problems: Vec<_> = unknown_priority(line, &task.id).into_iter().collect();
+    problems.extend(empty(line, &["id", "name"]));
     let id = || task.id.clone().into_owned();
     if task.killed && member(line, "s").as_deref() == Some("d") {
         problems.push(ProblemKind::KilledAndDone { id: id() });
@@ -117,6 +119,16 @@ fn own(line: &Line<'_>, task: &Task<'_>) -> Vec<ProblemKind> {
         problems.push(ProblemKind::UnknownKill { id: id(), found: found.to_owned() });
     }
     problems
+}
+
+/// Names the members that are there and say nothing.
+fn empty<'a>(
+    line: &'a Line<'_>,
+    fields: &'a [&'static str],
+) -> impl Iterator<Item = ProblemKind> + 'a {
+    let says_nothing =
+        |field: &&str| member(line, field).is_some_and(|text| text.trim().is_empty());
+    fields.iter().copied().filter(says_nothing).map(|field| ProblemKind::Empty { field })
 }
 
 fn unknown_priority(line: &Line<'_>, id: &str) -> Option<ProblemKind> {

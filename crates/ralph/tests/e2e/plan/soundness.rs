@@ -61,6 +61,7 @@ fn everything_that_is_wrong_is_told_at_once_with_file_and_line() {
         "{\"t\": \"task\", \"id\": \"t-0001\", \"name\": \"again\", \"s\": \"p\"}\n",
         "{\"t\": \"task\", \"id\": \"t-loop\", \"name\": \"x\", \"s\": \"p\", \"deps\": [\"t-loop\"]}\n",
         "{\"t\": \"task\", \"id\": \"t-lost\", \"name\": \"x\", \"s\": \"p\", \"deps\": [\"t-none\"]}\n",
+        "{\"t\": \"task\", \"id\": \"t-mute\", \"name\": \"\", \"s\": \"p\"}\n",
     );
     desk.write_plan(&format!("{}{more}", desk.plan()));
     let specs = desk.repo().join("ralph/specs");
@@ -87,6 +88,7 @@ fn everything_that_is_wrong_is_told_at_once_with_file_and_line() {
         "plan.jsonl:3",
         "plan.jsonl:4",
         "plan.jsonl:5",
+        "plan.jsonl:6",
         "0001-a.json:2",
         "0002-b.json:1",
         "0003-c.md:1",
