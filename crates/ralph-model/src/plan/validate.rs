@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::flaw::{Problem, ProblemKind};
+use super::flaw::{Flaw, Problem, ProblemKind};
 use super::order::{self, Edges};
 use super::record::{Record, Task};
 use super::remove::closed;
@@ -14,7 +14,11 @@ impl Plan<'_> {
     /// Returns every problem, by line; `known` tells whether an id was ever in the plan.
     pub fn problems(&self, known: &dyn Fn(&str) -> bool) -> Vec<Problem> {
         let mut problems: Vec<Problem> = self.document.broken().collect();
-        self.doubles(&mut problems);
+        // The sides of a conflict have the same ids, and go with it.
+        let marker = ProblemKind::Broken(Flaw::ConflictMarker);
+        if problems.iter().all(|problem| problem.kind != marker) {
+            self.doubles(&mut problems);
+        }
         self.references(known, &mut problems);
         self.knots(&mut problems);
         problems.sort_by_key(|problem| problem.line);
@@ -48,7 +52,12 @@ impl Plan<'_> {
     fn references(&self, known: &dyn Fn(&str) -> bool, problems: &mut Vec<Problem>) {
         let here = self.ids();
         let issues = self.issue_ids();
-        let unknown = |id: &str| !here.contains(id) && !known(id);
+        let broken =
+            self.document.lines.iter().filter(|line| matches!(line.record, Record::Broken(_)));
+        let broken: Vec<_> = broken.map(|line| String::from_utf8_lossy(line.content())).collect();
+        // What a line that cannot be read speaks of may well be there once it is mended.
+        let perhaps = |id: &str| broken.iter().any(|text| text.contains(id));
+        let unknown = |id: &str| !here.contains(id) && !perhaps(id) && !known(id);
         for (line, number) in self.document.lines.iter().zip(1..) {
             let mut report = |kind| problems.push(Problem { line: number, kind });
             if let Record::Issue { id } = &line.record {

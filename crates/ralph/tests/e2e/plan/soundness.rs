@@ -43,6 +43,27 @@ fn a_conflict_is_told_once_with_all_its_lines() {
     let said = desk.refused(&["task", "add", "x"]);
     assert!(said.contains("lines 1, 4, 5: "), "{said}");
     assert_eq!(said.matches("remove the lines").count(), 1, "{said}");
+    // That both sides have the same task is no fault of its own.
+    let plan = desk.plan().replace("<<<<<<< ours\n", "").replace("=======\n>>>>>>> theirs\n", "");
+    desk.write_plan(&format!("<<<<<<< ours\n{plan}=======\n{plan}>>>>>>> theirs\n"));
+    let finished = desk.ralph(&["validate"]);
+    assert_eq!(finished.stderr.matches("wrong:").count(), 3, "{finished}");
+}
+
+#[test]
+fn what_a_line_that_cannot_be_read_speaks_of_is_not_said_never_to_have_been() {
+    let desk = Desk::new();
+    let task = |id: &str, more: &str| {
+        format!(
+            "{{\"t\": \"task\", \"id\": \"{id}\", \"spec\": \"coverage.md\", \"name\": \"x\", {more}}}\n"
+        )
+    };
+    let first = task("t-0001", r#""s": "p", "deps": ["t-0002", "t-none"]"#);
+    desk.write_plan(&format!("{}{first}{}", desk.plan(), task("t-0002", r#""s": "q""#)));
+    let finished = desk.ralph(&["validate"]);
+    assert!(finished.stderr.contains("plan.jsonl:3: its status"), "{finished}");
+    assert!(finished.stderr.contains("`t-none`, which never was"), "{finished}");
+    assert!(!finished.stderr.contains("`t-0002`, which never was"), "{finished}");
 }
 
 #[test]
