@@ -156,13 +156,13 @@ impl PlanFile {
     ) -> Result<Changed, PlanFileError> {
         let _lock = self.lock()?;
         self.heal()?;
-        let changed = self.write(change, |change, digest| match change.subject() {
+        let changed = self.write(change, |change, digest| match change.message() {
             Some(message) if self.is_committed() => {
                 Intent::note(&self.state, &self.path, &message, digest)
             }
             _ => Ok(()),
         })?;
-        if let Some(message) = changed.change.subject() {
+        if let Some(message) = changed.change.message() {
             self.commit_locked(&message)?;
         }
         Ok(changed)

@@ -170,7 +170,8 @@ fn date(text: &str, now: Timestamp) -> Option<Timestamp> {
     if !text.contains('-') {
         return None;
     }
-    if let Ok(at) = text.parse::<Timestamp>() {
+    // Git puts a space before the zone.
+    if let Ok(at) = text.replace(" +", "+").replace(" -", "-").parse::<Timestamp>() {
         return Some(at);
     }
     let local: DateTime = text.replace(' ', "T").parse().ok()?;
@@ -270,9 +271,14 @@ mod tests {
     #[test]
     fn dates_are_told_from_commits() {
         let now: Timestamp = "2026-03-10T12:00:00Z".parse().unwrap();
-        for text in
-            ["2026-01-31", "2026-01-31T12:00", "2026-01-31 12:00:00", "2026-01-31T12:00:00Z"]
-        {
+        for text in [
+            "2026-01-31",
+            "2026-01-31T12:00",
+            "2026-01-31 12:00:00",
+            "2026-01-31T12:00:00Z",
+            "2026-01-31 12:00:00 +0200",
+            "2026-01-31 12:00:00 -0500",
+        ] {
             assert!(date(text, now).is_some_and(|at| at < now), "{text}");
         }
         for text in ["today", "yesterday", "last week", "3 days ago", "2.weeks.ago", "1 month ago"]

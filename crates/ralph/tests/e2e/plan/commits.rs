@@ -36,6 +36,22 @@ fn b12_13_the_commit_holds_the_plan_alone_whatever_is_staged_or_dirty() {
     assert_eq!(desk.git(&["fsck", "--strict"]), "");
 }
 
+/// What the first line of a message only counts, the others name.
+#[test]
+fn a_commit_names_everything_that_it_changes() {
+    let desk = Desk::with_tasks(2);
+    let body = || desk.git(&["log", "-1", "--format=%b"]);
+    assert_eq!(desk.git(&["log", "-1", "--format=%s"]), "ralph: task add - 2 tasks");
+    assert_eq!(body().trim(), "Task added: t-0001 - task 1\nTask added: t-0002 - task 2");
+    desk.done(&["task", "done"]);
+    assert_eq!(body().trim(), "", "one is named by the first line");
+    desk.done(&["set-spec", "area/other", "--yes"]);
+    for line in ["Task cancelled: t-0001 - task 1", "Task cancelled: t-0002 - task 2"] {
+        assert!(body().contains(line), "{}", body());
+    }
+    assert_eq!(desk.outcomes(&[])[0].1, "cancelled");
+}
+
 /// A mutation's diff shows what changed and nothing else.
 #[test]
 fn lines_that_nobody_touched_stay_as_they_are() {
