@@ -8,10 +8,13 @@ use std::fs;
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::pipeline::records::{self, CandidateRecord, PlanRecord};
 use ralph_model::plan::Plan;
+use ralph_model::prompt::PromptKind;
 use serde::de::DeserializeOwned;
 
 use crate::files::plain::read_text;
+use crate::files::read_optional;
 use crate::plan_file::PLAN_FILE;
+use crate::prompts::{self, PromptProblem};
 use crate::specs::{self, SPECS, SpecProblem};
 
 /// How deep records may lie: as deep as areas of specs.
@@ -42,6 +45,7 @@ pub fn examine(home: &Utf8Path, known: &dyn Fn(&str) -> bool) -> Soundness {
     soundness.specs(&home.join(SPECS));
     soundness.records::<PlanRecord>(&home.join(SPECS).join("plans"), 0);
     soundness.records::<CandidateRecord>(&home.join(SPECS).join("candidates"), 0);
+    soundness.prompts(home);
     soundness
 }
 
@@ -67,7 +71,16 @@ impl Soundness {
     }
 
     fn plan(&mut self, path: &Utf8Path, known: &dyn Fn(&str) -> bool) {
-        let Some(bytes) = self.read(path) else { return };
+        // A plan may be larger than any text that a person writes.
+        let bytes = match read_optional(path) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return,
+            Err(error) => {
+                self.files += 1;
+                return self.broken(path, format!("it cannot be read: {}", error.source));
+            }
+        };
+        self.files += 1;
         for problem in Plan::parse(&bytes).problems(known) {
             self.problems.push(FileProblem {
                 path: path.to_owned(),
@@ -102,6 +115,27 @@ impl Soundness {
                 other => other.to_string(),
             };
             self.problems.push(FileProblem { path, line, message, mend: None });
+        }
+    }
+
+    /// Looks at the templates that a person wrote.
+    fn prompts(&mut self, home: &Utf8Path) {
+        let written = PromptKind::ALL.iter().filter(|kind| home.join(kind.file_name()).exists());
+        self.files += written.count();
+        for problem in prompts::load(home).err().unwrap_or_default() {
+            let (path, line, message) = match problem {
+                PromptProblem::Unreadable { path, cause } => {
+                    (path, None, format!("it cannot be read: {cause}"))
+                }
+                PromptProblem::NotText { path, line } => {
+                    (path, Some(line), "it is not UTF-8".to_owned())
+                }
+                PromptProblem::Template { path, error } => {
+                    (path, Some(error.line), error.problem.to_string())
+                }
+            };
+            let mend = Some("correct it, or move it away to use the built-in one".to_owned());
+            self.problems.push(FileProblem { path, line, message, mend });
         }
     }
 

@@ -162,9 +162,10 @@ impl Setup {
     }
 
     /// Tells whether the person stands in a workspace that has a plan.
-    pub(crate) fn has_plan() -> bool {
-        let workspace = current_directory().ok().and_then(|cwd| find_workspace(None, &cwd).ok());
-        workspace.is_some_and(|workspace| workspace.home(None).path.join("plan.jsonl").exists())
+    pub(crate) fn has_plan(global: &GlobalArgs) -> bool {
+        let Ok(scout) = Scout::look(global, None) else { return false };
+        let named = scout.config.ok().and_then(|config| config.home);
+        scout.workspace.home(named.as_deref()).path.join(PLAN_FILE).exists()
     }
 
     /// Finds a program as a run would.

@@ -112,3 +112,23 @@ fn the_log_tells_of_requests_that_are_repeated_until_a_step_begins() {
     ];
     assert_eq!(events, expected);
 }
+
+/// B12.4: each step tells what it cost itself, and the last may be the cheapest.
+#[test]
+fn b12_4_what_the_steps_cost_adds_up() {
+    let now = "2026-11-15T18:30:00Z".parse().unwrap();
+    let mut decoder = OpenCode.decoder(DecodeContext { now, zone: TimeZone::UTC });
+    let mut events = Vec::new();
+    for (cost, tokens) in [(0.5, 150), (0.25, 50)] {
+        let line = format!(
+            r#"{{"type":"step_finish","part":{{"reason":"tool-calls","cost":{cost},"tokens":{{"input":{tokens},"output":0}}}}}}"#
+        );
+        decoder.stdout_line(line.as_bytes(), &mut events);
+    }
+    let mut facts = ralph_model::run::RunFacts::default();
+    for event in &events {
+        facts.apply(event);
+    }
+    assert_eq!(facts.cost_usd, Some(0.75));
+    assert_eq!(facts.usage.input, 200);
+}

@@ -31,6 +31,12 @@ pub enum GitError {
     Failed { args: String, code: Option<i32>, stderr: String },
     #[error("`{}` is locked", path.display())]
     Locked { path: PathBuf, holder: Holder },
+    #[error("cannot create `{}`", path.display())]
+    Unlockable {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("`git {args}` said something unexpected: `{output}`")]
     Unexpected { args: String, output: String },
     /// A driver whose name cannot be passed on cannot be switched off either.
@@ -54,6 +60,9 @@ impl GitError {
             GitError::NotFound { .. } => Some("install git, or put it on PATH".to_owned()),
             GitError::NotARepository { dir } => Some(format!("run `git init {dir}`")),
             GitError::Locked { path, holder } => Some(holder.advice(path)),
+            GitError::Unlockable { path, .. } => path.parent().map(|directory| {
+                format!("is there room, and may you write to `{}`?", directory.display())
+            }),
             GitError::TimedOut { .. } => {
                 Some("is the repository on a file system that hangs?".to_owned())
             }

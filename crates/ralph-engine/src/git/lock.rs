@@ -101,10 +101,8 @@ fn with_patience<T>(
     let deadline = Instant::now() + patience;
     let mut pause = Duration::from_millis(2);
     loop {
-        let made = attempt().map_err(|source| GitError::Start {
-            args: format!("(lock {})", lock.display()),
-            source,
-        })?;
+        let made =
+            attempt().map_err(|source| GitError::Unlockable { path: lock.to_owned(), source })?;
         if let Some(made) = made {
             return Ok(made);
         }
@@ -227,5 +225,14 @@ mod tests {
         let error = take().unwrap_err();
         assert!(matches!(error, GitError::Locked { holder: Holder::Dead, .. }), "{error:?}");
         assert!(path.exists());
+    }
+
+    #[test]
+    fn a_lock_that_cannot_be_made_names_its_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("gone/index.lock");
+        let error = LockFile::take(&path, Duration::ZERO).unwrap_err();
+        assert!(error.to_string().starts_with("cannot create `"), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("gone`")), "{error:?}");
     }
 }

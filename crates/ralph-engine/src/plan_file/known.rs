@@ -5,6 +5,7 @@
 //! between leaves something behind the end, where nobody looks. A file that is not as it says is not believed, and losing it
 //! costs time and nothing else. Only who holds the plan's lock writes it.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io;
@@ -13,6 +14,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use camino::Utf8PathBuf;
 use rustix::fs::OFlags;
 
+use super::past::Past;
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
 use crate::git::Oid;
 
@@ -50,6 +52,33 @@ impl KnownIds {
 /// No id of Ralph's has such a character; one of somebody else's is not looked for.
 fn can_be_kept(id: &str) -> bool {
     !id.contains(['\n', '\0'])
+}
+
+/// Every id that was ever in the plan, read when the first one is asked about.
+pub struct PastIds<'a> {
+    past: Option<&'a Past>,
+    read: OnceCell<Option<KnownIds>>,
+}
+
+impl<'a> PastIds<'a> {
+    /// Without a past, no id was ever in the plan.
+    pub fn of(past: Option<&'a Past>) -> PastIds<'a> {
+        PastIds { past, read: OnceCell::new() }
+    }
+
+    fn read(&self) -> Option<&KnownIds> {
+        self.read.get_or_init(|| self.past.and_then(|past| past.ids().ok())).as_ref()
+    }
+
+    /// Tells whether an id was in the plan, as far as its past can be read.
+    pub fn has(&self, id: &str) -> bool {
+        self.read().is_some_and(|known| known.has(id))
+    }
+
+    /// Tells whether all of the past could be read: the repository may be a clone without it, or lack contents.
+    pub fn is_whole(&self) -> bool {
+        self.past.is_none_or(|past| !past.is_cut() && self.read().is_some())
+    }
 }
 
 /// The file.

@@ -6,7 +6,7 @@
 //! the file, and which ids were ever taken, [`past`] knows. Who may change what is for others to say.
 
 mod intent;
-mod known;
+pub mod known;
 pub mod merge_driver;
 pub mod past;
 
@@ -18,7 +18,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::plan::{Change, DoneAt, Plan, PlanError, commit_message};
 
 use self::intent::Intent;
-use self::past::{Past, PastIds};
+use self::known::PastIds;
+use self::past::Past;
 use crate::boundary::vouch_for;
 use crate::digest;
 use crate::files::lock::{LockError, WriteLock};
@@ -65,6 +66,9 @@ pub enum PlanFileError {
     Git(#[from] GitError),
     #[error("the plan was changed, but not committed")]
     Commit(#[from] CommitError),
+    /// A change that is not made on top of one that cannot be committed: each has a message of its own.
+    #[error("nothing was changed: the change before this one is still to be committed")]
+    Waits(#[source] CommitError),
 }
 
 impl PlanFileError {
@@ -74,11 +78,23 @@ impl PlanFileError {
             PlanFileError::Commit(CommitError::Git(error)) => error.hint().map(|hint| {
                 format!("{hint}; the next change to the plan commits this one along with it")
             }),
-            PlanFileError::Commit(CommitError::Unmerged { path }) => {
+            PlanFileError::Commit(CommitError::Unmerged { path })
+            | PlanFileError::Waits(CommitError::Unmerged { path }) => {
                 Some(format!("settle the conflict in `{0}`, then `git add {0}`", path.display()))
+            }
+            PlanFileError::Commit(CommitError::NeedsFilter { .. })
+            | PlanFileError::Waits(CommitError::NeedsFilter { .. }) => {
+                let directory = "the `.gitattributes` beside it";
+                Some(format!("a line `{PLAN_FILE} -filter` in {directory} exempts the plan"))
             }
             PlanFileError::Commit(_) => {
                 Some("the next change to the plan commits this one along with it".to_owned())
+            }
+            PlanFileError::Waits(CommitError::Git(error)) => {
+                error.hint().map(|hint| format!("{hint}; then ask for this change again"))
+            }
+            PlanFileError::Waits(_) => {
+                Some("put that right, then ask for this change again".to_owned())
             }
             PlanFileError::Git(error) => error.hint(),
             PlanFileError::Lock(LockError::WriteHeld { .. }) => {
@@ -152,8 +168,8 @@ impl PlanFile {
     ) -> Result<Change, PlanFileError> {
         let _lock = self.lock()?;
         self.heal()?;
-        let change = self.write(change, |change, digest| self.note(change.subject(), digest))?;
-        if let Some(message) = change.subject() {
+        let change = self.write(change, |change, digest| self.note(change.message(), digest))?;
+        if let Some(message) = change.message() {
             self.commit_locked(&message)?;
         }
         Ok(change)
@@ -169,6 +185,11 @@ impl PlanFile {
     /// Returns what tells whether an id was ever in the plan.
     pub fn known_ids(&self) -> PastIds<'_> {
         PastIds::of(self.past.as_ref())
+    }
+
+    /// Says what of the plan's past is not here, and how to fetch it.
+    pub fn gap(&self) -> Option<String> {
+        self.past.as_ref().and_then(Past::gap)
     }
 
     /// Returns the commit that work which is done now is in.
@@ -209,7 +230,10 @@ impl PlanFile {
     fn heal(&self) -> Result<(), PlanFileError> {
         let Some(intent) = Intent::left(&self.state, &self.path)? else { return Ok(()) };
         if intent.was_written(&self.read()?) {
-            self.commit_locked(intent.message())?;
+            self.commit_locked(intent.message()).map_err(|error| match error {
+                PlanFileError::Commit(why) => PlanFileError::Waits(why),
+                other => other,
+            })?;
         }
         // It may have died before its file had a name; git would take that in with everything else.
         if let Some(home) = self.path.parent().filter(|home| home.is_dir()) {

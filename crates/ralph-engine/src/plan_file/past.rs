@@ -5,7 +5,6 @@
 //! makes histories be read anew too, as the order of events on both sides is not known from one of them. Losing what is
 //! kept costs time and nothing else.
 
-use std::cell::OnceCell;
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -17,10 +16,9 @@ use ralph_model::plan::Record;
 use serde::{Deserialize, Serialize};
 
 use super::PLAN_FILE;
-use super::known::IdsFile;
-pub use super::known::KnownIds;
+use super::known::{IdsFile, KnownIds};
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
-use crate::git::history::{HistoryError, HistoryQuery, Walked, walk};
+use crate::git::history::{HistoryError, HistoryQuery, ObjectError, Walked, walk};
 use crate::git::{Git, GitError, GitProgram, Head, Oid, real_directory};
 use crate::state::State;
 
@@ -29,6 +27,10 @@ const FORMAT: u32 = 1;
 
 /// As many new commits are read again rather than written down.
 const NOT_WORTH_KEEPING: usize = 8;
+
+/// What is said where history ends with the clone, and how to fetch the rest.
+pub const SHALLOW: &str =
+    "this clone is shallow, and `git fetch --unshallow` fetches what came before";
 
 /// The history of a plan in its repository.
 pub struct Past {
@@ -50,6 +52,26 @@ pub enum PastError {
     Git(#[from] GitError),
 }
 
+impl PastError {
+    /// Returns what a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            PastError::UnknownRevision { .. } => {
+                Some("`git branch --all` lists the branches".to_owned())
+            }
+            PastError::History(HistoryError::Objects {
+                path,
+                source: ObjectError::Missing { .. },
+            }) => Some(format!(
+                "in a partial clone `git log -p -- {} >/dev/null` fetches what is not here",
+                path.display()
+            )),
+            PastError::Git(error) | PastError::History(HistoryError::Git(error)) => error.hint(),
+            PastError::History(_) => None,
+        }
+    }
+}
+
 /// A commit up to which the past is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tip {
@@ -64,33 +86,6 @@ struct About<'p> {
     format: u32,
     path: &'p Utf8Path,
     branch: Option<&'p str>,
-}
-
-/// Every id that was ever in the plan, read when the first one is asked about.
-pub struct PastIds<'a> {
-    past: Option<&'a Past>,
-    read: OnceCell<Option<KnownIds>>,
-}
-
-impl<'a> PastIds<'a> {
-    /// Without a past, no id was ever in the plan.
-    pub(super) fn of(past: Option<&'a Past>) -> PastIds<'a> {
-        PastIds { past, read: OnceCell::new() }
-    }
-
-    fn read(&self) -> Option<&KnownIds> {
-        self.read.get_or_init(|| self.past.and_then(|past| past.ids().ok())).as_ref()
-    }
-
-    /// Tells whether an id was in the plan, as far as its past can be read.
-    pub fn has(&self, id: &str) -> bool {
-        self.read().is_some_and(|known| known.has(id))
-    }
-
-    /// Tells whether all of the past could be read: the repository may be a clone without it, or lack contents.
-    pub fn is_whole(&self) -> bool {
-        self.past.is_none_or(|past| !past.git.is_shallow() && self.read().is_some())
-    }
 }
 
 /// How what is kept begins: what it is about.
@@ -143,9 +138,22 @@ impl Past {
         self.path.as_std_path()
     }
 
+    /// Says what of the past is not here and how to fetch it; `None` where all of it is.
+    pub fn gap(&self) -> Option<String> {
+        if self.is_cut() {
+            return Some(SHALLOW.to_owned());
+        }
+        self.ids().err().and_then(|error| error.hint())
+    }
+
+    /// Tells whether history ends where a clone was cut off, and not where it began.
+    pub fn is_cut(&self) -> bool {
+        self.git.is_shallow()
+    }
+
     /// Returns where things are kept. What a cut history tells is not: it would still be told when the rest has come.
     fn cache(&self) -> Option<&Utf8Path> {
-        self.cache.as_deref().filter(|_| !self.git.is_shallow())
+        self.cache.as_deref().filter(|_| !self.is_cut())
     }
 
     /// Returns where the work tree stands; `None` if nothing was committed yet.

@@ -20,6 +20,13 @@ pub use discover::{Backlog, discover};
 /// The directory of specs in home.
 pub const SPECS: &str = "specs";
 
+/// Returns where the spec is that a plan names: in `specs/`, else in the workspace.
+pub fn locate(home: &Utf8Path, workspace: &Utf8Path, name: &str) -> Utf8PathBuf {
+    let usual = home.join(SPECS).join(name);
+    let elsewhere = workspace.join(name);
+    if !usual.is_file() && elsewhere.is_file() { elsewhere } else { usual }
+}
+
 /// Something about the backlog that a person has to put right.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecProblem {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::edit::{Member, NewRecord};
 use super::error::{PlanError, WishError};
-use super::ids::{IdLength, TaskId};
+use super::ids::{IdLength, IssueId, TaskId};
 use super::remove::{Heirs, handed_over, inherited, refuse_cycles};
 use super::wish::{Wish, wishes};
 use super::words::{Priority, Status};
@@ -13,6 +13,7 @@ use super::{Added, Change, Index, Plan, Record, Surroundings};
 /// What the file says about the ids that wishes name.
 struct Known<'p> {
     ids: HashSet<&'p str>,
+    issues: HashSet<&'p str>,
     index: Index<'p>,
     rejected: HashSet<&'p str>,
     ever: &'p dyn Fn(&str) -> bool,
@@ -23,6 +24,11 @@ impl Known<'_> {
     /// Tells whether an id may be named: it is in the file, in this batch, or was in the file once.
     fn is_known(&self, id: &str, batch: &HashSet<&str>) -> bool {
         self.ids.contains(id) || batch.contains(id) || (self.ever)(id)
+    }
+
+    /// Tells whether an id is that of an issue, also of one that is gone: nothing can wait for it or be a part of it.
+    fn is_issue(&self, id: &str) -> bool {
+        self.issues.contains(id) || (!self.ids.contains(id) && id.parse::<IssueId>().is_ok())
     }
 }
 
@@ -40,6 +46,7 @@ impl Plan<'_> {
         let mut wishes = wishes(text, &spec)?;
         let known = Known {
             ids: self.ids(),
+            issues: self.issue_ids(),
             index: Index::of(&self.document.lines),
             rejected: self.rejected(),
             ever: surroundings.known,
@@ -155,6 +162,11 @@ fn check_relations(
     let batch: HashSet<&str> = ids.iter().map(String::as_str).collect();
     for (wish, at) in wishes.iter().zip(1..) {
         let refused = |why| Err(PlanError::Wish { at, why });
+        let deps = wish.deps.iter().map(|id| ("deps", id));
+        let tasks = deps.chain(wish.parent.iter().map(|id| ("parent", id)));
+        if let Some((field, id)) = tasks.into_iter().find(|(_, id)| known.is_issue(id)) {
+            return refused(WishError::IssueForTask { field, id: id.clone() });
+        }
         if let Some(id) = wish.deps.iter().find(|id| !known.is_known(id, &batch)) {
             return refused(WishError::UnknownDependency { id: id.clone() });
         }

@@ -7,6 +7,10 @@ use super::words::Kill;
 /// How many characters of a name a commit message shows.
 const NAME: usize = 50;
 
+/// How many things a commit message names after its first line, and how many characters each of these lines has.
+const LINES: usize = 50;
+const LINE: usize = 100;
+
 /// How commit messages begin in which done tasks go without having been accepted; histories tell by it.
 pub(crate) const DELETES: &str = "ralph: task delete";
 pub(crate) const CANCELS: &str = "ralph: cancel";
@@ -117,23 +121,54 @@ impl Change {
     }
 }
 
+impl Change {
+    /// The message of the commit that makes this change; `None` where there is nothing to commit.
+    ///
+    /// What the first line only counts, or does not tell, the others name.
+    pub fn message(&self) -> Option<String> {
+        let mut message = self.subject()?;
+        for (at, line) in self.named().into_iter().enumerate() {
+            let between = if at == 0 { "\n\n" } else { "\n" };
+            write!(message, "{between}{line}").expect("a string takes all that is written");
+        }
+        Some(message)
+    }
+
+    /// Names everything, one a line, where there is more than one thing to name.
+    fn named(&self) -> Vec<String> {
+        let all = self.to_string();
+        let count = all.lines().count();
+        if count < 2 {
+            return Vec::new();
+        }
+        let mut lines: Vec<String> =
+            all.lines().take(LINES).map(|line| line.chars().take(LINE).collect()).collect();
+        if count > LINES {
+            lines.push(format!("and {} more", count - LINES));
+        }
+        lines
+    }
+}
+
 /// The message of one commit that makes all these changes; `None` where there is nothing to commit.
 ///
 /// Whoever deletes or cancels commits that alone: a history could not tell it from an acceptance otherwise.
 pub fn commit_message(changes: &[Change]) -> Option<String> {
-    let mut subjects: Vec<String> = changes.iter().filter_map(Change::subject).collect();
-    match subjects.len() {
-        0 => None,
-        1 => subjects.pop(),
-        count => {
-            let mut message = format!("ralph: update plan ({count} changes)\n\n");
-            for subject in subjects {
-                let subject = subject.strip_prefix("ralph: ").unwrap_or(&subject);
-                writeln!(message, "- {subject}").expect("a string takes all that is written");
-            }
-            Some(message)
+    let changes: Vec<&Change> = changes.iter().filter(|change| !change.is_nothing()).collect();
+    if let [one] = changes.as_slice() {
+        return one.message();
+    }
+    let mut message = format!("ralph: update plan ({} changes)\n\n", changes.len());
+    for change in &changes {
+        let subject = change.subject()?;
+        let subject = subject.strip_prefix("ralph: ").unwrap_or(&subject);
+        let mut lines = vec![format!("- {subject}")];
+        lines.extend(change.named().into_iter().map(|line| format!("  {line}")));
+        for line in lines {
+            writeln!(message, "{line}").expect("a string takes all that is written");
         }
     }
+    (!changes.is_empty()).then_some(message)
 }
 
 impl fmt::Display for Change {

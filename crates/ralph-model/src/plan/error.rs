@@ -35,6 +35,11 @@ pub enum PlanError {
     NoReason,
     #[error("an issue needs a description")]
     NoDescription,
+    #[error(
+        "the issue cannot be added because of its `{field}`: one is a text, or a JSON object with `desc` and, if it \
+         matters, `priority` (`high`, `medium` or `low`)"
+    )]
+    BadIssue { field: String },
     #[error("`{spec}` cannot be the name of a spec")]
     BadSpec { spec: String },
     #[error(
@@ -73,6 +78,10 @@ pub enum WishError {
     IdTaken { id: String },
     #[error("it depends on `{id}`, which never was in this plan")]
     UnknownDependency { id: String },
+    #[error(
+        "it names `{id}` in `{field}`, which is an issue; what an issue led to names it in `created_from`"
+    )]
+    IssueForTask { field: &'static str, id: String },
     #[error("its `{field}` is `{id}`, which never was in this plan")]
     UnknownRelation { field: &'static str, id: String },
     #[error(

@@ -93,8 +93,12 @@ pub enum ProblemKind {
     Cycle { id: String, cycle: Vec<String> },
     #[error("task `{id}` depends on `{dependency}`, which never was in this plan")]
     UnknownDependency { id: String, dependency: String },
+    #[error("task `{id}` names `{issue}` in `{field}`, which is an issue and no task")]
+    IssueForTask { id: String, field: &'static str, issue: String },
     #[error("task `{id}` names `{other}` as its `{field}`, which never was in this plan")]
     UnknownRelation { id: String, field: &'static str, other: String },
+    #[error("its `{field}` is empty")]
+    Empty { field: &'static str },
     #[error("task `{id}` is done and was killed; it counts as pending")]
     KilledAndDone { id: String },
     #[error("`{id}` has priority `{found}`, not `high`, `medium` or `low`; it counts as none")]
@@ -112,7 +116,11 @@ impl ProblemKind {
             ProblemKind::SecondSpec { .. } => "remove one of the lines",
             ProblemKind::Cycle { .. } => "remove one of the dependencies from `deps`",
             ProblemKind::UnknownDependency { .. } => "correct it, or remove it from `deps`",
+            ProblemKind::IssueForTask { .. } => {
+                "remove it there; what an issue led to names it in `created_from`"
+            }
             ProblemKind::UnknownRelation { .. } => "correct it, or remove the field",
+            ProblemKind::Empty { .. } => "fill it in, or remove the line",
             ProblemKind::KilledAndDone { .. } => "set `s` to `p`, or remove `kill`",
             ProblemKind::UnknownPriority { .. } => "correct it, or remove `priority`",
             ProblemKind::UnknownKill { .. } => "correct it, or remove `kill`",

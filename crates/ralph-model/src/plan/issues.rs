@@ -2,9 +2,34 @@
 
 use std::collections::HashSet;
 
+use serde_json::{Map, Value};
+
 use super::edit::{Member, NewRecord};
 use super::ids::{IdLength, IssueId};
+use super::words::Priority;
 use super::{Change, Named, Plan, PlanError, Record, Surroundings};
+
+/// Reads what `issue add` was given: a text, or a JSON object with `desc`; any other JSON is a text as well.
+fn wished(text: &str) -> Result<(String, Option<Priority>), PlanError> {
+    let text = text.trim();
+    let object = serde_json::from_str::<Map<String, Value>>(text).ok();
+    let Some(object) = object.filter(|object| object.contains_key("desc")) else {
+        return Ok((text.to_owned(), None));
+    };
+    let (mut description, mut priority) = (String::new(), None);
+    for (field, value) in object {
+        match (field.as_str(), &value) {
+            (_, Value::Null) => {}
+            ("desc", Value::String(text)) => text.trim().clone_into(&mut description),
+            ("priority", Value::String(name)) if Priority::of_name(name).is_some() => {
+                priority = Priority::of_name(name);
+            }
+            ("t", Value::String(kind)) if kind == "issue" => {}
+            _ => return Err(PlanError::BadIssue { field }),
+        }
+    }
+    Ok((description, priority))
+}
 
 impl Plan<'_> {
     /// Notes an issue; where no spec is set it belongs to none, and is looked at with the next one.
@@ -14,7 +39,7 @@ impl Plan<'_> {
         surroundings: &mut Surroundings<'_>,
     ) -> Result<Change, PlanError> {
         self.writable()?;
-        let description = description.trim();
+        let (description, priority) = wished(description)?;
         if description.is_empty() {
             return Err(PlanError::NoDescription);
         }
@@ -26,9 +51,10 @@ impl Plan<'_> {
         let record = NewRecord::new("issue")
             .with(Member::text("id", &id))
             .with(Member::text("spec", self.spec().unwrap_or_default()))
-            .with(Member::text("desc", description));
+            .with(Member::text("desc", &description))
+            .with_text("priority", priority.map(Priority::name));
         self.document.insert(&[record]);
-        Ok(self.finish(Change::IssueAdded { issue: Named { id, name: description.to_owned() } }))
+        Ok(self.finish(Change::IssueAdded { issue: Named { id, name: description } }))
     }
 
     /// Removes the first issue.
@@ -65,6 +91,22 @@ impl Plan<'_> {
         self.writable()?;
         let ids: Vec<String> = self.issues().map(|issue| issue.id.into_owned()).collect();
         self.issues_done(&ids)
+    }
+
+    /// Returns the ids that only issues have.
+    pub(super) fn issue_ids(&self) -> HashSet<&str> {
+        let mut ids = HashSet::new();
+        for line in &self.document.lines {
+            if let Record::Issue { id } = &line.record {
+                ids.insert(&**id);
+            }
+        }
+        if !ids.is_empty() {
+            for head in self.document.lines.iter().filter_map(super::Line::head) {
+                ids.remove(&*head.id);
+            }
+        }
+        ids
     }
 
     /// Returns every id that the file speaks of as its own.

@@ -531,6 +531,10 @@ fn several_changes_make_one_commit_that_names_them_all() {
         commit_message(&[done, Change::IssueAdded { issue: named("two") }]).unwrap(),
         "ralph: update plan (2 changes)\n\n- task done - one\n- issue add - two\n"
     );
+    let many = Change::TasksAccepted { tasks: (0..60).map(|_| named(&"x".repeat(200))).collect() };
+    let message = many.message().unwrap();
+    assert!(message.starts_with("ralph: task accept - 60 tasks\n\nTask accepted: t-1 - xxx"));
+    assert!(message.ends_with("\nand 10 more") && message.lines().all(|line| line.len() <= 100));
 }
 
 #[test]

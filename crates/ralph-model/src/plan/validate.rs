@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::flaw::{Problem, ProblemKind};
+use super::flaw::{Flaw, Problem, ProblemKind};
 use super::order::{self, Edges};
 use super::record::{Record, Task};
 use super::remove::closed;
@@ -14,7 +14,11 @@ impl Plan<'_> {
     /// Returns every problem, by line; `known` tells whether an id was ever in the plan.
     pub fn problems(&self, known: &dyn Fn(&str) -> bool) -> Vec<Problem> {
         let mut problems: Vec<Problem> = self.document.broken().collect();
-        self.doubles(&mut problems);
+        // The sides of a conflict have the same ids, and go with it.
+        let marker = ProblemKind::Broken(Flaw::ConflictMarker);
+        if problems.iter().all(|problem| problem.kind != marker) {
+            self.doubles(&mut problems);
+        }
         self.references(known, &mut problems);
         self.knots(&mut problems);
         problems.sort_by_key(|problem| problem.line);
@@ -47,11 +51,18 @@ impl Plan<'_> {
 
     fn references(&self, known: &dyn Fn(&str) -> bool, problems: &mut Vec<Problem>) {
         let here = self.ids();
-        let unknown = |id: &str| !here.contains(id) && !known(id);
+        let issues = self.issue_ids();
+        let broken =
+            self.document.lines.iter().filter(|line| matches!(line.record, Record::Broken(_)));
+        let broken: Vec<_> = broken.map(|line| String::from_utf8_lossy(line.content())).collect();
+        // What a line that cannot be read speaks of may well be there once it is mended.
+        let perhaps = |id: &str| broken.iter().any(|text| text.contains(id));
+        let unknown = |id: &str| !here.contains(id) && !perhaps(id) && !known(id);
         for (line, number) in self.document.lines.iter().zip(1..) {
             let mut report = |kind| problems.push(Problem { line: number, kind });
             if let Record::Issue { id } = &line.record {
                 unknown_priority(line, id).into_iter().for_each(&mut report);
+                empty(line, &["id", "desc"]).for_each(&mut report);
             }
             if line.head().is_none() {
                 continue;
@@ -61,6 +72,12 @@ impl Plan<'_> {
             for dependency in task.deps.iter().filter(|id| unknown(id)) {
                 let dependency = dependency.clone().into_owned();
                 report(ProblemKind::UnknownDependency { id: id(), dependency });
+            }
+            let deps = task.deps.iter().map(|id| ("deps", id));
+            let tasks = deps.chain(task.parent.iter().map(|id| ("parent", id)));
+            for (field, other) in tasks.filter(|(_, other)| issues.contains(&***other)) {
+                let issue = other.clone().into_owned();
+                report(ProblemKind::IssueForTask { id: id(), field, issue });
             }
             let relations = [
                 ("parent", &task.parent),
@@ -100,6 +117,7 @@ impl Plan<'_> {
 /// What is wrong with a task whatever else the plan says.
 fn own(line: &Line<'_>, task: &Task<'_>) -> Vec<ProblemKind> {
     let mut problems: Vec<_> = unknown_priority(line, &task.id).into_iter().collect();
+    problems.extend(empty(line, &["id", "name"]));
     let id = || task.id.clone().into_owned();
     if task.killed && member(line, "s").as_deref() == Some("d") {
         problems.push(ProblemKind::KilledAndDone { id: id() });
@@ -110,6 +128,16 @@ fn own(line: &Line<'_>, task: &Task<'_>) -> Vec<ProblemKind> {
         problems.push(ProblemKind::UnknownKill { id: id(), found: found.to_owned() });
     }
     problems
+}
+
+/// Names the members that are there and say nothing.
+fn empty<'a>(
+    line: &'a Line<'_>,
+    fields: &'a [&'static str],
+) -> impl Iterator<Item = ProblemKind> + 'a {
+    let says_nothing =
+        |field: &&str| member(line, field).is_some_and(|text| text.trim().is_empty());
+    fields.iter().copied().filter(says_nothing).map(|field| ProblemKind::Empty { field })
 }
 
 fn unknown_priority(line: &Line<'_>, id: &str) -> Option<ProblemKind> {

@@ -81,7 +81,11 @@ impl PromptKind {
         let mut fields = vec![always("spec_id")];
         fields.extend(SPEC.map(|name| always(name).with(spec_need)));
         fields.extend(PLACES);
-        fields.extend(RULES);
+        let [rules, rules_file] = RULES;
+        fields.extend(match self {
+            PromptKind::SpecPlan | PromptKind::SpecImplement | PromptKind::SpecVerify => RULES,
+            _ => [rules.with(Need::Appended("Rules of this project")), rules_file],
+        });
         let phrase = always("magic_phrase").with(Need::Essential("magic_phrase"));
         let feedback = optional("feedback", "feedback");
         let essential_feedback = feedback.with(Need::Essential("feedback"));

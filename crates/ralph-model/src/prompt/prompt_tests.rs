@@ -334,6 +334,9 @@ fn an_old_template_of_the_build_loop_works_unchanged() {
     assert!(all[3].text.starts_with("Read `ralph/specs/area/0001-login.md` and plan.\n"));
     assert_in_order(
         &all[4].text,
-        &["Build what is next.\n\n# Fix these first\n\nTHE FEEDBACK\n", "# Task\n\nTHE TASK\n"],
+        &[
+            "Build what is next.\n\n# Rules of this project\n\nTHE RULES\n\n# Fix these first\n\nTHE FEEDBACK\n",
+            "# Task\n\nTHE TASK\n",
+        ],
     );
 }

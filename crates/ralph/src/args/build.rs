@@ -6,8 +6,9 @@ use super::AgentOptions;
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// The spec to plan: a .md file here or in specs/, or the name of one
-    pub(crate) what: String,
+    /// The spec to plan: a .md file, or the name of one in specs/
+    #[arg(value_name = "SPEC")]
+    pub(crate) what: Option<String>,
     /// Unfinished tasks are cancelled (kept if it is the same spec) without a question
     #[arg(long)]
     pub(crate) yes: bool,

@@ -114,7 +114,7 @@ pub(crate) enum TaskCommand {
 pub(crate) enum IssueCommand {
     /// Add an issue
     Add {
-        /// What is wrong; `-` reads it from stdin
+        /// What is wrong, or a JSON object with `desc` and `priority`; `-` reads it from stdin
         #[arg(value_parser = free_text, allow_hyphen_values = true)]
         description: String,
     },

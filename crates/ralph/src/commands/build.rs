@@ -5,13 +5,13 @@ mod ends;
 
 use std::sync::Arc;
 
-use camino::Utf8PathBuf;
+use camino::Utf8Path;
 use ralph_engine::clock::SystemClock;
 use ralph_engine::git::commits::Signing;
 use ralph_engine::home::CONFIG_FILE;
 use ralph_engine::plan_file::PlanFile;
 use ralph_engine::run::RunContext;
-use ralph_engine::specs::SPECS;
+use ralph_engine::specs::{SPECS, locate};
 use ralph_engine::wait::RealWaiter;
 use ralph_engine::workflow::build::channel::{PlanChannel, SharedAssignment};
 use ralph_engine::workflow::build::planning::PlanningEnd;
@@ -69,6 +69,7 @@ pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliEr
         if !preflight(&setup, plan, args.yes)? {
             return Ok(Ended::Declined);
         }
+        say_if_spec_is_gone(&setup, plan)?;
         build.run().map(Ended::Building).map_err(failed)
     })?;
     match end {
@@ -147,7 +148,10 @@ fn go_on_planning(
 pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &flags(&args.run.agent))?;
     setup.require_plan_in_tree()?;
-    let spec = find_spec(&setup, &args.what)?;
+    let Some(what) = &args.what else {
+        return Err(listed(&setup, CliError::usage("which spec is to be planned?")));
+    };
+    let spec = find_spec(&setup, what)?;
     setup.ui.labelled(Tone::Active, "plan", &format!("the spec {spec}"));
     let asked = if args.yes {
         Asked::Yes
@@ -292,17 +296,15 @@ fn words(setup: &Setup, args: &BuildArgs) -> Result<(Option<String>, Option<u32>
     Ok((spec, args.max_iterations.or(number)))
 }
 
-/// Finds a spec by path or name; returns its path below `specs/`.
+/// Finds a spec by path or name; returns its path below `specs/`, or that of any other file of the workspace.
 pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
     let specs = setup.home.path.join(SPECS);
-    let here = std::env::current_dir().ok().and_then(|dir| Utf8PathBuf::from_path_buf(dir).ok());
-    let places = [
-        here.map(|dir| dir.join(what)),
-        Some(specs.join(what)),
-        Some(specs.join(format!("{what}.md"))),
-    ];
+    // Who writes a path means that file, and none of the same name in `specs/`.
+    let is_path = [".", "..", "/"].iter().any(|start| Utf8Path::new(what).starts_with(start));
+    let named = [specs.join(what), specs.join(format!("{what}.md"))];
+    let named = named.into_iter().filter(|_| !is_path);
     let mut elsewhere = None;
-    for place in places.into_iter().flatten() {
+    for place in [setup.cwd.join(what)].into_iter().chain(named) {
         if place.extension() != Some("md") || !place.is_file() {
             continue;
         }
@@ -314,9 +316,14 @@ pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
         elsewhere.get_or_insert(place);
     }
     if let Some(place) = elsewhere {
-        return Err(CliError::usage(format!("`{place}` does not lie in `{specs}`"))
-            .hint("specs are kept there, so that everybody who reads the plan finds them"));
+        return in_workspace(setup, &place);
     }
+    Err(listed(setup, CliError::usage(format!("there is no spec `{what}` in `{specs}`"))))
+}
+
+/// Adds which specs there are.
+fn listed(setup: &Setup, error: CliError) -> CliError {
+    let specs = setup.home.path.join(SPECS);
     let mut names: Vec<String> = specs
         .read_dir_utf8()
         .into_iter()
@@ -327,10 +334,39 @@ pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
         .filter(|name| name != "README.md")
         .collect();
     names.sort();
-    let error = CliError::usage(format!("there is no spec `{what}` in `{specs}`"));
-    Err(if names.is_empty() {
+    if names.is_empty() {
         error.hint("`ralph specs new \"Title\"` makes one")
     } else {
         error.hint(format!("there are: {}", names.join(", ")))
-    })
+    }
+}
+
+/// Says that agents will not see the spec; what is built and verified then is what tasks say.
+fn say_if_spec_is_gone(setup: &Setup, plan: &PlanFile) -> Result<(), CliError> {
+    let bytes = plan.read().map_err(CliError::failed)?;
+    let Some(spec) = Plan::parse(&bytes).spec().map(str::to_owned) else { return Ok(()) };
+    let place = locate(&setup.home.path, &setup.workspace.root, &spec);
+    if !place.is_file() {
+        let told = format!(
+            "the plan's spec is not there (`{place}`): agents are told its name and its tasks alone"
+        );
+        setup.ui.labelled(Tone::Attention, "note", &told);
+    }
+    Ok(())
+}
+
+/// Names a spec that lies beside `specs/`, so that everybody who reads the plan finds it.
+fn in_workspace(setup: &Setup, place: &Utf8Path) -> Result<String, CliError> {
+    let (home, root) = (&setup.home.path, &setup.workspace.root);
+    let specs = home.join(SPECS);
+    let real_root = root.canonicalize_utf8().unwrap_or_else(|_| root.clone());
+    let Ok(name) = place.strip_prefix(&real_root) else {
+        return Err(CliError::usage(format!("`{place}` does not lie in `{root}`"))
+            .hint(format!("copy it to `{specs}`, where everybody who reads the plan finds it")));
+    };
+    if specs.join(name).is_file() {
+        return Err(CliError::usage(format!("`{specs}` has another `{name}`"))
+            .hint("give one of them another name"));
+    }
+    Ok(name.to_string())
 }

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use ralph_engine::files::read_optional;
 use ralph_engine::plan_file::PLAN_FILE;
-use ralph_engine::plan_file::past::{Past, PastError, Tip};
+use ralph_engine::plan_file::past::{Past, PastError, SHALLOW, Tip};
 use ralph_model::history::{Filter, History, LogView, Outcome, RecentView, Since};
 use ralph_model::plan::Plan;
 
@@ -47,6 +47,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError>
     let Some(past) = past else {
         return show(&setup, args, &History::default(), &Plan::default(), &Filter::default());
     };
+    if past.is_cut() {
+        setup.ui.labelled(Tone::Attention, "note", SHALLOW);
+    }
     let mut filter = Filter { spec: args.spec.as_deref(), ..Filter::default() };
     let tip = match &args.branch {
         None => past.here().map_err(refused)?,
@@ -116,9 +119,8 @@ fn plan_bytes(setup: &Setup, past: &Past, args: &LogArgs, tip: &Tip) -> Result<V
 }
 
 fn refused(error: PastError) -> CliError {
-    let unknown = matches!(error, PastError::UnknownRevision { .. });
-    let error = CliError::usage(error);
-    if unknown { error.hint("`git branch --all` lists the branches") } else { error }
+    let hint = error.hint();
+    hint.into_iter().fold(CliError::usage(error), CliError::hint)
 }
 
 /// Finds the name that tasks have for the spec that was typed.
@@ -168,7 +170,8 @@ fn date(text: &str, now: Timestamp) -> Option<Timestamp> {
     if !text.contains('-') {
         return None;
     }
-    if let Ok(at) = text.parse::<Timestamp>() {
+    // Git puts a space before the zone.
+    if let Ok(at) = text.replace(" +", "+").replace(" -", "-").parse::<Timestamp>() {
         return Some(at);
     }
     let local: DateTime = text.replace(' ', "T").parse().ok()?;
@@ -268,9 +271,14 @@ mod tests {
     #[test]
     fn dates_are_told_from_commits() {
         let now: Timestamp = "2026-03-10T12:00:00Z".parse().unwrap();
-        for text in
-            ["2026-01-31", "2026-01-31T12:00", "2026-01-31 12:00:00", "2026-01-31T12:00:00Z"]
-        {
+        for text in [
+            "2026-01-31",
+            "2026-01-31T12:00",
+            "2026-01-31 12:00:00",
+            "2026-01-31T12:00:00Z",
+            "2026-01-31 12:00:00 +0200",
+            "2026-01-31 12:00:00 -0500",
+        ] {
             assert!(date(text, now).is_some_and(|at| at < now), "{text}");
         }
         for text in ["today", "yesterday", "last week", "3 days ago", "2.weeks.ago", "1 month ago"]

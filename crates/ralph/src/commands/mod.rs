@@ -41,7 +41,8 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
     if args.get(1).is_some_and(|word| word == REHEARSE) {
         rehearse(&args[2..]);
     }
-    let cli = match Cli::understand(&with_build(args)) {
+    let args = with_build(args);
+    let cli = match Cli::understand(&args).or_else(|error| unnamed_build(&args).ok_or(error)) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are asked for and succeed; anything else is a wrong usage.
@@ -84,15 +85,25 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
     })
 }
 
-/// `ralph` and `ralph N` build, wherever there is a plan to build.
+/// `ralph N` builds.
 fn with_build(mut args: Vec<OsString>) -> Vec<OsString> {
     let first = args.get(1).and_then(|word| word.to_str());
-    let is_number = first.is_some_and(|word| word.parse::<u32>().is_ok());
-    let is_bare = args.len() == 1 && Setup::has_plan();
-    if is_number || is_bare {
+    if first.is_some_and(|word| word.parse::<u32>().is_ok()) {
         args.insert(1, "build".into());
     }
     args
+}
+
+/// Options without a command are the build loop's; nothing at all is, wherever there is a plan to build.
+fn unnamed_build(typed: &[OsString]) -> Option<Cli> {
+    let mut args = typed.to_vec();
+    args.insert(args.len().min(1), "build".into());
+    let cli = Cli::understand(&args).ok()?;
+    let Command::Build(build) = &cli.command else { return None };
+    let is_number = |word: &String| word.parse::<u32>().is_ok();
+    let is_meant =
+        build.words.iter().all(is_number) && (typed.len() > 1 || Setup::has_plan(&cli.global));
+    is_meant.then_some(cli)
 }
 
 /// Plays a script; never returns.

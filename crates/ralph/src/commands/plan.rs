@@ -13,7 +13,7 @@ use ralph_engine::plan_file::{PLAN_FILE, PlanFile, PlanFileError, random_numbers
 use ralph_engine::workflow::keeper::HomeKeeper;
 use ralph_model::channel::MutationRequest;
 use ralph_model::plan::view::{PrioritizedView, TaskView};
-use ralph_model::plan::{DoneAt, Plan, PlanError, Surroundings};
+use ralph_model::plan::{DoneAt, Plan, PlanError, Surroundings, WishError};
 use serde::Serialize;
 
 use super::build::find_spec;
@@ -170,7 +170,10 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
             };
             Ok(change)
         });
-        made.map_err(|error| not_made(&error, file.path()))?
+        made.map_err(|error| {
+            let gap = if is_about_the_past(&error) { file.gap() } else { None };
+            gap.into_iter().fold(not_made(&error, file.path()), CliError::hint)
+        })?
     };
     setup.ui.line(&change.to_string());
     if git.commit_home {
@@ -178,6 +181,12 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
     }
     render::machine(&state_then?).map_err(CliError::failed)?;
     Ok(Exit::Done)
+}
+
+/// Tells whether more of the plan's history could have made a difference.
+fn is_about_the_past(error: &PlanFileError) -> bool {
+    let PlanFileError::Plan(PlanError::Wish { why, .. }) = error else { return false };
+    matches!(why, WishError::UnknownDependency { .. } | WishError::UnknownRelation { .. })
 }
 
 /// Says why the plan at `path` was not changed, and what to do about it.

@@ -3,6 +3,7 @@
 use ralph_engine::config::Origin;
 use ralph_engine::git::GitProgram;
 use ralph_engine::home::CONFIG_FILE;
+use ralph_engine::plan_file::known::PastIds;
 use ralph_engine::plan_file::past::Past;
 use ralph_engine::validate::{FileProblem, examine};
 use serde::Serialize;
@@ -46,12 +47,16 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     let program = GitProgram::new("git", std::env::vars_os());
     // Whatever opens private state would make it; validating makes nothing.
     let past = Past::of(&program, &home.path, None);
-    let ids = std::cell::OnceCell::new();
-    let known = |id: &str| {
-        let ids = ids.get_or_init(|| past.as_ref().and_then(|past| past.ids().ok()));
-        ids.as_ref().is_some_and(|ids| ids.has(id))
-    };
+    let ids = PastIds::of(past.as_ref());
+    let unsure = std::cell::OnceCell::new();
+    // Of what is not here nobody can say that it never was.
+    let is_unsure = || unsure.get_or_init(|| past.as_ref().and_then(Past::gap)).is_some();
+    let known = |id: &str| ids.has(id) || is_unsure();
     let found = examine(&home.path, &known);
+    if let Some(Some(gap)) = unsure.get() {
+        let told = format!("ids that the plan no longer has were not looked up: {gap}");
+        scout.ui.labelled(Tone::Attention, "note", &told);
+    }
     let mut report = Report {
         files: found.files + usize::from(scout.workspace.root.join(CONFIG_FILE).exists()),
         problems: found.problems.into_iter().map(Into::into).collect(),

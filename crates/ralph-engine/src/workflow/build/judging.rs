@@ -2,6 +2,7 @@
 //!
 //! A task is done when nothing of its work is rejected anywhere; what was committed stays either way.
 
+use ralph_model::evidence::EvidenceFault;
 use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::plan::DoneAt;
 use ralph_model::receipt::Worker;
@@ -168,11 +169,35 @@ impl Findings {
     }
 }
 
+/// Puts a reason into words, for the agent and for the person.
+fn told(reason: &Reason) -> (String, String) {
+    (reason.for_agent(), reason.for_person())
+}
+
+/// Says that nothing came of a run in the words of the loop: here no commit is claimed, and a command says that none is due.
+fn nothing_there(reason: &Reason) -> Option<(String, String)> {
+    let Reason::Evidence { fault } = reason else { return None };
+    let nothing = match fault {
+        EvidenceFault::NotNew { .. } | EvidenceFault::ChangesNothing { .. } => {
+            "Nothing had changed when the run ended"
+        }
+        EvidenceFault::ChangesOnlyHome { .. } => {
+            "Nothing but Ralph's own files had changed when the run ended"
+        }
+        _ => return None,
+    };
+    let agent = format!(
+        "{nothing}, and it had said that the task is done: do the work and leave it there, or, if nothing needs to \
+         change, say `ralph task done --no-change \"why\"`."
+    );
+    Some((agent, format!("{nothing}.")))
+}
+
 /// Puts the reasons against one commit into words. `place` is named where there are several repositories to look for it.
 fn rejection(work: &Work, place: Option<&str>, reasons: &[Reason]) -> Rejection {
     let commit = &work.commit;
-    let agent: Vec<String> = reasons.iter().map(Reason::for_agent).collect();
-    let person: Vec<String> = reasons.iter().map(Reason::for_person).collect();
+    let told = reasons.iter().map(|reason| nothing_there(reason).unwrap_or_else(|| told(reason)));
+    let (agent, person): (Vec<String>, Vec<String>) = told.unzip();
     let (mut for_agent, mut for_person) = (agent.join("\n\n"), person.join(" "));
     if let Some(place) = place {
         for_agent = format!("In `{place}`: {for_agent}");

@@ -15,7 +15,7 @@ use super::{Build, BuildEnd, DEEPEST, Round, Turn, claims, item_of};
 use crate::gates::checkout_for_verifier;
 use crate::git::Oid;
 use crate::outbox::Outbox;
-use crate::specs::SPECS;
+use crate::specs;
 use crate::workflow::WorkflowError;
 use crate::workflow::build::channel::Assignment;
 use crate::workflow::desk::{Step, StepEnd};
@@ -313,7 +313,7 @@ impl Build<'_, '_, '_> {
     pub(super) fn source(&self, plan: &Plan<'_>) -> Result<Source, WorkflowError> {
         let file =
             plan.spec().ok_or(PlanError::NoSpec).map_err(crate::plan_file::PlanFileError::from)?;
-        let path = self.home.join(SPECS).join(file);
+        let path = specs::locate(self.home, self.desk.context.workspace, file);
         let text = crate::files::read_optional(&path)?.unwrap_or_default();
         let id = path.file_stem().unwrap_or(file).to_owned();
         let text = String::from_utf8_lossy(&text).into_owned();

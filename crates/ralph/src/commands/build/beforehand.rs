@@ -54,8 +54,13 @@ pub(super) fn existing(
         }));
     }
     if asked == Asked::Nobody || !std::io::stdin().is_terminal() {
+        let does = if can_keep {
+            "keeps them and plans what is missing"
+        } else {
+            "cancels them (git keeps them); `ralph build` finishes them"
+        };
         return Err(CliError::person_needed(lines.join("\n"))
-            .hint("--yes cancels them (git keeps them), or keeps them if it is the same spec"));
+            .hint(format!("`ralph plan {spec} --yes` {does}")));
     }
     render::important(&lines.join("\n"));
     render::important("\nWhat would you like to do?");

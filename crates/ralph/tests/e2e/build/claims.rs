@@ -82,6 +82,19 @@ fn gates_that_a_rejected_run_has_broken_are_no_excuse_for_the_next() {
     assert_eq!(site.task("t-aaaa")["s"], "p");
 }
 
+/// What was there when the claim was made counts only if it is there at the end.
+#[test]
+fn work_that_is_gone_when_the_run_ends_is_rejected_in_words_that_the_next_builder_can_act_on() {
+    let script = "[builder]\nwrite a.txt x\nrun ralph task done\ndelete a.txt\nfinal done\n";
+    let site = Site::planned(script, &[task("t-aaaa")]);
+    site.exits(1, &["build", "1"]);
+    let task = site.task("t-aaaa");
+    let reason = task["reject"].as_str().unwrap();
+    assert_eq!(task["s"], "p");
+    assert!(reason.contains("ralph task done --no-change"), "{reason}");
+    assert!(!reason.contains("NO_CHANGE_NEEDED"), "{reason}");
+}
+
 #[test]
 fn a_rejected_task_cannot_be_claimed_again_with_nothing_changed() {
     let script = "[builder 1]\nwrite t-aaaa wrong\nrun ralph task done\nfinal done\n\

@@ -86,6 +86,21 @@ fn a_task_whose_context_is_full_is_broken_up_too() {
     site.assert_complete();
 }
 
+/// B12.11: the log of the killed run is in home, under the name that the task has for it, and the decomposer can read it.
+#[test]
+fn b12_11_the_decomposer_reads_the_log_that_the_killed_task_names() {
+    let log = "ralph task show $RALPH_TASK | sed -n 's/.*\"kill_log\": \"\\(.*\\)\".*/\\1/p'";
+    let script = format!(
+        "[builder 1]\nsay the needle\nhang\n\
+         [decomposer]\nrun grep -q 'the needle' \"$({log})\" && ralph task add '[{{\"name\": \"A\"}}, {{\"name\": \"B\"}}]'\nfinal done\n"
+    );
+    let site = Site::planned(&script, &[task("t-huge")]);
+    site.exits(1, &["build", "2", "--timeout", "1s"]);
+    assert_eq!(site.roles(), ["builder", "decomposer"]);
+    let names: Vec<_> = site.records("task").iter().map(|task| task["name"].clone()).collect();
+    assert_eq!(names, ["A", "B"]);
+}
+
 #[test]
 fn b12_18_the_task_that_was_worked_on_is_the_one_that_is_killed() {
     let first = task_with("t-last", json!({"name": "Same name", "priority": "low"}));

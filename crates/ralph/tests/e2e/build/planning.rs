@@ -60,8 +60,16 @@ fn with_unfinished_tasks_and_nobody_to_ask_it_exits_with_3_and_changes_nothing()
         ] {
             assert!(finished.stderr.contains(line), "{finished}");
         }
+        // What it says to do is what does it, whichever command was asked.
+        assert!(
+            finished.stderr.contains(&format!("`ralph plan {SPEC} --yes` cancels")),
+            "{finished}"
+        );
         assert_eq!(site.plan_text(), before);
     }
+    let site = Site::planned(PLANNER, &[task("t-aaaa")]);
+    let finished = site.exits(3, &["plan", SPEC]);
+    assert!(finished.stderr.contains(&format!("`ralph plan {SPEC} --yes` keeps")), "{finished}");
 }
 
 #[test]
@@ -202,4 +210,35 @@ fn a_planner_that_adds_nothing_or_does_not_end_has_not_planned() {
     assert!(finished.stderr.contains("too long"), "{finished}");
     assert_eq!(site.records("task").len(), 1);
     site.assert_clean();
+}
+
+/// A file of the workspace is a spec as well, from wherever it is named.
+#[test]
+fn a_spec_beside_home_is_planned_and_built() {
+    let planner = PLANNER.replacen("[planner]\n", "[planner]\nexpect-prompt Wave a hand.\n", 1);
+    let verifier = "[verifier]\nexpect-prompt Wave a hand.\nrun ralph task accept\nfinal fine\n";
+    let site = Site::new(&format!("{planner}{BUILDER}{verifier}"));
+    fs::create_dir(site.path("docs")).unwrap();
+    fs::write(site.path("docs/wave.md"), "# Wave\n\nWave a hand.\n").unwrap();
+    site.commit_all("a spec elsewhere");
+    site.exits(0, &["plan", "docs/wave.md"]);
+    assert_eq!(site.task("t-hello")["spec"], "docs/wave.md");
+    site.exits(0, &["build"]);
+    site.assert_complete();
+}
+
+#[test]
+fn without_a_spec_to_plan_those_there_are_are_named() {
+    let site = Site::new(PLANNER);
+    let finished = site.exits(2, &["plan"]);
+    assert!(finished.stderr.contains(&format!("there are: {SPEC}")), "{finished}");
+}
+
+#[test]
+fn that_the_spec_is_gone_is_said_before_anything_is_built() {
+    let site = Site::planned(&format!("{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
+    site.git(&["rm", "-q", &format!("ralph/specs/{SPEC}")]);
+    site.commit_all("no spec");
+    let finished = site.exits(0, &["build"]);
+    assert!(finished.stderr.contains("the plan's spec is not there"), "{finished}");
 }

@@ -154,8 +154,9 @@ fn a_spec_goes_from_plan_to_complete_through_all_that_can_befall_its_tasks() {
     }
 }
 
+/// B12.12: from `done_at` the work is found.
 #[test]
-fn code_and_plan_are_two_commits_and_the_work_is_in_the_first() {
+fn b12_12_code_and_plan_are_two_commits_and_done_at_is_the_one_with_the_work() {
     let site = Site::planned(&format!("{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
     site.exits(1, &["build", "1"]);
     let done_at = site.task("t-aaaa")["done_at"].as_str().unwrap().to_owned();
@@ -250,9 +251,30 @@ fn what_comes_first_is_built_first_whatever_its_line() {
 
 #[test]
 fn every_way_to_start_the_loop_is_the_same_loop() {
-    for args in [&[][..], &["9"], &["build"], &["construct", "9"], &["build", SPEC, "9"]] {
+    for args in [
+        &[][..],
+        &["9"],
+        &["build"],
+        &["construct", "9"],
+        &["build", SPEC, "9"],
+        &["--max-cost", "5"],
+        &["--quiet", "9"],
+    ] {
         let site = Site::planned(&format!("{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
         site.exits(0, args);
         site.assert_complete();
     }
+}
+
+/// The plan is where home is, wherever that was said.
+#[test]
+fn ralph_alone_builds_the_plan_of_a_home_with_another_name() {
+    let site = Site::planned(&format!("{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
+    site.git(&["mv", "ralph", "brain"]);
+    site.configure("home = \"brain\"\n");
+    site.exits(0, &[]);
+    assert_eq!(site.ralph(&["query", "stage"]).stdout, "COMPLETE\n");
+    // A mistyped command is not taken for a spec to build.
+    let mistyped = site.exits(2, &["--quiet", "staus"]);
+    assert!(mistyped.stderr.contains("unrecognized subcommand 'staus'"), "{mistyped}");
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::{Desk, PLAN, RALPH};
+use super::{Desk, PLAN, RALPH, text};
 use crate::harness::PATIENCE;
 use crate::support::process::run;
 
@@ -184,10 +184,12 @@ fn what_is_not_there_is_said_with_where_to_look() {
 /// B12.6: what was accepted satisfies those that come after it, and can still be named.
 #[test]
 fn b12_6_a_task_that_was_accepted_is_a_dependency_that_is_met() {
-    let desk = Desk::with_tasks(1);
-    desk.done(&["task", "done"]);
+    let desk = Desk::with_tasks(2);
+    desk.done(&["task", "done", "t-0001"]);
     desk.done(&["task", "accept", "t-0001"]);
-    desk.done(&["task", "add", r#"{"name": "after", "deps": ["t-0001"]}"#]);
+    let after = r#"{"name": "after", "deps": ["t-0001"], "priority": "high"}"#;
+    desk.done(&["task", "add", after]);
+    // Were it taken for one that waits, the other task would come first.
     assert_eq!(desk.done(&["query", "next"])["task"]["name"], "after");
     // Its id stays taken, as those of issues do.
     assert!(desk.refused(&["task", "add", r#"{"name": "x", "id": "t-0001"}"#]).contains("taken"));
@@ -256,6 +258,26 @@ fn accepting_and_rejecting_what_is_not_done_is_refused() {
 }
 
 #[test]
+fn an_issue_may_say_how_much_it_matters_and_what_it_leads_to_matters_as_much() {
+    let desk = Desk::new();
+    desk.done(&["issue", "add", r#"{"desc": "odd", "priority": "high"}"#]);
+    let issue = desk.done(&["query", "issues"])[0].clone();
+    assert_eq!((&issue["desc"], &issue["priority"]), (&json!("odd"), &json!("high")));
+    let task = json!({"id": "t-0001", "name": "a", "created_from": issue["id"]}).to_string();
+    desk.done(&["task", "add", &task]);
+    assert_eq!(desk.done(&["task", "show", "t-0001"])["priority"], "high");
+    for wrong in [r#"{"desc": "x", "priority": "urgent"}"#, r#"{"desc": "x", "prio": "high"}"#] {
+        let said = desk.refused(&["issue", "add", wrong]);
+        assert!(said.contains("`priority` (`high`"), "{said}");
+    }
+    // What only looks like it is a text like any other.
+    for text in ["{broken", r#"{"a": 1} is printed"#, r#"{"a": 1}"#] {
+        let issues = desk.done(&["issue", "add", text])["issues"].clone();
+        assert_eq!(issues.as_array().unwrap().last().unwrap()["desc"], text);
+    }
+}
+
+#[test]
 fn issues_are_resolved_first_by_id_and_all() {
     let desk = Desk::new();
     for name in ["a", "b", "c", "d"] {
@@ -301,17 +323,46 @@ fn a_spec_is_found_by_path_name_and_stem_and_unfinished_tasks_stand_in_the_way()
     assert!(said.contains("t-0001") && said.contains("--yes"), "{said}");
     let said = desk.refused(&["set-spec", "nope.md"]);
     assert!(said.contains("coverage.md"), "{said}");
-    let said = desk.refused(&["set-spec", "README.md"]);
+    let outside = desk.repo().with_file_name("outside.md");
+    fs::write(&outside, "# Elsewhere\n").unwrap();
+    let said = desk.refused(&["set-spec", outside.to_str().unwrap()]);
     assert!(said.contains("does not lie in"), "{said}");
     // A file of the same name elsewhere is not in the way.
     fs::write(desk.repo().join("coverage.md"), "# Not a spec\n").unwrap();
     assert_eq!(desk.done(&["set-spec", "coverage.md"])["spec"], "coverage.md");
+    let said = desk.refused(&["set-spec", "./coverage.md"]);
+    assert!(said.contains("has another `coverage.md`"), "{said}");
     desk.done(&["issue", "add", "stays"]);
     let state = desk.done(&["set-spec", "area/other", "--yes"]);
     assert_eq!(state["spec"], "area/other.md");
     assert_eq!(state["tasks"], json!({"pending": [], "done": []}));
     assert_eq!(state["issues"][0]["desc"], "stays");
     assert_eq!(desk.outcomes(&[]), [("t-0001".to_owned(), "cancelled".to_owned())]);
+}
+
+/// B12.14: what the seed leaves open is there: a rejection with its tombstone, and the stage of a killed task.
+#[test]
+fn b12_14_rejections_and_decompose_are_part_of_the_stages() {
+    let desk = Desk::bare();
+    let stage = |wanted: &str| assert_eq!(desk.ralph(&["query", "stage"]).stdout, wanted);
+    stage("PLAN\n");
+    desk.done(&["set-spec", "coverage"]);
+    stage("COMPLETE\n");
+    desk.done(&["issue", "add", "odd"]);
+    stage("INVESTIGATE\n");
+    desk.done(&["task", "add", r#"{"id": "t-0001", "name": "a"}"#]);
+    stage("BUILD\n");
+    desk.done(&["task", "done"]);
+    stage("VERIFY\n");
+    desk.done(&["task", "reject", "not yet"]);
+    stage("BUILD\n");
+    assert!(desk.plan().contains(r#"{"t": "reject", "id": "t-0001", "done_at": ""#));
+    let killed = desk.plan().replacen(r#""s": "p""#, r#""s": "p", "kill": "timeout""#, 1);
+    desk.write_plan(&killed);
+    stage("DECOMPOSE\n");
+    // Another spec clears what only this one's audit needed.
+    desk.done(&["set-spec", "area/other", "--yes"]);
+    assert!(!desk.plan().contains("reject"), "{}", desk.plan());
 }
 
 /// B12.17: tasks of another spec are neither built nor verified.
@@ -387,4 +438,30 @@ fn a_channel_whose_run_is_over_is_told_from_a_refusal() {
     assert!(finished.stderr.contains("unset RALPH_CHANNEL"), "{finished}");
     // Set to nothing it is not set.
     assert!(ask("").status.success());
+}
+
+/// It would count as met at once, whatever became of the issue.
+#[test]
+fn nothing_waits_for_an_issue_or_is_a_part_of_one() {
+    let desk = Desk::new();
+    let issue = text(&desk.done(&["issue", "add", "odd"])["issues"][0]["id"]);
+    let waits = json!({"name": "a", "deps": [&issue]}).to_string();
+    let part = json!({"name": "a", "parent": &issue}).to_string();
+    for wish in [&waits, &part] {
+        let said = desk.refused(&["task", "add", wish]);
+        assert!(said.contains("is an issue") && said.contains("`created_from`"), "{said}");
+    }
+    desk.done(&["issue", "done"]);
+    assert!(desk.refused(&["task", "add", &waits]).contains("is an issue"));
+    desk.write_plan(
+        "{\"t\": \"spec\", \"spec\": \"coverage.md\"}\n\
+         {\"t\": \"task\", \"id\": \"t-0001\", \"spec\": \"coverage.md\", \"name\": \"a\", \"s\": \"p\", \"deps\": [\"i-0001\"]}\n\
+         {\"t\": \"issue\", \"id\": \"i-0001\", \"spec\": \"coverage.md\", \"desc\": \"b\"}\n",
+    );
+    let validated = desk.ralph(&["validate"]);
+    assert_eq!(validated.status.code(), Some(1), "{validated}");
+    assert!(
+        validated.stderr.contains("plan.jsonl:2: task `t-0001` names `i-0001` in `deps`"),
+        "{validated}"
+    );
 }

@@ -36,6 +36,22 @@ fn b12_13_the_commit_holds_the_plan_alone_whatever_is_staged_or_dirty() {
     assert_eq!(desk.git(&["fsck", "--strict"]), "");
 }
 
+/// What the first line of a message only counts, the others name.
+#[test]
+fn a_commit_names_everything_that_it_changes() {
+    let desk = Desk::with_tasks(2);
+    let body = || desk.git(&["log", "-1", "--format=%b"]);
+    assert_eq!(desk.git(&["log", "-1", "--format=%s"]), "ralph: task add - 2 tasks");
+    assert_eq!(body().trim(), "Task added: t-0001 - task 1\nTask added: t-0002 - task 2");
+    desk.done(&["task", "done"]);
+    assert_eq!(body().trim(), "", "one is named by the first line");
+    desk.done(&["set-spec", "area/other", "--yes"]);
+    for line in ["Task cancelled: t-0001 - task 1", "Task cancelled: t-0002 - task 2"] {
+        assert!(body().contains(line), "{}", body());
+    }
+    assert_eq!(desk.outcomes(&[])[0].1, "cancelled");
+}
+
 /// A mutation's diff shows what changed and nothing else.
 #[test]
 fn lines_that_nobody_touched_stay_as_they_are() {
@@ -164,5 +180,44 @@ fn it_works_from_a_subdirectory_and_with_an_older_home() {
     assert_eq!(
         told.iter().map(|line| line.split(' ').nth(1).unwrap()).collect::<Vec<_>>(),
         ["created", "done"]
+    );
+}
+
+/// Who is told that a change was made does not ask for it again.
+#[test]
+fn while_a_change_cannot_be_committed_the_next_one_is_not_made_and_that_is_said() {
+    let desk = Desk::with_tasks(1);
+    let lock = desk.repo().join(".git/HEAD.lock");
+    fs::write(&lock, "").unwrap();
+    let first = desk.ralph(&["task", "add", "first"]);
+    assert_eq!(first.status.code(), Some(1), "{first}");
+    assert!(first.stderr.contains("was changed, but not committed"), "{first}");
+    let second = desk.ralph(&["task", "add", "second"]);
+    assert_eq!(second.status.code(), Some(1), "{second}");
+    assert!(second.stderr.contains("nothing was changed"), "{second}");
+    assert!(second.stderr.contains("ask for this change again"), "{second}");
+    assert!(desk.plan().contains("first") && !desk.plan().contains("second"), "{}", desk.plan());
+    fs::remove_file(&lock).unwrap();
+    desk.done(&["task", "add", "second"]);
+    assert_eq!(
+        desk.git(&["log", "-2", "--format=%s"]),
+        "ralph: task add - second\nralph: task add - first"
+    );
+}
+
+/// Filters are programs of others, and are not run; LFS for all of `*.jsonl` is nothing unheard of.
+#[test]
+fn a_plan_that_a_filter_is_asked_for_is_said_how_to_exempt() {
+    let desk = Desk::with_tasks(1);
+    fs::write(desk.repo().join(".gitattributes"), "*.jsonl filter=lfs\n").unwrap();
+    desk.git(&["config", "filter.lfs.clean", "false"]);
+    let finished = desk.ralph(&["task", "done"]);
+    assert_eq!(finished.status.code(), Some(1), "{finished}");
+    assert!(finished.stderr.contains("`plan.jsonl -filter`"), "{finished}");
+    fs::write(desk.repo().join("ralph/.gitattributes"), "plan.jsonl -filter\n").unwrap();
+    desk.done(&["issue", "add", "x"]);
+    assert_eq!(
+        desk.git(&["log", "-2", "--format=%s"]),
+        "ralph: issue add - x\nralph: task done - task 1"
     );
 }

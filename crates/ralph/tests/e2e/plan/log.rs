@@ -199,3 +199,65 @@ fn in_a_shallow_clone_new_ids_are_long_and_once_it_is_deepened_its_past_is_known
     done(&["issue", "done-all"]);
     assert_eq!(added(&["issue", "add", "new"], "issues").len(), "i-0123".len());
 }
+
+/// What was cut off may have had anything in it, and counts as soon as it is fetched.
+#[test]
+fn a_shallow_clone_says_that_it_is_one_and_tells_everything_once_it_is_whole() {
+    let desk = Desk::new();
+    let tasks =
+        r#"[{"id": "t-past", "name": "a"}, {"id": "t-here", "name": "b", "deps": ["t-past"]}]"#;
+    desk.done(&["task", "add", tasks]);
+    desk.done(&["task", "done"]);
+    desk.done(&["task", "accept"]);
+    let origin = format!("file://{}", desk.repo().display());
+    let clone = desk.repo().with_file_name("shallow");
+    desk.git(&["clone", "--quiet", "--depth=1", &origin, clone.to_str().unwrap()]);
+    let ralph = |args: &[&str]| desk.ralph_in(&clone, args);
+    let unshallow = "git fetch --unshallow";
+
+    let validated = ralph(&["validate"]);
+    assert!(validated.status.success() && validated.stderr.contains(unshallow), "{validated}");
+    let follows = r#"{"name": "c", "deps": ["t-past"]}"#;
+    let added = ralph(&["task", "add", follows]);
+    assert_eq!(added.status.code(), Some(2), "{added}");
+    assert!(added.stderr.contains(unshallow), "{added}");
+    let log = ralph(&["log", "--all"]);
+    assert!(log.stderr.contains(unshallow), "{log}");
+    assert_eq!(json(&log)["tasks"].as_array().unwrap().len(), 1, "{log}");
+
+    desk.git(&["-C", clone.to_str().unwrap(), "fetch", "--quiet", "--unshallow"]);
+    let log = ralph(&["log", "--all"]);
+    assert_eq!(json(&log)["tasks"].as_array().unwrap().len(), 2, "{log}");
+    assert!(!log.stderr.contains("shallow"), "{log}");
+    let added = ralph(&["task", "add", follows]);
+    assert!(added.status.success(), "{added}");
+}
+
+#[test]
+fn a_partial_clone_is_told_how_to_fetch_what_it_lacks() {
+    let desk = Desk::new();
+    let tasks =
+        r#"[{"id": "t-past", "name": "a"}, {"id": "t-here", "name": "b", "deps": ["t-past"]}]"#;
+    desk.done(&["task", "add", tasks]);
+    desk.done(&["task", "done"]);
+    desk.done(&["task", "accept"]);
+    desk.git(&["config", "uploadpack.allowFilter", "true"]);
+    let origin = format!("file://{}", desk.repo().display());
+    let clone = desk.repo().with_file_name("partial");
+    let filter = ["clone", "--quiet", "--filter=blob:none", &origin, clone.to_str().unwrap()];
+    desk.git(&filter);
+    let ralph = |args: &[&str]| desk.ralph_in(&clone, args);
+    let fetch = "git log -p -- ralph/plan.jsonl";
+
+    let validated = ralph(&["validate"]);
+    assert!(validated.status.success() && validated.stderr.contains(fetch), "{validated}");
+    for args in [&["log", "--all"][..], &["task", "add", r#"{"name": "c", "deps": ["t-past"]}"#]] {
+        let refused = ralph(args);
+        assert_eq!(refused.status.code(), Some(2), "{refused}");
+        assert!(refused.stderr.contains(fetch), "{refused}");
+    }
+    let path = clone.to_str().unwrap();
+    desk.git(&["-C", path, "log", "-p", "--", PLAN]);
+    let log = ralph(&["log", "--all"]);
+    assert_eq!(json(&log)["tasks"].as_array().unwrap().len(), 2, "{log}");
+}

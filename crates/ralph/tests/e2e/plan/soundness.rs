@@ -43,6 +43,27 @@ fn a_conflict_is_told_once_with_all_its_lines() {
     let said = desk.refused(&["task", "add", "x"]);
     assert!(said.contains("lines 1, 4, 5: "), "{said}");
     assert_eq!(said.matches("remove the lines").count(), 1, "{said}");
+    // That both sides have the same task is no fault of its own.
+    let plan = desk.plan().replace("<<<<<<< ours\n", "").replace("=======\n>>>>>>> theirs\n", "");
+    desk.write_plan(&format!("<<<<<<< ours\n{plan}=======\n{plan}>>>>>>> theirs\n"));
+    let finished = desk.ralph(&["validate"]);
+    assert_eq!(finished.stderr.matches("wrong:").count(), 3, "{finished}");
+}
+
+#[test]
+fn what_a_line_that_cannot_be_read_speaks_of_is_not_said_never_to_have_been() {
+    let desk = Desk::new();
+    let task = |id: &str, more: &str| {
+        format!(
+            "{{\"t\": \"task\", \"id\": \"{id}\", \"spec\": \"coverage.md\", \"name\": \"x\", {more}}}\n"
+        )
+    };
+    let first = task("t-0001", r#""s": "p", "deps": ["t-0002", "t-none"]"#);
+    desk.write_plan(&format!("{}{first}{}", desk.plan(), task("t-0002", r#""s": "q""#)));
+    let finished = desk.ralph(&["validate"]);
+    assert!(finished.stderr.contains("plan.jsonl:3: its status"), "{finished}");
+    assert!(finished.stderr.contains("`t-none`, which never was"), "{finished}");
+    assert!(!finished.stderr.contains("`t-0002`, which never was"), "{finished}");
 }
 
 #[test]
@@ -61,6 +82,7 @@ fn everything_that_is_wrong_is_told_at_once_with_file_and_line() {
         "{\"t\": \"task\", \"id\": \"t-0001\", \"name\": \"again\", \"s\": \"p\"}\n",
         "{\"t\": \"task\", \"id\": \"t-loop\", \"name\": \"x\", \"s\": \"p\", \"deps\": [\"t-loop\"]}\n",
         "{\"t\": \"task\", \"id\": \"t-lost\", \"name\": \"x\", \"s\": \"p\", \"deps\": [\"t-none\"]}\n",
+        "{\"t\": \"task\", \"id\": \"t-mute\", \"name\": \"\", \"s\": \"p\"}\n",
     );
     desk.write_plan(&format!("{}{more}", desk.plan()));
     let specs = desk.repo().join("ralph/specs");
@@ -69,6 +91,7 @@ fn everything_that_is_wrong_is_told_at_once_with_file_and_line() {
     fs::write(specs.join("plans/area/0001-a.json"), "{\n  \"status\": 7\n}\n").unwrap();
     fs::write(specs.join("candidates/0002-b.json"), "nothing").unwrap();
     fs::write(specs.join("0003-c.md"), "").unwrap();
+    fs::write(desk.repo().join("ralph/PROMPT_build.md"), "Do it.\n\n{{tsak}}\n").unwrap();
     desk.place.configure("agnet = \"codex\"\n");
     let finished = desk.ralph(&["validate", "--json"]);
     assert_eq!(finished.status.code(), Some(1), "{finished}");
@@ -86,9 +109,11 @@ fn everything_that_is_wrong_is_told_at_once_with_file_and_line() {
         "plan.jsonl:3",
         "plan.jsonl:4",
         "plan.jsonl:5",
+        "plan.jsonl:6",
         "0001-a.json:2",
         "0002-b.json:1",
         "0003-c.md:1",
+        "PROMPT_build.md:3",
         "ralph.toml:4",
     ] {
         assert!(found.contains(&wanted.to_owned()), "{wanted}: {found:?}\n{finished}");
@@ -98,4 +123,19 @@ fn everything_that_is_wrong_is_told_at_once_with_file_and_line() {
     let said = desk.refused(&["task", "done", "t-0001"]);
     assert!(said.contains("line 2") && said.contains("line 3"), "{said}");
     assert!(!desk.git(&["status", "--porcelain", PLAN]).is_empty(), "nothing was committed");
+}
+
+/// As large as tasks by the ten thousands make it.
+#[test]
+fn a_plan_that_is_larger_than_any_text_is_looked_at_as_well() {
+    let desk = Desk::with_tasks(1);
+    let notes = "x".repeat(9 << 20);
+    let large =
+        desk.plan().replace("\"s\": \"p\"", &format!("\"s\": \"p\", \"notes\": \"{notes}\""));
+    desk.write_plan(&format!("{large}{large}"));
+    let finished = desk.ralph(&["validate"]);
+    assert_eq!(finished.status.code(), Some(1), "{}", finished.stderr);
+    assert!(finished.stderr.contains("`t-0001` stands on line 2 already"), "{}", finished.stderr);
+    desk.write_plan(&large);
+    assert!(desk.ralph(&["validate"]).status.success());
 }
