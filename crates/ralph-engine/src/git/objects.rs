@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gix_hash::{Kind, ObjectId};
@@ -87,7 +87,7 @@ pub(super) struct Objects {
     rest: Option<Rest>,
 }
 
-/// A directory of loose objects, with what is known of which directories it has.
+/// A directory of loose objects, and which directories it was found to have since an object was not in one of them.
 struct Loose {
     dir: PathBuf,
     present: [Option<bool>; 256],
@@ -107,13 +107,23 @@ impl Loose {
         Loose { dir, present: [None; 256] }
     }
 
-    /// Returns where an object would lie; `None` if not even its directory is there.
-    fn path(&mut self, id: &ObjectId) -> Option<PathBuf> {
-        let first = usize::from(id.first_byte());
+    /// Looks at where an object would lie. What is in packs is not looked for again where not even the directory is there.
+    fn look<T>(
+        &mut self,
+        id: &ObjectId,
+        look: impl FnOnce(&Path) -> io::Result<Option<T>>,
+    ) -> io::Result<Option<T>> {
+        let present = &mut self.present[usize::from(id.first_byte())];
+        if *present == Some(false) {
+            return Ok(None);
+        }
         let hex = id.to_hex().to_string();
         let dir = self.dir.join(&hex[..2]);
-        let is_there = self.present[first].get_or_insert_with(|| dir.exists());
-        is_there.then(|| dir.join(&hex[2..]))
+        let found = look(&dir.join(&hex[2..]))?;
+        if found.is_none() {
+            present.get_or_insert_with(|| dir.exists());
+        }
+        Ok(found)
     }
 }
 
@@ -148,9 +158,8 @@ impl Rest {
     /// Tells whether no loose object of this name could hold up who opens it.
     fn is_safe_to_open(&mut self, id: &ObjectId) -> bool {
         self.borrowed.iter_mut().all(|loose| {
-            loose
-                .path(id)
-                .is_none_or(|path| fs::symlink_metadata(path).map_or(true, |found| found.is_file()))
+            let found = loose.look(id, |path| Ok(fs::symlink_metadata(path).ok()));
+            found.ok().flatten().is_none_or(|found| found.is_file())
         })
     }
 }
@@ -207,8 +216,8 @@ impl Objects {
         into: &mut Vec<u8>,
     ) -> Result<Option<gix_object::Kind>, ObjectError> {
         let malformed = |_| ObjectError::Malformed { id: Oid::of(id) };
-        let Some(path) = self.own.path(id) else { return Ok(None) };
-        let Some(deflated) = regular::read(&path).map_err(malformed)? else { return Ok(None) };
+        let deflated = self.own.look(id, regular::read).map_err(malformed)?;
+        let Some(deflated) = deflated else { return Ok(None) };
         inflate(&deflated, into).map(Some).ok_or_else(|| malformed(io::ErrorKind::Other.into()))
     }
 }

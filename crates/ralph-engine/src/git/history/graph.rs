@@ -157,21 +157,29 @@ impl Graph {
     ) -> Result<(), ObjectError> {
         self.nodes[tip as usize].flags |= NEW;
         self.nodes[since as usize].flags |= OLD;
-        let key = |graph: &Graph, number: u32| (graph.nodes[number as usize].committed, number);
+        // Of commits of the same second the new ones first, so that what is known is met before it is followed.
+        let key = |graph: &Graph, number: u32| {
+            let node = &graph.nodes[number as usize];
+            (node.committed, node.flags == NEW, number)
+        };
         let mut open = BinaryHeap::from([key(self, tip), key(self, since)]);
         let mut new_in_open = 1_usize;
         let mut oldest_new = i64::MAX;
-        while let Some(&(committed, _)) = open.peek() {
-            // A clock that went wrong must not make a known commit look new: the known side is followed until it is
+        let mut is_line = true;
+        while let Some(&(committed, ..)) = open.peek() {
+            // What lies on the one way from the tip to the known commit cannot lead to it as well.
+            let met_on_line = is_line && self.nodes[since as usize].flags & NEW != 0;
+            // A clock that went wrong must not make a known commit look new: else the known side is followed until it is
             // older than everything new.
-            if new_in_open == 0 && committed < oldest_new {
+            if new_in_open == 0 && (met_on_line || committed < oldest_new) {
                 break;
             }
-            let (_, number) = open.pop().expect("it was just looked at");
+            let (.., number) = open.pop().expect("it was just looked at");
             let flags = self.nodes[number as usize].flags;
             if flags == NEW {
                 new_in_open -= 1;
                 oldest_new = oldest_new.min(committed);
+                is_line &= self.nodes[number as usize].parent_ids.len() == 1;
             }
             for at in 0..self.nodes[number as usize].parent_ids.len() {
                 let parent = self.nodes[number as usize].parent_ids[at];
@@ -180,7 +188,7 @@ impl Graph {
                 if before | flags != before {
                     self.nodes[parent as usize].flags |= flags;
                     let after = before | flags;
-                    let is_open = open.iter().any(|(_, number)| *number == parent);
+                    let is_open = open.iter().any(|(.., number)| *number == parent);
                     match (before == NEW && is_open, after == NEW) {
                         (true, false) => new_in_open -= 1,
                         (false, true) => new_in_open += 1,

@@ -279,6 +279,22 @@ fn a_visitor_that_has_enough_ends_the_walk_and_a_missing_object_is_named() {
     assert_eq!(id.as_str(), blob);
 }
 
+/// Commits of one second, as harnesses make them, do not tell by their dates which of them came first.
+#[test]
+fn in_a_line_of_commits_nothing_is_looked_at_that_came_before_what_is_known() {
+    let world = World::new();
+    let dir = world.repository("r");
+    let first = world.commit(&dir, &[(PLAN, "1\n")]).to_string();
+    world.commit(&dir, &[(PLAN, "2\n")]);
+    let known = world.commit(&dir, &[(PLAN, "3\n")]);
+    world.commit(&dir, &[(PLAN, "4\n")]);
+    world.commit(&dir, &[(PLAN, "5\n")]);
+    std::fs::remove_file(dir.join(".git/objects").join(&first[..2]).join(&first[2..])).unwrap();
+    let (walked, all) = told(&world, &dir, Some(&known));
+    assert_eq!(walked, Walked::Told(2));
+    assert_eq!(changes(&all), [vec![vec!["-3", "+4"]], vec![vec!["-4", "+5"]]]);
+}
+
 #[test]
 fn subjects_that_matter_are_told_and_branches_by_the_names_that_merges_give_them() {
     let world = World::new();
