@@ -32,17 +32,22 @@ impl Bench {
     /// `ralph query next` beside the same question to the `sqlite3` CLI.
     fn next_task(&self) -> Result<bool, String> {
         install_sqlite()?;
-        let mut costs = Vec::new();
+        let mut sizes = Vec::new();
         for tasks in [100, 10_000, 100_000] {
             let place = self.place.join(format!("tasks-{tasks}"));
             let failed = |error: std::io::Error| format!("cannot prepare: {error}");
             self.many_tasks(&place, tasks).map_err(failed)?;
-            let (mut ours, mut sqlite) = (Best::default(), Best::default());
-            for _ in 0..20 {
-                ours.take(cost(&mut self.in_place(&self.ralph, &["query", "next"], &place))?);
-                let ask = ["plan.db", NEXT];
-                sqlite.take(cost(&mut self.in_place("sqlite3", &ask, &place))?);
+            sizes.push((tasks, place, Best::default(), Best::default()));
+        }
+        // One size after the other in each round, as they are compared with each other too.
+        for _ in 0..20 {
+            for (_, place, ours, sqlite) in &mut sizes {
+                ours.take(cost(&mut self.in_place(&self.ralph, &["query", "next"], place))?);
+                sqlite.take(cost(&mut self.in_place("sqlite3", &["plan.db", NEXT], place))?);
             }
+        }
+        let mut costs = Vec::new();
+        for (tasks, _, ours, sqlite) in sizes {
             progress(&format!("{tasks} tasks: {:?} of CPU against {:?}", ours.cpu, sqlite.cpu));
             costs.push((ours.cpu.as_secs_f64(), sqlite.cpu.as_secs_f64()));
         }
