@@ -2,9 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
-
-use super::{Desk, PLAN, json, text};
+use super::{Desk, PLAN, text};
 
 /// Runs a test's questions twice: from nothing, and from what was kept.
 fn twice(desk: &Desk, ask: impl Fn(&Desk)) {
@@ -159,105 +157,4 @@ fn work_whose_commit_was_rebased_away_is_shown_as_orphaned() {
     desk.git(&["commit", "--quiet", "--message=both"]);
     assert_eq!(desk.done(&["task", "show", "t-0001"])["orphaned"], true);
     desk.done(&["task", "accept"]);
-}
-
-/// What lies beyond the edge of a shallow clone is not known to it, and must not come back as something else.
-#[test]
-fn in_a_shallow_clone_new_ids_are_long_and_once_it_is_deepened_its_past_is_known() {
-    let desk = Desk::with_tasks(2);
-    desk.done(&["task", "done", "t-0001"]);
-    desk.done(&["task", "accept", "t-0001"]);
-    desk.done(&["task", "add", "last"]);
-    let clone = desk.place.path("clone");
-    let url = format!("file://{}", desk.repo().display());
-    desk.git(&["clone", "-q", "--depth=1", &url, clone.to_str().unwrap()]);
-    let done = |args: &[&str]| {
-        let finished = desk.ralph_in(&clone, args);
-        assert!(finished.status.success(), "{finished}");
-        json(&finished)
-    };
-    let added = |args: &[&str], list: &str| {
-        let state = done(args);
-        let records = if list == "tasks" { &state["tasks"]["pending"] } else { &state["issues"] };
-        let of = |record: &Value| text(&record["desc"]) == "new" || text(&record["name"]) == "new";
-        let found = records.as_array().unwrap().iter().rfind(|record| of(record)).cloned();
-        text(&found.unwrap_or_else(|| panic!("{state}"))["id"])
-    };
-    assert_eq!(added(&["task", "add", "new"], "tasks").len(), "t-0123456789".len());
-    assert_eq!(added(&["issue", "add", "new"], "issues").len(), "i-0123456789".len());
-    let told = |id: &str| {
-        let log = done(&["log", "--all"]);
-        log["tasks"].as_array().unwrap().iter().any(|task| text(&task["id"]) == id)
-    };
-    assert!(told("t-0002") && !told("t-0001"));
-
-    desk.git(&["-C", clone.to_str().unwrap(), "fetch", "-q", "--unshallow"]);
-    assert!(told("t-0002") && told("t-0001"));
-    let again = r#"{"id": "t-0001", "name": "again"}"#;
-    let refused = desk.ralph_in(&clone, &["task", "add", again]);
-    assert_eq!(refused.status.code(), Some(2), "{refused}");
-    done(&["issue", "done-all"]);
-    assert_eq!(added(&["issue", "add", "new"], "issues").len(), "i-0123".len());
-}
-
-/// What was cut off may have had anything in it, and counts as soon as it is fetched.
-#[test]
-fn a_shallow_clone_says_that_it_is_one_and_tells_everything_once_it_is_whole() {
-    let desk = Desk::new();
-    let tasks =
-        r#"[{"id": "t-past", "name": "a"}, {"id": "t-here", "name": "b", "deps": ["t-past"]}]"#;
-    desk.done(&["task", "add", tasks]);
-    desk.done(&["task", "done"]);
-    desk.done(&["task", "accept"]);
-    let origin = format!("file://{}", desk.repo().display());
-    let clone = desk.repo().with_file_name("shallow");
-    desk.git(&["clone", "--quiet", "--depth=1", &origin, clone.to_str().unwrap()]);
-    let ralph = |args: &[&str]| desk.ralph_in(&clone, args);
-    let unshallow = "git fetch --unshallow";
-
-    let validated = ralph(&["validate"]);
-    assert!(validated.status.success() && validated.stderr.contains(unshallow), "{validated}");
-    let follows = r#"{"name": "c", "deps": ["t-past"]}"#;
-    let added = ralph(&["task", "add", follows]);
-    assert_eq!(added.status.code(), Some(2), "{added}");
-    assert!(added.stderr.contains(unshallow), "{added}");
-    let log = ralph(&["log", "--all"]);
-    assert!(log.stderr.contains(unshallow), "{log}");
-    assert_eq!(json(&log)["tasks"].as_array().unwrap().len(), 1, "{log}");
-
-    desk.git(&["-C", clone.to_str().unwrap(), "fetch", "--quiet", "--unshallow"]);
-    let log = ralph(&["log", "--all"]);
-    assert_eq!(json(&log)["tasks"].as_array().unwrap().len(), 2, "{log}");
-    assert!(!log.stderr.contains("shallow"), "{log}");
-    let added = ralph(&["task", "add", follows]);
-    assert!(added.status.success(), "{added}");
-}
-
-#[test]
-fn a_partial_clone_is_told_how_to_fetch_what_it_lacks() {
-    let desk = Desk::new();
-    let tasks =
-        r#"[{"id": "t-past", "name": "a"}, {"id": "t-here", "name": "b", "deps": ["t-past"]}]"#;
-    desk.done(&["task", "add", tasks]);
-    desk.done(&["task", "done"]);
-    desk.done(&["task", "accept"]);
-    desk.git(&["config", "uploadpack.allowFilter", "true"]);
-    let origin = format!("file://{}", desk.repo().display());
-    let clone = desk.repo().with_file_name("partial");
-    let filter = ["clone", "--quiet", "--filter=blob:none", &origin, clone.to_str().unwrap()];
-    desk.git(&filter);
-    let ralph = |args: &[&str]| desk.ralph_in(&clone, args);
-    let fetch = "git log -p -- ralph/plan.jsonl";
-
-    let validated = ralph(&["validate"]);
-    assert!(validated.status.success() && validated.stderr.contains(fetch), "{validated}");
-    for args in [&["log", "--all"][..], &["task", "add", r#"{"name": "c", "deps": ["t-past"]}"#]] {
-        let refused = ralph(args);
-        assert_eq!(refused.status.code(), Some(2), "{refused}");
-        assert!(refused.stderr.contains(fetch), "{refused}");
-    }
-    let path = clone.to_str().unwrap();
-    desk.git(&["-C", path, "log", "-p", "--", PLAN]);
-    let log = ralph(&["log", "--all"]);
-    assert_eq!(json(&log)["tasks"].as_array().unwrap().len(), 2, "{log}");
 }

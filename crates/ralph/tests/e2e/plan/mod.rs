@@ -1,5 +1,6 @@
 //! The plan through the binary: its commands, its commits, its history, its merges, many writers and sudden deaths.
 
+mod clones;
 mod commands;
 mod commits;
 mod crashes;
