@@ -123,8 +123,7 @@ pub(crate) fn processes_marked(mark: &str) -> Vec<(i32, String)> {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        // A process may end while it is looked at, and a dead one has no environment.
-        let Ok(environment) = fs::read(entry.path().join("environ")) else { continue };
+        let environment = environment_of(&entry.path());
         if environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes()) {
             let arguments = fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let arguments = String::from_utf8_lossy(&arguments).replace('\0', " ");
@@ -132,6 +131,32 @@ pub(crate) fn processes_marked(mark: &str) -> Vec<(i32, String)> {
         }
     }
     found
+}
+
+/// Reads the environment of a process; one that has ended has none.
+fn environment_of(process: &Path) -> Vec<u8> {
+    let read = || fs::read(process.join("environ")).unwrap_or_default();
+    let mut environment = read();
+    // One that is becoming another program has none for as long as that takes; the bound is for what never gets there.
+    for _ in 0..2000 {
+        if !environment.is_empty() || has_none(process) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(1));
+        environment = read();
+    }
+    environment
+}
+
+/// Tells whether a process has no program, or one that was given no environment.
+fn has_none(process: &Path) -> bool {
+    /// Where its environment begins is told here, counted from its state; where it ends, after that.
+    const BEGINNING: usize = 47;
+    let told = fs::read_to_string(process.join("stat")).unwrap_or_default();
+    let mut numbers = told.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let place = (numbers.nth(BEGINNING), numbers.next());
+    let is_empty = place.0 != Some("0") && place.0 == place.1;
+    is_empty || fs::read_link(process.join("exe")).is_err()
 }
 
 /// Kills what bears `mark` until nothing does, however it multiplies meanwhile.
