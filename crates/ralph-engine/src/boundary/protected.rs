@@ -10,6 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use camino::Utf8Path;
+use ralph_model::prompt::PromptKind;
 use serde::{Deserialize, Serialize};
 
 use crate::git::Place;
@@ -77,16 +78,8 @@ const SETTINGS: [&str; 7] = [
 /// Files of home that tell git what to leave out of commits, and how to merge.
 const HOME_SETTINGS: [&str; 2] = [".gitignore", ".gitattributes"];
 
-/// What people write in home, beside what lies in `specs`.
-const PEOPLES_FILES: [&str; 7] = [
-    "prompt.md",
-    "understand_prompt.md",
-    "PROMPT_plan.md",
-    "PROMPT_build.md",
-    "PROMPT_verify.md",
-    "PROMPT_investigate.md",
-    "PROMPT_decompose.md",
-];
+/// What people write in home, beside what lies in `specs` and the templates of prompts.
+const PEOPLES_FILES: [&str; 2] = ["prompt.md", "understand_prompt.md"];
 
 /// State files of home, and directories of them.
 const STATE_FILES: [&str; 5] =
@@ -175,8 +168,9 @@ pub(super) fn state(workspace: &Utf8Path, home: Option<&Utf8Path>) -> Vec<Watche
         watched.extend(settings);
         // After the directories of state files, which lie in it: what is listed twice counts as what it was first.
         watched.push(Watched::below(home.join("specs"), Class::People));
-        let files = PEOPLES_FILES.iter().map(|name| Watched::file(home.join(name), Class::People));
-        watched.extend(files);
+        let templates = PromptKind::ALL.iter().map(|kind| kind.file_name());
+        let files = PEOPLES_FILES.into_iter().chain(templates);
+        watched.extend(files.map(|name| Watched::file(home.join(name), Class::People)));
     }
     watched
 }

@@ -77,7 +77,7 @@ impl<'a> PastIds<'a> {
 
     /// Tells whether all of the past could be read: the repository may be a clone without it, or lack contents.
     pub fn is_whole(&self) -> bool {
-        self.past.is_none_or(|past| !past.is_cut() && self.read().is_some())
+        self.past.is_none_or(|past| !past.git().is_shallow() && self.read().is_some())
     }
 }
 

@@ -175,11 +175,11 @@ impl PlanFile {
         Ok(change)
     }
 
-    /// Commits what is written.
-    pub fn commit(&self, message: &str) -> Result<(), PlanFileError> {
+    /// Commits what is written: what was changed for later as what it was, then whatever else was edited.
+    pub fn commit(&self) -> Result<(), PlanFileError> {
         let _lock = self.lock()?;
         self.heal()?;
-        self.commit_locked(message)
+        self.commit_locked("ralph: update plan")
     }
 
     /// Returns what tells whether an id was ever in the plan.

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::PLAN_FILE;
 use super::known::{IdsFile, KnownIds};
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
-use crate::git::history::{HistoryError, HistoryQuery, ObjectError, Walked, walk};
-use crate::git::{Git, GitError, GitProgram, Head, Oid, real_directory};
+use crate::git::history::{HistoryError, HistoryQuery, Walked, walk};
+use crate::git::{Git, GitError, GitProgram, Head, ObjectError, Oid, real_directory};
 use crate::state::State;
 
 /// The format of what is kept.
@@ -140,20 +140,15 @@ impl Past {
 
     /// Says what of the past is not here and how to fetch it; `None` where all of it is.
     pub fn gap(&self) -> Option<String> {
-        if self.is_cut() {
+        if self.git.is_shallow() {
             return Some(SHALLOW.to_owned());
         }
         self.ids().err().and_then(|error| error.hint())
     }
 
-    /// Tells whether history ends where a clone was cut off, and not where it began.
-    pub fn is_cut(&self) -> bool {
-        self.git.is_shallow()
-    }
-
     /// Returns where things are kept. What a cut history tells is not: it would still be told when the rest has come.
     fn cache(&self) -> Option<&Utf8Path> {
-        self.cache.as_deref().filter(|_| !self.is_cut())
+        self.cache.as_deref().filter(|_| !self.git.is_shallow())
     }
 
     /// Returns where the work tree stands; `None` if nothing was committed yet.

@@ -143,7 +143,7 @@ fn what_is_changed_for_later_is_one_commit_though_one_change_among_it_is_refused
     file.change(|plan| plan.delete("t-none")).unwrap_err();
     file.change(|plan| plan.delete("t-0002")).unwrap();
     assert_eq!(commits(), before);
-    file.commit("ralph: said later").unwrap();
+    file.commit().unwrap();
     let message = world.place.git(&["log", "-1", "--format=%B"]);
     assert_eq!(
         message.trim(),

@@ -1,13 +1,13 @@
 //! What a change to the plan did: for the message of its commit, and for whoever asked.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use super::words::Kill;
 
 /// How many characters of a name a commit message shows.
 const NAME: usize = 50;
 
-/// How many things a commit message names after its first line, and how many characters each of these lines has.
+/// How many lines a commit message has at most after its first, and how many characters each of them.
 const LINES: usize = 50;
 const LINE: usize = 100;
 
@@ -119,35 +119,29 @@ impl Change {
             }
         })
     }
-}
 
-impl Change {
     /// The message of the commit that makes this change; `None` where there is nothing to commit.
     ///
     /// What the first line only counts, or does not tell, the others name.
     pub fn message(&self) -> Option<String> {
-        let mut message = self.subject()?;
-        for (at, line) in self.named().into_iter().enumerate() {
-            let between = if at == 0 { "\n\n" } else { "\n" };
-            write!(message, "{between}{line}").expect("a string takes all that is written");
-        }
-        Some(message)
+        Some(with_body(self.subject()?, self.named()))
     }
 
     /// Names everything, one a line, where there is more than one thing to name.
     fn named(&self) -> Vec<String> {
         let all = self.to_string();
-        let count = all.lines().count();
-        if count < 2 {
-            return Vec::new();
-        }
-        let mut lines: Vec<String> =
-            all.lines().take(LINES).map(|line| line.chars().take(LINE).collect()).collect();
-        if count > LINES {
-            lines.push(format!("and {} more", count - LINES));
-        }
-        lines
+        let lines: Vec<String> = all.lines().map(str::to_owned).collect();
+        if lines.len() < 2 { Vec::new() } else { lines }
     }
+}
+
+/// Puts lines below the first one of a message, as many as somebody may want to read.
+fn with_body(subject: String, lines: Vec<String>) -> String {
+    let left_out = lines.len().saturating_sub(LINES);
+    let lines = lines.into_iter().take(LINES).map(|line| line.chars().take(LINE).collect());
+    let more = (left_out > 0).then(|| format!("and {left_out} more"));
+    let body: Vec<String> = lines.chain(more).collect();
+    if body.is_empty() { subject } else { format!("{subject}\n\n{}", body.join("\n")) }
 }
 
 /// The message of one commit that makes all these changes; `None` where there is nothing to commit.
@@ -158,17 +152,14 @@ pub fn commit_message(changes: &[Change]) -> Option<String> {
     if let [one] = changes.as_slice() {
         return one.message();
     }
-    let mut message = format!("ralph: update plan ({} changes)\n\n", changes.len());
+    let mut lines = Vec::new();
     for change in &changes {
         let subject = change.subject()?;
-        let subject = subject.strip_prefix("ralph: ").unwrap_or(&subject);
-        let mut lines = vec![format!("- {subject}")];
+        lines.push(format!("- {}", subject.strip_prefix("ralph: ").unwrap_or(&subject)));
         lines.extend(change.named().into_iter().map(|line| format!("  {line}")));
-        for line in lines {
-            writeln!(message, "{line}").expect("a string takes all that is written");
-        }
     }
-    (!changes.is_empty()).then_some(message)
+    let subject = format!("ralph: update plan ({} changes)", changes.len());
+    (!changes.is_empty()).then(|| with_body(subject, lines) + "\n")
 }
 
 impl fmt::Display for Change {

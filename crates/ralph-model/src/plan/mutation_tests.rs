@@ -524,6 +524,12 @@ fn names_are_cut_and_put_on_one_line_in_commit_messages() {
 fn several_changes_make_one_commit_that_names_them_all() {
     let named = |name: &str| Named { id: "t-1".to_owned(), name: name.to_owned() };
     let done = Change::TaskDone { task: named("one") };
+    let issue = |number: usize| Change::IssueAdded {
+        issue: Named { id: format!("i-{number:04}"), name: "x".repeat(500) },
+    };
+    let many = commit_message(&(0..1000).map(issue).collect::<Vec<_>>()).unwrap();
+    assert!(many.starts_with("ralph: update plan (1000 changes)\n\n- issue add - x"), "{many}");
+    assert!(many.ends_with("\nand 950 more\n") && many.len() < 10_000, "{many}");
     assert_eq!(commit_message(&[]), None);
     assert_eq!(commit_message(&[Change::Nothing]), None);
     assert_eq!(commit_message(&[Change::Nothing, done.clone()]).unwrap(), "ralph: task done - one");

@@ -47,7 +47,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError>
     let Some(past) = past else {
         return show(&setup, args, &History::default(), &Plan::default(), &Filter::default());
     };
-    if past.is_cut() {
+    if past.git().is_shallow() {
         setup.ui.labelled(Tone::Attention, "note", SHALLOW);
     }
     let mut filter = Filter { spec: args.spec.as_deref(), ..Filter::default() };

@@ -21,8 +21,7 @@ use std::path::{Path, PathBuf};
 use gix_hash::ObjectId;
 
 use super::call::path_bytes;
-pub use super::objects::ObjectError;
-use super::objects::Objects;
+use super::objects::{ObjectError, Objects};
 use super::refs::RefFiles;
 use super::settings::{OwnSettings, Unfit};
 use super::{Git, GitError, Head, Oid};

@@ -26,7 +26,7 @@ pub(super) const MOST_PARTS: usize = 5;
 /// What the run under way was given, and what it has asked for so far.
 #[derive(Default)]
 pub struct Assignment {
-    /// What was changed, in order, for the message of the commit.
+    /// What the run has changed, in order.
     pub changes: Vec<Change>,
     /// Tells whether the run has changed anything.
     pub probe: Option<ChangeProbe>,

@@ -308,17 +308,14 @@ impl Build<'_, '_, '_> {
         &mut self,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
     ) -> Result<(), WorkflowError> {
-        let change = self.plan.change(change)?;
-        channel::locked(&self.assignment).changes.push(change);
+        self.plan.change(change)?;
         self.commit_plan()
     }
 
     /// Commits what was changed in the plan since the last commit, and the rest of home.
     fn commit_plan(&mut self) -> Result<(), WorkflowError> {
-        let changes = std::mem::take(&mut channel::locked(&self.assignment).changes);
-        let message = ralph_model::plan::commit_message(&changes);
-        let message = message.unwrap_or_else(|| "ralph: update plan".to_owned());
-        self.plan.commit(&message)?;
+        channel::locked(&self.assignment).changes.clear();
+        self.plan.commit()?;
         if let Err(problem) = self.keeper.commit("ralph: update home") {
             let reason = Some(format!("Ralph's files are not committed: {problem}"));
             self.tell(WorkflowKind::Note, WorkflowFields { reason, ..none() })?;

@@ -256,7 +256,6 @@ impl Build<'_, '_, '_> {
         {
             before.save(state, &issue.id)?;
         }
-        super::channel::locked(&self.assignment).changes.push(added);
         self.settle(|plan| plan.delete(&id))?;
         claims::forget(state, &id)?;
         BeforeAll::forget(state, &id)?;

@@ -101,6 +101,6 @@ pub(super) fn preflight(setup: &Setup, plan: &PlanFile, yes: bool) -> Result<boo
             "plan.jsonl had uncommitted changes; they are committed",
         );
     }
-    plan.commit("ralph: update plan").map_err(|error| not_made(&error, plan.path()))?;
+    plan.commit().map_err(|error| not_made(&error, plan.path()))?;
     Ok(true)
 }
