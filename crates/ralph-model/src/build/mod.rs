@@ -1,0 +1,200 @@
+//! The build loop's machine for one task: from its line in the plan and its record to the one next step.
+//!
+//! The plan file says what is to be done; the [`TaskRecord`], in private state, says how far the judgement of a claim
+//! has come. There is no state beside these two. What happened ([`TaskFact`]) becomes an ordered list of writes
+//! ([`settle`]), and the state after them is read from the markers again, so that resuming is reading. Every prefix of
+//! such a list is a state too: [`heal`] returns the writes that a crash prevented.
+//!
+//! | state | next step |
+//! |---|---|
+//! | not pending | none: the task is done, deleted or accepted |
+//! | open | a builder |
+//! | claimed | a builder: the run that made the claim is gone, and its claim with it |
+//! | accepted, rejected | none: [`heal`] completes the writes |
+//! | no change claimed | a verifier's opinion |
+//! | no change reviewed | a person's decision |
+//! | undecided | the judge again, then a person's decision |
+//! | open, and rejected too often | a person's decision |
+
+mod settle;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{CommitId, RunId};
+
+pub use settle::{IllegalTaskFact, TaskFact, TaskWrite, heal, settle};
+
+/// How often a task is rejected before a person is asked, unless the configuration says otherwise.
+pub const DEFAULT_REJECTIONS: u32 = 5;
+
+/// The commit that an attempt ended with in one repository.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    pub commit: CommitId,
+    /// The directory of the repository in the workspace; empty for the workspace itself.
+    pub repository: String,
+}
+
+/// What private state holds about a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskRecord {
+    #[serde(default)]
+    pub claim: TaskClaim,
+    /// The run whose result is recorded. A result of this run that turns up again, after a crash, changes nothing.
+    #[serde(default)]
+    pub settled_run: Option<RunId>,
+    /// Rejections that no longer count, because a person had the task tried again.
+    #[serde(default)]
+    pub forgiven: u32,
+}
+
+/// How far the judgement of a claim has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum TaskClaim {
+    #[default]
+    None,
+    /// A run says that the task is done. The claim counts when that run has ended as it should.
+    Made { run: RunId, no_change: Option<String> },
+    /// The claim was rejected; the plan may not say so yet.
+    Rejected {
+        run: Option<RunId>,
+        rejection: Rejection,
+        /// How many tombstones the task had before this one.
+        earlier: usize,
+    },
+    /// The claim was accepted; branches and plan may not have it yet.
+    Accepted { run: Option<RunId>, acceptance: Acceptance },
+    /// Nothing has to change, says the builder. A verifier gives its opinion first.
+    NoChange { reason: String },
+    /// A person decides, with the verifier's opinion.
+    NoChangeReviewed { reason: String, opinion: String },
+    /// The judge could not decide on this work.
+    Undecided { works: Vec<Work>, question: String },
+}
+
+/// Work that was accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acceptance {
+    /// Empty where nothing had to change.
+    pub works: Vec<Work>,
+    /// What the plan names as the commit of the task.
+    pub done_at: Option<CommitId>,
+    pub proven_by_gates: bool,
+}
+
+/// Why a claim was rejected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejection {
+    pub commit: Option<CommitId>,
+    pub for_agent: String,
+    pub for_person: String,
+}
+
+impl Rejection {
+    /// Returns a rejection without a commit that reads the same for everybody.
+    pub fn plain(reason: String) -> Rejection {
+        Rejection { commit: None, for_agent: reason.clone(), for_person: reason }
+    }
+
+    /// Adds what is wrong in another repository.
+    #[must_use]
+    pub fn and(self, more: &Rejection) -> Rejection {
+        Rejection {
+            commit: self.commit,
+            for_agent: format!("{}\n\n{}", self.for_agent, more.for_agent),
+            for_person: format!("{} {}", self.for_person, more.for_person),
+        }
+    }
+}
+
+/// A task as the plan file has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskInPlan {
+    /// Done, accepted or deleted.
+    NotPending,
+    Pending {
+        killed: bool,
+        /// The reasons of its tombstones, the oldest first.
+        rejections: Vec<String>,
+    },
+}
+
+/// Everything on disk about one task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskMarkers {
+    pub in_plan: TaskInPlan,
+    pub record: TaskRecord,
+}
+
+impl TaskMarkers {
+    /// Returns how often the plan says that the task was rejected.
+    fn tombstones(&self) -> usize {
+        match &self.in_plan {
+            TaskInPlan::NotPending => 0,
+            TaskInPlan::Pending { rejections, .. } => rejections.len(),
+        }
+    }
+}
+
+/// Where a task stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskState {
+    NotPending,
+    Open,
+    Claimed {
+        run: RunId,
+        no_change: Option<String>,
+    },
+    /// Decided; the writes that follow are not all done.
+    Accepted,
+    /// Decided; the writes that follow are not all done.
+    Rejected,
+    NoChange {
+        reason: String,
+    },
+    NoChangeReviewed {
+        reason: String,
+        opinion: String,
+    },
+    Undecided {
+        works: Vec<Work>,
+    },
+    /// Rejected too often; `last` is the reason of the last rejection.
+    Exhausted {
+        rejections: u32,
+        last: String,
+    },
+}
+
+impl TaskState {
+    /// Reads the state from the markers. `most` is the number of rejections after which a person is asked.
+    pub fn of(markers: &TaskMarkers, most: u32) -> TaskState {
+        let TaskInPlan::Pending { rejections, .. } = &markers.in_plan else {
+            return TaskState::NotPending;
+        };
+        match markers.record.claim.clone() {
+            TaskClaim::Made { run, no_change } => TaskState::Claimed { run, no_change },
+            TaskClaim::Accepted { .. } => TaskState::Accepted,
+            TaskClaim::Rejected { .. } => TaskState::Rejected,
+            TaskClaim::NoChange { reason } => TaskState::NoChange { reason },
+            TaskClaim::NoChangeReviewed { reason, opinion } => {
+                TaskState::NoChangeReviewed { reason, opinion }
+            }
+            TaskClaim::Undecided { works, .. } => TaskState::Undecided { works },
+            TaskClaim::None => {
+                let count = u32::try_from(rejections.len()).unwrap_or(u32::MAX);
+                match rejections.last() {
+                    Some(last) if count.saturating_sub(markers.record.forgiven) >= most => {
+                        TaskState::Exhausted { rejections: count, last: last.clone() }
+                    }
+                    _ => TaskState::Open,
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "build_tests.rs"]
+mod tests;

@@ -1,0 +1,264 @@
+//! From what happened to a task to what is written, in an order that a crash cannot hurt.
+//!
+//! The first write of a verdict decides and the others follow from it: after it [`heal`] returns the rest; before it,
+//! the result of the run is still pending and the fact is established again. The last write of every list records the
+//! run as settled, and the result of a settled run is not concluded a second time.
+
+use super::{
+    Acceptance, Rejection, TaskClaim, TaskInPlan, TaskMarkers, TaskRecord, TaskState, Work,
+};
+use crate::id::RunId;
+use crate::plan::Kill;
+
+/// Something that happened to a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskFact {
+    /// A builder says that the task is done. Its run goes on.
+    Claimed {
+        run: RunId,
+        no_change: Option<String>,
+    },
+    /// A run ended in a way that nothing follows from: its claim, if it made one, is void.
+    RunVoid {
+        run: RunId,
+    },
+    /// A run ended without a claim.
+    Unclaimed {
+        run: RunId,
+    },
+    /// The run that claimed that nothing has to change ended as it should.
+    NoChangeStands {
+        run: RunId,
+    },
+    /// A verifier gave its opinion on that.
+    OpinionGiven {
+        opinion: String,
+    },
+    Accepted {
+        run: Option<RunId>,
+        acceptance: Acceptance,
+    },
+    Rejected {
+        run: Option<RunId>,
+        rejection: Rejection,
+    },
+    /// The judge cannot decide on this work.
+    Undecided {
+        run: Option<RunId>,
+        works: Vec<Work>,
+        question: String,
+    },
+    /// The run was stopped by a limit of time or context.
+    Killed {
+        run: RunId,
+        kill: Kill,
+        log: Option<String>,
+    },
+    /// A person lets a task be tried again that was rejected too often.
+    Retried,
+    /// A person took the task from the pending ones while a run was at work on it.
+    LaidAside {
+        run: RunId,
+    },
+}
+
+/// One write. Each is whole or not there, and doing it twice does no harm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskWrite {
+    Record(Box<TaskRecord>),
+    /// Takes work into the branches that its run began on.
+    AdvanceBranches {
+        works: Vec<Work>,
+    },
+    PlanDone {
+        acceptance: Acceptance,
+    },
+    PlanReject {
+        rejection: Rejection,
+    },
+    PlanKill {
+        kill: Kill,
+        log: Option<String>,
+    },
+    /// What there is now counts as done before the next attempt.
+    BeginAttempt,
+    /// Forgets the pinned gates and where work on the task began.
+    ForgetBeginning,
+}
+
+/// A fact that cannot happen to a task in this state.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a task that is {state:?} cannot be {fact:?}")]
+pub struct IllegalTaskFact {
+    pub state: Box<TaskState>,
+    pub fact: Box<TaskFact>,
+}
+
+/// Returns what a fact writes, in order, or refuses a fact that is illegal in this state.
+pub fn settle(
+    markers: &TaskMarkers,
+    fact: &TaskFact,
+    most_rejections: u32,
+) -> Result<Vec<TaskWrite>, IllegalTaskFact> {
+    let state = TaskState::of(markers, most_rejections);
+    if !is_legal(&state, fact) {
+        let fact = Box::new(fact.clone());
+        return Err(IllegalTaskFact { state: Box::new(state), fact });
+    }
+    let old = &markers.record;
+    let record = |claim: TaskClaim, run: Option<&RunId>| {
+        let settled_run = run.cloned().or_else(|| old.settled_run.clone());
+        TaskWrite::Record(Box::new(TaskRecord { claim, settled_run, forgiven: old.forgiven }))
+    };
+    Ok(match fact {
+        TaskFact::Claimed { run, no_change } => {
+            let claim = TaskClaim::Made { run: run.clone(), no_change: no_change.clone() };
+            vec![record(claim, None)]
+        }
+        TaskFact::RunVoid { run } | TaskFact::Unclaimed { run } => {
+            vec![record(TaskClaim::None, Some(run))]
+        }
+        TaskFact::NoChangeStands { run } => {
+            let TaskState::Claimed { no_change: Some(reason), .. } = state else {
+                unreachable!("legal only for a claim that nothing has to change");
+            };
+            vec![record(TaskClaim::NoChange { reason }, Some(run))]
+        }
+        TaskFact::OpinionGiven { opinion } => {
+            let TaskState::NoChange { reason } = state else {
+                unreachable!("legal only while an opinion is awaited");
+            };
+            let opinion = opinion.clone();
+            vec![record(TaskClaim::NoChangeReviewed { reason, opinion }, None)]
+        }
+        TaskFact::Accepted { run, acceptance } => {
+            let (run, acceptance) = (run.clone(), acceptance.clone());
+            let claim = TaskClaim::Accepted { run: run.clone(), acceptance: acceptance.clone() };
+            let mut writes = vec![record(claim, None)];
+            writes.extend(after_acceptance(old, run.as_ref(), &acceptance, markers));
+            writes
+        }
+        TaskFact::Rejected { run, rejection } => {
+            let claim = TaskClaim::Rejected {
+                run: run.clone(),
+                rejection: rejection.clone(),
+                earlier: markers.tombstones(),
+            };
+            let mut writes = vec![record(claim, None)];
+            writes.extend(after_rejection(old, run.as_ref(), rejection, Plan::Behind));
+            writes
+        }
+        TaskFact::Undecided { run, works, question } => {
+            let (works, question) = (works.clone(), question.clone());
+            vec![record(TaskClaim::Undecided { works, question }, run.as_ref())]
+        }
+        TaskFact::Killed { run, kill, log } => {
+            let killed = TaskWrite::PlanKill { kill: *kill, log: log.clone() };
+            vec![killed, record(TaskClaim::None, Some(run))]
+        }
+        TaskFact::Retried => {
+            let TaskState::Exhausted { rejections, .. } = state else {
+                unreachable!("legal only for a task that was rejected too often");
+            };
+            vec![TaskWrite::Record(Box::new(TaskRecord { forgiven: rejections, ..old.clone() }))]
+        }
+        TaskFact::LaidAside { run } => {
+            vec![TaskWrite::ForgetBeginning, record(TaskClaim::None, Some(run))]
+        }
+    })
+}
+
+/// Tells which facts can happen in which state.
+///
+/// A run's facts are legal in the state that they lead to as well where their first write does not decide: the fact of
+/// a run whose conclusion was cut short is established again.
+fn is_legal(state: &TaskState, fact: &TaskFact) -> bool {
+    use {TaskFact as F, TaskState as S};
+    match fact {
+        F::Claimed { .. } => matches!(state, S::Open | S::Claimed { .. }),
+        F::RunVoid { .. } | F::Unclaimed { .. } | F::Killed { .. } => {
+            matches!(state, S::Open | S::Claimed { .. } | S::Exhausted { .. })
+        }
+        F::NoChangeStands { .. } => matches!(state, S::Claimed { no_change: Some(_), .. }),
+        F::OpinionGiven { .. } => matches!(state, S::NoChange { .. }),
+        F::Accepted { run, .. } => match state {
+            S::Claimed { run: claimed, no_change: None } => run.as_ref() == Some(claimed),
+            // Only a person can settle these, and only they do so without a run.
+            S::NoChangeReviewed { .. } | S::Undecided { .. } => run.is_none(),
+            _ => false,
+        },
+        F::Rejected { run, .. } => match state {
+            S::Open | S::Claimed { .. } => run.is_some(),
+            S::NoChangeReviewed { .. } | S::Undecided { .. } => run.is_none(),
+            _ => false,
+        },
+        F::Undecided { run, .. } => match state {
+            S::Claimed { run: claimed, no_change: None } => run.as_ref() == Some(claimed),
+            S::Undecided { .. } => run.is_none(),
+            _ => false,
+        },
+        F::Retried => matches!(state, S::Exhausted { .. }),
+        F::LaidAside { .. } => matches!(state, S::NotPending),
+    }
+}
+
+/// Whether the plan has the verdict already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Plan {
+    Behind,
+    UpToDate,
+}
+
+fn after_acceptance(
+    old: &TaskRecord,
+    run: Option<&RunId>,
+    acceptance: &Acceptance,
+    markers: &TaskMarkers,
+) -> Vec<TaskWrite> {
+    let mut writes = Vec::new();
+    if markers.in_plan != TaskInPlan::NotPending {
+        writes.push(TaskWrite::AdvanceBranches { works: acceptance.works.clone() });
+        writes.push(TaskWrite::PlanDone { acceptance: acceptance.clone() });
+    }
+    writes.push(TaskWrite::ForgetBeginning);
+    // A task that is done begins anew if it is rejected: nothing is forgiven then.
+    let settled_run = run.cloned().or_else(|| old.settled_run.clone());
+    let record = TaskRecord { claim: TaskClaim::None, settled_run, forgiven: 0 };
+    writes.push(TaskWrite::Record(Box::new(record)));
+    writes
+}
+
+fn after_rejection(
+    old: &TaskRecord,
+    run: Option<&RunId>,
+    rejection: &Rejection,
+    plan: Plan,
+) -> Vec<TaskWrite> {
+    let mut writes = Vec::new();
+    if plan == Plan::Behind {
+        writes.push(TaskWrite::PlanReject { rejection: rejection.clone() });
+    }
+    writes.push(TaskWrite::BeginAttempt);
+    let settled_run = run.cloned().or_else(|| old.settled_run.clone());
+    let record = TaskRecord { claim: TaskClaim::None, settled_run, forgiven: old.forgiven };
+    writes.push(TaskWrite::Record(Box::new(record)));
+    writes
+}
+
+/// Returns the writes of a verdict that a crash prevented.
+pub fn heal(markers: &TaskMarkers) -> Vec<TaskWrite> {
+    let record = &markers.record;
+    match &record.claim {
+        TaskClaim::Accepted { run, acceptance } => {
+            after_acceptance(record, run.as_ref(), acceptance, markers)
+        }
+        TaskClaim::Rejected { run, rejection, earlier } => {
+            // The person's word on a task that is no longer pending stands.
+            let is_pending = markers.in_plan != TaskInPlan::NotPending;
+            let is_behind = is_pending && markers.tombstones() <= *earlier;
+            let plan = if is_behind { Plan::Behind } else { Plan::UpToDate };
+            after_rejection(record, run.as_ref(), rejection, plan)
+        }
+        _ => Vec::new(),
+    }
+}
