@@ -144,7 +144,7 @@ impl Launch {
             given: &[],
             outbox: Outbox::Named(&[]),
             directory: None,
-            keep: None,
+            workflow: "",
         }
     }
 }

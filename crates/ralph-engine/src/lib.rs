@@ -27,7 +27,7 @@ pub mod questions;
 pub mod recover;
 pub mod rehearsal;
 pub mod run;
-pub mod series;
+pub mod session;
 pub mod specs;
 pub mod state;
 #[cfg(test)]

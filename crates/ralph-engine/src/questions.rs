@@ -80,6 +80,13 @@ impl Questions<'_> {
         Ok(Some(question))
     }
 
+    /// Withdraws an item's question, answered or not: what it was about is settled otherwise.
+    pub fn withdraw(&mut self, item: &str) -> Result<(), PathError> {
+        let open = self.open_of(item).or_else(|| self.overview.answered(item).cloned());
+        let Some(question) = open else { return Ok(()) };
+        self.record(None, JournalEvent::AnswerTaken(AnswerTaken { id: question.id }))
+    }
+
     fn open_of(&self, item: &str) -> Option<Question> {
         self.overview.open_questions().find(|open| open.item == item).cloned()
     }
@@ -171,6 +178,21 @@ mod tests {
         let by_id = night.start(|questions| questions.answer(Some("q2"), "x").unwrap());
         assert_eq!(by_id.item, "b");
         assert_eq!(night.start(|questions| questions.answer(None, "y").unwrap()).item, "a");
+    }
+
+    #[test]
+    fn a_question_that_is_settled_otherwise_is_withdrawn() {
+        let night = Night::new();
+        for answered in [false, true] {
+            night.start(|questions| questions.ask("a", "?", None).unwrap());
+            if answered {
+                night.start(|questions| questions.answer(None, "yes").unwrap());
+            }
+            night.start(|questions| questions.withdraw("a").unwrap());
+            assert_eq!(night.read().open_questions().count(), 0);
+            assert_eq!(night.start(|questions| questions.take_answer("a").unwrap()), None);
+        }
+        night.start(|questions| questions.withdraw("a").unwrap());
     }
 
     #[test]

@@ -7,6 +7,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::config::{Config, ConfigError, ConfigRequest, EnvNames};
 use crate::detect::agents::FoundAgent;
+use crate::home::find_workspace;
+use crate::state::{State, StateRequest};
 
 const ADAPTERS: [&str; 5] = ["codex", "claude", "opencode", "gemini", "rehearsal"];
 
@@ -27,6 +29,19 @@ impl Place {
         let place = Self::new();
         place.git(&["init", "-q"]);
         place
+    }
+
+    /// Opens private state below the directory.
+    pub(crate) fn state(&self) -> State {
+        let workspace = find_workspace(Some(&self.root), &self.root).unwrap();
+        let request = StateRequest {
+            base: &self.root.join("state"),
+            workspace: &workspace,
+            home: &workspace.home(None),
+            now: jiff::Timestamp::UNIX_EPOCH,
+            root_commit: &|_| None,
+        };
+        State::open(&request).unwrap().0
     }
 
     pub(crate) fn git(&self, args: &[&str]) -> String {

@@ -5,17 +5,25 @@ use jiff::Timestamp;
 use ralph_engine::agent::ADAPTERS;
 use ralph_engine::clock::{Clock, SystemClock};
 use ralph_engine::config::{Config, ConfigError, ConfigRequest, EnvNames, FlagValue};
-use ralph_engine::git::{Git, GitProgram};
+use ralph_engine::git::GitProgram;
 use ralph_engine::home::{Home, Workspace, find_workspace};
-use ralph_engine::journal::{Journal, Mirror, for_each_line};
 use ralph_engine::plan_file::PLAN_FILE;
 use ralph_engine::plan_file::past::Past;
+use ralph_engine::recover::Recovered;
 use ralph_engine::run::Environment;
-use ralph_engine::state::{State, StateRequest, state_base};
-use ralph_model::journal::{JournalEntry, JournalEvent, Overview, StateRebuilt, parse_line};
+use ralph_engine::session::{
+    Locking, OpenState, OpenStateError, Opening, Session, SessionError, SessionRequest,
+    WorkflowObserver,
+};
+use ralph_engine::state::{State, state_base};
+use ralph_engine::workflow::project::{Opened, Project};
+use ralph_model::policy::budget::Budget;
+use ralph_model::role::Role;
 
 use crate::args::GlobalArgs;
 use crate::error::CliError;
+use crate::render::agent_run::show_boundary;
+use crate::render::human::plural;
 use crate::render::{Tone, Ui, UiChoice};
 
 /// A workspace as it was found, whether or not its configuration can be used.
@@ -187,19 +195,27 @@ impl Setup {
 
     /// Opens this workspace's private state; says so when it had to be made anew.
     pub(crate) fn open_state(&self) -> Result<OpenState, CliError> {
-        let mirror = self.home.exists.then(|| Mirror {
-            path: self.home.path.join("ralph.log"),
-            format: self.config.log_format,
-        });
-        self.open_mirrored(mirror)
+        let Setup { workspace, home, config, environment, .. } = self;
+        let open = OpenState::open(workspace, home, config, environment, &SystemClock)?;
+        self.show_rebuilt(&open);
+        Ok(open)
     }
 
     /// Opens private state for a short command, which leaves nothing in home but what it is about.
     pub(crate) fn open_bare_state(&self) -> Result<State, CliError> {
         let base = self.state_base()?;
-        match State::find(&base, &self.workspace).map_err(CliError::usage)? {
-            Some(state) => Ok(state),
-            None => Ok(self.open_mirrored(None)?.state),
+        if let Some(state) = State::find(&base, &self.workspace).map_err(CliError::usage)? {
+            return Ok(state);
+        }
+        let Setup { workspace, home, environment, .. } = self;
+        let open = OpenState::open_bare(workspace, home, environment, &SystemClock)?;
+        self.show_rebuilt(&open);
+        Ok(open.state)
+    }
+
+    fn show_rebuilt(&self, open: &OpenState) {
+        if let Some(reason) = open.rebuilt {
+            self.ui.labelled(Tone::Attention, "state", reason);
         }
     }
 
@@ -209,46 +225,99 @@ impl Setup {
             .map_err(|error| CliError::usage(error).hint("set HOME or XDG_STATE_HOME"))
     }
 
-    fn open_mirrored(&self, mirror: Option<Mirror>) -> Result<OpenState, CliError> {
-        let clock = SystemClock;
-        let base = self.state_base()?;
-        let (state, fresh) = State::open(&StateRequest {
-            base: &base,
+    /// Opens everything that a workflow needs, and shows what the person should know about that.
+    pub(crate) fn open_project<'a>(
+        &'a self,
+        run: WorkflowRun<'a>,
+    ) -> Result<OpenProject<'a>, CliError> {
+        let flags = run.flags;
+        let opened = Project::open(SessionRequest {
             workspace: &self.workspace,
             home: &self.home,
-            now: clock.now(),
-            root_commit: &|root| root_commit(self.git(), root),
-        })
-        .map_err(CliError::usage)?;
-        let mut journal = Journal::open(&state.journal(), mirror).map_err(CliError::usage)?;
-        if fresh.is_some_and(|fresh| fresh.home_has_history) {
-            let reason = "private state was not there; rebuilt from the committed files".to_owned();
-            self.ui.labelled(Tone::Attention, "state", &reason);
-            let event = JournalEvent::StateRebuilt(StateRebuilt { reason });
-            let entry = JournalEntry { at: clock.now(), run: None, event };
-            journal.record(&entry).map_err(CliError::failed)?;
+            config: &self.config,
+            environment: &self.environment,
+            command: run.command,
+            roles: run.roles,
+            locking: Locking::Exclusive,
+            budget: run.budget,
+            wait_for_limits: self.config.limits.wait && !run.no_wait,
+            context_limit: run.context_limit,
+            reload: Box::new(move || self.reload(&flags)),
+            observer: run.observer,
+        });
+        let Opened { session, project, opening } = opened?;
+        self.show_opening(&opening);
+        Ok(OpenProject { session, project })
+    }
+
+    /// Shows what the person should know about the opening of a session.
+    pub(crate) fn show_opening(&self, opening: &Opening) {
+        if let Some(reason) = opening.rebuilt {
+            self.ui.labelled(Tone::Attention, "state", reason);
         }
-        Ok(OpenState { state, journal })
+        for warning in &opening.warnings {
+            self.ui.labelled(Tone::Attention, "note", warning);
+        }
+        show_leftovers(self.ui, &opening.recovered);
+    }
+
+    /// The budget of the configuration, with what was typed over it.
+    pub(crate) fn budget(&self, tokens: Option<u64>, cost_usd: Option<f64>) -> Budget {
+        let config = &self.config.budget;
+        let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        Budget {
+            iterations: config.iterations.map(narrow),
+            attempts: None,
+            tokens: tokens.or(config.tokens),
+            cost_usd: cost_usd.or(config.cost),
+            wall: config.wall,
+            consecutive_failures: config.failures.map(narrow),
+        }
     }
 }
 
-/// Private state, ready to be written.
-pub(crate) struct OpenState {
-    pub(crate) state: State,
-    pub(crate) journal: Journal,
+/// What a command runs a workflow with.
+pub(crate) struct WorkflowRun<'a> {
+    pub(crate) command: &'a str,
+    pub(crate) roles: &'a [Role],
+    pub(crate) flags: Vec<FlagValue<'a>>,
+    pub(crate) budget: Budget,
+    pub(crate) no_wait: bool,
+    pub(crate) context_limit: Option<u64>,
+    pub(crate) observer: &'a mut dyn WorkflowObserver,
 }
 
-impl OpenState {
-    /// Folds everything the journal tells.
-    pub(crate) fn overview(&self) -> Result<Overview, CliError> {
-        let mut overview = Overview::default();
-        for_each_line(&self.state.journal(), |line| {
-            parse_line(line.as_bytes()).map(|entry| overview.apply(&entry))
-        })
-        .map_err(|error| {
-            CliError::usage(error).hint("move the file away to start with an empty journal")
-        })?;
-        Ok(overview)
+/// A session with its project.
+pub(crate) struct OpenProject<'a> {
+    pub(crate) session: Session<'a>,
+    pub(crate) project: Project,
+}
+
+impl From<SessionError> for CliError {
+    fn from(error: SessionError) -> CliError {
+        let hint = error.hint();
+        let stopped =
+            if error.is_usage() { CliError::usage(error) } else { CliError::failed(error) };
+        hint.into_iter().fold(stopped, CliError::hint)
+    }
+}
+
+impl From<OpenStateError> for CliError {
+    fn from(error: OpenStateError) -> CliError {
+        let hint = error.hint();
+        hint.into_iter().fold(CliError::usage(error), CliError::hint)
+    }
+}
+
+/// Says what a Ralph that was killed had left behind.
+fn show_leftovers(ui: Ui, recovered: &[Recovered]) {
+    for left in recovered {
+        if left.processes > 0 {
+            let count = plural(left.processes as u64, "process");
+            let text = format!("ended {count} of run {}", left.run_id);
+            ui.labelled(Tone::Attention, "leftovers", &text);
+        }
+        show_boundary(ui, &left.boundary);
     }
 }
 
@@ -266,13 +335,6 @@ pub(crate) fn current_directory() -> Result<Utf8PathBuf, CliError> {
             path.display()
         ))
     })
-}
-
-/// Asks git where history began, which tells two repositories at one path apart.
-fn root_commit(program: GitProgram, root: &Utf8Path) -> Option<String> {
-    let roots = Git::discover(program, root).and_then(|git| git.root_commits()).ok()?;
-    // Histories that were joined have several beginnings; the smallest is the same on every clone.
-    roots.iter().map(ToString::to_string).min()
 }
 
 impl UiChoice {

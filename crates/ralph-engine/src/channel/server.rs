@@ -15,7 +15,7 @@ use ralph_model::channel::{
 };
 use ralph_model::id::RunId;
 use ralph_model::journal::{JournalEntry, JournalEvent, MutationRequested, RequestIgnored};
-use ralph_model::permission::{Asker, Refusal};
+use ralph_model::permission::{Asker, Mutation, Refusal};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
@@ -60,9 +60,11 @@ impl MutationStore for NoStore {
 }
 
 /// What came through the channel of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     pub accepted: usize,
+    /// The changes that were made, in order.
+    pub mutations: Vec<Mutation>,
     pub refused: usize,
     /// What was no request, or one too many.
     pub ignored: usize,
@@ -223,6 +225,7 @@ impl<'a> Serving<'a> {
         };
         if accepted {
             self.served.accepted += 1;
+            self.served.mutations.extend(request.mutation());
         } else {
             self.served.refused += 1;
         }

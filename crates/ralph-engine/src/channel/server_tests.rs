@@ -152,7 +152,8 @@ fn requests_are_answered_while_the_agent_runs_and_journalled() {
         (true, "all tasks"),
     ];
     assert_eq!(replies, expected.map(|(accepted, text)| (accepted, text.to_owned())));
-    assert_eq!(served, Served { accepted: 2, refused: 2, ignored: 0 });
+    let mutations = vec![Mutation::IssueAdd];
+    assert_eq!(served, Served { accepted: 2, mutations, refused: 2, ignored: 0 });
     assert_eq!(stage.memory.applied, ["one"]);
     let journalled: Vec<_> = stage
         .events()

@@ -149,6 +149,14 @@ pub struct Limits {
     pub max_wait: Duration,
     /// The longest pause after failures in a row; none turns the pauses off.
     pub backoff: Duration,
+    /// How much trouble one item may have, whatever its kind.
+    pub troubles: u32,
+    /// How often a task is rejected before a person is asked.
+    pub rejections: u32,
+    /// How often in a row an attempt may end in the same way.
+    pub repeats: u32,
+    /// How many rounds of the build loop in a row may bring no net gain.
+    pub rounds: u32,
     /// Between interrupting an agent and terminating it.
     pub interrupt_grace: Duration,
     /// Between terminating an agent and killing it.
@@ -222,6 +230,8 @@ impl Config {
         let flag = |key| with_default(key).flag();
         let duration = |key| with_default(key).duration();
         let count = |key| get(key).map(Located::count);
+        // No bound at all would be a loop without an end, so that zero means one.
+        let bound = |key| u32::try_from(with_default(key).count()).unwrap_or(u32::MAX).max(1);
         let list = |key| get(key).map(Located::list).unwrap_or_default().to_vec();
         Config {
             boundary: match with_default("boundary").text() {
@@ -253,6 +263,10 @@ impl Config {
                 margin: duration("limits.margin"),
                 max_wait: duration("limits.max_wait"),
                 backoff: duration("limits.backoff"),
+                troubles: bound("limits.troubles"),
+                rejections: bound("limits.rejections"),
+                repeats: bound("limits.repeats"),
+                rounds: bound("limits.rounds"),
                 interrupt_grace: duration("limits.interrupt_grace"),
                 terminate_grace: duration("limits.terminate_grace"),
                 context_warn: with_default("limits.context_warn").count(),

@@ -15,8 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::GateError;
 use crate::config::{Config, Gate};
 use crate::digest;
-use crate::files::{create_private_directory, read_optional, remove_optional, replace_atomically};
-use crate::state::State;
+use crate::files::read_optional;
+use crate::state::{Entry, State};
+
+const PINS: Entry<PinRecord> = Entry::new("pins");
 
 /// Everything of the configuration that decides what gates say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +35,7 @@ pub struct PinnedGates {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+struct PinRecord {
     /// The item itself, as its name may have been changed to make a file's.
     item: String,
     digest: String,
@@ -106,20 +108,15 @@ impl PinnedGates {
 
     /// Keeps them for an item, in place of what was kept.
     pub fn save(&self, state: &State, item: &str) -> Result<(), GateError> {
-        let path = state.pinned_gates(item);
-        if let Some(directory) = path.parent() {
-            create_private_directory(directory)?;
-        }
-        let kept = Kept { item: item.to_owned(), digest: self.digest(), pinned: self.clone() };
-        let text = serde_json::to_vec_pretty(&kept).expect("pinned gates are plain data");
-        Ok(replace_atomically(&path, &text)?)
+        let kept = PinRecord { item: item.to_owned(), digest: self.digest(), pinned: self.clone() };
+        Ok(PINS.save(state, item, &kept)?)
     }
 
     /// Returns what was kept for an item.
     pub fn load(state: &State, item: &str) -> Result<Option<PinnedGates>, GateError> {
-        let Some(text) = read_optional(&state.pinned_gates(item))? else { return Ok(None) };
+        let Some(text) = read_optional(&PINS.path(state, item))? else { return Ok(None) };
         let unusable = |reason: String| GateError::Pinned { item: item.to_owned(), reason };
-        let kept: Kept =
+        let kept: PinRecord =
             serde_json::from_slice(&text).map_err(|error| unusable(error.to_string()))?;
         if kept.digest != kept.pinned.digest() || kept.item != item {
             return Err(unusable("they are not as they were written".to_owned()));
@@ -148,7 +145,7 @@ impl PinnedGates {
 
     /// Forgets what was kept for an item that is done.
     pub fn forget(state: &State, item: &str) -> Result<(), GateError> {
-        Ok(remove_optional(&state.pinned_gates(item))?)
+        Ok(PINS.forget(state, item)?)
     }
 }
 
@@ -168,8 +165,6 @@ pub fn spec(gate: &Gate) -> GateSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::home::find_workspace;
-    use crate::state::StateRequest;
     use crate::test_place::Place;
 
     const CONFIG: &str = "[checkout]\nsetup = [[\"npm\", \"ci\"]]\ncache = [\"target\"]\n\
@@ -177,25 +172,11 @@ mod tests {
         [[gate]]\nname = \"tests\"\nrun = [\"cargo\", \"test\"]\n\
         [[gate]]\nname = \"lint\"\nrun = [\"cargo\", \"clippy\"]\nfast = true\n";
 
-    fn state(place: &Place) -> State {
-        let workspace = find_workspace(Some(&place.root), &place.root).unwrap();
-        let home = workspace.home(None);
-        let base = place.root.join("state");
-        let request = StateRequest {
-            base: &base,
-            workspace: &workspace,
-            home: &home,
-            now: jiff::Timestamp::UNIX_EPOCH,
-            root_commit: &|_| None,
-        };
-        State::open(&request).unwrap().0
-    }
-
     #[test]
     fn pinned_gates_survive_and_a_later_change_of_the_configuration_is_named_and_not_taken() {
         let place = Place::new();
         place.write("ralph.toml", CONFIG);
-        let state = state(&place);
+        let state = place.state();
         let pinned = PinnedGates::of(&place.load(None).unwrap());
         assert_eq!(pinned.gates[0].timeout, std::time::Duration::from_mins(30));
         assert_eq!(PinnedGates::load(&state, "spec 1/x").unwrap(), None);
@@ -228,9 +209,9 @@ mod tests {
     fn gates_that_were_touched_in_private_state_are_not_used() {
         let place = Place::new();
         place.write("ralph.toml", CONFIG);
-        let state = state(&place);
+        let state = place.state();
         PinnedGates::of(&place.load(None).unwrap()).save(&state, "a").unwrap();
-        let path = state.pinned_gates("a");
+        let path = PINS.path(&state, "a");
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.replace("\"clippy\"", "\"check\"")).unwrap();
         let error = PinnedGates::load(&state, "a").unwrap_err();

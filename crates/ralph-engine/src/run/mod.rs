@@ -36,6 +36,7 @@ pub use environment::Environment;
 pub use place::RunPlace;
 pub(crate) use place::remove;
 pub use report::{RunLogs, RunReport};
+pub(crate) use result::RESULTS;
 pub use result::RunResult;
 pub use watcher::RunObserver;
 
@@ -105,8 +106,8 @@ pub struct RunRequest<'a> {
     pub outbox: Outbox<'a>,
     /// Where the run works, if not in the workspace.
     pub directory: Option<&'a Utf8Path>,
-    /// Where its result is kept for whoever draws conclusions from it.
-    pub keep: Option<&'a Utf8Path>,
+    /// The workflow that concludes the run, which its result is kept for; empty for a run that nobody concludes.
+    pub workflow: &'a str,
 }
 
 /// The harness itself could not do its part.
@@ -250,10 +251,11 @@ impl Run<'_, '_> {
             self.journal(JournalEvent::BoundaryCrossed(Box::new(report.boundary.journal())))?;
         }
         let finished = report.finished();
-        if let Some(path) = request.keep {
-            // Before the journal tells of the end, so that no run is over whose result is lost.
-            RunResult::of(&report, request, finished.clone(), self.context.clock.now())
-                .keep(path)?;
+        if let Some(item) = request.item.filter(|_| !request.workflow.is_empty()) {
+            // Before the journal has the end of the run, so that no run is over whose result is lost.
+            let at = self.context.clock.now();
+            let result = RunResult::of(&report, request, finished.clone(), at);
+            RESULTS.save(self.context.state, item, &result)?;
         }
         self.journal(JournalEvent::RunFinished(Box::new(finished)))?;
         self.context.place.live.clear()?;

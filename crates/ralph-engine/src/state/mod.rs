@@ -4,6 +4,7 @@
 //! an ordinary start asks git nothing. All of it can be lost and made anew: what counts is committed in home. Whoever
 //! opens it is told when that happened.
 
+mod entry;
 mod index;
 mod live;
 mod sessions;
@@ -13,6 +14,7 @@ use jiff::Timestamp;
 use ralph_proc::tree::Identity;
 use serde::{Deserialize, Serialize};
 
+pub use self::entry::Entry;
 use self::index::{GitIdentity, IndexEntry};
 pub use self::live::{Leftover, LiveRecord, LiveRun};
 pub use self::sessions::{SessionTotal, SessionTotals};
@@ -199,27 +201,7 @@ impl State {
         self.directory.join("gates").join(file_name(commit))
     }
 
-    /// Returns the file that keeps the gates as they were when work on an item began.
-    pub fn pinned_gates(&self, item: &str) -> Utf8PathBuf {
-        self.directory.join("pins").join(format!("{}.json", file_name(item)))
-    }
-
-    /// Returns the file that keeps the result of an item's last run until it is taken.
-    pub fn pending_result(&self, item: &str) -> Utf8PathBuf {
-        self.directory.join("results").join(format!("{}.json", file_name(item)))
-    }
-
-    /// Returns the file that keeps what there was before an item's last run that could write.
-    pub fn before(&self, item: &str) -> Utf8PathBuf {
-        self.directory.join("before").join(format!("{}.json", file_name(item)))
-    }
-
-    /// Returns the file that keeps what a builder claimed about a task until it is judged.
-    pub fn claim(&self, task: &str) -> Utf8PathBuf {
-        self.directory.join("claims").join(format!("{}.json", file_name(task)))
-    }
-
-    /// Returns where it is kept what can be told about a plan from its history, and what is being done to it.
+    /// Returns the directory of a plan's cached history and of the change under way.
     pub(crate) fn plan_directory(&self, plan: &Utf8Path) -> Utf8PathBuf {
         self.directory.join("plans").join(hash(&[plan.as_str()]))
     }

@@ -1,16 +1,23 @@
-//! Workflows: they ask a machine of `ralph_model` what is next, do it, and write down what came of it.
+//! Workflows: each asks its machine in `ralph_model` what is next, does it, and records what came of it.
 //!
-//! What all of them need is here: [`desk`] runs agents with limits waited for and results kept, [`keeper`] commits home, [`repositories`] knows what there was
-//! before a run and judges what there is after it. No workflow knows another.
+//! [`driver`] is the one loop; a workflow implements its trait. [`project`] is what a workflow works on,
+//! [`home_committer`] commits home, [`repositories`] notes what there was before a run and examines what there is after
+//! it. No workflow knows another.
 
 pub mod build;
-pub mod desk;
-pub mod keeper;
+pub mod driver;
+pub mod home_committer;
 pub mod pipeline;
+pub mod project;
+pub mod repeat;
 pub mod repositories;
+mod spec_text;
 
+use ralph_model::build::IllegalTaskFact;
+use ralph_model::pipeline::IllegalFact;
 use ralph_model::run::Trouble;
 
+use self::driver::{Stop, Turn};
 use crate::files::PathError;
 use crate::gates::GateError;
 use crate::gates::receipt::ReceiptFault;
@@ -44,6 +51,11 @@ pub enum WorkflowError {
     Plan(#[from] PlanFileError),
     #[error("`{path}`, {reason}")]
     StateFile { path: camino::Utf8PathBuf, reason: String },
+    /// What happened does not fit the state on disk; nothing was written.
+    #[error(transparent)]
+    Spec(#[from] IllegalFact),
+    #[error(transparent)]
+    Task(#[from] IllegalTaskFact),
 }
 
 impl From<EvidenceError> for WorkflowError {
@@ -52,32 +64,28 @@ impl From<EvidenceError> for WorkflowError {
     }
 }
 
-/// What got in the way of a step, beside what an agent did.
-pub(crate) enum Hindrance {
-    Interrupted,
-    Trouble(Trouble),
-}
-
-/// Tells what got in the way of judging, and may be gone the next time, from what stops the command.
-pub(crate) fn hindrance(error: &WorkflowError) -> Option<Hindrance> {
-    match error {
+/// Tells an interruption, and what got in the way of judging and may be gone the next time, from what stops the command.
+pub(crate) fn interruption_or_trouble<E>(error: WorkflowError) -> Result<Turn<E>, WorkflowError> {
+    match &error {
         WorkflowError::Gate(GateError::Interrupted)
         | WorkflowError::Judge(JudgeError::Gate(GateError::Interrupted)) => {
-            Some(Hindrance::Interrupted)
+            Ok(Turn::Stop(Stop::Interrupted))
         }
-        // Who signs is a person or their agent, to be asked once and not three times.
+        // A signature is asked of a person or their agent, once and not three times.
         WorkflowError::Commit(CommitError::NotSigned(_))
         | WorkflowError::Run(_)
         | WorkflowError::Path(_)
         | WorkflowError::Receipt(_)
         | WorkflowError::Plan(_)
-        | WorkflowError::StateFile { .. } => None,
+        | WorkflowError::Spec(_)
+        | WorkflowError::Task(_)
+        | WorkflowError::StateFile { .. } => Err(error),
         WorkflowError::Mirror(_)
         | WorkflowError::Judge(_)
         | WorkflowError::Gate(_)
         | WorkflowError::Commit(_)
         | WorkflowError::Git(_) => {
-            Some(Hindrance::Trouble(Trouble::Machine { message: with_causes(error) }))
+            Ok(Turn::Trouble(Trouble::Machine { message: with_causes(&error) }))
         }
     }
 }

@@ -7,22 +7,27 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use camino::Utf8Path;
+use ralph_model::build::Work;
 use ralph_model::id::CommitId;
 use ralph_model::pipeline::records::Base;
 use serde::{Deserialize, Serialize};
 
 use super::WorkflowError;
 use crate::boundary;
-use crate::files::{create_private_directory, read_optional, remove_optional, replace_atomically};
 use crate::gates::pin::PinnedGates;
-use crate::gates::{GateContext, GateObserver, GateRepository};
+use crate::gates::{
+    GateContext, GateObserver, GateRepository, VerifierCheckout, checkout_for_verifier,
+};
 use crate::git::commits::{CommitRequest, Signing, commit_paths};
 use crate::git::evidence::{Before, Dirt};
 use crate::git::{GitProgram, Head, Oid};
 use crate::judge::{Case, Judge, Judged, Said};
-use crate::state::State;
+use crate::state::{Entry, State};
 
-pub use work::{ChangeProbe, Work};
+pub use work::ChangeProbe;
+
+/// What there was before the last run of each item that could write.
+const BEFORE: Entry<BeforeAll> = Entry::new("before");
 
 /// How long another program that holds the index is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -56,6 +61,25 @@ pub struct BeforeAll {
     /// What was dirty when the last run ended.
     #[serde(default)]
     left: BTreeMap<String, Dirt>,
+}
+
+/// A verifier's checkout of the work in one repository.
+pub(crate) struct WorkCheckout {
+    pub(crate) work: Work,
+    pub(crate) checkout: VerifierCheckout,
+}
+
+impl WorkCheckout {
+    /// Says where the work is, for a prompt.
+    pub(crate) fn describe(&self, base: &Base) -> String {
+        let Work { commit, repository } = &self.work;
+        let directory = &self.checkout.directory;
+        let since = base.get(&key(repository)).map(|base| format!("; `git diff {base} {commit}`"));
+        format!(
+            "- `{repository}`: commit {commit}, checked out in {directory}{}",
+            since.unwrap_or_default()
+        )
+    }
 }
 
 impl Repositories {
@@ -162,6 +186,25 @@ impl Repositories {
         found.or_else(|| self.found.first()).map(|repository| &repository.gates)
     }
 
+    /// Makes a checkout for the verifier at the work in each repository; the first is the one it starts in.
+    pub(crate) fn checkouts_for_verifier(
+        &self,
+        context: &GateContext<'_>,
+        pinned: &PinnedGates,
+        works: &[Work],
+        observer: &mut dyn GateObserver,
+    ) -> Result<Vec<WorkCheckout>, WorkflowError> {
+        let mut checkouts = Vec::new();
+        for work in works {
+            let Some(repository) = self.gates(&work.repository) else { continue };
+            let id = oid(&work.commit);
+            repository.mirror.fill(&repository.git, std::slice::from_ref(&id))?;
+            let checkout = checkout_for_verifier(context, repository, pinned, &id, observer)?;
+            checkouts.push(WorkCheckout { work: work.clone(), checkout });
+        }
+        Ok(checkouts)
+    }
+
     /// Commits what a run changed and left uncommitted: never the person's own dirt, never home.
     pub fn commit_leftovers(
         &self,
@@ -188,15 +231,12 @@ impl Repositories {
     }
 
     /// Returns where the repository stands that has a commit, or the first one.
-    pub fn head_with(
-        &self,
-        commit: Option<&CommitId>,
-    ) -> Result<Option<(CommitId, String)>, WorkflowError> {
+    pub fn head_with(&self, commit: Option<&CommitId>) -> Result<Option<Work>, WorkflowError> {
         let mut first = None;
         for repository in &self.found {
             let git = &repository.gates.git;
             let Some(head) = git.head()?.id().cloned() else { continue };
-            let found = (commit_id(&head), repository.name.clone());
+            let found = Work { commit: commit_id(&head), repository: repository.name.clone() };
             if let Some(commit) = commit
                 && git.have(&[oid(commit)])?[0]
             {
@@ -205,6 +245,19 @@ impl Repositories {
             first.get_or_insert(found);
         }
         Ok(first)
+    }
+
+    /// Returns where all repositories but one stand.
+    pub(crate) fn heads_but(&self, but: &str) -> Result<Vec<Work>, WorkflowError> {
+        let mut works = Vec::new();
+        for repository in self.found.iter().filter(|found| found.name != but) {
+            let head = repository.gates.git.head()?.id().cloned();
+            works.extend(head.map(|head| Work {
+                commit: commit_id(&head),
+                repository: repository.name.clone(),
+            }));
+        }
+        Ok(works)
     }
 
     /// Returns to the branches that a run began on. Returns what could not be returned to, and why.
@@ -286,21 +339,22 @@ impl BeforeAll {
 
     /// Keeps it for whoever draws the conclusions of the run that is about to begin.
     pub fn save(&self, state: &State, item: &str) -> Result<(), WorkflowError> {
-        let path = state.before(item);
-        create_private_directory(path.parent().expect("it has a directory"))?;
-        let bytes = serde_json::to_vec(self).expect("it is plain data");
-        Ok(replace_atomically(&path, &bytes)?)
+        Ok(BEFORE.save(state, item, self)?)
     }
 
     /// Forgets what was kept for an item.
     pub fn forget(state: &State, item: &str) -> Result<(), WorkflowError> {
-        Ok(remove_optional(&state.before(item))?)
+        Ok(BEFORE.forget(state, item)?)
     }
 
     /// Returns what was kept, if it is still there and can be read.
     pub fn load(state: &State, item: &str) -> Result<Option<BeforeAll>, WorkflowError> {
-        let bytes = read_optional(&state.before(item))?;
-        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+        Ok(BEFORE.load(state, item)?)
+    }
+
+    /// Returns what was kept for all items.
+    pub fn all(state: &State) -> Result<Vec<BeforeAll>, WorkflowError> {
+        Ok(BEFORE.all(state)?)
     }
 }
 

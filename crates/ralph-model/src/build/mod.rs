@@ -24,9 +24,6 @@ use crate::id::{CommitId, RunId};
 
 pub use settle::{IllegalTaskFact, TaskFact, TaskWrite, heal, settle};
 
-/// How often a task is rejected before a person is asked, unless the configuration says otherwise.
-pub const DEFAULT_REJECTIONS: u32 = 5;
-
 /// The commit that an attempt ended with in one repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {

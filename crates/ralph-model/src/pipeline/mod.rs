@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::CommitId;
 use done::DoneView;
-use records::{CandidateRecord, CandidateStatus, PlanRecord, PlanStatus, SpecIdentity};
+use records::{CandidateRecord, CandidateStatus, PlanRecord, PlanStatus, SpecIdentity, Try};
 
-pub use settle::{Candidate, Fact, Write, heal, settle};
+pub use settle::{Candidate, Fact, IllegalFact, Write, heal, settle};
 
 /// How many attempts a spec has, unless it is said otherwise.
 pub const DEFAULT_ATTEMPTS: u32 = 10;
@@ -50,8 +50,8 @@ pub struct Markers {
     /// The done marker, with what could be read from it.
     pub done: Option<DoneView>,
     pub plan: Option<PlanRecord>,
-    /// There is a plan in `plans/<rel>.md`, and it is not blank.
-    pub has_plan_text: bool,
+    /// The [`text_mark`] of the plan in `plans/<rel>.md`, if there is one that is not blank.
+    pub plan_text: Option<String>,
     /// The numbers of the archived plans.
     pub archived: Vec<u32>,
     pub candidate: Option<CandidateRecord>,
@@ -99,13 +99,19 @@ impl SpecState {
         }
         let Some(plan) = &markers.plan else {
             let number = 1;
-            return if markers.has_plan_text {
+            return if markers.plan_text.is_some() {
                 SpecState::HandWritten { number }
             } else {
                 SpecState::Unplanned { number, replan: None }
             };
         };
         match plan.status {
+            // No planner wrote this text: a person did, while a planner was at work or after it failed.
+            PlanStatus::Planning
+                if markers.plan_text.is_some() && markers.plan_text != plan.text_mark =>
+            {
+                SpecState::HandWritten { number: plan.attempt }
+            }
             // Whatever text is there, nobody said that it is finished.
             PlanStatus::Planning => SpecState::Unplanned {
                 number: plan.attempt,
@@ -116,15 +122,29 @@ impl SpecState {
             },
             // Its own text is in the archive, so this is another, and no planner wrote it.
             PlanStatus::Invalidated
-                if markers.has_plan_text && markers.archived.contains(&plan.attempt) =>
+                if markers.plan_text.is_some() && markers.archived.contains(&plan.attempt) =>
             {
                 SpecState::HandWritten { number: plan.attempt + 1 }
             }
             PlanStatus::Invalidated => unplanned_after(plan, plan.invalidation_reason.as_deref()),
-            PlanStatus::Active if !markers.has_plan_text => {
+            PlanStatus::Active if markers.plan_text.is_none() => {
                 unplanned_after(plan, Some(PLAN_MISSING))
             }
             PlanStatus::Active => of_candidate(markers.candidate.as_ref()),
+        }
+    }
+}
+
+impl SpecState {
+    /// Returns how messages name it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            SpecState::Done => "done",
+            SpecState::Unplanned { .. } => "not planned",
+            SpecState::HandWritten { .. } => "planned by hand",
+            SpecState::Planned { .. } => "planned",
+            SpecState::Candidate { .. } => "a candidate",
+            SpecState::Waiting { .. } => "waiting for a person",
         }
     }
 }
@@ -176,22 +196,71 @@ pub enum Action {
     AskPerson {
         question: String,
     },
-    /// All attempts are spent.
-    GiveUp,
+    GiveUp(GiveUp),
 }
 
-/// Returns what to do in a state with so many attempts spent.
-pub fn next(state: &SpecState, attempts_used: u32, attempts: u32) -> Action {
-    let spent = attempts_used >= attempts;
-    match state.clone() {
-        SpecState::Done => Action::Skip,
-        SpecState::Waiting { question } => Action::AskPerson { question },
-        SpecState::HandWritten { number } => Action::Adopt { number },
-        _ if spent => Action::GiveUp,
-        SpecState::Unplanned { number, replan } => Action::Plan { number, replan },
-        SpecState::Planned { feedback } => Action::Implement { feedback },
-        SpecState::Candidate { commit, no_change } => Action::Verify { commit, no_change },
+/// Why no further attempt is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GiveUp {
+    AttemptsSpent,
+    /// The last attempts ended alike, so that the next one would too.
+    Repetition {
+        times: u32,
+    },
+}
+
+/// How many attempts a spec has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptLimits {
+    pub attempts: u32,
+    /// How often in a row the same planning failure, or the same commit, is one time too many.
+    pub repeats: u32,
+}
+
+impl AttemptLimits {
+    /// Returns why no further attempt is made after these tries, if that is so.
+    pub fn reached(self, attempts_used: u32, tries: &[Try]) -> Option<GiveUp> {
+        if attempts_used >= self.attempts {
+            return Some(GiveUp::AttemptsSpent);
+        }
+        let times = repeats(tries);
+        (times >= self.repeats).then_some(GiveUp::Repetition { times })
     }
+}
+
+/// Counts the attempts at the end that ended alike: planning that failed in the same way, or the same commit claimed.
+fn repeats(tries: &[Try]) -> u32 {
+    let Some(last) = tries.last() else { return 0 };
+    let alike = |tried: &&Try| {
+        let same_failure = last.phase == Phase::Plan
+            && (tried.phase, &tried.outcome) == (last.phase, &last.outcome);
+        same_failure || (last.claim.is_some() && tried.claim == last.claim)
+    };
+    tries.iter().rev().take_while(alike).count().try_into().unwrap_or(u32::MAX)
+}
+
+/// Returns what to do in the state of these markers.
+pub fn next(markers: &Markers, limits: AttemptLimits) -> Action {
+    let tries = markers.plan.as_ref().map(|plan| plan.tries.as_slice()).unwrap_or_default();
+    let given_up = limits.reached(markers.attempts_used(), tries);
+    match (SpecState::of(markers), given_up) {
+        (SpecState::Done, _) => Action::Skip,
+        (SpecState::Waiting { question }, _) => Action::AskPerson { question },
+        (SpecState::HandWritten { number }, _) => Action::Adopt { number },
+        (_, Some(why)) => Action::GiveUp(why),
+        (SpecState::Unplanned { number, replan }, None) => Action::Plan { number, replan },
+        (SpecState::Planned { feedback }, None) => Action::Implement { feedback },
+        (SpecState::Candidate { commit, no_change }, None) => Action::Verify { commit, no_change },
+    }
+}
+
+/// Tells one text of a plan from another: its length and a hash (FNV-1a), for telling a person's edit from our own text.
+pub fn text_mark(text: &str) -> String {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in text.bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    format!("{}-{hash:016x}", text.len())
 }
 
 /// Tells whether a person's answer says that it is done as it is. Anything else is what is to be done instead.
@@ -207,7 +276,7 @@ impl Markers {
             spec,
             done: None,
             plan: None,
-            has_plan_text: false,
+            plan_text: None,
             archived: Vec::new(),
             candidate: None,
         }

@@ -25,6 +25,8 @@ fn base() -> Base {
     Base::from([(".".to_owned(), commit('b'))])
 }
 
+const LIMITS: AttemptLimits = AttemptLimits { attempts: 10, repeats: 3 };
+
 fn run(nonce: u32) -> RunRef {
     RunRef { id: RunId::new(at(0), nonce), dir: format!("runs/area/0001-a/{nonce}") }
 }
@@ -33,9 +35,11 @@ fn run(nonce: u32) -> RunRef {
 fn write(markers: &mut Markers, write: &Write) {
     match write {
         Write::Plan(record) => markers.plan = Some((**record).clone()),
-        Write::PlanText(text) => markers.has_plan_text = !text.trim().is_empty(),
+        Write::PlanText(text) => {
+            markers.plan_text = (!text.trim().is_empty()).then(|| text_mark(text));
+        }
         Write::ArchivePlan { number } => {
-            if std::mem::take(&mut markers.has_plan_text) {
+            if markers.plan_text.take().is_some() {
                 markers.archived.push(*number);
             }
         }
@@ -54,7 +58,7 @@ fn write_all(markers: &mut Markers, writes: &[Write]) {
 }
 
 fn after(mut markers: Markers, fact: &Fact) -> Markers {
-    let writes = settle(&markers, fact, at(60));
+    let writes = settle(&markers, fact, at(60)).unwrap();
     write_all(&mut markers, &writes);
     markers
 }
@@ -87,12 +91,26 @@ fn facts() -> Vec<(&'static str, Fact)> {
             },
         ),
         (
+            "verification rejected",
+            Fact::AttemptFailed {
+                phase: Phase::Verify,
+                outcome: "no tests".to_owned(),
+                feedback: feedback(),
+                run: Some(run(9)),
+            },
+        ),
+        (
+            "verification failed",
+            Fact::VerificationFailed { outcome: "timed out".to_owned(), run: run(10) },
+        ),
+        (
             "candidate found",
             Fact::CandidateFound {
                 candidate: Candidate {
                     commit: commit('c'),
                     repository: String::new(),
                     refs: vec!["refs/heads/main".to_owned()],
+                    also: Vec::new(),
                 },
                 run: run(4),
             },
@@ -140,9 +158,9 @@ fn situations() -> Vec<(&'static str, Markers)> {
     let invalidated = after(candidate.clone(), &fact("plan invalidated"));
     let done = after(candidate.clone(), &fact("verified"));
     let mut half_written = planning.clone();
-    half_written.has_plan_text = true;
-    let mut replaced = invalidated.clone();
-    replaced.has_plan_text = true;
+    write_all(&mut half_written, &settle(&planning, &fact("plan written"), at(60)).unwrap()[..2]);
+    let by_hand = || Some(text_mark("a person's plan"));
+    let replaced = Markers { plan_text: by_hand(), ..invalidated.clone() };
     let mut replanning = after(invalidated.clone(), &fact("planning began"));
     replanning.plan.as_mut().unwrap().attempt = 2;
     let mut verified_without_done = done.clone();
@@ -150,18 +168,19 @@ fn situations() -> Vec<(&'static str, Markers)> {
     let mut done_with_candidate = candidate.clone();
     done_with_candidate.done = Some(DoneView::default());
     let mut torn = candidate.clone();
-    write(&mut torn, &settle(&candidate, &fact("plan invalidated"), at(60))[0]);
+    write(&mut torn, &settle(&candidate, &fact("plan invalidated"), at(60)).unwrap()[0]);
     vec![
         ("fresh", fresh.clone()),
-        ("hand-written plan", Markers { has_plan_text: true, ..fresh.clone() }),
-        ("planning", planning),
+        ("hand-written plan", Markers { plan_text: by_hand(), ..fresh.clone() }),
+        ("planning", planning.clone()),
+        ("planning, then a plan by hand", Markers { plan_text: by_hand(), ..planning }),
         ("planning, text half written", half_written),
         ("planned", planned.clone()),
-        ("active plan, text missing", Markers { has_plan_text: false, ..planned.clone() }),
+        ("active plan, text missing", Markers { plan_text: None, ..planned.clone() }),
         ("candidate", candidate.clone()),
         (
             "candidate, plan removed by hand",
-            Markers { plan: None, has_plan_text: false, ..candidate.clone() },
+            Markers { plan: None, plan_text: None, ..candidate.clone() },
         ),
         ("rejected", rejected),
         ("waiting", after(candidate.clone(), &fact("person needed"))),
@@ -225,9 +244,9 @@ fn the_whole_table_of_states_and_facts_is_known() {
             format!(", heals {}", healing.join(" "))
         };
         writeln!(table, "{situation}: {}{healing}", short(&state)).unwrap();
-        writeln!(table, "  next: {:?}", next(&state, markers.attempts_used(), 10)).unwrap();
+        writeln!(table, "  next: {:?}", next(&markers, LIMITS)).unwrap();
         for (told, fact) in facts() {
-            let writes = settle(&markers, &fact, at(60));
+            let Ok(writes) = settle(&markers, &fact, at(60)) else { continue };
             let names: Vec<String> = writes.iter().map(name).collect();
             let then = after(markers.clone(), &fact);
             writeln!(table, "  {told}: {} -> {}", names.join(" "), short(&SpecState::of(&then)))
@@ -241,7 +260,7 @@ fn the_whole_table_of_states_and_facts_is_known() {
 #[test]
 fn after_all_attempts_only_a_person_can_help() {
     for (situation, markers) in situations() {
-        let action = next(&SpecState::of(&markers), 10, 10);
+        let action = next(&markers, AttemptLimits { attempts: 0, repeats: 3 });
         let runs = matches!(
             action,
             Action::Plan { .. } | Action::Implement { .. } | Action::Verify { .. }
@@ -263,7 +282,8 @@ fn a_crash_between_two_writes_changes_nothing_in_the_end() {
         ("planned", "no change claimed"),
         ("candidate", "verified"),
         ("candidate", "plan invalidated"),
-        ("candidate", "implementation rejected"),
+        ("candidate", "verification rejected"),
+        ("candidate", "verification failed"),
         ("candidate", "person needed"),
         ("waiting", "person objected"),
         ("waiting", "verified"),
@@ -271,7 +291,7 @@ fn a_crash_between_two_writes_changes_nothing_in_the_end() {
     for (situation, told) in told_where {
         let markers = situations().into_iter().find(|(known, _)| known == situation).unwrap().1;
         let fact = fact(told);
-        let writes = settle(&markers, &fact, at(60));
+        let writes = settle(&markers, &fact, at(60)).unwrap();
         let undisturbed = after(markers.clone(), &fact);
         for cut in 0..=writes.len() {
             let mut found = markers.clone();
@@ -285,6 +305,7 @@ fn a_crash_between_two_writes_changes_nothing_in_the_end() {
                     run.as_ref().map(|run| run.id.to_string())
                 }
                 Fact::CandidateFound { run, .. }
+                | Fact::VerificationFailed { run, .. }
                 | Fact::NoChangeClaimed { run, .. }
                 | Fact::PlanInvalidated { run, .. } => Some(run.id.to_string()),
                 _ => None,
@@ -292,7 +313,7 @@ fn a_crash_between_two_writes_changes_nothing_in_the_end() {
             let is_settled = run.is_some() && run == settled;
             let is_over = found.done.is_some() || cut == writes.len();
             if !is_settled && !is_over {
-                let again = settle(&found, &fact, at(60));
+                let again = settle(&found, &fact, at(60)).unwrap();
                 write_all(&mut found, &again);
             }
             assert_eq!(found, undisturbed, "{situation}/{told}/{cut}");
@@ -306,7 +327,11 @@ fn a_result_that_is_told_twice_spends_one_attempt() {
     let once = after(planned, &fact("implementation rejected"));
     let twice = after(once.clone(), &fact("implementation rejected"));
     assert_eq!((once.attempts_used(), &once), (1, &twice));
-    let other = after(once, &fact("plan failed"));
+    let mut again = fact("implementation rejected");
+    if let Fact::AttemptFailed { run: told, .. } = &mut again {
+        *told = Some(run(30));
+    }
+    let other = after(once, &again);
     assert_eq!(other.attempts_used(), 2);
     assert_eq!(other.plan.unwrap().tries.len(), 2);
 }
@@ -317,6 +342,7 @@ fn a_second_invalidation_keeps_the_first_archive() {
     for fact in [
         Fact::PlanningBegan { number: 2, base: Base::new() },
         Fact::PlanWritten { text: "second".to_owned(), scratchpad: None, run: run(20).id },
+        fact("candidate found"),
         Fact::PlanInvalidated { reason: "again".to_owned(), run: run(21) },
     ] {
         markers = after(markers, &fact);
@@ -360,20 +386,80 @@ fn sessions_are_gone_on_with_by_the_same_agent_and_never_by_a_verifier() {
 proptest! {
     /// Whatever happens in whatever order, a spec is somewhere, and the attempts never shrink but by a fresh budget.
     #[test]
-    fn every_history_leads_to_a_state(choices in proptest::collection::vec(0_usize..13, 0..30)) {
+    fn every_history_leads_to_a_state(choices in proptest::collection::vec(0_usize..15, 0..30)) {
         let facts = facts();
         let mut markers = Markers::fresh(spec());
         for (step, choice) in choices.into_iter().enumerate() {
             let before = markers.attempts_used();
             let (told, fact) = &facts[choice];
-            let writes = settle(&markers, fact, at(step.try_into().unwrap()));
+            let Ok(writes) = settle(&markers, fact, at(step.try_into().unwrap())) else { continue };
             write_all(&mut markers, &writes);
             let healing = heal(&markers);
             write_all(&mut markers, &healing);
             prop_assert_eq!(heal(&markers), vec![], "healing heals");
-            let _ = next(&SpecState::of(&markers), markers.attempts_used(), 10);
+            let _ = next(&markers, LIMITS);
             let renewed = ["forced", "budget renewed"].contains(told);
             prop_assert!(renewed || markers.attempts_used() >= before);
         }
     }
+}
+
+#[test]
+fn a_plan_by_hand_is_never_taken_for_the_planners() {
+    let planning = after(Markers::fresh(spec()), &fact("planning began"));
+    let by_hand = Markers { plan_text: Some(text_mark("mine")), ..planning };
+    assert_eq!(SpecState::of(&by_hand), SpecState::HandWritten { number: 1 });
+    let refused = settle(&by_hand, &fact("plan written"), at(60)).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "`plan written` cannot happen to a spec that is planned by hand"
+    );
+}
+
+#[test]
+fn a_spec_is_given_up_after_three_equal_failures() {
+    let tried = |phase, outcome: &str, claim: Option<char>| Try {
+        phase,
+        outcome: outcome.to_owned(),
+        run_dir: None,
+        claim: claim.map(commit),
+        at_utc: at(0),
+    };
+    let (plan, implement, verify) = (Phase::Plan, Phase::Implement, Phase::Verify);
+    let table = [
+        (vec![], None),
+        (vec![tried(plan, "no plan", None); 2], None),
+        (vec![tried(plan, "no plan", None); 3], Some(3)),
+        (vec![tried(implement, "nothing claimed", None); 5], None),
+        (vec![tried(verify, "wrong", Some('c')), tried(implement, "again", Some('c'))], None),
+        (
+            vec![
+                tried(verify, "wrong", Some('c')),
+                tried(implement, "again", Some('c')),
+                tried(implement, "again", Some('c')),
+            ],
+            Some(3),
+        ),
+        (
+            vec![
+                tried(verify, "wrong", Some('c')),
+                tried(verify, "wrong", Some('d')),
+                tried(verify, "wrong", Some('e')),
+            ],
+            None,
+        ),
+        (
+            vec![
+                tried(plan, "no plan", None),
+                tried(plan, "timed out", None),
+                tried(plan, "no plan", None),
+            ],
+            None,
+        ),
+    ];
+    for (tries, times) in table {
+        let expected = times.map(|times| GiveUp::Repetition { times });
+        assert_eq!(LIMITS.reached(tries.len().try_into().unwrap(), &tries), expected, "{tries:?}");
+    }
+    assert_eq!(LIMITS.reached(10, &[]), Some(GiveUp::AttemptsSpent));
 }

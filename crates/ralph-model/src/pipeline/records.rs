@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Phase;
+use crate::build::Work;
 use crate::id::CommitId;
 
 /// Where work on a spec began: a commit for each repository, by its directory in the workspace (`.` for the workspace).
@@ -60,6 +61,9 @@ pub struct PlanRecord {
     /// What was tried, one entry for each attempt that was spent.
     #[serde(default)]
     pub tries: Vec<Try>,
+    /// The [`super::text_mark`] of the text that the harness writes or wrote as this plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_mark: Option<String>,
     /// The run whose result these files know. A result that is told again, after a crash, changes nothing.
     #[serde(default)]
     pub settled_run: Option<String>,
@@ -79,6 +83,9 @@ pub struct Try {
     pub outcome: String,
     #[serde(default)]
     pub run_dir: Option<String>,
+    /// The commit that was claimed or verified, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<CommitId>,
     pub at_utc: Timestamp,
 }
 
@@ -112,6 +119,9 @@ pub struct CandidateRecord {
     /// The repository that has the commit, by its directory in the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
+    /// What was done for the spec in other repositories.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Work>,
     /// The refs that hold the commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<String>,

@@ -10,7 +10,8 @@ use super::done::DoneMarker;
 use super::records::{
     Base, CandidateRecord, CandidateStatus, PlanRecord, PlanStatus, SpecIdentity, Try,
 };
-use super::{Markers, Phase};
+use super::{Markers, Phase, SpecState, text_mark};
+use crate::build::Work;
 use crate::id::{CommitId, RunId};
 
 /// Something that happened to a spec.
@@ -37,6 +38,11 @@ pub enum Fact {
         outcome: String,
         feedback: Option<Feedback>,
         run: Option<RunRef>,
+    },
+    /// A verifier came to no conclusion, which says nothing of the candidate: it stays, at the cost of an attempt.
+    VerificationFailed {
+        outcome: String,
+        run: RunRef,
     },
     CandidateFound {
         candidate: Candidate,
@@ -96,6 +102,8 @@ pub struct Candidate {
     pub commit: CommitId,
     pub repository: String,
     pub refs: Vec<String>,
+    /// What was done in other repositories.
+    pub also: Vec<Work>,
 }
 
 /// One write. Each is whole or not there.
@@ -118,19 +126,92 @@ pub enum Write {
     },
 }
 
-/// Returns what a fact writes, in order.
-pub fn settle(markers: &Markers, fact: &Fact, at: Timestamp) -> Vec<Write> {
-    let desk = Desk { markers, at };
+/// A fact that cannot happen to a spec in this state.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{fact} cannot happen to a spec that is {state}")]
+pub struct IllegalFact {
+    pub state: &'static str,
+    pub fact: &'static str,
+}
+
+/// Returns what a fact writes, in order, or refuses a fact that is illegal in this state.
+pub fn settle(markers: &Markers, fact: &Fact, at: Timestamp) -> Result<Vec<Write>, IllegalFact> {
+    let state = SpecState::of(markers);
+    if is_legal(&state, markers, fact) {
+        Ok(writes(markers, fact, at))
+    } else {
+        Err(IllegalFact { state: state.name(), fact: fact.name() })
+    }
+}
+
+/// Tells which facts can happen in which state.
+///
+/// A run's fact is legal in the state that it leads to as well: if its writes were cut short, the run is not settled and
+/// the fact is established again. Marking a spec as done, forcing it and renewing its attempts are a person's word.
+fn is_legal(state: &SpecState, markers: &Markers, fact: &Fact) -> bool {
+    use SpecState as S;
     match fact {
-        Fact::PlanningBegan { number, base } => desk.planning(*number, base),
+        Fact::Forced { .. } => true,
+        Fact::BudgetRenewed { .. } | Fact::Verified { .. } => *state != S::Done,
+        Fact::PlanningBegan { .. } => matches!(state, S::Unplanned { .. }),
+        Fact::PlanWritten { .. } => {
+            let planning = |plan: &PlanRecord| plan.status == PlanStatus::Planning;
+            matches!(state, S::Unplanned { .. }) && markers.plan.as_ref().is_some_and(planning)
+        }
+        Fact::PlanAdopted { .. } => matches!(state, S::HandWritten { .. }),
+        Fact::AttemptFailed { phase: Phase::Plan, .. } => {
+            matches!(state, S::Unplanned { .. } | S::HandWritten { .. })
+        }
+        Fact::AttemptFailed { phase: Phase::Implement, .. } => matches!(state, S::Planned { .. }),
+        Fact::AttemptFailed { phase: Phase::Verify, .. } => {
+            matches!(state, S::Candidate { .. } | S::Planned { .. })
+        }
+        Fact::CandidateFound { .. } | Fact::NoChangeClaimed { .. } => {
+            matches!(state, S::Planned { .. } | S::Candidate { .. })
+        }
+        Fact::VerificationFailed { .. } | Fact::PlanInvalidated { .. } => {
+            matches!(state, S::Candidate { .. })
+        }
+        Fact::PersonNeeded { .. } => matches!(state, S::Candidate { .. } | S::Waiting { .. }),
+        Fact::PersonObjected { .. } => matches!(state, S::Waiting { .. }),
+    }
+}
+
+impl Fact {
+    const fn name(&self) -> &'static str {
+        match self {
+            Fact::PlanningBegan { .. } => "`planning began`",
+            Fact::PlanWritten { .. } => "`plan written`",
+            Fact::PlanAdopted { .. } => "`plan adopted`",
+            Fact::AttemptFailed { .. } => "`attempt failed`",
+            Fact::VerificationFailed { .. } => "`verification failed`",
+            Fact::CandidateFound { .. } => "`candidate found`",
+            Fact::NoChangeClaimed { .. } => "`no change claimed`",
+            Fact::Verified { .. } => "`verified`",
+            Fact::PlanInvalidated { .. } => "`plan invalidated`",
+            Fact::PersonNeeded { .. } => "`person needed`",
+            Fact::PersonObjected { .. } => "`person objected`",
+            Fact::Forced { .. } => "`forced`",
+            Fact::BudgetRenewed { .. } => "`budget renewed`",
+        }
+    }
+}
+
+fn writes(markers: &Markers, fact: &Fact, at: Timestamp) -> Vec<Write> {
+    let drafts = Drafts { markers, at };
+    match fact {
+        Fact::PlanningBegan { number, base } => drafts.planning(*number, base),
         Fact::PlanWritten { text, scratchpad, run } => {
-            let mut plan = desk.plan();
+            let mut plan = drafts.plan();
+            plan.text_mark = Some(text_mark(text));
+            // Before the text, so that a crash between the two cannot make it look like a person's.
+            let announced = Write::Plan(Box::new(plan.clone()));
             plan.status = PlanStatus::Active;
             plan.invalidated_at_utc = None;
             plan.invalidation_reason = None;
             plan.created_at_utc = at;
             plan.settled_run = Some(run.to_string());
-            let mut writes = vec![Write::PlanText(text.clone())];
+            let mut writes = vec![announced, Write::PlanText(text.clone())];
             writes.extend(scratchpad.clone().map(Write::Scratchpad));
             writes.push(Write::Plan(Box::new(plan)));
             writes
@@ -142,20 +223,24 @@ pub fn settle(markers: &Markers, fact: &Fact, at: Timestamp) -> Vec<Write> {
                 created_at_utc: at,
                 invalidated_at_utc: None,
                 invalidation_reason: None,
-                base: desk.markers.plan.as_ref().map_or(base, |plan| &plan.base).clone(),
-                ..desk.plan()
+                base: drafts.markers.plan.as_ref().map_or(base, |plan| &plan.base).clone(),
+                ..drafts.plan()
             };
             vec![Write::Plan(Box::new(plan))]
         }
         Fact::AttemptFailed { phase, outcome, feedback, run } => {
             let mut writes = Vec::new();
             if let Some(feedback) = feedback {
-                let candidate = desk.rejected(feedback, *phase, run.as_ref());
+                let candidate = drafts.rejected(feedback, *phase, run.as_ref());
                 writes.push(Write::Candidate(Box::new(candidate)));
             }
-            let plan = desk.spent(*phase, outcome, run.as_ref());
+            let claim = feedback.as_ref().and_then(|feedback| feedback.commit.clone());
+            let plan = drafts.spent(*phase, outcome, run.as_ref(), claim);
             writes.push(Write::Plan(Box::new(plan)));
             writes
+        }
+        Fact::VerificationFailed { outcome, run } => {
+            vec![Write::Plan(Box::new(drafts.spent(Phase::Verify, outcome, Some(run), None)))]
         }
         Fact::CandidateFound { candidate, run } => {
             let found = CandidateRecord {
@@ -163,17 +248,18 @@ pub fn settle(markers: &Markers, fact: &Fact, at: Timestamp) -> Vec<Write> {
                 repository: (!candidate.repository.is_empty())
                     .then(|| candidate.repository.clone()),
                 refs: candidate.refs.clone(),
-                ..desk.blank_candidate(CandidateStatus::Candidate)
+                also: candidate.also.clone(),
+                ..drafts.blank_candidate(CandidateStatus::Candidate)
             };
-            desk.claimed(found, run)
+            drafts.claimed(found, run)
         }
         Fact::NoChangeClaimed { reason, commit, run } => {
             let found = CandidateRecord {
                 candidate_commit: Some(commit.clone()),
                 no_change: Some(reason.clone()),
-                ..desk.blank_candidate(CandidateStatus::Candidate)
+                ..drafts.blank_candidate(CandidateStatus::Candidate)
             };
-            desk.claimed(found, run)
+            drafts.claimed(found, run)
         }
         Fact::Verified { done } => {
             let mut writes = vec![Write::Done(done.render(&markers.spec))];
@@ -182,27 +268,27 @@ pub fn settle(markers: &Markers, fact: &Fact, at: Timestamp) -> Vec<Write> {
             }));
             writes
         }
-        Fact::PlanInvalidated { reason, run } => desk.invalidated(reason, run),
+        Fact::PlanInvalidated { reason, run } => drafts.invalidated(reason, run),
         Fact::PersonNeeded { question, run } => {
-            let mut record = desk.candidate();
+            let mut record = drafts.candidate();
             record.status = CandidateStatus::Waiting;
             record.question = Some(question.clone());
             if let Some(run) = run {
                 record.last_verify_run_dir = Some(run.dir.clone());
             }
             let mut writes = vec![Write::Candidate(Box::new(record))];
-            writes.extend(run.as_ref().map(|run| desk.settled(&run.id)));
+            writes.extend(run.as_ref().map(|run| drafts.settled(&run.id)));
             writes
         }
         Fact::PersonObjected { answer } => {
-            let mut record = desk.candidate();
+            let mut record = drafts.candidate();
             record.status = CandidateStatus::Rejected;
             record.question = None;
             record.no_change = None;
             record.feedback = Some(format!("A person looked at it and says: {answer}"));
             vec![Write::Candidate(Box::new(record))]
         }
-        Fact::Forced { number, base } => desk.forced(*number, base),
+        Fact::Forced { number, base } => drafts.forced(*number, base),
         Fact::BudgetRenewed { base } => {
             let Some(plan) = &markers.plan else { return Vec::new() };
             let mut plan = plan.clone();
@@ -231,7 +317,7 @@ pub fn heal(markers: &Markers) -> Vec<Write> {
     }
     let Some(plan) = &markers.plan else { return writes };
     if plan.status == PlanStatus::Invalidated {
-        if markers.has_plan_text && !markers.archived.contains(&plan.attempt) {
+        if markers.plan_text.is_some() && !markers.archived.contains(&plan.attempt) {
             writes.push(Write::ArchivePlan { number: plan.attempt });
         }
         if markers.candidate.is_some() {
@@ -251,13 +337,13 @@ fn verified(record: &CandidateRecord, verify_run_dir: Option<&str>) -> Candidate
     record
 }
 
-/// Puts records together.
-struct Desk<'a> {
+/// Drafts the records that a fact writes.
+struct Drafts<'a> {
     markers: &'a Markers,
     at: Timestamp,
 }
 
-impl Desk<'_> {
+impl Drafts<'_> {
     fn spec(&self) -> &SpecIdentity {
         &self.markers.spec
     }
@@ -275,6 +361,7 @@ impl Desk<'_> {
             base: Base::new(),
             attempts_used: 0,
             tries: Vec::new(),
+            text_mark: None,
             settled_run: None,
             rest: std::collections::BTreeMap::new(),
         })
@@ -304,7 +391,8 @@ impl Desk<'_> {
     }
 
     fn invalidated(&self, reason: &str, run: &RunRef) -> Vec<Write> {
-        let mut plan = self.spent(Phase::Verify, &format!("plan invalid: {reason}"), Some(run));
+        let outcome = format!("plan invalid: {reason}");
+        let mut plan = self.spent(Phase::Verify, &outcome, Some(run), None);
         plan.status = PlanStatus::Invalidated;
         plan.invalidated_at_utc = Some(self.at);
         plan.invalidation_reason = Some(reason.to_owned());
@@ -318,7 +406,13 @@ impl Desk<'_> {
     }
 
     /// The plan's record with one more attempt spent, unless this run's has been counted.
-    fn spent(&self, phase: Phase, outcome: &str, run: Option<&RunRef>) -> PlanRecord {
+    fn spent(
+        &self,
+        phase: Phase,
+        outcome: &str,
+        run: Option<&RunRef>,
+        claim: Option<CommitId>,
+    ) -> PlanRecord {
         let mut plan = self.plan();
         let id = run.map(|run| run.id.to_string());
         if id.is_some() && plan.settled_run == id {
@@ -329,6 +423,7 @@ impl Desk<'_> {
             phase,
             outcome: outcome.to_owned(),
             run_dir: run.map(|run| run.dir.clone()),
+            claim,
             at_utc: self.at,
         });
         plan.settled_run = id.or(plan.settled_run);
@@ -357,6 +452,7 @@ impl Desk<'_> {
             status,
             repository: None,
             refs: Vec::new(),
+            also: Vec::new(),
             no_change: None,
             feedback: None,
             question: None,

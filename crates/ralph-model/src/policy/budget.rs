@@ -1,7 +1,8 @@
 //! Budgets: what a piece of work may use up, checked before each run.
 //!
-//! Trouble costs tokens, money and time, which nobody gives back, but no iteration, no attempt and no failure. Time
-//! spent waiting is not spent by runs and so is not in the sum.
+//! Trouble costs tokens, money, time and an iteration, but no attempt, and it is no failure of the work. A run that hit
+//! its usage limit is no iteration: the same run goes on later. Time spent waiting is not spent by runs and so is not
+//! in the sum.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,26 +23,6 @@ pub struct Budget {
     pub consecutive_failures: Option<u32>,
 }
 
-/// What a finished run counts as, in the judgement of its workflow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunResult {
-    /// It brought the work forward.
-    Succeeded,
-    /// It cost an attempt.
-    Failed,
-    /// It did not happen, as far as the work is concerned.
-    Troubled,
-}
-
-/// A finished run, as far as budgets are concerned.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FinishedRun {
-    pub result: RunResult,
-    pub usage: Usage,
-    pub cost_usd: Option<f64>,
-    pub duration: Duration,
-}
-
 /// What was used up so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
@@ -54,20 +35,17 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// Takes one finished run into account.
-    pub fn apply(&mut self, run: &FinishedRun) {
-        self.tokens = self.tokens.saturating_add(run.usage.total());
-        self.cost_usd += run.cost_usd.unwrap_or(0.0);
-        self.wall = self.wall.saturating_add(run.duration);
-        match run.result {
-            RunResult::Troubled => return,
-            RunResult::Succeeded => self.consecutive_failures = 0,
-            RunResult::Failed => {
-                self.attempts = self.attempts.saturating_add(1);
-                self.consecutive_failures = self.consecutive_failures.saturating_add(1);
-            }
-        }
-        self.iterations = self.iterations.saturating_add(1);
+    /// Counts what a run used up.
+    pub fn run(&mut self, usage: &Usage, cost_usd: Option<f64>, duration: Duration) {
+        self.tokens = self.tokens.saturating_add(usage.total());
+        self.cost_usd += cost_usd.unwrap_or(0.0);
+        self.wall = self.wall.saturating_add(duration);
+    }
+
+    /// Counts a failure of the work, which costs an attempt.
+    pub fn fail(&mut self) {
+        self.attempts = self.attempts.saturating_add(1);
+        self.consecutive_failures = self.consecutive_failures.saturating_add(1);
     }
 }
 
@@ -218,30 +196,24 @@ mod tests {
     }
 
     #[test]
-    fn trouble_costs_tokens_money_and_time_but_no_attempt() {
-        let run = |result| FinishedRun {
-            result,
-            usage: Usage { input: 5, output: 2, ..Usage::default() },
-            cost_usd: Some(0.25),
-            duration: Duration::from_secs(10),
-        };
+    fn a_run_costs_what_it_used_and_a_failure_costs_an_attempt() {
         let mut spent = Spent::default();
-        for result in [RunResult::Failed, RunResult::Failed, RunResult::Troubled] {
-            spent.apply(&run(result));
+        let usage = Usage { input: 5, output: 2, ..Usage::default() };
+        for _ in 0..3 {
+            spent.run(&usage, Some(0.25), Duration::from_secs(10));
         }
+        spent.run(&usage, None, Duration::ZERO);
+        spent.fail();
+        spent.fail();
         let expected = Spent {
-            iterations: 2,
+            iterations: 0,
             attempts: 2,
-            tokens: 21,
+            tokens: 28,
             cost_usd: 0.75,
             wall: Duration::from_secs(30),
             consecutive_failures: 2,
         };
         assert_eq!(spent, expected);
-
-        spent.apply(&FinishedRun { cost_usd: None, ..run(RunResult::Succeeded) });
-        assert_eq!((spent.iterations, spent.attempts, spent.consecutive_failures), (3, 2, 0));
-        assert!((spent.cost_usd - 0.75).abs() < f64::EPSILON);
     }
 
     #[test]
@@ -256,17 +228,14 @@ mod tests {
     proptest! {
         #[test]
         fn more_runs_never_make_an_exhausted_budget_whole(
-            budget in 0_u32..20,
-            results in proptest::collection::vec(0_u8..3, 0..40),
+            budget in 0_u64..2000,
+            tokens in proptest::collection::vec(0_u64..300, 0..40),
         ) {
-            let budget = Budget { iterations: Some(budget), ..Budget::default() };
+            let budget = Budget { tokens: Some(budget), ..Budget::default() };
             let mut spent = Spent::default();
             let mut exhausted = false;
-            for result in results {
-                let result =
-                    [RunResult::Succeeded, RunResult::Failed, RunResult::Troubled][usize::from(result)];
-                let usage = Usage { input: u64::MAX, ..Usage::default() };
-                spent.apply(&FinishedRun { result, usage, cost_usd: None, duration: Duration::MAX });
+            for input in tokens {
+                spent.run(&Usage { input, ..Usage::default() }, None, Duration::MAX);
                 let now = check(&budget, &spent).is_err();
                 prop_assert!(now || !exhausted);
                 exhausted = now;

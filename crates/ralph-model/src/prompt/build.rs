@@ -58,6 +58,8 @@ pub struct VerifyPrompt<'a> {
     pub commit: &'a CommitId,
     /// The throw-away checkout it works in.
     pub checkout: &'a str,
+    /// What was done in other repositories, a line for each.
+    pub elsewhere: Option<&'a str>,
     /// What the harness ran on the work.
     pub gates: &'a [GateSpec],
     pub questions: &'a [VerifierQuestion],
@@ -71,6 +73,7 @@ impl PromptContext for VerifyPrompt<'_> {
         values.add("tasks", self.tasks);
         values.add("commit", self.commit.as_str());
         values.add("checkout", self.checkout);
+        values.add_optional("elsewhere", self.elsewhere);
         values.add_optional("gates", gate_list(self.gates));
         values.add_optional("questions", question_list(self.questions));
         values
@@ -82,6 +85,8 @@ impl PromptContext for VerifyPrompt<'_> {
 pub struct InvestigatePrompt<'a> {
     pub surroundings: Surroundings<'a>,
     pub issues: &'a str,
+    /// The tasks that were made from these issues already.
+    pub tasks: Option<&'a str>,
 }
 
 impl PromptContext for InvestigatePrompt<'_> {
@@ -90,6 +95,7 @@ impl PromptContext for InvestigatePrompt<'_> {
     fn values(&self) -> Values<'_> {
         let mut values = self.surroundings.values();
         values.add("issues", self.issues);
+        values.add_optional("tasks", self.tasks);
         values
     }
 }

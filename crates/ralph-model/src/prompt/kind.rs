@@ -114,6 +114,8 @@ impl PromptKind {
                 GATES,
                 plan.with(Need::Free),
                 always("checkout"),
+                optional("elsewhere", "elsewhere")
+                    .with(Need::Appended("Work in other repositories")),
                 always("candidate").with(Need::Essential("candidate")),
                 optional("base", "base"),
                 questions.with(Need::Essential("questions")),
@@ -134,12 +136,19 @@ impl PromptKind {
                 appended_feedback,
                 GATES,
                 always("checkout").with(Need::Appended("Checkout to verify in")),
+                optional("elsewhere", "elsewhere")
+                    .with(Need::Appended("Work in other repositories")),
                 always("commit"),
                 always("tasks").with(Need::Appended("Tasks that were claimed done")),
                 questions.with(Need::Appended("Answer these too")),
             ]),
             PromptKind::Investigate => {
-                fields.extend([appended_feedback, always("issues").with(Need::Appended("Issues"))]);
+                fields.extend([
+                    appended_feedback,
+                    always("issues").with(Need::Appended("Issues")),
+                    optional("tasks", "tasks")
+                        .with(Need::Appended("Tasks that were made from these issues already")),
+                ]);
             }
             PromptKind::Decompose => fields.extend([
                 appended_feedback,

@@ -74,6 +74,8 @@ pub struct SpecVerifyPrompt<'a> {
     pub base: Option<&'a CommitId>,
     /// The throw-away checkout it works in.
     pub checkout: &'a str,
+    /// What was done in other repositories, a line for each.
+    pub elsewhere: Option<&'a str>,
     /// What the harness ran on the commit.
     pub gates: &'a [GateSpec],
     pub questions: &'a [VerifierQuestion],
@@ -91,6 +93,7 @@ impl PromptContext for SpecVerifyPrompt<'_> {
         values.add("candidate", self.candidate.as_str());
         values.add_optional("base", self.base.map(CommitId::as_str));
         values.add("checkout", self.checkout);
+        values.add_optional("elsewhere", self.elsewhere);
         values.add_optional("gates", gate_list(self.gates));
         values.add_optional("questions", question_list(self.questions));
         values.add_optional("no_change", self.no_change);

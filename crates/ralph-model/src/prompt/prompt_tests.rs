@@ -38,6 +38,7 @@ fn render<C: PromptContext>(prompts: &Prompts, context: &C) -> Rendered {
 }
 
 /// Renders every prompt there is.
+#[expect(clippy::too_many_lines, reason = "one sample of every prompt")]
 fn all(prompts: &Prompts, given: Given) -> Vec<Rendered> {
     fn only<T>(given: Given, value: T) -> Option<T> {
         (given == Given::All).then_some(value)
@@ -98,6 +99,7 @@ fn all(prompts: &Prompts, given: Given) -> Vec<Rendered> {
                 candidate: &candidate,
                 base: only(given, &base),
                 checkout: "/checkout",
+                elsewhere: only(given, "THE OTHER COMMITS"),
                 gates: &gates,
                 questions: &questions,
                 no_change: only(given, "THE CLAIM"),
@@ -122,11 +124,19 @@ fn all(prompts: &Prompts, given: Given) -> Vec<Rendered> {
                 tasks: "THE TASKS",
                 commit: &candidate,
                 checkout: "/checkout",
+                elsewhere: only(given, "THE OTHER COMMITS"),
                 gates: &gates,
                 questions: &questions,
             },
         ),
-        render(prompts, &InvestigatePrompt { surroundings, issues: "THE ISSUES" }),
+        render(
+            prompts,
+            &InvestigatePrompt {
+                surroundings,
+                issues: "THE ISSUES",
+                tasks: only(given, "THE TASKS"),
+            },
+        ),
         render(
             prompts,
             &DecomposePrompt {

@@ -38,6 +38,11 @@ pub enum Reason {
         candidate: CommitId,
         verified: CommitId,
     },
+    /// Something is wrong in another repository than the one that has the claimed commit.
+    Elsewhere {
+        repository: String,
+        reason: Box<Reason>,
+    },
 }
 
 /// The beginning of a commit's name, as people write it.
@@ -75,6 +80,9 @@ impl Reason {
                 short(verified),
                 short(candidate)
             ),
+            Reason::Elsewhere { repository, reason } => {
+                format!("In `{repository}`: {}", reason.for_agent())
+            }
         }
     }
 
@@ -99,6 +107,9 @@ impl Reason {
                     short(verified),
                     short(candidate)
                 )
+            }
+            Reason::Elsewhere { repository, reason } => {
+                format!("In `{repository}`: {}", reason.for_person())
             }
         }
     }

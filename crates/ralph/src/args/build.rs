@@ -33,6 +33,9 @@ pub(crate) struct BuildArgs {
     /// End when an agent's last message has this line
     #[arg(long, value_name = "TEXT")]
     pub(crate) completion_promise: Option<String>,
+    /// Try tasks again that were rejected or in trouble too often
+    #[arg(long)]
+    pub(crate) retry: bool,
     /// Commit an uncommitted plan without a question
     #[arg(long)]
     pub(crate) yes: bool,

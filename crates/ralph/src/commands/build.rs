@@ -1,44 +1,40 @@
 //! `ralph build`: stage after stage until the plan is complete; `ralph plan <spec>`: a spec becomes tasks.
 
-mod beforehand;
-mod ends;
+mod preflight;
+mod report;
 
 use std::sync::Arc;
 
 use camino::Utf8Path;
-use ralph_engine::clock::SystemClock;
 use ralph_engine::git::commits::Signing;
-use ralph_engine::home::CONFIG_FILE;
 use ralph_engine::plan_file::PlanFile;
-use ralph_engine::run::RunContext;
 use ralph_engine::specs::{SPECS, locate};
-use ralph_engine::wait::RealWaiter;
-use ralph_engine::workflow::build::channel::{PlanChannel, SharedAssignment};
 use ralph_engine::workflow::build::planning::PlanningEnd;
 use ralph_engine::workflow::build::{Build, BuildEnd};
-use ralph_engine::workflow::desk::Desk;
-use ralph_engine::workflow::keeper::HomeKeeper;
-use ralph_engine::workflow::repositories::BeforeAll;
+use ralph_engine::workflow::driver::Ended;
 use ralph_model::plan::{Plan, Stage, Unfinished};
-use ralph_model::policy::budget::{Budget, Spent};
+use ralph_model::policy::budget::Budget;
 use ralph_model::role::Role;
 
-use self::beforehand::{Asked, existing, preflight};
-use self::ends::{declined, told, told_planning};
+use self::preflight::{Asked, existing, preflight};
+use self::report::{declined, report, report_planning};
 use super::agent_run::flags;
+use super::pipeline::ask_about_dirt;
 use super::plan::{not_made, unwritable};
-use super::workshop::{Workshop, budget, gate_context, limit_policy};
 use crate::args::GlobalArgs;
 use crate::args::build::{BuildArgs, PlanArgs, RunOptions};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::Tone;
 use crate::render::human::plural;
-use crate::render::pipeline::{Look, PipelineScreen};
-use crate::setup::Setup;
+use crate::render::workflow::{Look, WorkflowScreen};
+use crate::setup::{OpenProject, Setup, WorkflowRun};
 
 const ROLES: [Role; 5] =
     [Role::Planner, Role::Builder, Role::Verifier, Role::Investigator, Role::Decomposer];
+
+/// How many runs there are at most, unless somebody says otherwise.
+const MOST_ITERATIONS: u32 = 200;
 
 /// After how many failures in a row the loop stops, unless somebody says otherwise.
 const MOST_FAILURES: u32 = 3;
@@ -48,10 +44,13 @@ pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliEr
     let setup = Setup::load(global, &flags(&args.run.agent))?;
     setup.require_plan_in_tree()?;
     let (spec, iterations) = words(&setup, args)?;
-    let configured = budget(&setup, args.run.max_tokens, args.run.max_cost);
+    let configured = setup.budget(args.run.max_tokens, args.run.max_cost);
     let failures = args.max_failures.or(configured.consecutive_failures);
     let budget = Budget {
-        iterations: iterations.map_or(configured.iterations, |most| Some(most).filter(|n| *n > 0)),
+        iterations: match iterations.or(configured.iterations) {
+            Some(0) => None,
+            most => Some(most.unwrap_or(MOST_ITERATIONS)),
+        },
         consecutive_failures: Some(failures.unwrap_or(MOST_FAILURES)).filter(|most| *most > 0),
         ..configured
     };
@@ -59,41 +58,42 @@ pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliEr
     let job = Job { options: &args.run, budget, promise };
     let end = with_build(&setup, "ralph build", &job, |build, plan| {
         match plan_first(&setup, build, plan, spec.as_deref())? {
-            Some(PlanningEnd::Planned { .. }) => {}
-            Some(end) => return Ok(Ended::Planning(end)),
-            None => return Ok(Ended::Declined),
+            Some(Ended::By(PlanningEnd::Planned { .. })) => {}
+            Some(end) => return Ok(Outcome::Planning(end)),
+            None => return Ok(Outcome::Declined),
         }
-        // Planning costs, but N is about what comes after it.
-        let spent = build.desk.spent;
-        build.desk.spent = Spent { iterations: 0, attempts: 0, consecutive_failures: 0, ..spent };
+        build.forget_planning_runs();
+        if args.retry {
+            build.renew().map_err(failed)?;
+        }
         if !preflight(&setup, plan, args.yes)? {
-            return Ok(Ended::Declined);
+            return Ok(Outcome::Declined);
         }
         say_if_spec_is_gone(&setup, plan)?;
-        build.run().map(Ended::Building).map_err(failed)
+        build.run().map(Outcome::Building).map_err(failed)
     })?;
     match end {
-        Ended::Declined => declined(&setup),
-        Ended::Planning(end) => told_planning(&setup, &end),
-        Ended::Building(end) => told(&setup, &end),
+        Outcome::Declined => declined(&setup),
+        Outcome::Planning(end) => report_planning(&setup, &end),
+        Outcome::Building(end) => report(&setup, &end),
     }
 }
 
-/// What `ralph build` ended with.
-enum Ended {
+/// What `ralph build` came to.
+enum Outcome {
     Declined,
-    Planning(PlanningEnd),
-    Building(BuildEnd),
+    Planning(Ended<PlanningEnd>),
+    Building(Ended<BuildEnd>),
 }
 
 /// Plans the spec that was named and has no tasks, or the one whose planning was cut short before it had any; `None` if
 /// the person would rather stop.
 fn plan_first(
     setup: &Setup,
-    build: &mut Build<'_, '_, '_>,
+    build: &mut Build<'_, '_>,
     plan: &PlanFile,
     spec: Option<&str>,
-) -> Result<Option<PlanningEnd>, CliError> {
+) -> Result<Option<Ended<PlanningEnd>>, CliError> {
     let bytes = plan.read().map_err(CliError::failed)?;
     let found = Plan::parse(&bytes);
     let cut_short = build.planning_under_way().map_err(CliError::failed)?;
@@ -110,14 +110,14 @@ fn plan_first(
             if tasks > 0 && found.can_keep_all_for(spec) {
                 plan.change_and_commit(|plan| plan.set_spec(spec, Unfinished::Refuse))
                     .map_err(|error| not_made(&error, plan.path()))?;
-                return Ok(Some(PlanningEnd::Planned { tasks }));
+                return Ok(Some(Ended::By(PlanningEnd::Planned { tasks })));
             }
             match existing(&found, spec, Asked::Person)? {
                 None => Ok(None),
                 Some(existing) => build.plan_spec(spec, existing).map(Some).map_err(failed),
             }
         }
-        _ => Ok(Some(PlanningEnd::Planned { tasks })),
+        _ => Ok(Some(Ended::By(PlanningEnd::Planned { tasks }))),
     }
 }
 
@@ -129,9 +129,9 @@ fn tasks_of(plan: &Plan<'_>) -> usize {
 /// Goes on with planning that was cut short. Nothing is asked: that was settled when it began.
 fn go_on_planning(
     setup: &Setup,
-    build: &mut Build<'_, '_, '_>,
+    build: &mut Build<'_, '_>,
     plan: &Plan<'_>,
-) -> Result<PlanningEnd, CliError> {
+) -> Result<Ended<PlanningEnd>, CliError> {
     let kept = match tasks_of(plan) {
         0 => String::new(),
         tasks => format!(" with the {} there are", plural(tasks as u64, "task")),
@@ -160,7 +160,7 @@ pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliErro
     } else {
         Asked::Person
     };
-    let budget = budget(&setup, args.run.max_tokens, args.run.max_cost);
+    let budget = setup.budget(args.run.max_tokens, args.run.max_cost);
     let job = Job { options: &args.run, budget, promise: None };
     let end = with_build(&setup, "ralph plan", &job, |build, plan| {
         let bytes = plan.read().map_err(CliError::failed)?;
@@ -175,7 +175,7 @@ pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliErro
     })?;
     match end {
         None => declined(&setup),
-        Some(end) => told_planning(&setup, &end),
+        Some(end) => report_planning(&setup, &end),
     }
 }
 
@@ -191,91 +191,31 @@ fn with_build<T>(
     setup: &Setup,
     command: &str,
     job: &Job<'_>,
-    go: impl FnOnce(&mut Build<'_, '_, '_>, &PlanFile) -> Result<T, CliError>,
+    go: impl FnOnce(&mut Build<'_, '_>, &PlanFile) -> Result<T, CliError>,
 ) -> Result<T, CliError> {
-    let Workshop {
-        mut open,
-        overview,
-        place,
-        signals,
-        program,
-        git,
-        git_dirs,
-        launches,
-        prompts,
-        rules,
-        boundary,
-        repositories,
-        lock: _lock,
-    } = Workshop::open(setup, command, &ROLES)?;
-    let signing = if setup.config.git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
-    let home = setup.home.path.as_path();
-    let plan = PlanFile::open(&git, &open.state, &setup.home, signing);
-    let plan = Arc::new(if setup.config.git.commit_home { plan } else { plan.uncommitted() });
+    let mut screen = WorkflowScreen::new(setup.ui, Look::of(setup, job.options.stream));
+    let OpenProject { mut session, project } = setup.open_project(WorkflowRun {
+        command,
+        roles: &ROLES,
+        flags: flags(&job.options.agent),
+        budget: job.budget,
+        no_wait: job.options.no_wait,
+        context_limit: job.options.context_limit,
+        observer: &mut screen,
+    })?;
+    let git = &setup.config.git;
+    let signing = if git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
+    let plan = PlanFile::open(&setup.git(), &session.context.state, &setup.home, signing);
+    let plan = Arc::new(if git.commit_home { plan } else { plan.uncommitted() });
     let bytes = plan.read().map_err(CliError::failed)?;
     if let Err(why) = Plan::parse(&bytes).writable() {
         return Err(CliError { exit: Exit::Unfinished, ..unwritable(&why, plan.path()) });
     }
     if !job.options.allow_dirty {
-        let mut begun = Vec::new();
-        for task in Plan::parse(&bytes).pending() {
-            begun.extend(BeforeAll::load(&open.state, &task.id).map_err(CliError::failed)?);
-        }
-        let mut dirt = repositories.dirt(&begun).map_err(CliError::failed)?;
-        dirt.retain(|path| path != CONFIG_FILE);
-        super::pipeline::ask_about(&dirt)?;
+        ask_about_dirt(&session.context, &project)?;
     }
-    let assignment = SharedAssignment::default();
-    let mut store = PlanChannel {
-        plan: Arc::clone(&plan),
-        state: open.state.clone(),
-        clock: Arc::new(SystemClock),
-        assignment: Arc::clone(&assignment),
-    };
-    let gate_context = gate_context(setup, &open.state, &place, &signals, boundary, command);
-    let mut context = RunContext {
-        workspace: &setup.workspace.root,
-        git_dirs: &git_dirs,
-        home: Some(home),
-        state: &open.state,
-        place: &place,
-        journal: &mut open.journal,
-        clock: &SystemClock,
-        signals: Some(&signals),
-        environment: &setup.environment,
-        program: &program,
-        store: Some(&mut store),
-    };
-    let desk = Desk {
-        context: &mut context,
-        config: &setup.config,
-        launches: &launches,
-        boundary,
-        waiter: &mut RealWaiter { clock: &SystemClock, signals: Some(&signals) },
-        limit: limit_policy(setup),
-        wait_for_limits: setup.config.limits.wait && !job.options.no_wait,
-        budget: job.budget,
-        spent: Spent::default(),
-        context_limit: job.options.context_limit,
-        overview,
-    };
-    let mut screen = PipelineScreen::new(setup.ui, Look::of(setup, job.options.stream));
-    let reload = || setup.reload(&flags(&job.options.agent));
-    let mut build = Build {
-        desk,
-        plan: Arc::clone(&plan),
-        assignment,
-        keeper: HomeKeeper::open(&git, home, &setup.config.git),
-        repositories,
-        gate_context,
-        prompts: &prompts,
-        rules: rules.as_ref().map(ralph_engine::prompts::Rules::source),
-        home,
-        promise: job.promise,
-        signing,
-        reload: &reload,
-        observer: &mut screen,
-    };
+    let promise = job.promise.map(str::to_owned);
+    let mut build = Build::new(&mut session, &project, Arc::clone(&plan), promise);
     go(&mut build, &plan)
 }
 

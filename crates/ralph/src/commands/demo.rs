@@ -8,6 +8,7 @@ mod stage;
 
 use ralph_engine::gates::verify::CommitCheck;
 use ralph_engine::git::Oid;
+use ralph_engine::workflow::driver::Stop;
 use ralph_engine::workflow::pipeline::SpecEnd;
 use ralph_engine::workflow::pipeline::list::SpecRow;
 use ralph_engine::workflow::pipeline::store::SpecStore;
@@ -28,7 +29,7 @@ use crate::args::{AgentOptions, GlobalArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::wrap;
-use crate::render::pipeline::{Look, PipelineScreen};
+use crate::render::workflow::{Look, WorkflowScreen};
 use crate::render::{self, Tone, Ui};
 use crate::setup::Setup;
 
@@ -52,11 +53,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &DemoArgs) -> Result<Exit, CliError
     }
     let backlog = backlog(&setup, true)?;
     let asked = everything();
-    let chosen = Chosen::of(&asked, &backlog)?;
+    let chosen = Chosen::of(&asked, &backlog, setup.config.limits.repeats)?;
     let look = Look { stream: true, cwd: None, width: Some(WIDTH), narrator: Some(caption) };
-    let mut screen = PipelineScreen::new(setup.ui, look);
+    let mut screen = WorkflowScreen::new(setup.ui, look);
     let report = work(&setup, &asked, &chosen, &mut screen)?;
-    if report.ends.iter().any(|(_, end)| *end == SpecEnd::Interrupted)
+    if report.ends.iter().any(|(_, end)| *end == SpecEnd::Stopped(Stop::Interrupted))
         || signals.take() == Some(Wish::Stop)
     {
         return interrupted();

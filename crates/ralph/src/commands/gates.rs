@@ -10,6 +10,7 @@ use ralph_engine::git::Oid;
 use ralph_engine::home::WorkspaceKind;
 use ralph_engine::recover::end_leftovers;
 use ralph_engine::run::RunPlace;
+use ralph_engine::session::OpenState;
 use ralph_model::gate::{Attribution, GateRun};
 use ralph_model::receipt::Caches;
 use ralph_model::weaken::Weakening;
@@ -17,7 +18,6 @@ use ralph_proc::sandbox::Support;
 use ralph_proc::signal::SignalPipe;
 use serde::Serialize;
 
-use super::agent_run::refuse_state_in_workspace;
 use super::print_json;
 use crate::args::{GatesCommand, GatesRunArgs, GlobalArgs};
 use crate::error::CliError;
@@ -25,7 +25,7 @@ use crate::exit::Exit;
 use crate::render::gates::{GateScreen, argv_text, conclusion};
 use crate::render::human::duration;
 use crate::render::{self, Tone};
-use crate::setup::{OpenState, Setup};
+use crate::setup::Setup;
 
 pub(crate) fn run(global: &GlobalArgs, command: Option<&GatesCommand>) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
@@ -125,7 +125,7 @@ impl GateRoom {
         })?;
         let at = repository_at(setup)?;
         let mut open = setup.open_state()?;
-        refuse_state_in_workspace(setup, open.state.directory())?;
+        open.refuse_in_workspace(&setup.workspace)?;
         end_leftovers(&open.state, &mut open.journal, &SystemClock, &setup.environment)
             .map_err(CliError::failed)?;
         let place = RunPlace::open(&open.state).map_err(CliError::failed)?;

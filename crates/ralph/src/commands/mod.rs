@@ -20,7 +20,6 @@ mod specs;
 mod status;
 mod validate;
 mod verify;
-mod workshop;
 
 use std::ffi::OsString;
 

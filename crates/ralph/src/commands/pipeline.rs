@@ -2,22 +2,16 @@
 
 use std::io::IsTerminal;
 
-use ralph_engine::channel::NoStore;
-use ralph_engine::clock::SystemClock;
 use ralph_engine::home::CONFIG_FILE;
-use ralph_engine::prompts::Rules;
-use ralph_engine::run::RunContext;
+use ralph_engine::session::SessionContext;
 use ralph_engine::specs::{self, SPECS};
-use ralph_engine::state::State;
-use ralph_engine::wait::RealWaiter;
-use ralph_engine::workflow::desk::Desk;
-use ralph_engine::workflow::keeper::HomeKeeper;
+use ralph_engine::workflow::driver::Stop;
 use ralph_engine::workflow::pipeline::dry_run::forecast;
 use ralph_engine::workflow::pipeline::queue::{PipelineReport, Queue, Selection};
 use ralph_engine::workflow::pipeline::store::SpecStore;
 use ralph_engine::workflow::pipeline::{Pipeline, PipelineOptions, SpecEnd};
-use ralph_engine::workflow::repositories::{BeforeAll, Repositories};
-use ralph_model::policy::budget::Spent;
+use ralph_engine::workflow::project::Project;
+use ralph_engine::workflow::repositories::BeforeAll;
 use ralph_model::role::Role;
 use ralph_model::spec::name::SpecPath;
 use ralph_model::spec::select::{SelectError, select};
@@ -25,15 +19,14 @@ use serde::Serialize;
 
 use super::agent_run::flags;
 use super::print_json;
-use super::workshop::{Workshop, budget, gate_context, limit_policy};
 use crate::args::GlobalArgs;
 use crate::args::pipeline::PipelineArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::plural;
-use crate::render::pipeline::{Look, PipelineScreen, conclude};
-use crate::render::{self, Tone};
-use crate::setup::Setup;
+use crate::render::workflow::{Look, WorkflowScreen, conclude};
+use crate::render::{self, Tone, stop};
+use crate::setup::{OpenProject, Setup, WorkflowRun};
 
 const COMMAND: &str = "ralph pipeline";
 
@@ -42,12 +35,12 @@ const ROLES: [Role; 3] = [Role::Planner, Role::Implementer, Role::Verifier];
 pub(crate) fn run(global: &GlobalArgs, args: &PipelineArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &flags(&args.agent))?;
     let backlog = backlog(&setup, !args.skip_validation)?;
-    let chosen = Chosen::of(args, &backlog)?;
+    let chosen = Chosen::of(args, &backlog, setup.config.limits.repeats)?;
     if args.dry_run {
         return dry_run(&setup, &chosen);
     }
     let look = Look::of(&setup, args.stream);
-    let report = work(&setup, args, &chosen, &mut PipelineScreen::new(setup.ui, look))?;
+    let report = work(&setup, args, &chosen, &mut WorkflowScreen::new(setup.ui, look))?;
     conclude(setup.ui, &report);
     if setup.json {
         print_json(&JsonReport::new(&report))?;
@@ -93,7 +86,11 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    pub(super) fn of(args: &PipelineArgs, backlog: &[SpecPath]) -> Result<Chosen, CliError> {
+    pub(super) fn of(
+        args: &PipelineArgs,
+        backlog: &[SpecPath],
+        repeats: u32,
+    ) -> Result<Chosen, CliError> {
         let find =
             |typed: &String| select(backlog, typed).cloned().map_err(|error| not_selected(&error));
         let all = |typed: &[String]| typed.iter().map(find).collect::<Result<Vec<_>, _>>();
@@ -119,6 +116,7 @@ impl Chosen {
         let options = PipelineOptions {
             magic_phrase: args.magic_phrase.trim().to_owned(),
             max_attempts: args.max_attempts,
+            repeats,
             keep_going: args.keep_going,
             forced,
             renewed: if args.retry { specs.clone() } else { named },
@@ -166,97 +164,42 @@ pub(super) fn work(
     setup: &Setup,
     args: &PipelineArgs,
     chosen: &Chosen,
-    screen: &mut PipelineScreen,
+    screen: &mut WorkflowScreen,
 ) -> Result<PipelineReport, CliError> {
-    let Workshop {
-        mut open,
-        overview,
-        place,
-        signals,
-        program,
-        git,
-        git_dirs,
-        launches,
-        prompts,
-        rules,
-        boundary,
-        repositories,
-        lock: _lock,
-    } = Workshop::open(setup, COMMAND, &ROLES)?;
-    if !args.allow_dirty {
-        ask_about_dirt(&open.state, &repositories, &chosen.specs)?;
-    }
-    let home = setup.home.path.as_path();
-    let gate_context = gate_context(setup, &open.state, &place, &signals, boundary, COMMAND);
-    let mut store = NoStore;
-    let mut context = RunContext {
-        workspace: &setup.workspace.root,
-        git_dirs: &git_dirs,
-        home: Some(home),
-        state: &open.state,
-        place: &place,
-        journal: &mut open.journal,
-        clock: &SystemClock,
-        signals: Some(&signals),
-        environment: &setup.environment,
-        program: &program,
-        store: Some(&mut store),
-    };
-    let desk = Desk {
-        context: &mut context,
-        config: &setup.config,
-        launches: &launches,
-        boundary,
-        waiter: &mut RealWaiter { clock: &SystemClock, signals: Some(&signals) },
-        limit: limit_policy(setup),
-        wait_for_limits: setup.config.limits.wait && !args.no_wait,
-        budget: budget(setup, args.max_tokens, args.max_cost),
-        spent: Spent::default(),
+    let OpenProject { mut session, project } = setup.open_project(WorkflowRun {
+        command: COMMAND,
+        roles: &ROLES,
+        flags: flags(&args.agent),
+        budget: setup.budget(args.max_tokens, args.max_cost),
+        no_wait: args.no_wait,
         context_limit: None,
-        overview,
-    };
-    let reload = || setup.reload(&flags(&args.agent));
-    let mut pipeline = Pipeline {
-        desk,
-        store: SpecStore::new(home),
-        keeper: HomeKeeper::open(&git, home, &setup.config.git),
-        repositories,
-        gate_context,
-        prompts: &prompts,
-        rules: rules.as_ref().map(Rules::source),
-        home,
-        options: &chosen.options,
-        reload: &reload,
         observer: screen,
-    };
+    })?;
+    if !args.allow_dirty {
+        ask_about_dirt(&session.context, &project)?;
+    }
     let queue = Queue {
-        specs: home.join(SPECS),
+        specs: setup.home.path.join(SPECS),
         selection: chosen.selection.clone(),
         validate: chosen.validate,
     };
+    let mut pipeline = Pipeline::new(&mut session, &project, &chosen.options);
     pipeline.run(&queue).map_err(|error| {
         CliError::failed(error).hint("nothing is lost: `ralph pipeline` goes on where it stopped")
     })
 }
 
-/// A person's uncommitted work is never lost, but agents and people do mix it up.
-fn ask_about_dirt(
-    state: &State,
-    repositories: &Repositories,
-    specs: &[SpecPath],
-) -> Result<(), CliError> {
-    let mut begun = Vec::new();
-    for spec in specs {
-        begun.extend(BeforeAll::load(state, &spec.run_id()).map_err(CliError::failed)?);
-    }
-    let mut dirt = repositories.dirt(&begun).map_err(CliError::failed)?;
+/// Asks about a person's uncommitted work: it is never lost, but agents and people do mix it up.
+pub(super) fn ask_about_dirt(context: &SessionContext, project: &Project) -> Result<(), CliError> {
+    let begun = BeforeAll::all(&context.state).map_err(CliError::failed)?;
+    let mut dirt = project.repositories.dirt(&begun).map_err(CliError::failed)?;
     // It is the person's and Ralph's together, and no agent can change it.
     dirt.retain(|path| path != CONFIG_FILE);
     ask_about(&dirt)
 }
 
 /// Asks whether to go on with a person's uncommitted changes in the tree.
-pub(super) fn ask_about(dirt: &[String]) -> Result<(), CliError> {
+fn ask_about(dirt: &[String]) -> Result<(), CliError> {
     if dirt.is_empty() {
         return Ok(());
     }
@@ -277,13 +220,13 @@ pub(super) fn ask_about(dirt: &[String]) -> Result<(), CliError> {
 
 fn exit_of(report: &PipelineReport) -> Exit {
     let any = |is: &dyn Fn(&SpecEnd) -> bool| report.ends.iter().any(|(_, end)| is(end));
-    if any(&|end| *end == SpecEnd::Interrupted) {
+    if any(&|end| *end == SpecEnd::Stopped(Stop::Interrupted)) {
         Exit::Interrupted
     } else if any(&|end| {
-        !matches!(end, SpecEnd::Done { .. } | SpecEnd::Skipped { .. } | SpecEnd::Waiting { .. })
+        !end.is_waiting() && !matches!(end, SpecEnd::Done { .. } | SpecEnd::Skipped { .. })
     }) {
         Exit::Unfinished
-    } else if any(&|end| matches!(end, SpecEnd::Waiting { .. })) {
+    } else if any(&SpecEnd::is_waiting) {
         Exit::PersonNeeded
     } else {
         Exit::Done
@@ -316,11 +259,9 @@ impl JsonReport {
                 _ => (None, None),
             };
             let reason = match end {
-                SpecEnd::Failed { tries } => tries.last().map(|tried| tried.outcome.clone()),
-                SpecEnd::Stuck { trouble } => Some(trouble.to_string()),
-                SpecEnd::Waiting { question } => Some(question.clone()),
+                SpecEnd::Failed { tries, .. } => tries.last().map(|tried| tried.outcome.clone()),
                 SpecEnd::Unusable { problem } => Some(problem.clone()),
-                SpecEnd::OutOfBudget(what) => Some(what.to_string()),
+                SpecEnd::Stopped(stop) => stop::reason(stop),
                 SpecEnd::Skipped { changed_since_done: true } => {
                     Some("changed since done".to_owned())
                 }

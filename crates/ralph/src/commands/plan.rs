@@ -10,7 +10,7 @@ use ralph_engine::files::read_optional;
 use ralph_engine::git::commits::Signing;
 use ralph_engine::plan_file::past::Past;
 use ralph_engine::plan_file::{PLAN_FILE, PlanFile, PlanFileError, random_numbers};
-use ralph_engine::workflow::keeper::HomeKeeper;
+use ralph_engine::workflow::home_committer::HomeCommitter;
 use ralph_model::channel::MutationRequest;
 use ralph_model::plan::view::{PrioritizedView, TaskView};
 use ralph_model::plan::{DoneAt, Plan, PlanError, Surroundings, WishError};
@@ -141,7 +141,7 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
     let file = if git.commit_home {
         file
     } else {
-        HomeKeeper::open(&setup.git(), &setup.home.path, git)
+        HomeCommitter::open(&setup.git(), &setup.home.path, git)
             .prepare()
             .map_err(CliError::failed)?;
         file.uncommitted()

@@ -5,7 +5,7 @@ use ralph_engine::boundary;
 use ralph_engine::clock::{Clock, SystemClock};
 use ralph_engine::files::lock::WriteLock;
 use ralph_engine::specs::{self, NewSpec, SPECS};
-use ralph_engine::workflow::keeper::HomeKeeper;
+use ralph_engine::workflow::home_committer::HomeCommitter;
 use ralph_engine::workflow::pipeline::list::{self, SpecRow};
 use ralph_engine::workflow::pipeline::store::{SpecStore, identity};
 use ralph_model::pipeline::done::{DoneMarker, Proof};
@@ -203,11 +203,13 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
     let text = done.render(&identity(spec));
     boundary::vouch(&open.state, &store.path(spec.done()), text.as_bytes())
         .map_err(CliError::failed)?;
-    for write in settle(&markers, &Fact::Verified { done }, now()) {
+    for write in settle(&markers, &Fact::Verified { done }, now()).map_err(CliError::failed)? {
         store.perform(spec, &write).map_err(CliError::failed)?;
     }
-    let keeper = HomeKeeper::open(&setup.git(), &setup.home.path, &setup.config.git);
-    keeper.commit(&format!("ralph: {} is done, by hand", spec.id())).map_err(CliError::failed)?;
+    let committer = HomeCommitter::open(&setup.git(), &setup.home.path, &setup.config.git);
+    committer
+        .commit(&format!("ralph: {} is done, by hand", spec.id()))
+        .map_err(CliError::failed)?;
     setup.ui.labelled(Tone::Good, "done", &format!("{spec}, by hand"));
     Ok(Exit::Done)
 }

@@ -1,11 +1,12 @@
 //! Everything a person sees. All colours, symbols and wording of lines are made here, from facts.
 #![expect(clippy::print_stderr, reason = "this is the one place that prints")]
 
+pub(crate) mod agent_run;
 pub(crate) mod gates;
 pub(crate) mod human;
 pub(crate) mod live;
-pub(crate) mod pipeline;
-pub(crate) mod series;
+pub(crate) mod stop;
+pub(crate) mod workflow;
 
 use std::io::{self, IsTerminal, Write};
 

@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ralph_model::build::{TaskFact, TaskWrite, settle};
 use ralph_model::channel::MutationRequest;
 use ralph_model::permission::{self, Asker, Target};
 use ralph_model::plan::view::PrioritizedView;
@@ -12,9 +13,8 @@ use ralph_model::plan::{Change, DoneAt, Plan, PlanError, Surroundings};
 use ralph_model::role::Role;
 use serde_json::{Map, Value};
 
-use super::claims::{self, Claim};
+use super::task_store::{TASKS, markers};
 use crate::channel::{Declined, MutationStore};
-use crate::clock::Clock;
 use crate::plan_file::{PlanFile, PlanFileError, random_numbers};
 use crate::state::State;
 use crate::workflow::repositories::ChangeProbe;
@@ -23,28 +23,19 @@ use crate::workflow::repositories::ChangeProbe;
 pub(super) const FEWEST_PARTS: usize = 2;
 pub(super) const MOST_PARTS: usize = 5;
 
-/// What the run under way was given, and what it has asked for so far.
-#[derive(Default)]
-pub struct Assignment {
-    /// What the run has changed, in order.
-    pub changes: Vec<Change>,
-    /// Tells whether the run has changed anything.
-    pub probe: Option<ChangeProbe>,
-}
+/// Tells whether the run under way has changed anything, as the workflow and the channel share it.
+pub(super) type SharedProbe = Arc<Mutex<Option<ChangeProbe>>>;
 
-/// An assignment, as the workflow and the channel share it.
-pub type SharedAssignment = Arc<Mutex<Assignment>>;
-
-pub(super) fn locked(assignment: &SharedAssignment) -> MutexGuard<'_, Assignment> {
-    assignment.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn locked(probe: &SharedProbe) -> MutexGuard<'_, Option<ChangeProbe>> {
+    probe.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The plan as agents change it.
-pub struct PlanChannel {
-    pub plan: Arc<PlanFile>,
-    pub state: State,
-    pub clock: Arc<dyn Clock>,
-    pub assignment: SharedAssignment,
+pub(super) struct PlanChannel {
+    pub(super) plan: Arc<PlanFile>,
+    pub(super) state: State,
+    pub(super) probe: SharedProbe,
+    pub(super) most_rejections: u32,
 }
 
 impl MutationStore for PlanChannel {
@@ -64,11 +55,7 @@ impl MutationStore for PlanChannel {
             return self.claim(&plan, asker, id.as_deref(), no_change.as_deref());
         }
         let request = related(&plan, &request, asker)?;
-        let changed = self.change(&request)?;
-        let mut assignment = locked(&self.assignment);
-        let text = told_of(&changed);
-        assignment.changes.push(changed);
-        Ok(text)
+        Ok(told_of(&self.change(&request)?))
     }
 }
 
@@ -100,23 +87,21 @@ impl PlanChannel {
         if plan.task_view(id).is_none() {
             return Err(told(PlanError::UnknownTask { id: id.to_owned() }));
         }
-        let unchanged =
-            locked(&self.assignment).probe.as_ref().is_some_and(ChangeProbe::is_unchanged);
+        let unchanged = locked(&self.probe).as_ref().is_some_and(ChangeProbe::is_unchanged);
         if unchanged && no_change.is_none() {
             return Err(Declined::Plan(format!(
                 "nothing has changed since this run began, so {id} cannot be done: do the work first, or say \
                  `ralph task done {id} --no-change \"why nothing has to change\"`."
             )));
         }
-        let claim = Claim {
-            run: asker.run.clone(),
-            no_change: no_change.map(str::to_owned),
-            opinion: None,
-            stands: false,
-            asked: None,
-            rejection: None,
-        };
-        claims::save(&self.state, id, &claim).map_err(told)?;
+        let (run, no_change) = (asker.run.clone(), no_change.map(str::to_owned));
+        let fact = TaskFact::Claimed { run, no_change };
+        let markers = markers(&self.state, plan, id).map_err(told)?;
+        for write in settle(&markers, &fact, self.most_rejections).map_err(told)? {
+            if let TaskWrite::Record(record) = write {
+                TASKS.save(&self.state, id, &record).map_err(told)?;
+            }
+        }
         Ok(format!("{id} is noted as done; Ralph checks it when you end."))
     }
 }

@@ -2,52 +2,54 @@
 //!
 //! A task is done when nothing of its work is rejected anywhere; what was committed stays either way.
 
+use ralph_model::build::{Acceptance, Rejection, TaskFact, Work};
 use ralph_model::evidence::EvidenceFault;
-use ralph_model::journal::{WorkflowFields, WorkflowKind};
-use ralph_model::plan::DoneAt;
+use ralph_model::id::RunId;
 use ralph_model::receipt::Worker;
 use ralph_model::role::Role;
 use ralph_model::run::Trouble;
 use ralph_model::verdict::{PersonQuestion, Reason, Verdict, VerifierReport};
 
-use super::claims::{self, Claim, Rejection};
-use super::{Build, Turn, none};
+use super::{Build, BuildEnd};
 use crate::gates::pin::PinnedGates;
 use crate::judge::{Attested, Case, Said};
 use crate::workflow::WorkflowError;
-use crate::workflow::repositories::{BeforeAll, Work};
+use crate::workflow::driver::Turn;
+use crate::workflow::repositories::BeforeAll;
 
-/// Work, and what the judge saw of it.
+/// Work, and what the judge measured of it.
 pub(super) struct Examined {
     works: Vec<Work>,
     pinned: PinnedGates,
     cases: Vec<Case>,
 }
 
-/// What a person says of work that the judge cannot decide on.
+/// Who settles what the judge cannot decide.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Person {
     NotAsked,
     Agrees,
 }
 
-impl Build<'_, '_, '_> {
+impl Build<'_, '_> {
     /// Commits what a run left, and has the judge decide on the work.
     pub(super) fn judge_build(
         &mut self,
         task: &str,
         before: &BeforeAll,
-    ) -> Result<Turn, WorkflowError> {
+        run: RunId,
+    ) -> Result<Turn<BuildEnd>, WorkflowError> {
         let name = self.name_of(task)?;
         let message = format!("{name}\n\nTask: {task}\n");
-        self.repositories.commit_leftovers(before, &message, self.signing)?;
-        let works = self.repositories.work_of(before)?;
+        let repositories = &self.project.repositories;
+        repositories.commit_leftovers(before, &message, self.signing)?;
+        let works = repositories.work_of(before)?;
         let examined = self.examine(task, before, works)?;
         self.back_to_branches(before)?;
-        self.conclude(task, before, &examined, Person::NotAsked)
+        self.conclude_claim(task, before, examined, Person::NotAsked, Some(run))
     }
 
-    /// Has the judge look at work.
+    /// Has the judge measure work.
     pub(super) fn examine(
         &mut self,
         task: &str,
@@ -58,54 +60,63 @@ impl Build<'_, '_, '_> {
         let mut cases = Vec::new();
         for work in &works {
             let said = Said::Commit { claimed: work.commit.clone() };
-            cases.push(self.repositories.examine(
-                &self.gate_context,
+            cases.push(self.project.repositories.examine(
+                &self.session.context.gates(),
                 before,
                 &pinned,
                 &said,
-                &mut *self.observer,
+                self.session.observer,
             )?);
         }
         Ok(Examined { works, pinned, cases })
     }
 
-    /// Draws the conclusions of what the judge saw.
-    pub(super) fn conclude(
+    /// Draws the conclusions of what the judge measured. `run` made the claim; a person's decision has none.
+    pub(super) fn conclude_claim(
         &mut self,
         task: &str,
         before: &BeforeAll,
-        examined: &Examined,
+        examined: Examined,
         person: Person,
-    ) -> Result<Turn, WorkflowError> {
+        run: Option<RunId>,
+    ) -> Result<Turn<BuildEnd>, WorkflowError> {
         let Examined { works, pinned, cases } = examined;
         let Some(first) = works.first() else {
-            return self.turn_down(task, Rejection::plain("there is no commit".to_owned()));
+            return self.reject(task, run, Rejection::plain("there is no commit".to_owned()));
         };
-        let found = match Findings::of(works, cases) {
+        let found = match Findings::of(&works, &cases) {
             Ok(found) => found,
             Err(trouble) => return Ok(Turn::Trouble(trouble)),
         };
         if let Some(rejection) = found.rejected {
-            return self.turn_down(task, rejection);
+            return self.reject(task, run, rejection);
         }
         if let Some(question) = found.question.filter(|_| person == Person::NotAsked) {
-            let state = self.desk.context.state;
-            if let Some(claim) = claims::load(state, task)? {
-                claims::save(state, task, &Claim { asked: Some(works.clone()), ..claim })?;
-            }
-            return self.ask_person(task, &question);
+            let question = question.to_string();
+            let fact = TaskFact::Undecided { run, works, question: question.clone() };
+            self.settle(task, &fact)?;
+            return self.ask_person(task, question);
         }
-        self.attest(task, before, pinned, cases)?;
-        self.take_in(works, Some(task))?;
-        self.mark_done(task, &DoneAt::Commit(first.commit.clone()))?;
-        let fields = WorkflowFields {
-            task: Some(task.to_owned()),
-            commit: Some(first.commit.to_string()),
-            proven_by_gates: Some(found.is_proven),
-            ..none()
+        self.attest(task, before, &pinned, &cases)?;
+        let acceptance = Acceptance {
+            done_at: Some(first.commit.clone()),
+            works,
+            proven_by_gates: found.is_proven,
         };
-        self.tell(WorkflowKind::TaskDone, fields)?;
-        Ok(Turn::Again)
+        self.settle(task, &TaskFact::Accepted { run, acceptance })?;
+        Ok(Turn::Progress)
+    }
+
+    /// Returns a task to the pending ones with the reason on it.
+    pub(super) fn reject(
+        &mut self,
+        task: &str,
+        run: Option<RunId>,
+        rejection: Rejection,
+    ) -> Result<Turn<BuildEnd>, WorkflowError> {
+        let feedback = rejection.for_agent.clone();
+        self.settle(task, &TaskFact::Rejected { run, rejection })?;
+        self.fail(task, feedback)
     }
 
     /// Puts receipts on the commits of accepted work.
@@ -116,15 +127,16 @@ impl Build<'_, '_, '_> {
         pinned: &PinnedGates,
         cases: &[Case],
     ) -> Result<(), WorkflowError> {
-        let worker = &self.desk.launch(Role::Builder).choice;
-        self.repositories.judge(&self.gate_context, before, pinned, |judge| {
+        let context = &self.session.context;
+        let worker = &context.launch(Role::Builder).choice;
+        self.project.repositories.judge(&context.gates(), before, pinned, |judge| {
             for case in cases {
                 let attested = Attested {
                     item: task,
                     worker: Worker { agent: worker.name.clone(), model: worker.model.clone() },
-                    boundary: self.desk.boundary,
+                    boundary: context.boundary,
                     verifier: None,
-                    at: self.desk.context.clock.now(),
+                    at: context.clock.now(),
                     ralph: env!("CARGO_PKG_VERSION"),
                 };
                 judge.attest(case, attested)?;
@@ -169,12 +181,13 @@ impl Findings {
     }
 }
 
-/// Puts a reason into words, for the agent and for the person.
-fn told(reason: &Reason) -> (String, String) {
+/// Formats a reason for the agent and for the person.
+fn format_reason(reason: &Reason) -> (String, String) {
     (reason.for_agent(), reason.for_person())
 }
 
-/// Says that nothing came of a run in the words of the loop: here no commit is claimed, and a command says that none is due.
+/// Formats the reason that nothing was changed for the build loop, where no commit is claimed and a command says that none
+/// is needed.
 fn nothing_there(reason: &Reason) -> Option<(String, String)> {
     let Reason::Evidence { fault } = reason else { return None };
     let nothing = match fault {
@@ -193,10 +206,11 @@ fn nothing_there(reason: &Reason) -> Option<(String, String)> {
     Some((agent, format!("{nothing}.")))
 }
 
-/// Puts the reasons against one commit into words. `place` is named where there are several repositories to look for it.
+/// Formats the reasons against one commit. `place` is named where there are several repositories to look for it.
 fn rejection(work: &Work, place: Option<&str>, reasons: &[Reason]) -> Rejection {
     let commit = &work.commit;
-    let told = reasons.iter().map(|reason| nothing_there(reason).unwrap_or_else(|| told(reason)));
+    let told =
+        reasons.iter().map(|reason| nothing_there(reason).unwrap_or_else(|| format_reason(reason)));
     let (agent, person): (Vec<String>, Vec<String>) = told.unzip();
     let (mut for_agent, mut for_person) = (agent.join("\n\n"), person.join(" "));
     if let Some(place) = place {

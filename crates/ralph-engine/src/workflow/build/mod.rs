@@ -1,41 +1,41 @@
-//! The build loop: stage after stage, until the spec's plan is complete or a budget ends it.
+//! The build loop: stage after stage, until the spec's plan is complete or a bound ends it.
 //!
-//! The plan file is the state; `ralph_model::plan` says which stage it is in and what is next. As in the pipeline, a
-//! result that a dead Ralph left behind is taken first, by the code that takes one that has just come in.
+//! The plan file says which stage the work is in and what is next; [`task_store`] keeps how far the judgement of each
+//! task has come. [`stages`] makes the task of an agent for each stage, [`conclude`] draws the conclusions of its run,
+//! [`judging`] has the judge decide on a claim, and [`questions`] settles what needs a person. [`channel`] applies what
+//! agents ask for while they run; [`planning`] turns a spec into tasks.
 
 pub mod channel;
-mod claims;
+mod conclude;
+mod gain;
 mod judging;
 mod kill_log;
-mod opinion;
 pub mod planning;
-mod runs;
-mod taking;
+mod questions;
+mod stages;
+mod task_store;
 
 use std::sync::Arc;
 
-use camino::Utf8Path;
+use ralph_model::build::TaskState;
 use ralph_model::journal::{WorkflowFields, WorkflowKind};
-use ralph_model::plan::{Change, Next, Plan, PlanError, Stage};
-use ralph_model::policy::budget::BudgetExhausted;
-use ralph_model::policy::limit::LimitWait;
-use ralph_model::policy::trouble::TroubleStreak;
-use ralph_model::prompt::{Prompts, RulesSource};
-use ralph_model::run::{RunOutcome, Trouble};
+use ralph_model::plan::{Next, Plan, Stage};
 
-use self::channel::SharedAssignment;
+use self::channel::{PlanChannel, SharedProbe};
 use self::kill_log::LogBases;
+use self::task_store::TASKS;
 use super::WorkflowError;
-use super::desk::{Desk, StepObserver};
-use super::keeper::HomeKeeper;
-use super::repositories::{BeforeAll, Repositories};
-use crate::config::{Config, ConfigError};
+use super::driver::{Ended, Step, Turn, Void, Workflow, drive, forget_troubles};
+use super::project::Project;
+use super::repositories::BeforeAll;
 use crate::gates::pin::PinnedGates;
-use crate::gates::{GateContext, GateObserver};
 use crate::git::commits::Signing;
 use crate::plan_file::PlanFile;
-use crate::run::RunResult;
-use crate::wait::Waited;
+use crate::run::{RESULTS, RunResult};
+use crate::session::Session;
+
+/// The name of the workflow in the results of its runs.
+const WORKFLOW: &str = "build";
 
 /// How deep a task is broken into subtasks before it becomes an issue.
 const DEEPEST: usize = 3;
@@ -43,38 +43,26 @@ const DEEPEST: usize = 3;
 /// How often the same may come round before it is a loop.
 const ROUNDS_THAT_LOOP: u32 = 3;
 
-/// Shows the build loop to whoever watches.
-pub trait BuildObserver: StepObserver + GateObserver {}
-
-impl<T: StepObserver + GateObserver> BuildObserver for T {}
-
 /// The build loop of one home.
-pub struct Build<'a, 'd, 'c> {
-    pub desk: Desk<'d, 'c>,
-    pub plan: Arc<PlanFile>,
-    /// What the run under way was given; shared with its channel.
-    pub assignment: SharedAssignment,
-    pub keeper: HomeKeeper,
-    pub repositories: Repositories,
-    pub gate_context: GateContext<'a>,
-    pub prompts: &'a Prompts,
-    pub rules: Option<RulesSource<'a>>,
-    pub home: &'a Utf8Path,
+pub struct Build<'r, 's> {
+    session: &'r mut Session<'s>,
+    project: &'r Project,
+    plan: Arc<PlanFile>,
+    /// Tells whether the run under way has changed anything; shared with its channel.
+    probe: SharedProbe,
+    signing: Signing,
     /// A line of a final message that ends the loop, if there is one.
-    pub promise: Option<&'a str>,
-    pub signing: Signing,
-    /// Reads the configuration again: a person may change gates between two runs.
-    pub reload: &'a dyn Fn() -> Result<Config, ConfigError>,
-    pub observer: &'a mut dyn BuildObserver,
+    promise: Option<String>,
+    round: Round,
 }
 
-/// How the loop ended.
+/// How the loop ended by itself.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BuildEnd {
     Complete,
     /// There is no spec to build.
     NoPlan,
-    /// An agent gave the promise that ends the loop; what the plan says of it.
+    /// An agent gave the promise that ends the loop, in this stage of the plan.
     Promised {
         stage: Stage,
     },
@@ -82,19 +70,11 @@ pub enum BuildEnd {
     Looping {
         stage: Stage,
     },
-    Stuck {
-        trouble: Trouble,
+    /// Work goes on, but what is left to do does not get less.
+    NoGain {
+        rounds: u32,
+        open: usize,
     },
-    Waiting {
-        task: String,
-        question: String,
-    },
-    Limited {
-        agent: String,
-        wait: LimitWait,
-    },
-    OutOfBudget(BudgetExhausted),
-    Interrupted,
 }
 
 impl BuildEnd {
@@ -105,11 +85,7 @@ impl BuildEnd {
             BuildEnd::NoPlan => "no_plan",
             BuildEnd::Promised { .. } => "promised",
             BuildEnd::Looping { .. } => "looping",
-            BuildEnd::Stuck { .. } => "stuck",
-            BuildEnd::Waiting { .. } => "waiting",
-            BuildEnd::Limited { .. } => "limited",
-            BuildEnd::OutOfBudget(_) => "out_of_budget",
-            BuildEnd::Interrupted => "interrupted",
+            BuildEnd::NoGain { .. } => "no_gain",
         }
     }
 }
@@ -118,8 +94,8 @@ impl BuildEnd {
 #[derive(Default)]
 struct Round {
     iteration: u32,
-    streak: TroubleStreak,
-    failures: u32,
+    /// What the next step is for.
+    item: Option<String>,
     /// What the last run for an item did wrong.
     feedback: Option<(String, String)>,
     /// What the last rounds looked like before they began.
@@ -135,205 +111,108 @@ impl Round {
     }
 }
 
-/// What follows from one turn of the loop.
-enum Turn {
-    Again,
-    /// A run for an item came to nothing.
-    Failed {
-        item: String,
-        feedback: String,
-    },
-    Trouble(Trouble),
-    End(BuildEnd),
-}
-
-impl Build<'_, '_, '_> {
-    /// Goes from stage to stage.
-    pub fn run(&mut self) -> Result<BuildEnd, WorkflowError> {
-        self.keeper.prepare()?;
-        self.forget_what_is_done()?;
-        // Who builds what there is does not wait for the rest of it.
-        self.forget_planning()?;
-        let spec = self.spec()?;
-        let fields = WorkflowFields {
-            spec,
-            boundary: Some(self.desk.boundary.as_str().to_owned()),
-            ..none()
-        };
-        self.tell(WorkflowKind::BuildStart, fields)?;
-        let mut round = Round::default();
-        let end = self.go_round(&mut round)?;
-        self.commit_plan()?;
-        let fields = WorkflowFields {
-            result: Some(end.name().to_owned()),
-            iteration: Some(round.iteration),
-            ..none()
-        };
-        self.tell(WorkflowKind::BuildResult, fields)?;
-        Ok(end)
+impl<'r, 's> Build<'r, 's> {
+    /// Prepares the loop. Agents of the session change this plan from now on.
+    pub fn new(
+        session: &'r mut Session<'s>,
+        project: &'r Project,
+        plan: Arc<PlanFile>,
+        promise: Option<String>,
+    ) -> Build<'r, 's> {
+        let probe = SharedProbe::default();
+        let config = &session.context.config;
+        let most_rejections = config.limits.rejections;
+        let signing = if config.git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
+        session.store = Box::new(PlanChannel {
+            plan: Arc::clone(&plan),
+            state: session.context.state.clone(),
+            probe: Arc::clone(&probe),
+            most_rejections,
+        });
+        Build { session, project, plan, probe, signing, promise, round: Round::default() }
     }
 
-    /// Forgets the claims and beginnings of tasks that are done, which a Ralph that died may have left: if one is
-    /// rejected, it begins anew.
-    fn forget_what_is_done(&self) -> Result<(), WorkflowError> {
+    /// Counts planning's runs no longer: a number of runs is about what comes after it.
+    pub fn forget_planning_runs(&mut self) {
+        let spent = &mut self.session.spent;
+        (spent.iterations, spent.attempts, spent.consecutive_failures) = (0, 0, 0);
+    }
+
+    /// Forgets the troubles and the rejections of all pending tasks: a person has them tried again.
+    pub fn renew(&mut self) -> Result<(), WorkflowError> {
         let bytes = self.plan.read()?;
-        let state = self.desk.context.state;
-        for task in Plan::parse(&bytes).done_tasks() {
-            claims::forget(state, &task.id)?;
-            BeforeAll::forget(state, &task.id)?;
+        for task in Plan::parse(&bytes).pending() {
+            forget_troubles(&self.session.context.state, &task.id)?;
+            self.retry_if_exhausted(&task.id)?;
+        }
+        for stage in ["verify", "investigate", "plan"] {
+            forget_troubles(&self.session.context.state, stage)?;
         }
         Ok(())
     }
 
-    fn go_round(&mut self, round: &mut Round) -> Result<BuildEnd, WorkflowError> {
-        loop {
-            let turn = match self.turn(round) {
-                Ok(turn) => turn,
-                Err(error) => taking::trouble_or_error(error)?,
-            };
-            let failures = match turn {
-                Turn::End(end) => return Ok(end),
-                Turn::Again => {
-                    round.failures = 0;
-                    // What becomes of a run is for the loop to say, not for how its process ended.
-                    self.desk.spent.consecutive_failures = 0;
-                    round.feedback = None;
-                    continue;
-                }
-                Turn::Failed { item, feedback } => {
-                    let reason = Some(feedback.clone());
-                    self.tell(WorkflowKind::IterationResult, WorkflowFields { reason, ..none() })?;
-                    round.feedback = Some((item, feedback));
-                    round.failures += 1;
-                    self.desk.spent.consecutive_failures = round.failures;
-                    if let Some(what) = self.desk.exhausted()? {
-                        return Ok(BuildEnd::OutOfBudget(what));
-                    }
-                    round.failures
-                }
-                Turn::Trouble(trouble) => {
-                    // That nothing came of it is not the work's fault.
-                    round.last = None;
-                    round.streak.apply(&RunOutcome::Trouble { trouble: trouble.clone() });
-                    let reason = Some(trouble.to_string());
-                    self.tell(WorkflowKind::Trouble, WorkflowFields { reason, ..none() })?;
-                    if round.streak.stops().is_some() {
-                        return Ok(BuildEnd::Stuck { trouble });
-                    }
-                    round.streak.length()
-                }
-            };
-            if self.desk.pause(failures, none(), &mut *self.observer)? == Waited::Interrupted {
-                return Ok(BuildEnd::Interrupted);
-            }
-        }
-    }
-
-    /// Takes a result that is there, or else does what is next.
-    fn turn(&mut self, round: &mut Round) -> Result<Turn, WorkflowError> {
-        let bytes = self.plan.read()?;
-        let plan = Plan::parse(&bytes);
-        if let Some(problem) = plan.document().broken().next() {
-            let path = self.plan.path().to_owned();
-            return Err(WorkflowError::StateFile { path, reason: problem.to_string() });
-        }
-        let next = plan.next();
-        let item = item_of(&next);
-        if let Some(result) = self.pending(&item)? {
-            return self.take(round, &result);
-        }
-        let stage = plan.stage();
-        if matches!(next, Next::Plan) {
-            return Ok(Turn::End(BuildEnd::NoPlan));
-        }
-        if matches!(next, Next::Complete) {
-            return Ok(Turn::End(BuildEnd::Complete));
-        }
-        if self.loops(round, stage, &bytes)? {
-            return Ok(Turn::End(BuildEnd::Looping { stage }));
-        }
-        if let Some(what) = self.desk.exhausted()? {
-            return Ok(Turn::End(BuildEnd::OutOfBudget(what)));
-        }
-        round.iteration += 1;
-        let task = match &next {
-            Next::Build(task) | Next::Decompose(task) => Some(task.id.to_string()),
-            _ => None,
-        };
+    /// Goes from stage to stage.
+    pub fn run(&mut self) -> Result<Ended<BuildEnd>, WorkflowError> {
+        self.project.committer.prepare()?;
+        self.forget_what_is_done()?;
+        // Building what there is does not wait for the rest of the plan.
+        self.forget_planning()?;
         let fields = WorkflowFields {
-            stage: Some(stage),
-            task: task.clone(),
-            iteration: Some(round.iteration),
-            spec: plan.spec().map(str::to_owned),
-            reason: match &next {
-                Next::Build(task) | Next::Decompose(task) => Some(task.name.to_string()),
-                _ => None,
-            },
+            spec: self.spec()?,
+            boundary: Some(self.session.context.boundary.as_str().to_owned()),
             ..none()
         };
-        self.tell(WorkflowKind::IterationStart, fields)?;
-        match next {
-            Next::Build(task) => self.build(round, &plan, &task),
-            Next::Verify(_) => self.verify(round, &plan),
-            Next::Investigate(issues) => self.investigate(round, &plan, &issues),
-            Next::Decompose(task) => self.decompose(round, &plan, &task),
-            Next::Plan | Next::Complete => unreachable!("they have ended the loop above"),
+        self.tell(WorkflowKind::BuildStart, fields)?;
+        let ended = drive(self)?;
+        self.commit_plan()?;
+        let result = match &ended {
+            Ended::By(end) => end.name(),
+            Ended::Stopped(stop) => stop.name(),
+        };
+        let fields = WorkflowFields {
+            result: Some(result.to_owned()),
+            iteration: Some(self.round.iteration),
+            ..none()
+        };
+        self.tell(WorkflowKind::BuildResult, fields)?;
+        Ok(ended)
+    }
+
+    /// Forgets the records and beginnings of tasks that are done or gone, which a killed Ralph may have left: if one is
+    /// rejected, it begins anew.
+    fn forget_what_is_done(&self) -> Result<(), WorkflowError> {
+        let bytes = self.plan.read()?;
+        let plan = Plan::parse(&bytes);
+        let state = &self.session.context.state;
+        for task in plan.done_tasks() {
+            BeforeAll::forget(state, &task.id)?;
         }
-    }
-
-    /// Tells whether the same came round too often.
-    fn loops(&self, round: &mut Round, stage: Stage, bytes: &[u8]) -> Result<bool, WorkflowError> {
-        let print = [bytes, self.repositories.print()?.as_bytes()].concat();
-        let now = Some((stage, print));
-        round.same = if round.last == now { round.same + 1 } else { 0 };
-        round.last = now;
-        Ok(round.same >= ROUNDS_THAT_LOOP)
-    }
-
-    /// Returns the result of the last run, if it was for this item and nobody has taken it.
-    fn pending(&mut self, item: &str) -> Result<Option<RunResult>, WorkflowError> {
-        let state = self.desk.context.state;
-        let Some(result) = RunResult::pending(state, item)? else { return Ok(None) };
-        let last = self.desk.overview.last_run();
-        if last.is_none_or(|last| last.id != result.run) {
-            RunResult::taken(state, item)?;
-            return Ok(None);
-        }
-        self.desk.remember_end(&result)?;
-        Ok(Some(result))
-    }
-
-    /// Changes the plan and commits it with everything that the run changed before.
-    fn settle(
-        &mut self,
-        change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
-    ) -> Result<(), WorkflowError> {
-        self.plan.change(change)?;
-        self.commit_plan()
+        let results = RESULTS.all(state)?;
+        let pending = plan.pending();
+        let kept = pending.iter().map(|task| &*task.id);
+        // A result that is not concluded yet needs the record that says whether it is settled.
+        let kept = kept.chain(results.iter().map(|result| result.item.as_str()));
+        Ok(TASKS.retain(state, kept)?)
     }
 
     /// Commits what was changed in the plan since the last commit, and the rest of home.
     fn commit_plan(&mut self) -> Result<(), WorkflowError> {
-        channel::locked(&self.assignment).changes.clear();
         self.plan.commit()?;
-        if let Err(problem) = self.keeper.commit("ralph: update home") {
-            let reason = Some(format!("Ralph's files are not committed: {problem}"));
-            self.tell(WorkflowKind::Note, WorkflowFields { reason, ..none() })?;
-        }
-        Ok(())
+        self.project.commit_home(self.session, "ralph: update home", none())
     }
 
-    /// Returns the gates of a task as they were pinned; a person's change since then is taken up and said.
+    /// Returns the gates of a task as they were pinned; a person's change since then is taken up and recorded.
     fn pin(&mut self, item: &str) -> Result<PinnedGates, WorkflowError> {
         let fields = WorkflowFields { task: Some(item.to_owned()), ..none() };
-        self.desk.pin(item, self.reload, fields, &mut *self.observer)
+        Ok(self.session.pin(item, fields)?)
     }
 
     fn log_bases(&self) -> LogBases<'_> {
+        let context = &self.session.context;
         LogBases {
-            workspace: self.desk.context.workspace,
-            home: self.home,
-            private: self.desk.context.state.directory(),
+            workspace: &context.workspace.root,
+            home: context.home_path(),
+            private: context.state.directory(),
         }
     }
 
@@ -343,7 +222,139 @@ impl Build<'_, '_, '_> {
     }
 
     fn tell(&mut self, kind: WorkflowKind, fields: WorkflowFields) -> Result<(), WorkflowError> {
-        Ok(self.desk.tell(kind, fields, &mut *self.observer)?)
+        Ok(self.session.tell(kind, fields)?)
+    }
+
+    /// Tells whether the same came round too often.
+    fn loops(&mut self, stage: Stage, bytes: &[u8]) -> Result<bool, WorkflowError> {
+        let print = [bytes, self.project.repositories.print()?.as_bytes()].concat();
+        let now = Some((stage, print));
+        let round = &mut self.round;
+        round.same = if round.last == now { round.same + 1 } else { 0 };
+        round.last = now;
+        Ok(round.same >= ROUNDS_THAT_LOOP)
+    }
+
+    /// Says what a run for an item did wrong: the next one is told.
+    fn fail(&mut self, item: &str, feedback: String) -> Result<Turn<BuildEnd>, WorkflowError> {
+        let reason = Some(feedback.clone());
+        self.tell(WorkflowKind::IterationResult, WorkflowFields { reason, ..none() })?;
+        self.round.feedback = Some((item.to_owned(), feedback));
+        Ok(Turn::Failed)
+    }
+}
+
+impl<'s> Workflow<'s> for Build<'_, 's> {
+    type End = BuildEnd;
+
+    fn session(&mut self) -> &mut Session<'s> {
+        self.session
+    }
+
+    fn item(&self) -> Option<String> {
+        self.round.item.clone()
+    }
+
+    fn subject(&self) -> WorkflowFields {
+        none()
+    }
+
+    /// Returns the oldest result of this loop that is not recorded, whatever the plan says is next: what agents changed
+    /// in the plan while they ran may have moved it on.
+    fn pending(&mut self) -> Result<Option<RunResult>, WorkflowError> {
+        let state = &self.session.context.state;
+        let mut results = RESULTS.all(state)?;
+        results.retain(|result| result.workflow == WORKFLOW);
+        results.sort_by_key(|result| result.at);
+        for result in results {
+            let record = TASKS.load(state, &result.item)?;
+            if record.is_some_and(|record| record.settled_run.as_ref() == Some(&result.run)) {
+                RESULTS.forget(state, &result.item)?;
+                continue;
+            }
+            self.round.item = Some(result.item.clone());
+            return Ok(Some(result));
+        }
+        Ok(None)
+    }
+
+    fn next(&mut self) -> Result<Step<BuildEnd>, WorkflowError> {
+        let bytes = self.plan.read()?;
+        let plan = Plan::parse(&bytes);
+        if let Some(problem) = plan.document().broken().next() {
+            let path = self.plan.path().to_owned();
+            return Err(WorkflowError::StateFile { path, reason: problem.to_string() });
+        }
+        let next = plan.next();
+        let stage = plan.stage();
+        self.round.item = Some(item_of(&next));
+        match &next {
+            Next::Plan => return Ok(Step::Turn(Turn::End(BuildEnd::NoPlan))),
+            Next::Complete => return Ok(Step::Turn(Turn::End(BuildEnd::Complete))),
+            Next::Build(task) => {
+                if let Some(turn) = self.settle_without_run(&task.id)? {
+                    return Ok(Step::Turn(turn));
+                }
+            }
+            Next::Decompose(_) | Next::Verify(_) | Next::Investigate(_) => {}
+        }
+        if self.loops(stage, &bytes)? {
+            return Ok(Step::Turn(Turn::End(BuildEnd::Looping { stage })));
+        }
+        if let Some(what) = self.session.exhausted()? {
+            return Ok(Step::Turn(Turn::Stop(super::driver::Stop::OutOfBudget(what))));
+        }
+        self.round.iteration += 1;
+        let task = match &next {
+            Next::Build(task) | Next::Decompose(task) => Some(task),
+            _ => None,
+        };
+        let fields = WorkflowFields {
+            stage: Some(stage),
+            task: task.map(|task| task.id.to_string()),
+            iteration: Some(self.round.iteration),
+            spec: plan.spec().map(str::to_owned),
+            reason: task.map(|task| task.name.to_string()),
+            ..none()
+        };
+        self.tell(WorkflowKind::IterationStart, fields)?;
+        match next {
+            Next::Build(task) => {
+                let most = self.session.context.config.limits.rejections;
+                let markers = self.markers_in(&plan, &task.id)?;
+                match TaskState::of(&markers, most) {
+                    TaskState::NoChange { reason } => {
+                        self.ask_for_opinion(&plan, &task.id, &reason)
+                    }
+                    _ => self.build(&plan, &task),
+                }
+            }
+            Next::Verify(_) => self.verify(&plan),
+            Next::Investigate(issues) => self.investigate(&plan, &issues),
+            Next::Decompose(task) => self.decompose(&plan, &task),
+            Next::Plan | Next::Complete => unreachable!("they have ended the loop above"),
+        }
+    }
+
+    /// Notes what a builder left, for the next run of its task.
+    fn ended(&mut self, result: &RunResult) -> Result<(), WorkflowError> {
+        if result.role != ralph_model::role::Role::Builder {
+            return Ok(());
+        }
+        let state = &self.session.context.state;
+        let Some(mut before) = BeforeAll::load(state, &result.item)? else { return Ok(()) };
+        self.project.repositories.note_left(&mut before)?;
+        before.save(state, &result.item)
+    }
+
+    fn conclude(&mut self, result: &RunResult) -> Result<Turn<BuildEnd>, WorkflowError> {
+        self.conclude_run(result)
+    }
+
+    fn discard(&mut self, result: &RunResult, _: Void) -> Result<(), WorkflowError> {
+        // That nothing came of it is not the work's fault: it is no round of a loop.
+        self.round.last = None;
+        self.discard_run(result)
     }
 }
 

@@ -3,23 +3,30 @@
 //! From before its run until its conclusions are drawn a note in private state says which spec is being planned. Whoever
 //! finds one goes on: what becomes of the tasks was asked already, and a run that is over is not repeated.
 
-use camino::Utf8PathBuf;
+use ralph_model::journal::WorkflowFields;
 use ralph_model::plan::{Plan, Unfinished};
 use ralph_model::prompt::PlanPrompt;
 use ralph_model::role::Role;
-use ralph_model::run::{RunOutcome, Trouble};
+use ralph_model::run::RunOutcome;
 use serde::{Deserialize, Serialize};
 
-use super::channel::Assignment;
-use super::runs::json;
-use super::taking::told;
-use super::{Build, BuildEnd, Round, none};
-use crate::files::{create_private_directory, read_optional, remove_optional, replace_atomically};
-use crate::outbox::Outbox;
-use crate::run::RunResult;
-use crate::wait::Waited;
+use super::conclude::unfinished;
+use super::stages::json;
+use super::{Build, channel, none};
+use crate::run::{RESULTS, RunResult};
+use crate::session::{AgentTask, Session};
+use crate::state::Entry;
 use crate::workflow::WorkflowError;
-use crate::workflow::desk::{Step, StepEnd};
+use crate::workflow::driver::{Ended, Step, Turn, Void, Workflow, drive, forget_troubles};
+
+/// The name of the workflow in the results of its runs.
+const WORKFLOW: &str = "plan";
+
+/// What planning runs are for.
+const ITEM: &str = "plan";
+
+/// The spec that is being planned, by the path of its plan.
+const UNDER_WAY: Entry<UnderWay> = Entry::new("planning");
 
 /// What becomes of the tasks that are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,16 +37,13 @@ pub enum Existing {
     Keep,
 }
 
-/// What planning runs are for.
-const ITEM: &str = "plan";
-
 /// A spec that is being planned.
 #[derive(Serialize, Deserialize)]
 struct UnderWay {
     spec: String,
 }
 
-/// How planning ended.
+/// How planning ended by itself.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanningEnd {
     Planned {
@@ -50,14 +54,19 @@ pub enum PlanningEnd {
         why: String,
         tasks: usize,
     },
-    Stopped(BuildEnd),
 }
 
-impl Build<'_, '_, '_> {
+/// The planning of one spec.
+struct Planning<'b, 'r, 's> {
+    build: &'b mut Build<'r, 's>,
+    /// How many planners have run into trouble.
+    troubles: u32,
+}
+
+impl Build<'_, '_> {
     /// Returns the spec whose planning was cut short, if it is still the current one.
     pub fn planning_under_way(&self) -> Result<Option<String>, WorkflowError> {
-        let bytes = read_optional(&self.note())?;
-        let note = bytes.and_then(|bytes| serde_json::from_slice::<UnderWay>(&bytes).ok());
+        let note = UNDER_WAY.load(&self.session.context.state, self.plan.path().as_str())?;
         let spec = self.spec()?;
         Ok(note.map(|note| note.spec).filter(|planned| spec.as_ref() == Some(planned)))
     }
@@ -67,119 +76,97 @@ impl Build<'_, '_, '_> {
         &mut self,
         spec: &str,
         existing: Existing,
-    ) -> Result<PlanningEnd, WorkflowError> {
-        self.keeper.prepare()?;
+    ) -> Result<Ended<PlanningEnd>, WorkflowError> {
+        self.project.committer.prepare()?;
         if existing == Existing::Cancel {
             // Under its own message, whatever happens: history would take what was done for accepted otherwise.
             self.plan.change_and_commit(|plan: &mut Plan<'_>| plan.cancel_unfinished())?;
         }
-        self.settle(|plan| plan.set_spec(spec, Unfinished::Refuse))?;
-        self.settle(|plan: &mut Plan<'_>| plan.clear_tombstones())?;
-        RunResult::taken(self.desk.context.state, ITEM)?;
-        let note = self.note();
-        create_private_directory(note.parent().expect("it lies in private state"))?;
-        let bytes = serde_json::to_vec(&UnderWay { spec: spec.to_owned() });
-        replace_atomically(&note, &bytes.expect("it is plain data"))?;
+        self.change_plan(|plan| plan.set_spec(spec, Unfinished::Refuse))?;
+        self.change_plan(|plan: &mut Plan<'_>| plan.clear_tombstones())?;
+        let state = &self.session.context.state;
+        RESULTS.forget(state, ITEM)?;
+        forget_troubles(state, ITEM)?;
+        let note = UnderWay { spec: spec.to_owned() };
+        UNDER_WAY.save(state, self.plan.path().as_str(), &note)?;
         self.go_on_planning()
     }
 
     /// Brings the planning of the current spec to its end.
-    pub fn go_on_planning(&mut self) -> Result<PlanningEnd, WorkflowError> {
-        self.keeper.prepare()?;
-        let mut round = Round::default();
-        loop {
-            let result = if let Some(result) = self.pending(ITEM)? {
-                result
-            } else {
-                match self.run_planner(&round)? {
-                    StepEnd::Ran(result) => *result,
-                    StepEnd::Limited { agent, wait } => {
-                        return Ok(PlanningEnd::Stopped(BuildEnd::Limited { agent, wait }));
-                    }
-                    StepEnd::OutOfBudget(what) => {
-                        return Ok(PlanningEnd::Stopped(BuildEnd::OutOfBudget(what)));
-                    }
-                    StepEnd::Interrupted => return Ok(PlanningEnd::Stopped(BuildEnd::Interrupted)),
-                }
-            };
-            round.streak.apply(&result.outcome);
-            let RunOutcome::Trouble { trouble } = &result.outcome else {
-                let end = self.take_planning(&result)?;
-                self.forget_planning()?;
-                return Ok(end);
-            };
-            if let Trouble::UsageLimit { resets_at } = trouble {
-                // Ralph died before it could note that; the next step waits.
-                self.desk.begin_wait(&result.agent, *resets_at, ITEM)?;
-                continue;
-            }
-            RunResult::taken(self.desk.context.state, ITEM)?;
-            if let Some(end) = self.after_trouble(&round, trouble)? {
-                return Ok(PlanningEnd::Stopped(end));
-            }
-        }
+    pub fn go_on_planning(&mut self) -> Result<Ended<PlanningEnd>, WorkflowError> {
+        self.project.committer.prepare()?;
+        drive(&mut Planning { build: self, troubles: 0 })
     }
 
     /// Forgets that a spec was being planned.
     pub(super) fn forget_planning(&self) -> Result<(), WorkflowError> {
-        remove_optional(&self.note())?;
-        Ok(RunResult::taken(self.desk.context.state, ITEM)?)
+        let state = &self.session.context.state;
+        UNDER_WAY.forget(state, self.plan.path().as_str())?;
+        Ok(RESULTS.forget(state, ITEM)?)
+    }
+}
+
+impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
+    type End = PlanningEnd;
+
+    fn session(&mut self) -> &mut Session<'s> {
+        self.build.session
     }
 
-    fn note(&self) -> Utf8PathBuf {
-        self.desk.context.state.plan_directory(self.plan.path()).join("planning.json")
+    fn item(&self) -> Option<String> {
+        Some(ITEM.to_owned())
     }
 
-    fn after_trouble(
-        &mut self,
-        round: &Round,
-        trouble: &Trouble,
-    ) -> Result<Option<BuildEnd>, WorkflowError> {
-        if round.streak.stops().is_some() {
-            return Ok(Some(BuildEnd::Stuck { trouble: trouble.clone() }));
-        }
-        let waited = self.desk.pause(round.streak.length(), none(), &mut *self.observer)?;
-        Ok((waited == Waited::Interrupted).then_some(BuildEnd::Interrupted))
+    fn subject(&self) -> WorkflowFields {
+        none()
     }
 
-    fn run_planner(&mut self, round: &Round) -> Result<StepEnd, WorkflowError> {
-        let bytes = self.plan.read()?;
+    fn pending(&mut self) -> Result<Option<RunResult>, WorkflowError> {
+        let found = RESULTS.load(&self.build.session.context.state, ITEM)?;
+        Ok(found.filter(|result| result.workflow == WORKFLOW))
+    }
+
+    fn next(&mut self) -> Result<Step<PlanningEnd>, WorkflowError> {
+        let build = &*self.build;
+        let bytes = build.plan.read()?;
         let plan = Plan::parse(&bytes);
-        *super::channel::locked(&self.assignment) = Assignment::default();
-        self.repositories.note(&self.repositories.base()?)?;
-        let source = self.source(&plan)?;
+        *channel::locked(&build.probe) = None;
+        build.project.repositories.note(&build.project.repositories.base()?)?;
+        let source = build.source(&plan)?;
         let tasks = plan.tasks_view();
         let known = (!tasks.pending.is_empty() || !tasks.done.is_empty()).then(|| json(&tasks));
-        let context =
-            PlanPrompt { surroundings: self.surroundings(&source, None), tasks: known.as_deref() };
-        let prompt = self.words(&context);
-        let step = Step {
-            role: Role::Planner,
-            item: ITEM,
-            attempt: round.streak.length() + 1,
-            prompt: &prompt,
-            resume: None,
-            outbox: Outbox::Named(&[]),
-            directory: None,
-            writable: &[],
-            variables: &[],
-            given: &[],
+        let context = PlanPrompt {
+            surroundings: build.project.surroundings(&build.session.context, &source, None),
+            tasks: known.as_deref(),
         };
-        Ok(self.desk.step(&step, &mut *self.observer)?)
+        let prompt = build.project.prompts.render(&context);
+        let task = AgentTask::new(WORKFLOW, Role::Planner, ITEM, prompt);
+        Ok(Step::Run(Box::new(AgentTask { attempt: self.troubles + 1, ..task })))
     }
 
-    fn take_planning(&mut self, result: &RunResult) -> Result<PlanningEnd, WorkflowError> {
-        let bytes = self.plan.read()?;
+    fn conclude(&mut self, result: &RunResult) -> Result<Turn<PlanningEnd>, WorkflowError> {
+        let build = &mut *self.build;
+        let bytes = build.plan.read()?;
         let tasks = Plan::parse(&bytes).pending().len();
-        let why = match &result.outcome {
+        let end = match &result.outcome {
             RunOutcome::Completed if tasks > 0 => {
-                self.prioritize()?;
-                return Ok(PlanningEnd::Planned { tasks });
+                build.change_plan(|plan: &mut Plan<'_>| plan.prioritize())?;
+                PlanningEnd::Planned { tasks }
             }
-            RunOutcome::Completed => "it added no task".to_owned(),
-            outcome => told(outcome),
+            RunOutcome::Completed => {
+                PlanningEnd::Failed { why: "it added no task".to_owned(), tasks }
+            }
+            outcome => PlanningEnd::Failed { why: unfinished(outcome), tasks },
         };
-        self.commit_plan()?;
-        Ok(PlanningEnd::Failed { why, tasks })
+        build.commit_plan()?;
+        build.forget_planning()?;
+        Ok(Turn::End(end))
+    }
+
+    fn discard(&mut self, result: &RunResult, _: Void) -> Result<(), WorkflowError> {
+        if matches!(result.outcome, RunOutcome::Trouble { .. }) {
+            self.troubles += 1;
+        }
+        Ok(())
     }
 }

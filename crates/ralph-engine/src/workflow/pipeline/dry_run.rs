@@ -1,6 +1,6 @@
 //! What a run of the pipeline would do, spec by spec, and why; nothing is written.
 
-use ralph_model::pipeline::{Action, SpecState, next};
+use ralph_model::pipeline::{Action, GiveUp, next};
 use ralph_model::spec::name::SpecPath;
 use serde::Serialize;
 
@@ -25,17 +25,18 @@ pub fn forecast(
 ) -> Result<Forecast, WorkflowError> {
     let mut markers = store.load(spec)?;
     let changed = changed_since_done(store, spec, &markers)?;
-    let mut used = markers.attempts_used();
     let forced = options.forced.contains(spec);
     if forced {
         markers.done = None;
         markers.candidate = None;
     }
-    if forced || options.renewed.contains(spec) {
-        used = 0;
+    if let Some(plan) = &mut markers.plan
+        && (forced || options.renewed.contains(spec))
+    {
+        plan.attempts_used = 0;
+        plan.tries.clear();
     }
-    let state = SpecState::of(&markers);
-    let (action, why) = match next(&state, used, options.max_attempts) {
+    let (action, why) = match next(&markers, options.limits()) {
         Action::Skip if changed => ("skip", "it is done; it was changed since".to_owned()),
         Action::Skip => ("skip", "it is done".to_owned()),
         Action::Plan { replan: Some(replan), .. } => {
@@ -57,7 +58,10 @@ pub fn forecast(
             ("verify", format!("it has a candidate, {}", &commit.as_str()[..8]))
         }
         Action::AskPerson { question } => ("wait", format!("a person has to decide: {question}")),
-        Action::GiveUp => {
+        Action::GiveUp(GiveUp::Repetition { times }) => {
+            ("fail", format!("the same result {times} times; --retry tries again"))
+        }
+        Action::GiveUp(GiveUp::AttemptsSpent) => {
             let attempts = options.max_attempts;
             ("fail", format!("all {attempts} attempts are spent; --retry gives it new ones"))
         }

@@ -3,12 +3,16 @@
 use std::collections::BTreeSet;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_model::journal::{JournalEvent, WorkflowFields, WorkflowKind};
+use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::role::Role;
 use ralph_model::spec::name::SpecPath;
 
 use super::{Pipeline, SpecEnd, none};
+use crate::run::RESULTS;
 use crate::specs;
 use crate::workflow::WorkflowError;
+use crate::workflow::driver::Stop;
+use crate::workflow::repositories::BeforeAll;
 
 /// Which specs are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,40 +74,23 @@ impl PipelineReport {
     }
 }
 
-impl Pipeline<'_, '_, '_> {
-    /// Returns who plays which role, or the one agent that plays them all.
-    fn agents(&self) -> String {
-        let launches = self.desk.launches;
-        let mut names: Vec<&str> =
-            launches.iter().map(|(_, launch)| launch.choice.name.as_str()).collect();
-        names.dedup();
-        if let [only] = names.as_slice() {
-            return (*only).to_owned();
-        }
-        let each = launches.iter().map(|(role, launch)| format!("{role}: {}", launch.choice.name));
-        each.collect::<Vec<_>>().join(", ")
-    }
-
+impl Pipeline<'_, '_> {
     /// Works on one spec after the other.
     pub fn run(&mut self, queue: &Queue) -> Result<PipelineReport, WorkflowError> {
         let start = WorkflowFields {
             total: Some(queue.now().len()),
             magic_phrase: Some(self.options.magic_phrase.clone()),
             max_attempts: Some(self.options.max_attempts),
-            agent: Some(self.agents()),
-            boundary: Some(self.desk.boundary.as_str().to_owned()),
+            agent: Some(self.session.context.agents()),
+            boundary: Some(self.session.context.boundary.as_str().to_owned()),
             force: self.options.forced.iter().map(ToString::to_string).collect(),
             ..none()
         };
-        self.desk.tell(WorkflowKind::RunStart, start, &mut *self.observer)?;
-        self.keeper.prepare()?;
+        self.session.tell(WorkflowKind::RunStart, start)?;
+        self.project.committer.prepare()?;
         // A Ralph that died between a write and its commit left this to the next one.
-        if self.is_where_work_began()?
-            && let Err(problem) = self.keeper.commit("ralph: what was left to commit")
-        {
-            let reason = Some(format!("Ralph's files are not committed: {problem}"));
-            let fields = WorkflowFields { reason, ..none() };
-            self.desk.tell(WorkflowKind::Note, fields, &mut *self.observer)?;
+        if self.is_where_work_began()? {
+            self.project.commit_home(self.session, "ralph: what was left to commit", none())?;
         }
         let mut handled = BTreeSet::new();
         let mut report = PipelineReport::default();
@@ -114,48 +101,86 @@ impl Pipeline<'_, '_, '_> {
             let spec = &specs[at];
             let place = WorkflowFields { index: Some(at + 1), total: Some(specs.len()), ..none() };
             self.tell(spec, WorkflowKind::SpecQueue, place)?;
-            let end = match queue.problem(spec) {
-                Some(problem) => {
-                    let fields = WorkflowFields { reason: Some(problem.clone()), ..none() };
-                    self.tell(spec, WorkflowKind::SpecFailed, fields)?;
-                    SpecEnd::Unusable { problem }
-                }
-                None => self.work(spec)?,
-            };
+            let end = self.work_or_unusable(queue, spec)?;
             let result = WorkflowFields { result: Some(end.name().to_owned()), ..none() };
             self.tell(spec, WorkflowKind::SpecResult, result)?;
             handled.insert(spec.clone());
             report.left -= 1;
-            let goes_on = match end {
+            let goes_on = match &end {
                 SpecEnd::Done { .. } | SpecEnd::Skipped { .. } => true,
                 SpecEnd::Failed { .. }
-                | SpecEnd::Stuck { .. }
                 | SpecEnd::Unusable { .. }
-                | SpecEnd::Waiting { .. } => self.options.keep_going,
-                SpecEnd::Limited { .. } | SpecEnd::OutOfBudget(_) | SpecEnd::Interrupted => false,
+                | SpecEnd::Stopped(
+                    Stop::Stuck { .. } | Stop::TooMuchTrouble { .. } | Stop::Waiting { .. },
+                ) => self.options.keep_going,
+                SpecEnd::Stopped(
+                    Stop::Limited { .. } | Stop::OutOfBudget(_) | Stop::Interrupted,
+                ) => false,
             };
             report.ends.push((spec.clone(), end));
             if !goes_on {
                 let reason = Some(format!("after {spec}"));
-                let fields = WorkflowFields { reason, ..none() };
-                self.tell(spec, WorkflowKind::RunStopped, fields)?;
+                self.tell(spec, WorkflowKind::RunStopped, WorkflowFields { reason, ..none() })?;
                 break;
             }
         }
-        let failed = |end: &SpecEnd| {
-            matches!(end, SpecEnd::Failed { .. } | SpecEnd::Stuck { .. } | SpecEnd::Unusable { .. })
-        };
         let counts = WorkflowFields {
             completed_count: Some(report.count(|end| matches!(end, SpecEnd::Done { .. }))),
             skipped_count: Some(report.count(|end| matches!(end, SpecEnd::Skipped { .. }))),
-            failed_count: Some(report.count(failed)),
-            waiting_count: Some(report.count(|end| matches!(end, SpecEnd::Waiting { .. }))),
+            failed_count: Some(report.count(SpecEnd::is_failure)),
+            waiting_count: Some(report.count(SpecEnd::is_waiting)),
             ..none()
         };
-        self.desk.tell(WorkflowKind::RunComplete, counts, &mut *self.observer)?;
-        if report.ends.iter().any(|(_, end)| *end == SpecEnd::Interrupted) {
-            self.desk.journal(JournalEvent::Interrupted)?;
-        }
+        self.session.tell(WorkflowKind::RunComplete, counts)?;
         Ok(report)
+    }
+
+    /// Works on a spec. One whose files cannot be used stops nobody but itself.
+    fn work_or_unusable(
+        &mut self,
+        queue: &Queue,
+        spec: &SpecPath,
+    ) -> Result<SpecEnd, WorkflowError> {
+        let problem = match queue.problem(spec) {
+            Some(problem) => problem,
+            None => match self.work(spec) {
+                Err(error @ WorkflowError::StateFile { .. }) => error.to_string(),
+                result => return result,
+            },
+        };
+        let fields = WorkflowFields { reason: Some(problem.clone()), ..none() };
+        self.tell(spec, WorkflowKind::SpecFailed, fields)?;
+        Ok(SpecEnd::Unusable { problem })
+    }
+
+    /// Returns to the branches that the last run began on, if its Ralph died before it could.
+    ///
+    /// Commits on a head that was detached are found by that head alone: it stays until the run's result is concluded.
+    fn is_where_work_began(&mut self) -> Result<bool, WorkflowError> {
+        let mut runs = self.session.overview.runs().iter().rev();
+        let started = runs.find_map(|run| {
+            let started = run.started.as_ref().map(|(_, started)| started);
+            started.filter(|run| run.role == Role::Implementer)
+        });
+        let Some(item) = started.and_then(|started| started.item.clone()) else { return Ok(true) };
+        let state = &self.session.context.state;
+        let Some(before) = BeforeAll::load(state, &item)? else { return Ok(true) };
+        let is_pending = RESULTS.load(state, &item)?.is_some();
+        if is_pending && self.project.repositories.is_detached_since(&before)? {
+            return Ok(false);
+        }
+        self.return_to_branches(&item)?;
+        Ok(true)
+    }
+
+    /// Returns to the branches that an item's last run began on.
+    pub(super) fn return_to_branches(&mut self, item: &str) -> Result<(), WorkflowError> {
+        let state = &self.session.context.state;
+        let Some(mut before) = BeforeAll::load(state, item)? else { return Ok(()) };
+        for problem in self.project.repositories.return_to_branches(&mut before)? {
+            let fields = WorkflowFields { reason: Some(problem), ..none() };
+            self.session.tell(WorkflowKind::Note, fields)?;
+        }
+        before.save(&self.session.context.state, item)
     }
 }

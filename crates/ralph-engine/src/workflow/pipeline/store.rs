@@ -7,7 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use ralph_model::pipeline::done::DoneView;
 use ralph_model::pipeline::records::{self, PlanRecord, SessionRecord, SpecIdentity};
-use ralph_model::pipeline::{Markers, Write};
+use ralph_model::pipeline::{Markers, Write, text_mark};
 use ralph_model::spec::name::SpecPath;
 use serde::de::DeserializeOwned;
 
@@ -52,7 +52,9 @@ impl SpecStore {
             spec: identity(spec),
             done: done.as_deref().map(DoneView::read),
             plan,
-            has_plan_text: plan_text.is_some_and(|text| !text.trim().is_empty()),
+            plan_text: plan_text
+                .filter(|text| !text.trim().is_empty())
+                .map(|text| text_mark(&text)),
             archived: (1..=plans).filter(is_archived).collect(),
             candidate: self.record(&spec.candidate())?,
         })

@@ -5,21 +5,12 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_model::id::CommitId;
-use serde::{Deserialize, Serialize};
+use ralph_model::build::Work;
 
 use super::{BeforeAll, Repositories, commit_id, key, oid};
 use crate::git::evidence::{Before, Dirt};
 use crate::git::{Git, Head, Oid, RefsSnapshot};
 use crate::workflow::WorkflowError;
-
-/// What an attempt ended with in one repository.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Work {
-    pub commit: CommitId,
-    /// The directory of the repository in the workspace; empty for the workspace itself.
-    pub repository: String,
-}
 
 impl Repositories {
     /// Notes what there is before the first run of a task that begins at `base`.
@@ -34,12 +25,52 @@ impl Repositories {
     pub fn note_further(&self, earlier: &BeforeAll) -> Result<BeforeAll, WorkflowError> {
         let base = earlier.base();
         let base = self.moved_base(&base)?.unwrap_or(base);
-        let mut before = BeforeAll { since: earlier.since.clone(), ..self.note(&base)? };
+        let before = self.note_again(Some(earlier), &base)?;
+        Ok(BeforeAll { since: earlier.since.clone(), ..before })
+    }
+
+    /// Notes what there is before a run. What earlier runs of the item left uncommitted is not taken for the person's.
+    pub fn note_again(
+        &self,
+        earlier: Option<&BeforeAll>,
+        base: &super::Base,
+    ) -> Result<BeforeAll, WorkflowError> {
+        let mut before = self.note(base)?;
         for (name, noted) in &mut before.repositories {
+            let Some(earlier) = earlier else { continue };
             let left = earlier.left_by_runs(name, &noted.dirt);
             noted.dirt.paths.retain(|dirty| !left.contains(&dirty.entry.path));
         }
         Ok(before)
+    }
+
+    /// Returns what was done since the item's base in all repositories but one.
+    pub fn work_elsewhere(
+        &self,
+        before: &BeforeAll,
+        but: &str,
+    ) -> Result<Vec<Work>, WorkflowError> {
+        let mut works = Vec::new();
+        for repository in self.found.iter().filter(|found| found.name != but) {
+            let git = &repository.gates.git;
+            let refs = git.refs()?;
+            let Some(noted) = before.repositories.get(&key(&repository.name)) else { continue };
+            let home = repository.home.as_deref();
+            let base = noted.base.as_ref();
+            let head = refs.head.id().cloned();
+            let head = head.filter(|head| base != Some(head) && is_work(git, home, base, head));
+            let commit = match head {
+                Some(head) => Some(last_work(git, home, base, head)?),
+                None => moved_branches(&noted.refs, &refs)
+                    .find(|tip| is_work(git, home, base, tip))
+                    .cloned(),
+            };
+            works.extend(commit.map(|commit| Work {
+                commit: commit_id(&commit),
+                repository: repository.name.clone(),
+            }));
+        }
+        Ok(works)
     }
 
     /// Notes what a run has left, so that a person's later changes can be told from it.

@@ -156,11 +156,11 @@ fn a_promise_with_a_complete_plan_is_done() {
 }
 
 #[test]
-fn trouble_costs_no_iteration_and_three_of_a_kind_stop_it() {
+fn trouble_rejects_nothing_and_three_of_a_kind_stop_it() {
     let script = "[builder 1]\nerror server overloaded fatal\nexit 1\n[builder 2]\nwrite a.txt x\nrun ralph task done\n\
                   final done\n";
     let site = Site::planned(script, &[task("t-aaaa")]);
-    end(&site, 1, &["1"]);
+    end(&site, 1, &["2"]);
     assert_eq!(site.roles(), ["builder", "builder"]);
     assert_eq!(site.task("t-aaaa")["s"], "d");
 

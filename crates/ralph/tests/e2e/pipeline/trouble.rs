@@ -131,7 +131,7 @@ fn pauses_grow_with_failures_in_a_row() {
     // A12.10: no pause is what a limit costs, and every pause is bounded.
     let stage = Stage::new(&willing(&[
         on("planner", 1, "final no"),
-        on("planner", 2, "final no"),
+        on("planner", 2, "final I AM HYPER SURE I AM DONE!"),
         on("planner", 3, "final no"),
     ]));
     stage.settings("limits.backoff = \"3s\"\n");

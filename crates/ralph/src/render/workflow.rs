@@ -1,21 +1,24 @@
-//! The pipeline as a person sees it: one heading per spec, one line per step, what the agents do below it.
+//! Pipeline and build loop as a person sees them: one line per step, what the agents do below it.
 
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
 use ralph_engine::gates::{GateObserver, Turn};
 use ralph_engine::run::{RunObserver, RunReport};
-use ralph_engine::workflow::desk::{Step, StepObserver};
+use ralph_engine::session::{AgentTask, StepObserver};
+use ralph_engine::workflow::driver::Stop;
 use ralph_engine::workflow::pipeline::SpecEnd;
 use ralph_engine::workflow::pipeline::queue::PipelineReport;
 use ralph_model::gate::{GateRun, GateSpec};
 use ralph_model::journal::{WorkflowEvent, WorkflowFields, WorkflowKind};
+use ralph_model::pipeline::GiveUp;
 use ralph_model::policy::limit::LimitWait;
 
+use super::agent_run::show_end;
 use super::gates::GateLines;
 use super::human::{duration, local_time, one_line, plural, wrap};
 use super::live::Live;
-use super::series::show_end;
+use super::stop;
 use super::{Tone, Ui, important, redraw};
 use crate::setup::{Setup, now};
 
@@ -41,17 +44,17 @@ impl Look {
     }
 }
 
-/// Shows the pipeline.
-pub(crate) struct PipelineScreen {
+/// Shows a workflow.
+pub(crate) struct WorkflowScreen {
     ui: Ui,
     look: Look,
     gates: GateLines,
     told_of_wait: Option<Duration>,
 }
 
-impl PipelineScreen {
-    pub(crate) fn new(ui: Ui, look: Look) -> PipelineScreen {
-        PipelineScreen { ui, look, gates: GateLines { ui }, told_of_wait: None }
+impl WorkflowScreen {
+    pub(crate) fn new(ui: Ui, look: Look) -> WorkflowScreen {
+        WorkflowScreen { ui, look, gates: GateLines { ui }, told_of_wait: None }
     }
 
     /// `[label] message`, with what does not fit into the line below its beginning.
@@ -77,17 +80,17 @@ impl PipelineScreen {
     }
 }
 
-impl StepObserver for PipelineScreen {
-    fn begin(&mut self, step: &Step<'_>, agent: &str, resumed: bool) -> Box<dyn RunObserver> {
+impl StepObserver for WorkflowScreen {
+    fn run_begins(&mut self, task: &AgentTask, agent: &str, resumed: bool) -> Box<dyn RunObserver> {
         self.told_of_wait = None;
-        let mut title = format!("{} {agent}, attempt {}", step.role, step.attempt);
+        let mut title = format!("{} {agent}, attempt {}", task.role, task.attempt);
         if resumed {
             title.push_str(" (resumed)");
         }
         Box::new(Live::start(self.ui, title).streaming(self.look.stream).within(self.look.width))
     }
 
-    fn ended(&mut self, report: &RunReport) {
+    fn run_ended(&mut self, report: &RunReport) {
         show_end(self.ui, report, self.look.cwd.as_deref());
         for left in &report.outbox.not_taken {
             let text = format!("not taken: `{}`: {}", left.name.escape_debug(), left.reason);
@@ -118,7 +121,7 @@ impl StepObserver for PipelineScreen {
         }
     }
 
-    fn told(&mut self, event: &WorkflowEvent) {
+    fn recorded(&mut self, event: &WorkflowEvent) {
         if self.ui.rich {
             redraw("");
         }
@@ -137,7 +140,7 @@ impl StepObserver for PipelineScreen {
     }
 }
 
-impl GateObserver for PipelineScreen {
+impl GateObserver for WorkflowScreen {
     fn setup(&mut self, argv: &[String]) {
         self.gates.setup(argv);
     }
@@ -289,43 +292,42 @@ fn build_line(event: &WorkflowEvent) -> Option<(Tone, &'static str, String)> {
 pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
     for (spec, end) in &report.ends {
         match end {
-            SpecEnd::Failed { tries } => {
-                important(&format!(
-                    "{} {spec}: all attempts are spent",
-                    ui.paint(Tone::Bad, "failed:")
-                ));
+            SpecEnd::Failed { why, tries } => {
+                let why = match why {
+                    GiveUp::AttemptsSpent => "all attempts are spent".to_owned(),
+                    GiveUp::Repetition { times } => {
+                        format!("the last {times} attempts ended in the same way")
+                    }
+                };
+                important(&format!("{} {spec}: {why}", ui.paint(Tone::Bad, "failed:")));
                 for (number, tried) in tries.iter().enumerate() {
                     let text = one_line(&tried.outcome, 200);
                     important(&format!("  {}. {}: {text}", number + 1, tried.phase));
                 }
                 important(&format!("  `ralph pipeline {}` gives it new attempts", spec.id()));
             }
-            SpecEnd::Stuck { trouble } => {
-                important(&format!(
-                    "{} {spec}: the same trouble three times in a row: {}",
-                    ui.paint(Tone::Bad, "stopped:"),
-                    one_line(&trouble.to_string(), 300)
-                ));
-                important("  it cost no attempt; `ralph pipeline` goes on there");
-            }
-            SpecEnd::Waiting { question } => {
-                let label = ui.paint(Tone::Attention, "waiting:");
-                important(&format!("{label} {spec}: {}", one_line(question, 600)));
-                let id = spec.run_id();
-                important(&format!(
-                    "  `ralph answer {id} yes` accepts it; any other answer goes to the next attempt"
-                ));
-            }
             SpecEnd::Unusable { problem } => {
                 important(&format!("{} {problem}", ui.paint(Tone::Bad, "failed:")));
             }
-            SpecEnd::Limited { agent, wait } => {
-                let until = local_time(wait.until, now());
-                important(&format!("{agent} is at its usage limit until about {until}"));
-            }
-            SpecEnd::OutOfBudget(budget) => important(&format!("stopped: {budget}")),
-            SpecEnd::Interrupted => {
-                important("interrupted; `ralph pipeline` goes on where it stopped");
+            SpecEnd::Stopped(stop) => {
+                let retry = format!("ralph pipeline {}", spec.id());
+                let (_, text) = stop::describe(stop, "ralph pipeline", &retry);
+                match stop {
+                    Stop::Stuck { .. } | Stop::TooMuchTrouble { .. } => {
+                        important(&format!("{} {spec}: {text}", ui.paint(Tone::Bad, "stopped:")));
+                    }
+                    Stop::Waiting { question, .. } => {
+                        let label = ui.paint(Tone::Attention, "waiting:");
+                        important(&format!("{label} {spec}: {}", one_line(question, 600)));
+                        let id = spec.run_id();
+                        important(&format!(
+                            "  `ralph answer {id} yes` accepts it; any other answer goes to the next attempt"
+                        ));
+                    }
+                    Stop::Interrupted | Stop::Limited { .. } | Stop::OutOfBudget(_) => {
+                        important(&text);
+                    }
+                }
             }
             SpecEnd::Done { .. } | SpecEnd::Skipped { .. } => {}
         }
@@ -336,15 +338,13 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
     };
     let completed = report.count(|end| matches!(end, SpecEnd::Done { .. }));
     let skipped = report.count(|end| matches!(end, SpecEnd::Skipped { .. }));
-    let failed = report.count(|end| {
-        matches!(end, SpecEnd::Failed { .. } | SpecEnd::Stuck { .. } | SpecEnd::Unusable { .. })
-    });
+    let failed = report.count(SpecEnd::is_failure);
     let mut parts = vec![
         format!("Completed: {completed}"),
         format!("Skipped: {skipped}"),
         format!("Failed: {failed}"),
     ];
-    parts.extend(counted("Waiting", &|end| matches!(end, SpecEnd::Waiting { .. })));
+    parts.extend(counted("Waiting", &SpecEnd::is_waiting));
     if report.left > 0 {
         parts.push(format!("Not reached: {}", report.left));
     }

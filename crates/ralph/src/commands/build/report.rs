@@ -1,16 +1,17 @@
-//! How the loop and planning ended, in words and as an exit code.
+//! How the loop and planning ended, as text and as an exit code.
 
 use ralph_engine::workflow::build::BuildEnd;
 use ralph_engine::workflow::build::planning::PlanningEnd;
+use ralph_engine::workflow::driver::{Ended, Stop};
 use ralph_model::plan::Stage;
 use serde::Serialize;
 
 use crate::commands::print_json;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::{local_time, one_line, plural};
-use crate::render::{self, Tone};
-use crate::setup::{Setup, now};
+use crate::render::human::plural;
+use crate::render::{self, Tone, stop};
+use crate::setup::Setup;
 
 /// The person would rather not.
 pub(super) fn declined(setup: &Setup) -> Result<Exit, CliError> {
@@ -30,7 +31,12 @@ struct JsonEnd<'a> {
     reason: Option<String>,
 }
 
-pub(super) fn told(setup: &Setup, end: &BuildEnd) -> Result<Exit, CliError> {
+/// Says how the loop ended.
+pub(super) fn report(setup: &Setup, ended: &Ended<BuildEnd>) -> Result<Exit, CliError> {
+    let end = match ended {
+        Ended::By(end) => end,
+        Ended::Stopped(stop) => return report_stop(setup, stop),
+    };
     let (exit, reason) = match end {
         BuildEnd::Complete => (Exit::Done, "the plan is complete".to_owned()),
         BuildEnd::Promised { stage: Stage::Complete } => (
@@ -51,31 +57,14 @@ pub(super) fn told(setup: &Setup, end: &BuildEnd) -> Result<Exit, CliError> {
                 "round after round nothing changes in {stage}; the last logs say more (`ralph status`)"
             ),
         ),
-        BuildEnd::Stuck { trouble } => (
+        BuildEnd::NoGain { rounds, open } => (
             Exit::Unfinished,
             format!(
-                "the same trouble three times in a row: {}",
-                one_line(&trouble.to_string(), 300)
+                "no net gain in {}: {} left; look at them with `ralph query`, `ralph build` goes on",
+                plural(u64::from(*rounds), "round"),
+                open_items(*open)
             ),
         ),
-        BuildEnd::Waiting { task, question } => (
-            Exit::PersonNeeded,
-            format!(
-                "{task} waits for you: {}\n  `ralph answer {task} yes` accepts it; any other answer goes to the next run",
-                one_line(question, 600)
-            ),
-        ),
-        BuildEnd::Limited { agent, wait } => {
-            let until = local_time(wait.until, now());
-            (Exit::Unfinished, format!("{agent} is at its usage limit until about {until}"))
-        }
-        BuildEnd::OutOfBudget(what) => (
-            Exit::Unfinished,
-            format!("stopped: {what}; `ralph build` goes on from here with a budget of its own"),
-        ),
-        BuildEnd::Interrupted => {
-            (Exit::Interrupted, "interrupted; `ralph build` goes on where it stopped".to_owned())
-        }
     };
     if exit == Exit::Done {
         setup.ui.labelled(Tone::Good, "done", &reason);
@@ -92,7 +81,29 @@ pub(super) fn told(setup: &Setup, end: &BuildEnd) -> Result<Exit, CliError> {
     Ok(exit)
 }
 
-pub(super) fn told_planning(setup: &Setup, end: &PlanningEnd) -> Result<Exit, CliError> {
+fn open_items(count: usize) -> String {
+    let verb = if count == 1 { "is" } else { "are" };
+    format!(
+        "{} {verb}",
+        plural(count as u64, "open task or issue").replace("task or issues", "tasks or issues")
+    )
+}
+
+fn report_stop(setup: &Setup, stop: &Stop) -> Result<Exit, CliError> {
+    let (exit, reason) = stop::describe(stop, "ralph build", "ralph build --retry");
+    render::important(&reason);
+    if setup.json {
+        print_json(&JsonEnd { result: stop.name(), stage: None, reason: Some(reason) })?;
+    }
+    Ok(exit)
+}
+
+/// Says how planning ended.
+pub(super) fn report_planning(setup: &Setup, ended: &Ended<PlanningEnd>) -> Result<Exit, CliError> {
+    let end = match ended {
+        Ended::By(end) => end,
+        Ended::Stopped(stop) => return report_stop(setup, stop),
+    };
     match end {
         PlanningEnd::Planned { tasks } => {
             let text = format!("{}; `ralph build` builds them", plural(*tasks as u64, "task"));
@@ -117,6 +128,5 @@ pub(super) fn told_planning(setup: &Setup, end: &PlanningEnd) -> Result<Exit, Cl
                 )),
             })
         }
-        PlanningEnd::Stopped(end) => told(setup, end),
     }
 }

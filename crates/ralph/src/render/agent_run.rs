@@ -1,60 +1,67 @@
-//! A series of runs as a person sees it, and its report for machines.
+//! `ralph agent run` as a person sees it, and its report for machines.
 
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_engine::boundary::{BoundaryReport, Found, InForce};
 use ralph_engine::channel::Served;
+use ralph_engine::gates::GateObserver;
 use ralph_engine::launch::Launch;
 use ralph_engine::run::{RunObserver, RunReport};
-use ralph_engine::series::{SeriesEnd, SeriesObserver};
+use ralph_engine::session::{AgentTask, StepObserver};
+use ralph_engine::workflow::driver::{Ended, Stop};
+use ralph_engine::workflow::repeat::RepeatEnd;
+use ralph_model::journal::WorkflowEvent;
 use ralph_model::policy::limit::LimitWait;
+use ralph_model::role::Role;
 use ralph_model::run::{RunEnd, RunOutcome, Trouble};
 use serde::Serialize;
 
 use super::human::{bytes, count, dollars, duration, local_time, one_line, plural, seen_from};
 use super::live::Live;
 use super::{Tone, Ui};
-use crate::args::AgentRunArgs;
 use crate::commands::print_json;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render;
 use crate::setup::now;
 
-/// What a person sees of a series.
-pub(crate) struct Shown {
-    pub(crate) ui: Ui,
+/// What a person sees of `ralph agent run`.
+pub(crate) struct AgentRunScreen {
+    ui: Ui,
     /// Where the person stands.
-    pub(crate) cwd: Utf8PathBuf,
-    pub(crate) title: String,
-    pub(crate) boundary: InForce,
-    pub(crate) repeat: u32,
-    pub(crate) last: Option<RunReport>,
-    /// The wait that was announced, and when its countdown was last told on a plain screen.
-    pub(crate) waited: Option<(LimitWait, Duration)>,
+    cwd: Utf8PathBuf,
+    repeat: u32,
+    completed: u32,
+    last: Option<RunReport>,
+    /// The wait that was announced, and when its countdown was last shown on a plain screen.
+    waited: Option<(LimitWait, Duration)>,
 }
 
-impl Shown {
-    pub(crate) fn announce(&self, launch: &Launch, args: &AgentRunArgs) {
-        let model = launch.choice.model.as_deref().map(|model| format!(", {model}"));
-        let text = format!(
-            "{} as {}{}, boundary: {}",
-            launch.choice.name,
-            args.role,
-            model.unwrap_or_default(),
-            self.boundary.as_str()
-        );
-        self.ui.labelled(Tone::Active, "start", &text);
-        for warning in launch.warnings() {
-            self.ui.labelled(Tone::Attention, "note", &warning);
-        }
+/// Says which agent is about to run, and what of its settings has no effect.
+pub(crate) fn announce(ui: Ui, launch: &Launch, role: Role, boundary: InForce) {
+    let model = launch.choice.model.as_deref().map(|model| format!(", {model}"));
+    let text = format!(
+        "{} as {role}{}, boundary: {}",
+        launch.choice.name,
+        model.unwrap_or_default(),
+        boundary.as_str()
+    );
+    ui.labelled(Tone::Active, "start", &text);
+    for warning in launch.warnings() {
+        ui.labelled(Tone::Attention, "note", &warning);
+    }
+}
+
+impl AgentRunScreen {
+    pub(crate) fn new(ui: Ui, cwd: Utf8PathBuf, repeat: u32) -> AgentRunScreen {
+        AgentRunScreen { ui, cwd, repeat, completed: 0, last: None, waited: None }
     }
 
     /// What the agent asked for and left.
     fn show_channel_and_outbox(&self, report: &RunReport) {
-        let served = report.served;
-        if served != Served::default() {
+        let served = &report.served;
+        if *served != Served::default() {
             let text = format!(
                 "{} requests accepted, {} refused, {} ignored",
                 served.accepted, served.refused, served.ignored
@@ -73,50 +80,59 @@ impl Shown {
     /// Prints the result and says how to go on.
     pub(crate) fn conclude(
         self,
-        end: &SeriesEnd,
+        ended: &Ended<RepeatEnd>,
         json: bool,
         agent: &str,
+        boundary: InForce,
     ) -> Result<Exit, CliError> {
-        let exit = match end {
-            SeriesEnd::Completed => Exit::Done,
-            SeriesEnd::Interrupted => Exit::Interrupted,
-            SeriesEnd::Failed
-            | SeriesEnd::Stuck
-            | SeriesEnd::Limited { .. }
-            | SeriesEnd::OutOfBudget(_) => Exit::Unfinished,
+        let exit = match ended {
+            Ended::By(RepeatEnd::Completed) => Exit::Done,
+            Ended::By(RepeatEnd::Failed) => Exit::Unfinished,
+            Ended::Stopped(stop) => self.show_stop(stop, agent),
         };
-        match end {
-            SeriesEnd::Stuck => {
-                render::important("the same trouble three times in a row; giving up");
-            }
-            SeriesEnd::OutOfBudget(budget) => render::important(&format!("stopped: {budget}")),
-            SeriesEnd::Limited { wait } => {
-                let until = local_time(wait.until, now());
-                render::important(&format!("{agent} is at its usage limit until about {until}"));
-            }
-            SeriesEnd::Interrupted => {
-                let session = self.last.as_ref().and_then(|report| report.facts.session.clone());
-                let how = session.map(|session| format!("; go on with --resume {session}"));
-                render::important(&format!("interrupted{}", how.unwrap_or_default()));
-            }
-            SeriesEnd::Completed | SeriesEnd::Failed => {}
-        }
         let Some(report) = &self.last else { return Ok(exit) };
         if json {
-            print_json(&JsonReport::new(report, self.boundary))?;
+            print_json(&JsonReport::new(report, boundary))?;
         } else if let Some(text) = &report.facts.final_message {
             render::machine(text).map_err(CliError::failed)?;
         }
         Ok(exit)
     }
+
+    /// Says why no further run was started. There is no item that a next start would go on with.
+    fn show_stop(&self, stop: &Stop, agent: &str) -> Exit {
+        match stop {
+            Stop::Interrupted => {
+                let session = self.last.as_ref().and_then(|report| report.facts.session.clone());
+                let how = session.map(|session| format!("; go on with --resume {session}"));
+                render::important(&format!("interrupted{}", how.unwrap_or_default()));
+                return Exit::Interrupted;
+            }
+            Stop::OutOfBudget(budget) => render::important(&format!("stopped: {budget}")),
+            Stop::Limited { wait, .. } => {
+                let until = local_time(wait.until, now());
+                render::important(&format!("{agent} is at its usage limit until about {until}"));
+            }
+            Stop::Stuck { .. } => {
+                render::important("the same trouble three times in a row; giving up");
+            }
+            Stop::TooMuchTrouble { times, .. } => {
+                render::important(&format!("trouble {times} times in a row; giving up"));
+            }
+            Stop::Waiting { question, .. } => render::important(question),
+        }
+        Exit::Unfinished
+    }
 }
 
-impl SeriesObserver for Shown {
-    fn begin(&mut self, number: u32, resumed: bool) -> Box<dyn RunObserver> {
+impl GateObserver for AgentRunScreen {}
+
+impl StepObserver for AgentRunScreen {
+    fn run_begins(&mut self, task: &AgentTask, agent: &str, resumed: bool) -> Box<dyn RunObserver> {
         self.waited = None;
-        let mut title = self.title.clone();
+        let mut title = format!("{} {agent}", task.role);
         if self.repeat > 1 {
-            title = format!("{title} {number}/{}", self.repeat);
+            title = format!("{title} {}/{}", self.completed + 1, self.repeat);
         }
         if resumed {
             title.push_str(" (resumed)");
@@ -124,11 +140,14 @@ impl SeriesObserver for Shown {
         Box::new(Live::start(self.ui, title))
     }
 
-    fn ended(&mut self, report: &RunReport) {
+    fn run_ended(&mut self, report: &RunReport) {
+        self.completed += u32::from(report.outcome == RunOutcome::Completed);
         show_end(self.ui, report, Some(&self.cwd));
         self.show_channel_and_outbox(report);
         self.last = Some(report.clone());
     }
+
+    fn recorded(&mut self, _: &WorkflowEvent) {}
 
     fn waiting(&mut self, wait: LimitWait, left: Duration) {
         let announced = self.waited.map(|(_, told)| told);

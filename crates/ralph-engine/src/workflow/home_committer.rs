@@ -18,8 +18,8 @@ use crate::init::complete_ignores;
 /// How long another program that holds the index is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Keeps home in git.
-pub struct HomeKeeper {
+/// Commits home.
+pub struct HomeCommitter {
     /// The repository, and home as it is named from the root of its work tree.
     place: Option<(Git, PathBuf)>,
     home: Utf8PathBuf,
@@ -28,28 +28,28 @@ pub struct HomeKeeper {
 
 /// Home could not be committed.
 #[derive(Debug, thiserror::Error)]
-pub enum KeepError {
+pub enum CommitHomeError {
     #[error(transparent)]
     Commit(#[from] CommitError),
     #[error(transparent)]
     Path(#[from] PathError),
 }
 
-impl HomeKeeper {
-    pub fn open(program: &GitProgram, home: &Utf8Path, settings: &GitSettings) -> HomeKeeper {
+impl HomeCommitter {
+    pub fn open(program: &GitProgram, home: &Utf8Path, settings: &GitSettings) -> HomeCommitter {
         let found = Git::discover(program.clone(), home).ok();
         let place = found.and_then(|git| {
             let worktree = git.place().worktree.clone()?;
             let inside = home.strip_prefix(&worktree).ok()?.as_std_path().to_owned();
             Some((git, inside))
         });
-        HomeKeeper { place, settings: settings.clone(), home: home.to_owned() }
+        HomeCommitter { place, settings: settings.clone(), home: home.to_owned() }
     }
 
     /// Commits what is new in home. Nothing new, or no repository: nothing happens.
     ///
     /// What home ignores is seen to first: whoever took it away must not bring private files into a commit.
-    pub fn commit(&self, message: &str) -> Result<Option<Committed>, KeepError> {
+    pub fn commit(&self, message: &str) -> Result<Option<Committed>, CommitHomeError> {
         let Some((git, home)) = &self.place else { return Ok(None) };
         if !self.settings.commit_home {
             return Ok(None);

@@ -1,0 +1,136 @@
+//! One run of an agent for a workflow: what it is asked, where it works, and the run itself.
+
+use camino::Utf8PathBuf;
+use ralph_model::journal::JournalEntry;
+use ralph_model::role::Role;
+
+use super::Session;
+use crate::outbox::{Outbox, OutboxFile};
+use crate::run::{RunContext, RunError, RunReport, RunResult, run_agent};
+
+/// What a resumed session is told before the prompt it already knows.
+const GO_ON: &str = "You were interrupted by a usage limit, which is over now. Go on with the task where you left \
+     off. This is the task again:\n\n";
+
+/// A file that a role finds, or is to make, in its outbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskFile {
+    pub name: &'static str,
+    /// What it holds before the run; `None` if the role is to make it.
+    pub content: Option<Vec<u8>>,
+}
+
+/// What a run is to leave in its outbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskOutbox {
+    /// These files are taken, and nothing else.
+    Files(Vec<TaskFile>),
+    /// Whatever plain files there are go to the run's logs.
+    Kept,
+}
+
+/// One run that a workflow asks for.
+#[derive(Clone, Debug)]
+pub struct AgentTask {
+    pub role: Role,
+    /// The workflow that concludes the run; empty where nobody does.
+    pub workflow: &'static str,
+    /// What the run is for; a plain run that a person asked for is for nothing else.
+    pub item: Option<String>,
+    pub attempt: u32,
+    pub prompt: Vec<u8>,
+    /// The agent's session to go on with.
+    pub resume: Option<String>,
+    pub outbox: TaskOutbox,
+    /// Where the run works, if not in the workspace.
+    pub directory: Option<Utf8PathBuf>,
+    /// Paths beside the role's own that it may write.
+    pub writable: Vec<Utf8PathBuf>,
+    /// What the run sees in its environment beside the usual.
+    pub variables: Vec<(&'static str, String)>,
+    /// The ids of the tasks and issues that the run is to work on.
+    pub given: Vec<String>,
+}
+
+impl AgentTask {
+    /// Returns a task for an item of a workflow, without anything that only some runs have.
+    pub(crate) fn new(workflow: &'static str, role: Role, item: &str, prompt: String) -> AgentTask {
+        AgentTask {
+            role,
+            workflow,
+            item: Some(item.to_owned()),
+            attempt: 1,
+            prompt: prompt.into_bytes(),
+            resume: None,
+            outbox: TaskOutbox::Files(Vec::new()),
+            directory: None,
+            writable: Vec::new(),
+            variables: Vec::new(),
+            given: Vec::new(),
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Runs an agent once. `after_limit` is the session of a run of the same task that hit its usage limit.
+    pub(crate) fn run_once(
+        &mut self,
+        task: &AgentTask,
+        after_limit: Option<&str>,
+    ) -> Result<(RunReport, RunResult), RunError> {
+        let context = &self.context;
+        let launch = context.launch(task.role);
+        let prompt = match after_limit {
+            Some(_) => [GO_ON.as_bytes(), &task.prompt].concat(),
+            None => task.prompt.clone(),
+        };
+        let mut request =
+            launch.request(&context.config, task.role, &prompt, context.boundary, &context.program);
+        let mut variables = request.env.to_vec();
+        variables
+            .extend(task.variables.iter().map(|(name, text)| ((*name).to_owned(), text.clone())));
+        let writable = [request.writable, &task.writable].concat();
+        let files: Vec<OutboxFile<'_>> = match &task.outbox {
+            TaskOutbox::Kept => Vec::new(),
+            TaskOutbox::Files(files) => files
+                .iter()
+                .map(|file| OutboxFile { name: file.name, content: file.content.as_deref() })
+                .collect(),
+        };
+        request.env = &variables;
+        request.writable = &writable;
+        request.workflow = task.workflow;
+        request.item = task.item.as_deref();
+        request.attempt = task.attempt;
+        request.resume = after_limit.or(task.resume.as_deref());
+        request.outbox = match &task.outbox {
+            TaskOutbox::Kept => Outbox::Kept,
+            TaskOutbox::Files(_) => Outbox::Named(&files),
+        };
+        request.directory = task.directory.as_deref();
+        request.given = &task.given;
+        request.context.limit = context.context_limit.or(request.context.limit);
+        let mut watching = self.observer.run_begins(task, request.agent, request.resume.is_some());
+        let mut run_context = RunContext {
+            workspace: &context.workspace.root,
+            git_dirs: &context.git_dirs,
+            home: context.home.exists.then_some(context.home.path.as_path()),
+            state: &context.state,
+            place: &context.place,
+            journal: &mut self.journal,
+            clock: context.clock,
+            signals: Some(&context.signals),
+            environment: &context.environment,
+            program: &context.program,
+            store: Some(self.store.as_mut()),
+        };
+        let report = run_agent(&mut run_context, &request, watching.as_mut())?;
+        drop(watching);
+        self.observer.run_ended(&report);
+        let at = context.clock.now();
+        let result = RunResult::of(&report, &request, report.finished(), at);
+        let event = report.journal_event();
+        self.overview.apply(&JournalEntry { at, run: Some(report.id.clone()), event });
+        Ok((report, result))
+    }
+}

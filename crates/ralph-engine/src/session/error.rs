@@ -1,0 +1,98 @@
+//! Why a session cannot be opened, and what the person can do about it.
+
+use std::io;
+
+use camino::Utf8PathBuf;
+
+use super::OpenStateError;
+use crate::boundary::NotEnforceable;
+use crate::files::PathError;
+use crate::files::lock::LockError;
+use crate::home::WorkspaceError;
+use crate::launch::LaunchError;
+use crate::prompts::PromptProblem;
+use crate::workflow::WorkflowError;
+
+/// A session cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    #[error(transparent)]
+    Boundary(#[from] NotEnforceable),
+    #[error(transparent)]
+    State(#[from] OpenStateError),
+    #[error(
+        "private state `{state}` lies inside the workspace `{workspace}`, where agents can write"
+    )]
+    StateInWorkspace { state: Utf8PathBuf, workspace: Utf8PathBuf },
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error("{}", list(.0))]
+    Templates(Vec<PromptProblem>),
+    #[error(transparent)]
+    Rules(PromptProblem),
+    #[error(transparent)]
+    Repositories(Box<WorkflowError>),
+    #[error("cannot handle signals")]
+    Signals(#[source] io::Error),
+    #[error("cannot find the running program")]
+    Program(#[source] io::Error),
+    #[error("the path of `ralph` is not UTF-8")]
+    ProgramName,
+    #[error(transparent)]
+    Path(#[from] PathError),
+}
+
+fn list(problems: &[PromptProblem]) -> String {
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    problems.join("\n")
+}
+
+impl SessionError {
+    /// Tells whether the person has to change something before it can work.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            SessionError::Workspace(_)
+            | SessionError::Launch(_)
+            | SessionError::Boundary(_)
+            | SessionError::State(_)
+            | SessionError::StateInWorkspace { .. }
+            | SessionError::Lock(LockError::RunHeld { .. })
+            | SessionError::Templates(_)
+            | SessionError::Rules(_)
+            | SessionError::ProgramName => true,
+            SessionError::Lock(_)
+            | SessionError::Repositories(_)
+            | SessionError::Signals(_)
+            | SessionError::Program(_)
+            | SessionError::Path(_) => false,
+        }
+    }
+
+    /// Returns what the person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            SessionError::Workspace(error) => error.hint(),
+            SessionError::Launch(error) => Some(error.hint()),
+            SessionError::Boundary(_) => Some(
+                "`boundary = \"auto\"` runs with detection where the kernel cannot enforce"
+                    .to_owned(),
+            ),
+            SessionError::State(error) => error.hint(),
+            SessionError::StateInWorkspace { .. } => Some(
+                "name a narrower workspace with --root, or set XDG_STATE_HOME to a place outside it"
+                    .to_owned(),
+            ),
+            SessionError::Lock(LockError::RunHeld { .. }) => {
+                Some("wait for it or stop it".to_owned())
+            }
+            SessionError::Templates(_) => {
+                Some("move a template away to use the built-in one".to_owned())
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Opening everything that a command needs to run agents: agents found, boundary chosen, state opened and locked.
+//!
+//! A terminal, a web page and a worker process call the same [`Session::open`]. Nothing here prints: what a person
+//! should know about the opening comes back as [`Opening`].
+
+mod agent_task;
+mod error;
+mod journaling;
+mod open_state;
+
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::journal::{Overview, WorkflowEvent};
+use ralph_model::policy::budget::{Budget, Spent};
+use ralph_model::policy::limit::{LimitPolicy, LimitWait};
+use ralph_model::role::Role;
+use ralph_proc::sandbox::Support;
+use ralph_proc::signal::SignalPipe;
+
+use crate::boundary::{InForce, in_force};
+use crate::channel::{MutationStore, NoStore};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{Config, ConfigError};
+use crate::files::lock::{LockOwner, RunLock};
+use crate::gates::{GateContext, GateObserver};
+use crate::git::GitProgram;
+use crate::home::{Home, Workspace};
+use crate::journal::Journal;
+use crate::launch::Launch;
+use crate::recover::{Recovered, end_leftovers};
+use crate::run::{Environment, RunObserver, RunPlace, RunReport};
+use crate::state::State;
+
+pub use agent_task::{AgentTask, TaskFile, TaskOutbox};
+pub use error::SessionError;
+pub use open_state::{OpenState, OpenStateError};
+
+/// Shows what happens in a session.
+pub trait StepObserver {
+    /// A run is about to begin.
+    fn run_begins(&mut self, task: &AgentTask, agent: &str, resumed: bool) -> Box<dyn RunObserver>;
+    /// A run ended. The observer that `run_begins` returned has been dropped.
+    fn run_ended(&mut self, report: &RunReport);
+    /// Waiting for a usage limit; called about once a second.
+    fn waiting(&mut self, wait: LimitWait, left: Duration);
+    /// Waiting after a failure.
+    fn pausing(&mut self, left: Duration);
+    /// An event was recorded.
+    fn recorded(&mut self, event: &WorkflowEvent);
+}
+
+/// Shows a workflow: its runs and its gates.
+pub trait WorkflowObserver: StepObserver + GateObserver {}
+
+impl<T: StepObserver + GateObserver> WorkflowObserver for T {}
+
+/// Reads the configuration again: a person may change gates between two runs.
+pub type Reload<'a> = Box<dyn Fn() -> Result<Config, ConfigError> + 'a>;
+
+/// Whether other workflows of this home are kept out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locking {
+    Exclusive,
+    /// Agents that only read can run beside others.
+    Shared,
+}
+
+/// What a session is opened with.
+pub struct SessionRequest<'a> {
+    pub workspace: &'a Workspace,
+    pub home: &'a Home,
+    pub config: &'a Config,
+    pub environment: &'a Environment,
+    /// What the person typed: others who find a lock taken are told.
+    pub command: &'a str,
+    /// The roles whose agents must be there.
+    pub roles: &'a [Role],
+    pub locking: Locking,
+    pub budget: Budget,
+    /// Whether to wait for a usage limit to end.
+    pub wait_for_limits: bool,
+    /// The size of the agents' context, if the person says so.
+    pub context_limit: Option<u64>,
+    pub reload: Reload<'a>,
+    pub observer: &'a mut dyn WorkflowObserver,
+}
+
+/// What stays as it was when the session was opened.
+pub struct SessionContext {
+    pub workspace: Workspace,
+    pub home: Home,
+    pub config: Config,
+    pub environment: Environment,
+    pub command: String,
+    pub state: State,
+    pub boundary: InForce,
+    pub clock: &'static dyn Clock,
+    pub(crate) place: RunPlace,
+    signals: SignalPipe,
+    program: Utf8PathBuf,
+    git_dirs: Vec<Utf8PathBuf>,
+    launches: Vec<(Role, Launch)>,
+    wait_for_limits: bool,
+    context_limit: Option<u64>,
+    /// Held until the session ends.
+    _lock: Option<RunLock>,
+}
+
+/// A command at work: what it was opened with, its journal, and what it has spent.
+pub struct Session<'a> {
+    pub context: SessionContext,
+    pub overview: Overview,
+    pub budget: Budget,
+    pub spent: Spent,
+    pub(crate) journal: Journal,
+    pub(crate) observer: &'a mut dyn WorkflowObserver,
+    /// What agents may change while they run.
+    pub(crate) store: Box<dyn MutationStore>,
+    reload: Reload<'a>,
+}
+
+/// What a person should know about the opening of a session.
+#[derive(Debug, Default)]
+pub struct Opening {
+    /// Private state was lost and made anew.
+    pub rebuilt: Option<&'static str>,
+    /// Settings that have no effect with the chosen agents.
+    pub warnings: Vec<String>,
+    /// What a killed Ralph left behind.
+    pub recovered: Vec<Recovered>,
+}
+
+impl<'a> Session<'a> {
+    /// Opens a session. What a killed Ralph left running is ended first.
+    pub fn open(request: SessionRequest<'a>) -> Result<(Session<'a>, Opening), SessionError> {
+        let clock: &'static dyn Clock = &SystemClock;
+        let SessionRequest { workspace, home, config, environment, .. } = request;
+        let mut launches = Vec::new();
+        let mut warnings = Vec::new();
+        for role in request.roles {
+            let launch = Launch::prepare(config, *role, environment, &workspace.root)?;
+            warnings.extend(launch.warnings());
+            launches.push((*role, launch));
+        }
+        let boundary = in_force(config.boundary, Support::probe())?;
+        let open = OpenState::open(workspace, home, config, environment, clock)?;
+        open.refuse_in_workspace(workspace)?;
+        let OpenState { state, mut journal, rebuilt } = open;
+        let lock = match request.locking {
+            Locking::Shared => None,
+            Locking::Exclusive => {
+                let owner = LockOwner::current(request.command, clock.now());
+                Some(RunLock::acquire(&state.run_lock(home), &owner)?)
+            }
+        };
+        let recovered = end_leftovers(&state, &mut journal, clock, environment)?;
+        let overview = open_state::overview(&state)?;
+        let context = SessionContext {
+            place: RunPlace::open(&state)?,
+            signals: SignalPipe::install().map_err(SessionError::Signals)?,
+            program: own_program()?,
+            git_dirs: workspace.outer_git_dirs(),
+            workspace: workspace.clone(),
+            home: home.clone(),
+            config: config.clone(),
+            environment: environment.clone(),
+            command: request.command.to_owned(),
+            wait_for_limits: request.wait_for_limits,
+            context_limit: request.context_limit,
+            state,
+            boundary,
+            clock,
+            launches,
+            _lock: lock,
+        };
+        let session = Session {
+            context,
+            overview,
+            budget: request.budget,
+            spent: Spent::default(),
+            journal,
+            observer: request.observer,
+            store: Box::new(NoStore),
+            reload: request.reload,
+        };
+        Ok((session, Opening { rebuilt, warnings, recovered }))
+    }
+}
+
+impl SessionContext {
+    /// Returns the agent that plays a role.
+    pub fn launch(&self, role: Role) -> &Launch {
+        let found = self.launches.iter().find(|(known, _)| *known == role);
+        &found.expect("a session is opened with all roles of its workflow").1
+    }
+
+    /// Returns who plays which role, or the one agent that plays them all.
+    pub(crate) fn agents(&self) -> String {
+        let mut names: Vec<&str> =
+            self.launches.iter().map(|(_, launch)| launch.choice.name.as_str()).collect();
+        names.dedup();
+        if let [only] = names.as_slice() {
+            return (*only).to_owned();
+        }
+        let each =
+            self.launches.iter().map(|(role, launch)| format!("{role}: {}", launch.choice.name));
+        each.collect::<Vec<_>>().join(", ")
+    }
+
+    pub fn home_path(&self) -> &Utf8Path {
+        &self.home.path
+    }
+
+    /// Returns the git that sees what this command was started with.
+    pub fn git(&self) -> GitProgram {
+        GitProgram::new("git", self.environment.clone().into_variables())
+    }
+
+    /// What gates are run with.
+    pub fn gates(&self) -> GateContext<'_> {
+        GateContext {
+            state: &self.state,
+            place: &self.place,
+            environment: &self.environment,
+            boundary: self.boundary,
+            writable: &self.config.writable,
+            interrupt_grace: self.config.limits.interrupt_grace,
+            terminate_grace: self.config.limits.terminate_grace,
+            clock: self.clock,
+            command: &self.command,
+            signals: Some(&self.signals),
+        }
+    }
+
+    /// How usage limits are waited for.
+    fn limit_policy(&self) -> LimitPolicy {
+        let limits = &self.config.limits;
+        LimitPolicy { margin: limits.margin, cap: limits.max_wait, ..LimitPolicy::default() }
+    }
+}
+
+fn own_program() -> Result<Utf8PathBuf, SessionError> {
+    let path = std::env::current_exe().map_err(SessionError::Program)?;
+    Utf8PathBuf::from_path_buf(path).map_err(|_| SessionError::ProgramName)
+}

@@ -1,0 +1,228 @@
+//! From a run's result to the plan: what was claimed goes to the judge, and what came through the channel is committed.
+
+use ralph_model::build::{TaskFact, TaskState};
+use ralph_model::contract::FinalMessage;
+use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::permission::Mutation;
+use ralph_model::plan::{Kill, Plan};
+use ralph_model::role::Role;
+use ralph_model::run::RunOutcome;
+
+use super::channel::{FEWEST_PARTS, parts_of};
+use super::questions::OPINION;
+use super::task_store::Healed;
+use super::{Build, BuildEnd, none};
+use crate::run::RunResult;
+use crate::workflow::WorkflowError;
+use crate::workflow::driver::Turn;
+use crate::workflow::repositories::BeforeAll;
+use ralph_model::build::Rejection;
+
+impl Build<'_, '_> {
+    /// Draws the conclusions of a run.
+    pub(super) fn conclude_run(
+        &mut self,
+        result: &RunResult,
+    ) -> Result<Turn<BuildEnd>, WorkflowError> {
+        self.round.feedback = None;
+        let item = result.item.as_str();
+        let turn = match result.role {
+            Role::Builder => self.conclude_builder(item, result)?,
+            Role::Verifier => match item.strip_suffix(OPINION) {
+                Some(task) => self.conclude_opinion(task, result)?,
+                None => {
+                    self.conclude_stage(result, "the verifier accepted and rejected nothing")?
+                }
+            },
+            Role::Decomposer => self.conclude_decomposer(result)?,
+            _ => self.conclude_stage(result, "no issue was resolved and no task was added")?,
+        };
+        if matches!(turn, Turn::Trouble(_) | Turn::End(_) | Turn::Stop(_)) {
+            return Ok(turn);
+        }
+        if self.is_promised(result) {
+            let bytes = self.plan.read()?;
+            return Ok(Turn::End(BuildEnd::Promised { stage: Plan::parse(&bytes).stage() }));
+        }
+        Ok(turn)
+    }
+
+    fn is_promised(&self, result: &RunResult) -> bool {
+        let said = result.final_message.as_deref().unwrap_or("");
+        self.promise.as_deref().is_some_and(|promise| FinalMessage::new(said).says(promise))
+    }
+
+    /// Nothing follows from a run; a claim that it made is void.
+    pub(super) fn discard_run(&mut self, result: &RunResult) -> Result<(), WorkflowError> {
+        if result.role == Role::Builder {
+            let state = self.state_of(&result.item)?;
+            if matches!(state, TaskState::Open | TaskState::Claimed { .. }) {
+                self.settle(&result.item, &TaskFact::RunVoid { run: result.run.clone() })?;
+            }
+        }
+        self.commit_plan()
+    }
+
+    fn conclude_builder(
+        &mut self,
+        task: &str,
+        result: &RunResult,
+    ) -> Result<Turn<BuildEnd>, WorkflowError> {
+        // A verdict that a crash cut short is completed, not reached again.
+        match self.heal(task)? {
+            Some(Healed::Accepted) => return Ok(Turn::Progress),
+            Some(Healed::Rejected { for_agent }) => return self.fail(task, for_agent),
+            None => {}
+        }
+        let Some(before) = BeforeAll::load(&self.session.context.state, task)? else {
+            return Ok(Turn::Again);
+        };
+        let run = result.run.clone();
+        let state = self.state_of(task)?;
+        if state == TaskState::NotPending {
+            return self.lay_aside(task, &before, result);
+        }
+        let kill = match &result.outcome {
+            RunOutcome::TimedOut { .. } => Some(Kill::Timeout),
+            RunOutcome::ContextFull => Some(Kill::Context),
+            _ => None,
+        };
+        if let Some(kill) = kill {
+            let log = Some(self.log_bases().name(&result.log));
+            // What it got done is where its parts begin.
+            let name = self.name_of(task)?;
+            let message = format!("{name} (unfinished: {})\n\nTask: {task}\n", kill.name());
+            self.project.repositories.commit_leftovers(&before, &message, self.signing)?;
+            self.bring_home(&before)?;
+            self.settle(task, &TaskFact::Killed { run, kill, log })?;
+            return Ok(Turn::Progress);
+        }
+        if let RunOutcome::Violation { paths } = &result.outcome {
+            let reason =
+                format!("the run changed what its role must not change: {}", paths.join(", "));
+            self.back_to_branches(&before)?;
+            return self.reject(task, Some(run), Rejection::plain(reason));
+        }
+        match state {
+            TaskState::Claimed { run: claimed, no_change } if claimed == run => {
+                if no_change.is_none() {
+                    return self.judge_build(task, &before, run);
+                }
+                self.back_to_branches(&before)?;
+                self.commit_plan()?;
+                self.settle(task, &TaskFact::NoChangeStands { run })?;
+                Ok(Turn::Progress)
+            }
+            _ => {
+                self.commit_plan()?;
+                self.back_to_branches(&before)?;
+                self.settle(task, &TaskFact::Unclaimed { run })?;
+                let feedback = format!(
+                    "the run ended without claiming its task: `ralph task done {task}` is missing"
+                );
+                self.fail(task, feedback)
+            }
+        }
+    }
+
+    /// Ends work on a task that a person took from the pending ones while a run was on it. Their word stands; what was
+    /// made is kept, as nobody but them can say what it is worth.
+    fn lay_aside(
+        &mut self,
+        task: &str,
+        before: &BeforeAll,
+        result: &RunResult,
+    ) -> Result<Turn<BuildEnd>, WorkflowError> {
+        let name = self.name_of(task)?;
+        let message = format!("{name} (no longer pending)\n\nTask: {task}\n");
+        self.project.repositories.commit_leftovers(before, &message, self.signing)?;
+        self.bring_home(before)?;
+        self.commit_plan()?;
+        self.settle(task, &TaskFact::LaidAside { run: result.run.clone() })?;
+        let reason = format!(
+            "`{task}` was no longer pending when its run ended; what the run made is committed, and not judged"
+        );
+        let fields = WorkflowFields { task: Some(task.to_owned()), reason: Some(reason), ..none() };
+        self.tell(WorkflowKind::Note, fields)?;
+        Ok(Turn::Progress)
+    }
+
+    /// Concludes a run whose work is what it changed in the plan.
+    fn conclude_stage(
+        &mut self,
+        result: &RunResult,
+        nothing: &str,
+    ) -> Result<Turn<BuildEnd>, WorkflowError> {
+        let changed = has_changed_plan(result);
+        if result.role == Role::Verifier && changed {
+            self.plan.change(|plan: &mut Plan<'_>| plan.prioritize())?;
+        }
+        self.commit_plan()?;
+        match &result.outcome {
+            RunOutcome::Completed if changed => {
+                if result.role == Role::Decomposer {
+                    return Ok(Turn::Progress);
+                }
+                Ok(self.count_round()?.map_or(Turn::Progress, Turn::End))
+            }
+            RunOutcome::Completed => self.fail(&result.item, nothing.to_owned()),
+            outcome => self.fail(&result.item, unfinished(outcome)),
+        }
+    }
+
+    fn conclude_decomposer(&mut self, result: &RunResult) -> Result<Turn<BuildEnd>, WorkflowError> {
+        let bytes = self.plan.read()?;
+        let plan = Plan::parse(&bytes);
+        let task = result.item.trim_end_matches("-decompose");
+        let is_there = plan.task_view(task).is_some();
+        if is_there && parts_of(&plan, task) >= FEWEST_PARTS {
+            // The subtasks are there; only the last step is missing.
+            self.change_plan(|plan| plan.delete(task))?;
+        }
+        self.conclude_stage(result, "the task was not broken into subtasks")
+    }
+
+    /// Returns to the branches that a run began on, with the work that it did on others.
+    fn bring_home(&mut self, before: &BeforeAll) -> Result<(), WorkflowError> {
+        let works = self.project.repositories.work_of(before)?;
+        self.back_to_branches(before)?;
+        self.take_in(&works, None)
+    }
+
+    pub(super) fn back_to_branches(&mut self, before: &BeforeAll) -> Result<(), WorkflowError> {
+        for problem in self.project.repositories.return_to_branches(&mut before.clone())? {
+            let fields = WorkflowFields { reason: Some(problem), ..none() };
+            self.tell(WorkflowKind::Note, fields)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn name_of(&self, task: &str) -> Result<String, WorkflowError> {
+        let bytes = self.plan.read()?;
+        let plan = Plan::parse(&bytes);
+        Ok(plan.task_view(task).map_or_else(|| task.to_owned(), |task| task.name.to_string()))
+    }
+}
+
+/// Tells whether a run has brought the plan forward. The result says so itself, so that a restart concludes the same.
+fn has_changed_plan(result: &RunResult) -> bool {
+    result.mutations.iter().any(|mutation| match result.role {
+        // A verifier that only finds something to say has not done what it was asked.
+        Role::Verifier => matches!(mutation, Mutation::TaskAccept | Mutation::TaskReject),
+        _ => true,
+    })
+}
+
+/// Says why a run has no result that counts.
+pub(super) fn unfinished(outcome: &RunOutcome) -> String {
+    match outcome {
+        RunOutcome::TimedOut { .. } => "the run took too long and was ended".to_owned(),
+        RunOutcome::ContextFull => "the run's context was full".to_owned(),
+        RunOutcome::Violation { paths } => {
+            format!("the run changed what its role must not change: {}", paths.join(", "))
+        }
+        RunOutcome::Completed | RunOutcome::Interrupted | RunOutcome::Trouble { .. } => {
+            "the run had no result".to_owned()
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Whether rounds of the loop bring the work nearer to its end.
+//!
+//! A round is a verification or an investigation. Builders, verifiers and investigators that keep each other busy
+//! (accept one task and add one, open an issue and make a task of it) would go on for ever while every single step
+//! looks like progress. So the tasks and issues that are left are counted after each round: a round that does not bring
+//! them below their lowest count so far has no net gain.
+
+use ralph_model::plan::Plan;
+use serde::{Deserialize, Serialize};
+
+use super::{Build, BuildEnd};
+use crate::state::Entry;
+use crate::workflow::WorkflowError;
+
+const GAINS: Entry<Gain> = Entry::new("rounds");
+
+/// How the count of what is left went, for one spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Gain {
+    spec: String,
+    fewest: usize,
+    rounds_without: u32,
+}
+
+impl Gain {
+    /// Counts a round that left so much to do.
+    fn after_round(self, spec: &str, open: usize) -> Gain {
+        let spec = spec.to_owned();
+        if self.spec != spec || open < self.fewest {
+            return Gain { spec, fewest: open, rounds_without: 0 };
+        }
+        Gain { rounds_without: self.rounds_without.saturating_add(1), ..self }
+    }
+}
+
+impl Build<'_, '_> {
+    /// Counts a round. Returns an end if there were too many without a net gain.
+    pub(super) fn count_round(&mut self) -> Result<Option<BuildEnd>, WorkflowError> {
+        let bytes = self.plan.read()?;
+        let plan = Plan::parse(&bytes);
+        let open = plan.pending().len() + plan.done_tasks().count() + plan.issues().count();
+        let state = &self.session.context.state;
+        let key = self.plan.path().as_str();
+        let before = GAINS.load(state, key)?.unwrap_or_default();
+        let gain = before.after_round(plan.spec().unwrap_or_default(), open);
+        let most = self.session.context.config.limits.rounds;
+        if open == 0 || gain.rounds_without >= most {
+            // It is said: whoever starts the loop again wants more rounds.
+            GAINS.forget(state, key)?;
+        } else {
+            GAINS.save(state, key, &gain)?;
+        }
+        let rounds = gain.rounds_without;
+        Ok((rounds >= most && open > 0).then_some(BuildEnd::NoGain { rounds, open }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_new_lowest_count_is_a_gain() {
+        let table: [(&[usize], u32); 6] = [
+            (&[5], 0),
+            (&[5, 3, 1], 0),
+            (&[5, 5, 5], 2),
+            (&[2, 4, 1], 0),
+            (&[2, 1, 2, 1, 2, 1], 4),
+            (&[3, 4, 5, 6], 3),
+        ];
+        for (counts, rounds) in table {
+            let gain =
+                counts.iter().fold(Gain::default(), |gain, open| gain.after_round("s", *open));
+            assert_eq!(gain.rounds_without, rounds, "{counts:?}");
+        }
+        let other = Gain::default().after_round("s", 3).after_round("s", 3).after_round("t", 9);
+        assert_eq!((other.fewest, other.rounds_without), (9, 0));
+    }
+}

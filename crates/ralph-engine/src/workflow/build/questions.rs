@@ -1,0 +1,202 @@
+//! Tasks that are settled without a builder: a verdict that a crash cut short, and what needs a person.
+//!
+//! That nothing has to change is never taken at the builder's word: a verifier gives its opinion first. Work that could not
+//! be judged is judged once more before a person is asked about it again.
+
+use ralph_model::build::{Acceptance, Rejection, TaskFact, TaskState, Work};
+use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::pipeline::is_yes;
+use ralph_model::plan::Plan;
+use ralph_model::verdict::PersonQuestion;
+
+use super::judging::Person;
+use super::task_store::Healed;
+use super::{Build, BuildEnd, none};
+use crate::questions::AnswerError;
+use crate::run::RunResult;
+use crate::workflow::WorkflowError;
+use crate::workflow::driver::{Step, Stop, Turn};
+use crate::workflow::repositories::BeforeAll;
+
+/// How a verifier's item is named that is asked for its opinion on a task.
+pub(super) const OPINION: &str = "-opinion";
+
+impl Build<'_, '_> {
+    /// Settles a task as far as that needs no run. Returns `None` if one is needed.
+    pub(super) fn settle_without_run(
+        &mut self,
+        task: &str,
+    ) -> Result<Option<Turn<BuildEnd>>, WorkflowError> {
+        match self.heal(task)? {
+            Some(Healed::Accepted) => return Ok(Some(Turn::Progress)),
+            Some(Healed::Rejected { for_agent }) => return self.fail(task, for_agent).map(Some),
+            None => {}
+        }
+        match self.state_of(task)? {
+            TaskState::NoChangeReviewed { reason, opinion } => {
+                let question = PersonQuestion::NoChange { reason, opinion: Some(opinion) };
+                self.decide_no_change(task, &question).map(Some)
+            }
+            TaskState::Undecided { works } => self.judge_again(task, &works).map(Some),
+            TaskState::Exhausted { rejections, last } => {
+                let question = format!(
+                    "it was rejected {rejections} times, the last time because: {} Is it to be tried again? Any answer \
+                     but `yes` goes to the next run.",
+                    end_sentence(&last)
+                );
+                self.decide_retry(task, question).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the person's answer to the question of a task, and records that it was heard.
+    fn answer(&mut self, task: &str) -> Result<Option<String>, WorkflowError> {
+        let Some(answered) = self.session.overview.answered(task).cloned() else {
+            return Ok(None);
+        };
+        let answer = answered.answer.unwrap_or_default();
+        let fields =
+            WorkflowFields { task: Some(task.to_owned()), reason: Some(answer.clone()), ..none() };
+        self.tell(WorkflowKind::PersonAnswered, fields)?;
+        Ok(Some(answer))
+    }
+
+    fn decide_no_change(
+        &mut self,
+        task: &str,
+        question: &PersonQuestion,
+    ) -> Result<Turn<BuildEnd>, WorkflowError> {
+        let Some(answer) = self.answer(task)? else {
+            return self.ask_person(task, question.to_string());
+        };
+        let fact = if is_yes(&answer) {
+            let done_at = self.project.repositories.base()?.into_values().next();
+            let acceptance = Acceptance { works: Vec::new(), done_at, proven_by_gates: false };
+            TaskFact::Accepted { run: None, acceptance }
+        } else {
+            TaskFact::Rejected { run: None, rejection: objection(&answer, &[]) }
+        };
+        self.settle(task, &fact)?;
+        // After acting on it: an answer that was taken before a crash would be lost.
+        self.session.questions().take_answer(task)?;
+        Ok(Turn::Progress)
+    }
+
+    /// Judges work once more that the judge could not decide on. A person may have put right what was in the way.
+    fn judge_again(&mut self, task: &str, works: &[Work]) -> Result<Turn<BuildEnd>, WorkflowError> {
+        let Some(before) = BeforeAll::load(&self.session.context.state, task)? else {
+            // Where work began is not known any more, so that it cannot be judged: it begins anew.
+            let rejection = Rejection::plain("what was done cannot be judged any more".to_owned());
+            return self.reject(task, None, rejection);
+        };
+        let answer = self.answer(task)?;
+        let turn = match &answer {
+            Some(answer) if !is_yes(answer) => {
+                let rejection = objection(answer, works);
+                self.settle(task, &TaskFact::Rejected { run: None, rejection })?;
+                Turn::Progress
+            }
+            answer => {
+                let person = if answer.is_some() { Person::Agrees } else { Person::NotAsked };
+                let examined = self.examine(task, &before, works.to_vec())?;
+                self.conclude_claim(task, &before, examined, person, None)?
+            }
+        };
+        if answer.is_none() && !matches!(turn, Turn::Stop(_) | Turn::Trouble(_)) {
+            // It was decided without an answer, and nobody is to be kept waiting for one.
+            let settled =
+                self.session.questions().answer(Some(task), "it could be judged after all");
+            if let Err(AnswerError::Path(error)) = settled {
+                return Err(error.into());
+            }
+        }
+        if !matches!(turn, Turn::Trouble(_)) {
+            self.session.questions().take_answer(task)?;
+        }
+        Ok(turn)
+    }
+
+    /// Asks whether a task that was rejected too often is to be tried again.
+    fn decide_retry(
+        &mut self,
+        task: &str,
+        question: String,
+    ) -> Result<Turn<BuildEnd>, WorkflowError> {
+        let Some(answer) = self.answer(task)? else { return self.ask_person(task, question) };
+        self.settle(task, &TaskFact::Retried)?;
+        self.session.questions().take_answer(task)?;
+        if !is_yes(&answer) {
+            let feedback = format!("A person looked at it and says: {answer}");
+            self.round.feedback = Some((task.to_owned(), feedback));
+        }
+        Ok(Turn::Again)
+    }
+
+    /// Has a task tried again that was rejected too often, on a person's word.
+    pub(super) fn retry_if_exhausted(&mut self, task: &str) -> Result<(), WorkflowError> {
+        if matches!(self.state_of(task)?, TaskState::Exhausted { .. }) {
+            self.settle(task, &TaskFact::Retried)?;
+            self.session.questions().withdraw(task)?;
+        }
+        Ok(())
+    }
+
+    /// Asks a verifier what it thinks of the claim that nothing has to change.
+    pub(super) fn ask_for_opinion(
+        &mut self,
+        plan: &Plan<'_>,
+        task: &str,
+        reason: &str,
+    ) -> Result<Step<BuildEnd>, WorkflowError> {
+        let tasks = super::stages::json(&plan.task_view(task));
+        let feedback = format!(
+            "The builder of {task} says that nothing has to change ({reason}). Do not accept or reject it: look whether \
+             that is so, and say in your last message what you think and why. A person decides."
+        );
+        let item = format!("{task}{OPINION}");
+        self.verify_with(plan, &item, Vec::new(), &tasks, Some(&feedback))
+    }
+
+    pub(super) fn conclude_opinion(
+        &mut self,
+        task: &str,
+        result: &RunResult,
+    ) -> Result<Turn<BuildEnd>, WorkflowError> {
+        if matches!(self.state_of(task)?, TaskState::NoChange { .. }) {
+            let said = result.final_message.as_deref().unwrap_or("it gave none");
+            let opinion = said.trim().to_owned();
+            self.settle(task, &TaskFact::OpinionGiven { opinion })?;
+        }
+        self.commit_plan()?;
+        Ok(Turn::Progress)
+    }
+
+    pub(super) fn ask_person(
+        &mut self,
+        task: &str,
+        question: String,
+    ) -> Result<Turn<BuildEnd>, WorkflowError> {
+        self.session.questions().ask(task, &question, None)?;
+        self.commit_plan()?;
+        let fields = WorkflowFields {
+            task: Some(task.to_owned()),
+            question: Some(question.clone()),
+            ..none()
+        };
+        self.tell(WorkflowKind::PersonNeeded, fields)?;
+        Ok(Turn::Stop(Stop::Waiting { item: task.to_owned(), question }))
+    }
+}
+
+/// What a person objects to, as a rejection of the work.
+fn objection(answer: &str, works: &[Work]) -> Rejection {
+    let commit = works.first().map(|work| work.commit.clone());
+    Rejection { commit, ..Rejection::plain(format!("A person looked at it and says: {answer}")) }
+}
+
+/// Ends a text as a sentence, on one line.
+fn end_sentence(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.ends_with(['.', '!', '?']) { line } else { format!("{line}.") }
+}

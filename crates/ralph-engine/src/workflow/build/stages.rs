@@ -1,0 +1,268 @@
+//! The runs of each stage, from the plan to the task of an agent.
+
+use ralph_model::build::Work;
+use ralph_model::id::CommitId;
+use ralph_model::pipeline::records::Base;
+use ralph_model::plan::view::TaskView;
+use ralph_model::plan::{Change, Issue, Line, Plan, PlanError, Task};
+use ralph_model::prompt::{BuildPrompt, DecomposePrompt, InvestigatePrompt, VerifyPrompt};
+use ralph_model::role::Role;
+use ralph_model::run::Trouble;
+use serde::Serialize;
+
+use super::task_store::TASKS;
+use super::{Build, BuildEnd, DEEPEST, WORKFLOW, channel, item_of};
+use crate::session::AgentTask;
+use crate::specs;
+use crate::workflow::WorkflowError;
+use crate::workflow::driver::{Step, Turn};
+use crate::workflow::repositories::BeforeAll;
+use crate::workflow::spec_text::SpecText;
+
+impl Build<'_, '_> {
+    pub(super) fn build(
+        &mut self,
+        plan: &Plan<'_>,
+        task: &Task<'_>,
+    ) -> Result<Step<BuildEnd>, WorkflowError> {
+        let id = task.id.to_string();
+        // An answer that was acted on just before Ralph died must not decide the next question.
+        self.session.questions().take_answer(&id)?;
+        let pinned = self.pin(&id)?;
+        // Before anything is noted, so that what Ralph commits is not taken for the run's work.
+        self.commit_plan()?;
+        let before = self.begin(task)?;
+        *channel::locked(&self.probe) = Some(self.project.repositories.probe(&before));
+        let source = self.source(plan)?;
+        let json = json(&plan.task_view(&id));
+        // A rejection is on the task already.
+        let feedback =
+            self.round.feedback_for(&id).filter(|told| Some(*told) != task.reject.as_deref());
+        let rejected = task.reject.as_deref().map(|why| self.with_logs(plan, &id, why));
+        let context = BuildPrompt {
+            surroundings: self.project.surroundings(&self.session.context, &source, feedback),
+            task_id: &id,
+            task: &json,
+            rejected: rejected.as_deref(),
+            gates: &pinned.gates,
+        };
+        let prompt = self.project.prompts.render(&context);
+        let mut run = self.task(Role::Builder, &id, prompt);
+        run.given = vec![id.clone()];
+        run.variables = vec![("RALPH_TASK", id)];
+        self.start(run)
+    }
+
+    /// Adds to the reason of a rejection where everything is that gates printed then, if this machine has it.
+    fn with_logs(&self, plan: &Plan<'_>, id: &str, why: &str) -> String {
+        let mut tombstones = plan.document().lines().iter().filter_map(Line::tombstone);
+        let logs = tombstones
+            .find(|found| found.id == id && found.reason == why)
+            .map(|found| self.session.context.state.gate_logs(&found.done_at))
+            .filter(|directory| directory.is_dir());
+        match logs {
+            Some(directory) => format!("{why}\n(All that the gates printed: {directory}/)"),
+            None => why.to_owned(),
+        }
+    }
+
+    /// Notes what there is before a run of a task, and from where its work counts.
+    fn begin(&self, task: &Task<'_>) -> Result<BeforeAll, WorkflowError> {
+        let state = &self.session.context.state;
+        let before = if let Some(earlier) = BeforeAll::load(state, &task.id)? {
+            self.project.repositories.note_further(&earlier)?
+        } else {
+            // A part of a task that was killed begins where that one began: what was half done then proves nothing.
+            let mut base = self.project.repositories.base()?;
+            for origin in task.parent.iter().chain(&task.created_from) {
+                if let Some(earlier) = BeforeAll::load(state, origin)? {
+                    base = earlier.base();
+                    break;
+                }
+            }
+            self.project.repositories.note_first(&base)?
+        };
+        before.save(state, &task.id)?;
+        Ok(before)
+    }
+
+    pub(super) fn verify(&mut self, plan: &Plan<'_>) -> Result<Step<BuildEnd>, WorkflowError> {
+        let views: Vec<TaskView<'_>> = plan.done_view().done;
+        let given: Vec<String> = views.iter().map(|task| task.id.to_string()).collect();
+        let feedback = self.round.feedback_for("verify").map(str::to_owned);
+        self.verify_with(plan, "verify", given, &json(&views), feedback.as_deref())
+    }
+
+    /// Has a verifier look at the plan's work in checkouts of its own.
+    pub(super) fn verify_with(
+        &mut self,
+        plan: &Plan<'_>,
+        item: &str,
+        given: Vec<String>,
+        tasks: &str,
+        feedback: Option<&str>,
+    ) -> Result<Step<BuildEnd>, WorkflowError> {
+        let pinned = self.pin("verify")?;
+        let repositories = &self.project.repositories;
+        let base = repositories.base()?;
+        repositories.note(&base)?;
+        let works = self.heads_of_work(plan)?;
+        let checkouts = repositories.checkouts_for_verifier(
+            &self.session.context.gates(),
+            &pinned,
+            &works,
+            self.session.observer,
+        )?;
+        let Some((first, others)) = checkouts.split_first() else {
+            let message = "there is no commit to verify".to_owned();
+            return Ok(Step::Turn(Turn::Trouble(Trouble::Machine { message })));
+        };
+        *channel::locked(&self.probe) = None;
+        let source = self.source(plan)?;
+        let elsewhere: Vec<String> =
+            others.iter().map(|checkout| checkout.describe(&Base::new())).collect();
+        let elsewhere = elsewhere.join("\n");
+        let context = VerifyPrompt {
+            surroundings: self.project.surroundings(&self.session.context, &source, feedback),
+            tasks,
+            commit: &first.work.commit,
+            checkout: first.checkout.directory.as_str(),
+            elsewhere: Some(elsewhere.as_str()).filter(|text| !text.is_empty()),
+            gates: &pinned.gates,
+            questions: &[],
+        };
+        let prompt = self.project.prompts.render(&context);
+        let mut run = self.task(Role::Verifier, item, prompt);
+        run.given = given;
+        run.directory = Some(first.checkout.directory.clone());
+        run.writable = checkouts.iter().map(|found| found.checkout.tree.clone()).collect();
+        self.start(run)
+    }
+
+    pub(super) fn investigate(
+        &mut self,
+        plan: &Plan<'_>,
+        issues: &[Issue<'_>],
+    ) -> Result<Step<BuildEnd>, WorkflowError> {
+        *channel::locked(&self.probe) = None;
+        let given: Vec<String> = issues.iter().map(|issue| issue.id.to_string()).collect();
+        let source = self.source(plan)?;
+        let issues = json(&plan.issues_view());
+        let all = plan.tasks_view();
+        let made: Vec<&TaskView<'_>> = all
+            .pending
+            .iter()
+            .chain(&all.done)
+            .filter(|task| {
+                task.created_from.as_ref().is_some_and(|id| given.iter().any(|g| g == id))
+            })
+            .collect();
+        let made = (!made.is_empty()).then(|| json(&made));
+        let feedback = self.round.feedback_for("investigate");
+        let context = InvestigatePrompt {
+            surroundings: self.project.surroundings(&self.session.context, &source, feedback),
+            issues: &issues,
+            tasks: made.as_deref(),
+        };
+        let prompt = self.project.prompts.render(&context);
+        let mut run = self.task(Role::Investigator, "investigate", prompt);
+        run.given = given;
+        self.start(run)
+    }
+
+    pub(super) fn decompose(
+        &mut self,
+        plan: &Plan<'_>,
+        task: &Task<'_>,
+    ) -> Result<Step<BuildEnd>, WorkflowError> {
+        let id = task.id.to_string();
+        if plan.depth(&id) >= DEEPEST {
+            return self.give_up_on(task).map(Step::Turn);
+        }
+        *channel::locked(&self.probe) = None;
+        let source = self.source(plan)?;
+        let json = json(&plan.task_view(&id));
+        let item = item_of(&plan.next());
+        let log = task.kill_log.as_deref().map(|log| self.log_bases().find(log));
+        let feedback = self.round.feedback_for(&item);
+        let context = DecomposePrompt {
+            surroundings: self.project.surroundings(&self.session.context, &source, feedback),
+            task_id: &id,
+            task: &json,
+            kill: task.kill.as_deref().unwrap_or("timeout"),
+            kill_log: log.as_ref().map(|log| log.as_str()),
+        };
+        let prompt = self.project.prompts.render(&context);
+        let mut run = self.task(Role::Decomposer, &item, prompt);
+        run.given = vec![id.clone()];
+        run.variables = vec![("RALPH_TASK", id)];
+        self.start(run)
+    }
+
+    /// A task that was broken up often enough is put to a person's or an investigator's mind instead.
+    fn give_up_on(&mut self, task: &Task<'_>) -> Result<Turn<BuildEnd>, WorkflowError> {
+        let (id, name) = (task.id.to_string(), task.name.to_string());
+        let description = format!(
+            "Task {id} ({name}) was killed ({}), and its like were broken up {DEEPEST} times already: find another way",
+            task.kill.as_deref().unwrap_or("timeout")
+        );
+        let known = self.plan.known_ids();
+        let mut random = crate::plan_file::random_numbers();
+        let added = self.plan.change(|plan| {
+            let mut surroundings = ralph_model::plan::Surroundings {
+                known: &|id| known.has(id),
+                past_is_whole: &|| known.is_whole(),
+                random: &mut random,
+                done_at: ralph_model::plan::DoneAt::Unborn,
+            };
+            plan.add_issue(&description, &mut surroundings)
+        })?;
+        let state = &self.session.context.state;
+        if let Change::IssueAdded { issue } = &added
+            && let Some(before) = BeforeAll::load(state, &id)?
+        {
+            before.save(state, &issue.id)?;
+        }
+        self.change_plan(|plan| plan.delete(&id))?;
+        let state = &self.session.context.state;
+        TASKS.forget(state, &id)?;
+        BeforeAll::forget(state, &id)?;
+        Ok(Turn::Progress)
+    }
+
+    /// Returns the task of an agent in this iteration.
+    fn task(&self, role: Role, item: &str, prompt: String) -> AgentTask {
+        let attempt = self.round.iteration.max(1);
+        AgentTask { attempt, ..AgentTask::new(WORKFLOW, role, item, prompt) }
+    }
+
+    fn start(&mut self, task: AgentTask) -> Result<Step<BuildEnd>, WorkflowError> {
+        self.commit_plan()?;
+        Ok(Step::Run(Box::new(task)))
+    }
+
+    /// Returns the commits that have all of the plan's work: where every repository stands, the one first that the last
+    /// done task is in.
+    fn heads_of_work(&self, plan: &Plan<'_>) -> Result<Vec<Work>, WorkflowError> {
+        let last = plan.done_tasks().last().and_then(|task| task.done_at?.parse::<CommitId>().ok());
+        let repositories = &self.project.repositories;
+        let Some(first) = repositories.head_with(last.as_ref())? else { return Ok(Vec::new()) };
+        let mut works = vec![first];
+        works.extend(repositories.heads_but(&works[0].repository)?);
+        Ok(works)
+    }
+
+    pub(super) fn source(&self, plan: &Plan<'_>) -> Result<SpecText, WorkflowError> {
+        let file =
+            plan.spec().ok_or(PlanError::NoSpec).map_err(crate::plan_file::PlanFileError::from)?;
+        let context = &self.session.context;
+        let path = specs::locate(context.home_path(), &context.workspace.root, file);
+        let text = crate::files::read_optional(&path)?.unwrap_or_default();
+        let id = path.file_stem().unwrap_or(file).to_owned();
+        Ok(SpecText::new(&id, file, path, String::from_utf8_lossy(&text).into_owned()))
+    }
+}
+
+pub(super) fn json(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("views have string keys only")
+}

@@ -1,0 +1,375 @@
+//! The one loop of all workflows: conclude the result that is pending, or else do what is next.
+//!
+//! A workflow says what is next and what follows from a run ([`Workflow`]). Everything that is the same for all of them
+//! is here: usage limits are waited for, budgets are checked before each run, failures are paced, trouble is bounded,
+//! and an interruption is recorded once. A result that a killed Ralph left is concluded by the same code as one that
+//! has just come in, so there is no second way of continuing.
+//!
+//! A result is pending from before the journal has the end of its run until the workflow has recorded what follows from
+//! it. [`Workflow::pending`] leaves out results of runs that are recorded as settled.
+
+use ralph_model::journal::{JournalEvent, WorkflowFields, WorkflowKind};
+use ralph_model::policy::budget::BudgetExhausted;
+use ralph_model::policy::limit::LimitWait;
+use ralph_model::policy::trouble::TroubleStreak;
+use ralph_model::run::{RunOutcome, Trouble};
+use serde::{Deserialize, Serialize};
+
+use super::{WorkflowError, interruption_or_trouble};
+use crate::files::PathError;
+use crate::run::{RESULTS, RunResult};
+use crate::session::{AgentTask, Session};
+use crate::state::{Entry, State};
+use crate::wait::Waited;
+
+/// Why a workflow stopped before its end.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stop {
+    Interrupted,
+    /// The usage limit stands and nobody waits for it.
+    Limited {
+        agent: String,
+        wait: LimitWait,
+    },
+    OutOfBudget(BudgetExhausted),
+    /// The same trouble three times in a row.
+    Stuck {
+        trouble: Trouble,
+    },
+    /// Too much trouble on one item, whatever its kind.
+    TooMuchTrouble {
+        trouble: Trouble,
+        times: u32,
+    },
+    /// A person has to decide.
+    Waiting {
+        item: String,
+        question: String,
+    },
+}
+
+impl Stop {
+    /// Returns how the log names it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Stop::Interrupted => "interrupted",
+            Stop::Limited { .. } => "limited",
+            Stop::OutOfBudget(_) => "out_of_budget",
+            Stop::Stuck { .. } | Stop::TooMuchTrouble { .. } => "stuck",
+            Stop::Waiting { .. } => "waiting",
+        }
+    }
+}
+
+/// How a workflow ended: by itself, or stopped.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ended<E> {
+    By(E),
+    Stopped(Stop),
+}
+
+/// What follows from one turn of the loop.
+pub(crate) enum Turn<E> {
+    Again,
+    /// Work was done: failures in a row are over.
+    Progress,
+    /// The work failed: try again after a pause.
+    Failed,
+    /// Something got in the way: try the same again after a pause.
+    Trouble(Trouble),
+    Stop(Stop),
+    End(E),
+}
+
+/// The next step of a workflow.
+pub(crate) enum Step<E> {
+    Run(Box<AgentTask>),
+    /// No agent was needed.
+    Turn(Turn<E>),
+}
+
+/// What becomes of the place that a run worked in when nothing follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Void {
+    /// The run is over for good.
+    Ended,
+    /// The same session goes on when its usage limit is over.
+    Resumed,
+}
+
+/// A workflow, as the loop sees it.
+pub(crate) trait Workflow<'s> {
+    type End;
+
+    fn session(&mut self) -> &mut Session<'s>;
+
+    /// Returns what the next step is for. Trouble is counted by it.
+    fn item(&self) -> Option<String>;
+
+    /// Returns what the loop's events are about.
+    fn subject(&self) -> WorkflowFields;
+
+    /// Returns the result that is not recorded yet, if there is one.
+    fn pending(&mut self) -> Result<Option<RunResult>, WorkflowError>;
+
+    /// Returns what is next. What needs no agent is done here.
+    fn next(&mut self) -> Result<Step<Self::End>, WorkflowError>;
+
+    /// Notes what a run left, before anything follows from it. Not called for a result of an earlier process.
+    fn ended(&mut self, _result: &RunResult) -> Result<(), WorkflowError> {
+        Ok(())
+    }
+
+    /// Records what follows from a run. Called again for the same result if it ends in trouble, or is cut short.
+    fn conclude(&mut self, result: &RunResult) -> Result<Turn<Self::End>, WorkflowError>;
+
+    /// Nothing follows from a run: it hit trouble, its usage limit, or was interrupted.
+    fn discard(&mut self, result: &RunResult, void: Void) -> Result<(), WorkflowError>;
+
+    /// Returns the end of a workflow that does not try again after trouble.
+    fn end_on_trouble(&self) -> Option<Self::End> {
+        None
+    }
+
+    /// Tells whether there will be another try, so that a pause before it makes sense.
+    fn tries_again(&mut self) -> Result<bool, WorkflowError> {
+        Ok(true)
+    }
+}
+
+/// Troubles of one item, kept in private state so that a restart does not forget them.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct TroubleCount {
+    troubles: u32,
+}
+
+const TROUBLES: Entry<TroubleCount> = Entry::new("troubles");
+
+/// Counts the troubles of an item anew: it is done, or a person has it tried again.
+pub(crate) fn forget_troubles(state: &State, item: &str) -> Result<(), PathError> {
+    TROUBLES.forget(state, item)
+}
+
+/// What the loop remembers between turns. Losing it costs time, never truth.
+#[derive(Default)]
+struct Pace {
+    failures: u32,
+    /// Troubles in a row, whatever their kind.
+    troubles: u32,
+    streak: TroubleStreak,
+}
+
+/// Goes on with a workflow until it ends or is stopped.
+pub(crate) fn drive<'s, W: Workflow<'s>>(workflow: &mut W) -> Result<Ended<W::End>, WorkflowError> {
+    let ended = turn_until_end(workflow)?;
+    if matches!(ended, Ended::Stopped(Stop::Interrupted)) {
+        workflow.session().record(JournalEvent::Interrupted)?;
+    }
+    Ok(ended)
+}
+
+fn turn_until_end<'s, W: Workflow<'s>>(workflow: &mut W) -> Result<Ended<W::End>, WorkflowError> {
+    let mut pace = Pace::default();
+    loop {
+        let turn = match advance(workflow, &mut pace) {
+            Ok(turn) => turn,
+            Err(error) => interruption_or_trouble(error)?,
+        };
+        let failures = match turn {
+            Turn::End(end) => return Ok(Ended::By(end)),
+            Turn::Stop(stop) => return Ok(Ended::Stopped(stop)),
+            Turn::Again => continue,
+            Turn::Progress => {
+                pace.failures = 0;
+                workflow.session().spent.consecutive_failures = 0;
+                continue;
+            }
+            Turn::Failed => {
+                pace.failures += 1;
+                let session = workflow.session();
+                session.spent.fail();
+                if let Some(what) = session.exhausted()? {
+                    return Ok(Ended::Stopped(Stop::OutOfBudget(what)));
+                }
+                pace.failures
+            }
+            Turn::Trouble(trouble) => {
+                if let Some(end) = workflow.end_on_trouble() {
+                    return Ok(Ended::By(end));
+                }
+                if let Some(stop) = meet_trouble(workflow, &mut pace, trouble)? {
+                    return Ok(Ended::Stopped(stop));
+                }
+                pace.troubles
+            }
+        };
+        if workflow.tries_again()? {
+            let subject = workflow.subject();
+            if workflow.session().pause(failures, subject)? == Waited::Interrupted {
+                return Ok(Ended::Stopped(Stop::Interrupted));
+            }
+        }
+    }
+}
+
+/// Counts a trouble and returns why the workflow stops, if it does.
+fn meet_trouble<'s, W: Workflow<'s>>(
+    workflow: &mut W,
+    pace: &mut Pace,
+    trouble: Trouble,
+) -> Result<Option<Stop>, WorkflowError> {
+    pace.troubles += 1;
+    pace.streak.apply(&RunOutcome::Trouble { trouble: trouble.clone() });
+    let fields = WorkflowFields { reason: Some(trouble.to_string()), ..workflow.subject() };
+    let item = workflow.item();
+    let session = workflow.session();
+    session.tell(WorkflowKind::Trouble, fields)?;
+    let most = session.context.config.limits.troubles;
+    let times = match item {
+        None => pace.troubles,
+        Some(item) => {
+            let state = &session.context.state;
+            let before = TROUBLES.load(state, &item)?.unwrap_or_default();
+            let count = TroubleCount { troubles: before.troubles.saturating_add(1) };
+            TROUBLES.save(state, &item, &count)?;
+            count.troubles
+        }
+    };
+    if times >= most {
+        return Ok(Some(Stop::TooMuchTrouble { trouble, times }));
+    }
+    if pace.streak.stops().is_some() {
+        return Ok(Some(Stop::Stuck { trouble }));
+    }
+    Ok(None)
+}
+
+/// Takes one turn.
+fn advance<'s, W: Workflow<'s>>(
+    workflow: &mut W,
+    pace: &mut Pace,
+) -> Result<Turn<W::End>, WorkflowError> {
+    if let Some(result) = workflow.pending()? {
+        workflow.session().record_missing_end(&result)?;
+        return conclude(workflow, pace, &result);
+    }
+    match workflow.next()? {
+        Step::Turn(turn) => Ok(turn),
+        Step::Run(task) => run(workflow, pace, &task),
+    }
+}
+
+/// Runs an agent until it has ended for another reason than its usage limit, and records what follows.
+fn run<'s, W: Workflow<'s>>(
+    workflow: &mut W,
+    pace: &mut Pace,
+    task: &AgentTask,
+) -> Result<Turn<W::End>, WorkflowError> {
+    let session = workflow.session();
+    let launch = session.context.launch(task.role);
+    let agent = launch.choice.name.clone();
+    let resumes = launch.adapter.traits().resumes;
+    let subject = workflow.subject();
+    let session = workflow.session();
+    // A limit that was hit before a restart still stands: hitting it again would only prolong it.
+    if let Some(wait) = session.overview.limit_wait(&agent, session.context.clock.now())
+        && let Some(stop) = sit_out(session, &agent, wait, subject.clone())?
+    {
+        return Ok(Turn::Stop(stop));
+    }
+    let mut after_limit: Option<String> = None;
+    loop {
+        let session = workflow.session();
+        if let Some(what) = session.exhausted()? {
+            return Ok(Turn::Stop(Stop::OutOfBudget(what)));
+        }
+        let (report, result) = session.run_once(task, after_limit.as_deref())?;
+        session.spent.run(&report.usage, report.cost_usd, report.elapsed);
+        workflow.ended(&result)?;
+        let RunOutcome::Trouble { trouble: Trouble::UsageLimit { resets_at } } = result.outcome
+        else {
+            workflow.session().spent.iterations += 1;
+            if result.outcome == RunOutcome::Interrupted {
+                forget(workflow, &result)?;
+                workflow.discard(&result, Void::Ended)?;
+                return Ok(Turn::Stop(Stop::Interrupted));
+            }
+            return conclude(workflow, pace, &result);
+        };
+        let session = workflow.session();
+        let wait = session.begin_limit_wait(&agent, resets_at)?;
+        forget(workflow, &result)?;
+        let session = workflow.session();
+        if let Some(stop) = sit_out(session, &agent, wait, subject.clone())? {
+            workflow.discard(&result, Void::Ended)?;
+            return Ok(Turn::Stop(stop));
+        }
+        workflow.discard(&result, Void::Resumed)?;
+        // A session is worth resuming if something had been done in it when the limit came.
+        let worked = report.facts.tool_calls > 0 || report.facts.last_text.is_some();
+        let session = report.facts.session.clone().filter(|_| worked && resumes);
+        after_limit = session.or(after_limit);
+    }
+}
+
+/// Records what follows from a run that is over.
+fn conclude<'s, W: Workflow<'s>>(
+    workflow: &mut W,
+    pace: &mut Pace,
+    result: &RunResult,
+) -> Result<Turn<W::End>, WorkflowError> {
+    match &result.outcome {
+        // Ralph died before it could record these; the next step begins anew, or waits.
+        RunOutcome::Interrupted => {
+            workflow.discard(result, Void::Ended)?;
+            forget(workflow, result)?;
+            Ok(Turn::Again)
+        }
+        RunOutcome::Trouble { trouble: Trouble::UsageLimit { resets_at } } => {
+            workflow.session().begin_limit_wait(&result.agent, *resets_at)?;
+            workflow.discard(result, Void::Resumed)?;
+            forget(workflow, result)?;
+            Ok(Turn::Again)
+        }
+        RunOutcome::Trouble { trouble } => {
+            workflow.discard(result, Void::Ended)?;
+            forget(workflow, result)?;
+            Ok(Turn::Trouble(trouble.clone()))
+        }
+        RunOutcome::Completed
+        | RunOutcome::TimedOut { .. }
+        | RunOutcome::ContextFull
+        | RunOutcome::Violation { .. } => {
+            let turn = workflow.conclude(result)?;
+            // What could not be judged stays pending: the run itself is over, and is judged again.
+            if !matches!(turn, Turn::Trouble(_)) {
+                pace.streak = TroubleStreak::default();
+                pace.troubles = 0;
+                forget(workflow, result)?;
+            }
+            Ok(turn)
+        }
+    }
+}
+
+/// Forgets a result: the workflow's own files have what follows from it.
+fn forget<'s, W: Workflow<'s>>(workflow: &mut W, result: &RunResult) -> Result<(), PathError> {
+    if result.item.is_empty() {
+        return Ok(());
+    }
+    RESULTS.forget(&workflow.session().context.state, &result.item)
+}
+
+/// Waits for a usage limit to end. Returns why the workflow stops, if it does.
+fn sit_out(
+    session: &mut Session<'_>,
+    agent: &str,
+    wait: LimitWait,
+    subject: WorkflowFields,
+) -> Result<Option<Stop>, PathError> {
+    Ok(match session.wait_for_limit(agent, wait, subject)? {
+        None => Some(Stop::Limited { agent: agent.to_owned(), wait }),
+        Some(Waited::Interrupted) => Some(Stop::Interrupted),
+        Some(Waited::Reached) => None,
+    })
+}

@@ -1,0 +1,233 @@
+//! The three kinds of runs, each from what the state asks for to the task of an agent.
+
+use ralph_model::id::CommitId;
+use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::pipeline::{Fact, Markers, Phase, Replan};
+use ralph_model::prompt::{
+    self, PromptContext, SpecImplementPrompt, SpecPlanPrompt, SpecVerifyPrompt,
+};
+use ralph_model::role::Role;
+use ralph_model::run::{RunOutcome, Trouble};
+use ralph_model::verdict::Verdict;
+
+use super::spec_work::SpecWork;
+use super::{SpecEnd, WORKFLOW, list};
+use crate::session::{AgentTask, TaskFile, TaskOutbox};
+use crate::workflow::WorkflowError;
+use crate::workflow::driver::{Step, Turn};
+use crate::workflow::repositories::BeforeAll;
+use crate::workflow::spec_text::SpecText;
+
+/// What a planner leaves in its outbox.
+pub(super) const PLAN: &str = "plan.md";
+pub(super) const SCRATCHPAD: &str = "SCRATCHPAD.md";
+
+/// What a fresh scratchpad says.
+const FRESH_SCRATCHPAD: &str =
+    "# Scratchpad\n\nNotes from one run to the next: findings, decisions, assumptions.\n";
+
+impl SpecWork<'_, '_, '_> {
+    pub(super) fn plan(
+        &mut self,
+        markers: &Markers,
+        number: u32,
+        replan: Option<&Replan>,
+    ) -> Result<Step<SpecEnd>, WorkflowError> {
+        let base = self.pipeline.project.repositories.base()?;
+        self.settle(&Fact::PlanningBegan { number, base }, "is being planned")?;
+        self.pipeline.project.repositories.note(&self.base()?)?;
+        let fields = WorkflowFields {
+            plan_attempt: Some(number),
+            replanning: replan.is_some(),
+            ..self.attempt_fields(markers)
+        };
+        self.tell(WorkflowKind::PlanStart, fields)?;
+        let store = &self.pipeline.store;
+        let old_plan = match replan {
+            Some(replan) => store.text(&self.spec.archive(replan.archive))?,
+            None => None,
+        };
+        let scratchpad = crate::files::read_optional(&store.scratchpad())?;
+        let scratchpad = scratchpad.unwrap_or_else(|| FRESH_SCRATCHPAD.as_bytes().to_vec());
+        let feedback = failed_planning(markers);
+        let source = self.source()?;
+        let context = &self.pipeline.session.context;
+        let outbox = context.place.outbox();
+        let prompt = SpecPlanPrompt {
+            surroundings: self.pipeline.project.surroundings(context, &source, feedback.as_deref()),
+            outbox: outbox.as_str(),
+            gates: &self.pinned.gates,
+            replan: replan.map(|replan| prompt::Replan {
+                reason: &replan.reason,
+                old_plan: old_plan.as_deref(),
+            }),
+            magic_phrase: &self.pipeline.options.magic_phrase,
+        };
+        let mut task = self.task(Phase::Plan, Role::Planner, markers, &prompt);
+        // A planner that plans again finds the plan that failed, to be changed where that is enough.
+        let old_plan = old_plan.map(String::into_bytes);
+        task.outbox = TaskOutbox::Files(vec![
+            TaskFile { name: PLAN, content: old_plan },
+            TaskFile { name: SCRATCHPAD, content: Some(scratchpad) },
+        ]);
+        Ok(Step::Run(Box::new(task)))
+    }
+
+    pub(super) fn implement(
+        &mut self,
+        markers: &Markers,
+        feedback: Option<&str>,
+    ) -> Result<Step<SpecEnd>, WorkflowError> {
+        self.cases = None;
+        self.pin()?;
+        self.pipeline.commit_home(self.spec, "goes on")?;
+        let base = self.base()?;
+        let state = &self.pipeline.session.context.state;
+        let earlier = BeforeAll::load(state, &self.item)?;
+        let before = self.pipeline.project.repositories.note_again(earlier.as_ref(), &base)?;
+        before.save(state, &self.item)?;
+        self.tell(WorkflowKind::ImplStart, self.attempt_fields(markers))?;
+        let store = &self.pipeline.store;
+        let plan = store.text(&self.spec.plan_md())?.unwrap_or_default();
+        let plan_path = store.path(self.spec.plan_md());
+        let source = self.source()?;
+        let context = &self.pipeline.session.context;
+        let prompt = SpecImplementPrompt {
+            surroundings: self.pipeline.project.surroundings(context, &source, feedback),
+            plan: &plan,
+            plan_path: plan_path.as_str(),
+            gates: &self.pinned.gates,
+            magic_phrase: &self.pipeline.options.magic_phrase,
+        };
+        let task = self.task(Phase::Implement, Role::Implementer, markers, &prompt);
+        Ok(Step::Run(Box::new(task)))
+    }
+
+    pub(super) fn verify(
+        &mut self,
+        markers: &Markers,
+        commit: &CommitId,
+        no_change: Option<&str>,
+    ) -> Result<Step<SpecEnd>, WorkflowError> {
+        let fields =
+            WorkflowFields { commit: Some(commit.to_string()), ..self.attempt_fields(markers) };
+        if self.cases.is_none() {
+            self.tell(WorkflowKind::CandidateLoaded, fields.clone())?;
+            self.examine_candidate(markers)?;
+            if let Some(Ok(verdict @ Verdict::Rejected { .. })) = self.verdict_so_far() {
+                // It passed once; what it rests on has changed since.
+                return self.reject(Phase::Verify, &verdict, Some(commit), None).map(Step::Turn);
+            }
+        }
+        let works = works_of(markers, commit);
+        let pipeline = &mut *self.pipeline;
+        let checkouts = pipeline.project.repositories.checkouts_for_verifier(
+            &pipeline.session.context.gates(),
+            &self.pinned,
+            &works,
+            pipeline.session.observer,
+        )?;
+        let Some((first, others)) = checkouts.split_first() else {
+            let message = format!("the repository of {commit} was not found");
+            return Ok(Step::Turn(Turn::Trouble(Trouble::Machine { message })));
+        };
+        self.tell(WorkflowKind::VerifyStart, fields)?;
+        let store = &self.pipeline.store;
+        let plan = store.text(&self.spec.plan_md())?.unwrap_or_default();
+        let questions = self.questions();
+        let base = self.base()?;
+        let key = if works[0].repository.is_empty() { "." } else { &works[0].repository };
+        let source = self.source()?;
+        self.spec_digest = Some(list::digest(store, self.spec)?);
+        let elsewhere: Vec<String> =
+            others.iter().map(|checkout| checkout.describe(&base)).collect();
+        let elsewhere = elsewhere.join("\n");
+        let context = &self.pipeline.session.context;
+        let prompt = SpecVerifyPrompt {
+            surroundings: self.pipeline.project.surroundings(context, &source, None),
+            plan: &plan,
+            candidate: commit,
+            base: base.get(key),
+            checkout: first.checkout.directory.as_str(),
+            elsewhere: Some(elsewhere.as_str()).filter(|text| !text.is_empty()),
+            gates: &self.pinned.gates,
+            questions: &questions,
+            no_change,
+            magic_phrase: &self.pipeline.options.magic_phrase,
+        };
+        let mut task = self.task(Phase::Verify, Role::Verifier, markers, &prompt);
+        task.directory = Some(first.checkout.directory.clone());
+        task.writable = checkouts.iter().map(|found| found.checkout.tree.clone()).collect();
+        Ok(Step::Run(Box::new(task)))
+    }
+
+    /// Renders the prompt, for a fresh session or for one that goes on.
+    fn task(
+        &self,
+        phase: Phase,
+        role: Role,
+        markers: &Markers,
+        prompt: &impl PromptContext,
+    ) -> AgentTask {
+        let pipeline = &self.pipeline;
+        let agent = pipeline.session.context.launch(role);
+        let sessions = pipeline.store.sessions(self.spec, pipeline.now());
+        let resume = self
+            .limited_session(role, &agent.choice.name)
+            .or_else(|| sessions.resumable(phase, &agent.choice.name))
+            .filter(|_| agent.adapter.traits().resumes)
+            .map(str::to_owned);
+        let prompts = &pipeline.project.prompts;
+        let text = match resume {
+            Some(_) => prompts.render_resumed(prompt),
+            None => prompts.render(prompt),
+        };
+        let spec_path = pipeline.store.path(self.spec.as_str());
+        AgentTask {
+            attempt: markers.attempts_used() + 1,
+            resume,
+            variables: vec![("RALPH_SPEC", spec_path.to_string())],
+            ..AgentTask::new(WORKFLOW, role, &self.item, text)
+        }
+    }
+
+    /// Returns the session of the last run if that run hit its usage limit: a Ralph that waited for the limit and died
+    /// goes on where that one would have.
+    fn limited_session(&self, role: Role, agent: &str) -> Option<&str> {
+        let mut runs = self.pipeline.session.overview.runs().iter().rev();
+        let (started, finished) = runs.find_map(|run| {
+            let (_, started) = run.started.as_ref()?;
+            let ours = started.item.as_deref() == Some(self.item.as_str());
+            ours.then_some((started, run.finished.as_ref()))
+        })?;
+        let (_, finished) = finished?;
+        let limited = matches!(
+            &finished.outcome,
+            RunOutcome::Trouble { trouble: Trouble::UsageLimit { .. } }
+        );
+        let same = started.role == role && started.agent == agent;
+        finished.session.as_deref().filter(|_| limited && same)
+    }
+
+    fn source(&self) -> Result<SpecText, WorkflowError> {
+        let store = &self.pipeline.store;
+        let text = store.text(self.spec.as_str())?.unwrap_or_default();
+        let path = store.path(self.spec.as_str());
+        Ok(SpecText::new(self.spec.id(), self.spec.as_str(), path, text))
+    }
+}
+
+/// Returns the work of a candidate: its commit first, then what was done in other repositories.
+pub(super) fn works_of(markers: &Markers, commit: &CommitId) -> Vec<ralph_model::build::Work> {
+    let record = markers.candidate.as_ref();
+    let repository = record.and_then(|record| record.repository.clone()).unwrap_or_default();
+    let mut works = vec![ralph_model::build::Work { commit: commit.clone(), repository }];
+    works.extend(record.map(|record| record.also.clone()).unwrap_or_default());
+    works
+}
+
+/// Returns what the last planner did wrong, if it was a planner that failed last.
+fn failed_planning(markers: &Markers) -> Option<String> {
+    let last = markers.plan.as_ref()?.tries.last()?;
+    (last.phase == Phase::Plan).then(|| format!("The last planning failed: {}.", last.outcome))
+}

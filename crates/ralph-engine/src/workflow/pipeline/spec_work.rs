@@ -1,0 +1,273 @@
+//! The workflow of one spec: read the markers, ask the machine what is next, do it, write down what came of it.
+
+use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::pipeline::done::Proof;
+use ralph_model::pipeline::records::Base;
+use ralph_model::pipeline::{Action, Fact, GiveUp, Markers, Write, heal, next, settle};
+use ralph_model::spec::name::SpecPath;
+
+use super::{Pipeline, SpecEnd, list, none};
+use crate::gates::pin::PinnedGates;
+use crate::judge::Case;
+use crate::run::{RESULTS, RunResult};
+use crate::session::Session;
+use crate::workflow::WorkflowError;
+use crate::workflow::driver::{Ended, Step, Stop, Turn, Void, Workflow, drive, forget_troubles};
+use crate::workflow::repositories::BeforeAll;
+
+/// Work on one spec. What is not on disk can be lost: that costs time, never truth.
+pub(super) struct SpecWork<'p, 'r, 's> {
+    pub(super) pipeline: &'p mut Pipeline<'r, 's>,
+    pub(super) spec: &'p SpecPath,
+    /// What the spec is called in the journal and in private state.
+    pub(super) item: String,
+    pub(super) pinned: PinnedGates,
+    /// What was measured of the candidate, one case for each repository that has work.
+    pub(super) cases: Option<Vec<Case>>,
+    /// The spec as its verifier was given it: a person may edit it meanwhile.
+    pub(super) spec_digest: Option<String>,
+}
+
+impl Pipeline<'_, '_> {
+    /// Works on a spec until it is done, or cannot go on.
+    pub(super) fn work(&mut self, spec: &SpecPath) -> Result<SpecEnd, WorkflowError> {
+        let forced = self.options.forced.contains(spec);
+        let markers = self.heal(spec)?;
+        let item = spec.run_id();
+        if markers.done.is_some() && !forced {
+            let changed_since_done = list::changed_since_done(&self.store, spec, &markers)?;
+            RESULTS.forget(&self.session.context.state, &item)?;
+            self.session.questions().withdraw(&item)?;
+            let reason = changed_since_done.then(|| "changed since done".to_owned());
+            self.tell(spec, WorkflowKind::SpecSkipped, WorkflowFields { reason, ..none() })?;
+            return Ok(SpecEnd::Skipped { changed_since_done });
+        }
+        self.tell(spec, WorkflowKind::SpecStart, WorkflowFields { forced, ..none() })?;
+        let fields = WorkflowFields { spec: Some(item.clone()), ..none() };
+        let pinned = self.session.pin(&item, fields)?;
+        self.begin(spec, &markers, forced)?;
+        if let Some(problem) = self.store.drop_broken_sessions(spec)? {
+            let reason = Some(format!("the sessions were forgotten: {problem}"));
+            self.tell(spec, WorkflowKind::Note, WorkflowFields { reason, ..none() })?;
+        }
+        let mut work =
+            SpecWork { pipeline: self, spec, item, pinned, cases: None, spec_digest: None };
+        let ended = drive(&mut work)?;
+        let item = work.item;
+        Ok(match ended {
+            Ended::Stopped(stop) => SpecEnd::Stopped(stop),
+            Ended::By(end) => {
+                if matches!(end, SpecEnd::Done { .. }) {
+                    let state = &self.session.context.state;
+                    PinnedGates::forget(state, &item)?;
+                    forget_troubles(state, &item)?;
+                }
+                end
+            }
+        })
+    }
+
+    /// Completes what a crash cut short, and reads the markers.
+    pub(super) fn heal(&mut self, spec: &SpecPath) -> Result<Markers, WorkflowError> {
+        let markers = self.store.load(spec)?;
+        let writes = heal(&markers);
+        if writes.is_empty() {
+            return Ok(markers);
+        }
+        self.write(spec, &writes)?;
+        self.commit_home(spec, "is put in order")?;
+        self.store.load(spec)
+    }
+
+    /// Prepares a spec that is about to be worked on: forced, or with its attempts counted anew.
+    fn begin(
+        &mut self,
+        spec: &SpecPath,
+        markers: &Markers,
+        forced: bool,
+    ) -> Result<(), WorkflowError> {
+        let item = spec.run_id();
+        let fact = if forced {
+            RESULTS.forget(&self.session.context.state, &item)?;
+            self.session.questions().withdraw(&item)?;
+            let number = self.store.next_done_archive(spec);
+            Fact::Forced { number, base: self.project.repositories.base()? }
+        } else if self.options.renewed.contains(spec) {
+            let base = match &markers.plan {
+                Some(plan) => self.project.repositories.moved_base(&plan.base)?,
+                None => None,
+            };
+            Fact::BudgetRenewed { base }
+        } else {
+            return Ok(());
+        };
+        forget_troubles(&self.session.context.state, &item)?;
+        let writes = settle(markers, &fact, self.now())?;
+        self.write(spec, &writes)?;
+        self.commit_home(spec, if forced { "begins again" } else { "gets its attempts back" })
+    }
+
+    fn write(&mut self, spec: &SpecPath, writes: &[Write]) -> Result<(), WorkflowError> {
+        for write in writes {
+            self.store.perform(spec, write)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
+    type End = SpecEnd;
+
+    fn session(&mut self) -> &mut Session<'s> {
+        self.pipeline.session
+    }
+
+    fn item(&self) -> Option<String> {
+        Some(self.item.clone())
+    }
+
+    fn subject(&self) -> WorkflowFields {
+        WorkflowFields { spec: Some(self.spec.to_string()), ..none() }
+    }
+
+    /// Returns the spec's result, unless its files have it already.
+    fn pending(&mut self) -> Result<Option<RunResult>, WorkflowError> {
+        let state = &self.pipeline.session.context.state;
+        let Some(result) = RESULTS.load(state, &self.item)? else { return Ok(None) };
+        let markers = self.pipeline.store.load(self.spec)?;
+        let known = markers.plan.as_ref().and_then(|plan| plan.settled_run.as_deref());
+        if known == Some(result.run.as_str()) || markers.done.is_some() {
+            RESULTS.forget(state, &self.item)?;
+            return Ok(None);
+        }
+        Ok(Some(result))
+    }
+
+    fn next(&mut self) -> Result<Step<SpecEnd>, WorkflowError> {
+        let markers = self.pipeline.heal(self.spec)?;
+        match next(&markers, self.pipeline.options.limits()) {
+            Action::Skip => Ok(Step::Turn(Turn::End(done_end(&markers)))),
+            Action::Adopt { number } => self.adopt(number).map(Step::Turn),
+            Action::Plan { number, replan } => self.plan(&markers, number, replan.as_ref()),
+            Action::Implement { feedback } => self.implement(&markers, feedback.as_deref()),
+            Action::Verify { commit, no_change } => {
+                self.verify(&markers, &commit, no_change.as_deref())
+            }
+            Action::AskPerson { question } => self.ask_person(&markers, question).map(Step::Turn),
+            Action::GiveUp(why) => {
+                let tries = markers.plan.map(|plan| plan.tries).unwrap_or_default();
+                let reason = match why {
+                    GiveUp::AttemptsSpent => "max attempts exceeded".to_owned(),
+                    GiveUp::Repetition { times } => format!("the same result {times} times"),
+                };
+                let fields = WorkflowFields { reason: Some(reason), ..none() };
+                self.tell(WorkflowKind::SpecFailed, fields)?;
+                Ok(Step::Turn(Turn::End(SpecEnd::Failed { why, tries })))
+            }
+        }
+    }
+
+    fn ended(&mut self, result: &RunResult) -> Result<(), WorkflowError> {
+        self.note_left(result)
+    }
+
+    fn conclude(&mut self, result: &RunResult) -> Result<Turn<SpecEnd>, WorkflowError> {
+        self.conclude_run(result)
+    }
+
+    fn discard(&mut self, result: &RunResult, void: Void) -> Result<(), WorkflowError> {
+        self.discard_run(result, void)
+    }
+
+    /// A spec that has nothing left to try does not wait for its next try.
+    fn tries_again(&mut self) -> Result<bool, WorkflowError> {
+        let markers = self.pipeline.store.load(self.spec)?;
+        let action = next(&markers, self.pipeline.options.limits());
+        Ok(!matches!(action, Action::GiveUp(_)))
+    }
+}
+
+impl SpecWork<'_, '_, '_> {
+    /// Takes a plan that a person wrote.
+    fn adopt(&mut self, number: u32) -> Result<Turn<SpecEnd>, WorkflowError> {
+        let base = self.pipeline.project.repositories.base()?;
+        self.settle(&Fact::PlanAdopted { number, base }, "takes the plan by hand")?;
+        let store = &self.pipeline.store;
+        let plan_file = Some(store.from_home(&store.path(self.spec.plan_md())));
+        self.tell(WorkflowKind::PlanAdopted, WorkflowFields { plan_file, ..none() })?;
+        Ok(Turn::Again)
+    }
+
+    fn ask_person(
+        &mut self,
+        markers: &Markers,
+        question: String,
+    ) -> Result<Turn<SpecEnd>, WorkflowError> {
+        let item = self.item.clone();
+        let session = &mut *self.pipeline.session;
+        if let Some(answered) = session.overview.answered(&item).cloned() {
+            let answer = answered.answer.unwrap_or_default();
+            let fields = WorkflowFields { reason: Some(answer.clone()), ..none() };
+            self.tell(WorkflowKind::PersonAnswered, fields)?;
+            self.take_answer(markers, &answer)?;
+            // After acting on it: an answer that was taken before a crash would be lost.
+            self.pipeline.session.questions().take_answer(&item)?;
+            return Ok(Turn::Again);
+        }
+        session.questions().ask(&item, &question, None)?;
+        let fields = WorkflowFields { question: Some(question.clone()), ..none() };
+        self.tell(WorkflowKind::PersonNeeded, fields)?;
+        Ok(Turn::Stop(Stop::Waiting { item, question }))
+    }
+
+    /// Writes what a fact comes to, and commits home.
+    pub(super) fn settle(&mut self, fact: &Fact, message: &str) -> Result<(), WorkflowError> {
+        let markers = self.pipeline.store.load(self.spec)?;
+        let writes = settle(&markers, fact, self.pipeline.now())?;
+        self.pipeline.write(self.spec, &writes)?;
+        self.pipeline.commit_home(self.spec, message)
+    }
+
+    pub(super) fn tell(
+        &mut self,
+        kind: WorkflowKind,
+        fields: WorkflowFields,
+    ) -> Result<(), WorkflowError> {
+        self.pipeline.tell(self.spec, kind, fields)
+    }
+
+    /// Returns the gates as they were pinned; a person's change since then is taken up and recorded.
+    pub(super) fn pin(&mut self) -> Result<(), WorkflowError> {
+        let fields = WorkflowFields { spec: Some(self.item.clone()), ..none() };
+        self.pinned = self.pipeline.session.pin(&self.item, fields)?;
+        Ok(())
+    }
+
+    /// Returns what there was before the last run that could write, or at least where work began.
+    pub(super) fn before(&self, markers: &Markers) -> Result<BeforeAll, WorkflowError> {
+        if let Some(before) = BeforeAll::load(&self.pipeline.session.context.state, &self.item)? {
+            return Ok(before);
+        }
+        let base = markers.plan.as_ref().map(|plan| plan.base.clone()).unwrap_or_default();
+        self.pipeline.project.repositories.note(&base)
+    }
+
+    pub(super) fn base(&self) -> Result<Base, WorkflowError> {
+        let plan = self.pipeline.store.load(self.spec)?.plan;
+        Ok(plan.map(|plan| plan.base).unwrap_or_default())
+    }
+
+    pub(super) fn attempt_fields(&self, markers: &Markers) -> WorkflowFields {
+        WorkflowFields {
+            attempt: Some(markers.attempts_used() + 1),
+            max_attempts: Some(self.pipeline.options.max_attempts),
+            ..none()
+        }
+    }
+}
+
+fn done_end(markers: &Markers) -> SpecEnd {
+    let done = markers.done.clone().unwrap_or_default();
+    let proven = done.proof.as_deref() == Some(Proof::Gates.as_str());
+    SpecEnd::Done { commit: done.commit.map(String::from), proven }
+}

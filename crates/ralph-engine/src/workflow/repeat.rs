@@ -1,0 +1,79 @@
+//! The same prompt, run until it was answered often enough: the oldest loop there is, with a harness around it.
+//!
+//! It takes no position on whether the work is done: that is for the workflows that judge.
+
+use ralph_model::journal::WorkflowFields;
+use ralph_model::run::RunOutcome;
+
+use super::WorkflowError;
+use super::driver::{Ended, Step, Turn, Void, Workflow, drive};
+use crate::run::RunResult;
+use crate::session::{AgentTask, Session};
+
+/// How repeated runs ended when nothing stopped them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RepeatEnd {
+    /// All runs completed.
+    Completed,
+    /// A run did not complete, and it was the only one asked for.
+    Failed,
+}
+
+struct Repeat<'r, 's> {
+    session: &'r mut Session<'s>,
+    task: AgentTask,
+    left: u32,
+    only_one: bool,
+}
+
+/// Runs a task until `times` of its runs have completed.
+pub fn repeat(
+    session: &mut Session<'_>,
+    task: AgentTask,
+    times: u32,
+) -> Result<Ended<RepeatEnd>, WorkflowError> {
+    drive(&mut Repeat { session, task, left: times, only_one: times == 1 })
+}
+
+impl<'s> Workflow<'s> for Repeat<'_, 's> {
+    type End = RepeatEnd;
+
+    fn session(&mut self) -> &mut Session<'s> {
+        self.session
+    }
+
+    fn item(&self) -> Option<String> {
+        None
+    }
+
+    fn subject(&self) -> WorkflowFields {
+        WorkflowFields::default()
+    }
+
+    fn pending(&mut self) -> Result<Option<RunResult>, WorkflowError> {
+        Ok(None)
+    }
+
+    fn next(&mut self) -> Result<Step<RepeatEnd>, WorkflowError> {
+        Ok(match self.left {
+            0 => Step::Turn(Turn::End(RepeatEnd::Completed)),
+            _ => Step::Run(Box::new(self.task.clone())),
+        })
+    }
+
+    fn conclude(&mut self, result: &RunResult) -> Result<Turn<RepeatEnd>, WorkflowError> {
+        if result.outcome == RunOutcome::Completed {
+            self.left -= 1;
+            return Ok(Turn::Progress);
+        }
+        Ok(if self.only_one { Turn::End(RepeatEnd::Failed) } else { Turn::Failed })
+    }
+
+    fn end_on_trouble(&self) -> Option<RepeatEnd> {
+        self.only_one.then_some(RepeatEnd::Failed)
+    }
+
+    fn discard(&mut self, _: &RunResult, _: Void) -> Result<(), WorkflowError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! Why a workflow stopped before its end: one wording for all of them.
+
+use ralph_engine::workflow::driver::Stop;
+
+use super::human::{local_time, one_line};
+use crate::exit::Exit;
+use crate::setup::now;
+
+/// Returns how the command exits, and what the person is told. `again` is the command that goes on; `retry` the one that
+/// gives an item its attempts back.
+pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String) {
+    match stop {
+        Stop::Interrupted => {
+            (Exit::Interrupted, format!("interrupted; `{again}` goes on where it stopped"))
+        }
+        Stop::Limited { agent, wait } => {
+            let until = local_time(wait.until, now());
+            (Exit::Unfinished, format!("{agent} is at its usage limit until about {until}"))
+        }
+        Stop::OutOfBudget(what) => {
+            let text = format!("stopped: {what}; `{again}` goes on from here with a new budget");
+            (Exit::Unfinished, text)
+        }
+        Stop::Stuck { trouble } => {
+            let trouble = one_line(&trouble.to_string(), 300);
+            let text = format!(
+                "the same trouble three times in a row: {trouble}\n  it cost no attempt; `{again}` goes on there"
+            );
+            (Exit::Unfinished, text)
+        }
+        Stop::TooMuchTrouble { trouble, times } => {
+            let trouble = one_line(&trouble.to_string(), 300);
+            let text = format!(
+                "trouble {times} times, the last time: {trouble}\n  it cost no attempt; `{retry}` tries again"
+            );
+            (Exit::Unfinished, text)
+        }
+        Stop::Waiting { item, question } => {
+            let question = one_line(question, 600);
+            let text = format!(
+                "{item} waits for you: {question}\n  `ralph answer {item} yes` accepts it; any other answer goes to the next run"
+            );
+            (Exit::PersonNeeded, text)
+        }
+    }
+}
+
+/// Returns the reason alone, for machines.
+pub(crate) fn reason(stop: &Stop) -> Option<String> {
+    match stop {
+        Stop::Stuck { trouble } | Stop::TooMuchTrouble { trouble, .. } => Some(trouble.to_string()),
+        Stop::Waiting { question, .. } => Some(question.clone()),
+        Stop::OutOfBudget(what) => Some(what.to_string()),
+        Stop::Interrupted | Stop::Limited { .. } => None,
+    }
+}
