@@ -115,8 +115,10 @@ impl Overview {
                 }
             }
             JournalEvent::LeftoversEnded(_) => {
-                if let Some(id) = &entry.run {
-                    self.run_mut(id).abandoned = Some(entry.at);
+                // Gates are ended like runs and have ids of their own: what never began as a run is none.
+                let place = entry.run.as_ref().and_then(|id| self.places.get(id));
+                if let Some(place) = place {
+                    self.runs[*place].abandoned = Some(entry.at);
                 }
             }
             JournalEvent::BudgetExhausted(stop) => {

@@ -60,6 +60,16 @@ fn a_run_that_finished_is_not_abandoned_by_a_late_finding() {
 }
 
 #[test]
+fn leftovers_of_something_that_never_began_as_a_run_are_no_run() {
+    // Gates have ids of their own and are ended like runs, but they are not runs.
+    let overview = fold(&[start(1, 0), finish(1, 5), leftovers(2, 6)]);
+    assert_eq!(states(&overview), ['f']);
+    assert_eq!(overview.last_run().unwrap().id, samples::run_id(1));
+    assert_eq!(overview.last_at(), Some(samples::time(6)));
+    assert_eq!(states(&fold(&[leftovers(2, 6)])), [' '; 0]);
+}
+
+#[test]
 fn an_end_without_a_beginning_counts() {
     let overview = fold(&[finish(1, 5)]);
     assert_eq!(states(&overview), ['f']);
