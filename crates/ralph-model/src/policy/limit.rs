@@ -73,7 +73,7 @@ fn last_number_of_key(text: &str, key: &str) -> Option<i64> {
 /// How long to wait for the end of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitPolicy {
-    /// Added to a known reset, because clocks differ.
+    /// Added to a known reset, because clocks differ. A reset that is not further ahead than this is not believed.
     pub margin: Duration,
     /// The first wait where the reset is not known; each further one is twice as long.
     pub first_unknown: Duration,
@@ -108,17 +108,20 @@ pub struct LimitWait {
 impl LimitPolicy {
     /// Returns until when to wait.
     ///
-    /// `unknown_in_a_row` counts the waits without a known reset that came right before this one. A reset that is past
-    /// already waits for the margin only.
+    /// A reset is known if it lies further ahead than the margin and within the horizon. One that is past or due tells
+    /// nothing: the limit was hit in spite of it, so waiting for it again would go on for ever at the same short pace.
+    ///
+    /// `unknown_in_a_row` counts the waits without a known reset since the agent last got through.
     pub fn wait_until(
         &self,
         limit: UsageLimit,
         unknown_in_a_row: u32,
         now: Timestamp,
     ) -> LimitWait {
-        let believed = limit.resets_at.filter(|reset| *reset <= after(now, self.horizon));
+        let (earliest, latest) = (after(now, self.margin), after(now, self.horizon));
+        let believed = limit.resets_at.filter(|reset| *reset > earliest && *reset <= latest);
         if let Some(reset) = believed {
-            return LimitWait { until: after(reset.max(now), self.margin), known: true };
+            return LimitWait { until: after(reset, self.margin), known: true };
         }
         let factor = 1_u32.checked_shl(unknown_in_a_row).unwrap_or(u32::MAX);
         let wait = self.first_unknown.saturating_mul(factor).min(self.cap);

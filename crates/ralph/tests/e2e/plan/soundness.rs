@@ -114,7 +114,7 @@ fn everything_that_is_wrong_is_told_at_once_with_file_and_line() {
         "0002-b.json:1",
         "0003-c.md:1",
         "PROMPT_build.md:3",
-        "ralph.toml:4",
+        "ralph.toml:5",
     ] {
         assert!(found.contains(&wanted.to_owned()), "{wanted}: {found:?}\n{finished}");
     }
