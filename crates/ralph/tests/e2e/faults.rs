@@ -1,0 +1,70 @@
+//! Faults of the machine and of agents around a run: each ends the run, is reported, and leaves nothing open.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::harness::{PATIENCE, Place, RALPH};
+use crate::support::process::run;
+use crate::support::text;
+
+fn status(place: &Place) -> Value {
+    let finished = place.ralph(&["status", "--json"]);
+    serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished}"))
+}
+
+/// The home of a workspace, with a spec in it.
+fn home_of(place: &Place) -> PathBuf {
+    let home = place.env.repo().join("ralph");
+    fs::create_dir_all(home.join("specs")).unwrap();
+    fs::write(home.join("specs/0001-a.md"), "# A\n\nIt is wanted.\n").unwrap();
+    home
+}
+
+#[test]
+fn a_run_that_cannot_be_prepared_is_over_and_is_trouble_of_the_machine() {
+    for what in ["agent state", "logs"] {
+        let place = Place::new();
+        let home = home_of(&place);
+        let file_in_the_way = match what {
+            "agent state" => place.path("in-the-way"),
+            _ => home.join("runs"),
+        };
+        fs::write(&file_in_the_way, "").unwrap();
+        let state = text(&file_in_the_way);
+        place.configure(&format!(
+            "[agents.codex]\nexe = \"/bin/true\"\nenv = {{ CODEX_HOME = \"{state}\" }}\n"
+        ));
+        let report = place.agent_run(&["--agent", "codex"]);
+        assert_eq!(report.trouble(), "machine", "{what}: {}", report.finished);
+        assert_eq!(report.exit_code(), Some(1), "{what}: {}", report.finished);
+        let reason = report.json["outcome"]["trouble"]["message"].as_str().unwrap();
+        assert!(reason.contains(&state), "{what}: {reason}");
+        let status = status(&place);
+        let runs = status["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 1, "{what}: {status}");
+        assert_eq!(runs[0]["state"], "finished", "{what}: {status}");
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_run_whose_ralph_dies_after_any_write_is_not_running_after_the_next_start() {
+    let place = Place::new();
+    let args = ["agent", "run", "do it", "--agent-cmd", "echo done"];
+    // With private state in place the start of the run is the first write.
+    place.agent_run(&["--agent-cmd", "echo done"]);
+    for write in 1..=4 {
+        let mut variables = place.variables();
+        variables.push(("RALPH_CRASH_AFTER_WRITE".to_owned(), write.to_string()));
+        run(&place.env, Path::new(RALPH), &args, &variables, "", PATIENCE);
+        let report = place.agent_run(&["--agent-cmd", "echo done"]);
+        assert_eq!(report.outcome(), "completed", "{write}: {}", report.finished);
+        let status = status(&place);
+        let runs = status["runs"].as_array().unwrap();
+        assert!(runs.iter().all(|run| run["state"] != "running"), "{write}: {status}");
+        assert_eq!(runs[1]["state"], "abandoned", "{status}");
+    }
+    place.assert_nothing_left();
+}
