@@ -8,6 +8,7 @@
 //!
 //! A run never fails with an error of its own for what the agent did: that is what the report is for.
 
+mod contract;
 mod environment;
 mod place;
 mod report;
@@ -37,6 +38,7 @@ use ralph_proc::signal::SignalPipe;
 use ralph_proc::supervise::{Finished, Supervision, Visitor, supervise};
 use ralph_proc::tree::Identity;
 
+pub use contract::Contract;
 pub use environment::Environment;
 pub use place::RunPlace;
 pub(crate) use place::remove;
@@ -112,6 +114,8 @@ pub struct RunRequest<'a> {
     pub directory: Option<&'a Utf8Path>,
     /// Where its result is kept for whoever draws conclusions from it.
     pub keep: Option<&'a Utf8Path>,
+    /// What its final message must hold, for telling a usage limit from an answer.
+    pub contract: Contract<'a>,
 }
 
 /// The harness itself could not do its part.
@@ -453,7 +457,9 @@ impl Run<'_, '_> {
             (None, end) => end.expect("a run without an end has a fault"),
         };
         let now = self.context.clock.now();
-        let mut outcome = facts.outcome(&RunClose { end: &end, exit, tail: &tail, now });
+        let claim = self.request.contract.judge(&facts, served, self.request.adapter.traits());
+        let close = RunClose { end: &end, exit, tail: &tail, claim, now };
+        let mut outcome = facts.outcome(&close);
         if outcome == RunOutcome::Completed && !boundary.violations.is_empty() {
             outcome = RunOutcome::Violation { paths: boundary.violated() };
         }

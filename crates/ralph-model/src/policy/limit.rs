@@ -1,7 +1,7 @@
 //! Usage limits: recognising one in text, and how long to wait for its end.
 //!
-//! Text is the last resort. It is asked only of runs that did not complete, and only their last lines count: an agent
-//! may well be working on code that speaks of rate limits.
+//! Text is the last resort. It is asked only of runs that did not complete, or of which nobody knows whether they did,
+//! and only their last lines count: an agent may well be working on code that speaks of rate limits.
 
 use std::time::Duration;
 
@@ -11,6 +11,9 @@ use crate::run::UsageLimit;
 
 /// How many lines from the end of a run's output are looked at.
 pub const TAIL_LINES: usize = 200;
+
+/// How many lines that are not blank are looked at of a run that may well have completed.
+pub const CLOSING_LINES: usize = 10;
 
 /// What providers and agents print on a limit, in lower case.
 const PHRASES: [&str; 6] = [
@@ -32,6 +35,14 @@ pub fn usage_limit_in_text(tail: &str, now: Timestamp) -> Option<UsageLimit> {
         return None;
     }
     Some(UsageLimit { resets_at: reset_in_json(&tail, now) })
+}
+
+/// Looks for a usage limit in the very last lines of a run that may well have completed.
+pub fn usage_limit_at_the_end(tail: &str, now: Timestamp) -> Option<UsageLimit> {
+    let lines = tail.lines().rev().filter(|line| !line.trim().is_empty()).take(CLOSING_LINES);
+    let mut lines: Vec<&str> = lines.collect();
+    lines.reverse();
+    usage_limit_in_text(&lines.join("\n"), now)
 }
 
 /// Returns the reset time that stands under a JSON key, however the JSON is quoted inside other text.

@@ -49,6 +49,16 @@ fn only_the_last_two_hundred_lines_count() {
 }
 
 #[test]
+fn only_ten_lines_count_at_the_end_and_blank_ones_are_skipped() {
+    let found = |text: &str| usage_limit_at_the_end(text, now());
+    let after = |lines: usize| format!("Too Many Requests\n{}", "line\n\n".repeat(lines));
+    assert_eq!(found(&after(9)), UNKNOWN);
+    assert_eq!(found(&after(10)), None);
+    let told = "rate_limit_exceeded\n{\"resets_in_seconds\": 10}\n\n{\"resets_in_seconds\": 90}\n";
+    assert_eq!(found(told), Some(UsageLimit { resets_at: Some(in_seconds(90)) }));
+}
+
+#[test]
 fn the_reset_is_read_from_json_and_from_json_within_json() {
     let table = [
         (r#"{"resets_in_seconds":90}"#, Some(90)),

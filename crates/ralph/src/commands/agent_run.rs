@@ -11,7 +11,7 @@ use ralph_engine::files::lock::{LockError, LockOwner, RunLock};
 use ralph_engine::launch::{Launch, LaunchError};
 use ralph_engine::outbox::Outbox;
 use ralph_engine::recover::{Recovered, end_leftovers};
-use ralph_engine::run::{RunContext, RunPlace};
+use ralph_engine::run::{Contract, RunContext, RunPlace};
 use ralph_engine::series::{Series, SeriesPolicy};
 use ralph_engine::state::State;
 use ralph_engine::wait::RealWaiter;
@@ -67,6 +67,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
     let mut request = launch.request(&setup.config, args.role, &prompt, boundary, &program);
     request.resume = args.resume.as_deref();
     request.outbox = Outbox::Kept;
+    request.contract = Contract::Any;
     let mut shown = Shown {
         ui: setup.ui,
         cwd: setup.cwd.clone(),

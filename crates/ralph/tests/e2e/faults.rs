@@ -68,3 +68,22 @@ fn a_run_whose_ralph_dies_after_any_write_is_not_running_after_the_next_start() 
     }
     place.assert_nothing_left();
 }
+
+#[test]
+fn a_text_agent_at_its_limit_that_exits_with_0_spends_no_attempt() {
+    let place = Place::new();
+    home_of(&place);
+    place.configure("limits.wait = false\n");
+    let limited = "cat > /dev/null; echo You have hit your usage limit.";
+    let worked =
+        place.ralph(&["pipeline", "--agent-cmd", limited, "--allow-dirty", "--max-attempts", "1"]);
+    let status = status(&place);
+    let runs = status["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 1, "{worked}");
+    assert_eq!(runs[0]["outcome"]["trouble"]["kind"], "usage_limit", "{worked}");
+    assert_eq!(status["waits"][0]["known"], false, "{status}");
+    // To `ralph agent run` any answer is one.
+    let place = Place::new();
+    let answered = place.agent_run(&["--agent-cmd", "echo 429 means Too Many Requests"]);
+    assert_eq!(answered.outcome(), "completed", "{}", answered.finished);
+}
