@@ -38,6 +38,9 @@ use crate::event::ErrorKind;
 use crate::policy::limit::{usage_limit_at_the_end, usage_limit_in_text};
 use crate::run::{AgentError, Exit, Retrying, RunEnd, RunFacts, RunOutcome, Trouble, UsageLimit};
 
+/// How many characters of stderr are shown of a crash.
+const LONGEST_STDERR: usize = 400;
+
 /// Whether a run did what its role ends with: the lines that the prompt asks for, a request that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
@@ -54,6 +57,8 @@ pub struct RunClose<'a> {
     pub exit: Option<Exit>,
     /// The last lines of the output, stdout and stderr, as text.
     pub tail: &'a str,
+    /// The last lines of stderr alone that are not blank.
+    pub stderr: &'a str,
     pub claim: Claim,
     pub now: Timestamp,
 }
@@ -106,7 +111,9 @@ impl RunFacts {
             None => {
                 trouble(Trouble::Machine { message: "nobody saw how the agent ended".to_owned() })
             }
-            Some(exit) if !exit.is_success() => trouble(Trouble::Crash { exit }),
+            Some(exit) if !exit.is_success() => {
+                trouble(Trouble::Crash { exit, stderr: one_line(close.stderr) })
+            }
             Some(_) if !self.did_anything() => trouble(Trouble::NoOutput),
             Some(_) => agent_trouble("it ended without a last message"),
         }
@@ -144,6 +151,14 @@ impl RunFacts {
 
 fn trouble(trouble: Trouble) -> RunOutcome {
     RunOutcome::Trouble { trouble }
+}
+
+/// Returns lines as one, without what a terminal would act on; `None` if there are none.
+fn one_line(lines: &str) -> Option<String> {
+    let lines: Vec<&str> = lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let text: String = lines.join(" | ").chars().filter(|c| !c.is_control()).collect();
+    let end = text.char_indices().nth(LONGEST_STDERR).map_or(text.len(), |(at, _)| at);
+    (end > 0).then(|| text[..end].to_owned())
 }
 
 fn agent_trouble(message: &str) -> RunOutcome {

@@ -169,7 +169,14 @@ impl Case {
 }
 
 fn close(end: &RunEnd, exit: Option<Exit>) -> RunClose<'_> {
-    RunClose { end, exit, tail: "", claim: Claim::Unknown, now: now() }
+    RunClose {
+        end,
+        exit,
+        tail: "",
+        stderr: "\n one\x1b\n\ntwo \n",
+        claim: Claim::Unknown,
+        now: now(),
+    }
 }
 
 type Rule = (&'static str, fn(&Case) -> bool, fn(&Case) -> RunOutcome);
@@ -376,7 +383,10 @@ fn rules_of_the_rest() -> Vec<Rule> {
         (
             "a bad exit is a crash, with a claim or without",
             |case| !case.ok(),
-            |case| trouble(Trouble::Crash { exit: case.exit.unwrap() }),
+            |case| {
+                let stderr = Some("one | two".to_owned());
+                trouble(Trouble::Crash { exit: case.exit.unwrap(), stderr })
+            },
         ),
         ("silence is no output", Case::silent, |_| trouble(Trouble::NoOutput)),
         (
@@ -418,4 +428,24 @@ fn text_without_tool_calls_is_activity() {
 fn a_run_of_which_nothing_was_heard_has_no_output() {
     let close = close(&RunEnd::Exited, Some(Exit::Code(0)));
     assert_eq!(RunFacts::default().outcome(&close), trouble(Trouble::NoOutput));
+}
+
+#[test]
+fn a_crash_shows_what_stderr_ended_with() {
+    let shown = |stderr| {
+        let close = RunClose { stderr, ..close(&RunEnd::Exited, Some(Exit::Code(127))) };
+        match RunFacts::default().outcome(&close) {
+            RunOutcome::Trouble { trouble } => trouble.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(
+        shown("sh: 1: agent: not found\n"),
+        "the agent ended with exit 127: sh: 1: agent: not found"
+    );
+    assert_eq!(shown(" \n\x07\n"), "the agent ended with exit 127");
+    assert_eq!(
+        shown(&"é".repeat(1000)).chars().count(),
+        "the agent ended with exit 127: ".len() + 400
+    );
 }

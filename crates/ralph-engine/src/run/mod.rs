@@ -27,6 +27,7 @@ use ralph_model::journal::{JournalEntry, JournalEvent, RunStarted};
 use ralph_model::outcome::RunClose;
 use ralph_model::permission::Asker;
 use ralph_model::policy::context::ContextPolicy;
+use ralph_model::policy::limit::TAIL_LINES;
 use ralph_model::role::Role;
 use ralph_model::run::{Exit, RunEnd, RunFacts, RunOutcome, Trouble};
 use ralph_model::usage::{PriceTable, Usage};
@@ -56,7 +57,7 @@ use crate::journal::Journal;
 use crate::outbox::{self, Outbox};
 use crate::state::{LiveRun, SessionTotal, State};
 use report::{end_of, exit_of, with_causes};
-use watcher::{AgentWatcher, Tail};
+use watcher::{AgentWatcher, STDERR_LINES, Tail};
 
 /// Where runs happen: shared by all runs of one command.
 pub struct RunContext<'a> {
@@ -163,6 +164,7 @@ struct Closing {
     end: Option<RunEnd>,
     exit: Option<Exit>,
     tail: String,
+    stderr: String,
     facts: RunFacts,
     finished: Option<Finished>,
     served: Served,
@@ -294,6 +296,7 @@ impl Run<'_, '_> {
             end: Some(end_of(&finished, &watcher)),
             exit,
             tail: watcher.tail.text(),
+            stderr: watcher.stderr.text(),
             facts: std::mem::take(&mut watcher.facts),
             finished: finished.ok(),
             served: served.ok().flatten().unwrap_or_default(),
@@ -430,7 +433,8 @@ impl Run<'_, '_> {
             event_log: BufWriter::with_capacity(64 << 10, event_log),
             observer,
             facts: RunFacts::default(),
-            tail: Tail::default(),
+            tail: Tail::of(TAIL_LINES),
+            stderr: Tail::of(STDERR_LINES),
             context_exceeded: None,
             hopeless: false,
             context_warned: false,
@@ -441,7 +445,8 @@ impl Run<'_, '_> {
     }
 
     fn report(&self, closing: Closing, environment: &Environment) -> RunReport {
-        let Closing { end, exit, tail, mut facts, finished, served, boundary, fault } = closing;
+        let Closing { end, exit, tail, stderr, mut facts, finished, served, boundary, fault } =
+            closing;
         let lookup = |name: &str| environment.text(name);
         if let Some(limit) = facts.limit.as_mut()
             && let Some(session) = &facts.session
@@ -458,7 +463,7 @@ impl Run<'_, '_> {
         };
         let now = self.context.clock.now();
         let claim = self.request.contract.judge(&facts, served, self.request.adapter.traits());
-        let close = RunClose { end: &end, exit, tail: &tail, claim, now };
+        let close = RunClose { end: &end, exit, tail: &tail, stderr: &stderr, claim, now };
         let mut outcome = facts.outcome(&close);
         if outcome == RunOutcome::Completed && !boundary.violations.is_empty() {
             outcome = RunOutcome::Violation { paths: boundary.violated() };
