@@ -43,7 +43,7 @@ pub use contract::Contract;
 pub use environment::Environment;
 pub use place::RunPlace;
 pub(crate) use place::remove;
-pub use report::{RunLogs, RunReport};
+pub use report::{RunLogs, RunReport, log_of};
 pub use result::RunResult;
 pub use watcher::RunObserver;
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::id::RunId;
-use ralph_model::journal::{JournalEvent, RunFinished, summary_line};
+use ralph_model::journal::{JournalEvent, RunFinished, RunStarted, summary_line};
+use ralph_model::role::Role;
 use ralph_model::run::{Exit, RunEnd, RunFacts, RunOutcome};
 use ralph_model::usage::Usage;
 use ralph_proc::protocol::StopReason;
@@ -68,7 +69,7 @@ impl RunLogs {
             None => context.state.directory().join("runs"),
         };
         let directory = base.join(request.item.unwrap_or("agent")).join(id.as_str());
-        let stem = format!("{}-attempt-{}", request.role, request.attempt);
+        let stem = log_stem(request.role, request.attempt);
         RunLogs {
             prompt: directory.join(format!("{stem}.prompt.md")),
             stdout: directory.join(format!("{stem}.log")),
@@ -108,6 +109,16 @@ impl RunReport {
             final_line: said.and_then(summary_line),
         }
     }
+}
+
+fn log_stem(role: Role, attempt: u32) -> String {
+    format!("{}-attempt-{attempt}", role.log_name())
+}
+
+/// Returns where a run's output is, as its start tells.
+pub fn log_of(started: &RunStarted) -> Utf8PathBuf {
+    let name = format!("{}.log", log_stem(started.role, started.attempt));
+    Utf8Path::new(&started.dir).join(name)
 }
 
 /// Formats an error with everything that caused it.

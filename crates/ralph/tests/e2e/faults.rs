@@ -87,3 +87,34 @@ fn a_text_agent_at_its_limit_that_exits_with_0_spends_no_attempt() {
     let answered = place.agent_run(&["--agent-cmd", "echo 429 means Too Many Requests"]);
     assert_eq!(answered.outcome(), "completed", "{}", answered.finished);
 }
+
+#[test]
+fn what_a_crashed_agent_said_last_and_where_its_log_is_are_shown() {
+    let place = Place::new();
+    let finished =
+        place.ralph(&["agent", "run", "do it", "--agent-cmd", "cat > /dev/null; no-such-agent"]);
+    assert!(finished.stderr.contains("exit 127: "), "{finished}");
+    assert!(finished.stderr.contains("no-such-agent: not found"), "{finished}");
+    let screen = place.ralph(&["status"]);
+    assert!(screen.stdout.contains("not found"), "{screen}");
+    let runs = status(&place)["runs"].clone();
+    let log = runs[0]["log"].as_str().unwrap().to_owned();
+    assert!(log.ends_with("/builder-attempt-1.log"), "{log}");
+    assert!(fs::exists(&log).unwrap(), "{log}");
+    assert!(screen.stdout.contains("builder-attempt-1.log"), "{screen}");
+}
+
+#[test]
+fn logs_are_named_after_the_phase() {
+    let place = Place::new();
+    for (role, name) in [
+        ("planner", "/plan-attempt-1.log"),
+        ("implementer", "/impl-attempt-1.log"),
+        ("verifier", "/verify-attempt-1.log"),
+        ("builder", "/builder-attempt-1.log"),
+    ] {
+        let report = place.agent_run(&["--role", role, "--agent-cmd", "echo done"]);
+        let log = report.json["log"].as_str().unwrap();
+        assert!(log.ends_with(name), "{log}");
+    }
+}
