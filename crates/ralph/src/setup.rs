@@ -221,6 +221,11 @@ impl Setup {
         })
         .map_err(CliError::usage)?;
         let mut journal = Journal::open(&state.journal(), mirror).map_err(CliError::usage)?;
+        let ui = self.ui;
+        journal.report_mirror_problem(Box::new(move |problem| {
+            let message = format!("{problem}, and goes on without: {}", problem.source);
+            ui.labelled(Tone::Attention, "note", &message);
+        }));
         if fresh.is_some_and(|fresh| fresh.home_has_history) {
             let reason = "private state was not there; rebuilt from the committed files".to_owned();
             self.ui.labelled(Tone::Attention, "state", &reason);

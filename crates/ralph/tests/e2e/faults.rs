@@ -70,6 +70,23 @@ fn a_run_whose_ralph_dies_after_any_write_is_not_running_after_the_next_start() 
 }
 
 #[test]
+fn a_mirror_that_cannot_be_written_is_reported_once_by_every_command_that_writes() {
+    let place = Place::new();
+    let home = home_of(&place);
+    fs::create_dir(home.join("ralph.log")).unwrap();
+    let report = place.agent_run(&["--agent-cmd", "echo done"]);
+    assert_eq!(report.outcome(), "completed", "{}", report.finished);
+    let agent = ["--agent-cmd", "echo done", "--allow-dirty", "--max-attempts", "1"];
+    let worked = place.ralph(&[&["pipeline"][..], &agent].concat());
+    for finished in [&report.finished, &worked] {
+        let notes: Vec<&str> =
+            finished.stderr.lines().filter(|line| line.contains("ralph/ralph.log`")).collect();
+        assert_eq!(notes.len(), 1, "{finished}");
+        assert!(notes[0].starts_with("[note] ") && notes[0].contains("directory"), "{finished}");
+    }
+}
+
+#[test]
 fn a_text_agent_at_its_limit_that_exits_with_0_spends_no_attempt() {
     let place = Place::new();
     home_of(&place);
