@@ -14,7 +14,7 @@ use ralph_engine::run::Environment;
 use ralph_engine::state::{State, StateRequest, state_base};
 use ralph_model::journal::{JournalEntry, JournalEvent, Overview, StateRebuilt, parse_line};
 
-use crate::args::GlobalArgs;
+use crate::args::{GlobalArgs, LogFormatChoice};
 use crate::error::CliError;
 use crate::render::{Tone, Ui, UiChoice};
 
@@ -58,6 +58,11 @@ impl Scout {
         if global.no_color {
             all.push(FlagValue { flag: "--no-color", key: "ui.color", value: "never" });
         }
+        all.extend(global.log_format.map(|format| FlagValue {
+            flag: "--log-format",
+            key: "log_format",
+            value: format.name(),
+        }));
         if global.ascii {
             all.push(FlagValue { flag: "--ascii", key: "ui.ascii", value: "true" });
         }
@@ -286,6 +291,15 @@ impl UiChoice {
             UiChoice::Auto => "auto",
             UiChoice::Rich => "rich",
             UiChoice::Plain => "plain",
+        }
+    }
+}
+
+impl LogFormatChoice {
+    const fn name(self) -> &'static str {
+        match self {
+            LogFormatChoice::Json => "json",
+            LogFormatChoice::Text => "text",
         }
     }
 }

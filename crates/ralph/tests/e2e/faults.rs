@@ -135,3 +135,17 @@ fn logs_are_named_after_the_phase() {
         assert!(log.ends_with(name), "{log}");
     }
 }
+
+#[test]
+fn the_format_of_the_mirror_is_a_flag_too() {
+    let place = Place::new();
+    let home = home_of(&place);
+    for (flag, begins) in [("text", "=== 20"), ("json", "{")] {
+        let report = place.agent_run(&["--log-format", flag, "--agent-cmd", "echo done"]);
+        assert_eq!(report.outcome(), "completed", "{}", report.finished);
+        let log = fs::read_to_string(home.join("ralph.log")).unwrap();
+        assert!(log.lines().last().unwrap().starts_with(begins), "{flag}: {log}");
+    }
+    let refused = place.ralph(&["status", "--log-format", "xml"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused}");
+}
