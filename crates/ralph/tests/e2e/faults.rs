@@ -149,3 +149,17 @@ fn the_format_of_the_mirror_is_a_flag_too() {
     let refused = place.ralph(&["status", "--log-format", "xml"]);
     assert_eq!(refused.status.code(), Some(2), "{refused}");
 }
+
+#[test]
+fn a_spec_marked_by_hand_is_done_at_a_whole_second() {
+    let place = Place::new();
+    let home = home_of(&place);
+    let marked = place.ralph(&["specs", "mark-done", "1"]);
+    assert_eq!(marked.status.code(), Some(0), "{marked}");
+    let done = fs::read_to_string(home.join("specs/done/0001-a.md")).unwrap();
+    let times: Vec<&str> = done
+        .split_whitespace()
+        .filter(|word| word.starts_with("20") && word.ends_with('Z'))
+        .collect();
+    assert!(!times.is_empty() && times.iter().all(|time| !time.contains('.')), "{done}");
+}
