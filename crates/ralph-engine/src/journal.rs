@@ -2,7 +2,7 @@
 //!
 //! Invariant: when [`Journal::append`] returns without an error, the line is on disk. The mirror (`ralph.log` in home)
 //! is for reading only: it lies where agents can write, so nothing is ever read from it, no link at its place is followed,
-//! and a mirror that cannot be written holds up nothing. What a line means is not known here.
+//! and a mirror that cannot be written holds up nothing and is reported once. What a line means is not known here.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -16,12 +16,14 @@ use crate::files::append::{AppendFile, TornTail};
 use crate::files::{PathError, fault, open_to_append};
 
 /// Facts, appended and read back in order.
-#[derive(Debug)]
 pub struct Journal {
     file: AppendFile,
     mirror: Option<Mirror>,
-    mirror_problem: Option<PathError>,
+    report: Option<MirrorReport>,
 }
+
+/// Called with the first thing that goes wrong with the mirror, and then no more.
+pub type MirrorReport = Box<dyn FnOnce(&PathError) + Send>;
 
 /// Where people read along.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +60,12 @@ pub enum ReadJournalError<E> {
 impl Journal {
     /// Opens a journal, or makes it. The mirror is only written while the directory it lies in exists.
     pub fn open(path: &Utf8Path, mirror: Option<Mirror>) -> Result<Self, PathError> {
-        Ok(Journal { file: AppendFile::open(path)?, mirror, mirror_problem: None })
+        Ok(Journal { file: AppendFile::open(path)?, mirror, report: None })
+    }
+
+    /// Names who is to know when the mirror cannot be written.
+    pub fn report_mirror_problem(&mut self, report: MirrorReport) {
+        self.report = Some(report);
     }
 
     /// Appends a fact durably. Tells if a torn line of a dead writer had to be cut first.
@@ -68,8 +75,9 @@ impl Journal {
             && let Err(problem) =
                 append_to_mirror(&mirror.path, line.mirrored.unwrap_or(line.record))
             && problem.kind() != io::ErrorKind::NotFound
+            && let Some(report) = self.report.take()
         {
-            self.mirror_problem.get_or_insert(PathError::new("append to", &mirror.path, problem));
+            report(&PathError::new("append to", &mirror.path, problem));
         }
         Ok(torn)
     }
@@ -85,11 +93,6 @@ impl Journal {
             fault::after_write();
         }
         Ok(())
-    }
-
-    /// Returns the first thing that went wrong with the mirror, once.
-    pub fn take_mirror_problem(&mut self) -> Option<PathError> {
-        self.mirror_problem.take()
     }
 }
 
@@ -134,6 +137,7 @@ fn append_to_mirror(path: &Utf8Path, text: &str) -> io::Result<()> {
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
+    use std::sync::mpsc;
 
     use proptest::prelude::*;
 
@@ -183,8 +187,8 @@ mod tests {
         let path = directory.join("journal.jsonl");
         let mut journal =
             Journal::open(&path, Some(json(&directory.join("ralph/ralph.log")))).unwrap();
+        journal.report_mirror_problem(Box::new(|problem| panic!("{problem}")));
         journal.append(record("{}")).unwrap();
-        assert!(journal.take_mirror_problem().is_none());
         assert!(!directory.join("ralph").exists());
     }
 
@@ -196,12 +200,15 @@ mod tests {
         fs::write(&precious, "").unwrap();
         symlink(&precious, &mirror).unwrap();
         let mut journal = Journal::open(&path, Some(json(&mirror))).unwrap();
+        let (tell, told) = mpsc::channel();
+        journal.report_mirror_problem(Box::new(move |problem| {
+            tell.send(problem.path.clone()).unwrap();
+        }));
         journal.append(record("1")).unwrap();
         journal.append(record("2")).unwrap();
         assert_eq!(read(&path).0, ["1", "2"]);
         assert_eq!(fs::read(&precious).unwrap(), b"");
-        assert_eq!(journal.take_mirror_problem().unwrap().path, mirror);
-        assert!(journal.take_mirror_problem().is_none());
+        assert_eq!(told.iter().collect::<Vec<_>>(), [mirror], "once");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::agent::{Adapter, adapter};
 use crate::boundary::InForce;
 use crate::config::{AgentChoice, AgentProgram, Config};
 use crate::outbox::Outbox;
-use crate::run::{Environment, RunRequest};
+use crate::run::{Contract, Environment, RunRequest};
 
 /// An agent that is there and can be started.
 pub struct Launch {
@@ -145,6 +145,7 @@ impl Launch {
             outbox: Outbox::Named(&[]),
             directory: None,
             workflow: "",
+            contract: Contract::Unknown,
         }
     }
 }

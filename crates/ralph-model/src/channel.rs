@@ -118,12 +118,10 @@ impl MutationRequest {
     }
 
     /// Checks what can be said without the plan: whether this role may ask for it, of what it names.
-    ///
-    /// Who did a task only the plan knows, so whoever applies an acceptance checks that once more with it.
     pub fn check(&self, asker: Asker<'_>) -> Result<(), Refusal> {
         let Some(mutation) = self.mutation() else { return Ok(()) };
         permission::check(asker, mutation, None)?;
-        let mut targets = self.named().iter().map(|id| Target { id, done_by: None });
+        let mut targets = self.named().iter().map(|id| Target { id });
         targets.try_for_each(|target| permission::check(asker, mutation, Some(target)))
     }
 }

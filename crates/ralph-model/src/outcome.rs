@@ -8,7 +8,10 @@
 //! | machine fault | | trouble: machine |
 //! | interrupted | | interrupted |
 //! | context limit | | context full |
-//! | exited with 0 | no error; a last word; text or tool calls | completed |
+//! | exited with 0, a whole turn | the claim is missing, and a limit stands | trouble: usage limit |
+//! | exited with 0, a whole turn | the claim is missing, no tool call, and the last 200 lines or the message speak of a limit | trouble: usage limit |
+//! | exited with 0, a whole turn | claims are unknown, no tool call, and the last 10 lines speak of a limit | trouble: usage limit |
+//! | exited with 0, a whole turn | | completed |
 //! | timeout, hopeless, exited | a limit stands | trouble: usage limit |
 //! | timeout, hopeless, exited | an error of a kind that says what it is | trouble of that kind (context: full) |
 //! | timeout | the agent was retrying a request | trouble by the request's status |
@@ -21,15 +24,31 @@
 //! | exited with 0 | no text, no tool call | trouble: no output |
 //! | exited with 0 | no last word | trouble: agent |
 //!
-//! An exit code alone decides nothing: some agents exit with 0 after an error, and some die after their work is done.
+//! A whole turn is one with no error, a last word, and text or tool calls. An exit code alone decides nothing: some agents
+//! exit with 0 after an error, and some die after their work is done. So an exit with 0 does not rule a limit out unless
+//! the run did what it was asked for, its [`Claim`]: what wraps an agent (`agent | tee log`) exits with 0 for it. A run
+//! that made tool calls got through to its model, and is held to what it said.
+//!
 //! A timeout is a fact about the work unless the agent told what it was held up by. Text is never asked about a run
 //! that timed out: one that works on rate limits would else be repeated for ever, for limits cost nothing.
 
 use jiff::Timestamp;
 
 use crate::event::ErrorKind;
-use crate::policy::limit::usage_limit_in_text;
+use crate::policy::limit::{usage_limit_at_the_end, usage_limit_in_text};
 use crate::run::{AgentError, Exit, Retrying, RunEnd, RunFacts, RunOutcome, Trouble, UsageLimit};
+
+/// How many characters of stderr are shown of a crash.
+const LONGEST_STDERR: usize = 400;
+
+/// Whether a run did what its role ends with: the lines that the prompt asks for, a request that was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    Made,
+    Missing,
+    /// Nobody can tell: the role may end in its own words.
+    Unknown,
+}
 
 /// How a run ended, beside what its events told.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +57,9 @@ pub struct RunClose<'a> {
     pub exit: Option<Exit>,
     /// The last lines of the output, stdout and stderr, as text.
     pub tail: &'a str,
+    /// The last lines of stderr alone that are not blank.
+    pub stderr: &'a str,
+    pub claim: Claim,
     pub now: Timestamp,
 }
 
@@ -62,7 +84,10 @@ impl RunFacts {
             RunEnd::Exited | RunEnd::Hopeless => None,
         };
         if *close.end == RunEnd::Exited && self.is_complete(close.exit) {
-            return RunOutcome::Completed;
+            return match self.limit_of_a_whole_turn(close) {
+                Some(UsageLimit { resets_at }) => trouble(Trouble::UsageLimit { resets_at }),
+                None => RunOutcome::Completed,
+            };
         }
         if let Some(UsageLimit { resets_at }) = self.limit {
             return trouble(Trouble::UsageLimit { resets_at });
@@ -86,9 +111,26 @@ impl RunFacts {
             None => {
                 trouble(Trouble::Machine { message: "nobody saw how the agent ended".to_owned() })
             }
-            Some(exit) if !exit.is_success() => trouble(Trouble::Crash { exit }),
+            Some(exit) if !exit.is_success() => {
+                trouble(Trouble::Crash { exit, stderr: one_line(close.stderr) })
+            }
             Some(_) if !self.did_anything() => trouble(Trouble::NoOutput),
             Some(_) => agent_trouble("it ended without a last message"),
+        }
+    }
+
+    /// Returns the limit that a run reported in place of an answer.
+    fn limit_of_a_whole_turn(&self, close: &RunClose<'_>) -> Option<UsageLimit> {
+        let spoke_only = self.tool_calls == 0;
+        match close.claim {
+            Claim::Missing if self.limit.is_some() => self.limit,
+            Claim::Missing if spoke_only => {
+                let said = self.final_message.as_deref().unwrap_or_default();
+                usage_limit_in_text(close.tail, close.now)
+                    .or_else(|| usage_limit_in_text(said, close.now))
+            }
+            Claim::Unknown if spoke_only => usage_limit_at_the_end(close.tail, close.now),
+            Claim::Made | Claim::Missing | Claim::Unknown => None,
         }
     }
 
@@ -109,6 +151,14 @@ impl RunFacts {
 
 fn trouble(trouble: Trouble) -> RunOutcome {
     RunOutcome::Trouble { trouble }
+}
+
+/// Returns lines as one, without what a terminal would act on; `None` if there are none.
+fn one_line(lines: &str) -> Option<String> {
+    let lines: Vec<&str> = lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let text: String = lines.join(" | ").chars().filter(|c| !c.is_control()).collect();
+    let end = text.char_indices().nth(LONGEST_STDERR).map_or(text.len(), |(at, _)| at);
+    (end > 0).then(|| text[..end].to_owned())
 }
 
 fn agent_trouble(message: &str) -> RunOutcome {

@@ -28,6 +28,7 @@ struct Case {
     limit: Option<UsageLimit>,
     retrying: Retry,
     tail: &'static str,
+    claim: Claim,
 }
 
 fn now() -> Timestamp {
@@ -85,17 +86,20 @@ fn all_cases() -> Vec<Case> {
                         for limit in limits {
                             for retrying in retries {
                                 for tail in tails {
-                                    let end = end.clone();
-                                    cases.push(Case {
-                                        end,
-                                        exit,
-                                        last_word,
-                                        activity,
-                                        error,
-                                        limit,
-                                        retrying,
-                                        tail,
-                                    });
+                                    for claim in [Claim::Made, Claim::Missing, Claim::Unknown] {
+                                        let end = end.clone();
+                                        cases.push(Case {
+                                            end,
+                                            exit,
+                                            last_word,
+                                            activity,
+                                            error,
+                                            limit,
+                                            retrying,
+                                            tail,
+                                            claim,
+                                        });
+                                    }
                                 }
                             }
                         }
@@ -129,7 +133,7 @@ impl Case {
             },
             ..RunFacts::default()
         };
-        let close = RunClose { end: &self.end, exit: self.exit, tail: self.tail, now: now() };
+        let close = RunClose { claim: self.claim, tail: self.tail, ..close(&self.end, self.exit) };
         facts.outcome(&close)
     }
 
@@ -145,8 +149,33 @@ impl Case {
         self.exit == Some(Exit::Code(0))
     }
 
+    /// A clean exit with a last word.
+    fn whole(&self) -> bool {
+        self.exited()
+            && self.ok()
+            && self.error.is_none()
+            && self.last_word.is_some()
+            && !self.silent()
+    }
+
+    /// It may have said in place of an answer that it is at its limit.
+    fn spoke_only(&self) -> bool {
+        self.whole() && self.claim != Claim::Made && !self.activity
+    }
+
     fn silent(&self) -> bool {
         !self.activity && self.last_word.is_none_or(|word| word.trim().is_empty())
+    }
+}
+
+fn close(end: &RunEnd, exit: Option<Exit>) -> RunClose<'_> {
+    RunClose {
+        end,
+        exit,
+        tail: "",
+        stderr: "\n one\x1b\n\ntwo \n",
+        claim: Claim::Unknown,
+        now: now(),
     }
 }
 
@@ -165,7 +194,14 @@ fn limit_until(resets_at: Option<Timestamp>) -> RunOutcome {
 }
 
 fn rules() -> Vec<Rule> {
-    [rules_of_ends(), rules_of_errors(), rules_of_timeouts(), rules_of_the_rest()].concat()
+    [
+        rules_of_ends(),
+        rules_of_whole_turns(),
+        rules_of_errors(),
+        rules_of_timeouts(),
+        rules_of_the_rest(),
+    ]
+    .concat()
 }
 
 fn rules_of_ends() -> Vec<Rule> {
@@ -190,15 +226,43 @@ fn rules_of_ends() -> Vec<Rule> {
             |case| matches!(case.end, RunEnd::ContextLimit { .. }),
             |_| RunOutcome::ContextFull,
         ),
+    ]
+}
+
+fn rules_of_whole_turns() -> Vec<Rule> {
+    vec![
         (
-            "a clean exit with a last word completes, whatever the text mentions",
+            "a clean exit with its claim completes, whatever the text mentions",
+            |case| case.whole() && case.claim == Claim::Made,
+            |_| RunOutcome::Completed,
+        ),
+        (
+            "a clean exit without its claim does not end a structured limit",
+            |case| case.whole() && case.claim == Claim::Missing && case.limit.is_some(),
+            |case| limit_until(case.limit.unwrap().resets_at),
+        ),
+        (
+            "words about a limit in place of a claim or of tool calls are a limit",
+            |case| case.spoke_only() && case.tail.starts_with("Too"),
+            |_| limit_until(None),
+        ),
+        (
+            "they may tell when the limit ends",
+            |case| case.spoke_only() && case.tail.starts_with("rate"),
+            |_| limit_until(Some(soon())),
+        ),
+        (
+            "the message itself counts only where it should have held a claim",
             |case| {
-                case.exited()
-                    && case.ok()
-                    && case.error.is_none()
-                    && case.last_word.is_some()
-                    && !case.silent()
+                case.spoke_only()
+                    && case.claim == Claim::Missing
+                    && case.last_word.is_some_and(|word| word.contains("Too Many"))
             },
+            |_| limit_until(None),
+        ),
+        (
+            "any other clean exit with a last word completes, whatever the text mentions",
+            Case::whole,
             |_| RunOutcome::Completed,
         ),
         (
@@ -319,7 +383,10 @@ fn rules_of_the_rest() -> Vec<Rule> {
         (
             "a bad exit is a crash, with a claim or without",
             |case| !case.ok(),
-            |case| trouble(Trouble::Crash { exit: case.exit.unwrap() }),
+            |case| {
+                let stderr = Some("one | two".to_owned());
+                trouble(Trouble::Crash { exit: case.exit.unwrap(), stderr })
+            },
         ),
         ("silence is no output", Case::silent, |_| trouble(Trouble::NoOutput)),
         (
@@ -353,12 +420,32 @@ fn text_without_tool_calls_is_activity() {
         final_message: Some(String::new()),
         ..RunFacts::default()
     };
-    let close = RunClose { end: &RunEnd::Exited, exit: Some(Exit::Code(0)), tail: "", now: now() };
+    let close = close(&RunEnd::Exited, Some(Exit::Code(0)));
     assert_eq!(facts.outcome(&close), RunOutcome::Completed);
 }
 
 #[test]
 fn a_run_of_which_nothing_was_heard_has_no_output() {
-    let close = RunClose { end: &RunEnd::Exited, exit: Some(Exit::Code(0)), tail: "", now: now() };
+    let close = close(&RunEnd::Exited, Some(Exit::Code(0)));
     assert_eq!(RunFacts::default().outcome(&close), trouble(Trouble::NoOutput));
+}
+
+#[test]
+fn a_crash_shows_what_stderr_ended_with() {
+    let shown = |stderr| {
+        let close = RunClose { stderr, ..close(&RunEnd::Exited, Some(Exit::Code(127))) };
+        match RunFacts::default().outcome(&close) {
+            RunOutcome::Trouble { trouble } => trouble.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(
+        shown("sh: 1: agent: not found\n"),
+        "the agent ended with exit 127: sh: 1: agent: not found"
+    );
+    assert_eq!(shown(" \n\x07\n"), "the agent ended with exit 127");
+    assert_eq!(
+        shown(&"é".repeat(1000)).chars().count(),
+        "the agent ended with exit 127: ".len() + 400
+    );
 }

@@ -1,7 +1,8 @@
 //! Which changes to tasks and issues each role may ask the harness for while it runs.
 //!
-//! Nobody accepts its own work, whatever its role. A person's own commands do not come through here: outside a run a
-//! change is the person's word. Whether a change can be made at all (an unknown id, a cycle) is the plan's to say.
+//! Nobody accepts its own work: no role can both claim a task done and accept one, and a run has one role. A person's
+//! own commands do not come through here: outside a run a change is the person's word. Whether a change can be made at
+//! all (an unknown id, a cycle) is the plan's to say.
 
 use std::fmt;
 
@@ -102,8 +103,6 @@ pub struct Asker<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     pub id: &'a str,
-    /// The run that claimed the task done.
-    pub done_by: Option<&'a RunId>,
 }
 
 /// Checks whether `asker` may have `mutation` applied to `target`.
@@ -121,9 +120,6 @@ pub fn check(
     };
     let Some(target) = target else { return Ok(()) };
     let id = || target.id.to_owned();
-    if mutation == Mutation::TaskAccept && target.done_by == Some(asker.run) {
-        return Err(Refusal::OwnWork { id: id() });
-    }
     if reach == Reach::Given && asker.given.iter().all(|given| given != target.id) {
         let given = asker.given.to_vec();
         return Err(Refusal::NotGiven { role, mutation, id: id(), given });
@@ -137,7 +133,6 @@ pub fn check(
 pub enum Refusal {
     NotThisRole { role: Role, mutation: Mutation },
     NotGiven { role: Role, mutation: Mutation, id: String, given: Vec<String> },
-    OwnWork { id: String },
 }
 
 impl std::error::Error for Refusal {}
@@ -164,11 +159,6 @@ impl fmt::Display for Refusal {
                     given => write!(f, ": name one of `{}` instead.", given.join("`, `")),
                 }
             }
-            Refusal::OwnWork { id } => write!(
-                f,
-                "`ralph task accept {id}` is refused, for this run did the task itself: \
-                 end here, and another run will verify it."
-            ),
         }
     }
 }
@@ -194,10 +184,6 @@ fn instead(role: Role) -> String {
 mod tests {
     use super::*;
 
-    fn run(text: &str) -> RunId {
-        text.parse().unwrap()
-    }
-
     /// `a`: any; `g`: what was given; `.`: refused. One column for each mutation, in the order of `Mutation::ALL`.
     const TABLE: [(Role, &str); 8] = [
         (Role::Planner, "a........."),
@@ -212,14 +198,14 @@ mod tests {
 
     #[test]
     fn every_role_and_mutation_is_decided_as_the_table_says() {
-        let (me, other) = (run("20261115-203000Z-00000001"), run("20261115-203000Z-00000002"));
+        let me = "20261115-203000Z-00000001".parse().unwrap();
         let given = ["mine".to_owned()];
         assert_eq!(TABLE.map(|(role, _)| role), Role::ALL);
         for (role, row) in TABLE {
             let asker = Asker { run: &me, role, given: &given };
             for (mutation, cell) in Mutation::ALL.into_iter().zip(row.chars()) {
-                let mine = Some(Target { id: "mine", done_by: Some(&other) });
-                let foreign = Some(Target { id: "foreign", done_by: Some(&other) });
+                let mine = Some(Target { id: "mine" });
+                let foreign = Some(Target { id: "foreign" });
                 let allowed = |target| check(asker, mutation, target).is_ok();
                 let got = (allowed(mine), allowed(foreign), allowed(None));
                 let expected = match cell {
@@ -233,17 +219,11 @@ mod tests {
     }
 
     #[test]
-    fn nobody_accepts_its_own_work() {
-        let (me, other) = (run("20261115-203000Z-00000001"), run("20261115-203000Z-00000002"));
-        let given = ["t-1".to_owned()];
+    fn no_role_can_accept_what_it_can_claim_done() {
         for role in Role::ALL {
-            let asker = Asker { run: &me, role, given: &given };
-            let own = Some(Target { id: "t-1", done_by: Some(&me) });
-            assert!(check(asker, Mutation::TaskAccept, own).is_err(), "{role}");
+            let may = |mutation| role.reach(mutation).is_some();
+            assert!(!(may(Mutation::TaskDone) && may(Mutation::TaskAccept)), "{role}");
         }
-        let verifier = Asker { run: &me, role: Role::Verifier, given: &[] };
-        let of_another = Some(Target { id: "t-1", done_by: Some(&other) });
-        assert_eq!(check(verifier, Mutation::TaskAccept, of_another), Ok(()));
     }
 
     #[test]

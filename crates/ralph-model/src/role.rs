@@ -45,6 +45,16 @@ impl Role {
         }
     }
 
+    /// The word that the logs of a run begin with: the phase for the pipeline's roles, else the role.
+    pub const fn log_name(self) -> &'static str {
+        match self {
+            Role::Planner => "plan",
+            Role::Implementer => "impl",
+            Role::Verifier => "verify",
+            other => other.as_str(),
+        }
+    }
+
     /// Whether this role may change the workspace. The verifier builds, but in a checkout of its own.
     pub const fn writes_workspace(self) -> bool {
         matches!(self, Role::Implementer | Role::Builder)

@@ -37,7 +37,7 @@ pub enum RunEnd {
     Hopeless,
     /// It could not be started.
     NotStarted { reason: String },
-    /// The machine got in the way (a full disk, a guard that was killed).
+    /// The machine or the harness failed (a full disk, a directory that cannot be made, a guard that was killed).
     MachineFault { reason: String },
 }
 
@@ -254,6 +254,9 @@ pub enum Trouble {
     NoOutput,
     Crash {
         exit: Exit,
+        /// The end of what it printed on stderr.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stderr: Option<String>,
     },
     Agent {
         message: String,
@@ -311,7 +314,10 @@ impl fmt::Display for Trouble {
             Trouble::Spawn { message } => write!(f, "the agent could not be started: {message}"),
             Trouble::Machine { message } => write!(f, "the machine got in the way: {message}"),
             Trouble::NoOutput => f.write_str("the agent said nothing and did nothing"),
-            Trouble::Crash { exit } => write!(f, "the agent ended with {exit}"),
+            Trouble::Crash { exit, stderr: None } => write!(f, "the agent ended with {exit}"),
+            Trouble::Crash { exit, stderr: Some(said) } => {
+                write!(f, "the agent ended with {exit}: {said}")
+            }
             Trouble::Agent { message } => write!(f, "the agent reported an error: {message}"),
         }
     }

@@ -8,7 +8,7 @@ pub(crate) mod plan;
 use std::ffi::OsString;
 
 use camino::Utf8PathBuf;
-use clap::{Args, FromArgMatches, Parser, Subcommand};
+use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use ralph_model::role::Role;
 
 use self::build::{BuildArgs, PlanArgs};
@@ -68,6 +68,9 @@ pub(crate) struct GlobalArgs {
     /// How to show progress
     #[arg(long, global = true, value_enum, value_name = "HOW")]
     pub(crate) ui: Option<UiChoice>,
+    /// How `ralph.log` in home is written [default: json]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormatChoice>,
     /// Use no colours (also: `NO_COLOR`)
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
@@ -80,6 +83,15 @@ pub(crate) struct GlobalArgs {
     /// Print the result as JSON on stdout
     #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+/// How people read the journal along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormatChoice {
+    /// One object a line
+    Json,
+    /// One sentence a line
+    Text,
 }
 
 #[derive(Debug, Subcommand)]

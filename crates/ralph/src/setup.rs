@@ -7,6 +7,7 @@ use ralph_engine::clock::{Clock, SystemClock};
 use ralph_engine::config::{Config, ConfigError, ConfigRequest, EnvNames, FlagValue};
 use ralph_engine::git::GitProgram;
 use ralph_engine::home::{Home, Workspace, find_workspace};
+use ralph_engine::journal::MirrorReport;
 use ralph_engine::plan_file::PLAN_FILE;
 use ralph_engine::plan_file::past::Past;
 use ralph_engine::recover::Recovered;
@@ -20,7 +21,7 @@ use ralph_engine::workflow::project::{Opened, Project};
 use ralph_model::policy::budget::Budget;
 use ralph_model::role::Role;
 
-use crate::args::GlobalArgs;
+use crate::args::{GlobalArgs, LogFormatChoice};
 use crate::error::CliError;
 use crate::render::agent_run::show_boundary;
 use crate::render::human::plural;
@@ -66,6 +67,11 @@ impl Scout {
         if global.no_color {
             all.push(FlagValue { flag: "--no-color", key: "ui.color", value: "never" });
         }
+        all.extend(global.log_format.map(|format| FlagValue {
+            flag: "--log-format",
+            key: "log_format",
+            value: format.name(),
+        }));
         if global.ascii {
             all.push(FlagValue { flag: "--ascii", key: "ui.ascii", value: "true" });
         }
@@ -196,7 +202,8 @@ impl Setup {
     /// Opens this workspace's private state; says so when it had to be made anew.
     pub(crate) fn open_state(&self) -> Result<OpenState, CliError> {
         let Setup { workspace, home, config, environment, .. } = self;
-        let open = OpenState::open(workspace, home, config, environment, &SystemClock)?;
+        let mut open = OpenState::open(workspace, home, config, environment, &SystemClock)?;
+        open.journal.report_mirror_problem(self.mirror_report());
         self.show_rebuilt(&open);
         Ok(open)
     }
@@ -211,6 +218,15 @@ impl Setup {
         let open = OpenState::open_bare(workspace, home, environment, &SystemClock)?;
         self.show_rebuilt(&open);
         Ok(open.state)
+    }
+
+    /// Shows that the mirror of the journal cannot be written.
+    pub(crate) fn mirror_report(&self) -> MirrorReport {
+        let ui = self.ui;
+        Box::new(move |problem| {
+            let message = format!("{problem}, and goes on without: {}", problem.source);
+            ui.labelled(Tone::Attention, "note", &message);
+        })
     }
 
     fn show_rebuilt(&self, open: &OpenState) {
@@ -243,6 +259,7 @@ impl Setup {
             wait_for_limits: self.config.limits.wait && !run.no_wait,
             context_limit: run.context_limit,
             reload: Box::new(move || self.reload(&flags)),
+            mirror_report: self.mirror_report(),
             observer: run.observer,
         });
         let Opened { session, project, opening } = opened?;
@@ -343,6 +360,15 @@ impl UiChoice {
             UiChoice::Auto => "auto",
             UiChoice::Rich => "rich",
             UiChoice::Plain => "plain",
+        }
+    }
+}
+
+impl LogFormatChoice {
+    const fn name(self) -> &'static str {
+        match self {
+            LogFormatChoice::Json => "json",
+            LogFormatChoice::Text => "text",
         }
     }
 }

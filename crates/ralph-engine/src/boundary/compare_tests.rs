@@ -104,6 +104,20 @@ fn a_touched_file_is_no_change() {
 }
 
 #[test]
+fn with_the_kernel_a_touched_file_is_not_said_to_be_the_persons() {
+    let bench = Bench::new();
+    let during =
+        |happens: &dyn Fn()| bench.during(&bench.watch(Role::Planner, InForce::Kernel), happens);
+    let report = during(&|| {
+        let file = fs::File::options().append(true).open(bench.path("file")).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    });
+    assert!(report.is_empty(), "{report:?}");
+    let report = during(&|| fs::write(bench.path("file"), "the person's\n").unwrap());
+    assert_eq!(names(&report.kept), ["file"]);
+}
+
+#[test]
 fn a_file_that_was_dirty_before_the_run_comes_back_as_it_was() {
     let bench = Bench::new();
     fs::write(bench.path("file"), "the person's\n").unwrap();

@@ -187,6 +187,10 @@ impl Settlement<'_> {
                 _ if reachable => Fate::Nothing,
                 (_, What::Permissions) => Fate::PutBack { violation: true },
                 (InForce::Kernel, _) if is_directory => Fate::Nothing,
+                // The kernel lets a role set the times of files that it must not write.
+                (InForce::Kernel, What::Changed) if self.is_touched_only(path, now) => {
+                    Fate::Nothing
+                }
                 (InForce::Kernel, _) => Fate::Kept,
                 _ if what == What::Changed && self.is_same(kept, path, now) => Fate::Nothing,
                 // Directories come and go with their files.
@@ -218,6 +222,12 @@ impl Settlement<'_> {
     /// Whether the kernel would have let the run write there.
     fn could_write(&self, path: &Path) -> bool {
         self.writable.iter().any(|granted| path.starts_with(granted))
+    }
+
+    /// Whether a file is the same as before but for its times.
+    fn is_touched_only(&self, path: &Path, now: Option<Stamp>) -> bool {
+        let before = self.baseline.entry(path).map(|entry| entry.stamp);
+        before.zip(now).is_some_and(|(before, now)| before.differs_in_times_only(&now))
     }
 
     /// Whether a file that was touched still has the content and the permissions it had.

@@ -56,6 +56,12 @@ impl Stamp {
         let data = |stamp: &Stamp| (stamp.ino, stamp.size, stamp.mtime, stamp.kind());
         data(self) == data(other) && (self.mode, self.uid) != (other.mode, other.uid)
     }
+
+    /// Whether the other is the same file with nothing but other times.
+    pub(super) fn differs_in_times_only(&self, other: &Stamp) -> bool {
+        let data = |stamp: &Stamp| (stamp.ino, stamp.size, stamp.mode, stamp.uid);
+        data(self) == data(other)
+    }
 }
 
 /// Whether a walk goes into a directory.

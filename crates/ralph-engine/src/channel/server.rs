@@ -32,8 +32,8 @@ const MOST_NAMES: usize = 20_000;
 pub trait MutationStore: Send {
     /// Applies a request that `asker`'s role permits, and returns what to tell the agent.
     ///
-    /// What a role may do to a task can depend on who did it: where the store knows more than the ids, it asks
-    /// [`ralph_model::permission::check`] again with it.
+    /// A request that names no task is about one that only the store can find: for that one it asks
+    /// [`ralph_model::permission::check`] itself.
     fn apply(&mut self, request: &MutationRequest, asker: Asker<'_>) -> Result<String, Declined>;
 }
 

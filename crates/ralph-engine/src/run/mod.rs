@@ -1,8 +1,14 @@
 //! One supervised run of an agent: prompt in, events out, a log, usage, an outcome.
 //!
-//! The run is journalled before it starts and after it ended; what must be ended after a crash is on disk before the
-//! agent runs. A run never fails with an error of its own for what the agent did: that is what the report is for.
+//! Invariant: a run whose start was journalled has its end journalled as well, whatever happens in between. What the
+//! harness itself cannot do (make a directory, take the baseline, keep the result) is a machine fault, which is trouble
+//! and costs nothing. Only where the journal cannot be written there is an error; then the record of the live run stays,
+//! and the next start journals that the run was abandoned. The same holds for a Ralph that is killed: the record is
+//! written before the start is journalled.
+//!
+//! A run never fails with an error of its own for what the agent did: that is what the report is for.
 
+mod contract;
 mod environment;
 mod place;
 mod report;
@@ -21,8 +27,9 @@ use ralph_model::journal::{JournalEntry, JournalEvent, RunStarted};
 use ralph_model::outcome::RunClose;
 use ralph_model::permission::Asker;
 use ralph_model::policy::context::ContextPolicy;
+use ralph_model::policy::limit::TAIL_LINES;
 use ralph_model::role::Role;
-use ralph_model::run::{Exit, RunEnd, RunFacts, RunOutcome};
+use ralph_model::run::{Exit, RunEnd, RunFacts, RunOutcome, Trouble};
 use ralph_model::usage::{PriceTable, Usage};
 use ralph_proc::command::CommandSpec;
 use ralph_proc::output::Log;
@@ -32,10 +39,11 @@ use ralph_proc::signal::SignalPipe;
 use ralph_proc::supervise::{Finished, Supervision, Visitor, supervise};
 use ralph_proc::tree::Identity;
 
+pub use contract::Contract;
 pub use environment::Environment;
 pub use place::RunPlace;
 pub(crate) use place::remove;
-pub use report::{RunLogs, RunReport};
+pub use report::{RunLogs, RunReport, log_of};
 pub(crate) use result::RESULTS;
 pub use result::RunResult;
 pub use watcher::RunObserver;
@@ -49,8 +57,8 @@ use crate::git::GitProgram;
 use crate::journal::Journal;
 use crate::outbox::{self, Outbox};
 use crate::state::{LiveRun, SessionTotal, State};
-use report::{end_of, exit_of};
-use watcher::{AgentWatcher, Tail};
+use report::{end_of, exit_of, with_causes};
+use watcher::{AgentWatcher, STDERR_LINES, Tail};
 
 /// Where runs happen: shared by all runs of one command.
 pub struct RunContext<'a> {
@@ -108,6 +116,8 @@ pub struct RunRequest<'a> {
     pub directory: Option<&'a Utf8Path>,
     /// The workflow that concludes the run, which its result is kept for; empty for a run that nobody concludes.
     pub workflow: &'a str,
+    /// What its final message must hold, for telling a usage limit from an answer.
+    pub contract: Contract<'a>,
 }
 
 /// The harness itself could not do its part.
@@ -126,12 +136,10 @@ pub fn run_agent(
     observer: &mut dyn RunObserver,
 ) -> Result<RunReport, RunError> {
     let id = RunId::new(context.clock.now(), fresh_nonce());
-    let logs = RunLogs::create(context, request, &id)?;
-    context.place.scratch.make_ready().map_err(RunError::Prepare)?;
-    let report = outbox::seed(&context.place.scratch.outbox(), request.outbox)
-        .map_err(RunError::from)
-        .and_then(|()| Run { context, request, id, logs }.perform(observer));
-    context.place.scratch.clear();
+    let logs = RunLogs::of(context, request, &id);
+    let place = context.place;
+    let report = Run { context, request, id, logs }.perform(observer);
+    place.scratch.clear();
     report
 }
 
@@ -151,14 +159,19 @@ struct Run<'a, 'c> {
 }
 
 /// What is known when everything of a run has ended.
+#[derive(Default)]
 struct Closing {
-    end: RunEnd,
+    /// `None` where the agent was never started because of `fault`.
+    end: Option<RunEnd>,
     exit: Option<Exit>,
     tail: String,
+    stderr: String,
     facts: RunFacts,
     finished: Option<Finished>,
     served: Served,
     boundary: BoundaryReport,
+    /// What the harness could not do.
+    fault: Option<String>,
 }
 
 /// A run that is ready to be started.
@@ -169,8 +182,27 @@ struct Prepared {
 
 impl Run<'_, '_> {
     fn perform(mut self, observer: &mut dyn RunObserver) -> Result<RunReport, RunError> {
+        self.journal_start()?;
+        let mut environment = self.environment();
+        let closing = self.attempt(&mut environment, observer).unwrap_or_else(|error| Closing {
+            fault: Some(with_causes(&error)),
+            ..Closing::default()
+        });
+        let mut report = self.report(closing, &environment);
+        if !report.boundary.is_empty() {
+            self.journal(JournalEvent::BoundaryCrossed(Box::new(report.boundary.journal())))?;
+        }
+        self.keep_result(&mut report);
+        self.journal(report.journal_event())?;
+        self.context.place.live.clear()?;
+        Ok(report)
+    }
+
+    fn journal_start(&mut self) -> Result<(), PathError> {
         let request = self.request;
-        self.journal(JournalEvent::RunStarted(Box::new(RunStarted {
+        // A run without its record is no worse off than without a crash: the guard ends it with us.
+        let _ = self.context.place.live.save(&self.live_run());
+        let started = self.journal(JournalEvent::RunStarted(Box::new(RunStarted {
             item: request.item.map(str::to_owned),
             role: request.role,
             agent: request.agent.to_owned(),
@@ -179,9 +211,38 @@ impl Run<'_, '_> {
             boundary: request.boundary.as_str().to_owned(),
             dir: self.logs.directory.to_string(),
             resumed_session: request.resume.map(str::to_owned),
-        })))?;
-        let mut environment = self.environment();
-        let Prepared { spec, watch } = self.prepare(&mut environment)?;
+        })));
+        if started.is_err() {
+            // What was not started needs no end.
+            let _ = self.context.place.live.clear();
+        }
+        started
+    }
+
+    /// What is to be ended should this process die: known before there is anything.
+    fn live_run(&self) -> LiveRun {
+        LiveRun {
+            run_id: self.id.to_string(),
+            owner: Identity::own(),
+            guard: None,
+            scratch: Some(self.context.place.scratch.path().to_owned()),
+            started: self.context.clock.now(),
+            watch: None,
+        }
+    }
+
+    /// Prepares the run, has the agent do it, and compares with what was before. An error means that the agent was not
+    /// started.
+    fn attempt(
+        &mut self,
+        environment: &mut Environment,
+        observer: &mut dyn RunObserver,
+    ) -> Result<Closing, RunError> {
+        let request = self.request;
+        self.context.place.scratch.make_ready().map_err(RunError::Prepare)?;
+        self.logs.create(request.prompt)?;
+        outbox::seed(&self.context.place.scratch.outbox(), request.outbox)?;
+        let Prepared { spec, watch } = self.prepare(environment)?;
         let git = || GitProgram::new("git", self.context.environment.clone().into_variables());
         let mut baseline = self.context.place.baseline.borrow_mut();
         watch.take(&mut baseline, self.context.state, &git)?;
@@ -189,17 +250,13 @@ impl Run<'_, '_> {
         let watcher = self.watcher(pulse.clone(), observer)?;
         pulse.set_busy(watcher.is_busy());
         let mut live = LiveRun {
-            run_id: self.id.to_string(),
-            owner: Identity::own(),
-            guard: None,
-            scratch: Some(self.context.place.scratch.path().to_owned()),
             started: watch.started,
             watch: (request.boundary != InForce::Off).then(|| watch.clone()),
+            ..self.live_run()
         };
         let record = &self.context.place.live;
         let mut on_guard = |guard: &Identity| {
             live.guard = Some(guard.clone());
-            // A run without its record is no worse off than without a crash: the guard ends it with us.
             let _ = record.save(&live);
         };
         let mut launcher = self.context.place.launcher.borrow_mut();
@@ -231,35 +288,37 @@ impl Run<'_, '_> {
         let supervision = Supervision { visitor, ..supervision };
         let (mut watcher, finished) = supervise(&spec, supervision, watcher);
         drop(launcher);
-        let served = serving.map(Serving::finish).transpose()?.unwrap_or_default();
+        let served = serving.map(Serving::finish).transpose();
         let exit = finished.as_ref().ok().and_then(exit_of);
         watcher.finish(exit);
         let boundary = watch.settle(&mut baseline, self.context.state, &git);
-        drop(baseline);
-        let closing = Closing {
-            end: end_of(&finished, &watcher),
+        let fault = served.as_ref().err().map(|error| with_causes(error));
+        Ok(Closing {
+            end: Some(end_of(&finished, &watcher)),
             exit,
             tail: watcher.tail.text(),
+            stderr: watcher.stderr.text(),
             facts: std::mem::take(&mut watcher.facts),
             finished: finished.ok(),
-            served,
+            served: served.ok().flatten().unwrap_or_default(),
             boundary,
-        };
-        drop(watcher);
-        let report = self.report(closing, &environment)?;
-        if !report.boundary.is_empty() {
-            self.journal(JournalEvent::BoundaryCrossed(Box::new(report.boundary.journal())))?;
+            fault,
+        })
+    }
+
+    /// Keeps the result before the journal tells of the end, so that no run is over whose result is lost. One that cannot
+    /// be kept is as if the run had not been.
+    fn keep_result(&self, report: &mut RunReport) {
+        let request = self.request;
+        let Some(item) = request.item.filter(|_| !request.workflow.is_empty()) else { return };
+        let now = self.context.clock.now();
+        let result = RunResult::of(report, request, report.finished(), now);
+        if let Err(error) = RESULTS.save(self.context.state, item, &result) {
+            let reason = with_causes(&error);
+            report.outcome =
+                RunOutcome::Trouble { trouble: Trouble::Machine { message: reason.clone() } };
+            report.end = RunEnd::MachineFault { reason };
         }
-        let finished = report.finished();
-        if let Some(item) = request.item.filter(|_| !request.workflow.is_empty()) {
-            // Before the journal has the end of the run, so that no run is over whose result is lost.
-            let at = self.context.clock.now();
-            let result = RunResult::of(&report, request, finished.clone(), at);
-            RESULTS.save(self.context.state, item, &result)?;
-        }
-        self.journal(JournalEvent::RunFinished(Box::new(finished)))?;
-        self.context.place.live.clear()?;
-        Ok(report)
     }
 
     fn journal(&mut self, event: JournalEvent) -> Result<(), PathError> {
@@ -376,7 +435,8 @@ impl Run<'_, '_> {
             event_log: BufWriter::with_capacity(64 << 10, event_log),
             observer,
             facts: RunFacts::default(),
-            tail: Tail::default(),
+            tail: Tail::of(TAIL_LINES),
+            stderr: Tail::of(STDERR_LINES),
             context_exceeded: None,
             hopeless: false,
             context_warned: false,
@@ -386,12 +446,9 @@ impl Run<'_, '_> {
         })
     }
 
-    fn report(
-        &mut self,
-        closing: Closing,
-        environment: &Environment,
-    ) -> Result<RunReport, RunError> {
-        let Closing { end, exit, tail, mut facts, finished, served, boundary } = closing;
+    fn report(&self, closing: Closing, environment: &Environment) -> RunReport {
+        let Closing { end, exit, tail, stderr, mut facts, finished, served, boundary, fault } =
+            closing;
         let lookup = |name: &str| environment.text(name);
         if let Some(limit) = facts.limit.as_mut()
             && let Some(session) = &facts.session
@@ -400,12 +457,19 @@ impl Run<'_, '_> {
             // What the agent wrote down is exact; what it says is cut to the minute.
             limit.resets_at = recorded.resets_at.or(limit.resets_at);
         }
+        let (own, saved) = self.own_share(&facts);
+        let fault = fault.or_else(|| saved.err().map(|error| with_causes(&error)));
+        let end = match (fault, end) {
+            (Some(reason), _) => RunEnd::MachineFault { reason },
+            (None, end) => end.expect("a run without an end has a fault"),
+        };
         let now = self.context.clock.now();
-        let mut outcome = facts.outcome(&RunClose { end: &end, exit, tail: &tail, now });
+        let claim = self.request.contract.judge(&facts, &served, self.request.adapter.traits());
+        let close = RunClose { end: &end, exit, tail: &tail, stderr: &stderr, claim, now };
+        let mut outcome = facts.outcome(&close);
         if outcome == RunOutcome::Completed && !boundary.violations.is_empty() {
             outcome = RunOutcome::Violation { paths: boundary.violated() };
         }
-        let own = self.own_share(&facts)?;
         let model = facts.model.as_deref().or(self.request.model);
         let price = model.and_then(|model| self.request.prices.price(model));
         let estimate =
@@ -413,7 +477,7 @@ impl Run<'_, '_> {
         let cost_is_estimate = own.cost_usd.is_none() && estimate.is_some();
         let cost_usd = own.cost_usd.or(estimate);
         let finished = finished.as_ref();
-        Ok(RunReport {
+        RunReport {
             id: self.id.clone(),
             logs: self.logs.clone(),
             end,
@@ -435,22 +499,22 @@ impl Run<'_, '_> {
                 self.request.outbox,
                 &self.logs.directory,
             ),
-        })
+        }
     }
 
-    /// What this run used alone, where the agent counts over its whole session.
-    fn own_share(&self, facts: &RunFacts) -> Result<SessionTotal, RunError> {
+    /// What this run used alone, where the agent counts over its whole session; and whether the session's sum is kept.
+    fn own_share(&self, facts: &RunFacts) -> (SessionTotal, Result<(), PathError>) {
         let seen = self.context.clock.now();
         let told = SessionTotal { usage: facts.usage, cost_usd: facts.cost_usd, seen };
-        let Some(session) = &facts.session else { return Ok(told) };
+        let Some(session) = &facts.session else { return (told, Ok(())) };
         if !facts.usage_is_cumulative && !facts.cost_is_cumulative {
-            return Ok(told);
+            return (told, Ok(()));
         }
         let (mut totals, _) = self.context.state.load_sessions();
         let before = totals.get(self.request.agent, session);
         totals.set(self.request.agent, session, told);
-        self.context.state.save_sessions(&mut totals)?;
-        let Some(before) = before else { return Ok(told) };
+        let saved = self.context.state.save_sessions(&mut totals);
+        let Some(before) = before else { return (told, saved) };
         let usage =
             if facts.usage_is_cumulative { told.usage.since(before.usage) } else { told.usage };
         let cost_usd = match (told.cost_usd, before.cost_usd) {
@@ -459,6 +523,6 @@ impl Run<'_, '_> {
             }
             (cost, _) => cost,
         };
-        Ok(SessionTotal { usage, cost_usd, seen })
+        (SessionTotal { usage, cost_usd, seen }, saved)
     }
 }

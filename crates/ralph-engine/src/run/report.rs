@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::id::RunId;
-use ralph_model::journal::{JournalEvent, RunFinished, summary_line};
+use ralph_model::journal::{JournalEvent, RunFinished, RunStarted, summary_line};
+use ralph_model::role::Role;
 use ralph_model::run::{Exit, RunEnd, RunFacts, RunOutcome};
 use ralph_model::usage::Usage;
 use ralph_proc::protocol::StopReason;
@@ -61,30 +62,29 @@ pub struct RunLogs {
 }
 
 impl RunLogs {
-    /// Makes the run's directory and puts the prompt there.
-    pub(super) fn create(
-        context: &RunContext<'_>,
-        request: &RunRequest<'_>,
-        id: &RunId,
-    ) -> Result<RunLogs, PathError> {
+    /// Names the files of a run.
+    pub(super) fn of(context: &RunContext<'_>, request: &RunRequest<'_>, id: &RunId) -> RunLogs {
         let base = match context.home {
             Some(home) => home.join("runs"),
             None => context.state.directory().join("runs"),
         };
         let directory = base.join(request.item.unwrap_or("agent")).join(id.as_str());
-        files::create_directory(&directory)?;
-        let stem = format!("{}-attempt-{}", request.role, request.attempt);
-        let logs = RunLogs {
+        let stem = log_stem(request.role, request.attempt);
+        RunLogs {
             prompt: directory.join(format!("{stem}.prompt.md")),
             stdout: directory.join(format!("{stem}.log")),
             stderr: directory.join(format!("{stem}.stderr.log")),
             events: directory.join(format!("{stem}.events.jsonl")),
             directory,
-        };
-        let mut prompt = files::create_log(&logs.prompt)?;
-        std::io::Write::write_all(&mut prompt, request.prompt)
-            .map_err(|source| PathError::new("write", &logs.prompt, source))?;
-        Ok(logs)
+        }
+    }
+
+    /// Makes the directory and puts the prompt there.
+    pub(super) fn create(&self, prompt: &[u8]) -> Result<(), PathError> {
+        files::create_directory(&self.directory)?;
+        let mut file = files::create_log(&self.prompt)?;
+        std::io::Write::write_all(&mut file, prompt)
+            .map_err(|source| PathError::new("write", &self.prompt, source))
     }
 }
 
@@ -111,6 +111,27 @@ impl RunReport {
     }
 }
 
+fn log_stem(role: Role, attempt: u32) -> String {
+    format!("{}-attempt-{attempt}", role.log_name())
+}
+
+/// Returns where a run's output is, as its start tells.
+pub fn log_of(started: &RunStarted) -> Utf8PathBuf {
+    let name = format!("{}.log", log_stem(started.role, started.attempt));
+    Utf8Path::new(&started.dir).join(name)
+}
+
+/// Formats an error with everything that caused it.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
 /// How the program ended, where it did.
 pub(super) fn exit_of(finished: &Finished) -> Option<Exit> {
     finished.code.map(Exit::Code).or(finished.signal.map(Exit::Signal))
@@ -127,9 +148,7 @@ pub(super) fn end_of(
             return RunEnd::NotStarted { reason: reason.clone() };
         }
         Err(error) => {
-            let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
-            let reason = format!("{error}{}", cause.unwrap_or_default());
-            return RunEnd::MachineFault { reason };
+            return RunEnd::MachineFault { reason: with_causes(error) };
         }
     };
     match &finished.stopped {

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use ralph_model::event::AgentEvent;
 use ralph_model::policy::context::{ContextPolicy, ContextVerdict};
-use ralph_model::policy::limit::TAIL_LINES;
 use ralph_model::run::{Exit, RunFacts};
 use ralph_proc::output::{Stream, Watcher};
 use ralph_proc::pulse::Pulse;
@@ -35,6 +34,9 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 const ALL_TEXTS: u64 = 10_000;
 const THEN_ONE_IN: u64 = 64;
 
+/// So many of the last lines of stderr are kept for a message about a crash.
+pub(super) const STDERR_LINES: usize = 3;
+
 /// A line of the event log.
 #[derive(Serialize)]
 struct EventLine<'a> {
@@ -52,6 +54,8 @@ pub(super) struct AgentWatcher<'a> {
     pub(super) observer: &'a mut dyn RunObserver,
     pub(super) facts: RunFacts,
     pub(super) tail: Tail,
+    /// What it said on stderr last, for a message.
+    pub(super) stderr: Tail,
     pub(super) context_exceeded: Option<(u64, u64)>,
     pub(super) hopeless: bool,
     pub(super) context_warned: bool,
@@ -152,6 +156,9 @@ impl Watcher for AgentWatcher<'_> {
             Stream::Stdout => self.decoder.stdout_line(line, &mut events),
             Stream::Stderr => self.decoder.stderr_line(line, &mut events),
         }
+        if stream == Stream::Stderr && !line.trim_ascii().is_empty() {
+            self.stderr.push(line);
+        }
         // What tools print goes through a structured stdout; only plain text there is the agent's own word.
         if stream == Stream::Stderr || !self.traits.structured {
             self.tail.push(line);
@@ -187,16 +194,22 @@ fn shortened(event: &AgentEvent) -> Option<AgentEvent> {
 }
 
 /// The last lines a run printed, for what can only be read there.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tail {
     lines: VecDeque<Vec<u8>>,
+    most: usize,
 }
 
 impl Tail {
     const LINE: usize = 4096;
 
+    /// So many lines are kept.
+    pub(super) fn of(most: usize) -> Tail {
+        Tail { lines: VecDeque::new(), most }
+    }
+
     fn push(&mut self, line: &[u8]) {
-        let mut slot = if self.lines.len() >= TAIL_LINES {
+        let mut slot = if self.lines.len() >= self.most {
             self.lines.pop_front().unwrap_or_default()
         } else {
             Vec::new()

@@ -1,12 +1,13 @@
 //! One run of an agent for a workflow: what it is asked, where it works, and the run itself.
 
 use camino::Utf8PathBuf;
+use ralph_model::contract::{FinalMessage, PlannerClaim};
 use ralph_model::journal::JournalEntry;
 use ralph_model::role::Role;
 
 use super::Session;
 use crate::outbox::{Outbox, OutboxFile};
-use crate::run::{RunContext, RunError, RunReport, RunResult, run_agent};
+use crate::run::{Contract, RunContext, RunError, RunReport, RunResult, run_agent};
 
 /// What a resumed session is told before the prompt it already knows.
 const GO_ON: &str = "You were interrupted by a usage limit, which is over now. Go on with the task where you left \
@@ -27,6 +28,33 @@ pub enum TaskOutbox {
     Files(Vec<TaskFile>),
     /// Whatever plain files there are go to the run's logs.
     Kept,
+}
+
+/// What the final message of a run must hold, for telling an answer from the report of a usage limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskContract {
+    /// Not known, or free: a verifier rejects in its own words.
+    Unknown,
+    /// Any message is an answer.
+    Any,
+    /// A planner ends with this phrase.
+    Planned { phrase: String },
+    /// An implementer ends with a commit, or the reason that none is needed, and this phrase.
+    Completed { phrase: String },
+}
+
+impl TaskContract {
+    fn accepts(&self, said: &str) -> bool {
+        let message = FinalMessage::new(said);
+        match self {
+            TaskContract::Unknown | TaskContract::Any => true,
+            TaskContract::Planned { phrase } => {
+                // Whether there is a plan is another question.
+                message.planner_claim(phrase, Some("plan")) == PlannerClaim::Planned
+            }
+            TaskContract::Completed { phrase } => message.completion(phrase).is_some(),
+        }
+    }
 }
 
 /// One run that a workflow asks for.
@@ -50,6 +78,7 @@ pub struct AgentTask {
     pub variables: Vec<(&'static str, String)>,
     /// The ids of the tasks and issues that the run is to work on.
     pub given: Vec<String>,
+    pub contract: TaskContract,
 }
 
 impl AgentTask {
@@ -67,6 +96,7 @@ impl AgentTask {
             writable: Vec::new(),
             variables: Vec::new(),
             given: Vec::new(),
+            contract: TaskContract::Unknown,
         }
     }
 }
@@ -109,6 +139,12 @@ impl Session<'_> {
         };
         request.directory = task.directory.as_deref();
         request.given = &task.given;
+        let accepts = |said: &str| task.contract.accepts(said);
+        request.contract = match &task.contract {
+            TaskContract::Unknown => Contract::Unknown,
+            TaskContract::Any => Contract::Any,
+            _ => Contract::Claim(&accepts),
+        };
         request.context.limit = context.context_limit.or(request.context.limit);
         let mut watching = self.observer.run_begins(task, request.agent, request.resume.is_some());
         let mut run_context = RunContext {

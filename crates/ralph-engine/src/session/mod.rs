@@ -26,13 +26,13 @@ use crate::files::lock::{LockOwner, RunLock};
 use crate::gates::{GateContext, GateObserver};
 use crate::git::GitProgram;
 use crate::home::{Home, Workspace};
-use crate::journal::Journal;
+use crate::journal::{Journal, MirrorReport};
 use crate::launch::Launch;
 use crate::recover::{Recovered, end_leftovers};
 use crate::run::{Environment, RunObserver, RunPlace, RunReport};
 use crate::state::State;
 
-pub use agent_task::{AgentTask, TaskFile, TaskOutbox};
+pub use agent_task::{AgentTask, TaskContract, TaskFile, TaskOutbox};
 pub use error::SessionError;
 pub use open_state::{OpenState, OpenStateError};
 
@@ -83,6 +83,8 @@ pub struct SessionRequest<'a> {
     /// The size of the agents' context, if the person says so.
     pub context_limit: Option<u64>,
     pub reload: Reload<'a>,
+    /// Told once if the journal's mirror in home cannot be written.
+    pub mirror_report: MirrorReport,
     pub observer: &'a mut dyn WorkflowObserver,
 }
 
@@ -147,6 +149,7 @@ impl<'a> Session<'a> {
         let open = OpenState::open(workspace, home, config, environment, clock)?;
         open.refuse_in_workspace(workspace)?;
         let OpenState { state, mut journal, rebuilt } = open;
+        journal.report_mirror_problem(request.mirror_report);
         let lock = match request.locking {
             Locking::Shared => None,
             Locking::Exclusive => {

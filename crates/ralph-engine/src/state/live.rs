@@ -4,6 +4,7 @@
 //! harness does for it. The record is the first line; whatever may stand behind it is what a longer one left. It means
 //! nothing after a reboot, so it is never forced to disk.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -39,6 +40,8 @@ pub struct LiveRun {
 pub struct LiveRecord {
     path: Utf8PathBuf,
     file: File,
+    /// Whether it tells of a run whose end is not recorded.
+    tells: Cell<bool>,
 }
 
 impl LiveRecord {
@@ -46,11 +49,13 @@ impl LiveRecord {
     pub fn save(&self, run: &LiveRun) -> Result<(), PathError> {
         let mut line = serde_json::to_vec(run).expect("a record is plain data");
         line.push(b'\n');
+        self.tells.set(true);
         self.write(&line)
     }
 
     /// Nothing of the recorded run is left.
     pub fn clear(&self) -> Result<(), PathError> {
+        self.tells.set(false);
         self.write(b"\n")
     }
 
@@ -63,7 +68,10 @@ impl LiveRecord {
 
 impl Drop for LiveRecord {
     fn drop(&mut self) {
-        let _ = remove_optional(&self.path);
+        // One that tells of a run whose end could not be recorded stays: the next start records it.
+        if !self.tells.get() {
+            let _ = remove_optional(&self.path);
+        }
     }
 }
 
@@ -89,7 +97,7 @@ impl State {
         let path = self.live_directory().join(format!("{}-{}.json", own.pid, own.start));
         // One of that name is of this very process and no longer used, or of an earlier boot.
         remove_optional(&path)?;
-        Ok(LiveRecord { file: create_log(&path)?, path })
+        Ok(LiveRecord { file: create_log(&path)?, path, tells: Cell::new(false) })
     }
 
     /// Returns the runs whose Ralph is dead. Records of dead Ralphs that tell of no run are removed.

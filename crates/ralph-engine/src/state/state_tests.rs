@@ -214,6 +214,30 @@ fn only_runs_of_a_dead_ralph_are_left_over() {
 }
 
 #[test]
+fn the_record_of_a_run_whose_end_was_not_recorded_outlives_its_ralph() {
+    let bench = Bench::new();
+    let (state, _) = bench.open();
+    let run = LiveRun {
+        run_id: "open".to_owned(),
+        owner: Identity::own(),
+        guard: None,
+        scratch: None,
+        started: now(),
+        watch: None,
+    };
+    let records = || state.live_directory().read_dir_utf8().unwrap().count();
+    let record = state.live_record().unwrap();
+    record.save(&run).unwrap();
+    drop(record);
+    assert_eq!(records(), 1, "the next start records its end");
+    let record = state.live_record().unwrap();
+    record.save(&run).unwrap();
+    record.clear().unwrap();
+    drop(record);
+    assert_eq!(records(), 0);
+}
+
+#[test]
 fn session_totals_are_kept_and_damage_is_a_warning() {
     let bench = Bench::new();
     let (state, _) = bench.open();

@@ -103,8 +103,10 @@ impl Overview {
             JournalEvent::LimitWaitStarted(started) => {
                 let limit = self.limits.entry(started.agent.clone()).or_default();
                 limit.wait = Some(LimitWait { until: started.until, known: started.known });
-                limit.unknown_in_a_row =
-                    if started.known { 0 } else { limit.unknown_in_a_row.saturating_add(1) };
+                // A known reset between two unknown ones does not show that the agent got through.
+                if !started.known {
+                    limit.unknown_in_a_row = limit.unknown_in_a_row.saturating_add(1);
+                }
             }
             JournalEvent::LimitWaitEnded(ended) => {
                 // Whoever stops waiting does not end the limit: the next start goes on with the same wait.
@@ -115,8 +117,10 @@ impl Overview {
                 }
             }
             JournalEvent::LeftoversEnded(_) => {
-                if let Some(id) = &entry.run {
-                    self.run_mut(id).abandoned = Some(entry.at);
+                // Gates are ended like runs and have ids of their own: what never began as a run is none.
+                let place = entry.run.as_ref().and_then(|id| self.places.get(id));
+                if let Some(place) = place {
+                    self.runs[*place].abandoned = Some(entry.at);
                 }
             }
             JournalEvent::BudgetExhausted(stop) => {
@@ -205,7 +209,7 @@ impl Overview {
         waits.filter(move |(_, wait)| wait.until > now).map(|(agent, wait)| (agent.as_str(), wait))
     }
 
-    /// How many waits without a known reset an agent had in a row, for the length of the next one.
+    /// How many waits without a known reset an agent had since it last got through, for the length of the next one.
     pub fn unknown_limits_in_a_row(&self, agent: &str) -> u32 {
         self.limits.get(agent).map_or(0, |limit| limit.unknown_in_a_row)
     }

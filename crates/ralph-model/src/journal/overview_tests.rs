@@ -4,7 +4,9 @@ use super::*;
 use crate::journal::samples::{
     self, entry, finished, limit_wait, limit_wait_ended, of_run, started,
 };
-use crate::journal::{BudgetStop, LeftoversEnded, entries, render_line};
+use crate::journal::{BudgetStop, LeftoversEnded, LimitWaitStarted, entries, render_line};
+use crate::policy::limit::LimitPolicy;
+use crate::run::UsageLimit;
 
 fn fold<'a>(journal: impl IntoIterator<Item = &'a JournalEntry>) -> Overview {
     let mut overview = Overview::default();
@@ -57,6 +59,16 @@ fn runs_are_running_until_their_end_is_told() {
 #[test]
 fn a_run_that_finished_is_not_abandoned_by_a_late_finding() {
     assert_eq!(states(&fold(&[start(1, 0), finish(1, 5), leftovers(1, 6)])), ['f']);
+}
+
+#[test]
+fn leftovers_of_something_that_never_began_as_a_run_are_no_run() {
+    // Gates have ids of their own and are ended like runs, but they are not runs.
+    let overview = fold(&[start(1, 0), finish(1, 5), leftovers(2, 6)]);
+    assert_eq!(states(&overview), ['f']);
+    assert_eq!(overview.last_run().unwrap().id, samples::run_id(1));
+    assert_eq!(overview.last_at(), Some(samples::time(6)));
+    assert_eq!(states(&fold(&[leftovers(2, 6)])), [' '; 0]);
 }
 
 #[test]
@@ -130,7 +142,23 @@ fn unknown_limits_are_counted_until_the_agent_gets_through() {
     assert_eq!(in_a_row(&[]), 0);
     assert_eq!(in_a_row(&again), 2);
     assert_eq!(in_a_row(&through), 1);
-    assert_eq!(in_a_row(&[unknown.clone(), known, unknown]), 1);
+    assert_eq!(in_a_row(&[unknown.clone(), known, unknown]), 2);
+}
+
+/// What the journal holds of one more limit that came right after the others.
+fn hit_again(
+    overview: &mut Overview,
+    policy: &LimitPolicy,
+    now: i64,
+    resets_at: Option<i64>,
+) -> LimitWait {
+    let limit = UsageLimit { resets_at: resets_at.map(samples::time) };
+    let in_a_row = overview.unknown_limits_in_a_row("codex");
+    let wait = policy.wait_until(limit, in_a_row, samples::time(now));
+    let LimitWait { until, known } = wait;
+    let started = LimitWaitStarted { agent: "codex".to_owned(), until, known };
+    overview.apply(&entry(now, JournalEvent::LimitWaitStarted(started)));
+    wait
 }
 
 #[test]
@@ -144,6 +172,28 @@ fn a_stop_holds_until_the_next_run() {
 }
 
 proptest! {
+    /// Whatever resets are told beside, limits whose reset cannot be waited for reach the longest wait.
+    #[test]
+    fn limits_in_a_row_reach_the_longest_wait(
+        resets_in in prop::collection::vec(
+            prop_oneof![Just(None), (-1_000_000_i64..3_000).prop_map(Some)],
+            0..40,
+        ),
+    ) {
+        let policy = LimitPolicy::default();
+        let (mut overview, mut now, mut unknown) = (Overview::default(), 0, 0);
+        for resets_in in resets_in {
+            let resets_at = resets_in.map(|seconds| now + seconds);
+            let wait = hit_again(&mut overview, &policy, now, resets_at);
+            let waited = wait.until.duration_since(samples::time(now)).unsigned_abs();
+            if !wait.known {
+                prop_assert_eq!(waited == policy.cap, unknown >= 6);
+                unknown += 1;
+            }
+            now += i64::try_from(waited.as_secs()).unwrap();
+        }
+    }
+
     /// The crash test: a harness that died after any entry and reads the journal back knows what the other one knew.
     #[test]
     fn going_on_from_what_was_read_equals_never_having_stopped(

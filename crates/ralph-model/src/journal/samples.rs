@@ -161,6 +161,10 @@ fn any_end() -> impl Strategy<Value = RunEnd> {
     ]
 }
 
+fn any_stderr() -> impl Strategy<Value = Option<String>> {
+    proptest::option::of("\\PC{0,20}")
+}
+
 fn any_exit() -> impl Strategy<Value = Exit> {
     prop_oneof![any::<i32>().prop_map(Exit::Code), any::<i32>().prop_map(Exit::Signal)]
 }
@@ -176,7 +180,7 @@ fn any_trouble() -> impl Strategy<Value = Trouble> {
         any_text().prop_map(|message| Trouble::Spawn { message }),
         any_text().prop_map(|message| Trouble::Machine { message }),
         Just(Trouble::NoOutput),
-        any_exit().prop_map(|exit| Trouble::Crash { exit }),
+        (any_exit(), any_stderr()).prop_map(|(exit, stderr)| Trouble::Crash { exit, stderr }),
         any_text().prop_map(|message| Trouble::Agent { message }),
     ]
 }

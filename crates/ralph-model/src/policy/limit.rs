@@ -1,7 +1,7 @@
 //! Usage limits: recognising one in text, and how long to wait for its end.
 //!
-//! Text is the last resort. It is asked only of runs that did not complete, and only their last lines count: an agent
-//! may well be working on code that speaks of rate limits.
+//! Text is the last resort. It is asked only of runs that did not complete, or of which nobody knows whether they did,
+//! and only their last lines count: an agent may well be working on code that speaks of rate limits.
 
 use std::time::Duration;
 
@@ -11,6 +11,9 @@ use crate::run::UsageLimit;
 
 /// How many lines from the end of a run's output are looked at.
 pub const TAIL_LINES: usize = 200;
+
+/// How many lines that are not blank are looked at of a run that may well have completed.
+pub const CLOSING_LINES: usize = 10;
 
 /// What providers and agents print on a limit, in lower case.
 const PHRASES: [&str; 6] = [
@@ -32,6 +35,14 @@ pub fn usage_limit_in_text(tail: &str, now: Timestamp) -> Option<UsageLimit> {
         return None;
     }
     Some(UsageLimit { resets_at: reset_in_json(&tail, now) })
+}
+
+/// Looks for a usage limit in the very last lines of a run that may well have completed.
+pub fn usage_limit_at_the_end(tail: &str, now: Timestamp) -> Option<UsageLimit> {
+    let lines = tail.lines().rev().filter(|line| !line.trim().is_empty()).take(CLOSING_LINES);
+    let mut lines: Vec<&str> = lines.collect();
+    lines.reverse();
+    usage_limit_in_text(&lines.join("\n"), now)
 }
 
 /// Returns the reset time that stands under a JSON key, however the JSON is quoted inside other text.
@@ -73,7 +84,7 @@ fn last_number_of_key(text: &str, key: &str) -> Option<i64> {
 /// How long to wait for the end of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitPolicy {
-    /// Added to a known reset, because clocks differ.
+    /// Added to a known reset, because clocks differ. A reset that is not further ahead than this is not believed.
     pub margin: Duration,
     /// The first wait where the reset is not known; each further one is twice as long.
     pub first_unknown: Duration,
@@ -108,17 +119,20 @@ pub struct LimitWait {
 impl LimitPolicy {
     /// Returns until when to wait.
     ///
-    /// `unknown_in_a_row` counts the waits without a known reset that came right before this one. A reset that is past
-    /// already waits for the margin only.
+    /// A reset is known if it lies further ahead than the margin and within the horizon. One that is past or due tells
+    /// nothing: the limit was hit in spite of it, so waiting for it again would go on for ever at the same short pace.
+    ///
+    /// `unknown_in_a_row` counts the waits without a known reset since the agent last got through.
     pub fn wait_until(
         &self,
         limit: UsageLimit,
         unknown_in_a_row: u32,
         now: Timestamp,
     ) -> LimitWait {
-        let believed = limit.resets_at.filter(|reset| *reset <= after(now, self.horizon));
+        let (earliest, latest) = (after(now, self.margin), after(now, self.horizon));
+        let believed = limit.resets_at.filter(|reset| *reset > earliest && *reset <= latest);
         if let Some(reset) = believed {
-            return LimitWait { until: after(reset.max(now), self.margin), known: true };
+            return LimitWait { until: after(reset, self.margin), known: true };
         }
         let factor = 1_u32.checked_shl(unknown_in_a_row).unwrap_or(u32::MAX);
         let wait = self.first_unknown.saturating_mul(factor).min(self.cap);

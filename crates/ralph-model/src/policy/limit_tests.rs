@@ -49,6 +49,16 @@ fn only_the_last_two_hundred_lines_count() {
 }
 
 #[test]
+fn only_ten_lines_count_at_the_end_and_blank_ones_are_skipped() {
+    let found = |text: &str| usage_limit_at_the_end(text, now());
+    let after = |lines: usize| format!("Too Many Requests\n{}", "line\n\n".repeat(lines));
+    assert_eq!(found(&after(9)), UNKNOWN);
+    assert_eq!(found(&after(10)), None);
+    let told = "rate_limit_exceeded\n{\"resets_in_seconds\": 10}\n\n{\"resets_in_seconds\": 90}\n";
+    assert_eq!(found(told), Some(UsageLimit { resets_at: Some(in_seconds(90)) }));
+}
+
+#[test]
 fn the_reset_is_read_from_json_and_from_json_within_json() {
     let table = [
         (r#"{"resets_in_seconds":90}"#, Some(90)),
@@ -84,12 +94,15 @@ fn wait(resets_in: Option<i64>, unknown_in_a_row: u32) -> (i64, bool) {
 fn a_known_reset_is_waited_for_with_a_margin() {
     assert_eq!(wait(Some(3600), 0), (3630, true));
     assert_eq!(wait(Some(3600), 7), (3630, true));
-    assert_eq!(wait(Some(0), 0), (30, true));
+    assert_eq!(wait(Some(31), 7), (61, true));
 }
 
 #[test]
-fn a_reset_that_is_past_waits_for_the_margin_only() {
-    assert_eq!(wait(Some(-86_400), 0), (30, true));
+fn a_reset_that_is_past_or_within_the_margin_is_not_known() {
+    for resets_in in [-86_400, -1, 0, 1, 30] {
+        assert_eq!(wait(Some(resets_in), 0), (60, false), "{resets_in}");
+        assert_eq!(wait(Some(resets_in), 3), (480, false), "{resets_in}");
+    }
 }
 
 #[test]
@@ -112,7 +125,7 @@ fn a_reset_more_than_eight_days_ahead_is_not_believed() {
 fn a_wait_at_the_end_of_time_does_not_overflow() {
     let limit = UsageLimit { resets_at: Some(Timestamp::MAX) };
     let wait = LimitPolicy::default().wait_until(limit, 0, Timestamp::MAX);
-    assert_eq!(wait, LimitWait { until: Timestamp::MAX, known: true });
+    assert_eq!(wait, LimitWait { until: Timestamp::MAX, known: false });
 }
 
 proptest! {
@@ -129,7 +142,7 @@ proptest! {
         before: u32,
     ) {
         let (seconds, known) = wait(resets_in, before);
-        prop_assert!(seconds >= 30);
+        prop_assert!(seconds >= 60);
         let longest = if known { 8 * 86_400 + 30 } else { 3600 };
         prop_assert!(seconds <= longest);
     }

@@ -56,8 +56,8 @@ mod tests {
 
     fn outcome(letter: char) -> RunOutcome {
         let trouble = match letter {
-            'c' => Trouble::Crash { exit: Exit::Code(1) },
-            'C' => Trouble::Crash { exit: Exit::Signal(9) },
+            'c' => Trouble::Crash { exit: Exit::Code(1), stderr: None },
+            'C' => Trouble::Crash { exit: Exit::Signal(9), stderr: None },
             'n' => Trouble::Network { message: "cut".to_owned() },
             'o' => Trouble::NoOutput,
             'l' => Trouble::UsageLimit { resets_at: None },

@@ -5,7 +5,7 @@ use std::io::Read;
 use ralph_engine::config::FlagValue;
 use ralph_engine::files::lock::LockError;
 use ralph_engine::session::{
-    AgentTask, Locking, Opening, Session, SessionError, SessionRequest, TaskOutbox,
+    AgentTask, Locking, Opening, Session, SessionError, SessionRequest, TaskContract, TaskOutbox,
 };
 use ralph_engine::workflow::repeat::repeat;
 use ralph_model::policy::budget::Budget;
@@ -34,6 +34,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
         wait_for_limits: setup.config.limits.wait && !args.no_wait,
         context_limit: None,
         reload: Box::new(|| setup.reload(&flags(&args.agent))),
+        mirror_report: setup.mirror_report(),
         observer: &mut shown,
     });
     let (mut session, opening) = opened.map_err(|error| {
@@ -57,6 +58,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
         writable: Vec::new(),
         variables: Vec::new(),
         given: Vec::new(),
+        contract: TaskContract::Any,
     };
     let ended = repeat(&mut session, task, args.repeat).map_err(CliError::failed)?;
     drop(session);

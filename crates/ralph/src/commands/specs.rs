@@ -1,8 +1,8 @@
 //! `ralph specs`: the backlog, and where each spec stands.
 
 use camino::Utf8Path;
+use jiff::Timestamp;
 use ralph_engine::boundary;
-use ralph_engine::clock::{Clock, SystemClock};
 use ralph_engine::files::lock::WriteLock;
 use ralph_engine::specs::{self, NewSpec, SPECS};
 use ralph_engine::workflow::home_committer::HomeCommitter;
@@ -190,9 +190,10 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
         setup.ui.labelled(Tone::Faint, "skip", &format!("{spec} is done already"));
         return Ok(Exit::Done);
     }
+    let at = whole_second(now());
     let done = DoneMarker {
         commit: None,
-        at: SystemClock.now(),
+        at,
         verify_run_dir: None,
         impl_run_dir: None,
         proof: Proof::Person,
@@ -203,7 +204,7 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
     let text = done.render(&identity(spec));
     boundary::vouch(&open.state, &store.path(spec.done()), text.as_bytes())
         .map_err(CliError::failed)?;
-    for write in settle(&markers, &Fact::Verified { done }, now()).map_err(CliError::failed)? {
+    for write in settle(&markers, &Fact::Verified { done }, at).map_err(CliError::failed)? {
         store.perform(spec, &write).map_err(CliError::failed)?;
     }
     let committer = HomeCommitter::open(&setup.git(), &setup.home.path, &setup.config.git);
@@ -212,6 +213,11 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
         .map_err(CliError::failed)?;
     setup.ui.labelled(Tone::Good, "done", &format!("{spec}, by hand"));
     Ok(Exit::Done)
+}
+
+/// Files that people read have no fractions of seconds.
+fn whole_second(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 
 /// How long another writer is waited for.

@@ -5,6 +5,8 @@ mod plan;
 
 use std::fmt::Write as _;
 
+use camino::Utf8PathBuf;
+use ralph_engine::run::log_of;
 use ralph_model::journal::{Overview, RunState, RunView};
 use ralph_model::run::RunOutcome;
 use serde::Serialize;
@@ -16,7 +18,7 @@ use super::print_json;
 use crate::args::GlobalArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::{count, dollars, duration, local_time, one_line, plural};
+use crate::render::human::{count, dollars, duration, local_time, one_line, plural, seen_from};
 use crate::render::{self, Tone, Ui};
 use crate::setup::{Setup, now};
 
@@ -71,6 +73,7 @@ fn screen(setup: &Setup, overview: &Overview) -> String {
     lines.push(String::new());
     for run in &runs[runs.len().saturating_sub(SHOWN)..] {
         lines.push(run_line(ui, run));
+        lines.extend(log_line(setup, run));
     }
     let totals = overview.totals();
     let mut sum = format!(
@@ -100,6 +103,18 @@ fn run_line(ui: Ui, run: &RunView) -> String {
     };
     let (tone, state) = state_of(run);
     format!("{when:>16}  {who:24} {}", ui.paint(tone, &state))
+}
+
+/// Where a run's output is, if it is still there.
+fn log(run: &RunView) -> Option<Utf8PathBuf> {
+    let (_, started) = run.started.as_ref()?;
+    Some(log_of(started)).filter(|log| log.exists())
+}
+
+fn log_line(setup: &Setup, run: &RunView) -> Option<String> {
+    let log = log(run)?;
+    let shown = seen_from(&setup.cwd, &log);
+    Some(format!("{:>18}{}", "", setup.ui.paint(Tone::Faint, shown.as_str())))
 }
 
 fn state_of(run: &RunView) -> (Tone, String) {
@@ -162,6 +177,8 @@ struct JsonRun {
     outcome: Option<RunOutcome>,
     cost_usd: Option<f64>,
     dir: Option<String>,
+    /// `null` where it is not there any more.
+    log: Option<Utf8PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -230,6 +247,7 @@ impl JsonRun {
             outcome,
             cost_usd,
             dir: started.map(|(_, started)| started.dir.clone()),
+            log: log(run),
         }
     }
 }

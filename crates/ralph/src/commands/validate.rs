@@ -1,5 +1,6 @@
 //! `ralph validate`: every state file of a home, checked at once.
 
+use camino::Utf8Path;
 use ralph_engine::config::Origin;
 use ralph_engine::git::GitProgram;
 use ralph_engine::home::CONFIG_FILE;
@@ -13,7 +14,7 @@ use crate::args::GlobalArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::plural;
-use crate::render::{Tone, important};
+use crate::render::{self, Tone, Ui};
 use crate::setup::Scout;
 
 #[derive(Serialize)]
@@ -72,20 +73,29 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
         }));
     }
     let is_sound = report.problems.is_empty();
-    for problem in &report.problems {
-        let line = problem.line.map(|line| format!(":{line}")).unwrap_or_default();
-        let label = scout.ui.paint(Tone::Bad, "wrong:");
-        important(&format!("{label} {}{line}: {}", problem.path, problem.message));
-        if let Some(mend) = &problem.mend {
-            important(&format!("{} {mend}", scout.ui.paint(Tone::Attention, "hint:")));
-        }
-    }
-    if is_sound {
-        let files = plural(report.files as u64, "file");
-        scout.ui.labelled(Tone::Good, "sound", &format!("{files} in `{}`", home.path));
-    }
     if global.json {
         print_json(&report)?;
+    } else {
+        let lines = lines(scout.ui, &report, &home.path);
+        render::machine(&lines.join("\n")).map_err(CliError::failed)?;
     }
     Ok(if is_sound { Exit::Done } else { Exit::Unfinished })
+}
+
+/// The report as people read it.
+fn lines(ui: Ui, report: &Report, home: &Utf8Path) -> Vec<String> {
+    if report.problems.is_empty() {
+        let files = plural(report.files as u64, "file");
+        return vec![format!("{} {files} in `{home}`", ui.paint(Tone::Good, "sound:"))];
+    }
+    let mut lines = Vec::new();
+    for problem in &report.problems {
+        let line = problem.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let label = ui.paint(Tone::Bad, "wrong:");
+        lines.push(format!("{label} {}{line}: {}", problem.path, problem.message));
+        if let Some(mend) = &problem.mend {
+            lines.push(format!("{} {mend}", ui.paint(Tone::Attention, "hint:")));
+        }
+    }
+    lines
 }

@@ -200,7 +200,7 @@ fn settings_are_shown_with_where_they_come_from() {
     let rows = json(&finished);
     let row =
         |key: &str| rows.as_array().unwrap().iter().find(|row| row["key"] == key).unwrap().clone();
-    assert!(row("model")["origin"].as_str().unwrap().ends_with("ralph.toml:4"), "{}", row("model"));
+    assert!(row("model")["origin"].as_str().unwrap().ends_with("ralph.toml:5"), "{}", row("model"));
     assert_eq!(
         row("timeout"),
         serde_json::json!({"key": "timeout", "value": "\"5m\"", "origin": "$RALPH_TIMEOUT"})

@@ -16,7 +16,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Short graces, so that stubborn agents do not hold the tests up.
 const CONFIG: &str = "limits.interrupt_grace = \"100ms\"\nlimits.terminate_grace = \"100ms\"\n\
-     limits.margin = \"0s\"\n";
+     limits.margin = \"0s\"\nlimits.max_wait = \"1s\"\n";
 
 /// A place to run `ralph agent run` in.
 pub(crate) struct Place {

@@ -15,6 +15,8 @@ mod demo;
 #[cfg(test)]
 mod escapes;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod forgery;
 #[cfg(test)]
 mod gate_bounds;

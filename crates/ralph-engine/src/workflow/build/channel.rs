@@ -48,7 +48,7 @@ impl MutationStore for PlanChannel {
         let mutation = request.mutation().expect("only a question changes nothing");
         let request = within_given(request, asker);
         for id in plan.targets(&request).map_err(told)? {
-            let target = Target { id: &id, done_by: None };
+            let target = Target { id: &id };
             permission::check(asker, mutation, Some(target))?;
         }
         if let MutationRequest::TaskDone { id, no_change } = &request {

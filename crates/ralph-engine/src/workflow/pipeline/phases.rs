@@ -12,7 +12,7 @@ use ralph_model::verdict::Verdict;
 
 use super::spec_work::SpecWork;
 use super::{SpecEnd, WORKFLOW, list};
-use crate::session::{AgentTask, TaskFile, TaskOutbox};
+use crate::session::{AgentTask, TaskContract, TaskFile, TaskOutbox};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Step, Turn};
 use crate::workflow::repositories::BeforeAll;
@@ -70,6 +70,8 @@ impl SpecWork<'_, '_, '_> {
             TaskFile { name: PLAN, content: old_plan },
             TaskFile { name: SCRATCHPAD, content: Some(scratchpad) },
         ]);
+        let phrase = self.pipeline.options.magic_phrase.clone();
+        task.contract = TaskContract::Planned { phrase };
         Ok(Step::Run(Box::new(task)))
     }
 
@@ -99,7 +101,9 @@ impl SpecWork<'_, '_, '_> {
             gates: &self.pinned.gates,
             magic_phrase: &self.pipeline.options.magic_phrase,
         };
-        let task = self.task(Phase::Implement, Role::Implementer, markers, &prompt);
+        let mut task = self.task(Phase::Implement, Role::Implementer, markers, &prompt);
+        let phrase = self.pipeline.options.magic_phrase.clone();
+        task.contract = TaskContract::Completed { phrase };
         Ok(Step::Run(Box::new(task)))
     }
 

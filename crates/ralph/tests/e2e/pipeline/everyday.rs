@@ -297,7 +297,7 @@ fn branches_and(end: &str) -> Stage {
 fn has_branched(stage: &Stage) -> bool {
     let runs = stage.place.env.repo().join("ralph/runs/0001-greeting");
     let runs = fs::read_dir(runs).into_iter().flatten().flatten();
-    let mut logs = runs.map(|run| run.path().join("implementer-attempt-1.log"));
+    let mut logs = runs.map(|run| run.path().join("impl-attempt-1.log"));
     logs.any(|log| fs::read_to_string(log).is_ok_and(|log| log.contains("impl-1")))
 }
 

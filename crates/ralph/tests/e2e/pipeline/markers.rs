@@ -126,7 +126,7 @@ fn the_same_name_in_two_areas_is_two_specs() {
     assert_eq!(distinct.len(), 9);
     let of_area = |area: &str| dirs.iter().filter(|dir| dir.contains(&format!("/{area}"))).count();
     assert_eq!((of_area("api"), of_area("web")), (6, 3), "{dirs:?}");
-    let log = fs::read_to_string(format!("{}/verifier-attempt-2.log", dirs[5]));
+    let log = fs::read_to_string(format!("{}/verify-attempt-2.log", dirs[5]));
     assert!(log.unwrap().contains("It holds."), "{dirs:?}");
     // Naming one of them without its area is an error that names both.
     stage

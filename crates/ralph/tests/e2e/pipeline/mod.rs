@@ -34,6 +34,7 @@ mod siblings;
 mod story;
 mod trouble;
 
+use ralph_model::role::Role;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -204,7 +205,7 @@ impl Stage {
         let mut of_role = started.iter().filter(|run| run["role"] == role);
         let run = of_role.nth(nth - 1).unwrap_or_else(|| panic!("no run {nth} of the {role}"));
         let attempt = &run["attempt"];
-        let name = format!("{role}-attempt-{attempt}{end}");
+        let name = format!("{}-attempt-{attempt}{end}", role.parse::<Role>().unwrap().log_name());
         let path = Path::new(run["dir"].as_str().unwrap()).join(name);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }

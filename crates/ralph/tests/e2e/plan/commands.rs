@@ -461,7 +461,7 @@ fn nothing_waits_for_an_issue_or_is_a_part_of_one() {
     let validated = desk.ralph(&["validate"]);
     assert_eq!(validated.status.code(), Some(1), "{validated}");
     assert!(
-        validated.stderr.contains("plan.jsonl:2: task `t-0001` names `i-0001` in `deps`"),
+        validated.stdout.contains("plan.jsonl:2: task `t-0001` names `i-0001` in `deps`"),
         "{validated}"
     );
 }

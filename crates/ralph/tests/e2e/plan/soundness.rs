@@ -32,7 +32,7 @@ fn b12_1_a_bad_line_stops_every_change_and_loses_nothing() {
         assert_eq!(state["pending"].as_array().unwrap().len(), 2, "queries go on: {bad}");
         let validated = desk.ralph(&["validate"]);
         assert_eq!(validated.status.code(), Some(1));
-        assert!(validated.stderr.contains("plan.jsonl:2:"), "{validated}");
+        assert!(validated.stdout.contains("plan.jsonl:2:"), "{validated}");
     }
 }
 
@@ -47,7 +47,7 @@ fn a_conflict_is_told_once_with_all_its_lines() {
     let plan = desk.plan().replace("<<<<<<< ours\n", "").replace("=======\n>>>>>>> theirs\n", "");
     desk.write_plan(&format!("<<<<<<< ours\n{plan}=======\n{plan}>>>>>>> theirs\n"));
     let finished = desk.ralph(&["validate"]);
-    assert_eq!(finished.stderr.matches("wrong:").count(), 3, "{finished}");
+    assert_eq!(finished.stdout.matches("wrong:").count(), 3, "{finished}");
 }
 
 #[test]
@@ -61,9 +61,9 @@ fn what_a_line_that_cannot_be_read_speaks_of_is_not_said_never_to_have_been() {
     let first = task("t-0001", r#""s": "p", "deps": ["t-0002", "t-none"]"#);
     desk.write_plan(&format!("{}{first}{}", desk.plan(), task("t-0002", r#""s": "q""#)));
     let finished = desk.ralph(&["validate"]);
-    assert!(finished.stderr.contains("plan.jsonl:3: its status"), "{finished}");
-    assert!(finished.stderr.contains("`t-none`, which never was"), "{finished}");
-    assert!(!finished.stderr.contains("`t-0002`, which never was"), "{finished}");
+    assert!(finished.stdout.contains("plan.jsonl:3: its status"), "{finished}");
+    assert!(finished.stdout.contains("`t-none`, which never was"), "{finished}");
+    assert!(!finished.stdout.contains("`t-0002`, which never was"), "{finished}");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn everything_that_is_wrong_is_told_at_once_with_file_and_line() {
         "0002-b.json:1",
         "0003-c.md:1",
         "PROMPT_build.md:3",
-        "ralph.toml:4",
+        "ralph.toml:5",
     ] {
         assert!(found.contains(&wanted.to_owned()), "{wanted}: {found:?}\n{finished}");
     }
@@ -135,7 +135,7 @@ fn a_plan_that_is_larger_than_any_text_is_looked_at_as_well() {
     desk.write_plan(&format!("{large}{large}"));
     let finished = desk.ralph(&["validate"]);
     assert_eq!(finished.status.code(), Some(1), "{}", finished.stderr);
-    assert!(finished.stderr.contains("`t-0001` stands on line 2 already"), "{}", finished.stderr);
+    assert!(finished.stdout.contains("`t-0001` stands on line 2 already"), "{}", finished.stdout);
     desk.write_plan(&large);
     assert!(desk.ralph(&["validate"]).status.success());
 }

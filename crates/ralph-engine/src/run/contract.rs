@@ -1,0 +1,70 @@
+//! What a run's final message must hold, as far as whoever requests the run knows.
+//!
+//! It serves one question: did an agent that exited with 0 answer, or did it only report its usage limit? What a claim is
+//! worth is for the workflow.
+
+use ralph_model::outcome::Claim;
+use ralph_model::run::RunFacts;
+
+use crate::agent::Traits;
+use crate::channel::Served;
+
+/// What the final message of a run must hold.
+#[derive(Clone, Copy, Default)]
+pub enum Contract<'a> {
+    /// Not known, or free: a verifier rejects in its own words.
+    #[default]
+    Unknown,
+    /// Any message is an answer.
+    Any,
+    /// A message that this accepts.
+    Claim(&'a dyn Fn(&str) -> bool),
+}
+
+impl Contract<'_> {
+    /// Returns whether a run made its claim.
+    ///
+    /// What the harness granted through the channel is a claim in any role: an agent at its limit asks for nothing. Where
+    /// nothing is known of the contract only plain text leaves room for doubt: other agents report limits as such.
+    pub(super) fn judge(self, facts: &RunFacts, served: &Served, traits: Traits) -> Claim {
+        let said = facts.final_message.as_deref().unwrap_or_default();
+        match self {
+            _ if served.accepted > 0 => Claim::Made,
+            Contract::Any => Claim::Made,
+            Contract::Unknown if traits.structured => Claim::Made,
+            Contract::Unknown => Claim::Unknown,
+            Contract::Claim(accepts) if accepts(said) => Claim::Made,
+            Contract::Claim(_) => Claim::Missing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::adapter;
+
+    #[test]
+    fn a_claim_is_what_the_contract_accepts_or_the_channel_granted() {
+        let text = adapter("command").unwrap().traits();
+        let structured = adapter("codex").unwrap().traits();
+        let facts = RunFacts { final_message: Some("done".to_owned()), ..RunFacts::default() };
+        let granted = Served { accepted: 1, ..Served::default() };
+        let refused = Served { refused: 1, ignored: 1, ..Served::default() };
+        let is = |word: &'static str| move |said: &str| said == word;
+        let (done, other) = (is("done"), is("other"));
+        let table = [
+            (Contract::Unknown, refused.clone(), text, Claim::Unknown),
+            (Contract::Unknown, refused.clone(), structured, Claim::Made),
+            (Contract::Unknown, granted.clone(), text, Claim::Made),
+            (Contract::Any, refused.clone(), text, Claim::Made),
+            (Contract::Claim(&done), refused.clone(), text, Claim::Made),
+            (Contract::Claim(&other), refused.clone(), text, Claim::Missing),
+            (Contract::Claim(&other), refused, structured, Claim::Missing),
+            (Contract::Claim(&other), granted, text, Claim::Made),
+        ];
+        for (row, (contract, served, traits, claim)) in table.into_iter().enumerate() {
+            assert_eq!(contract.judge(&facts, &served, traits), claim, "row {row}");
+        }
+    }
+}
