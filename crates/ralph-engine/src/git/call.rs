@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ralph_proc::capture::{Answer, Question, ask, ask_with_input};
+use ralph_proc::capture::{Answer, Question, ask, ask_with_input, change};
 
 use super::error::GitError;
 use super::lock::remove_abandoned;
@@ -340,6 +340,7 @@ impl<'a> Call<'a> {
         let mut in_the_way = 3;
         loop {
             let answered = match self.input {
+                input if !only_reads(&self.args) => change(&question, input),
                 Some(input) => ask_with_input(&question, input),
                 None => ask(&question),
             };
@@ -381,6 +382,38 @@ impl<'a> Call<'a> {
         Err(GitError::from_failure(args(), answer.code, &answer.stderr))
     }
 }
+
+/// Tells whether a command is known to change no file. Optional locks are off, so none refreshes an index either.
+fn only_reads(args: &[&str]) -> bool {
+    match args {
+        ["config", rest @ ..] => {
+            rest.iter().any(|arg| *arg == "--list" || arg.starts_with("--get"))
+        }
+        ["notes", _, command, ..] | ["worktree", command, ..] => *command == "list",
+        ["symbolic-ref", "--quiet", name] => !name.starts_with('-'),
+        ["clean", rest @ ..] => rest.contains(&"--dry-run"),
+        ["hash-object", rest @ ..] => !rest.contains(&"-w"),
+        [command, ..] => READING.contains(command),
+        [] => false,
+    }
+}
+
+/// Commands that change no file whatever their arguments here.
+const READING: &[&str] = &[
+    "cat-file",
+    "check-attr",
+    "check-ignore",
+    "diff-index",
+    "diff-tree",
+    "for-each-ref",
+    "ls-files",
+    "ls-tree",
+    "merge-base",
+    "rev-list",
+    "rev-parse",
+    "status",
+    "version",
+];
 
 /// Returns the first line of an output, for messages.
 pub(super) fn first_line(bytes: &[u8]) -> String {

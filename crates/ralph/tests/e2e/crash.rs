@@ -1,0 +1,174 @@
+//! Crash sweeps: a story is played undisturbed, then killed at one fault point after the other and started again.
+//!
+//! The undisturbed run logs its fault points (`ralph_proc::fault`), so a sweep knows how many there are and of which
+//! kind. A failure names the point; `RALPH_CRASH_AT=N` in the environment of the test visits only that one.
+//!
+//! A story has one place, which is restored to its beginning before each point: copying a directory costs less than
+//! creating a repository, and absolute paths in private state stay valid. The place is in memory where possible, because
+//! SIGKILL does not lose what is in the page cache: waiting for a disk would show nothing more.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::statvfs;
+use tempfile::TempDir;
+
+use crate::harness::{PATIENCE, Place, RALPH};
+use crate::support::process::{Finished, kill_marked, run};
+use crate::support::{TestEnv, text};
+
+/// More bytes than the places of all sweeps that are under way at a time have.
+const ROOM: u64 = 48 << 20;
+
+/// An instant at which Ralph is killed.
+pub(crate) struct Point {
+    number: usize,
+    what: String,
+}
+
+impl Point {
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Whether this program has just been started.
+    pub(crate) fn is_start_of(&self, program: &str) -> bool {
+        let started = self.what.strip_prefix("start ").and_then(|words| words.split(' ').next());
+        started == Some(program)
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Point { number, what } = self;
+        write!(f, "RALPH_CRASH_AT={number} ({what})")
+    }
+}
+
+/// One share of a story's fault points: `of` tests share them, so that they are played side by side.
+#[derive(Clone, Copy)]
+pub(crate) struct Share {
+    pub(crate) number: usize,
+    pub(crate) of: usize,
+}
+
+/// Moves a place in which Ralph has not run yet to a file system in memory, if there is one with room.
+pub(crate) fn in_memory(place: Place) -> Place {
+    let memory = Path::new("/dev/shm");
+    let room = statvfs(memory).map_or(0, |found| found.f_bavail * found.f_frsize);
+    if room < ROOM || tempfile::tempfile_in(memory).is_err() {
+        return place;
+    }
+    let moved = Place { env: TestEnv::empty_in(memory) };
+    copy(&root(&place), &root(&moved));
+    moved
+}
+
+/// A story that is played again and again in one place.
+pub(crate) struct Sweep<'a> {
+    place: &'a Place,
+    args: &'a [&'a str],
+    beginning: TempDir,
+}
+
+impl<'a> Sweep<'a> {
+    /// Keeps the place as it is now, the beginning of the story that `ralph` with these arguments plays.
+    pub(crate) fn new(place: &'a Place, args: &'a [&'a str]) -> Sweep<'a> {
+        let beside = root(place).parent().unwrap().to_owned();
+        let beginning = tempfile::Builder::new().prefix("ralph-e2e-").tempdir_in(beside).unwrap();
+        copy(&root(place), beginning.path());
+        Sweep { place, args, beginning }
+    }
+
+    /// Plays the story undisturbed, and returns how it ended with the points that are to be visited.
+    pub(crate) fn undisturbed(&self, share: Share) -> (Finished, Vec<Point>) {
+        let log = self.beginning.path().with_extension("points");
+        let finished = self.play(("RALPH_CRASH_LOG", &text(&log)));
+        let points = points(&log);
+        fs::remove_file(&log).unwrap();
+        assert!(points.len() > 10, "only {} points\n{finished}", points.len());
+        let count = points.len();
+        let only = std::env::var("RALPH_CRASH_AT").ok();
+        let only: Option<usize> = only.map(|number| number.parse().unwrap());
+        let chosen =
+            points.into_iter().filter(|point| only.is_none_or(|only| point.number == only));
+        let chosen = chosen.enumerate();
+        let ours = chosen.filter(|(index, _)| index % share.of == share.number);
+        let ours: Vec<Point> = ours.map(|(_, point)| point).collect();
+        eprintln!("{} of {count} fault points", ours.len());
+        (finished, ours)
+    }
+
+    /// Kills Ralph at each of the points and has the rest checked, which begins with a restart. Names all that fail.
+    pub(crate) fn visit(&self, points: &[Point], check: impl Fn(&Point, &Finished)) {
+        let visit = |point: &Point| check(point, &self.killed_at(point));
+        let failed = points
+            .iter()
+            .filter(|point| panic::catch_unwind(AssertUnwindSafe(|| visit(point))).is_err());
+        let failed: Vec<String> = failed.map(Point::to_string).collect();
+        assert!(failed.is_empty(), "of {} points these fail: {failed:#?}", points.len());
+    }
+
+    /// Puts the place back to the beginning and plays the story until the point.
+    pub(crate) fn killed_at(&self, point: &Point) -> Finished {
+        self.begin_again();
+        let finished = self.play(("RALPH_CRASH_AT", &point.number.to_string()));
+        assert_eq!(finished.status.code(), None, "lives on after {point}\n{finished}");
+        finished
+    }
+
+    fn begin_again(&self) {
+        // Whatever is left of the telling before must not meet this one.
+        kill_marked(self.place.env.mark());
+        for entry in entries(&root(self.place)) {
+            if entry.is_dir() && !entry.is_symlink() {
+                fs::remove_dir_all(entry).unwrap();
+            } else {
+                fs::remove_file(entry).unwrap();
+            }
+        }
+        copy(self.beginning.path(), &root(self.place));
+    }
+
+    fn play(&self, (name, value): (&str, &str)) -> Finished {
+        let mut variables = self.place.variables();
+        variables.push((name.to_owned(), value.to_owned()));
+        run(&self.place.env, Path::new(RALPH), self.args, &variables, "", PATIENCE)
+    }
+}
+
+fn root(place: &Place) -> PathBuf {
+    place.env.repo().parent().unwrap().to_owned()
+}
+
+fn points(log: &Path) -> Vec<Point> {
+    let text = fs::read_to_string(log).unwrap();
+    let points = text.lines().map(|line| line.split_once(' ').unwrap());
+    points
+        .map(|(number, what)| Point { number: number.parse().unwrap(), what: what.to_owned() })
+        .collect()
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Copies what is in a directory into another, with modes and links.
+fn copy(from: &Path, to: &Path) {
+    for entry in entries(from) {
+        let copied = to.join(entry.file_name().unwrap());
+        let kind = fs::symlink_metadata(&entry).unwrap();
+        if kind.is_symlink() {
+            symlink(fs::read_link(&entry).unwrap(), copied).unwrap();
+        } else if kind.is_dir() {
+            fs::create_dir(&copied).unwrap();
+            copy(&entry, &copied);
+            fs::set_permissions(&copied, kind.permissions()).unwrap();
+        } else {
+            fs::copy(&entry, &copied).unwrap();
+        }
+    }
+}
