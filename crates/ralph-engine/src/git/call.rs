@@ -430,3 +430,39 @@ pub(super) fn path_bytes(path: &Path) -> &[u8] {
 pub(super) fn path_from(bytes: &[u8]) -> PathBuf {
     PathBuf::from(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::only_reads;
+
+    #[test]
+    fn a_command_reads_only_if_none_of_its_forms_here_writes() {
+        let reading = [
+            "status --porcelain=v2",
+            "config --list --null",
+            "config --local --get merge.plan.driver",
+            "notes --ref=refs/notes/ralph list 1234",
+            "symbolic-ref --quiet HEAD",
+            "worktree list --porcelain",
+            "clean --dry-run -ffdx",
+            "hash-object --no-filters --stdin",
+        ];
+        let writing = [
+            "",
+            "config --local merge.plan.driver x",
+            "notes --ref=refs/notes/ralph add --force --file=- 1234",
+            "symbolic-ref HEAD refs/heads/main",
+            "worktree add x",
+            "clean --quiet -ffdx",
+            "hash-object -w --stdin",
+            "update-index -z --stdin",
+            "a-command-of-tomorrow",
+        ];
+        for (commands, expected) in [(&reading[..], true), (&writing, false)] {
+            for command in commands {
+                let args: Vec<&str> = command.split_whitespace().collect();
+                assert_eq!(only_reads(&args), expected, "{command}");
+            }
+        }
+    }
+}

@@ -318,6 +318,24 @@ fn killed_in_mid_run_it_leaves_nobody_behind_and_the_run_is_repeated_on_what_it_
     site.assert_complete();
 }
 
+/// The builder's run was complete before its gate began: after the restart it is judged, not repeated.
+#[test]
+#[ignore = "issue 11: mended with the driver"]
+fn killed_while_a_gate_runs_it_judges_the_finished_run_and_does_not_repeat_it() {
+    let site = accepted().site();
+    let sweep = Sweep::new(&site.place, ARGS);
+    let (_, points) = sweep.undisturbed(Share { number: 0, of: 1 });
+    let gates: Vec<_> = points.iter().filter(|point| point.is_start_of("sh")).collect();
+    assert!(!gates.is_empty());
+    for gate in gates {
+        let crashed = sweep.killed_at(gate);
+        let again = site.exits(0, ARGS);
+        assert_eq!(completed(&site)["builder"], 1, "{gate}\n{crashed}\n{again}");
+        assert_eq!(site.commits().iter().filter(|subject| *subject == "Do t-aaaa").count(), 1);
+        site.assert_complete();
+    }
+}
+
 /// A verifier that has accepted one of two done tasks, and has more to do.
 fn accepting() -> Site {
     let script = "[verifier 1]\nrun ralph task accept t-aaaa\nhang\n[verifier]\nfinal nothing\n";

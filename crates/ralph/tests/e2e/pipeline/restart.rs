@@ -268,6 +268,28 @@ fn normal(text: &str, subjects: &BTreeMap<&str, &str>) -> String {
     normal
 }
 
+/// The implementer's run was complete before setup and gate began: after the restart it is judged, not repeated.
+#[test]
+fn killed_while_setup_or_a_gate_runs_it_judges_the_finished_run_and_does_not_repeat_it() {
+    let settings = format!("[checkout]\nsetup = [[\"true\"]]\n{GREETS}");
+    let stage = Stage::with(&willing(&[]), &settings, &["0001-greeting.md"]);
+    let stage = Stage { place: in_memory(stage.place) };
+    planned(&stage);
+    let sweep = Sweep::new(&stage.place, PIPELINE);
+    let (_, points) = sweep.undisturbed(Share { number: 0, of: 1 });
+    for program in ["true", "sh"] {
+        let starts: Vec<_> = points.iter().filter(|point| point.is_start_of(program)).collect();
+        assert!(!starts.is_empty(), "{program}");
+        for start in starts {
+            let crashed = sweep.killed_at(start);
+            let again = stage.place.ralph(PIPELINE);
+            assert_eq!(again.status.code(), Some(0), "{start}\n{crashed}\n{again}");
+            assert_eq!(stage.runs(), "iv", "{start}\n{crashed}\n{again}");
+            stage.place.assert_nothing_left();
+        }
+    }
+}
+
 macro_rules! shares {
     ($($story:ident: $($share:ident = $number:literal),+;)+) => {$(
         mod $story {
