@@ -1,7 +1,10 @@
 //! Crash sweeps: a story is played undisturbed, then killed at one fault point after the other and started again.
 //!
 //! The undisturbed run logs its fault points (`ralph_proc::fault`), so a sweep knows how many there are and of which
-//! kind. A failure names the point; `RALPH_CRASH_AT=N` in the environment of the test visits only that one.
+//! kind. A normal test run visits every start of an agent, a gate or a setup, and one in [`STEP`] of all points; which
+//! ones is decided by a seed, the number of the day unless `RALPH_CRASH_SEED` says otherwise. `RALPH_CRASH_SWEEP=all`
+//! visits every point (`cargo xtask crash`), `RALPH_CRASH_AT=N` only that one. A failure names all it takes to repeat it.
+//! The starts of git are in the sample, not beside it: they are a third of all points, most of them in commits.
 //!
 //! A story has one place, which is restored to its beginning before each point: copying a directory costs less than
 //! creating a repository, and absolute paths in private state stay valid. The place is in memory where possible, because
@@ -12,6 +15,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::fs::statvfs;
 use tempfile::TempDir;
@@ -19,6 +23,9 @@ use tempfile::TempDir;
 use crate::harness::{PATIENCE, Place, RALPH};
 use crate::support::process::{Finished, kill_marked, run};
 use crate::support::{TestEnv, text};
+
+/// Of how many points a normal test run visits one.
+const STEP: u64 = 6;
 
 /// More bytes than the places of all sweeps that are under way at a time have.
 const ROOM: u64 = 48 << 20;
@@ -30,22 +37,62 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    pub(crate) fn number(&self) -> usize {
-        self.number
-    }
-
     /// Whether this program has just been started.
     pub(crate) fn is_start_of(&self, program: &str) -> bool {
         let started = self.what.strip_prefix("start ").and_then(|words| words.split(' ').next());
         started == Some(program)
+    }
+
+    /// Whether a supervised command (agent, gate, setup) has just been started.
+    fn is_start_of_run(&self) -> bool {
+        self.what.starts_with("start ") && !self.is_start_of("git")
     }
 }
 
 impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Point { number, what } = self;
-        write!(f, "RALPH_CRASH_AT={number} ({what})")
+        write!(f, "RALPH_CRASH_AT={number} RALPH_CRASH_SEED={} ({what})", seed())
     }
+}
+
+/// Which points are visited.
+enum Choice {
+    All,
+    One(usize),
+    Sample,
+}
+
+impl Choice {
+    fn of_environment() -> Choice {
+        let variable = |name| std::env::var(name).ok();
+        let one = variable("RALPH_CRASH_AT").map(|number| number.parse().unwrap());
+        match variable("RALPH_CRASH_SWEEP").as_deref() {
+            _ if one.is_some() => Choice::One(one.unwrap()),
+            Some("all") => Choice::All,
+            None => Choice::Sample,
+            Some(other) => panic!("RALPH_CRASH_SWEEP is `{other}`, neither `all` nor unset"),
+        }
+    }
+
+    fn takes(&self, point: &Point) -> bool {
+        match self {
+            Choice::All => true,
+            Choice::One(number) => point.number == *number,
+            Choice::Sample => {
+                point.is_start_of_run() || point.number as u64 % STEP == seed() % STEP
+            }
+        }
+    }
+}
+
+/// What the sample depends on.
+fn seed() -> u64 {
+    let set = std::env::var("RALPH_CRASH_SEED").ok();
+    set.map_or_else(
+        || SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() / (24 * 60 * 60),
+        |seed| seed.parse().unwrap(),
+    )
 }
 
 /// One share of a story's fault points: `of` tests share them, so that they are played side by side.
@@ -91,14 +138,11 @@ impl<'a> Sweep<'a> {
         fs::remove_file(&log).unwrap();
         assert!(points.len() > 10, "only {} points\n{finished}", points.len());
         let count = points.len();
-        let only = std::env::var("RALPH_CRASH_AT").ok();
-        let only: Option<usize> = only.map(|number| number.parse().unwrap());
-        let chosen =
-            points.into_iter().filter(|point| only.is_none_or(|only| point.number == only));
-        let chosen = chosen.enumerate();
+        let choice = Choice::of_environment();
+        let chosen = points.into_iter().filter(|point| choice.takes(point)).enumerate();
         let ours = chosen.filter(|(index, _)| index % share.of == share.number);
         let ours: Vec<Point> = ours.map(|(_, point)| point).collect();
-        eprintln!("{} of {count} fault points", ours.len());
+        eprintln!("RALPH_CRASH_SEED={}: {} of {count} fault points", seed(), ours.len());
         (finished, ours)
     }
 

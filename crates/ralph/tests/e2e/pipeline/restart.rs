@@ -22,8 +22,6 @@ struct Story {
     script: String,
     /// What is there to begin with.
     begin: fn(&Stage),
-    /// After how many fault points a crash is of no more interest.
-    points: usize,
     /// How it ends, and after which runs.
     exit: i32,
     runs: &'static str,
@@ -42,7 +40,6 @@ fn planning() -> Story {
             on("implementer", 2, LIMIT),
         ]),
         begin: |_| {},
-        points: usize::MAX,
         exit: 1,
         runs: "ppii",
     }
@@ -57,7 +54,6 @@ fn invalidation() -> Story {
             on("implementer", 2, LIMIT),
         ]),
         begin: planned,
-        points: usize::MAX,
         exit: 1,
         runs: "ivpi",
     }
@@ -69,7 +65,6 @@ fn rejection() -> Story {
         settings: HOME_APART,
         script: willing(&[on("verifier", 1, "final Rude."), on("implementer", 2, LIMIT)]),
         begin: planned,
-        points: usize::MAX,
         exit: 1,
         runs: "ivi",
     }
@@ -77,14 +72,7 @@ fn rejection() -> Story {
 
 /// With a gate, and home committed after every transition.
 fn commits() -> Story {
-    Story {
-        settings: GREETS,
-        script: willing(&[]),
-        begin: planned,
-        points: usize::MAX,
-        exit: 0,
-        runs: "iv",
-    }
+    Story { settings: GREETS, script: willing(&[]), begin: planned, exit: 0, runs: "iv" }
 }
 
 const IDLE: &str =
@@ -96,7 +84,6 @@ fn question() -> Story {
         settings: HOME_APART,
         script: willing(&[on("implementer", 1, IDLE)]),
         begin: planned,
-        points: usize::MAX,
         exit: 3,
         runs: "iv",
     }
@@ -112,8 +99,6 @@ fn answer() -> Story {
             stage.pipeline(ARGS).exits(3);
             stage.ralph(&["answer", "0001-greeting", "Greet in Welsh."]).exits(0);
         },
-        // The answer is settled by then; the rest is as in the story before.
-        points: 6,
         exit: 3,
         runs: "iviv",
     }
@@ -136,11 +121,10 @@ impl Story {
     fn survives_every_crash(&self, number: usize) {
         let stage = self.stage();
         let sweep = Sweep::new(&stage.place, PIPELINE);
-        let (undisturbed, mut points) = sweep.undisturbed(Share { number, of: SHARES });
+        let (undisturbed, points) = sweep.undisturbed(Share { number, of: SHARES });
         assert_eq!(undisturbed.status.code(), Some(self.exit), "{undisturbed}");
         assert_eq!(stage.runs(), self.runs);
         let expected = end_of(&stage);
-        points.retain(|point| point.number() <= self.points);
         sweep.visit(&points, |point, crashed| {
             if point.is_start_of("ralph") {
                 play_again(&stage);
