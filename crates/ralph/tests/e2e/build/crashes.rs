@@ -328,7 +328,8 @@ fn killed_while_a_gate_runs_it_judges_the_finished_run_and_does_not_repeat_it() 
     let gates: Vec<_> = points.iter().filter(|point| point.is_start_of("sh")).collect();
     assert!(!gates.is_empty());
     for gate in gates {
-        let crashed = sweep.killed_at(gate);
+        let (reached, crashed) = sweep.killed_at(gate).unwrap();
+        assert!(reached.is_start_of("sh"), "{reached} instead of {gate}");
         let again = site.exits(0, ARGS);
         assert_eq!(completed(&site)["builder"], 1, "{gate}\n{crashed}\n{again}");
         assert_eq!(site.commits().iter().filter(|subject| *subject == "Do t-aaaa").count(), 1);

@@ -265,7 +265,8 @@ fn killed_while_setup_or_a_gate_runs_it_judges_the_finished_run_and_does_not_rep
         let starts: Vec<_> = points.iter().filter(|point| point.is_start_of(program)).collect();
         assert!(!starts.is_empty(), "{program}");
         for start in starts {
-            let crashed = sweep.killed_at(start);
+            let (reached, crashed) = sweep.killed_at(start).unwrap();
+            assert!(reached.is_start_of(program), "{reached} instead of {start}");
             let again = stage.place.ralph(PIPELINE);
             assert_eq!(again.status.code(), Some(0), "{start}\n{crashed}\n{again}");
             assert_eq!(stage.runs(), "iv", "{start}\n{crashed}\n{again}");
