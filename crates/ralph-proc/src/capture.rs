@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::sys;
+use crate::{fault, sys};
 
 /// A command whose answer is wanted as a whole.
 #[derive(Clone, Debug)]
@@ -38,15 +38,27 @@ pub struct Answer {
 
 /// Asks, and waits for the answer at most for the timeout.
 pub fn ask(question: &Question<'_>) -> io::Result<Answer> {
-    run(question, None)
+    run(question, None, || {})
 }
 
 /// Asks a command that reads its question from stdin (`git cat-file --batch`).
 pub fn ask_with_input(question: &Question<'_>, input: &[u8]) -> io::Result<Answer> {
-    run(question, Some(input))
+    run(question, Some(input), || {})
 }
 
-fn run(question: &Question<'_>, input: Option<&[u8]>) -> io::Result<Answer> {
+/// Runs a command that changes files, with its input if it reads any. A [fault point](fault) once it has all its input.
+pub fn change(question: &Question<'_>, input: Option<&[u8]>) -> io::Result<Answer> {
+    run(question, input, || {
+        fault::child_started(question.program, question.args.first().copied());
+    })
+}
+
+/// Runs a command to its end; calls `started` when all its input is written.
+fn run(
+    question: &Question<'_>,
+    input: Option<&[u8]>,
+    started: impl FnOnce(),
+) -> io::Result<Answer> {
     let mut command = Command::new(question.program);
     command.args(question.args).process_group(0);
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
@@ -66,7 +78,8 @@ fn run(question: &Question<'_>, input: Option<&[u8]>) -> io::Result<Answer> {
         child.stderr.take().map(OwnedFd::from).expect("stderr was piped"),
     ];
     let deadline = Instant::now() + question.timeout;
-    let mut feed = Feed::new(child.stdin.take().map(OwnedFd::from), input.unwrap_or_default())?;
+    let stdin = child.stdin.take().map(OwnedFd::from);
+    let mut feed = Feed::new(stdin, input.unwrap_or_default(), started)?;
     let (kept, in_time) = converse(&mut feed, pipes, deadline, question.cap)?;
     drop(feed);
     if !in_time && let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
@@ -86,17 +99,19 @@ pub fn children_cpu() -> Duration {
 ///
 /// Written without blocking, while the answer is read: both sides would otherwise wait for each other as soon as
 /// question and answer are larger than a pipe.
-struct Feed<'a> {
+struct Feed<'a, F: FnOnce()> {
     pipe: Option<OwnedFd>,
     rest: &'a [u8],
+    /// Called once nothing is left.
+    done: Option<F>,
 }
 
-impl<'a> Feed<'a> {
-    fn new(pipe: Option<OwnedFd>, rest: &'a [u8]) -> io::Result<Self> {
+impl<'a, F: FnOnce()> Feed<'a, F> {
+    fn new(pipe: Option<OwnedFd>, rest: &'a [u8], done: F) -> io::Result<Self> {
         if let Some(pipe) = &pipe {
             rustix::io::ioctl_fionbio(pipe, true)?;
         }
-        let mut feed = Feed { pipe, rest };
+        let mut feed = Feed { pipe, rest, done: Some(done) };
         feed.close_when_done();
         Ok(feed)
     }
@@ -104,6 +119,9 @@ impl<'a> Feed<'a> {
     fn close_when_done(&mut self) {
         if self.rest.is_empty() {
             self.pipe = None;
+            if let Some(done) = self.done.take() {
+                done();
+            }
         }
     }
 
@@ -123,7 +141,7 @@ impl<'a> Feed<'a> {
 
 /// Writes the question and reads both pipes to their end; `false` if that was not reached in time.
 fn converse(
-    feed: &mut Feed<'_>,
+    feed: &mut Feed<'_, impl FnOnce()>,
     pipes: [OwnedFd; 2],
     deadline: Instant,
     cap: usize,

@@ -15,6 +15,7 @@ use rustix::process::{Signal, set_child_subreaper};
 
 use crate::command::CommandSpec;
 use crate::control::Control;
+use crate::fault;
 use crate::guard::{GuardOrder, Notice, Request};
 use crate::launcher::Launcher;
 use crate::output::{Channel, Kept, Log, Output, Stream, Watcher};
@@ -206,6 +207,7 @@ impl<'a> Session<'a> {
             (supervision.on_guard)(&guard);
         }
         session.request(spec).map_err(SuperviseError::Guard)?;
+        fault::child_started(&spec.program, None);
         let channels = [
             Channel { stream: Stream::Stdout, pipe: stdout, log: supervision.stdout_log },
             Channel { stream: Stream::Stderr, pipe: stderr, log: supervision.stderr_log },

@@ -7,6 +7,7 @@
 mod agents;
 mod bench;
 mod checkout;
+mod crash;
 mod generate;
 mod programs;
 mod test;
@@ -15,11 +16,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- ARGS]
+       cargo xtask crash [--story NAME] [-- ARGS]
        cargo xtask bench [startup|loop|stream|checkout|baseline|build|plan|all]
 
   test          install the agent CLIs that the tests run for real, then run all tests
   --all-agents  let the slow ones (OpenCode, Gemini CLI) play every scenario too: some minutes more
   --no-agents   run without them; the tests that need one are skipped, and counted
+  crash         kill ralph at every fault point of the crash sweeps, not only at a sample of them
+  --story NAME  only the stories whose names contain this, as in `rejected` or `pipeline`
   bench         measure side by side and print ratios beside their bars
   ARGS          passed on to `cargo nextest run` (or to `cargo test` where there is no nextest)";
 
@@ -27,6 +31,7 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let result = match args.next().as_deref() {
         Some("test") => test::Request::parse(args).and_then(|request| test::run(&request)),
+        Some("crash") => crash::Request::parse(args).and_then(|request| crash::run(&request)),
         Some("bench") => bench::run(args.next().as_deref().unwrap_or("all")),
         Some(generate::WORD) => generate::run(args),
         Some("help" | "--help" | "-h") => {

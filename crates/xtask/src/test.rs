@@ -1,7 +1,7 @@
 //! `cargo xtask test`: all tests of the workspace, with real agent CLIs, and a count of what was skipped.
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -82,21 +82,23 @@ pub(crate) fn run(request: &Request) -> Result<ExitCode, String> {
 
 /// Returns what runs the tests: nextest where it is installed, cargo's own harness otherwise.
 fn runner(request: &Request) -> Command {
-    let cargo = |args: &[&str]| {
-        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.args(args);
-        command
-    };
-    let nextest = cargo(&["nextest", "--version"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
     let args: &[&str] =
-        if nextest { &["nextest", "run", "--workspace"] } else { &["test", "--workspace"] };
-    let mut all = cargo(args);
-    all.args(&request.runner_args);
+        if has_nextest() { &["nextest", "run", "--workspace"] } else { &["test", "--workspace"] };
+    let mut all = Command::new(cargo());
+    all.args(args).args(&request.runner_args);
     all
+}
+
+/// Returns the cargo that started us, or the one on the PATH.
+pub(crate) fn cargo() -> OsString {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Returns whether nextest is installed.
+pub(crate) fn has_nextest() -> bool {
+    let mut version = Command::new(cargo());
+    version.args(["nextest", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+    version.status().is_ok_and(|status| status.success())
 }
 
 /// Says how many tests were skipped and why, and forgets it.

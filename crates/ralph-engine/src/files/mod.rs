@@ -6,7 +6,6 @@
 //! set up. Linking a whole directory is fine. Who may write when is the business of [`lock`].
 
 pub mod append;
-pub(crate) mod fault;
 pub mod lock;
 pub(crate) mod note;
 pub mod plain;
@@ -17,6 +16,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use camino::{Utf8Path, Utf8PathBuf};
+pub(crate) use ralph_proc::fault;
 use ralph_proc::tree::Identity;
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;

@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ralph_proc::capture::{Answer, Question, ask, ask_with_input};
+use ralph_proc::capture::{Answer, Question, ask, ask_with_input, change};
 
 use super::error::GitError;
 use super::lock::remove_abandoned;
@@ -340,6 +340,7 @@ impl<'a> Call<'a> {
         let mut in_the_way = 3;
         loop {
             let answered = match self.input {
+                input if !only_reads(&self.args) => change(&question, input),
                 Some(input) => ask_with_input(&question, input),
                 None => ask(&question),
             };
@@ -382,6 +383,38 @@ impl<'a> Call<'a> {
     }
 }
 
+/// Tells whether a command is known to change no file. Optional locks are off, so none refreshes an index either.
+fn only_reads(args: &[&str]) -> bool {
+    match args {
+        ["config", rest @ ..] => {
+            rest.iter().any(|arg| *arg == "--list" || arg.starts_with("--get"))
+        }
+        ["notes", _, command, ..] | ["worktree", command, ..] => *command == "list",
+        ["symbolic-ref", "--quiet", name] => !name.starts_with('-'),
+        ["clean", rest @ ..] => rest.contains(&"--dry-run"),
+        ["hash-object", rest @ ..] => !rest.contains(&"-w"),
+        [command, ..] => READING.contains(command),
+        [] => false,
+    }
+}
+
+/// Commands that change no file whatever their arguments here.
+const READING: &[&str] = &[
+    "cat-file",
+    "check-attr",
+    "check-ignore",
+    "diff-index",
+    "diff-tree",
+    "for-each-ref",
+    "ls-files",
+    "ls-tree",
+    "merge-base",
+    "rev-list",
+    "rev-parse",
+    "status",
+    "version",
+];
+
 /// Returns the first line of an output, for messages.
 pub(super) fn first_line(bytes: &[u8]) -> String {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -396,4 +429,40 @@ pub(super) fn path_bytes(path: &Path) -> &[u8] {
 /// Returns the path that these bytes are.
 pub(super) fn path_from(bytes: &[u8]) -> PathBuf {
     PathBuf::from(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::only_reads;
+
+    #[test]
+    fn a_command_reads_only_if_none_of_its_forms_here_writes() {
+        let reading = [
+            "status --porcelain=v2",
+            "config --list --null",
+            "config --local --get merge.plan.driver",
+            "notes --ref=refs/notes/ralph list 1234",
+            "symbolic-ref --quiet HEAD",
+            "worktree list --porcelain",
+            "clean --dry-run -ffdx",
+            "hash-object --no-filters --stdin",
+        ];
+        let writing = [
+            "",
+            "config --local merge.plan.driver x",
+            "notes --ref=refs/notes/ralph add --force --file=- 1234",
+            "symbolic-ref HEAD refs/heads/main",
+            "worktree add x",
+            "clean --quiet -ffdx",
+            "hash-object -w --stdin",
+            "update-index -z --stdin",
+            "a-command-of-tomorrow",
+        ];
+        for (commands, expected) in [(&reading[..], true), (&writing, false)] {
+            for command in commands {
+                let args: Vec<&str> = command.split_whitespace().collect();
+                assert_eq!(only_reads(&args), expected, "{command}");
+            }
+        }
+    }
 }

@@ -11,6 +11,8 @@ mod commands;
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod escapes;

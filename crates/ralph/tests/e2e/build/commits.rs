@@ -131,7 +131,7 @@ fn leave_branch_locked(site: &Site) {
     let lock = site.path(".git/refs/heads/main.lock");
     let died_with_it = (1..20).any(|write| {
         let mut variables = site.place.variables();
-        variables.push(("RALPH_CRASH_AFTER_WRITE".to_owned(), write.to_string()));
+        variables.push(("RALPH_CRASH_AT".to_owned(), write.to_string()));
         let args = ["task", "add", "x"];
         let died = run(&site.place.env, Path::new(RALPH), &args, &variables, "", PATIENCE);
         died.status.code().is_none() && lock.exists()

@@ -1,17 +1,17 @@
-//! Ralph is killed in mid-run, and after each of its durable writes; started again, it ends where it would have anyway.
+//! Ralph is killed in mid-run, and at each of its fault points; started again, it ends where it would have anyway.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{BUILDER, SPEC, Site, VERIFIER, task, task_with};
-use crate::harness::{PATIENCE, RALPH, wait_for_file};
-use crate::support::process::{Finished, run};
+use crate::crash::{Point, Share, Sweep};
+use crate::harness::{PATIENCE, wait_for_file};
 
-/// How many tests share the writes of a story, so that they are played side by side.
+/// How many tests share the fault points of a story, so that they are played side by side.
 const SHARES: usize = 2;
 
 struct Story {
@@ -61,46 +61,40 @@ fn decomposed() -> Story {
 
 impl Story {
     fn site(&self) -> Site {
-        let site = Site::planned(&self.script, &self.tasks);
+        let site = Site::planned(&self.script, &self.tasks).in_memory();
         if !self.gate.is_empty() {
             site.gate(self.gate);
         }
         site
     }
 
-    fn survives_every_crash(&self, share: usize) {
-        let undisturbed = self.site();
-        undisturbed.exits(self.exit, ARGS);
-        let (expected, runs) = (end_of(&undisturbed), completed(&undisturbed));
-        for write in (share + 1..).step_by(SHARES) {
-            let site = self.site();
-            let crashed = crash(&site, ARGS, write);
-            if crashed.status.code().is_some() {
-                assert_eq!(crashed.status.code(), Some(self.exit), "{crashed}");
-                assert!(write > 10, "only {write} writes");
-                return;
-            }
+    fn survives_every_crash(&self, number: usize) {
+        let site = self.site();
+        let sweep = Sweep::new(&site.place, ARGS);
+        let (undisturbed, points) = sweep.undisturbed(Share { number, of: SHARES });
+        assert_eq!(undisturbed.status.code(), Some(self.exit), "{undisturbed}");
+        let (expected, runs) = (end_of(&site), completed(&site));
+        sweep.visit(&points, |point, crashed| {
             let again = site.ralph(ARGS);
-            let context =
-                || format!("after write {write}\n{crashed}\n{again}\n{}", site.plan_text());
+            let context = || format!("{point}\n{crashed}\n{again}\n{}", site.plan_text());
             assert_eq!(again.status.code(), Some(self.exit), "{}", context());
             assert_eq!(end_of(&site), expected, "{}", context());
             // A run that Ralph did not see the end of may have done all it was to do; one that was over is not repeated.
             for (role, times) in completed(&site) {
-                assert!(runs.get(&role) >= Some(&times), "{role} {times} times {}", context());
+                let allowed = runs.get(&role).copied().unwrap_or_default() + repeated(point, &role);
+                assert!(times <= allowed, "{role} {times} times {}", context());
             }
             site.place.assert_nothing_left();
-        }
+        });
     }
 }
 
-const ARGS: &[&str] = &["build", "--no-wait"];
-
-fn crash(site: &Site, args: &[&str], write: usize) -> Finished {
-    let mut variables = site.place.variables();
-    variables.push(("RALPH_CRASH_AFTER_WRITE".to_owned(), write.to_string()));
-    run(&site.place.env, Path::new(RALPH), args, &variables, "", PATIENCE)
+/// Issue 11, mended with the driver: a builder's run whose gate was cut short is repeated.
+fn repeated(point: &Point, role: &str) -> u32 {
+    u32::from(role == "builder" && point.is_start_of("sh"))
 }
+
+const ARGS: &[&str] = &["build", "--no-wait"];
 
 /// What counts when it is over: the plan, the commits of work, the tree.
 fn end_of(site: &Site) -> BTreeMap<String, String> {
@@ -153,42 +147,42 @@ fn completed(site: &Site) -> BTreeMap<String, u32> {
 }
 
 #[test]
-fn a_crash_after_any_write_changes_nothing_about_a_task_that_is_accepted_1() {
+fn a_crash_at_any_point_changes_nothing_about_a_task_that_is_accepted_1() {
     accepted().survives_every_crash(0);
 }
 
 #[test]
-fn a_crash_after_any_write_changes_nothing_about_a_task_that_is_accepted_2() {
+fn a_crash_at_any_point_changes_nothing_about_a_task_that_is_accepted_2() {
     accepted().survives_every_crash(1);
 }
 
 #[test]
-fn a_crash_after_any_write_changes_nothing_about_a_task_that_is_rejected_1() {
+fn a_crash_at_any_point_changes_nothing_about_a_task_that_is_rejected_1() {
     rejected().survives_every_crash(0);
 }
 
 #[test]
-fn a_crash_after_any_write_changes_nothing_about_a_task_that_is_rejected_2() {
+fn a_crash_at_any_point_changes_nothing_about_a_task_that_is_rejected_2() {
     rejected().survives_every_crash(1);
 }
 
 #[test]
-fn a_crash_after_any_write_changes_nothing_about_a_question_1() {
+fn a_crash_at_any_point_changes_nothing_about_a_question_1() {
     questioned().survives_every_crash(0);
 }
 
 #[test]
-fn a_crash_after_any_write_changes_nothing_about_a_question_2() {
+fn a_crash_at_any_point_changes_nothing_about_a_question_2() {
     questioned().survives_every_crash(1);
 }
 
 #[test]
-fn a_crash_after_any_write_changes_nothing_about_a_decomposition_1() {
+fn a_crash_at_any_point_changes_nothing_about_a_decomposition_1() {
     decomposed().survives_every_crash(0);
 }
 
 #[test]
-fn a_crash_after_any_write_changes_nothing_about_a_decomposition_2() {
+fn a_crash_at_any_point_changes_nothing_about_a_decomposition_2() {
     decomposed().survives_every_crash(1);
 }
 
@@ -197,7 +191,7 @@ fn planned_anew() -> Site {
     let script = "[planner]\n\
                   run ralph query tasks | grep -q 'Say hello' || ralph task add 'Say hello'\n\
                   run ralph query tasks | grep -q 'Wave' || ralph task add 'Wave'\nfinal planned\n";
-    let site = Site::new(script);
+    let site = Site::new(script).in_memory();
     let old = json!({"spec": "old.md"});
     let done = json!({"spec": "old.md", "s": "d", "done_at": "abc1234"});
     let records = [
@@ -214,56 +208,51 @@ fn planned_anew() -> Site {
 
 const PLANNING_SHARES: usize = 3;
 
-fn survives_every_crash_while_planning(share: usize) {
+fn survives_every_crash_while_planning(number: usize) {
     let args = &["plan", SPEC, "--yes"];
-    let undisturbed = planned_anew();
-    undisturbed.exits(0, args);
-    let names = |site: &Site| {
+    let site = planned_anew();
+    let sweep = Sweep::new(&site.place, args);
+    let (undisturbed, points) = sweep.undisturbed(Share { number, of: PLANNING_SHARES });
+    assert_eq!(undisturbed.status.code(), Some(0), "{undisturbed}");
+    let names = || {
         let tasks = site.records("task");
         let names = tasks.iter().map(|task| {
             (task["name"].to_string(), task["priority"].to_string(), task["spec"].to_string())
         });
         names.collect::<Vec<_>>()
     };
-    let expected = (names(&undisturbed), outcomes(&undisturbed));
-    let mut finished = 0;
-    for write in (share + 1..).step_by(PLANNING_SHARES) {
-        let site = planned_anew();
-        let crashed = crash(&site, args, write);
-        if crashed.status.code().is_some() {
-            assert_eq!(crashed.status.code(), Some(0), "{crashed}");
-            assert!(write > 10, "only {write} writes");
-            break;
-        }
+    let expected = (names(), outcomes(&site));
+    let finished = Cell::new(0);
+    sweep.visit(&points, |point, crashed| {
         // Asked in a way that nobody can answer: what was begun is not asked again.
         let begun = site.records("spec")[0]["spec"] == SPEC && !site.records("task").is_empty();
         let again = site.ralph(if begun { &["plan", SPEC] } else { args });
-        let context = || format!("after write {write}\n{crashed}\n{again}\n{}", site.plan_text());
+        let context = || format!("{point}\n{crashed}\n{again}\n{}", site.plan_text());
         // Where all was done but the last note of it, the plan is there to be planned again.
         let is_whole = again.status.code() == Some(3);
-        finished += usize::from(is_whole);
+        finished.set(finished.get() + usize::from(is_whole));
         assert!(is_whole || again.status.code() == Some(0), "{}", context());
-        assert_eq!((names(&site), outcomes(&site)), expected, "{}", context());
+        assert_eq!((names(), outcomes(&site)), expected, "{}", context());
         assert_eq!(site.records("reject"), Vec::<Value>::new(), "{}", context());
         assert_eq!(completed(&site).get("planner"), Some(&1), "{}", context());
         site.assert_clean();
         site.place.assert_nothing_left();
-    }
-    assert!(finished <= 2, "{finished} times");
+    });
+    assert!(finished.get() <= 2, "{} times", finished.get());
 }
 
 #[test]
-fn a_crash_after_any_write_changes_nothing_about_a_plan_1() {
+fn a_crash_at_any_point_changes_nothing_about_a_plan_1() {
     survives_every_crash_while_planning(0);
 }
 
 #[test]
-fn a_crash_after_any_write_changes_nothing_about_a_plan_2() {
+fn a_crash_at_any_point_changes_nothing_about_a_plan_2() {
     survives_every_crash_while_planning(1);
 }
 
 #[test]
-fn a_crash_after_any_write_changes_nothing_about_a_plan_3() {
+fn a_crash_at_any_point_changes_nothing_about_a_plan_3() {
     survives_every_crash_while_planning(2);
 }
 
@@ -327,6 +316,25 @@ fn killed_in_mid_run_it_leaves_nobody_behind_and_the_run_is_repeated_on_what_it_
     assert_eq!(site.roles(), ["builder", "builder", "verifier", "investigator"]);
     assert_eq!(site.commits().iter().filter(|subject| *subject == "Do t-aaaa").count(), 1);
     site.assert_complete();
+}
+
+/// The builder's run was complete before its gate began: after the restart it is judged, not repeated.
+#[test]
+#[ignore = "issue 11: mended with the driver"]
+fn killed_while_a_gate_runs_it_judges_the_finished_run_and_does_not_repeat_it() {
+    let site = accepted().site();
+    let sweep = Sweep::new(&site.place, ARGS);
+    let (_, points) = sweep.undisturbed(Share { number: 0, of: 1 });
+    let gates: Vec<_> = points.iter().filter(|point| point.is_start_of("sh")).collect();
+    assert!(!gates.is_empty());
+    for gate in gates {
+        let (reached, crashed) = sweep.killed_at(gate).unwrap();
+        assert!(reached.is_start_of("sh"), "{reached} instead of {gate}");
+        let again = site.exits(0, ARGS);
+        assert_eq!(completed(&site)["builder"], 1, "{gate}\n{crashed}\n{again}");
+        assert_eq!(site.commits().iter().filter(|subject| *subject == "Do t-aaaa").count(), 1);
+        site.assert_complete();
+    }
 }
 
 /// A verifier that has accepted one of two done tasks, and has more to do.

@@ -19,6 +19,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 
+use crate::crash;
 use crate::harness::{Place, RALPH};
 use crate::support::process::Finished;
 
@@ -56,6 +57,11 @@ impl Site {
         site.write_plan(tasks);
         site.commit_all("a plan");
         site
+    }
+
+    /// Moves it to a file system in memory.
+    fn in_memory(self) -> Site {
+        Site { place: crash::in_memory(self.place) }
     }
 
     /// Adds to the configuration.

@@ -1,18 +1,20 @@
-//! Restart: Ralph is killed after each of its durable writes, started again, and ends where it would have ended anyway.
+//! Restart: Ralph is killed at each of its fault points, started again, and ends where it would have ended anyway.
 //!
-//! Each story is played once undisturbed and then once for every write, with a `SIGKILL` right after it. The stories
+//! Each story is played once undisturbed and then once for every point, with a `SIGKILL` right there. The stories
 //! together visit every state and every transition; they are short, because they are played often.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::{Ended, GREETS, Stage, files_in, on, willing};
-use crate::harness::{PATIENCE, RALPH};
-use crate::support::process::run;
+use super::{GREETS, Stage, files_in, on, willing};
+use crate::crash::{Share, Sweep, in_memory};
+use crate::harness::{PATIENCE, wait_until};
+use crate::support::process::processes_marked;
 
-/// How many tests share the writes of a story, so that they are played side by side.
+/// How many tests share the fault points of a story, so that they are played side by side.
 const SHARES: usize = 2;
 
 struct Story {
@@ -20,8 +22,6 @@ struct Story {
     script: String,
     /// What is there to begin with.
     begin: fn(&Stage),
-    /// After how many writes a crash is of no more interest.
-    writes: usize,
     /// How it ends, and after which runs.
     exit: i32,
     runs: &'static str,
@@ -40,7 +40,6 @@ fn planning() -> Story {
             on("implementer", 2, LIMIT),
         ]),
         begin: |_| {},
-        writes: usize::MAX,
         exit: 1,
         runs: "ppii",
     }
@@ -55,7 +54,6 @@ fn invalidation() -> Story {
             on("implementer", 2, LIMIT),
         ]),
         begin: planned,
-        writes: usize::MAX,
         exit: 1,
         runs: "ivpi",
     }
@@ -67,7 +65,6 @@ fn rejection() -> Story {
         settings: HOME_APART,
         script: willing(&[on("verifier", 1, "final Rude."), on("implementer", 2, LIMIT)]),
         begin: planned,
-        writes: usize::MAX,
         exit: 1,
         runs: "ivi",
     }
@@ -75,14 +72,7 @@ fn rejection() -> Story {
 
 /// With a gate, and home committed after every transition.
 fn commits() -> Story {
-    Story {
-        settings: GREETS,
-        script: willing(&[]),
-        begin: planned,
-        writes: usize::MAX,
-        exit: 0,
-        runs: "iv",
-    }
+    Story { settings: GREETS, script: willing(&[]), begin: planned, exit: 0, runs: "iv" }
 }
 
 const IDLE: &str =
@@ -94,7 +84,6 @@ fn question() -> Story {
         settings: HOME_APART,
         script: willing(&[on("implementer", 1, IDLE)]),
         begin: planned,
-        writes: usize::MAX,
         exit: 3,
         runs: "iv",
     }
@@ -110,8 +99,6 @@ fn answer() -> Story {
             stage.pipeline(ARGS).exits(3);
             stage.ralph(&["answer", "0001-greeting", "Greet in Welsh."]).exits(0);
         },
-        // The answer is settled by then; the rest is as in the story before.
-        writes: 6,
         exit: 3,
         runs: "iviv",
     }
@@ -125,30 +112,27 @@ fn planned(stage: &Stage) {
 impl Story {
     fn stage(&self) -> Stage {
         let stage = Stage::with(&self.script, self.settings, &["0001-greeting.md"]);
+        let stage = Stage { place: in_memory(stage.place) };
         (self.begin)(&stage);
         stage
     }
 
-    /// Plays the story with a crash after every write of this share, and compares the ends.
-    fn survives_every_crash(&self, share: usize) {
-        let undisturbed = self.stage();
-        undisturbed.pipeline(ARGS).exits(self.exit);
-        assert_eq!(undisturbed.runs(), self.runs);
-        let expected = end_of(&undisturbed);
-        for write in (share + 1..=self.writes).step_by(SHARES) {
-            let stage = self.stage();
-            let crashed = crash(&stage, write);
-            if crashed.finished.status.code().is_some() {
-                // There were no more writes; the last share sees that there were some at all.
-                crashed.exits(self.exit);
-                assert!(write > 15, "only {write} writes");
-                return;
+    /// Plays the story with a crash at every point of this share, and compares the ends.
+    fn survives_every_crash(&self, number: usize) {
+        let stage = self.stage();
+        let sweep = Sweep::new(&stage.place, PIPELINE);
+        let (undisturbed, points) = sweep.undisturbed(Share { number, of: SHARES });
+        assert_eq!(undisturbed.status.code(), Some(self.exit), "{undisturbed}");
+        assert_eq!(stage.runs(), self.runs);
+        let expected = end_of(&stage);
+        sweep.visit(&points, |point, crashed| {
+            if point.is_start_of("ralph") {
+                play_again(&stage);
             }
-            let again = stage.pipeline(ARGS);
-            let context =
-                || format!("after write {write}\n{}\n{}", crashed.finished, again.finished);
+            let again = stage.place.ralph(PIPELINE);
+            let context = || format!("{point}\n{crashed}\n{again}");
             // What was finished when it died is skipped now, and that is no failure.
-            assert_eq!(again.finished.status.code(), Some(self.exit), "{}", context());
+            assert_eq!(again.status.code(), Some(self.exit), "{}", context());
             let end = end_of(&stage);
             for (name, expected) in &expected {
                 assert_eq!(end.get(name), Some(expected), "{name} {}", context());
@@ -159,19 +143,46 @@ impl Story {
                 "{}",
                 context()
             );
-        }
+            stage.place.assert_nothing_left();
+        });
     }
 }
 
 const ARGS: &[&str] = &["--no-wait", "--allow-dirty"];
+const PIPELINE: &[&str] = &["pipeline", "--no-wait", "--allow-dirty"];
 
-/// Starts the pipeline, and kills it after so many writes.
-fn crash(stage: &Stage, write: usize) -> Ended {
-    let mut variables = stage.place.variables();
-    variables.push(("RALPH_CRASH_AFTER_WRITE".to_owned(), write.to_string()));
-    let args = [&["pipeline"], ARGS].concat();
-    let ralph = std::path::Path::new(RALPH);
-    Ended { finished: run(&stage.place.env, ralph, &args, &variables, "", PATIENCE) }
+/// Has the script go on with the agent's run that was cut short, whether or not the agent had come to count it.
+fn play_again(stage: &Stage) {
+    wait_until(PATIENCE, "the guard ends the run", || {
+        processes_marked(stage.place.env.mark()).is_empty()
+    });
+    let Some(path) = counts(stage) else { return };
+    let mut counts: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let journal = fs::read_to_string(stage.private().join("journal.jsonl")).unwrap();
+    let mut roles = BTreeMap::new();
+    let mut finished: BTreeMap<String, u32> = BTreeMap::new();
+    for line in journal.lines() {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        let run = entry["run"].to_string();
+        if entry["event"] == "run_started" {
+            roles.insert(run, entry["data"]["role"].as_str().unwrap().to_owned());
+        } else if entry["event"] == "run_finished" {
+            *finished.entry(roles[&run].clone()).or_default() += 1;
+        }
+    }
+    let runs = counts["runs"].as_object_mut().unwrap();
+    runs.retain(|role, _| finished.contains_key(role));
+    for (role, count) in runs {
+        *count = finished[role].into();
+    }
+    fs::write(path, counts.to_string()).unwrap();
+}
+
+/// Where the rehearsal counts the runs of each role.
+fn counts(stage: &Stage) -> Option<PathBuf> {
+    let directory = stage.place.path("state/ralph/rehearsal");
+    let files = if directory.exists() { files_in(&directory) } else { Vec::new() };
+    files.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "json"))
 }
 
 /// All that counts when a story is over, without what differs from one telling to the next: Ralph's files, the tree, what
@@ -207,9 +218,8 @@ fn end_of(stage: &Stage) -> BTreeMap<String, String> {
 
 /// How often each role was started, as the rehearsal counts it.
 fn asked(stage: &Stage) -> String {
-    let counts = files_in(&stage.place.path("state/ralph/rehearsal"));
-    let counts = counts.iter().find(|path| path.extension().is_some_and(|kind| kind == "json"));
-    let counts: Value = serde_json::from_slice(&fs::read(counts.unwrap()).unwrap()).unwrap();
+    let counts = fs::read(counts(stage).unwrap()).unwrap();
+    let counts: Value = serde_json::from_slice(&counts).unwrap();
     counts["runs"].to_string()
 }
 
@@ -242,6 +252,29 @@ fn normal(text: &str, subjects: &BTreeMap<&str, &str>) -> String {
     normal
 }
 
+/// The implementer's run was complete before setup and gate began: after the restart it is judged, not repeated.
+#[test]
+fn killed_while_setup_or_a_gate_runs_it_judges_the_finished_run_and_does_not_repeat_it() {
+    let settings = format!("[checkout]\nsetup = [[\"true\"]]\n{GREETS}");
+    let stage = Stage::with(&willing(&[]), &settings, &["0001-greeting.md"]);
+    let stage = Stage { place: in_memory(stage.place) };
+    planned(&stage);
+    let sweep = Sweep::new(&stage.place, PIPELINE);
+    let (_, points) = sweep.undisturbed(Share { number: 0, of: 1 });
+    for program in ["true", "sh"] {
+        let starts: Vec<_> = points.iter().filter(|point| point.is_start_of(program)).collect();
+        assert!(!starts.is_empty(), "{program}");
+        for start in starts {
+            let (reached, crashed) = sweep.killed_at(start).unwrap();
+            assert!(reached.is_start_of(program), "{reached} instead of {start}");
+            let again = stage.place.ralph(PIPELINE);
+            assert_eq!(again.status.code(), Some(0), "{start}\n{crashed}\n{again}");
+            assert_eq!(stage.runs(), "iv", "{start}\n{crashed}\n{again}");
+            stage.place.assert_nothing_left();
+        }
+    }
+}
+
 macro_rules! shares {
     ($($story:ident: $($share:ident = $number:literal),+;)+) => {$(
         mod $story {
@@ -256,10 +289,10 @@ macro_rules! shares {
 }
 
 shares! {
-    planning: a_crash_after_any_odd_write_changes_nothing = 0, a_crash_after_any_even_write_changes_nothing = 1;
-    invalidation: a_crash_after_any_odd_write_changes_nothing = 0, a_crash_after_any_even_write_changes_nothing = 1;
-    rejection: a_crash_after_any_odd_write_changes_nothing = 0, a_crash_after_any_even_write_changes_nothing = 1;
-    commits: a_crash_after_any_odd_write_changes_nothing = 0, a_crash_after_any_even_write_changes_nothing = 1;
-    answer: a_crash_after_any_odd_write_changes_nothing = 0, a_crash_after_any_even_write_changes_nothing = 1;
-    question: a_crash_after_any_odd_write_changes_nothing = 0, a_crash_after_any_even_write_changes_nothing = 1;
+    planning: a_crash_at_any_point_changes_nothing_1 = 0, a_crash_at_any_point_changes_nothing_2 = 1;
+    invalidation: a_crash_at_any_point_changes_nothing_1 = 0, a_crash_at_any_point_changes_nothing_2 = 1;
+    rejection: a_crash_at_any_point_changes_nothing_1 = 0, a_crash_at_any_point_changes_nothing_2 = 1;
+    commits: a_crash_at_any_point_changes_nothing_1 = 0, a_crash_at_any_point_changes_nothing_2 = 1;
+    answer: a_crash_at_any_point_changes_nothing_1 = 0, a_crash_at_any_point_changes_nothing_2 = 1;
+    question: a_crash_at_any_point_changes_nothing_1 = 0, a_crash_at_any_point_changes_nothing_2 = 1;
 }

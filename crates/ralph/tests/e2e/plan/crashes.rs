@@ -98,7 +98,7 @@ fn random_history(seed: u64) {
         let mut variables = desk.place.variables();
         if dice.roll(3) == 0 {
             let write = (dice.roll(8) + 1).to_string();
-            variables.push(("RALPH_CRASH_AFTER_WRITE".to_owned(), write));
+            variables.push(("RALPH_CRASH_AT".to_owned(), write));
         }
         let finished = run(&desk.place.env, Path::new(RALPH), &args, &variables, "", PATIENCE);
         if finished.status.code().is_none() {
@@ -141,7 +141,7 @@ fn a_ralph_that_dies_with_a_branch_locked_is_in_nobodys_way() {
     let lock = desk.repo().join(".git/refs/heads/main.lock");
     let died_with_it = (1..20).any(|write| {
         let mut variables = desk.place.variables();
-        variables.push(("RALPH_CRASH_AFTER_WRITE".to_owned(), write.to_string()));
+        variables.push(("RALPH_CRASH_AT".to_owned(), write.to_string()));
         let args = ["task", "add", "x"];
         let died = run(&desk.place.env, Path::new(RALPH), &args, &variables, "", PATIENCE);
         died.status.code().is_none() && lock.exists()
@@ -173,7 +173,7 @@ fn a_change_that_died_before_its_commit_is_committed_as_what_it_was() {
         desk.done(&["task", "done", "t-0001"]);
         let head = desk.head();
         let mut variables = desk.place.variables();
-        variables.push(("RALPH_CRASH_AFTER_WRITE".to_owned(), write.to_string()));
+        variables.push(("RALPH_CRASH_AT".to_owned(), write.to_string()));
         let args = ["task", "delete", "t-0001"];
         let finished = run(&desk.place.env, Path::new(RALPH), &args, &variables, "", PATIENCE);
         let is_written = !desk.ids().contains(&"t-0001".to_owned());

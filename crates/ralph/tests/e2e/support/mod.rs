@@ -25,9 +25,7 @@ pub(crate) struct TestEnv {
 impl TestEnv {
     /// Makes the directories, and a repository on branch `main` with one commit.
     pub(crate) fn new() -> TestEnv {
-        let dir = tempfile::Builder::new().prefix("ralph-e2e-").tempdir().unwrap();
-        let mark = text(dir.path());
-        let env = TestEnv { dir, mark };
+        let env = TestEnv::empty_in(&std::env::temp_dir());
         for path in [env.home(), env.tmp(), env.repo()] {
             std::fs::create_dir(path).unwrap();
         }
@@ -36,6 +34,13 @@ impl TestEnv {
         env.git(&["add", "README.md"]);
         env.git(&["commit", "--quiet", "--message=start"]);
         env
+    }
+
+    /// Makes a directory for a place in another, and nothing in it.
+    pub(crate) fn empty_in(parent: &Path) -> TestEnv {
+        let dir = tempfile::Builder::new().prefix("ralph-e2e-").tempdir_in(parent).unwrap();
+        let mark = text(dir.path());
+        TestEnv { dir, mark }
     }
 
     pub(crate) fn home(&self) -> PathBuf {

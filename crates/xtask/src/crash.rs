@@ -1,0 +1,79 @@
+//! `cargo xtask crash`: the crash sweeps with every fault point, of which a normal test run visits a sample.
+
+use std::process::{Command, ExitCode};
+
+use crate::{progress, root, test};
+
+/// What was asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// A part of the story's name, as in `rejected` or `pipeline`.
+    story: Option<String>,
+    runner_args: Vec<String>,
+}
+
+impl Request {
+    /// Reads the arguments that follow `crash`.
+    pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Request, String> {
+        let mut request = Request::default();
+        while let Some(arg) = args.next() {
+            match arg.as_str() {
+                "--story" => {
+                    let story = args.next().filter(|story| is_name(story));
+                    let missing = || format!("`--story` takes a part of a name\n{}", crate::USAGE);
+                    request.story = Some(story.ok_or_else(missing)?);
+                }
+                "--" => request.runner_args.extend(args.by_ref()),
+                other => return Err(format!("`crash` takes no `{other}`\n{}", crate::USAGE)),
+            }
+        }
+        Ok(request)
+    }
+
+    /// Returns the tests to run, in nextest's language.
+    fn filter(&self) -> String {
+        let sweeps = "test(a_crash_at_any_point)";
+        self.story.as_ref().map_or(sweeps.to_owned(), |story| format!("{sweeps} & test({story})"))
+    }
+}
+
+fn is_name(story: &str) -> bool {
+    !story.is_empty() && story.chars().all(|c| c.is_ascii_alphanumeric() || "_:".contains(c))
+}
+
+/// Runs the sweeps and returns how they ended.
+pub(crate) fn run(request: &Request) -> Result<ExitCode, String> {
+    if !test::has_nextest() {
+        return Err("`cargo-nextest` is needed: install it and try again".to_owned());
+    }
+    let filter = request.filter();
+    progress(&format!("visiting every fault point of {filter}"));
+    let status = Command::new(test::cargo())
+        .args(["nextest", "run", "--package", "ralph", "--profile", "crash", "-E", &filter])
+        .args(&request.runner_args)
+        .current_dir(root())
+        .env("RALPH_CRASH_SWEEP", "all")
+        .status()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Request;
+
+    fn parse(args: &[&str]) -> Result<Request, String> {
+        Request::parse(args.iter().map(|arg| (*arg).to_owned()))
+    }
+
+    #[test]
+    fn a_story_narrows_the_sweeps_and_must_be_a_name() {
+        assert_eq!(parse(&[]).unwrap().filter(), "test(a_crash_at_any_point)");
+        let pipeline = parse(&["--story", "pipeline", "--", "--no-capture"]).unwrap();
+        assert_eq!(pipeline.filter(), "test(a_crash_at_any_point) & test(pipeline)");
+        assert_eq!(pipeline.runner_args, ["--no-capture"]);
+        for wrong in [&["--story"][..], &["--story", "a) | all("], &["--all"]] {
+            assert!(parse(wrong).unwrap_err().contains("usage"), "{wrong:?}");
+        }
+    }
+}
