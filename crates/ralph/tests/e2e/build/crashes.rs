@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{BUILDER, SPEC, Site, VERIFIER, task, task_with};
-use crate::crash::{Point, Share, Sweep};
+use crate::crash::{Share, Sweep};
 use crate::harness::{PATIENCE, wait_for_file};
 
 /// How many tests share the fault points of a story, so that they are played side by side.
@@ -81,17 +81,12 @@ impl Story {
             assert_eq!(end_of(&site), expected, "{}", context());
             // A run that Ralph did not see the end of may have done all it was to do; one that was over is not repeated.
             for (role, times) in completed(&site) {
-                let allowed = runs.get(&role).copied().unwrap_or_default() + repeated(point, &role);
+                let allowed = runs.get(&role).copied().unwrap_or_default();
                 assert!(times <= allowed, "{role} {times} times {}", context());
             }
             site.place.assert_nothing_left();
         });
     }
-}
-
-/// Issue 11, mended with the driver: a builder's run whose gate was cut short is repeated.
-fn repeated(point: &Point, role: &str) -> u32 {
-    u32::from(role == "builder" && point.is_start_of("sh"))
 }
 
 const ARGS: &[&str] = &["build", "--no-wait"];
@@ -320,7 +315,6 @@ fn killed_in_mid_run_it_leaves_nobody_behind_and_the_run_is_repeated_on_what_it_
 
 /// The builder's run was complete before its gate began: after the restart it is judged, not repeated.
 #[test]
-#[ignore = "issue 11: mended with the driver"]
 fn killed_while_a_gate_runs_it_judges_the_finished_run_and_does_not_repeat_it() {
     let site = accepted().site();
     let sweep = Sweep::new(&site.place, ARGS);
