@@ -71,7 +71,7 @@ impl Place {
 }
 
 /// Resolves the path of a directory.
-pub(crate) fn real_directory(dir: &Utf8Path) -> Option<Utf8PathBuf> {
+pub fn real_directory(dir: &Utf8Path) -> Option<Utf8PathBuf> {
     if is_real_directory(dir) { Some(dir.to_owned()) } else { dir.canonicalize_utf8().ok() }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! Notes on other commits stay as they are. The commit that holds them is Ralph's own: unsigned, without hooks.
 
+use ralph_proc::fault;
+
 use super::call::Call;
 use super::drivers::Drivers;
 use super::identity::Identity;
 use super::{Git, GitError, Oid};
-use crate::files::fault;
 
 /// The ref that holds the notes.
 pub const NOTES_REF: &str = "refs/notes/ralph";

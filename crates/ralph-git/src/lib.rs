@@ -50,7 +50,7 @@ pub use objects::ObjectError;
 pub use oid::{ObjectFormat, Oid};
 pub use parse::{Change, ChangeKind, CommitHeader, Head, PathState, Ref, StatusEntry, TreeEntry};
 pub use place::Place;
-pub(crate) use place::real_directory;
+pub use place::real_directory;
 pub use provision::Provision;
 
 use call::{Call, Person, first_line};

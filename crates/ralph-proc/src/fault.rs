@@ -6,7 +6,7 @@
 //! inherit the fault, and release builds do not have it.
 
 /// Notes that a write is durable now, and dies if it is the one that was asked for.
-pub(crate) fn after_write() {
+pub fn after_write() {
     #[cfg(debug_assertions)]
     armed::count();
 }
