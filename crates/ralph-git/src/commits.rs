@@ -53,11 +53,11 @@ pub struct CommitRequest<'a> {
 /// A commit that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
-    pub id: Oid,
-    pub parent: Option<Oid>,
-    pub paths: Vec<PathBuf>,
+    pub(crate) id: Oid,
+    pub(crate) parent: Option<Oid>,
+    pub(crate) paths: Vec<PathBuf>,
     /// Staged versions that neither the commit nor the work tree has.
-    pub displaced: Vec<(PathBuf, Oid)>,
+    pub(crate) displaced: Vec<(PathBuf, Oid)>,
 }
 
 /// A commit could not be made; nothing has changed.

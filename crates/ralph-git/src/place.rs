@@ -49,7 +49,7 @@ impl Place {
     }
 
     /// Checks that the links between the directories still lead where they led.
-    pub fn check(&self) -> Result<(), GitError> {
+    pub(crate) fn check(&self) -> Result<(), GitError> {
         if let Some(worktree) = &self.worktree {
             let found = git_dir_of(worktree);
             if found.as_ref() != Some(&self.git_dir) {

@@ -277,7 +277,7 @@ impl Past {
             subjects: &TELLING_SUBJECTS,
         };
         Ok(walk(&self.git, &query, &mut |version| {
-            if since.is_some() && version.parents.len() > 1 {
+            if since.is_some() && version.parents > 1 {
                 return ControlFlow::Break(());
             }
             let Ok(commit) = version.commit.as_str().parse() else {
