@@ -198,7 +198,7 @@ impl Past {
                 Walked::UpToDate => return Ok(known),
                 Walked::Told(_) => {
                     if let Some(file) = &file {
-                        file.grow(&tip.commit, &known);
+                        file.write(&tip.commit, &known);
                     }
                     return Ok(known);
                 }
