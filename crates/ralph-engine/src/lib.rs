@@ -13,7 +13,6 @@ mod digest;
 pub mod doctor;
 pub mod files;
 pub mod gates;
-pub mod git;
 pub mod home;
 pub mod init;
 pub mod journal;
@@ -35,3 +34,5 @@ mod test_place;
 pub mod validate;
 pub mod wait;
 pub mod workflow;
+
+pub use ralph_git as git;

@@ -14,7 +14,7 @@ pub mod history;
 pub mod id;
 pub mod journal;
 mod millis;
-mod nearest;
+pub mod nearest;
 pub mod outcome;
 pub mod permission;
 pub mod pipeline;

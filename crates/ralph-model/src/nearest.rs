@@ -8,36 +8,43 @@ pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a s
     }
 }
 
-/// Returns what is near to `word`, nearest first.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+/// Returns the words that are near to `word`, nearest first. Upper and lower case are the same.
+///
+/// The distance counts characters that are inserted, removed, replaced or swapped with their neighbour.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let word = word.to_lowercase();
     let mut near: Vec<_> = known
         .into_iter()
-        .map(|candidate| (edit_distance(word, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
+        .filter_map(|candidate| {
+            let tolerance = candidate.len().div_ceil(3);
+            // What was typed may be very long, and the distance takes time in proportion.
+            if word.len().abs_diff(candidate.len()) > candidate.len() {
+                return None;
+            }
+            let distance = strsim::osa_distance(&word, &candidate.to_lowercase());
+            (distance <= tolerance).then_some((distance, candidate))
+        })
         .collect();
     near.sort_unstable();
     near.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
-/// Counts the characters to insert, remove, replace or swap with their neighbour to get from one word to the other.
-fn edit_distance(from: &str, to: &str) -> usize {
-    // Words that differ so much in length are never near, and what was typed may be very long.
-    if from.len().abs_diff(to.len()) > to.len() {
-        return usize::MAX;
-    }
-    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
-    let mut rows: Vec<Vec<usize>> = vec![(0..=to.len()).collect()];
-    for (i, left) in from.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, right) in to.iter().enumerate() {
-            let replaced = rows[i][j] + usize::from(left != right);
-            let mut best = replaced.min(rows[i][j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *left == to[j - 1] && from[i - 1] == *right {
-                best = best.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(best);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_words_come_nearest_first_and_far_ones_not_at_all() {
+        for (word, known, expected) in [
+            ("modell", &["mode", "model", "zebra"][..], &["model", "mode"][..]),
+            ("modle", &["model"], &["model"]),
+            ("Agent", &["agents", "agent"], &["agent", "agents"]),
+            ("a", &["b"], &["b"]),
+            ("", &["abc"], &[]),
+            ("", &[""], &[""]),
+            (&"x".repeat(100_000), &["model"], &[]),
+        ] {
+            assert_eq!(nearest(word, known.iter().copied()), expected, "{word:.9}");
         }
-        rows.push(row);
     }
-    rows[from.len()][to.len()]
 }

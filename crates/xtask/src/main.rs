@@ -1,4 +1,4 @@
-//! The project's chores, as `cargo xtask`: the tests with everything they need, and the benchmarks.
+//! The project's chores, as `cargo xtask`: the tests with everything they need, the benchmarks, and the rules for dependencies.
 //!
 //! Uses next to nothing, so that it is built in a moment on a fresh machine.
 
@@ -8,6 +8,7 @@ mod agents;
 mod bench;
 mod checkout;
 mod crash;
+mod deny;
 mod generate;
 mod programs;
 mod test;
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- ARGS]
        cargo xtask crash [--story NAME] [-- ARGS]
        cargo xtask bench [startup|loop|stream|checkout|baseline|build|plan|all]
+       cargo xtask deny
 
   test          install the agent CLIs that the tests run for real, then run all tests
   --all-agents  let the slow ones (OpenCode, Gemini CLI) play every scenario too: some minutes more
@@ -25,6 +27,7 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
   crash         kill ralph at every fault point of the crash sweeps, not only at a sample of them
   --story NAME  only the stories whose names contain this, as in `rejected` or `pipeline`
   bench         measure side by side and print ratios beside their bars
+  deny          hold licences, sources and versions of the dependencies to deny.toml
   ARGS          passed on to `cargo nextest run` (or to `cargo test` where there is no nextest)";
 
 fn main() -> ExitCode {
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         Some("test") => test::Request::parse(args).and_then(|request| test::run(&request)),
         Some("crash") => crash::Request::parse(args).and_then(|request| crash::run(&request)),
         Some("bench") => bench::run(args.next().as_deref().unwrap_or("all")),
+        Some("deny") => deny::run(),
         Some(generate::WORD) => generate::run(args),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");

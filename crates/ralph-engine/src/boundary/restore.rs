@@ -168,12 +168,14 @@ pub(super) fn displaced_files(root: &Path, path: &Path, saved: &Path) -> Vec<Dis
     };
     match Stamp::of(saved) {
         None => files.push(DisplacedFile { path: path.to_owned(), content: None }),
-        Some(stamp) if stamp.kind().is_dir() => walk(saved, &mut |place, _, stamp| {
-            if let Ok(below) = place.strip_prefix(saved) {
-                take(path.join(below), place, stamp);
-            }
-            Step::Enter
-        }),
+        Some(stamp) if stamp.kind().is_dir() => {
+            walk(saved, &mut |place, _, stamp| {
+                if let Ok(below) = place.strip_prefix(saved) {
+                    take(path.join(below), place, stamp);
+                }
+                Step::Enter
+            });
+        }
         Some(stamp) => take(path.to_owned(), saved, &stamp),
     }
     files

@@ -1,11 +1,13 @@
 //! Looking at files without reading them: one `fstatat` each, by inode data that nobody can forge without trace.
 //!
 //! The time of the last status change (ctime) is what counts: an edit in place that keeps the size and puts the other
-//! time back still moves it. Links are looked at, never followed.
+//! time back still moves it. Links are looked at, never followed. A directory's ctime moves when a name in it comes, goes
+//! or becomes another file, so one whose ctime stands still need not be listed again.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +25,12 @@ pub(super) struct Stamp {
 impl Stamp {
     /// Looks at a path; `None` if there is nothing.
     pub(super) fn of(path: &Path) -> Option<Stamp> {
-        statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| Stamp::from_stat(&stat))
+        Stamp::below(CWD, path)
+    }
+
+    /// Looks at a path from a directory on.
+    pub(super) fn below(directory: impl AsFd, path: &Path) -> Option<Stamp> {
+        statat(directory, path, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| Stamp::from_stat(&stat))
     }
 
     fn from_stat(stat: &Stat) -> Stamp {
@@ -64,6 +71,36 @@ impl Stamp {
     }
 }
 
+/// How long ago, in seconds, a directory must have changed before its listing, so that a later change is sure to have
+/// another time: the clocks of file systems tick, in milliseconds or, at the worst, two seconds.
+const TICK: i64 = 2;
+
+/// A directory that was listed, as it was before.
+#[derive(Clone, Debug)]
+pub(super) struct Listed {
+    path: PathBuf,
+    ino: u64,
+    ctime: (i64, u64),
+}
+
+impl Listed {
+    fn of(path: PathBuf, stat: &Stat) -> Listed {
+        Listed { path, ino: stat.st_ino, ctime: (stat.st_ctime, stat.st_ctime_nsec) }
+    }
+
+    /// Whether a change after the listing, which began at `second`, shows in the directory's time.
+    pub(super) fn is_settled(&self, second: i64) -> bool {
+        self.ctime.0 + TICK < second
+    }
+
+    /// Whether it still has the names that were listed, and each is the same file.
+    pub(super) fn is_same(&self) -> bool {
+        statat(CWD, &self.path, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
+            (stat.st_ino, (stat.st_ctime, stat.st_ctime_nsec)) == (self.ino, self.ctime)
+        })
+    }
+}
+
 /// Whether a walk goes into a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -73,9 +110,12 @@ pub(super) enum Step {
 
 /// Visits everything below a directory: the path, its last part, and what it looks like.
 ///
-/// What cannot be read is passed over: it is seen as gone, and that is told.
-pub(super) fn walk(root: &Path, visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> Step) {
-    walk_named(root, &|_| true, visit);
+/// What cannot be read is passed over: it is seen as gone, and that is told. Returns the directories that it went into.
+pub(super) fn walk(
+    root: &Path,
+    visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> Step,
+) -> Vec<Listed> {
+    walk_named(root, &|_| true, visit)
 }
 
 /// Visits what is below a directory, as [`walk`] does, where its name is wanted.
@@ -83,12 +123,15 @@ pub(super) fn walk_named(
     root: &Path,
     wanted: &dyn Fn(&[u8]) -> bool,
     visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> Step,
-) {
+) -> Vec<Listed> {
     let mut buffer = Vec::with_capacity(32 << 10);
-    let mut open = vec![root.to_owned()];
-    while let Some(mut path) = open.pop() {
+    let mut listed = Vec::new();
+    let stat = statat(CWD, root, AtFlags::SYMLINK_NOFOLLOW);
+    let mut open: Vec<Listed> = stat.iter().map(|stat| Listed::of(root.to_owned(), stat)).collect();
+    while let Some(mut entered) = open.pop() {
+        let path = &mut entered.path;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let Ok(fd) = openat(CWD, &path, flags, Mode::empty()) else { continue };
+        let Ok(fd) = openat(CWD, &*path, flags, Mode::empty()) else { continue };
         let mut directory = RawDir::new(&fd, buffer.spare_capacity_mut());
         while let Some(Ok(entry)) = directory.next() {
             let name = entry.file_name();
@@ -98,10 +141,12 @@ pub(super) fn walk_named(
             let Ok(found) = statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let stamp = Stamp::from_stat(&found);
             path.push(std::ffi::OsStr::from_bytes(name.to_bytes()));
-            if visit(&path, name.to_bytes(), &stamp) == Step::Enter && stamp.kind().is_dir() {
-                open.push(PathBuf::from(path.as_path()));
+            if visit(path, name.to_bytes(), &stamp) == Step::Enter && stamp.kind().is_dir() {
+                open.push(Listed::of(PathBuf::from(path.as_path()), &found));
             }
             path.pop();
         }
+        listed.push(entered);
     }
+    listed
 }

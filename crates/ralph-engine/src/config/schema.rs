@@ -205,11 +205,7 @@ pub(super) fn nearest_of_gate(key: &str) -> Option<&'static str> {
 
 /// Returns the name that differs least, if it differs little.
 pub(super) fn closest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let distance = |other: &str| strsim::damerau_levenshtein(&name.to_lowercase(), other);
-    let tolerance = 1 + name.chars().count() / 4;
-    let near = known.iter().map(|other| (distance(other), *other));
-    let (_, best) = near.filter(|(distance, _)| *distance <= tolerance).min()?;
-    Some(best)
+    ralph_model::nearest::nearest(name, known.iter().copied()).into_iter().next()
 }
 
 /// Renders a key's parts with quotes where TOML needs them.

@@ -16,6 +16,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use camino::{Utf8Path, Utf8PathBuf};
+pub(crate) use ralph_proc::disk::open_to_append;
 pub(crate) use ralph_proc::fault;
 use ralph_proc::tree::Identity;
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
@@ -297,17 +298,6 @@ fn sync_directory(path: &Utf8Path) -> Result<(), PathError> {
         Err(problem) if Errno::from_io_error(&problem) != Some(Errno::INVAL) => Err(error(problem)),
         _ => Ok(()),
     }
-}
-
-/// Opens a regular file to append to it: no link is followed, and nothing that is no file makes the call hang.
-pub(crate) fn open_to_append(path: &Utf8Path) -> io::Result<File> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file =
-        OpenOptions::new().read(true).append(true).create(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a file"));
-    }
-    Ok(file)
 }
 
 #[cfg(test)]

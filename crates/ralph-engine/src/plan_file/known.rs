@@ -1,18 +1,13 @@
-//! Every id that a plan ever had, in a file that grows by what is new.
+//! Every id that a plan ever had, in a file that is replaced whole.
 //!
-//! Its first line says what it is about and stays. The second says up to which commit it tells, and how long the file is with
-//! that; it is written over. Then come the ids, one a line. What is new is added before the second line says so: who dies in
-//! between leaves something behind the end, where nobody looks. A file that is not as it says is not believed, and losing it
-//! costs time and nothing else. Only who holds the plan's lock writes it.
+//! Its first line says what it is about, the second up to which commit it tells and how long the file is; then come the
+//! ids, one a line. A file that is not as it says is not believed, and losing it costs time and nothing else, so it is not
+//! forced to disk. Only who holds the plan's lock writes it.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
-use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use camino::Utf8PathBuf;
-use rustix::fs::OFlags;
 
 use super::past::Past;
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
@@ -104,7 +99,7 @@ impl IdsFile {
         let length: usize = length.trim_start().parse().ok()?;
         let start = self.about.len() + 1 + line.len();
         let ids = bytes.get(start..length)?;
-        // A loss of power may leave a part of it empty.
+        // A loss of power may leave a part of it empty, or cut it short.
         if !ids.ends_with(b"\n") || memchr::memchr(0, ids).is_some() {
             return None;
         }
@@ -113,23 +108,9 @@ impl IdsFile {
         Some((tip, KnownIds { kept: bytes, new: BTreeSet::new() }))
     }
 
-    /// Adds what is new to what was read; what cannot be kept is found again.
-    pub(super) fn grow(&self, tip: &Oid, known: &KnownIds) {
-        let new = known.unkept();
-        let second = self.about.len() + 1;
-        let end = second + status(tip, 0).len() - 1 + known.kept.len();
-        let grown = || -> io::Result<()> {
-            let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-            let file = OpenOptions::new().write(true).custom_flags(flags).open(&self.path)?;
-            file.write_all_at(&new, end as u64)?;
-            file.write_all_at(status(tip, end + new.len()).as_bytes(), second as u64)
-        };
-        drop(grown());
-    }
-
-    /// Writes it anew, with nothing of what was kept; what cannot be kept is found again.
+    /// Writes what was read and what is new; what cannot be kept is found again.
     pub(super) fn write(&self, tip: &Oid, known: &KnownIds) {
-        let ids = known.unkept();
+        let ids = [known.kept.get(1..).unwrap_or_default(), &known.unkept()].concat();
         let length = self.about.len() + 1 + status(tip, 0).len() + ids.len();
         let head = format!("{}\n{}", self.about, status(tip, length));
         let directory = self.path.parent().expect("it lies in private state");
@@ -173,7 +154,7 @@ mod tests {
                 for id in ids {
                     known.add(id);
                 }
-                world.file().grow(&oid(tip), &known);
+                world.file().write(&oid(tip), &known);
             }
             world
         }
@@ -191,21 +172,6 @@ mod tests {
         for id in ["", "t-", "t-one\nt-two", "\n", oid('d').as_str(), "{\"about\":1}"] {
             assert!(!known.has(id), "{id:?}");
         }
-    }
-
-    #[test]
-    fn who_died_while_adding_leaves_what_was_known_before() {
-        let world = World::new();
-        let path = world.file().path;
-        let mut bytes = std::fs::read(&path).unwrap();
-        bytes.extend(b"t-half");
-        std::fs::write(&path, &bytes).unwrap();
-        let (tip, mut known) = world.file().read().unwrap();
-        assert!(tip == oid('d') && !known.has("t-half"));
-        known.add("t-x");
-        world.file().grow(&oid('e'), &known);
-        let (tip, known) = world.file().read().unwrap();
-        assert!(tip == oid('e') && known.has("t-x") && known.has("t-three"));
     }
 
     #[test]

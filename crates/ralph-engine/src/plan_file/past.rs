@@ -198,7 +198,7 @@ impl Past {
                 Walked::UpToDate => return Ok(known),
                 Walked::Told(_) => {
                     if let Some(file) = &file {
-                        file.grow(&tip.commit, &known);
+                        file.write(&tip.commit, &known);
                     }
                     return Ok(known);
                 }
@@ -277,7 +277,7 @@ impl Past {
             subjects: &TELLING_SUBJECTS,
         };
         Ok(walk(&self.git, &query, &mut |version| {
-            if since.is_some() && version.parents.len() > 1 {
+            if since.is_some() && version.parents > 1 {
                 return ControlFlow::Break(());
             }
             let Ok(commit) = version.commit.as_str().parse() else {

@@ -275,28 +275,11 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Returns how many bytes stand for themselves in a string, eight at a time where there are as many.
+/// Returns how many bytes stand for themselves in a string.
 #[inline]
 fn plain(bytes: &[u8]) -> usize {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGH: u64 = ONES << 7;
-    let (eights, rest) = bytes.as_chunks::<8>();
-    let mut at = 0;
-    for eight in eights {
-        let eight = u64::from_le_bytes(*eight);
-        // The lowest high bit that is left marks the first byte that is a quote, a backslash, or below 0x20.
-        let quote = eight ^ (ONES * 0x22);
-        let backslash = eight ^ (ONES * 0x5c);
-        let found = (quote.wrapping_sub(ONES) & !quote)
-            | (backslash.wrapping_sub(ONES) & !backslash)
-            | (eight.wrapping_sub(ONES * 0x20) & !eight);
-        if found & HIGH != 0 {
-            return at + (found & HIGH).trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    let end = rest.iter().position(|&byte| matches!(byte, b'"' | b'\\' | 0..0x20));
-    at + end.unwrap_or(rest.len())
+    let end = bytes.iter().position(|&byte| matches!(byte, b'"' | b'\\' | 0..0x20));
+    end.unwrap_or(bytes.len())
 }
 
 #[cfg(test)]

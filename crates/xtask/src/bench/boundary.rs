@@ -95,7 +95,10 @@ impl Bench {
     fn project(&self) -> std::io::Result<PathBuf> {
         let project = self.place.join("project");
         fs::create_dir_all(project.join("src"))?;
-        let manifest = "[package]\nname = \"project\"\nversion = \"0.0.0\"\nedition = \"2024\"\n";
+        // A workspace of its own: the directory may lie below ours, and is no member of it. It has no dependencies, so
+        // that nothing has to be downloaded.
+        let manifest =
+            "[package]\nname = \"project\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n";
         fs::write(project.join("Cargo.toml"), manifest)?;
         let mut main = String::new();
         for module in 0..40 {

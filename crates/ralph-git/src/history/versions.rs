@@ -10,12 +10,11 @@ use std::ops::ControlFlow;
 use gix_hash::ObjectId;
 
 use super::super::Oid;
-use super::super::call::path_from;
 use super::super::direct::trees::items;
 use super::super::objects::{ObjectError, ObjectKind, Objects};
 use super::graph::Graph;
 use super::lines::LineChange;
-use super::{ParentVersion, Version, Walked, moves};
+use super::{Version, Walked, moves};
 
 /// Versions that are read ahead, as long as they are small.
 const AHEAD: usize = 48;
@@ -93,14 +92,6 @@ impl Versions {
         } else {
             parents.iter().any(|parent| self.blob(*parent) != own)
         }
-    }
-
-    /// Returns where the file is, or was before a commit removed it.
-    fn path(&self, graph: &Graph, commit: u32) -> &[u8] {
-        let parents = &graph.nodes[commit as usize].parents;
-        let mut places = std::iter::once(&commit).chain(parents);
-        let place = places.find_map(|place| self.at[*place as usize]);
-        &self.paths[place.map_or(0, |(path, _)| path) as usize]
     }
 }
 
@@ -239,19 +230,13 @@ fn tell_one(
             })
             .collect()
     };
-    let parents = node.parents.iter().map(|parent| ParentVersion {
-        commit: Oid::of(&graph.nodes[*parent as usize].id),
-        blob: versions.blob(*parent).as_ref().map(Oid::of),
-    });
     visit(&Version {
         commit: Oid::of(&node.id),
         author: graph.author(node),
         subject: graph.subject(node),
         branch: graph.branch(node),
         time: node.time,
-        path: &path_from(versions.path(graph, commit)),
-        blob: blob.as_ref().map(Oid::of),
-        parents: parents.collect(),
+        parents: node.parents.len(),
         changes: &changes,
     })
 }

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use gix_hash::ObjectId;
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::super::identity::Identity;
 use super::super::settings::{Settings, Unfit};
 use super::super::{GitProgram, Oid, regular};
-use crate::clock::{Clock, SystemClock};
 
 /// Author and committer of a commit that is made now.
 pub(super) struct Signature {
@@ -19,7 +19,7 @@ pub(super) struct Signature {
 impl Signature {
     /// Takes the person's identity and the time.
     pub(super) fn of(program: &GitProgram, settings: &Settings) -> Result<Self, Unfit> {
-        let now = SystemClock.now();
+        let now = Timestamp::now();
         let offset = local_zone(program.time_zone()).to_offset(now).seconds() / 60;
         let sign = if offset < 0 { '-' } else { '+' };
         let (hours, minutes) = (offset.abs() / 60, offset.abs() % 60);

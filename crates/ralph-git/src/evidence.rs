@@ -54,9 +54,9 @@ pub struct Leftovers {
     /// Dirty now and clean before: left by the run.
     pub new: Vec<PathBuf>,
     /// Dirty before and still, but another file or state: the person's, touched since.
-    pub touched: Vec<PathBuf>,
+    pub(crate) touched: Vec<PathBuf>,
     /// Dirty before and clean now: committed, put back or removed.
-    pub vanished: Vec<PathBuf>,
+    pub(crate) vanished: Vec<PathBuf>,
 }
 
 impl Dirt {
@@ -150,29 +150,15 @@ pub struct CommitEvidence {
     /// Changes between base and commit, outside Ralph's home and in it.
     pub outside_home: Vec<Change>,
     pub inside_home: Vec<Change>,
-    /// Paths of those changes that the person had left dirty before the run.
-    pub swept_up: Vec<PathBuf>,
 }
 
 /// What is true of one repository after a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepositoryEvidence {
-    pub head_before: Head,
     pub head_now: Head,
-    pub moved_refs: Vec<RefMove>,
     /// Refs whose old commits nothing leads to any more.
     pub dropped: Vec<Dropped>,
-    /// Commits that nothing led to before the run, newest first.
-    pub new_commits: Vec<Oid>,
     pub leftovers: Leftovers,
-}
-
-/// A ref that was created, moved or deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefMove {
-    pub name: String,
-    pub from: Option<Oid>,
-    pub to: Option<Oid>,
 }
 
 /// History that was rewritten.
@@ -221,15 +207,11 @@ impl Repository<'_> {
         let containing = self.tips_containing(&id)?;
         let on_refs = now.refs.iter().filter(|reference| containing.contains(&reference.id));
         let on_refs: Vec<String> = on_refs.map(|reference| reference.name.clone()).collect();
-        let moved = moved_refs(&self.before.refs, now);
-        let is_moved = |name: &&String| moved.iter().any(|moved| moved.name == **name);
+        let is_moved = |name: &&String| self.before.refs.id_of(name) != now.id_of(name);
         let empty = self.mirror.object_format().empty_tree();
         let changes = truth.changes(base.unwrap_or(&empty), &id)?;
         let (inside_home, outside_home): (Vec<Change>, Vec<Change>) =
             changes.into_iter().partition(|change| self.is_home(change));
-        let dirty =
-            |path: &Path| self.before.dirt.paths.iter().any(|dirty| dirty.entry.path == path);
-        let swept_up = inside_home.iter().chain(&outside_home).map(|change| &change.path);
         Ok(CommitEvidence {
             repository,
             is_new_since_base,
@@ -238,7 +220,6 @@ impl Repository<'_> {
             on_moved_refs: on_refs.iter().filter(is_moved).cloned().collect(),
             on_refs,
             is_on_head: now.head.id().is_some_and(|head| containing.contains(head)),
-            swept_up: swept_up.filter(|path| dirty(path)).cloned().collect(),
             outside_home,
             inside_home,
             commit,
@@ -263,13 +244,9 @@ impl Repository<'_> {
     }
 
     fn measure_refs(&self, now: &RefsSnapshot) -> Result<RepositoryEvidence, EvidenceError> {
-        let before = &self.before.refs;
         Ok(RepositoryEvidence {
-            head_before: before.head.clone(),
             head_now: now.head.clone(),
-            moved_refs: moved_refs(before, now),
             dropped: self.dropped(now)?,
-            new_commits: self.mirror.git().new_commits(&now.tips(), &before.tips())?,
             leftovers: self.before.dirt.leftovers(&Dirt::of(self.git)?),
         })
     }
@@ -309,22 +286,6 @@ impl Repository<'_> {
 /// What a remote has is not rewritten here, and what Ralph keeps is nobody's history.
 fn is_somebodys(name: &str) -> bool {
     !name.starts_with("refs/remotes/") && !name.starts_with("refs/ralph/")
-}
-
-fn moved_refs(before: &RefsSnapshot, now: &RefsSnapshot) -> Vec<RefMove> {
-    let mut names: Vec<&String> =
-        before.refs.iter().chain(&now.refs).map(|reference| &reference.name).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
-        .into_iter()
-        .map(|name| RefMove {
-            name: name.clone(),
-            from: before.id_of(name).cloned(),
-            to: now.id_of(name).cloned(),
-        })
-        .filter(|moved| moved.from != moved.to)
-        .collect()
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use gix_hash::{Kind, ObjectId};
+use ralph_proc::fault;
 
 use super::call::path_bytes;
 use super::commits::{CommitError, CommitRequest, Committed, Signing, commit_paths};
@@ -35,7 +36,6 @@ use super::objects::{ObjectKind, Objects};
 use super::refs::{NotMoved, RefFiles, Step};
 use super::settings::{Settings, Unfit};
 use super::{Git, GitError, Head, Oid, Place, regular};
-use crate::files::fault;
 use index::{IndexEdit, NotPatched, Patched, Staged};
 use signature::Signature;
 use trees::{Fresh, TreeEdit, Trees};

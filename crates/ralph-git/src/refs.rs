@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use camino::Utf8Path;
+use ralph_proc::disk::open_to_append;
+use ralph_proc::fault;
 
 use super::lock::{LockFile, wait_for_others};
 use super::settings::Unfit;
 use super::{GitError, Head, Oid, Place, regular};
-use crate::files::fault;
 
 /// How long a lock on a ref is waited for; nobody holds one for longer than a moment.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -214,7 +215,7 @@ fn open_log(path: &Utf8Path, begin: bool) -> Result<Option<File>, Unfit> {
         }
         _ => {}
     }
-    crate::files::open_to_append(path).map(Some).map_err(|_| odd)
+    open_to_append(path).map(Some).map_err(|_| odd)
 }
 
 fn lock_of(path: &Path) -> PathBuf {

@@ -55,21 +55,10 @@ pub struct Version<'a> {
     pub branch: Option<&'a str>,
     /// When the author made it, in seconds since 1970 and the offset from UTC in seconds.
     pub time: (i64, i32),
-    /// Where the file is; where it was if the commit removed it.
-    pub path: &'a Path,
-    /// `None` if the commit has no such file.
-    pub blob: Option<Oid>,
-    /// One for each parent, a merge has several and the first commit none.
-    pub parents: Vec<ParentVersion>,
+    /// How many parents it has: a merge several and the first commit none.
+    pub parents: usize,
     /// How the file differs from that of each parent, in the same order; for a commit without parents from no file.
     pub changes: &'a [LineChange<'a>],
-}
-
-/// What a parent had.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParentVersion {
-    pub commit: Oid,
-    pub blob: Option<Oid>,
 }
 
 /// How a walk ended.

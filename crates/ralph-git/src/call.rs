@@ -129,8 +129,8 @@ impl GitProgram {
     }
 
     /// Sets a variable for every call (`HOME`, `PATH`).
-    #[must_use]
-    pub fn with_variable(mut self, name: &str, value: &str) -> Self {
+    #[cfg(test)]
+    pub(crate) fn with_variable(mut self, name: &str, value: &str) -> Self {
         self.base.push((name.to_owned(), Some(value.to_owned())));
         self
     }
@@ -192,15 +192,6 @@ impl GitProgram {
     /// Returns what the environment says about who the person is.
     pub(super) fn identity(&self) -> &[(String, String)] {
         &self.identity
-    }
-
-    /// Returns git's version, as in `2.47.3`.
-    pub fn version(&self) -> Result<String, GitError> {
-        let answer = Call::new(&["version"]).run(self)?;
-        super::parse::parse_version(&answer.stdout).ok_or_else(|| GitError::Unexpected {
-            args: "version".to_owned(),
-            output: first_line(&answer.stdout),
-        })
     }
 }
 

@@ -49,7 +49,7 @@ impl Place {
     }
 
     /// Checks that the links between the directories still lead where they led.
-    pub fn check(&self) -> Result<(), GitError> {
+    pub(crate) fn check(&self) -> Result<(), GitError> {
         if let Some(worktree) = &self.worktree {
             let found = git_dir_of(worktree);
             if found.as_ref() != Some(&self.git_dir) {
@@ -71,7 +71,7 @@ impl Place {
 }
 
 /// Resolves the path of a directory.
-pub(crate) fn real_directory(dir: &Utf8Path) -> Option<Utf8PathBuf> {
+pub fn real_directory(dir: &Utf8Path) -> Option<Utf8PathBuf> {
     if is_real_directory(dir) { Some(dir.to_owned()) } else { dir.canonicalize_utf8().ok() }
 }
 

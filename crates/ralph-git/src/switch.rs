@@ -53,7 +53,7 @@ mod tests {
         let dir = world.repository("r");
         let git = world.open(&dir);
         let branch = match git.head().unwrap() {
-            crate::git::Head::Branch { name, .. } => name,
+            crate::Head::Branch { name, .. } => name,
             other => panic!("{other:?}"),
         };
         world.git(&dir, &["switch", "-q", "-c", "feature"]);
@@ -77,7 +77,7 @@ mod tests {
         let dir = world.repository("r");
         let git = world.open(&dir);
         let branch = match git.head().unwrap() {
-            crate::git::Head::Branch { name, .. } => name,
+            crate::Head::Branch { name, .. } => name,
             other => panic!("{other:?}"),
         };
         world.git(&dir, &["switch", "-q", "-c", "feature"]);

@@ -9,7 +9,6 @@ use super::{Git, GitProgram};
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     pub(super) variables: Vec<(&'static str, String)>,
-    persons: bool,
 }
 
 impl Identity {
@@ -23,7 +22,7 @@ impl Identity {
         program: &GitProgram,
         setting: impl Fn(&str) -> Option<String>,
     ) -> Self {
-        let mut identity = Identity { variables: Vec::new(), persons: true };
+        let mut identity = Identity { variables: Vec::new() };
         for (variable, specific, general, fallback) in [
             ("GIT_AUTHOR_NAME", "author.name", "user.name", "Ralph"),
             ("GIT_AUTHOR_EMAIL", "author.email", "user.email", "ralph@localhost"),
@@ -36,14 +35,9 @@ impl Identity {
                 .or_else(|| setting(specific))
                 .or_else(|| setting(general))
                 .filter(|value| !value.trim().is_empty());
-            identity.persons &= known.is_some();
             identity.variables.push((variable, known.unwrap_or_else(|| fallback.to_owned())));
         }
         identity
-    }
-
-    pub(super) fn is_persons(&self) -> bool {
-        self.persons
     }
 }
 

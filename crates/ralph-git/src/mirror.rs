@@ -112,12 +112,12 @@ impl Mirror {
     }
 
     /// Returns where the mirror's objects are; never to be writable by anyone but Ralph.
-    pub fn objects_dir(&self) -> Utf8PathBuf {
+    pub(crate) fn objects_dir(&self) -> Utf8PathBuf {
         self.git.place.git_dir.join("objects")
     }
 
     /// Tells whether history ends early, because it did in the source.
-    pub fn is_shallow(&self) -> bool {
+    pub(crate) fn is_shallow(&self) -> bool {
         self.shallow_file().exists()
     }
 

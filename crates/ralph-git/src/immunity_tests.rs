@@ -239,7 +239,7 @@ const PLANTS: &[Plant] = &[
 fn make_every_call(trap: &Trap) {
     let Ok(git) = super::Git::discover(trap.world.program(), &trap.dir) else { return };
     let head = trap.world.id(&trap.dir, "HEAD");
-    let _ = (git.object_format(), git.refs(), git.root_commits(), git.status(), git.has_identity());
+    let _ = (git.object_format(), git.refs(), git.root_commits(), git.status());
     let _ =
         (git.find_commit(head.as_str()), git.have(std::slice::from_ref(&head)), git.tree(&head));
     let _ =

@@ -2,6 +2,9 @@
 //!
 //! It writes what `zlib` writes at its lowest level, one block with the codes that everybody knows, and remembers where it
 //! last saw each of a few thousand beginnings. Whatever it is given, any inflater gives back.
+//!
+//! `zlib_rs::compress_slice` at level 1 in its place costs `ralph task done` 1.3 ms more (5.5 ms became 6.8 ms, git took
+//! 19.7 ms): 0.07 of the ratio that `cargo xtask bench plan` holds to 0.25, which is missed then.
 
 /// A match is at least this long: shorter ones save nothing.
 const SHORTEST: usize = 4;

@@ -2,16 +2,14 @@
 //!
 //! Notes on other commits stay as they are. The commit that holds them is Ralph's own: unsigned, without hooks.
 
+use ralph_proc::fault;
+
 use super::call::Call;
 use super::drivers::Drivers;
 use super::identity::Identity;
 use super::{Git, GitError, Oid};
-use crate::files::fault;
 
-/// The ref that holds the notes.
-pub const NOTES_REF: &str = "refs/notes/ralph";
-
-/// The notes ref, as `git notes` takes it.
+/// The ref that holds the notes, as `git notes` takes it.
 const REF_ARG: &str = "--ref=refs/notes/ralph";
 
 /// Puts a note on a commit, in place of one that was there.
@@ -59,8 +57,8 @@ mod tests {
         assert_eq!(read_note(&git, &second).unwrap().as_deref(), Some("{\n  \"a\": 2\n}\n"));
         let clone = world.path("clone");
         world.git(&world.root, &["clone", "-q", dir.as_str(), clone.as_str()]);
-        let refspec = format!("{NOTES_REF}:{NOTES_REF}");
-        world.git(&clone, &["fetch", "-q", "origin", &refspec]);
+        let refspec = "refs/notes/ralph:refs/notes/ralph";
+        world.git(&clone, &["fetch", "-q", "origin", refspec]);
         let clone = world.open(&clone);
         assert_eq!(read_note(&clone, &second).unwrap().as_deref(), Some("{\n  \"a\": 2\n}\n"));
     }

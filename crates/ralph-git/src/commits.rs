@@ -18,13 +18,14 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use ralph_proc::fault;
+
 use super::call::{Call, Person, path_bytes, path_from};
 use super::drivers::Drivers;
 use super::identity::{Identity, Signer};
 use super::lock::LockFile;
 use super::parse::{Change, ChangeKind, parse_raw_diff};
 use super::{Git, GitError, Head, Oid, unexpected};
-use crate::files::fault;
 
 /// Signing may wait for a person's passphrase.
 const SIGNING: Duration = Duration::from_mins(2);
@@ -52,11 +53,11 @@ pub struct CommitRequest<'a> {
 /// A commit that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
-    pub id: Oid,
-    pub parent: Option<Oid>,
-    pub paths: Vec<PathBuf>,
+    pub(crate) id: Oid,
+    pub(crate) parent: Option<Oid>,
+    pub(crate) paths: Vec<PathBuf>,
     /// Staged versions that neither the commit nor the work tree has.
-    pub displaced: Vec<(PathBuf, Oid)>,
+    pub(crate) displaced: Vec<(PathBuf, Oid)>,
 }
 
 /// A commit could not be made; nothing has changed.

@@ -19,14 +19,6 @@ fn an_id_is_whole_lower_case_and_not_zero() {
 }
 
 #[test]
-fn a_version_is_read_with_or_without_a_vendor() {
-    assert_eq!(parse_version(b"git version 2.47.3\n").unwrap(), "2.47.3");
-    assert_eq!(parse_version(b"git version 2.39.5 (Apple Git-154)\n").unwrap(), "2.39.5");
-    assert_eq!(parse_version(b"gut version 1\n"), None);
-    assert_eq!(parse_version(b""), None);
-}
-
-#[test]
 fn every_kind_of_status_line_is_read_with_spaces_newlines_and_odd_bytes_in_names() {
     let mut bytes = format!("# branch.oid {A}\0").into_bytes();
     bytes.extend(format!("1 .M N... 100644 100644 100644 {A} {A} a b\nc\0").bytes());
@@ -135,7 +127,7 @@ proptest! {
     ) {
         let _ = (parse_status(&bytes), parse_raw_diff(&bytes), parse_tree(&bytes), parse_settings(&bytes));
         let _ = (parse_batch(&bytes), parse_batch_check(&bytes), parse_refs(&bytes), parse_ids(&bytes));
-        let _ = (parse_worktree_heads(&bytes), parse_version(&bytes), parse_commit(id(A), &bytes));
+        let _ = (parse_worktree_heads(&bytes), parse_commit(id(A), &bytes));
     }
 
     #[test]

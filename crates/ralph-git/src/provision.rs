@@ -41,7 +41,7 @@ pub struct Provision {
 
 impl Provision {
     /// Reads what a commit needs, out of the mirror.
-    pub fn of(git: &Git, commit: &Oid) -> Result<Self, GitError> {
+    pub(crate) fn of(git: &Git, commit: &Oid) -> Result<Self, GitError> {
         let tree = git.tree(commit)?;
         let is_submodule = |entry: &&TreeEntry| entry.mode == "160000";
         Ok(Provision {

@@ -50,9 +50,9 @@ pub struct Change {
     pub kind: ChangeKind,
     pub path: PathBuf,
     /// The modes before and after, as octal text; `000000` where there was nothing.
-    pub modes: (String, String),
+    pub(crate) modes: (String, String),
     /// The object after; `None` if it is gone.
-    pub id: Option<Oid>,
+    pub(crate) id: Option<Oid>,
 }
 
 /// What happened to a path.
@@ -76,7 +76,7 @@ pub enum ChangeKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusEntry {
     pub path: PathBuf,
-    pub state: PathState,
+    pub(crate) state: PathState,
 }
 
 /// How a path differs in the index (first letter) and in the work tree (second letter).
@@ -93,7 +93,7 @@ pub enum PathState {
 /// One entry of a tree, listed with its whole path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeEntry {
-    pub mode: String,
+    pub(crate) mode: String,
     pub id: Oid,
     pub path: PathBuf,
 }
@@ -101,17 +101,17 @@ pub struct TreeEntry {
 /// A setting, with the scope that it comes from (`local`, `global`, …).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Setting {
-    pub scope: String,
-    pub key: String,
-    pub value: String,
+    pub(crate) scope: String,
+    pub(crate) key: String,
+    pub(crate) value: String,
 }
 
 /// What is known of an object that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ObjectHeader {
-    pub id: Oid,
-    pub kind: String,
-    pub size: usize,
+    pub(crate) id: Oid,
+    pub(crate) kind: String,
+    pub(crate) size: usize,
 }
 
 /// An object with its content.
@@ -141,13 +141,6 @@ fn fields(bytes: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
 
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
-}
-
-/// Reads the version out of `git version 2.47.3 (…)`.
-pub(super) fn parse_version(bytes: &[u8]) -> Option<String> {
-    let line = text(lines(bytes).next()?)?;
-    let version = line.strip_prefix("git version ")?.split_whitespace().next()?;
-    version.starts_with(|first: char| first.is_ascii_digit()).then(|| version.to_owned())
 }
 
 /// Reads lines that are object ids.

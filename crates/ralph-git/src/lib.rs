@@ -50,7 +50,7 @@ pub use objects::ObjectError;
 pub use oid::{ObjectFormat, Oid};
 pub use parse::{Change, ChangeKind, CommitHeader, Head, PathState, Ref, StatusEntry, TreeEntry};
 pub use place::Place;
-pub(crate) use place::real_directory;
+pub use place::real_directory;
 pub use provision::Provision;
 
 use call::{Call, Person, first_line};
@@ -70,12 +70,12 @@ pub struct RefsSnapshot {
     pub head: Head,
     pub refs: Vec<Ref>,
     /// One per worktree that has a commit, the main one included.
-    pub worktree_heads: Vec<(PathBuf, Oid)>,
+    pub(crate) worktree_heads: Vec<(PathBuf, Oid)>,
 }
 
 impl RefsSnapshot {
     /// Returns every commit or tag that something points at, each once.
-    pub fn tips(&self) -> Vec<Oid> {
+    pub(crate) fn tips(&self) -> Vec<Oid> {
         let refs = self.refs.iter().map(|reference| &reference.id);
         let heads = self.worktree_heads.iter().map(|(_, id)| id).chain(self.head.id());
         let mut tips: Vec<Oid> = refs.chain(heads).cloned().collect();
@@ -112,7 +112,7 @@ impl Git {
         &self.place
     }
 
-    pub fn program(&self) -> &GitProgram {
+    pub(crate) fn program(&self) -> &GitProgram {
         &self.program
     }
 
@@ -154,7 +154,7 @@ impl Git {
     }
 
     /// Returns how this repository names its objects.
-    pub fn object_format(&self) -> Result<ObjectFormat, GitError> {
+    pub(crate) fn object_format(&self) -> Result<ObjectFormat, GitError> {
         let args = ["rev-parse", "--show-object-format"];
         let output = self.ask(&args)?;
         match output.trim_ascii() {
@@ -282,11 +282,6 @@ impl Git {
         let call = Call::new(&args).person(Person::Heard).configs(drivers.overrides());
         let output = self.call(call.timeout(LONG))?.stdout;
         parse_status(&output).ok_or_else(|| unexpected(&args, &output))
-    }
-
-    /// Tells whether git knows who the person is.
-    pub fn has_identity(&self) -> Result<bool, GitError> {
-        Ok(identity::Identity::of(self, &Drivers::of(self)?).is_persons())
     }
 
     /// Returns a file as a commit has it; `None` if it has none there.

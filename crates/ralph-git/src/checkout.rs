@@ -114,7 +114,7 @@ impl Checkout {
     }
 
     /// Returns the checkout's git directory, which a gate may read and must not write.
-    pub fn git_dir(&self) -> &Utf8Path {
+    pub(crate) fn git_dir(&self) -> &Utf8Path {
         &self.git.place.git_dir
     }
 
