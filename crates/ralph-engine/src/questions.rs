@@ -51,6 +51,14 @@ impl Questions<'_> {
         Ok(self.open_of(&item).expect("what was just asked is open"))
     }
 
+    /// Asks, unless an answer to an item's question waits for its workflow.
+    pub fn ask_unless_answered(&mut self, item: &str, question: &str) -> Result<(), PathError> {
+        if self.overview.answered(item).is_none() {
+            self.ask(item, question, None)?;
+        }
+        Ok(())
+    }
+
     /// Answers the open question of an item, by its name or the question's id, or the only one that is open.
     pub fn answer(&mut self, item: Option<&str>, text: &str) -> Result<Question, AnswerError> {
         let mut open: Vec<Question> = self.overview.open_questions().cloned().collect();

@@ -2,6 +2,9 @@
 
 use ralph_engine::clock::SystemClock;
 use ralph_engine::questions::{AnswerError, Questions};
+use ralph_engine::specs::{self as backlog, SPECS};
+use ralph_engine::workflow::pipeline::list;
+use ralph_engine::workflow::pipeline::store::SpecStore;
 use ralph_model::journal::Question;
 use serde::Serialize;
 
@@ -34,10 +37,14 @@ pub(crate) fn run(global: &GlobalArgs, args: &AnswerArgs) -> Result<Exit, CliErr
     let setup = Setup::load(global, &[])?;
     let mut open = setup.open_state()?;
     let mut overview = open.overview()?;
-    let question =
-        Questions { journal: &mut open.journal, overview: &mut overview, clock: &SystemClock }
-            .answer(item, text)
-            .map_err(not_answered)?;
+    let mut questions =
+        Questions { journal: &mut open.journal, overview: &mut overview, clock: &SystemClock };
+    let specs = backlog::discover(&setup.home.path.join(SPECS)).specs;
+    for (item, question) in list::waiting(&SpecStore::new(&setup.home.path), &specs) {
+        // Home keeps the question of a spec; private state may be new.
+        questions.ask_unless_answered(&item, &question).map_err(CliError::failed)?;
+    }
+    let question = questions.answer(item, text).map_err(not_answered)?;
     if setup.json {
         print_json(&JsonAnswer {
             id: &question.id,

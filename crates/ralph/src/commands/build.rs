@@ -8,7 +8,7 @@ use std::sync::Arc;
 use camino::Utf8Path;
 use ralph_engine::git::commits::Signing;
 use ralph_engine::plan_file::PlanFile;
-use ralph_engine::specs::{SPECS, locate};
+use ralph_engine::specs::{SPECS, discover, locate};
 use ralph_engine::workflow::build::planning::PlanningEnd;
 use ralph_engine::workflow::build::{Build, BuildEnd};
 use ralph_engine::workflow::driver::Ended;
@@ -273,7 +273,10 @@ fn listed(setup: &Setup, error: CliError) -> CliError {
         .map(|entry| entry.file_name().to_owned())
         .filter(|name| name != "README.md")
         .collect();
+    // Numbered specs can be in directories of their own.
+    names.extend(discover(&specs).specs.iter().map(ToString::to_string));
     names.sort();
+    names.dedup();
     if names.is_empty() {
         error.hint("`ralph specs new \"Title\"` makes one")
     } else {

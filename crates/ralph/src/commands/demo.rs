@@ -54,7 +54,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &DemoArgs) -> Result<Exit, CliError
     let backlog = backlog(&setup, true)?;
     let asked = everything();
     let chosen = Chosen::of(&asked, &backlog, setup.config.limits.repeats)?;
-    let look = Look { stream: true, cwd: None, width: Some(WIDTH), narrator: Some(caption) };
+    let look =
+        Look { stream: true, width: Some(WIDTH), narrator: Some(caption), ..Look::default() };
     let mut screen = WorkflowScreen::new(setup.ui, look);
     let report = work(&setup, &asked, &chosen, &mut screen)?;
     if report.ends.iter().any(|(_, end)| *end == SpecEnd::Stopped(Stop::Interrupted))

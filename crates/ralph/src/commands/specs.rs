@@ -21,7 +21,7 @@ use crate::args::GlobalArgs;
 use crate::args::pipeline::SpecsCommand;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::{dollars, one_line};
+use crate::render::human::{dollars, one_line, seen_from};
 use crate::render::{self, Tone, Ui};
 use crate::setup::{Setup, now};
 
@@ -127,13 +127,18 @@ fn show(setup: &Setup, typed: &str) -> Result<Exit, CliError> {
             spec.run_id()
         ));
     }
+    if let Some(record) = markers.candidate.as_ref().filter(|record| !record.refs.is_empty()) {
+        lines.push(format!("\nthe commit is on: {}", record.refs.join(", ")));
+    }
     if let Some(feedback) = markers.candidate.as_ref().and_then(|record| record.feedback.clone()) {
         lines.push(format!("\nfeedback for the next attempt:\n{}", feedback.trim_end()));
     }
     if !tries.is_empty() {
         lines.push("\nattempts:".to_owned());
         for (number, tried) in tries.iter().enumerate() {
-            let log = tried.run_dir.as_deref().map(|dir| format!("  ({dir})")).unwrap_or_default();
+            let seen = |dir: &str| seen_from(&setup.cwd, &setup.home.path.join(dir)).to_string();
+            let log = tried.run_dir.as_deref().map(|dir| format!("  ({})", seen(dir)));
+            let log = log.unwrap_or_default();
             lines.push(format!(
                 "  {}. {}: {}{log}",
                 number + 1,

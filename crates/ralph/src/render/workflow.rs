@@ -16,7 +16,7 @@ use ralph_model::policy::limit::LimitWait;
 
 use super::agent_run::show_end;
 use super::gates::GateLines;
-use super::human::{duration, local_time, one_line, plural, wrap};
+use super::human::{duration, local_time, one_line, plural, seen_from, wrap};
 use super::live::Live;
 use super::stop;
 use super::{Tone, Ui, important, redraw};
@@ -32,6 +32,8 @@ pub(crate) struct Look {
     pub(crate) stream: bool,
     /// Where the person stands; nobody is told where logs are who stands nowhere.
     pub(crate) cwd: Option<Utf8PathBuf>,
+    /// Ralph's home: events name its files from there.
+    pub(crate) home: Option<Utf8PathBuf>,
     /// How wide a line may be, where that is limited.
     pub(crate) width: Option<usize>,
     pub(crate) narrator: Option<Narrator>,
@@ -40,7 +42,17 @@ pub(crate) struct Look {
 impl Look {
     /// As it is for whoever stands in the workspace.
     pub(crate) fn of(setup: &Setup, stream: bool) -> Look {
-        Look { stream, cwd: Some(setup.cwd.clone()), ..Look::default() }
+        let (cwd, home) = (Some(setup.cwd.clone()), Some(setup.home.path.clone()));
+        Look { stream, cwd, home, ..Look::default() }
+    }
+
+    /// Names a file of home as the person finds it.
+    fn file(&self, file: Option<&String>) -> String {
+        let file = file.cloned().unwrap_or_default();
+        match (&self.cwd, &self.home) {
+            (Some(cwd), Some(home)) => seen_from(cwd, &home.join(&file)).to_string(),
+            _ => file,
+        }
     }
 }
 
@@ -125,7 +137,7 @@ impl StepObserver for WorkflowScreen {
         if self.ui.rich {
             redraw("");
         }
-        if let Some((tone, label, text)) = line(event) {
+        if let Some((tone, label, text)) = line(event, &self.look) {
             self.labelled(tone, label, &text);
         } else if event.kind == WorkflowKind::SpecQueue {
             let WorkflowFields { index, total, spec, .. } = &event.fields;
@@ -155,7 +167,7 @@ impl GateObserver for WorkflowScreen {
 }
 
 /// Puts an event into a line; what needs none has none.
-fn line(event: &WorkflowEvent) -> Option<(Tone, &'static str, String)> {
+fn line(event: &WorkflowEvent, look: &Look) -> Option<(Tone, &'static str, String)> {
     let fields = &event.fields;
     let reason = || one_line(fields.reason.as_deref().unwrap_or(""), 300);
     let commit = || fields.commit.as_deref().map_or("", |commit| commit.get(..8).unwrap_or(commit));
@@ -167,7 +179,6 @@ fn line(event: &WorkflowEvent) -> Option<(Tone, &'static str, String)> {
         Some(true) => "proven by gates",
         _ => "not proven by gates",
     };
-    let file = |file: &Option<String>| file.clone().unwrap_or_default();
     Some(match event.kind {
         WorkflowKind::RunStart => {
             let specs = plural(fields.total.unwrap_or(0) as u64, "spec");
@@ -179,14 +190,16 @@ fn line(event: &WorkflowEvent) -> Option<(Tone, &'static str, String)> {
             (Tone::Attention, "skip", "done, and changed since: --force does it again".to_owned())
         }
         WorkflowKind::SpecSkipped => (Tone::Faint, "skip", "done".to_owned()),
-        WorkflowKind::PlanAdopted => {
-            (Tone::Progress, "planned", format!("by hand: {}", file(&fields.plan_file)))
-        }
+        WorkflowKind::PlanAdopted => (
+            Tone::Progress,
+            "planned",
+            format!("by hand: {}", look.file(fields.plan_file.as_ref())),
+        ),
         WorkflowKind::PlanStart => {
             let again = if fields.replanning { " again" } else { "" };
             (Tone::Active, "plan", format!("planning{again}{}", attempt()))
         }
-        WorkflowKind::PlanPass => (Tone::Progress, "planned", file(&fields.plan_file)),
+        WorkflowKind::PlanPass => (Tone::Progress, "planned", look.file(fields.plan_file.as_ref())),
         WorkflowKind::PlanFail => (Tone::Attention, "retry", format!("no plan: {}", reason())),
         WorkflowKind::PlanInvalidated => (Tone::Attention, "plan-invalid", reason()),
         WorkflowKind::CandidateLoaded => {

@@ -126,6 +126,9 @@ impl SpecWork<'_, '_, '_> {
         let claim = message.planner_claim(&self.pipeline.options.magic_phrase, plan);
         let outcome = match (unfinished(&result.outcome), claim) {
             (Some(outcome), _) => outcome,
+            (None, PlannerClaim::Planned) if self.is_old_plan(markers, plan)? => {
+                "it left the plan that did not hold as it was".to_owned()
+            }
             (None, PlannerClaim::NoPlan) => format!("it left no plan in `{PLAN}` of its outbox"),
             (None, PlannerClaim::Unfinished) => {
                 "its last line was not the phrase that it was to end with".to_owned()
@@ -147,6 +150,15 @@ impl SpecWork<'_, '_, '_> {
         let fact = Fact::AttemptFailed { phase: Phase::Plan, outcome, feedback: None, run };
         self.settle(&fact, "was not planned")?;
         Ok(Turn::Failed)
+    }
+
+    /// Tells whether a planner that was to plan again left the plan that it found.
+    fn is_old_plan(&self, markers: &Markers, plan: Option<&str>) -> Result<bool, WorkflowError> {
+        let SpecState::Unplanned { replan: Some(replan), .. } = SpecState::of(markers) else {
+            return Ok(false);
+        };
+        let old = self.pipeline.store.text(&self.spec.archive(replan.archive))?;
+        Ok(old.is_some() && old.as_deref() == plan)
     }
 
     fn conclude_implementation(

@@ -79,6 +79,15 @@ pub fn row(
     })
 }
 
+/// Returns the questions that specs wait with, by item, also where private state was lost and does not know them.
+pub fn waiting(store: &SpecStore, specs: &[SpecPath]) -> Vec<(String, String)> {
+    let question = |spec: &SpecPath| match SpecState::of(&store.load(spec).ok()?) {
+        SpecState::Waiting { question } => Some((spec.run_id(), question)),
+        _ => None,
+    };
+    specs.iter().filter_map(question).collect()
+}
+
 /// Returns a state's name.
 pub fn state_name(state: &SpecState, markers: &Markers) -> &'static str {
     let torn = !heal(markers).is_empty();

@@ -65,7 +65,7 @@ impl SpecWork<'_, '_, '_> {
         };
         let mut task = self.task(Phase::Plan, Role::Planner, markers, &prompt);
         // A planner that plans again finds the plan that failed, to be changed where that is enough.
-        let old_plan = old_plan.map(String::into_bytes);
+        let old_plan = Some(old_plan.unwrap_or_default().into_bytes());
         task.outbox = TaskOutbox::Files(vec![
             TaskFile { name: PLAN, content: old_plan },
             TaskFile { name: SCRATCHPAD, content: Some(scratchpad) },

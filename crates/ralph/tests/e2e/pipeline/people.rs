@@ -53,6 +53,18 @@ fn any_other_answer_goes_to_the_next_implementer() {
 }
 
 #[test]
+fn a_question_outlives_private_state() {
+    let stage = idle(&["0001-greeting.md"]);
+    stage.pipeline(&[]).exits(3);
+    fs::remove_dir_all(stage.place.path("state/ralph")).unwrap();
+    stage.ralph(&["answer", "0001-greeting", "yes"]).exits(0);
+    // The answer waits for the pipeline and is not asked for again.
+    stage.ralph(&["answer", "0001-greeting", "no"]).exits(2);
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.row("0001-greeting.md")["state"], "done");
+}
+
+#[test]
 fn with_keep_going_the_next_spec_does_not_wait_for_the_person() {
     let stage = idle(&["0001-greeting.md", "0002-next.md"]);
     stage.pipeline(&["--keep-going"]).exits(3).says("Completed: 1").says("Waiting: 1");
