@@ -146,11 +146,13 @@ impl Session<'_> {
             _ => Contract::Claim(&accepts),
         };
         request.context.limit = context.context_limit.or(request.context.limit);
+        // A workflow has a home even if it was only just made.
+        let has_home = context.home.exists || !task.workflow.is_empty();
         let mut watching = self.observer.run_begins(task, request.agent, request.resume.is_some());
         let mut run_context = RunContext {
             workspace: &context.workspace.root,
             git_dirs: &context.git_dirs,
-            home: context.home.exists.then_some(context.home.path.as_path()),
+            home: has_home.then_some(context.home.path.as_path()),
             state: &context.state,
             place: &context.place,
             journal: &mut self.journal,

@@ -14,7 +14,7 @@ use super::task_store::Healed;
 use super::{Build, BuildEnd, none};
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
-use crate::workflow::driver::Turn;
+use crate::workflow::driver::{Turn, forget_troubles};
 use crate::workflow::repositories::BeforeAll;
 use ralph_model::build::Rejection;
 
@@ -37,6 +37,9 @@ impl Build<'_, '_> {
             Role::Decomposer => self.conclude_decomposer(result)?,
             _ => self.conclude_stage(result, "no issue was resolved and no task was added")?,
         };
+        if matches!(turn, Turn::Progress) {
+            forget_troubles(&self.session.context.state, item)?;
+        }
         if matches!(turn, Turn::Trouble(_) | Turn::End(_) | Turn::Stop(_)) {
             return Ok(turn);
         }

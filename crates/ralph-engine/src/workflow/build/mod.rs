@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use ralph_model::build::TaskState;
 use ralph_model::journal::{WorkflowFields, WorkflowKind};
-use ralph_model::plan::{Next, Plan, Stage};
+use ralph_model::plan::{Next, Plan, Stage, Status, TaskId};
 
 use self::channel::{PlanChannel, SharedProbe};
 use self::kill_log::LogBases;
@@ -180,7 +180,7 @@ impl<'r, 's> Build<'r, 's> {
 
     /// Forgets the records and beginnings of tasks that are done or gone, which a killed Ralph may have left: if one is
     /// rejected, it begins anew.
-    fn forget_what_is_done(&self) -> Result<(), WorkflowError> {
+    fn forget_what_is_done(&mut self) -> Result<(), WorkflowError> {
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
         let state = &self.session.context.state;
@@ -188,11 +188,22 @@ impl<'r, 's> Build<'r, 's> {
             BeforeAll::forget(state, &task.id)?;
         }
         let results = RESULTS.all(state)?;
-        let pending = plan.pending();
-        let kept = pending.iter().map(|task| &*task.id);
+        let unfinished = plan.unfinished();
+        let kept = unfinished.iter().map(|task| &*task.id);
         // A result that is not concluded yet needs the record that says whether it is settled.
         let kept = kept.chain(results.iter().map(|result| result.item.as_str()));
-        Ok(TASKS.retain(state, kept)?)
+        TASKS.retain(state, kept)?;
+        // Nobody is to be kept waiting for an answer about a task that a person deleted or marked as done.
+        let open = self.session.overview.open_questions().map(|question| question.item.clone());
+        let is_settled = |item: &String| {
+            item.parse::<TaskId>().is_ok()
+                && !unfinished.iter().any(|task| task.id == *item && task.status != Status::Done)
+        };
+        let settled: Vec<String> = open.filter(is_settled).collect();
+        for item in settled {
+            self.session.questions().withdraw(&item)?;
+        }
+        Ok(())
     }
 
     /// Commits what was changed in the plan since the last commit, and the rest of home.
@@ -264,7 +275,9 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
     fn pending(&mut self) -> Result<Option<RunResult>, WorkflowError> {
         let state = &self.session.context.state;
         let mut results = RESULTS.all(state)?;
-        results.retain(|result| result.workflow == WORKFLOW);
+        // Several homes can share the private state of a workspace; logs are in the home that a run belongs to.
+        let home = self.session.context.home_path();
+        results.retain(|result| result.workflow == WORKFLOW && result.dir.starts_with(home));
         results.sort_by_key(|result| result.at);
         for result in results {
             let record = TASKS.load(state, &result.item)?;
