@@ -45,7 +45,17 @@ pub enum Stop {
     Waiting {
         item: String,
         question: String,
+        asked: Asked,
     },
+}
+
+/// What a person's `yes` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The work is accepted as it is.
+    Accept,
+    /// The item is tried again.
+    Retry,
 }
 
 impl Stop {

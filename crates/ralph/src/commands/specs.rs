@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use ralph_engine::boundary;
 use ralph_engine::files::lock::WriteLock;
 use ralph_engine::specs::{self, NewSpec, SPECS};
+use ralph_engine::workflow::WorkflowError;
 use ralph_engine::workflow::home_committer::HomeCommitter;
 use ralph_engine::workflow::pipeline::list::{self, SpecRow};
 use ralph_engine::workflow::pipeline::store::{SpecStore, identity};
@@ -51,7 +52,13 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
 pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, CliError> {
     let overview = setup.open_state()?.overview()?;
     let store = SpecStore::new(&setup.home.path);
-    let row = |spec: &SpecPath| list::row(&store, spec, &overview).map_err(CliError::usage);
+    let row = |spec: &SpecPath| match list::row(&store, spec, &overview) {
+        // One that cannot be read hides no other.
+        Err(problem @ WorkflowError::StateFile { .. }) => {
+            Ok(SpecRow::unreadable(spec, &problem.to_string()))
+        }
+        row => row.map_err(CliError::usage),
+    };
     specs.iter().map(row).collect()
 }
 
@@ -67,12 +74,14 @@ pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<String> {
             "done" => Tone::Good,
             "waiting" | "rejected" | "replan" => Tone::Attention,
             "fresh" => Tone::Faint,
+            "broken" => Tone::Bad,
             _ => Tone::Progress,
         };
         let state = ui.paint(tone, &format!("{:9}", row.state));
         let commit = row.commit.as_deref().map_or("-", |commit| commit.get(..8).unwrap_or(commit));
         let cost = row.cost_usd.map_or_else(|| "-".to_owned(), dollars);
-        let mut last = match (&row.question, &row.proof, &row.last) {
+        let mut last = match (&row.question, row.problem.as_ref().or(row.proof.as_ref()), &row.last)
+        {
             (Some(question), ..) => format!("asks you: {question}"),
             (None, Some(proof), _) => proof.clone(),
             (None, None, Some(tried)) => format!("{}: {}", tried.phase, tried.outcome),

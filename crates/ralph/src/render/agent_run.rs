@@ -18,7 +18,7 @@ use ralph_model::run::{RunEnd, RunOutcome, Trouble};
 use serde::Serialize;
 
 use super::human::{bytes, count, dollars, duration, local_time, one_line, plural, seen_from};
-use super::live::Live;
+use super::live::{Live, terminal_width};
 use super::{Tone, Ui};
 use crate::commands::print_json;
 use crate::error::CliError;
@@ -157,7 +157,7 @@ impl StepObserver for AgentRunScreen {
             duration(left)
         );
         if self.ui.rich {
-            render::redraw(&text);
+            render::redraw(&one_line(&text, terminal_width() - 1));
         } else if announced.is_none_or(|told| told.saturating_sub(left) >= Duration::from_mins(5)) {
             self.ui.labelled(Tone::Attention, "wait", &text);
             self.waited = Some((wait, left));

@@ -17,7 +17,7 @@ use ralph_model::policy::limit::LimitWait;
 use super::agent_run::show_end;
 use super::gates::GateLines;
 use super::human::{duration, local_time, one_line, plural, seen_from, wrap};
-use super::live::Live;
+use super::live::{Live, terminal_width};
 use super::stop;
 use super::{Tone, Ui, important, redraw};
 use crate::setup::{Setup, now};
@@ -117,7 +117,7 @@ impl StepObserver for WorkflowScreen {
             duration(left)
         );
         if self.ui.rich {
-            redraw(&text);
+            redraw(&one_line(&text, terminal_width() - 1));
         } else if self
             .told_of_wait
             .is_none_or(|told| told.saturating_sub(left) >= Duration::from_mins(5))
@@ -358,6 +358,9 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
         format!("Failed: {failed}"),
     ];
     parts.extend(counted("Waiting", &SpecEnd::is_waiting));
+    parts.extend(counted("Stopped", &|end| {
+        matches!(end, SpecEnd::Stopped(_)) && !end.is_waiting() && !end.is_failure()
+    }));
     if report.left > 0 {
         parts.push(format!("Not reached: {}", report.left));
     }

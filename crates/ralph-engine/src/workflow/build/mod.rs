@@ -236,10 +236,14 @@ impl<'r, 's> Build<'r, 's> {
         Ok(self.session.tell(kind, fields)?)
     }
 
+    /// Returns what tells one state of plan and work from another.
+    fn print(&self, plan: &[u8]) -> Result<Vec<u8>, WorkflowError> {
+        Ok([plan, self.project.repositories.print()?.as_bytes()].concat())
+    }
+
     /// Tells whether the same came round too often.
     fn loops(&mut self, stage: Stage, bytes: &[u8]) -> Result<bool, WorkflowError> {
-        let print = [bytes, self.project.repositories.print()?.as_bytes()].concat();
-        let now = Some((stage, print));
+        let now = Some((stage, self.print(bytes)?));
         let round = &mut self.round;
         round.same = if round.last == now { round.same + 1 } else { 0 };
         round.last = now;
@@ -322,8 +326,12 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
             Next::Build(task) | Next::Decompose(task) => Some(task),
             _ => None,
         };
+        let claim = match &next {
+            Next::Build(task) => self.no_change_claim(&plan, &task.id)?,
+            _ => None,
+        };
         let fields = WorkflowFields {
-            stage: Some(stage),
+            stage: Some(if claim.is_some() { Stage::Verify } else { stage }),
             task: task.map(|task| task.id.to_string()),
             iteration: Some(self.round.iteration),
             spec: plan.spec().map(str::to_owned),
@@ -332,16 +340,10 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         };
         self.tell(WorkflowKind::IterationStart, fields)?;
         match next {
-            Next::Build(task) => {
-                let most = self.session.context.config.limits.rejections;
-                let markers = self.markers_in(&plan, &task.id)?;
-                match TaskState::of(&markers, most) {
-                    TaskState::NoChange { reason } => {
-                        self.ask_for_opinion(&plan, &task.id, &reason)
-                    }
-                    _ => self.build(&plan, &task),
-                }
-            }
+            Next::Build(task) => match claim {
+                Some(reason) => self.ask_for_opinion(&plan, &task.id, &reason),
+                None => self.build(&plan, &task),
+            },
             Next::Verify(_) => self.verify(&plan),
             Next::Investigate(issues) => self.investigate(&plan, &issues),
             Next::Decompose(task) => self.decompose(&plan, &task),
@@ -362,6 +364,19 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
 
     fn conclude(&mut self, result: &RunResult) -> Result<Turn<BuildEnd>, WorkflowError> {
         self.conclude_run(result)
+    }
+
+    /// A loop that is about to end, or to ask a person, does not wait first.
+    fn tries_again(&mut self) -> Result<bool, WorkflowError> {
+        let bytes = self.plan.read()?;
+        let plan = Plan::parse(&bytes);
+        if let Next::Build(task) = plan.next()
+            && matches!(self.state_of(&task.id)?, TaskState::Exhausted { .. })
+        {
+            return Ok(false);
+        }
+        let is_last_round = self.round.same + 1 >= ROUNDS_THAT_LOOP;
+        Ok(!is_last_round || self.round.last != Some((plan.stage(), self.print(&bytes)?)))
     }
 
     fn discard(&mut self, result: &RunResult, _: Void) -> Result<(), WorkflowError> {

@@ -15,7 +15,7 @@ use super::{Build, BuildEnd, none};
 use crate::questions::AnswerError;
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
-use crate::workflow::driver::{Step, Stop, Turn};
+use crate::workflow::driver::{Asked, Step, Stop, Turn};
 use crate::workflow::repositories::BeforeAll;
 
 /// How a verifier's item is named that is asked for its opinion on a task.
@@ -40,8 +40,11 @@ impl Build<'_, '_> {
             TaskState::Undecided { works } => self.judge_again(task, &works).map(Some),
             TaskState::Exhausted { rejections, last } => {
                 let question = format!(
-                    "it was rejected {rejections} times, the last time because: {} Is it to be tried again? Any answer \
-                     but `yes` goes to the next run.",
+                    "it was rejected {} because: {} Try it again?",
+                    match rejections {
+                        1 => "once".to_owned(),
+                        times => format!("{times} times, the last time"),
+                    },
                     end_sentence(&last)
                 );
                 self.decide_retry(task, question).map(Some)
@@ -68,7 +71,7 @@ impl Build<'_, '_> {
         question: &PersonQuestion,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
         let Some(answer) = self.answer(task)? else {
-            return self.ask_person(task, question.to_string());
+            return self.ask_person(task, question.to_string(), Asked::Accept);
         };
         let fact = if is_yes(&answer) {
             let done_at = self.project.repositories.base()?.into_values().next();
@@ -123,7 +126,9 @@ impl Build<'_, '_> {
         task: &str,
         question: String,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
-        let Some(answer) = self.answer(task)? else { return self.ask_person(task, question) };
+        let Some(answer) = self.answer(task)? else {
+            return self.ask_person(task, question, Asked::Retry);
+        };
         self.settle(task, &TaskFact::Retried)?;
         self.session.questions().take_answer(task)?;
         if !is_yes(&answer) {
@@ -176,6 +181,7 @@ impl Build<'_, '_> {
         &mut self,
         task: &str,
         question: String,
+        asked: Asked,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
         self.session.questions().ask(task, &question, None)?;
         self.commit_plan()?;
@@ -185,7 +191,7 @@ impl Build<'_, '_> {
             ..none()
         };
         self.tell(WorkflowKind::PersonNeeded, fields)?;
-        Ok(Turn::Stop(Stop::Waiting { item: task.to_owned(), question }))
+        Ok(Turn::Stop(Stop::Waiting { item: task.to_owned(), question, asked }))
     }
 }
 

@@ -27,6 +27,32 @@ pub struct SpecRow {
     pub runs: usize,
     /// What came of the last attempt that was spent.
     pub last: Option<Try>,
+    /// Why its state files cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+impl SpecRow {
+    /// A spec whose state files cannot be read.
+    pub fn unreadable(spec: &SpecPath, problem: &str) -> SpecRow {
+        SpecRow {
+            spec: spec.to_string(),
+            id: spec.id().to_owned(),
+            title: None,
+            state: "broken",
+            attempts_used: 0,
+            plan: None,
+            commit: None,
+            proof: None,
+            changed_since_done: false,
+            question: None,
+            cost_usd: None,
+            tokens: 0,
+            runs: 0,
+            last: None,
+            problem: Some(problem.to_owned()),
+        }
+    }
 }
 
 /// Looks at one spec.
@@ -76,6 +102,7 @@ pub fn row(
         tokens,
         runs: count,
         last: markers.plan.and_then(|plan| plan.tries.last().cloned()),
+        problem: None,
     })
 }
 

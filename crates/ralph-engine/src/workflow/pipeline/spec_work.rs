@@ -12,7 +12,9 @@ use crate::judge::Case;
 use crate::run::{RESULTS, RunResult};
 use crate::session::Session;
 use crate::workflow::WorkflowError;
-use crate::workflow::driver::{Ended, Step, Stop, Turn, Void, Workflow, drive, forget_troubles};
+use crate::workflow::driver::{
+    Asked, Ended, Step, Stop, Turn, Void, Workflow, drive, forget_troubles,
+};
 use crate::workflow::repositories::BeforeAll;
 
 /// Work on one spec. What is not on disk can be lost: that costs time, never truth.
@@ -217,7 +219,7 @@ impl SpecWork<'_, '_, '_> {
         session.questions().ask(&item, &question, None)?;
         let fields = WorkflowFields { question: Some(question.clone()), ..none() };
         self.tell(WorkflowKind::PersonNeeded, fields)?;
-        Ok(Turn::Stop(Stop::Waiting { item, question }))
+        Ok(Turn::Stop(Stop::Waiting { item, question, asked: Asked::Accept }))
     }
 
     /// Writes what a fact comes to, and commits home.
