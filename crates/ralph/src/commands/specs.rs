@@ -3,7 +3,9 @@
 use camino::Utf8Path;
 use jiff::Timestamp;
 use ralph_engine::boundary;
+use ralph_engine::clock::SystemClock;
 use ralph_engine::files::lock::WriteLock;
+use ralph_engine::questions::Questions;
 use ralph_engine::specs::{self, NewSpec, SPECS};
 use ralph_engine::workflow::WorkflowError;
 use ralph_engine::workflow::home_committer::HomeCommitter;
@@ -195,7 +197,7 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
     }
     let specs = backlog(setup, false)?;
     let spec = select(&specs, typed).map_err(|error| not_selected(&error))?;
-    let open = setup.open_state()?;
+    let mut open = setup.open_state()?;
     let _lock = WriteLock::acquire(&open.state.write_lock(&setup.home), PATIENCE)
         .map_err(CliError::failed)?;
     let store = SpecStore::new(&setup.home.path);
@@ -224,6 +226,11 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
     let committer = HomeCommitter::open(&setup.git(), &setup.home.path, &setup.config.git);
     committer
         .commit(&format!("ralph: {} is done, by hand", spec.id()))
+        .map_err(CliError::failed)?;
+    // Nobody needs an answer to what it asked any more.
+    let mut overview = open.overview()?;
+    Questions { journal: &mut open.journal, overview: &mut overview, clock: &SystemClock }
+        .withdraw(&spec.run_id())
         .map_err(CliError::failed)?;
     setup.ui.labelled(Tone::Good, "done", &format!("{spec}, by hand"));
     Ok(Exit::Done)

@@ -3,13 +3,14 @@
 //! The plan file says which stage the work is in and what is next; [`task_store`] keeps how far the judgement of each
 //! task has come. [`stages`] makes the task of an agent for each stage, [`conclude`] draws the conclusions of its run,
 //! [`judging`] has the judge decide on a claim, and [`questions`] settles what needs a person. [`channel`] applies what
-//! agents ask for while they run; [`planning`] turns a spec into tasks.
+//! agents ask for while they run, and [`made`] notes what came of issues; [`planning`] turns a spec into tasks.
 
 pub mod channel;
 mod conclude;
 mod gain;
 mod judging;
 mod kill_log;
+mod made;
 pub mod planning;
 mod questions;
 mod stages;
@@ -184,6 +185,7 @@ impl<'r, 's> Build<'r, 's> {
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
         let state = &self.session.context.state;
+        made::forget_closed(state, &plan)?;
         for task in plan.done_tasks() {
             BeforeAll::forget(state, &task.id)?;
         }

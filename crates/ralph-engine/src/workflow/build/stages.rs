@@ -148,15 +148,7 @@ impl Build<'_, '_> {
         let given: Vec<String> = issues.iter().map(|issue| issue.id.to_string()).collect();
         let source = self.source(plan)?;
         let issues = json(&plan.issues_view());
-        let all = plan.tasks_view();
-        let made: Vec<&TaskView<'_>> = all
-            .pending
-            .iter()
-            .chain(&all.done)
-            .filter(|task| {
-                task.created_from.as_ref().is_some_and(|id| given.iter().any(|g| g == id))
-            })
-            .collect();
+        let made = self.made_from(&given)?;
         let made = (!made.is_empty()).then(|| json(&made));
         let feedback = self.round.feedback_for("investigate");
         let context = InvestigatePrompt {

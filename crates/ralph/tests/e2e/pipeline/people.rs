@@ -143,3 +143,23 @@ fn a_spec_that_a_person_makes_and_marks_done_needs_no_agent() {
     assert_eq!(stage.runs(), "piv");
     assert!(stage.read("ralph/specs/done/0002-say-goodbye.md").contains("by hand"));
 }
+
+/// A question that nobody needs an answer to any more is not asked any more.
+#[test]
+fn forcing_a_spec_that_waits_or_marking_it_done_withdraws_its_question() {
+    for (args, code) in [
+        (&["pipeline", "--force", "0001-greeting"][..], 0),
+        (&["specs", "mark-done", "0001-greeting"], 0),
+    ] {
+        let stage = idle(&["0001-greeting.md"]);
+        stage.pipeline(&[]).exits(3);
+        let questions = || stage.ralph(&["status", "--json"]).json()["questions"].clone();
+        assert_eq!(questions().as_array().unwrap().len(), 1);
+        stage.ralph(args).exits(code);
+        assert_eq!(questions(), json!([]), "{args:?}");
+        let status = stage.ralph(&["status"]).finished.stdout;
+        assert!(!status.contains("waits for you"), "{args:?}: {status}");
+        stage.ralph(&["answer", "0001-greeting", "yes"]).exits(2);
+        assert_eq!(stage.row("0001-greeting.md")["state"], "done");
+    }
+}
