@@ -148,9 +148,10 @@ pub(crate) trait Workflow<'s> {
 }
 
 /// Troubles of one item, kept in private state so that a restart does not forget them.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct TroubleCount {
     troubles: u32,
+    last: Option<Trouble>,
 }
 
 const TROUBLES: Entry<TroubleCount> = Entry::new("troubles");
@@ -240,7 +241,8 @@ fn meet_trouble<'s, W: Workflow<'s>>(
         Some(item) => {
             let state = &session.context.state;
             let before = TROUBLES.load(state, &item)?.unwrap_or_default();
-            let count = TroubleCount { troubles: before.troubles.saturating_add(1) };
+            let troubles = before.troubles.saturating_add(1);
+            let count = TroubleCount { troubles, last: Some(trouble.clone()) };
             TROUBLES.save(state, &item, &count)?;
             count.troubles
         }
@@ -276,6 +278,14 @@ fn run<'s, W: Workflow<'s>>(
     task: &AgentTask,
 ) -> Result<Turn<W::End>, WorkflowError> {
     let session = workflow.session();
+    // An item that had too much trouble before waits for a person to have it tried again.
+    if let Some(item) = &task.item
+        && let Some(TroubleCount { troubles: times, last: Some(trouble) }) =
+            TROUBLES.load(&session.context.state, item)?
+        && times >= session.context.config.limits.troubles
+    {
+        return Ok(Turn::Stop(Stop::TooMuchTrouble { trouble, times }));
+    }
     let launch = session.context.launch(task.role);
     let agent = launch.choice.name.clone();
     let resumes = launch.adapter.traits().resumes;

@@ -47,7 +47,11 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
         let lines: Vec<String> = table(setup.ui, &rows);
         render::machine(&lines.join("\n")).map_err(CliError::failed)?;
     }
-    Ok(Exit::Done)
+    let problems: Vec<&String> = rows.iter().filter_map(|row| row.problem.as_ref()).collect();
+    for problem in &problems {
+        render::important(problem);
+    }
+    Ok(if problems.is_empty() { Exit::Done } else { Exit::Unfinished })
 }
 
 /// Looks at every spec.

@@ -31,7 +31,7 @@ pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String) 
         Stop::TooMuchTrouble { trouble, times } => {
             let trouble = one_line(&trouble.to_string(), 300);
             let text = format!(
-                "too much trouble ({times} in all), the last one: {trouble}\n  it cost no attempt; `{retry}` tries again"
+                "in trouble {times} times, the last time: {trouble}\n  it cost no attempt; `{retry}` tries again"
             );
             (Exit::Unfinished, text)
         }

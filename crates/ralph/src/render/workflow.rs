@@ -342,7 +342,7 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
                     }
                 }
             }
-            SpecEnd::Done { .. } | SpecEnd::Skipped { .. } => {}
+            SpecEnd::Done { .. } | SpecEnd::Skipped { .. } | SpecEnd::Removed => {}
         }
     }
     let counted = |name: &str, is: &dyn Fn(&SpecEnd) -> bool| {

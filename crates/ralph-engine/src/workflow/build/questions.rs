@@ -38,10 +38,10 @@ impl Build<'_, '_> {
                 self.decide_no_change(task, &question).map(Some)
             }
             TaskState::Undecided { works } => self.judge_again(task, &works).map(Some),
-            TaskState::Exhausted { rejections, last } => {
+            TaskState::Exhausted { times, last } => {
                 let question = format!(
                     "it was rejected {} because: {} Try it again?",
-                    match rejections {
+                    match times {
                         1 => "once".to_owned(),
                         times => format!("{times} times, the last time"),
                     },
@@ -129,19 +129,17 @@ impl Build<'_, '_> {
         let Some(answer) = self.answer(task)? else {
             return self.ask_person(task, question, Asked::Retry);
         };
-        self.settle(task, &TaskFact::Retried)?;
+        let advice =
+            (!is_yes(&answer)).then(|| format!("A person looked at it and says: {answer}"));
+        self.settle(task, &TaskFact::Retried { advice })?;
         self.session.questions().take_answer(task)?;
-        if !is_yes(&answer) {
-            let feedback = format!("A person looked at it and says: {answer}");
-            self.round.feedback = Some((task.to_owned(), feedback));
-        }
         Ok(Turn::Again)
     }
 
     /// Has a task tried again that was rejected too often, on a person's word.
     pub(super) fn retry_if_exhausted(&mut self, task: &str) -> Result<(), WorkflowError> {
         if matches!(self.state_of(task)?, TaskState::Exhausted { .. }) {
-            self.settle(task, &TaskFact::Retried)?;
+            self.settle(task, &TaskFact::Retried { advice: None })?;
             self.session.questions().withdraw(task)?;
         }
         Ok(())

@@ -36,8 +36,9 @@ impl Build<'_, '_> {
         let source = self.source(plan)?;
         let json = json(&plan.task_view(&id));
         // A rejection is on the task already.
-        let feedback =
-            self.round.feedback_for(&id).filter(|told| Some(*told) != task.reject.as_deref());
+        let advice = self.markers_in(plan, &id)?.record.advice;
+        let feedback = self.round.feedback_for(&id).or(advice.as_deref());
+        let feedback = feedback.filter(|told| Some(*told) != task.reject.as_deref());
         let rejected = task.reject.as_deref().map(|why| self.with_logs(plan, &id, why));
         let context = BuildPrompt {
             surroundings: self.project.surroundings(&self.session.context, &source, feedback),

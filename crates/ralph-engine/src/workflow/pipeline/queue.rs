@@ -107,7 +107,7 @@ impl Pipeline<'_, '_> {
             handled.insert(spec.clone());
             report.left -= 1;
             let goes_on = match &end {
-                SpecEnd::Done { .. } | SpecEnd::Skipped { .. } => true,
+                SpecEnd::Done { .. } | SpecEnd::Skipped { .. } | SpecEnd::Removed => true,
                 SpecEnd::Failed { .. }
                 | SpecEnd::Unusable { .. }
                 | SpecEnd::Stopped(

@@ -146,7 +146,43 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
     }
 
     fn next(&mut self) -> Result<Step<SpecEnd>, WorkflowError> {
+        match self.next_step() {
+            Err(error @ WorkflowError::Spec(_)) => self.after_persons_word(error).map(Step::Turn),
+            step => step,
+        }
+    }
+
+    fn ended(&mut self, result: &RunResult) -> Result<(), WorkflowError> {
+        self.note_left(result)
+    }
+
+    fn conclude(&mut self, result: &RunResult) -> Result<Turn<SpecEnd>, WorkflowError> {
+        match self.conclude_run(result) {
+            Err(error @ WorkflowError::Spec(_)) => self.after_persons_word(error),
+            turn => turn,
+        }
+    }
+
+    fn discard(&mut self, result: &RunResult, void: Void) -> Result<(), WorkflowError> {
+        self.discard_run(result, void)
+    }
+
+    /// A spec that has nothing left to try does not wait for its next try.
+    fn tries_again(&mut self) -> Result<bool, WorkflowError> {
+        let markers = self.pipeline.store.load(self.spec)?;
+        let action = next(&markers, self.pipeline.options.limits());
+        Ok(!matches!(action, Action::GiveUp(_)))
+    }
+}
+
+impl SpecWork<'_, '_, '_> {
+    fn next_step(&mut self) -> Result<Step<SpecEnd>, WorkflowError> {
         let markers = self.pipeline.heal(self.spec)?;
+        if self.pipeline.store.text(self.spec.as_str())?.is_none() && markers.done.is_none() {
+            let reason = Some("the spec was removed; work on it ends".to_owned());
+            self.tell(WorkflowKind::Note, WorkflowFields { reason, ..none() })?;
+            return Ok(Step::Turn(Turn::End(SpecEnd::Removed)));
+        }
         match next(&markers, self.pipeline.options.limits()) {
             Action::Skip => Ok(Step::Turn(Turn::End(done_end(&markers)))),
             Action::Adopt { number } => self.adopt(number).map(Step::Turn),
@@ -169,27 +205,16 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
         }
     }
 
-    fn ended(&mut self, result: &RunResult) -> Result<(), WorkflowError> {
-        self.note_left(result)
+    /// Goes on after a fact that no longer fits, because a person marked the spec as done meanwhile: their word stands.
+    fn after_persons_word(&mut self, error: WorkflowError) -> Result<Turn<SpecEnd>, WorkflowError> {
+        if self.pipeline.store.load(self.spec)?.done.is_none() {
+            return Err(error);
+        }
+        let reason = Some("it was marked as done meanwhile; what its run made is kept".to_owned());
+        self.tell(WorkflowKind::Note, WorkflowFields { reason, ..none() })?;
+        Ok(Turn::Again)
     }
 
-    fn conclude(&mut self, result: &RunResult) -> Result<Turn<SpecEnd>, WorkflowError> {
-        self.conclude_run(result)
-    }
-
-    fn discard(&mut self, result: &RunResult, void: Void) -> Result<(), WorkflowError> {
-        self.discard_run(result, void)
-    }
-
-    /// A spec that has nothing left to try does not wait for its next try.
-    fn tries_again(&mut self) -> Result<bool, WorkflowError> {
-        let markers = self.pipeline.store.load(self.spec)?;
-        let action = next(&markers, self.pipeline.options.limits());
-        Ok(!matches!(action, Action::GiveUp(_)))
-    }
-}
-
-impl SpecWork<'_, '_, '_> {
     /// Takes a plan that a person wrote.
     fn adopt(&mut self, number: u32) -> Result<Turn<SpecEnd>, WorkflowError> {
         let base = self.pipeline.project.repositories.base()?;
