@@ -79,7 +79,7 @@ pub struct Judge<'a> {
 /// A claim with all that was measured of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    pub claim: Claim,
+    pub(crate) claim: Claim,
     /// What the gates said, where they were run.
     pub assessment: Assessment,
     found: Option<Found>,

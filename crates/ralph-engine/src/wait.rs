@@ -11,19 +11,19 @@ use crate::clock::Clock;
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waited {
+pub(crate) enum Waited {
     Reached,
     Interrupted,
 }
 
 /// Waits. Simulations have one that only moves their clock.
-pub trait Waiter {
+pub(crate) trait Waiter {
     /// Waits until `until`; `tick` is told about once a second how much is left.
     fn wait_until(&mut self, until: Timestamp, tick: &mut dyn FnMut(Duration)) -> Waited;
 }
 
 /// Waits for real, and lets the person interrupt.
-pub struct RealWaiter<'a> {
+pub(crate) struct RealWaiter<'a> {
     pub clock: &'a dyn Clock,
     pub signals: Option<&'a SignalPipe>,
 }

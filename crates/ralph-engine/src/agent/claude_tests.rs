@@ -1,6 +1,5 @@
 use camino::Utf8Path;
 use jiff::tz::TimeZone;
-use ralph_model::role::Role;
 use ralph_model::run::RunFacts;
 
 use super::*;
@@ -23,7 +22,6 @@ fn facts(lines: &[&str], exit: Exit) -> (RunFacts, Vec<AgentEvent>) {
 #[test]
 fn only_root_is_told_that_it_is_confined() {
     let request = AgentRequest {
-        role: Role::Builder,
         model: None,
         reasoning: None,
         resume: None,

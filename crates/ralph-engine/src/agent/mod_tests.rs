@@ -159,7 +159,6 @@ const CASES: [Case; 6] = [
 /// A request for a new session with nothing asked for.
 fn plain() -> AgentRequest<'static> {
     AgentRequest {
-        role: Role::Builder,
         model: None,
         reasoning: None,
         resume: None,

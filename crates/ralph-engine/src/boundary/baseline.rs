@@ -81,7 +81,7 @@ pub(super) struct Field<'a> {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Baseline {
+pub(crate) struct Baseline {
     path: Utf8PathBuf,
     log: Option<File>,
     end: u64,

@@ -33,28 +33,28 @@ use crate::state::State;
 
 /// Everything that is needed to take a baseline and to judge by it, also by another Ralph after this one died.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Watch {
-    pub run: String,
-    pub role: Role,
-    pub in_force: InForce,
-    pub workspace: Utf8PathBuf,
-    pub home: Option<Utf8PathBuf>,
+pub(crate) struct Watch {
+    pub(crate) run: String,
+    pub(crate) role: Role,
+    pub(crate) in_force: InForce,
+    pub(crate) workspace: Utf8PathBuf,
+    pub(crate) home: Option<Utf8PathBuf>,
     /// The repositories of the workspace, as they were found when it was opened.
-    pub places: Vec<Place>,
+    pub(crate) places: Vec<Place>,
     /// Where the run may write.
-    pub writable: Vec<String>,
+    pub(crate) writable: Vec<String>,
     /// The settings of the agent itself.
-    pub guarded: Vec<Guarded>,
-    pub started: Timestamp,
+    pub(crate) guarded: Vec<Guarded>,
+    pub(crate) started: Timestamp,
     /// Where the baseline lies.
-    pub baseline: Utf8PathBuf,
+    pub(crate) baseline: Utf8PathBuf,
     /// Which directories the git directories are, by inode: one can be moved away and another put in its place.
-    pub git_dirs: Vec<(Utf8PathBuf, u64)>,
+    pub(crate) git_dirs: Vec<(Utf8PathBuf, u64)>,
     /// Which directory home is, by inode, if it was there.
     #[serde(default)]
-    pub home_inode: Option<u64>,
+    pub(crate) home_inode: Option<u64>,
     /// How long the journal was; it only ever grows.
-    pub journal: u64,
+    pub(crate) journal: u64,
 }
 
 /// How a path differs from what it was.
@@ -71,7 +71,7 @@ pub enum What {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Found {
     pub path: String,
-    pub what: What,
+    pub(crate) what: What,
 }
 
 /// What a comparison found, and what was done about it.
@@ -92,17 +92,17 @@ pub struct BoundaryReport {
 }
 
 impl BoundaryReport {
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == BoundaryReport::default()
     }
 
     /// The paths of the violations.
-    pub fn violated(&self) -> Vec<String> {
+    pub(crate) fn violated(&self) -> Vec<String> {
         names(&self.violations)
     }
 
     /// What the journal keeps of it.
-    pub fn journal(&self) -> BoundaryCrossed {
+    pub(crate) fn journal(&self) -> BoundaryCrossed {
         BoundaryCrossed {
             violations: self.violated(),
             put_back: names(&self.put_back),
@@ -151,7 +151,7 @@ impl Watch {
     }
 
     /// Takes the baseline before the run.
-    pub fn take(
+    pub(crate) fn take(
         &self,
         baseline: &mut Baseline,
         state: &State,
@@ -166,7 +166,7 @@ impl Watch {
     }
 
     /// Compares after the run, and does what follows.
-    pub fn settle(
+    pub(crate) fn settle(
         &self,
         baseline: &mut Baseline,
         state: &State,
@@ -228,7 +228,7 @@ impl Watch {
     }
 
     /// Compares what a dead Ralph's run left with the baseline that Ralph had taken.
-    pub fn settle_abandoned(
+    pub(crate) fn settle_abandoned(
         &self,
         state: &State,
         program: &dyn Fn() -> GitProgram,

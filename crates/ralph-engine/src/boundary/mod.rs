@@ -23,9 +23,10 @@ use serde::{Deserialize, Serialize};
 use crate::config::BoundaryMode;
 use crate::git::Place;
 
-pub use baseline::Baseline;
+pub(crate) use baseline::Baseline;
+pub(crate) use compare::Watch;
 pub(crate) use compare::vouch_for;
-pub use compare::{BoundaryReport, Found, Watch, What, vouch};
+pub use compare::{BoundaryReport, Found, What, vouch};
 pub(crate) use compare::{inode, inodes};
 
 /// What holds an agent in a run.
@@ -73,14 +74,14 @@ pub fn in_force(setting: BoundaryMode, support: Support) -> Result<InForce, NotE
 
 /// Whether a confined process may open unix sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnixSockets {
+pub(crate) enum UnixSockets {
     Allowed,
     Denied,
 }
 
 /// Where a run may write, from the run's own point of view.
 #[derive(Clone, Copy, Debug)]
-pub struct Writable<'a> {
+pub(crate) struct Writable<'a> {
     pub role: Role,
     pub workspace: &'a Utf8Path,
     /// The git directories that belong to the workspace but may lie outside it (linked worktrees).
@@ -114,7 +115,7 @@ const TOOLCHAIN_CACHES: [&str; 14] = [
 ];
 
 /// Returns what the kernel is to hold the run to.
-pub fn confinement(writable: &Writable<'_>, sockets: UnixSockets) -> Confinement {
+pub(crate) fn confinement(writable: &Writable<'_>, sockets: UnixSockets) -> Confinement {
     let mut paths: Vec<String> = vec![writable.scratch.to_string()];
     if writable.role.writes_workspace() {
         paths.push(writable.workspace.to_string());

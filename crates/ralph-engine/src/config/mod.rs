@@ -20,7 +20,6 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::usage::Price;
 
 pub use self::agents::{AgentChoice, AgentProgram};
-pub use self::duration::{DurationError, parse_duration, render_duration};
 pub use self::entries::Entry;
 use self::layer::{GateTable, Layer, Located, Rank};
 pub use self::problem::{ConfigError, ConfigProblem, Origin, ProblemKind};
@@ -73,7 +72,7 @@ pub enum BoundaryMode {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     Json,
     Text,
 }
@@ -98,20 +97,20 @@ pub struct Config {
     pub boundary: BoundaryMode,
     /// Home, if somebody named one. Absolute, as all paths here.
     pub home: Option<Utf8PathBuf>,
-    pub mailbox: Utf8PathBuf,
+    pub(crate) mailbox: Utf8PathBuf,
     /// What every role may write beside its own paths.
     pub writable: Vec<Utf8PathBuf>,
     /// Whether agents may open unix sockets, which lead to daemons outside the boundary.
-    pub unix_sockets: UnixSockets,
-    pub log_format: LogFormat,
-    pub checkout: Checkout,
+    pub(crate) unix_sockets: UnixSockets,
+    pub(crate) log_format: LogFormat,
+    pub(crate) checkout: Checkout,
     pub gates: Vec<Gate>,
     /// Patterns of protected paths that work may weaken.
-    pub allow: Vec<String>,
+    pub(crate) allow: Vec<String>,
     pub limits: Limits,
     pub budget: Budget,
     /// By model, for agents that do not say what a run cost.
-    pub prices: BTreeMap<String, Price>,
+    pub(crate) prices: BTreeMap<String, Price>,
     pub git: GitSettings,
     pub ui: UiSettings,
     settings: Layer,
@@ -122,9 +121,9 @@ pub struct Config {
 /// How Ralph's own checkouts are made ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkout {
-    pub setup: Vec<Vec<String>>,
+    pub(crate) setup: Vec<Vec<String>>,
     /// Paths in the checkout, kept between runs.
-    pub cache: Vec<String>,
+    pub(crate) cache: Vec<String>,
 }
 
 /// A check the harness runs itself.
@@ -144,26 +143,26 @@ pub struct Limits {
     /// Whether to wait for a usage limit to pass.
     pub wait: bool,
     /// Waited on top of the time at which the limit is said to pass.
-    pub margin: Duration,
+    pub(crate) margin: Duration,
     /// The longest single wait when that time is not known.
-    pub max_wait: Duration,
+    pub(crate) max_wait: Duration,
     /// The longest pause after failures in a row; none turns the pauses off.
-    pub backoff: Duration,
+    pub(crate) backoff: Duration,
     /// How much trouble one item may have, whatever its kind.
-    pub troubles: u32,
+    pub(crate) troubles: u32,
     /// How often a task is rejected before a person is asked.
-    pub rejections: u32,
+    pub(crate) rejections: u32,
     /// How often in a row an attempt may end in the same way.
     pub repeats: u32,
     /// How many rounds of the build loop in a row may bring no net gain.
-    pub rounds: u32,
+    pub(crate) rounds: u32,
     /// Between interrupting an agent and terminating it.
     pub interrupt_grace: Duration,
     /// Between terminating an agent and killing it.
     pub terminate_grace: Duration,
     /// Percent of the context at which to warn, and at which to stop.
-    pub context_warn: u64,
-    pub context_kill: u64,
+    pub(crate) context_warn: u64,
+    pub(crate) context_kill: u64,
 }
 
 /// What may be used before work stops.
@@ -326,7 +325,7 @@ impl Places {
 }
 
 /// Returns where the person's own settings are, whether there are any or not.
-pub fn user_config_path(env: &dyn Fn(&str) -> Option<String>) -> Option<Utf8PathBuf> {
+pub(crate) fn user_config_path(env: &dyn Fn(&str) -> Option<String>) -> Option<Utf8PathBuf> {
     let directory = absolute(env("XDG_CONFIG_HOME"))
         .or_else(|| absolute(env("HOME")).map(|home| home.join(".config")))?;
     Some(directory.join("ralph/config.toml"))

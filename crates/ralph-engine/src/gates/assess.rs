@@ -56,7 +56,7 @@ impl GateFinding {
         self.again.as_ref().filter(ran).unwrap_or(&self.candidate)
     }
 
-    pub fn report(&self) -> GateReport {
+    pub(crate) fn report(&self) -> GateReport {
         let GateRun { status, output, .. } = self.deciding();
         GateReport {
             gate: self.gate.name.clone(),
@@ -77,7 +77,7 @@ pub struct Assessment {
     /// Gates that were not reached any more.
     pub unreached: Vec<String>,
     /// Caches that were filled by earlier runs.
-    pub warm: Vec<Utf8PathBuf>,
+    pub(crate) warm: Vec<Utf8PathBuf>,
 }
 
 impl Assessment {
@@ -93,7 +93,7 @@ impl Assessment {
     }
 
     /// Returns the gates as a receipt tells them.
-    pub fn receipts(&self) -> Vec<GateReceipt> {
+    pub(crate) fn receipts(&self) -> Vec<GateReceipt> {
         let receipt = |finding: &GateFinding| {
             let run = finding.deciding();
             GateReceipt {

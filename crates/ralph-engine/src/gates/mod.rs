@@ -34,7 +34,7 @@ use crate::run::{Environment, RunPlace};
 use crate::state::State;
 
 pub use weakened::weakened;
-pub use workbench::{VerifierCheckout, checkout_for_verifier};
+pub(crate) use workbench::{VerifierCheckout, checkout_for_verifier};
 
 /// What gates are run with: shared by all of one command.
 #[derive(Clone, Copy)]

@@ -216,7 +216,7 @@ impl<'a> Workbench<'a> {
 
 /// A checkout for a verifier to look around and build in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VerifierCheckout {
+pub(crate) struct VerifierCheckout {
     /// All of it, which the verifier may write.
     pub tree: Utf8PathBuf,
     /// Where the workspace lies in it.
@@ -225,7 +225,7 @@ pub struct VerifierCheckout {
 
 /// Makes the verifier's checkout ready at a commit. It is reset for each verification; no gate ever runs in it. What keeps
 /// it from being set up is the verifier's to see: it can still read.
-pub fn checkout_for_verifier(
+pub(crate) fn checkout_for_verifier(
     context: &GateContext<'_>,
     repository: &GateRepository,
     pinned: &PinnedGates,

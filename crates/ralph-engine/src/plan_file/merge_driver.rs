@@ -68,12 +68,12 @@ pub fn merge_files(
 }
 
 /// The attributes file of a home.
-pub fn attributes() -> String {
+pub(crate) fn attributes() -> String {
     format!("# Plans are merged by record: `ralph merge-plan`.\n{PLAN_FILE} merge={DRIVER}\n")
 }
 
 /// Tells whether an attributes file asks for the driver.
-pub fn asks_for_driver(attributes: &str) -> bool {
+pub(crate) fn asks_for_driver(attributes: &str) -> bool {
     attributes.lines().any(|line| {
         !line.trim_start().starts_with('#') && line.contains(&format!("merge={DRIVER}"))
     })

@@ -77,7 +77,7 @@ impl PastError {
 pub struct Tip {
     pub commit: Oid,
     /// The branch that it is the end of.
-    pub branch: Option<String>,
+    pub(crate) branch: Option<String>,
 }
 
 /// What kept ids are about.
@@ -189,7 +189,7 @@ impl Past {
     }
 
     /// Returns every id that the plan ever had on the way to where the work tree stands.
-    pub fn ids(&self) -> Result<KnownIds, PastError> {
+    pub(crate) fn ids(&self) -> Result<KnownIds, PastError> {
         let Some(tip) = self.here()? else { return Ok(KnownIds::default()) };
         let file = self.ids_file(&tip);
         if let Some((since, mut known)) = file.as_ref().and_then(IdsFile::read) {

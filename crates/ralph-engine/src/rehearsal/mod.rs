@@ -19,7 +19,8 @@ use ralph_model::event::{AgentEvent, ErrorKind};
 use ralph_model::rehearsal::{Script, ScriptProblem, UnsetVariable, parse};
 use ralph_model::role::{Role, UnknownRole};
 
-pub use self::counter::{CountError, STATE_VARIABLE, state_dir};
+pub(crate) use self::counter::CountError;
+pub(crate) use self::counter::state_dir;
 use self::player::{Cast, Player};
 use self::stream::{Channel, Stream};
 
@@ -33,7 +34,7 @@ pub struct PlayRequest {
 
 /// Why a script was not played to its end.
 #[derive(Debug, thiserror::Error)]
-pub enum PlayError {
+pub(crate) enum PlayError {
     #[error("cannot read script `{path}`")]
     Unreadable { path: Utf8PathBuf, source: io::Error },
     #[error("{}", listed(.path, .problems))]

@@ -11,7 +11,7 @@ use crate::channel::Served;
 
 /// What the final message of a run must hold.
 #[derive(Clone, Copy, Default)]
-pub enum Contract<'a> {
+pub(crate) enum Contract<'a> {
     /// Not known, or free: a verifier rejects in its own words.
     #[default]
     Unknown,

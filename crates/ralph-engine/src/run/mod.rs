@@ -39,13 +39,13 @@ use ralph_proc::signal::SignalPipe;
 use ralph_proc::supervise::{Finished, Supervision, Visitor, supervise};
 use ralph_proc::tree::Identity;
 
-pub use contract::Contract;
+pub(crate) use contract::Contract;
 pub use environment::Environment;
 pub use place::RunPlace;
 pub(crate) use place::remove;
 pub use report::{RunLogs, RunReport, log_of};
 pub(crate) use result::RESULTS;
-pub use result::RunResult;
+pub(crate) use result::RunResult;
 pub use watcher::RunObserver;
 
 use crate::agent::{Adapter, AgentRequest, DecodeContext};
@@ -61,7 +61,7 @@ use report::{end_of, exit_of, with_causes};
 use watcher::{AgentWatcher, STDERR_LINES, Tail};
 
 /// Where runs happen: shared by all runs of one command.
-pub struct RunContext<'a> {
+pub(crate) struct RunContext<'a> {
     pub workspace: &'a Utf8Path,
     /// Git directories of the workspace that lie outside it.
     pub git_dirs: &'a [Utf8PathBuf],
@@ -81,7 +81,7 @@ pub struct RunContext<'a> {
 }
 
 /// What to run.
-pub struct RunRequest<'a> {
+pub(crate) struct RunRequest<'a> {
     pub adapter: &'static dyn Adapter,
     /// The name in the configuration, for people and the journal.
     pub agent: &'a str,
@@ -130,7 +130,7 @@ pub enum RunError {
 }
 
 /// Runs an agent once.
-pub fn run_agent(
+pub(crate) fn run_agent(
     context: &mut RunContext<'_>,
     request: &RunRequest<'_>,
     observer: &mut dyn RunObserver,
@@ -362,7 +362,6 @@ impl Run<'_, '_> {
         let request = self.request;
         let isolated = request.isolate.then(|| self.context.state.agent_state(request.agent));
         let mut invocation = request.adapter.invocation(&AgentRequest {
-            role: request.role,
             model: request.model,
             reasoning: request.reasoning,
             resume: request.resume,

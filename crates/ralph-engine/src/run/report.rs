@@ -51,9 +51,9 @@ pub struct RunReport {
 /// The files of one run, in a directory that is never used again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunLogs {
-    pub directory: Utf8PathBuf,
+    pub(crate) directory: Utf8PathBuf,
     /// What was asked.
-    pub prompt: Utf8PathBuf,
+    pub(crate) prompt: Utf8PathBuf,
     /// Stdout, byte for byte.
     pub stdout: Utf8PathBuf,
     /// Stderr, byte for byte; not there if there was none.

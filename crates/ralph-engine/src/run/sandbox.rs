@@ -34,7 +34,7 @@ pub struct SandboxRequest<'a> {
 /// A sandbox that is ready for a command. Its scratch directory goes with it.
 pub struct Sandbox {
     scratch: Scratch,
-    pub confinement: Confinement,
+    pub(crate) confinement: Confinement,
     boundary: InForce,
     environment: Environment,
     cwd: PathBuf,

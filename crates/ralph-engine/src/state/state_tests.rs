@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use ralph_model::usage::Usage;
 use tempfile::TempDir;
 
+use super::sessions::SessionTotals;
 use super::*;
 use crate::home::find_workspace;
 use ralph_proc::tree::Identity;

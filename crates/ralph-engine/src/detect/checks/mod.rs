@@ -31,23 +31,23 @@ pub struct SuggestedGate {
     /// Run at the workspace's root.
     pub run: Vec<String>,
     /// Worth running before the others.
-    pub fast: bool,
+    pub(crate) fast: bool,
     /// Which file told, as a sentence's fragment.
     pub why: String,
 }
 
 /// How a fresh checkout of the project is made ready.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SuggestedCheckout {
-    pub setup: Vec<Vec<String>>,
-    pub cache: Vec<String>,
+pub(crate) struct SuggestedCheckout {
+    pub(crate) setup: Vec<Vec<String>>,
+    pub(crate) cache: Vec<String>,
 }
 
 /// All that the project's files suggest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Suggestions {
     pub gates: Vec<SuggestedGate>,
-    pub checkout: SuggestedCheckout,
+    pub(crate) checkout: SuggestedCheckout,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ const ECOSYSTEMS: &[fn(&Project<'_>) -> Option<Found>] = &[
 ];
 
 /// Detects the checks of the project in a directory.
-pub fn detect_checks(root: &Utf8Path) -> Suggestions {
+pub(crate) fn detect_checks(root: &Utf8Path) -> Suggestions {
     let project = Project::root(root);
     let mut found = examine(&project);
     if !found.iter().any(|found| found.ecosystem == recipes::NAME && found.has(CheckKind::Tests)) {

@@ -5,7 +5,7 @@
 //! [`judging`] has the judge decide on a claim, and [`questions`] settles what needs a person. [`channel`] applies what
 //! agents ask for while they run; [`planning`] turns a spec into tasks.
 
-pub mod channel;
+pub(crate) mod channel;
 mod conclude;
 mod gain;
 mod judging;

@@ -193,7 +193,7 @@ impl SpecWork<'_, '_, '_> {
         let base = self.pipeline.project.repositories.base()?;
         self.settle(&Fact::PlanAdopted { number, base }, "takes the plan by hand")?;
         let store = &self.pipeline.store;
-        let plan_file = Some(store.from_home(&store.path(self.spec.plan_md())));
+        let plan_file = Some(store.relative_to_home(&store.path(self.spec.plan_md())));
         self.tell(WorkflowKind::PlanAdopted, WorkflowFields { plan_file, ..none() })?;
         Ok(Turn::Again)
     }
