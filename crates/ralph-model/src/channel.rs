@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::permission::{self, Asker, Mutation, Refusal, Target};
 
 /// The version of requests and replies that this Ralph writes, and the only one it reads.
-pub const CHANNEL_VERSION: u32 = 1;
+pub(crate) const CHANNEL_VERSION: u32 = 1;
 
 /// The most bytes that a request may have.
 pub const LARGEST_REQUEST: usize = 64 << 10;

@@ -342,12 +342,12 @@ impl GatesView {
         GatesView { reports }
     }
 
-    pub fn reports(&self) -> &[GateReport] {
+    pub(crate) fn reports(&self) -> &[GateReport] {
         &self.reports
     }
 
     /// Returns the reports with this effect, in order.
-    pub fn with(&self, effect: Effect) -> impl Iterator<Item = &GateReport> {
+    pub(crate) fn with(&self, effect: Effect) -> impl Iterator<Item = &GateReport> {
         self.reports.iter().filter(move |report| report.attribution.effect() == effect)
     }
 

@@ -280,7 +280,7 @@ pub enum TroubleKind {
 }
 
 impl Trouble {
-    pub const fn kind(&self) -> TroubleKind {
+    pub(crate) const fn kind(&self) -> TroubleKind {
         match self {
             Trouble::UsageLimit { .. } => TroubleKind::UsageLimit,
             Trouble::Network { .. } => TroubleKind::Network,

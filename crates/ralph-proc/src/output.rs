@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::parser::Parser;
 
 /// The longest line a watcher sees whole.
-pub const LINE_CAP: usize = 4 << 20;
+pub(crate) const LINE_CAP: usize = 4 << 20;
 
 pub(crate) const CHUNK: usize = 256 << 10;
 

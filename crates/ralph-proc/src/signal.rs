@@ -63,15 +63,15 @@ impl SignalPipe {
         let _ = poll(&mut polled, Timespec::try_from(timeout).ok().as_ref());
         let wish = self.take()?;
         if wish == Wish::Suspend {
-            let _ = self.suspend_self();
+            let _ = suspend_self();
         }
         Some(wish)
     }
+}
 
-    /// Stops this process as Ctrl-Z would have, and returns when it is continued.
-    pub fn suspend_self(&self) -> io::Result<()> {
-        low_level::emulate_default_handler(SIGTSTP)
-    }
+/// Stops this process as Ctrl-Z would have, and returns when it is continued.
+pub(crate) fn suspend_self() -> io::Result<()> {
+    low_level::emulate_default_handler(SIGTSTP)
 }
 
 /// Has a question asked and waits until something can be read; `false` if the person would rather stop.

@@ -22,7 +22,7 @@ use crate::output::{Channel, Kept, Log, Output, Stream, Watcher};
 use crate::parser::Parser;
 use crate::protocol::{Limits, Observation, Order, Protocol, StopReason};
 use crate::pulse::Pulse;
-use crate::signal::{SignalPipe, Wish};
+use crate::signal::{SignalPipe, Wish, suspend_self};
 use crate::tree::{self, Identity};
 
 /// Larger pipes mean fewer switches between agent and harness. Refused to users with many pipes; then the default does.
@@ -329,12 +329,14 @@ impl<'a> Session<'a> {
                 });
             }
             Wish::Suspend => {
-                let Some(signals) = signals else { return };
+                if signals.is_none() {
+                    return;
+                }
                 // What was done before the pause is measured before the clock is shifted.
                 self.tick();
                 self.order(GuardOrder::Pause);
                 let since = Instant::now();
-                let _ = signals.suspend_self();
+                let _ = suspend_self();
                 self.paused += since.elapsed();
                 self.order(GuardOrder::Resume);
             }

@@ -42,7 +42,7 @@ impl Identity {
 }
 
 /// Identifies this boot of the machine.
-pub fn boot_id() -> String {
+pub(crate) fn boot_id() -> String {
     static BOOT: OnceLock<String> = OnceLock::new();
     let boot = BOOT.get_or_init(|| {
         let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
@@ -109,7 +109,7 @@ fn listed_children(pid: i32) -> Option<Vec<i32>> {
 }
 
 /// Everything that descends from `root`, nearest first, without `root` itself.
-pub fn descendants(root: i32) -> Vec<i32> {
+pub(crate) fn descendants(root: i32) -> Vec<i32> {
     let mut found = Vec::new();
     let mut scanned: Option<HashMap<i32, Vec<i32>>> = None;
     let mut open = vec![root];
@@ -160,14 +160,14 @@ fn environment_holds(pid: i32, wanted: &[u8]) -> bool {
 }
 
 /// Sends a signal to each; those that are gone are no matter.
-pub fn signal_all(pids: &[i32], signal: Signal) {
+pub(crate) fn signal_all(pids: &[i32], signal: Signal) {
     for pid in pids.iter().filter_map(|pid| Pid::from_raw(*pid)) {
         let _ = kill_process(pid, signal);
     }
 }
 
 /// Stops all that descends from a process, but not the process itself.
-pub fn stop_descendants(root: i32) {
+pub(crate) fn stop_descendants(root: i32) {
     stop_all(|| descendants(root));
 }
 

@@ -219,11 +219,6 @@ impl History {
         self.tasks.iter().map(|(id, task)| (id.as_str(), task))
     }
 
-    /// Tells whether a task or an issue ever had this id.
-    pub fn knows(&self, id: &str) -> bool {
-        self.tasks.contains_key(id) || self.issues.contains(id)
-    }
-
     /// Returns what happened to a task between a parent and this version, in order.
     fn events(
         &self,

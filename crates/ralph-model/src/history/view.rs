@@ -135,7 +135,7 @@ impl TaskHistory {
     }
 
     /// Returns what became of the task; `now` is its status in the plan as it is, if it is there.
-    pub fn outcome(&self, now: Option<Status>) -> Outcome {
+    pub(crate) fn outcome(&self, now: Option<Status>) -> Outcome {
         match now {
             Some(Status::Pending) => return Outcome::Pending,
             Some(Status::Done) => return Outcome::Done,

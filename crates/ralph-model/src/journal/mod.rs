@@ -25,7 +25,7 @@ use crate::run::{Exit, RunEnd, RunOutcome};
 use crate::usage::Usage;
 
 pub use asked::{AnswerTaken, MutationRequested, QuestionAnswered, QuestionAsked, RequestIgnored};
-pub use overview::{Overview, RunState, RunView, Stop, Totals};
+pub use overview::{Overview, RunState, RunView, Totals};
 pub use questions::Question;
 pub use text::{render_text, summary_line};
 pub use wire::{

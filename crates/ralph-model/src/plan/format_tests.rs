@@ -230,7 +230,6 @@ fn conflict_markers_are_reported_with_their_line_and_how_to_mend_them() {
     assert_eq!(lines, [2, 4, 5, 6]);
     for problem in &problems {
         assert_eq!(problem.kind, ProblemKind::Broken(Flaw::ConflictMarker));
-        assert!(problem.kind.stops_writing());
         assert!(problem.to_string().contains("keep the line of one side"), "{problem}");
     }
 }

@@ -58,14 +58,14 @@ impl Plan<'_> {
     }
 
     /// Removes the first issue.
-    pub fn first_issue_done(&mut self) -> Result<Change, PlanError> {
+    pub(crate) fn first_issue_done(&mut self) -> Result<Change, PlanError> {
         self.writable()?;
         let first = self.issues().next().ok_or(PlanError::NoIssue)?.id.into_owned();
         self.issues_done(&[first])
     }
 
     /// Removes issues by id; one that is not there stops all of it.
-    pub fn issues_done(&mut self, ids: &[String]) -> Result<Change, PlanError> {
+    pub(crate) fn issues_done(&mut self, ids: &[String]) -> Result<Change, PlanError> {
         self.writable()?;
         let wanted: HashSet<&str> = ids.iter().map(String::as_str).collect();
         let issues: Vec<Named> = self
@@ -87,7 +87,7 @@ impl Plan<'_> {
     }
 
     /// Removes all issues.
-    pub fn all_issues_done(&mut self) -> Result<Change, PlanError> {
+    pub(crate) fn all_issues_done(&mut self) -> Result<Change, PlanError> {
         self.writable()?;
         let ids: Vec<String> = self.issues().map(|issue| issue.id.into_owned()).collect();
         self.issues_done(&ids)

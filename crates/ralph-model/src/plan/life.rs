@@ -14,7 +14,7 @@ const NOT_KILLED: [&str; 4] = ["kill", "kill_log", "decompose", "kill_reason"];
 
 impl Plan<'_> {
     /// Marks the task that is next as done.
-    pub fn done_next(&mut self, done_at: &DoneAt) -> Result<Change, PlanError> {
+    pub(crate) fn done_next(&mut self, done_at: &DoneAt) -> Result<Change, PlanError> {
         self.writable()?;
         let at = self.next_to_do()?;
         Ok(self.mark_done(at, done_at))
@@ -43,7 +43,7 @@ impl Plan<'_> {
     }
 
     /// Takes all done tasks of the current spec out of the plan.
-    pub fn accept_all(&mut self) -> Result<Change, PlanError> {
+    pub(crate) fn accept_all(&mut self) -> Result<Change, PlanError> {
         self.writable()?;
         let done: HashSet<usize> = self.with_status(Status::Done).collect();
         if done.is_empty() {
@@ -53,7 +53,7 @@ impl Plan<'_> {
     }
 
     /// Takes done tasks out of the plan; a task that is not done stops all of it.
-    pub fn accept(&mut self, ids: &[String]) -> Result<Change, PlanError> {
+    pub(crate) fn accept(&mut self, ids: &[String]) -> Result<Change, PlanError> {
         self.writable()?;
         let index = Index::of(&self.document.lines);
         let mut done = HashSet::new();
@@ -76,7 +76,7 @@ impl Plan<'_> {
     }
 
     /// Rejects the first task that is done.
-    pub fn reject_first(&mut self, reason: &str) -> Result<Change, PlanError> {
+    pub(crate) fn reject_first(&mut self, reason: &str) -> Result<Change, PlanError> {
         self.writable()?;
         let at = self.first_done()?;
         self.mark_rejected(at, reason)

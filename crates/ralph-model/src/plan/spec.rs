@@ -47,7 +47,7 @@ impl Plan<'_> {
     }
 
     /// Returns the ids of the tasks that are pending or done, of any spec but this one.
-    pub fn unfinished_but(&self, spec: &str) -> Vec<String> {
+    pub(crate) fn unfinished_but(&self, spec: &str) -> Vec<String> {
         let heads = self.document.lines.iter().filter_map(super::Line::head);
         heads
             .filter(|head| head.spec != spec && head.status != Status::Accepted)

@@ -6,7 +6,7 @@
 use crate::run::{RunOutcome, Trouble, TroubleKind};
 
 /// How many troubles of one kind in a row stop an item.
-pub const TROUBLES_THAT_STOP: u32 = 3;
+pub(crate) const TROUBLES_THAT_STOP: u32 = 3;
 
 /// The troubles of one kind that an item had in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,11 +39,6 @@ impl TroubleStreak {
     /// Returns the kind of trouble that stops the item, if it must stop.
     pub fn stops(&self) -> Option<TroubleKind> {
         self.kind.filter(|_| self.length >= TROUBLES_THAT_STOP)
-    }
-
-    /// How many troubles of one kind came in a row, which is also what the backoff before the next run goes by.
-    pub const fn length(&self) -> u32 {
-        self.length
     }
 }
 
@@ -104,6 +99,6 @@ mod tests {
         for letter in "cccnnl".chars() {
             streak.apply(&outcome(letter));
         }
-        assert_eq!(streak.length(), 2);
+        assert_eq!(streak.length, 2);
     }
 }

@@ -70,7 +70,7 @@ impl PromptKind {
     ///
     /// In the pipeline an agent knows only its prompt, so what it cannot work without has to be in it. Templates of the build
     /// loop may be older than these values and have the agent ask for its task; what they leave out comes after their text.
-    pub fn fields(self) -> Vec<Field> {
+    pub(crate) fn fields(self) -> Vec<Field> {
         let spec_need = match self {
             PromptKind::SpecPlan
             | PromptKind::SpecImplement

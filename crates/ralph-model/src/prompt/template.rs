@@ -175,7 +175,7 @@ impl Template {
     }
 
     /// Returns the text with the values in their places.
-    pub fn render(&self, values: &Values<'_>) -> String {
+    pub(crate) fn render(&self, values: &Values<'_>) -> String {
         let mut text = String::new();
         render(&self.pieces, values, &mut text);
         for (name, heading) in &self.appended {
