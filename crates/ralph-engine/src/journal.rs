@@ -18,7 +18,7 @@ use crate::files::{PathError, fault, open_to_append};
 /// Facts, appended and read back in order.
 pub struct Journal {
     file: AppendFile,
-    mirror: Option<Mirror>,
+    mirror: Option<JournalMirror>,
     report: Option<MirrorReport>,
 }
 
@@ -27,7 +27,7 @@ pub type MirrorReport = Box<dyn FnOnce(&PathError) + Send>;
 
 /// Where people read along.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mirror {
+pub struct JournalMirror {
     pub(crate) path: Utf8PathBuf,
     pub(crate) format: LogFormat,
 }
@@ -59,7 +59,7 @@ pub enum ReadJournalError<E> {
 
 impl Journal {
     /// Opens a journal, or makes it. The mirror is only written while the directory it lies in exists.
-    pub fn open(path: &Utf8Path, mirror: Option<Mirror>) -> Result<Self, PathError> {
+    pub fn open(path: &Utf8Path, mirror: Option<JournalMirror>) -> Result<Self, PathError> {
         Ok(Journal { file: AppendFile::open(path)?, mirror, report: None })
     }
 
@@ -143,8 +143,8 @@ mod tests {
 
     use super::*;
 
-    fn json(path: &Utf8Path) -> Mirror {
-        Mirror { path: path.to_owned(), format: LogFormat::Json }
+    fn json(path: &Utf8Path) -> JournalMirror {
+        JournalMirror { path: path.to_owned(), format: LogFormat::Json }
     }
 
     fn temp() -> (tempfile::TempDir, Utf8PathBuf) {

@@ -4,7 +4,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::policy::context::ContextPolicy;
 use ralph_model::role::Role;
 use ralph_model::usage::PriceTable;
-use ralph_proc::protocol::Limits;
+use ralph_proc::protocol::StopLimits;
 
 use crate::agent::{Adapter, adapter};
 use crate::boundary::InForce;
@@ -129,7 +129,7 @@ impl Launch {
             unix_sockets: config.unix_sockets,
             agent_state: &choice.state,
             isolate: choice.isolate,
-            limits: Limits {
+            limits: StopLimits {
                 wall: Some(choice.timeout),
                 idle: Some(choice.idle_timeout),
                 interrupt_grace: config.limits.interrupt_grace,

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use ralph_proc::signal::{SignalPipe, Wish};
+use ralph_proc::signal::{SignalPipe, SignalRequest};
 
 use crate::clock::Clock;
 
@@ -40,7 +40,7 @@ impl Waiter for RealWaiter<'_> {
             tick(left);
             let step = left.min(Duration::from_secs(1));
             match self.signals {
-                Some(signals) if signals.wait(step) == Some(Wish::Stop) => {
+                Some(signals) if signals.wait(step) == Some(SignalRequest::Stop) => {
                     return Waited::Interrupted;
                 }
                 Some(_) => {}

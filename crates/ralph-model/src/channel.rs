@@ -153,17 +153,17 @@ impl RequestName {
     }
 
     /// Where the request or the reply is written before it is moved to its place.
-    pub fn unfinished_file(self, what: Unfinished) -> String {
+    pub fn unfinished_file(self, what: UnfinishedFile) -> String {
         match what {
-            Unfinished::Request => format!(".{self}.req.tmp"),
-            Unfinished::Reply => format!(".{self}.reply.tmp"),
+            UnfinishedFile::Request => format!(".{self}.req.tmp"),
+            UnfinishedFile::Reply => format!(".{self}.reply.tmp"),
         }
     }
 }
 
 /// A file that is still being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfinished {
+pub enum UnfinishedFile {
     Request,
     Reply,
 }

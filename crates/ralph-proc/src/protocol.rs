@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// How long a run may take, and how long it gets to end by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct StopLimits {
     /// For the whole run.
     pub wall: Option<Duration>,
     /// Without any progress, while no tool is at work.
@@ -62,7 +62,7 @@ enum Phase {
 /// The machine of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Protocol {
-    limits: Limits,
+    limits: StopLimits,
     phase: Phase,
     reason: Option<StopReason>,
     last_progress: Duration,
@@ -70,7 +70,7 @@ pub(crate) struct Protocol {
 }
 
 impl Protocol {
-    pub(crate) fn new(limits: Limits) -> Protocol {
+    pub(crate) fn new(limits: StopLimits) -> Protocol {
         Protocol {
             limits,
             phase: Phase::Running,
@@ -164,8 +164,8 @@ mod tests {
 
     const S: fn(u64) -> Duration = Duration::from_secs;
 
-    fn limits() -> Limits {
-        Limits {
+    fn limits() -> StopLimits {
+        StopLimits {
             wall: Some(S(100)),
             idle: Some(S(10)),
             interrupt_grace: S(5),

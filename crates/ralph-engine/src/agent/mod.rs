@@ -20,7 +20,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_model::event::AgentEvent;
-use ralph_model::run::{Exit, UsageLimit};
+use ralph_model::run::{ProcessExit, UsageLimit};
 
 /// Every agent CLI that Ralph knows.
 pub const ADAPTERS: &[&dyn Adapter] = &[
@@ -28,7 +28,7 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &claude::Claude,
     &opencode::OpenCode,
     &gemini::Gemini,
-    &command::Command,
+    &command::CommandAdapter,
     &rehearsal::Rehearsal,
 ];
 
@@ -124,7 +124,7 @@ pub trait Decoder: Send {
     }
 
     /// Yields what only the end tells: a last message that is known to be the last, a stream that was cut short.
-    fn finish(&mut self, exit: Option<Exit>, events: &mut Vec<AgentEvent>);
+    fn finish(&mut self, exit: Option<ProcessExit>, events: &mut Vec<AgentEvent>);
 }
 
 /// One agent CLI.

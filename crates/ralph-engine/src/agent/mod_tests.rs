@@ -259,6 +259,6 @@ fn the_rehearsal_agent_speaks_the_events_own_form() {
     decoder.stdout_line(b"not an event", &mut events);
     decoder.stdout_line(serde_json::to_string(&told).unwrap().as_bytes(), &mut events);
     decoder.stdout_line(br#"{"type":"unheard_of"}"#, &mut events);
-    decoder.finish(Some(Exit::Code(0)), &mut events);
+    decoder.finish(Some(ProcessExit::Code(0)), &mut events);
     assert_eq!(events, [told]);
 }

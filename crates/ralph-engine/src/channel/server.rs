@@ -11,7 +11,7 @@ use std::time::Duration;
 use camino::Utf8Path;
 use ralph_model::channel::{
     LARGEST_REQUEST, MOST_REQUEST_BYTES, MOST_REQUESTS, MessageError, MutationRequest, Reply,
-    Request, RequestName, Unfinished,
+    Request, RequestName, UnfinishedFile,
 };
 use ralph_model::id::RunId;
 use ralph_model::journal::{JournalEntry, JournalEvent, MutationRequested, RequestIgnored};
@@ -265,7 +265,7 @@ impl<'a> Serving<'a> {
 
 /// Puts a reply in its place whole. What an agent planted there is replaced, never written through.
 fn put(directory: &OwnedFd, name: RequestName, bytes: &[u8]) -> io::Result<()> {
-    let unfinished = name.unfinished_file(Unfinished::Reply);
+    let unfinished = name.unfinished_file(UnfinishedFile::Reply);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = || openat(directory, &unfinished, flags, Mode::RUSR | Mode::WUSR);
     let file = match open() {

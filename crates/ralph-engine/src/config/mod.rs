@@ -20,9 +20,9 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::usage::Price;
 
 pub use self::agents::{AgentChoice, AgentProgram};
-pub use self::entries::Entry;
+pub use self::entries::ConfigEntry;
 use self::layer::{GateTable, Layer, Located, Rank};
-pub use self::problem::{ConfigError, ConfigProblem, Origin, ProblemKind};
+pub use self::problem::{ConfigError, ConfigProblem, ConfigProblemKind, Origin};
 pub(crate) use self::value::{render_list, render_string};
 use crate::boundary::UnixSockets;
 use crate::files::read_optional;
@@ -103,12 +103,12 @@ pub struct Config {
     /// Whether agents may open unix sockets, which lead to daemons outside the boundary.
     pub(crate) unix_sockets: UnixSockets,
     pub(crate) log_format: LogFormat,
-    pub(crate) checkout: Checkout,
+    pub(crate) checkout: CheckoutConfig,
     pub gates: Vec<Gate>,
     /// Patterns of protected paths that work may weaken.
     pub(crate) allow: Vec<String>,
     pub limits: Limits,
-    pub budget: Budget,
+    pub budget: BudgetConfig,
     /// By model, for agents that do not say what a run cost.
     pub(crate) prices: BTreeMap<String, Price>,
     pub git: GitSettings,
@@ -120,7 +120,7 @@ pub struct Config {
 
 /// How Ralph's own checkouts are made ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checkout {
+pub struct CheckoutConfig {
     pub(crate) setup: Vec<Vec<String>>,
     /// Paths in the checkout, kept between runs.
     pub(crate) cache: Vec<String>,
@@ -167,7 +167,7 @@ pub struct Limits {
 
 /// What may be used before work stops.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Budget {
+pub struct BudgetConfig {
     pub tokens: Option<u64>,
     /// In dollars.
     pub cost: Option<f64>,
@@ -251,7 +251,7 @@ impl Config {
                 "text" => LogFormat::Text,
                 _ => LogFormat::Json,
             },
-            checkout: Checkout {
+            checkout: CheckoutConfig {
                 setup: get("checkout.setup").map(Located::commands).unwrap_or_default().to_vec(),
                 cache: list("checkout.cache"),
             },
@@ -271,7 +271,7 @@ impl Config {
                 context_warn: with_default("limits.context_warn").count(),
                 context_kill: with_default("limits.context_kill").count(),
             },
-            budget: Budget {
+            budget: BudgetConfig {
                 tokens: count("budget.tokens"),
                 cost: get("budget.cost").map(Located::number),
                 wall: get("budget.wall").map(Located::duration),
@@ -339,7 +339,7 @@ pub(crate) fn absolute(path: Option<String>) -> Option<Utf8PathBuf> {
 fn load_file(path: &Utf8Path, rank: Rank, problems: &mut Vec<ConfigProblem>) -> Layer {
     let mut unreadable = |reason: String| {
         let origin = Origin::File { path: path.to_owned(), line: 1, column: 1 };
-        problems.push(ConfigProblem { origin, kind: ProblemKind::Unreadable { reason } });
+        problems.push(ConfigProblem { origin, kind: ConfigProblemKind::Unreadable { reason } });
         Layer::default()
     };
     match read_optional(path) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::role::Role;
-use ralph_proc::capture::{Answer, Question, ask};
+use ralph_proc::capture::{Answer, CaptureRequest, ask};
 
 use crate::agent::ADAPTERS;
 use crate::config::{AgentProgram, Config};
@@ -96,7 +96,7 @@ pub fn find_agents(
 }
 
 fn ask_version(path: &Utf8Path, patience: Duration) -> Result<String, String> {
-    let question = Question {
+    let question = CaptureRequest {
         program: path.as_std_path(),
         args: &["--version"],
         // A neutral place: in a project some CLIs load that project's plugins before anything else.

@@ -18,12 +18,12 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::{PathError, open_privately};
-use ralph_proc::tree::Identity;
+use ralph_proc::tree::ProcessIdentity;
 
 /// Who holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockOwner {
-    pub(crate) process: Identity,
+    pub(crate) process: ProcessIdentity,
     /// What the person typed, such as `ralph build`.
     pub(crate) command: String,
     pub(crate) since: Timestamp,
@@ -32,7 +32,7 @@ pub struct LockOwner {
 impl LockOwner {
     /// Describes this process as an owner.
     pub(crate) fn current(command: impl Into<String>, since: Timestamp) -> Self {
-        LockOwner { process: Identity::own(), command: command.into(), since }
+        LockOwner { process: ProcessIdentity::own(), command: command.into(), since }
     }
 }
 

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use camino::{Utf8Path, Utf8PathBuf};
 pub(crate) use ralph_proc::disk::open_to_append;
 pub(crate) use ralph_proc::fault;
-use ralph_proc::tree::Identity;
+use ralph_proc::tree::ProcessIdentity;
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
@@ -159,7 +159,7 @@ pub(crate) fn remove_abandoned(directory: &Utf8Path) -> Result<(), PathError> {
     for entry in directory.read_dir_utf8().map_err(error)? {
         let entry = entry.map_err(error)?;
         let Some(writer) = temporary_writer(entry.file_name()) else { continue };
-        let lives = i32::try_from(writer).ok().and_then(Identity::of).is_some();
+        let lives = i32::try_from(writer).ok().and_then(ProcessIdentity::of).is_some();
         if !lives {
             let remove = |source| PathError::new("remove", entry.path(), source);
             fs::remove_file(entry.path()).map_err(remove)?;

@@ -10,7 +10,7 @@ use ralph_model::weaken::{
 };
 
 use super::GateRepository;
-use crate::git::{Change, ChangeKind, GitError, Oid};
+use crate::git::{ChangeKind, GitError, Oid, PathChange};
 
 /// No file that people write tests in is larger. A protected file that grows beyond it counts as emptied.
 const LIMIT: usize = 8 << 20;
@@ -67,7 +67,7 @@ pub fn weakened(
     Ok(found)
 }
 
-fn path_before(change: &Change) -> Option<PathBuf> {
+fn path_before(change: &PathChange) -> Option<PathBuf> {
     match &change.kind {
         ChangeKind::Added | ChangeKind::Copied { .. } => None,
         ChangeKind::Renamed { from } => Some(from.clone()),
@@ -75,7 +75,7 @@ fn path_before(change: &Change) -> Option<PathBuf> {
     }
 }
 
-fn path_after(change: &Change) -> Option<PathBuf> {
+fn path_after(change: &PathChange) -> Option<PathBuf> {
     (change.kind != ChangeKind::Deleted).then(|| change.path.clone())
 }
 

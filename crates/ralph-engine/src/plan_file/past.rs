@@ -11,7 +11,7 @@ use std::path::Path;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
-use ralph_model::history::{ChangedLines, History, TELLING_SUBJECTS, Version};
+use ralph_model::history::{ChangedLines, History, PlanVersion, TELLING_SUBJECTS};
 use ralph_model::plan::Record;
 use serde::{Deserialize, Serialize};
 
@@ -291,7 +291,7 @@ impl Past {
                     added: change.added.clone(),
                 })
                 .collect();
-            history.apply(&Version {
+            history.apply(&PlanVersion {
                 commit: &commit,
                 author: mail(version.author),
                 date: Timestamp::from_second(version.time.0).unwrap_or(Timestamp::UNIX_EPOCH),

@@ -13,7 +13,7 @@ use ralph_proc::command::CommandSpec;
 use ralph_proc::sandbox::{Confinement, run_in_foreground};
 
 use super::Environment;
-use super::place::Scratch;
+use super::resources::Scratch;
 use crate::agent::adapter;
 use crate::boundary::{InForce, Writable, confinement};
 use crate::config::{AgentProgram, Config};

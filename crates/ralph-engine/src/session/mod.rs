@@ -29,7 +29,7 @@ use crate::home::{Home, Workspace};
 use crate::journal::{Journal, MirrorReport};
 use crate::launch::Launch;
 use crate::recover::{Recovered, end_leftovers};
-use crate::run::{Environment, RunObserver, RunPlace, RunReport};
+use crate::run::{Environment, RunObserver, RunReport, RunResources};
 use crate::state::State;
 
 pub use agent_task::{AgentTask, TaskContract, TaskFile, TaskOutbox};
@@ -98,7 +98,7 @@ pub struct SessionContext {
     pub state: State,
     pub boundary: InForce,
     pub(crate) clock: &'static dyn Clock,
-    pub(crate) place: RunPlace,
+    pub(crate) place: RunResources,
     signals: SignalPipe,
     program: Utf8PathBuf,
     git_dirs: Vec<Utf8PathBuf>,
@@ -160,7 +160,7 @@ impl<'a> Session<'a> {
         let recovered = end_leftovers(&state, &mut journal, clock, environment)?;
         let overview = open_state::overview(&state)?;
         let context = SessionContext {
-            place: RunPlace::open(&state)?,
+            place: RunResources::open(&state)?,
             signals: SignalPipe::install().map_err(SessionError::Signals)?,
             program: own_program()?,
             git_dirs: workspace.outer_git_dirs(),

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
-use ralph_proc::tree::Identity;
+use ralph_proc::tree::ProcessIdentity;
 use serde::{Deserialize, Serialize};
 
 use super::State;
@@ -23,9 +23,9 @@ pub(crate) struct LiveRun {
     /// Also in the environment of every process of the run, as `RALPH_RUN_ID`.
     pub(crate) run_id: String,
     /// The Ralph that supervises the run.
-    pub(crate) owner: Identity,
+    pub(crate) owner: ProcessIdentity,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) guard: Option<Identity>,
+    pub(crate) guard: Option<ProcessIdentity>,
     /// What to remove when the run is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scratch: Option<Utf8PathBuf>,
@@ -93,7 +93,7 @@ impl Leftover {
 impl State {
     /// Makes this process's record.
     pub(crate) fn live_record(&self) -> Result<LiveRecord, PathError> {
-        let own = Identity::own();
+        let own = ProcessIdentity::own();
         let path = self.live_directory().join(format!("{}-{}.json", own.pid, own.start));
         // One of that name is of this very process and no longer used, or of an earlier boot.
         remove_optional(&path)?;
@@ -132,6 +132,6 @@ impl State {
 fn names_living_process(path: &Utf8Path) -> bool {
     let named = path.file_stem().and_then(|stem| stem.split_once('-'));
     let Some((pid, start)) = named else { return false };
-    let found = pid.parse().ok().and_then(Identity::of);
+    let found = pid.parse().ok().and_then(ProcessIdentity::of);
     found.is_some_and(|found| found.start.to_string() == start)
 }

@@ -11,7 +11,7 @@ mod sessions;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
-use ralph_proc::tree::Identity;
+use ralph_proc::tree::ProcessIdentity;
 use serde::{Deserialize, Serialize};
 
 pub use self::entry::Entry;
@@ -213,7 +213,7 @@ impl State {
 
     /// Returns where this process keeps its baseline.
     pub(crate) fn baseline(&self) -> Utf8PathBuf {
-        let own = Identity::own();
+        let own = ProcessIdentity::own();
         self.live_directory().join(format!("{}-{}.baseline", own.pid, own.start))
     }
 

@@ -82,7 +82,7 @@ pub(crate) enum Turn<E> {
 }
 
 /// The next step of a workflow.
-pub(crate) enum Step<E> {
+pub(crate) enum WorkflowStep<E> {
     Run(Box<AgentTask>),
     /// No agent was needed.
     Turn(Turn<E>),
@@ -113,7 +113,7 @@ pub(crate) trait Workflow<'s> {
     fn pending(&mut self) -> Result<Option<RunResult>, WorkflowError>;
 
     /// Returns what is next. What needs no agent is done here.
-    fn next(&mut self) -> Result<Step<Self::End>, WorkflowError>;
+    fn next(&mut self) -> Result<WorkflowStep<Self::End>, WorkflowError>;
 
     /// Notes what a run left, before anything follows from it. Not called for a result of an earlier process.
     fn ended(&mut self, _result: &RunResult) -> Result<(), WorkflowError> {
@@ -254,8 +254,8 @@ fn advance<'s, W: Workflow<'s>>(
         return conclude(workflow, pace, &result);
     }
     match workflow.next()? {
-        Step::Turn(turn) => Ok(turn),
-        Step::Run(task) => run(workflow, pace, &task),
+        WorkflowStep::Turn(turn) => Ok(turn),
+        WorkflowStep::Run(task) => run(workflow, pace, &task),
     }
 }
 

@@ -37,10 +37,10 @@ const WORKSPACE: &str = ".";
 
 /// All repositories of the workspace.
 pub struct Repositories {
-    found: Vec<Repository>,
+    found: Vec<TrackedRepository>,
 }
 
-struct Repository {
+struct TrackedRepository {
     /// Its directory in the workspace; empty for the workspace itself.
     name: String,
     gates: GateRepository,
@@ -96,7 +96,7 @@ impl Repositories {
             let name = worktree.strip_prefix(workspace).map_or("", Utf8Path::as_str).to_owned();
             let gates = GateRepository::open(program, state, &worktree, workspace)?;
             let home = home.strip_prefix(&worktree).ok().map(|home| home.as_std_path().to_owned());
-            found.push(Repository { name, gates, home });
+            found.push(TrackedRepository { name, gates, home });
         }
         Ok(Repositories { found })
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::{DoneAt, Kill, Plan, PlanError, Surroundings, Unfinished, commit_message};
+use crate::plan::{DoneAt, Kill, Plan, PlanContext, PlanError, Unfinished, commit_message};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -31,7 +31,7 @@ impl Repository {
         let new = &self.versions[number];
         let changes: Vec<_> =
             olds.iter().map(|old| changed_lines(old.as_bytes(), new.as_bytes())).collect();
-        self.history.apply(&Version {
+        self.history.apply(&PlanVersion {
             commit: &commit(number),
             author: "a@example.org",
             date: date(number),
@@ -297,7 +297,7 @@ fn perform(
     id: &str,
     number: usize,
 ) -> Result<crate::plan::Change, PlanError> {
-    let mut around = Surroundings {
+    let mut around = PlanContext {
         known: &|_| false,
         past_is_whole: &|| true,
         random: &mut || 0,

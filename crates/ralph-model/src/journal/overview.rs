@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::questions::{Question, Questions};
+use super::questions::{Question, QuestionLog};
 use super::{JournalEntry, JournalEvent, RunFinished, RunStarted};
 use crate::id::RunId;
 use crate::policy::limit::LimitWait;
@@ -23,7 +23,7 @@ pub struct Overview {
     places: HashMap<RunId, usize>,
     totals: Totals,
     limits: BTreeMap<String, AgentLimit>,
-    questions: Questions,
+    questions: QuestionLog,
 }
 
 /// One run as the journal knows it.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::words::Kill;
+use super::task_fields::Kill;
 
 /// How many characters of a name a commit message shows.
 const NAME: usize = 50;

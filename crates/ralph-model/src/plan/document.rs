@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::edit::{self, Member, NewRecord};
+use super::edit::{self, MemberEdit, NewRecord};
 use super::flaw::{Problem, ProblemKind};
 use super::record::{Issue, Record, Task, TaskHead, Tombstone};
 
@@ -164,7 +164,7 @@ impl<'a> Document<'a> {
     }
 
     /// Sets or removes members of one line.
-    pub(super) fn edit(&mut self, at: usize, changes: &[Member]) {
+    pub(super) fn edit(&mut self, at: usize, changes: &[MemberEdit]) {
         let line = &self.lines[at];
         let text = std::str::from_utf8(line.content()).expect("a record that was decoded is UTF-8");
         self.lines[at] = line.with_content(&edit::edited(text, changes));

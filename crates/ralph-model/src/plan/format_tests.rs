@@ -131,8 +131,8 @@ fn a_changed_line_keeps_its_order_spacing_and_end() {
     assert!(rendered.ends_with(b"\"desc\": \"odd\"}\r\n"), "{rendered:?}");
 }
 
-fn surroundings(random: &mut dyn FnMut() -> u64) -> Surroundings<'_> {
-    Surroundings { known: &|_| false, past_is_whole: &|| true, random, done_at: at_commit() }
+fn surroundings(random: &mut dyn FnMut() -> u64) -> PlanContext<'_> {
+    PlanContext { known: &|_| false, past_is_whole: &|| true, random, done_at: at_commit() }
 }
 
 #[test]

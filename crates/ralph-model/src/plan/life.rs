@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::edit::{Member, NewRecord};
-use super::words::{Kill, Status};
+use super::edit::{MemberEdit, NewRecord};
+use super::task_fields::{Kill, Status};
 use super::{Change, DoneAt, Index, Named, Plan, PlanError};
 
 /// What a tombstone says where nobody noted the commit.
@@ -32,11 +32,11 @@ impl Plan<'_> {
 
     fn mark_done(&mut self, at: usize, done_at: &DoneAt) -> Change {
         let task = self.named(at);
-        let mut changes: Vec<_> = NOT_KILLED.into_iter().map(Member::none).collect();
-        changes.push(Member::text("s", "d"));
+        let mut changes: Vec<_> = NOT_KILLED.into_iter().map(MemberEdit::none).collect();
+        changes.push(MemberEdit::text("s", "d"));
         changes.push(match done_at {
-            DoneAt::Commit(commit) => Member::text("done_at", commit.as_str()),
-            DoneAt::Unborn => Member::none("done_at"),
+            DoneAt::Commit(commit) => MemberEdit::text("done_at", commit.as_str()),
+            DoneAt::Unborn => MemberEdit::none("done_at"),
         });
         self.document.edit(at, &changes);
         self.finish(Change::TaskDone { task })
@@ -103,12 +103,16 @@ impl Plan<'_> {
             (Named { id: task.id.into_owned(), name: task.name.into_owned() }, done_at)
         };
         let tombstone = NewRecord::new("reject")
-            .with(Member::text("id", &task.id))
-            .with(Member::text("done_at", &done_at))
-            .with(Member::text("reason", reason));
+            .with(MemberEdit::text("id", &task.id))
+            .with(MemberEdit::text("done_at", &done_at))
+            .with(MemberEdit::text("reason", reason));
         self.document.edit(
             at,
-            &[Member::text("s", "p"), Member::none("done_at"), Member::text("reject", reason)],
+            &[
+                MemberEdit::text("s", "p"),
+                MemberEdit::none("done_at"),
+                MemberEdit::text("reject", reason),
+            ],
         );
         self.document.insert(&[tombstone]);
         Ok(self.finish(Change::TaskRejected { task, reason: reason.to_owned() }))
@@ -123,11 +127,13 @@ impl Plan<'_> {
             return Err(PlanError::NotPending { id: id.to_owned(), status });
         }
         let task = self.named(at);
-        let log = log.map_or_else(|| Member::none("kill_log"), |log| Member::text("kill_log", log));
-        let mut changes = vec![Member::text("kill", kill.name()), log, Member::none("kill_reason")];
+        let log = log
+            .map_or_else(|| MemberEdit::none("kill_log"), |log| MemberEdit::text("kill_log", log));
+        let mut changes =
+            vec![MemberEdit::text("kill", kill.name()), log, MemberEdit::none("kill_reason")];
         // A line that says done is read as pending once it is killed, and should say so too.
         if self.task_at(at).done_at.is_some() || status == Status::Done {
-            changes.extend([Member::text("s", "p"), Member::none("done_at")]);
+            changes.extend([MemberEdit::text("s", "p"), MemberEdit::none("done_at")]);
         }
         let before = self.document.lines[at].bytes().to_vec();
         self.document.edit(at, &changes);

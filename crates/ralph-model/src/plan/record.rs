@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::flaw::Flaw;
 use super::scan::{self, Value};
-use super::words::{Kill, Priority, Status};
+use super::task_fields::{Kill, Priority, Status};
 
 /// What one line of the plan says, as far as order and stage ask for it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -47,12 +47,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::run::Exit;
+    use crate::run::ProcessExit;
 
     fn outcome(letter: char) -> RunOutcome {
         let trouble = match letter {
-            'c' => Trouble::Crash { exit: Exit::Code(1), stderr: None },
-            'C' => Trouble::Crash { exit: Exit::Signal(9), stderr: None },
+            'c' => Trouble::Crash { exit: ProcessExit::Code(1), stderr: None },
+            'C' => Trouble::Crash { exit: ProcessExit::Signal(9), stderr: None },
             'n' => Trouble::Network { message: "cut".to_owned() },
             'o' => Trouble::NoOutput,
             'l' => Trouble::UsageLimit { resets_at: None },

@@ -76,7 +76,7 @@ fn all(prompts: &Prompts, given: Given) -> Vec<Rendered> {
                 gates: &gates,
                 replan: only(
                     given,
-                    Replan { reason: "THE REASON", old_plan: Some("THE OLD PLAN") },
+                    PreviousPlan { reason: "THE REASON", old_plan: Some("THE OLD PLAN") },
                 ),
                 magic_phrase,
             },

@@ -15,7 +15,7 @@ use super::{Build, BuildEnd, none};
 use crate::questions::AnswerError;
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
-use crate::workflow::driver::{Step, Stop, Turn};
+use crate::workflow::driver::{Stop, Turn, WorkflowStep};
 use crate::workflow::repositories::BeforeAll;
 
 /// How a verifier's item is named that is asked for its opinion on a task.
@@ -148,7 +148,7 @@ impl Build<'_, '_> {
         plan: &Plan<'_>,
         task: &str,
         reason: &str,
-    ) -> Result<Step<BuildEnd>, WorkflowError> {
+    ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         let tasks = super::stages::json(&plan.task_view(task));
         let feedback = format!(
             "The builder of {task} says that nothing has to change ({reason}). Do not accept or reject it: look whether \

@@ -12,7 +12,9 @@ use crate::judge::Case;
 use crate::run::{RESULTS, RunResult};
 use crate::session::Session;
 use crate::workflow::WorkflowError;
-use crate::workflow::driver::{Ended, Step, Stop, Turn, Void, Workflow, drive, forget_troubles};
+use crate::workflow::driver::{
+    Ended, Stop, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles,
+};
 use crate::workflow::repositories::BeforeAll;
 
 /// Work on one spec. What is not on disk can be lost: that costs time, never truth.
@@ -143,17 +145,19 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
         Ok(Some(result))
     }
 
-    fn next(&mut self) -> Result<Step<SpecEnd>, WorkflowError> {
+    fn next(&mut self) -> Result<WorkflowStep<SpecEnd>, WorkflowError> {
         let markers = self.pipeline.heal(self.spec)?;
         match next(&markers, self.pipeline.options.limits()) {
-            Action::Skip => Ok(Step::Turn(Turn::End(done_end(&markers)))),
-            Action::Adopt { number } => self.adopt(number).map(Step::Turn),
+            Action::Skip => Ok(WorkflowStep::Turn(Turn::End(done_end(&markers)))),
+            Action::Adopt { number } => self.adopt(number).map(WorkflowStep::Turn),
             Action::Plan { number, replan } => self.plan(&markers, number, replan.as_ref()),
             Action::Implement { feedback } => self.implement(&markers, feedback.as_deref()),
             Action::Verify { commit, no_change } => {
                 self.verify(&markers, &commit, no_change.as_deref())
             }
-            Action::AskPerson { question } => self.ask_person(&markers, question).map(Step::Turn),
+            Action::AskPerson { question } => {
+                self.ask_person(&markers, question).map(WorkflowStep::Turn)
+            }
             Action::GiveUp(why) => {
                 let tries = markers.plan.map(|plan| plan.tries).unwrap_or_default();
                 let reason = match why {
@@ -162,7 +166,7 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
                 };
                 let fields = WorkflowFields { reason: Some(reason), ..none() };
                 self.tell(WorkflowKind::SpecFailed, fields)?;
-                Ok(Step::Turn(Turn::End(SpecEnd::Failed { why, tries })))
+                Ok(WorkflowStep::Turn(Turn::End(SpecEnd::Failed { why, tries })))
             }
         }
     }
