@@ -11,7 +11,7 @@ use ralph_model::weaken::{
 
 use super::GateRepository;
 use crate::files::read_optional;
-use crate::git::{Change, ChangeKind, GitError, Oid};
+use crate::git::{ChangeKind, GitError, Oid, PathChange};
 use crate::home::CONFIG_FILE;
 
 /// No file that people write tests in is larger. A protected file that grows beyond it counts as emptied.
@@ -87,7 +87,7 @@ fn persons_settings(repository: &GateRepository) -> Option<(String, String)> {
     Some((path.into_string(), text))
 }
 
-fn path_before(change: &Change) -> Option<PathBuf> {
+fn path_before(change: &PathChange) -> Option<PathBuf> {
     match &change.kind {
         ChangeKind::Added | ChangeKind::Copied { .. } => None,
         ChangeKind::Renamed { from } => Some(from.clone()),
@@ -95,7 +95,7 @@ fn path_before(change: &Change) -> Option<PathBuf> {
     }
 }
 
-fn path_after(change: &Change) -> Option<PathBuf> {
+fn path_after(change: &PathChange) -> Option<PathBuf> {
     (change.kind != ChangeKind::Deleted).then(|| change.path.clone())
 }
 

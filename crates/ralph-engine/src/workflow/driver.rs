@@ -45,13 +45,13 @@ pub enum Stop {
     Waiting {
         item: String,
         question: String,
-        asked: Asked,
+        asked: QuestionKind,
     },
 }
 
 /// What a person's `yes` means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum QuestionKind {
     /// The work is accepted as it is.
     Accept,
     /// The item is tried again.
@@ -92,7 +92,7 @@ pub(crate) enum Turn<E> {
 }
 
 /// The next step of a workflow.
-pub(crate) enum Step<E> {
+pub(crate) enum WorkflowStep<E> {
     Run(Box<AgentTask>),
     /// No agent was needed.
     Turn(Turn<E>),
@@ -123,7 +123,7 @@ pub(crate) trait Workflow<'s> {
     fn pending(&mut self) -> Result<Option<RunResult>, WorkflowError>;
 
     /// Returns what is next. What needs no agent is done here.
-    fn next(&mut self) -> Result<Step<Self::End>, WorkflowError>;
+    fn next(&mut self) -> Result<WorkflowStep<Self::End>, WorkflowError>;
 
     /// Notes what a run left, before anything follows from it. Not called for a result of an earlier process.
     fn ended(&mut self, _result: &RunResult) -> Result<(), WorkflowError> {
@@ -266,8 +266,8 @@ fn advance<'s, W: Workflow<'s>>(
         return conclude(workflow, pace, &result);
     }
     match workflow.next()? {
-        Step::Turn(turn) => Ok(turn),
-        Step::Run(task) => run(workflow, pace, &task),
+        WorkflowStep::Turn(turn) => Ok(turn),
+        WorkflowStep::Run(task) => run(workflow, pace, &task),
     }
 }
 

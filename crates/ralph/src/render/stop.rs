@@ -1,6 +1,6 @@
 //! Why a workflow stopped before its end: one wording for all of them.
 
-use ralph_engine::workflow::driver::{Asked, Stop};
+use ralph_engine::workflow::driver::{QuestionKind, Stop};
 
 use super::human::{local_time, one_line};
 use crate::exit::Exit;
@@ -38,8 +38,8 @@ pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String) 
         Stop::Waiting { item, question, asked } => {
             let question = one_line(question, 600);
             let yes = match asked {
-                Asked::Accept => "accepts it",
-                Asked::Retry => "tries it again",
+                QuestionKind::Accept => "accepts it",
+                QuestionKind::Retry => "tries it again",
             };
             let text = format!(
                 "{item} waits for you: {question}\n  `ralph answer {item} yes` {yes}; any other answer goes to the next run"

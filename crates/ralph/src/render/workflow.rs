@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
-use ralph_engine::gates::{GateObserver, Turn};
+use ralph_engine::gates::{GateAttempt, GateObserver};
 use ralph_engine::run::{RunObserver, RunReport};
 use ralph_engine::session::{AgentTask, StepObserver};
 use ralph_engine::workflow::driver::Stop;
@@ -157,11 +157,11 @@ impl GateObserver for WorkflowScreen {
         self.gates.setup(argv);
     }
 
-    fn began(&mut self, gate: &GateSpec, turn: Turn) {
+    fn began(&mut self, gate: &GateSpec, turn: GateAttempt) {
         self.gates.began(gate, turn);
     }
 
-    fn ended(&mut self, gate: &GateSpec, turn: Turn, run: &GateRun) {
+    fn ended(&mut self, gate: &GateSpec, turn: GateAttempt, run: &GateRun) {
         self.gates.ended(gate, turn, run);
     }
 }

@@ -9,7 +9,7 @@ use ralph_model::build::{TaskFact, TaskWrite, settle};
 use ralph_model::channel::MutationRequest;
 use ralph_model::permission::{self, Asker, Target};
 use ralph_model::plan::view::PrioritizedView;
-use ralph_model::plan::{Change, DoneAt, Plan, PlanError, Surroundings};
+use ralph_model::plan::{Change, DoneAt, Plan, PlanContext, PlanError};
 use ralph_model::role::Role;
 use serde_json::{Map, Value};
 
@@ -64,7 +64,7 @@ impl PlanChannel {
     fn change(&self, request: &MutationRequest, role: Role) -> Result<Change, Declined> {
         let known = self.plan.known_ids();
         let mut random = random_numbers();
-        let mut surroundings = Surroundings {
+        let mut surroundings = PlanContext {
             known: &|id| known.has(id),
             past_is_whole: &|| known.is_whole(),
             random: &mut random,

@@ -14,7 +14,7 @@ use super::{Build, BuildEnd};
 use crate::gates::pin::PinnedGates;
 use crate::judge::{Attested, Case, Said};
 use crate::workflow::WorkflowError;
-use crate::workflow::driver::{Asked, Turn};
+use crate::workflow::driver::{QuestionKind, Turn};
 use crate::workflow::repositories::BeforeAll;
 
 /// Work, and what the judge measured of it.
@@ -95,7 +95,7 @@ impl Build<'_, '_> {
             let question = question.to_string();
             let fact = TaskFact::Undecided { run, works, question: question.clone() };
             self.settle(task, &fact)?;
-            return self.ask_person(task, question, Asked::Accept);
+            return self.ask_person(task, question, QuestionKind::Accept);
         }
         self.attest(task, before, &pinned, &cases)?;
         let acceptance = Acceptance {

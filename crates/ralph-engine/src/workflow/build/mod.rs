@@ -5,7 +5,7 @@
 //! [`judging`] has the judge decide on a claim, and [`questions`] settles what needs a person. [`channel`] applies what
 //! agents ask for while they run, and [`made`] notes what came of issues; [`planning`] turns a spec into tasks.
 
-pub mod channel;
+pub(crate) mod channel;
 mod conclude;
 mod gain;
 mod judging;
@@ -26,7 +26,7 @@ use self::channel::{PlanChannel, SharedProbe};
 use self::kill_log::LogBases;
 use self::task_store::TASKS;
 use super::WorkflowError;
-use super::driver::{Ended, Step, Turn, Void, Workflow, drive, forget_troubles};
+use super::driver::{Ended, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles};
 use super::project::Project;
 use super::repositories::BeforeAll;
 use crate::gates::pin::PinnedGates;
@@ -297,7 +297,7 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         Ok(None)
     }
 
-    fn next(&mut self) -> Result<Step<BuildEnd>, WorkflowError> {
+    fn next(&mut self) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
         if let Some(problem) = plan.document().broken().next() {
@@ -308,20 +308,20 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         let stage = plan.stage();
         self.round.item = Some(item_of(&next));
         match &next {
-            Next::Plan => return Ok(Step::Turn(Turn::End(BuildEnd::NoPlan))),
-            Next::Complete => return Ok(Step::Turn(Turn::End(BuildEnd::Complete))),
+            Next::Plan => return Ok(WorkflowStep::Turn(Turn::End(BuildEnd::NoPlan))),
+            Next::Complete => return Ok(WorkflowStep::Turn(Turn::End(BuildEnd::Complete))),
             Next::Build(task) => {
                 if let Some(turn) = self.settle_without_run(&task.id)? {
-                    return Ok(Step::Turn(turn));
+                    return Ok(WorkflowStep::Turn(turn));
                 }
             }
             Next::Decompose(_) | Next::Verify(_) | Next::Investigate(_) => {}
         }
         if self.loops(stage, &bytes)? {
-            return Ok(Step::Turn(Turn::End(BuildEnd::Looping { stage })));
+            return Ok(WorkflowStep::Turn(Turn::End(BuildEnd::Looping { stage })));
         }
         if let Some(what) = self.session.exhausted()? {
-            return Ok(Step::Turn(Turn::Stop(super::driver::Stop::OutOfBudget(what))));
+            return Ok(WorkflowStep::Turn(Turn::Stop(super::driver::Stop::OutOfBudget(what))));
         }
         self.round.iteration += 1;
         let task = match &next {

@@ -15,7 +15,7 @@ use super::{Build, BuildEnd, none};
 use crate::questions::AnswerError;
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
-use crate::workflow::driver::{Asked, Step, Stop, Turn};
+use crate::workflow::driver::{QuestionKind, Stop, Turn, WorkflowStep};
 use crate::workflow::repositories::BeforeAll;
 
 /// How a verifier's item is named that is asked for its opinion on a task.
@@ -71,7 +71,7 @@ impl Build<'_, '_> {
         question: &PersonQuestion,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
         let Some(answer) = self.answer(task)? else {
-            return self.ask_person(task, question.to_string(), Asked::Accept);
+            return self.ask_person(task, question.to_string(), QuestionKind::Accept);
         };
         let fact = if is_yes(&answer) {
             let done_at = self.project.repositories.base()?.into_values().next();
@@ -127,7 +127,7 @@ impl Build<'_, '_> {
         question: String,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
         let Some(answer) = self.answer(task)? else {
-            return self.ask_person(task, question, Asked::Retry);
+            return self.ask_person(task, question, QuestionKind::Retry);
         };
         let advice =
             (!is_yes(&answer)).then(|| format!("A person looked at it and says: {answer}"));
@@ -151,7 +151,7 @@ impl Build<'_, '_> {
         plan: &Plan<'_>,
         task: &str,
         reason: &str,
-    ) -> Result<Step<BuildEnd>, WorkflowError> {
+    ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         let tasks = super::stages::json(&plan.task_view(task));
         let feedback = format!(
             "The builder of {task} says that nothing has to change ({reason}). Do not accept or reject it: look whether \
@@ -179,7 +179,7 @@ impl Build<'_, '_> {
         &mut self,
         task: &str,
         question: String,
-        asked: Asked,
+        asked: QuestionKind,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
         self.session.questions().ask(task, &question, None)?;
         self.commit_plan()?;

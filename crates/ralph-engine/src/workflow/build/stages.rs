@@ -15,7 +15,7 @@ use super::{Build, BuildEnd, DEEPEST, WORKFLOW, channel, item_of};
 use crate::session::AgentTask;
 use crate::specs;
 use crate::workflow::WorkflowError;
-use crate::workflow::driver::{Step, Turn};
+use crate::workflow::driver::{Turn, WorkflowStep};
 use crate::workflow::repositories::BeforeAll;
 use crate::workflow::spec_text::SpecText;
 
@@ -24,7 +24,7 @@ impl Build<'_, '_> {
         &mut self,
         plan: &Plan<'_>,
         task: &Task<'_>,
-    ) -> Result<Step<BuildEnd>, WorkflowError> {
+    ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         let id = task.id.to_string();
         // An answer that was acted on just before Ralph died must not decide the next question.
         self.session.questions().take_answer(&id)?;
@@ -87,7 +87,10 @@ impl Build<'_, '_> {
         Ok(before)
     }
 
-    pub(super) fn verify(&mut self, plan: &Plan<'_>) -> Result<Step<BuildEnd>, WorkflowError> {
+    pub(super) fn verify(
+        &mut self,
+        plan: &Plan<'_>,
+    ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         let views: Vec<TaskView<'_>> = plan.done_view().done;
         let given: Vec<String> = views.iter().map(|task| task.id.to_string()).collect();
         let feedback = self.round.feedback_for("verify").map(str::to_owned);
@@ -102,7 +105,7 @@ impl Build<'_, '_> {
         given: Vec<String>,
         tasks: &str,
         feedback: Option<&str>,
-    ) -> Result<Step<BuildEnd>, WorkflowError> {
+    ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         let pinned = self.pin("verify")?;
         let repositories = &self.project.repositories;
         let base = repositories.base()?;
@@ -116,7 +119,7 @@ impl Build<'_, '_> {
         )?;
         let Some((first, others)) = checkouts.split_first() else {
             let message = "there is no commit to verify".to_owned();
-            return Ok(Step::Turn(Turn::Trouble(Trouble::Machine { message })));
+            return Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })));
         };
         *channel::locked(&self.probe) = None;
         let source = self.source(plan)?;
@@ -144,7 +147,7 @@ impl Build<'_, '_> {
         &mut self,
         plan: &Plan<'_>,
         issues: &[Issue<'_>],
-    ) -> Result<Step<BuildEnd>, WorkflowError> {
+    ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         *channel::locked(&self.probe) = None;
         let given: Vec<String> = issues.iter().map(|issue| issue.id.to_string()).collect();
         let source = self.source(plan)?;
@@ -167,10 +170,10 @@ impl Build<'_, '_> {
         &mut self,
         plan: &Plan<'_>,
         task: &Task<'_>,
-    ) -> Result<Step<BuildEnd>, WorkflowError> {
+    ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         let id = task.id.to_string();
         if plan.depth(&id) >= DEEPEST {
-            return self.give_up_on(task).map(Step::Turn);
+            return self.give_up_on(task).map(WorkflowStep::Turn);
         }
         *channel::locked(&self.probe) = None;
         let source = self.source(plan)?;
@@ -202,7 +205,7 @@ impl Build<'_, '_> {
         let known = self.plan.known_ids();
         let mut random = crate::plan_file::random_numbers();
         let added = self.plan.change(|plan| {
-            let mut surroundings = ralph_model::plan::Surroundings {
+            let mut surroundings = ralph_model::plan::PlanContext {
                 known: &|id| known.has(id),
                 past_is_whole: &|| known.is_whole(),
                 random: &mut random,
@@ -229,9 +232,9 @@ impl Build<'_, '_> {
         AgentTask { attempt, ..AgentTask::new(WORKFLOW, role, item, prompt) }
     }
 
-    fn start(&mut self, task: AgentTask) -> Result<Step<BuildEnd>, WorkflowError> {
+    fn start(&mut self, task: AgentTask) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         self.commit_plan()?;
-        Ok(Step::Run(Box::new(task)))
+        Ok(WorkflowStep::Run(Box::new(task)))
     }
 
     /// Returns the commits that have all of the plan's work: where every repository stands, the one first that the last

@@ -13,18 +13,18 @@ use crate::workflow::WorkflowError;
 #[derive(Clone, Debug, Serialize)]
 pub struct SpecRow {
     pub spec: String,
-    pub id: String,
+    pub(crate) id: String,
     pub title: Option<String>,
     pub state: &'static str,
     pub attempts_used: u32,
-    pub plan: Option<u32>,
+    pub(crate) plan: Option<u32>,
     pub commit: Option<String>,
     pub proof: Option<String>,
     pub changed_since_done: bool,
     pub question: Option<String>,
     pub cost_usd: Option<f64>,
-    pub tokens: u64,
-    pub runs: usize,
+    pub(crate) tokens: u64,
+    pub(crate) runs: usize,
     /// What came of the last attempt that was spent.
     pub last: Option<Try>,
     /// Why its state files cannot be read.
@@ -116,7 +116,7 @@ pub fn waiting(store: &SpecStore, specs: &[SpecPath]) -> Vec<(String, String)> {
 }
 
 /// Returns a state's name.
-pub fn state_name(state: &SpecState, markers: &Markers) -> &'static str {
+pub(crate) fn state_name(state: &SpecState, markers: &Markers) -> &'static str {
     let torn = !heal(markers).is_empty();
     match state {
         SpecState::Done => "done",
@@ -132,7 +132,7 @@ pub fn state_name(state: &SpecState, markers: &Markers) -> &'static str {
 }
 
 /// Returns whether a spec is not what it was when it was done.
-pub fn changed_since_done(
+pub(crate) fn changed_since_done(
     store: &SpecStore,
     spec: &SpecPath,
     markers: &Markers,

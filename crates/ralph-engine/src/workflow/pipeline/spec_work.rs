@@ -13,7 +13,7 @@ use crate::run::{RESULTS, RunResult};
 use crate::session::Session;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{
-    Asked, Ended, Step, Stop, Turn, Void, Workflow, drive, forget_troubles,
+    Ended, QuestionKind, Stop, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles,
 };
 use crate::workflow::repositories::BeforeAll;
 
@@ -145,9 +145,11 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
         Ok(Some(result))
     }
 
-    fn next(&mut self) -> Result<Step<SpecEnd>, WorkflowError> {
+    fn next(&mut self) -> Result<WorkflowStep<SpecEnd>, WorkflowError> {
         match self.next_step() {
-            Err(error @ WorkflowError::Spec(_)) => self.after_persons_word(error).map(Step::Turn),
+            Err(error @ WorkflowError::Spec(_)) => {
+                self.after_persons_word(error).map(WorkflowStep::Turn)
+            }
             step => step,
         }
     }
@@ -176,22 +178,24 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
 }
 
 impl SpecWork<'_, '_, '_> {
-    fn next_step(&mut self) -> Result<Step<SpecEnd>, WorkflowError> {
+    fn next_step(&mut self) -> Result<WorkflowStep<SpecEnd>, WorkflowError> {
         let markers = self.pipeline.heal(self.spec)?;
         if self.pipeline.store.text(self.spec.as_str())?.is_none() && markers.done.is_none() {
             let reason = Some("the spec was removed; work on it ends".to_owned());
             self.tell(WorkflowKind::Note, WorkflowFields { reason, ..none() })?;
-            return Ok(Step::Turn(Turn::End(SpecEnd::Removed)));
+            return Ok(WorkflowStep::Turn(Turn::End(SpecEnd::Removed)));
         }
         match next(&markers, self.pipeline.options.limits()) {
-            Action::Skip => Ok(Step::Turn(Turn::End(done_end(&markers)))),
-            Action::Adopt { number } => self.adopt(number).map(Step::Turn),
+            Action::Skip => Ok(WorkflowStep::Turn(Turn::End(done_end(&markers)))),
+            Action::Adopt { number } => self.adopt(number).map(WorkflowStep::Turn),
             Action::Plan { number, replan } => self.plan(&markers, number, replan.as_ref()),
             Action::Implement { feedback } => self.implement(&markers, feedback.as_deref()),
             Action::Verify { commit, no_change } => {
                 self.verify(&markers, &commit, no_change.as_deref())
             }
-            Action::AskPerson { question } => self.ask_person(&markers, question).map(Step::Turn),
+            Action::AskPerson { question } => {
+                self.ask_person(&markers, question).map(WorkflowStep::Turn)
+            }
             Action::GiveUp(why) => {
                 let tries = markers.plan.map(|plan| plan.tries).unwrap_or_default();
                 let reason = match why {
@@ -200,7 +204,7 @@ impl SpecWork<'_, '_, '_> {
                 };
                 let fields = WorkflowFields { reason: Some(reason), ..none() };
                 self.tell(WorkflowKind::SpecFailed, fields)?;
-                Ok(Step::Turn(Turn::End(SpecEnd::Failed { why, tries })))
+                Ok(WorkflowStep::Turn(Turn::End(SpecEnd::Failed { why, tries })))
             }
         }
     }
@@ -220,7 +224,7 @@ impl SpecWork<'_, '_, '_> {
         let base = self.pipeline.project.repositories.base()?;
         self.settle(&Fact::PlanAdopted { number, base }, "takes the plan by hand")?;
         let store = &self.pipeline.store;
-        let plan_file = Some(store.from_home(&store.path(self.spec.plan_md())));
+        let plan_file = Some(store.relative_to_home(&store.path(self.spec.plan_md())));
         self.tell(WorkflowKind::PlanAdopted, WorkflowFields { plan_file, ..none() })?;
         Ok(Turn::Again)
     }
@@ -244,7 +248,7 @@ impl SpecWork<'_, '_, '_> {
         session.questions().ask(&item, &question, None)?;
         let fields = WorkflowFields { question: Some(question.clone()), ..none() };
         self.tell(WorkflowKind::PersonNeeded, fields)?;
-        Ok(Turn::Stop(Stop::Waiting { item, question, asked: Asked::Accept }))
+        Ok(Turn::Stop(Stop::Waiting { item, question, asked: QuestionKind::Accept }))
     }
 
     /// Writes what a fact comes to, and commits home.
