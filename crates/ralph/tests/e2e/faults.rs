@@ -50,20 +50,20 @@ fn a_run_that_cannot_be_prepared_is_over_and_is_trouble_of_the_machine() {
 }
 
 #[test]
-fn a_run_whose_ralph_dies_after_any_write_is_not_running_after_the_next_start() {
+fn a_run_whose_ralph_dies_at_any_point_is_not_running_after_the_next_start() {
     let place = Place::new();
     let args = ["agent", "run", "do it", "--agent-cmd", "echo done"];
     // With private state in place the start of the run is the first write.
     place.agent_run(&["--agent-cmd", "echo done"]);
-    for write in 1..=4 {
+    for point in 1..=4 {
         let mut variables = place.variables();
-        variables.push(("RALPH_CRASH_AFTER_WRITE".to_owned(), write.to_string()));
+        variables.push(("RALPH_CRASH_AT".to_owned(), point.to_string()));
         run(&place.env, Path::new(RALPH), &args, &variables, "", PATIENCE);
         let report = place.agent_run(&["--agent-cmd", "echo done"]);
-        assert_eq!(report.outcome(), "completed", "{write}: {}", report.finished);
+        assert_eq!(report.outcome(), "completed", "{point}: {}", report.finished);
         let status = status(&place);
         let runs = status["runs"].as_array().unwrap();
-        assert!(runs.iter().all(|run| run["state"] != "running"), "{write}: {status}");
+        assert!(runs.iter().all(|run| run["state"] != "running"), "{point}: {status}");
         assert_eq!(runs[1]["state"], "abandoned", "{status}");
     }
     place.assert_nothing_left();
