@@ -171,6 +171,21 @@ fn what_dead_writers_left_is_removed_and_what_others_made_is_not() {
 }
 
 #[test]
+fn a_temporary_file_of_another_process_with_the_same_number_is_left_alone() {
+    let (_guard, directory) = temp();
+    let taken = |count| format!(".state.json.{}.{count}.ralph-tmp", std::process::id());
+    for count in 0..200 {
+        fs::write(directory.join(taken(count)), "another's").unwrap();
+    }
+    replace_atomically(&directory.join("state.json"), b"new").unwrap();
+    for count in 0..200 {
+        assert_eq!(fs::read(directory.join(taken(count))).unwrap(), b"another's");
+    }
+    assert_eq!(names(&directory).len(), 201);
+    assert_eq!(fs::read(directory.join("state.json")).unwrap(), b"new");
+}
+
+#[test]
 fn a_torn_last_line_is_cut_and_reported_once() {
     let (_guard, directory) = temp();
     let path = directory.join("journal.jsonl");

@@ -232,18 +232,15 @@ impl Temporary {
     ) -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let process = std::process::id();
-        let path = parent(target).join(format!(".{name}.{process}.{count}{TEMPORARY}"));
-        let mut open = OpenOptions::new();
-        open.write(true).create_new(true);
-        let mut file = match open.open(&path) {
-            // A name of ours that is taken was left by an earlier process of the same number.
-            Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => {
-                fs::remove_file(&path)?;
-                open.open(&path)?
+        let (path, mut file) = loop {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = parent(target).join(format!(".{name}.{process}.{count}{TEMPORARY}"));
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                // Another process has the same number: it died, or lives in another pid namespace.
+                Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => {}
+                opened => break (path, opened?),
             }
-            opened => opened?,
         };
         let temporary = Temporary { path, kept: false };
         if let Some(like) = like {

@@ -141,7 +141,7 @@ fn supervised(
     job: &Job<'_>,
     log: &File,
 ) -> Result<(Ended, Option<TestCounts>, Duration), GateError> {
-    let id = RunId::new(context.clock.now(), fresh_nonce());
+    let id = RunId::new(context.clock.now(), fresh_nonce().map_err(GateError::Prepare)?);
     let environment = environment(context, &id);
     let Some(program) = environment.find_program(&job.argv[0], job.cwd.as_std_path()) else {
         let obstacle = Obstacle::NoProgram { program: job.argv[0].clone() };

@@ -16,8 +16,7 @@ mod result;
 pub mod sandbox;
 mod watcher;
 
-use std::io::BufWriter;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::io::{self, BufWriter};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -38,6 +37,8 @@ use ralph_proc::pulse::Pulse;
 use ralph_proc::signal::SignalPipe;
 use ralph_proc::supervise::{Finished, Supervision, Visitor, supervise};
 use ralph_proc::tree::Identity;
+use rustix::io::Errno;
+use rustix::rand::GetRandomFlags;
 
 pub use contract::Contract;
 pub use environment::Environment;
@@ -126,7 +127,7 @@ pub enum RunError {
     #[error(transparent)]
     Path(#[from] PathError),
     #[error("cannot prepare the run")]
-    Prepare(#[source] std::io::Error),
+    Prepare(#[source] io::Error),
 }
 
 /// Runs an agent once.
@@ -135,7 +136,7 @@ pub fn run_agent(
     request: &RunRequest<'_>,
     observer: &mut dyn RunObserver,
 ) -> Result<RunReport, RunError> {
-    let id = RunId::new(context.clock.now(), fresh_nonce());
+    let id = RunId::new(context.clock.now(), fresh_nonce().map_err(RunError::Prepare)?);
     let logs = RunLogs::of(context, request, &id);
     let place = context.place;
     let report = Run { context, request, id, logs }.perform(observer);
@@ -143,12 +144,17 @@ pub fn run_agent(
     report
 }
 
-/// Tells two runs of the same second apart.
-pub(crate) fn fresh_nonce() -> u32 {
-    static RUNS: AtomicU32 = AtomicU32::new(0);
-    let run = RUNS.fetch_add(1, Ordering::Relaxed);
-    // Differs between processes by their id and between runs of a process by their number, mixed to look unlike.
-    (std::process::id().rotate_left(12) ^ run).wrapping_mul(0x9e37_79b1)
+/// 64 random bits, for names that no other process chooses: not one of the same pid in another namespace either.
+pub(crate) fn fresh_nonce() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    loop {
+        match rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty()) {
+            // The kernel returns up to 256 bytes whole.
+            Ok(_) => return Ok(u64::from_ne_bytes(bytes)),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
 }
 
 struct Run<'a, 'c> {

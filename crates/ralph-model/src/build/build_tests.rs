@@ -8,7 +8,7 @@ use crate::plan::Kill;
 
 const MOST: u32 = 2;
 
-fn run(nonce: u32) -> RunId {
+fn run(nonce: u64) -> RunId {
     RunId::new(Timestamp::from_second(1_800_000_000).unwrap(), nonce)
 }
 
