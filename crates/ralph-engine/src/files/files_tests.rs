@@ -1,3 +1,5 @@
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::thread;
@@ -166,7 +168,10 @@ fn what_dead_writers_left_is_removed_and_what_others_made_is_not() {
     for name in [&format!(".plan.jsonl.{dead}.3.ralph-tmp"), &living, "notes.ralph-tmp"] {
         fs::write(directory.join(name), "").unwrap();
     }
+    let not_text = directory.as_std_path().join(OsStr::from_bytes(b"caf\xe9"));
+    fs::write(&not_text, "").unwrap();
     remove_abandoned(&directory).unwrap();
+    fs::remove_file(not_text).unwrap();
     assert_eq!(names(&directory), [&living, "notes.ralph-tmp"]);
 }
 

@@ -152,13 +152,16 @@ fn open_privately(
 /// Removes what writers that died half-way left in a directory. A writer that still lives keeps its file.
 pub fn remove_abandoned(directory: &Utf8Path) -> Result<(), PathError> {
     let error = |source: io::Error| PathError::new("read", directory, source);
-    for entry in directory.read_dir_utf8().map_err(error)? {
-        let entry = entry.map_err(error)?;
-        let Some(writer) = temporary_writer(entry.file_name()) else { continue };
+    for entry in fs::read_dir(directory).map_err(error)? {
+        let name = entry.map_err(error)?.file_name();
+        // Ours are text.
+        let Some(name) = name.to_str() else { continue };
+        let Some(writer) = temporary_writer(name) else { continue };
         let lives = i32::try_from(writer).ok().and_then(Identity::of).is_some();
         if !lives {
-            let remove = |source| PathError::new("remove", entry.path(), source);
-            fs::remove_file(entry.path()).map_err(remove)?;
+            let path = directory.join(name);
+            let remove = |source| PathError::new("remove", &path, source);
+            fs::remove_file(&path).map_err(remove)?;
         }
     }
     Ok(())

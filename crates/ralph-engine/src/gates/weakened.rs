@@ -10,7 +10,7 @@ use ralph_model::weaken::{
 };
 
 use super::GateRepository;
-use crate::git::{Change, ChangeKind, GitError, Oid};
+use crate::git::{Change, ChangeKind, GitError, Oid, shown};
 
 /// No file that people write tests in is larger. A protected file that grows beyond it counts as emptied.
 const LIMIT: usize = 8 << 20;
@@ -43,9 +43,7 @@ pub fn weakened(
     };
     let (texts_before, texts_after) = (texts(base, &before)?, texts(candidate, &after)?);
     let names = |paths: &[Option<PathBuf>]| -> Vec<String> {
-        let name = |path: &Option<PathBuf>| {
-            path.as_deref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
-        };
+        let name = |path: &Option<PathBuf>| path.as_deref().map(shown).unwrap_or_default();
         paths.iter().map(name).collect()
     };
     let (names_before, names_after) = (names(&before), names(&after));

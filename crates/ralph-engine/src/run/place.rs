@@ -10,6 +10,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::Path;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_proc::launcher::Launcher;
@@ -111,8 +112,8 @@ impl Scratch {
             (self.outbox(), &["channel"]),
             (self.channel(), &[]),
         ] {
-            for entry in directory.read_dir_utf8().into_iter().flatten().flatten() {
-                let is_ours = kept.contains(&entry.file_name())
+            for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+                let is_ours = kept.iter().any(|kept| entry.file_name() == *kept)
                     && entry.file_type().is_ok_and(|kind| kind.is_dir());
                 if !is_ours {
                     was_empty = false;
@@ -172,7 +173,8 @@ fn private() -> fs::DirBuilder {
 }
 
 /// Removes a file or directory, whatever a run did to the permissions in it.
-pub(crate) fn remove(path: &Utf8Path) {
+pub(crate) fn remove(path: impl AsRef<Path>) {
+    let path = path.as_ref();
     let is_directory = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     if !is_directory {
         let _ = fs::remove_file(path);
@@ -182,17 +184,20 @@ pub(crate) fn remove(path: &Utf8Path) {
     }
 }
 
-fn make_writable(directory: &Utf8Path) {
+fn make_writable(directory: &Path) {
     let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o700));
-    for entry in directory.read_dir_utf8().into_iter().flatten().flatten() {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            make_writable(entry.path());
+            make_writable(&entry.path());
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
     #[test]
@@ -230,6 +235,9 @@ mod tests {
         let deep = scratch.temporary().join("a/b");
         fs::create_dir_all(&deep).unwrap();
         fs::write(deep.join("file"), "x").unwrap();
+        let not_text = OsStr::from_bytes(b"caf\xe9");
+        fs::create_dir(deep.as_std_path().join(not_text)).unwrap();
+        fs::write(scratch.temporary().as_std_path().join(not_text), "x").unwrap();
         fs::set_permissions(&deep, fs::Permissions::from_mode(0o500)).unwrap();
         fs::remove_dir_all(scratch.channel()).unwrap();
         std::os::unix::fs::symlink("/etc", scratch.channel()).unwrap();

@@ -187,6 +187,7 @@ impl Stage {
         let answer = ask(&Question {
             program: Path::new("git"),
             args,
+            names: &[],
             cwd: Some(repository.as_std_path()),
             env: &env,
             timeout: PATIENCE,

@@ -6,6 +6,7 @@ mod commits;
 mod crashes;
 mod homes;
 mod kills;
+mod names;
 mod people;
 mod planning;
 mod siblings;
