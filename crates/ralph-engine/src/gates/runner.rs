@@ -177,6 +177,8 @@ fn supervised(
             idle: None,
             interrupt_grace: context.interrupt_grace,
             terminate_grace: context.terminate_grace,
+            // Both streams go to one file.
+            log: context.log / 2,
         },
         // One file for both: they share its position, and one thread writes.
         stdout_log: log.try_clone().map_err(GateError::Prepare)?.into(),

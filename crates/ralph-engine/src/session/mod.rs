@@ -230,6 +230,7 @@ impl SessionContext {
             writable: &self.config.writable,
             interrupt_grace: self.config.limits.interrupt_grace,
             terminate_grace: self.config.limits.terminate_grace,
+            log: self.config.limits.log,
             clock: self.clock,
             command: &self.command,
             signals: Some(&self.signals),
