@@ -46,7 +46,7 @@ use serde::{Deserialize, Serialize};
 
 pub use call::GitProgram;
 pub use error::GitError;
-pub use lock::Holder;
+pub use lock::{Holder, remove_left_behind};
 pub use names::{ref_name, shown};
 pub use objects::ObjectError;
 pub use oid::{ObjectFormat, Oid};

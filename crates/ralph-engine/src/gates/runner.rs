@@ -162,6 +162,7 @@ fn supervised(
         guard: None,
         scratch: Some(context.place.scratch.path().to_owned()),
         watch: None,
+        free_locks: Vec::new(),
         started: context.clock.now(),
     };
     let mut on_guard = |guard: &Identity| {

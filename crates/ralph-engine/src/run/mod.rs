@@ -10,6 +10,7 @@
 
 mod contract;
 mod environment;
+pub(crate) mod locks;
 mod place;
 mod report;
 mod result;
@@ -176,6 +177,7 @@ struct Closing {
     finished: Option<Finished>,
     served: Served,
     boundary: BoundaryReport,
+    removed_locks: Vec<Utf8PathBuf>,
     /// What the harness could not do.
     fault: Option<String>,
 }
@@ -233,6 +235,7 @@ impl Run<'_, '_> {
             guard: None,
             scratch: Some(self.context.place.scratch.path().to_owned()),
             started: self.context.clock.now(),
+            free_locks: Vec::new(),
             watch: None,
         }
     }
@@ -255,8 +258,10 @@ impl Run<'_, '_> {
         let pulse = Pulse::new().map_err(RunError::Prepare)?;
         let watcher = self.watcher(pulse.clone(), observer)?;
         pulse.set_busy(watcher.is_busy());
+        let free_locks = locks::free_locks(self.context.place.repositories(self.context.workspace));
         let mut live = LiveRun {
             started: watch.started,
+            free_locks: free_locks.clone(),
             watch: (request.boundary != InForce::Off).then(|| watch.clone()),
             ..self.live_run()
         };
@@ -297,6 +302,8 @@ impl Run<'_, '_> {
         let served = serving.map(Serving::finish).transpose();
         let exit = finished.as_ref().ok().and_then(exit_of);
         watcher.finish(exit);
+        // Everything of the run is dead; before git is needed.
+        let removed_locks = locks::remove_left(&free_locks);
         let boundary = watch.settle(&mut baseline, self.context.state, &git);
         let fault = served.as_ref().err().map(|error| with_causes(error));
         Ok(Closing {
@@ -308,6 +315,7 @@ impl Run<'_, '_> {
             finished: finished.ok(),
             served: served.ok().flatten().unwrap_or_default(),
             boundary,
+            removed_locks,
             fault,
         })
     }
@@ -453,7 +461,7 @@ impl Run<'_, '_> {
     }
 
     fn report(&self, closing: Closing, environment: &Environment) -> RunReport {
-        let Closing { end, exit, tail, stderr, mut facts, finished, served, boundary, fault } =
+        let Closing { end, exit, tail, stderr, mut facts, finished, served, boundary, .. } =
             closing;
         let lookup = |name: &str| environment.text(name);
         if let Some(limit) = facts.limit.as_mut()
@@ -464,7 +472,7 @@ impl Run<'_, '_> {
             limit.resets_at = recorded.resets_at.or(limit.resets_at);
         }
         let (own, saved) = self.own_share(&facts);
-        let fault = fault.or_else(|| saved.err().map(|error| with_causes(&error)));
+        let fault = closing.fault.or_else(|| saved.err().map(|error| with_causes(&error)));
         let end = match (fault, end) {
             (Some(reason), _) => RunEnd::MachineFault { reason },
             (None, end) => end.expect("a run without an end has a fault"),
@@ -498,6 +506,7 @@ impl Run<'_, '_> {
             stderr_bytes: finished.map_or(0, |finished| finished.kept.stderr_bytes),
             leftovers: finished.map_or(0, |finished| finished.leftovers),
             boundary,
+            removed_locks: closing.removed_locks,
             facts,
             served,
             outbox: outbox::take(

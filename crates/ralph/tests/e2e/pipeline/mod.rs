@@ -27,6 +27,7 @@
 
 mod attempts;
 mod everyday;
+mod locks;
 mod markers;
 mod people;
 mod restart;
