@@ -21,11 +21,11 @@ use std::time::Duration;
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_proc::fault;
 
-use super::call::{Call, Person, path_bytes, path_from};
+use super::call::{Call, UserConfig, path_bytes, path_from};
 use super::drivers::Drivers;
 use super::identity::{Identity, Signer};
 use super::lock::LockFile;
-use super::parse::{Change, ChangeKind, parse_raw_diff};
+use super::parse::{ChangeKind, PathChange, parse_raw_diff};
 use super::{Git, GitError, Head, Oid, unexpected};
 
 /// Signing may wait for a person's passphrase.
@@ -147,7 +147,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     fn call(&self, index: &Scratch, args: &[&str], input: &[u8]) -> Result<Vec<u8>, GitError> {
         let call = Call::new(args)
-            .person(Person::Heard)
+            .person(UserConfig::Heard)
             .configs(self.drivers.overrides())
             .config("core.fsync", "loose-object,reference,index")
             .env("GIT_INDEX_FILE", index.name())
@@ -156,7 +156,11 @@ impl Bench<'_> {
     }
 
     /// Returns how an index differs from `HEAD` at the wanted paths.
-    fn staged(&self, index: &Scratch, wanted: &HashSet<&Path>) -> Result<Vec<Change>, GitError> {
+    fn staged(
+        &self,
+        index: &Scratch,
+        wanted: &HashSet<&Path>,
+    ) -> Result<Vec<PathChange>, GitError> {
         let mut args = vec!["diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames"];
         args.extend(["--no-ext-diff", "--ita-invisible-in-index", self.base.as_str()]);
         let output = self.call(index, &args, b"")?;
@@ -206,7 +210,7 @@ impl Bench<'_> {
     }
 
     /// Writes the tree that is `HEAD` but for the changes.
-    fn tree_of(&self, git_dir: &Utf8Path, changes: &[Change]) -> Result<Oid, CommitError> {
+    fn tree_of(&self, git_dir: &Utf8Path, changes: &[PathChange]) -> Result<Oid, CommitError> {
         let index = Scratch::absent(git_dir);
         self.call(&index, &["read-tree", self.base.as_str()], b"")?;
         let mut input = Vec::new();
@@ -233,7 +237,7 @@ impl Bench<'_> {
         if let Some(parent) = parent {
             args.extend(["-p", parent.as_str()]);
         }
-        let mut call = Call::new(&[]).person(Person::Heard).input(request.message.as_bytes());
+        let mut call = Call::new(&[]).person(UserConfig::Heard).input(request.message.as_bytes());
         let identity = Identity::of(self.git, self.drivers);
         for (name, value) in &identity.variables {
             call = call.env(name, value);
@@ -266,7 +270,7 @@ impl Bench<'_> {
         let identity = Identity::of(self.git, self.drivers);
         let args = ["update-ref", "-m", &reason, "HEAD", id.as_str(), &old];
         let mut call = Call::new(&args)
-            .person(Person::Heard)
+            .person(UserConfig::Heard)
             .configs(self.drivers.overrides())
             .config("core.fsync", "reference");
         for (name, value) in &identity.variables {
@@ -380,7 +384,7 @@ fn expand(git: &Git, drivers: &Drivers, paths: &[PathBuf]) -> Result<Vec<PathBuf
     }
     if !dirs.is_empty() {
         let args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"];
-        let mut call = Call::new(&args).person(Person::Heard).configs(drivers.overrides());
+        let mut call = Call::new(&args).person(UserConfig::Heard).configs(drivers.overrides());
         for dir in dirs {
             call = call.name(dir.as_os_str());
         }

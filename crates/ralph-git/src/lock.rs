@@ -20,7 +20,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::error::GitError;
 use super::notes::NOTES_REF;
-use super::{Place, regular};
+use super::{RepositoryLocation, regular_file};
 
 /// Who holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ fn has_open(process: &Path, lock: &Path) -> bool {
 /// What is looked at is held meanwhile: between the look and the removal nobody else can remove it and take the lock anew,
 /// which would then be removed instead.
 pub(super) fn remove_abandoned(lock: &Path) -> bool {
-    let Ok((file, metadata)) = regular::open(lock) else { return false };
+    let Ok((file, metadata)) = regular_file::open(lock) else { return false };
     if metadata.mode() & MARK == 0 {
         return false;
     }
@@ -110,10 +110,10 @@ pub(super) fn remove_abandoned(lock: &Path) -> bool {
 /// seen from here is done within that time.
 const WATCHED: Duration = Duration::from_millis(500);
 
-impl Place {
+impl RepositoryLocation {
     /// Returns the locks that a git or a Ralph that is killed in the middle of a commit or a note leaves.
     pub fn lock_files(&self) -> Vec<Utf8PathBuf> {
-        let head = regular::read(self.git_dir.join("HEAD").as_std_path()).ok().flatten();
+        let head = regular_file::read(self.git_dir.join("HEAD").as_std_path()).ok().flatten();
         let head = head.and_then(|head| String::from_utf8(head).ok()).unwrap_or_default();
         let branch = head.strip_prefix("ref:").map(|name| format!("{}.lock", name.trim()));
         let own = ["index.lock", "HEAD.lock"].map(|name| self.git_dir.join(name));
@@ -140,7 +140,7 @@ pub fn remove_left_behind(lock: &Path) -> bool {
     };
     let Some(first) = unheld() else { return false };
     sleep(WATCHED);
-    let Ok((file, _)) = regular::open(lock) else { return false };
+    let Ok((file, _)) = regular_file::open(lock) else { return false };
     let is_held = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
     // Else this process would be found as one that has it.
     drop(file);
@@ -309,7 +309,7 @@ mod tests {
     fn the_locks_of_a_repository_are_those_of_its_index_head_branch_and_notes() {
         let world = super::super::testing::World::new();
         let dir = world.repository("r");
-        let place = Place::discover(&dir).unwrap();
+        let place = RepositoryLocation::discover(&dir).unwrap();
         let branch = fs::read_to_string(place.git_dir.join("HEAD")).unwrap();
         let branch = branch.trim().strip_prefix("ref: ").unwrap().to_owned();
         let locks = place.lock_files();

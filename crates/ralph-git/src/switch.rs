@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use super::call::{Call, Person};
+use super::call::{Call, UserConfig};
 use super::commits::{CommitError, refuse_filtered};
 use super::drivers::Drivers;
 use super::names::ref_bytes;
@@ -28,7 +28,7 @@ impl Git {
         let args = ["switch", "--quiet", "--no-guess"];
         let call = Call::new(&args)
             .name(OsStr::from_bytes(&short))
-            .person(Person::Heard)
+            .person(UserConfig::Heard)
             .configs(drivers.overrides());
         self.call(call.timeout(LONG))?;
         Ok(())
@@ -43,7 +43,7 @@ impl Git {
             refuse_filtered(self, &drivers, &paths)?;
         }
         let args = ["merge", "--quiet", "--ff-only", commit.as_str()];
-        let call = Call::new(&args).person(Person::Heard).configs(drivers.overrides());
+        let call = Call::new(&args).person(UserConfig::Heard).configs(drivers.overrides());
         self.call(call.timeout(LONG))?;
         Ok(())
     }

@@ -17,7 +17,7 @@ use rustix::pipe::fcntl_setpipe_size;
 use crate::parser::Parser;
 
 /// The longest line a watcher sees whole.
-pub const LINE_CAP: usize = 4 << 20;
+pub(crate) const LINE_CAP: usize = 4 << 20;
 
 pub(crate) const CHUNK: usize = 256 << 10;
 
@@ -167,7 +167,7 @@ impl CappedLog {
 }
 
 /// One stream of the process, and the file that keeps it.
-pub(crate) struct Channel {
+pub(crate) struct OutputPipe {
     stream: Stream,
     pipe: OwnedFd,
     log: CappedLog,
@@ -175,20 +175,20 @@ pub(crate) struct Channel {
     is_grown: bool,
 }
 
-impl Channel {
-    pub(crate) fn new(stream: Stream, pipe: OwnedFd, log: CappedLog) -> Channel {
-        Channel { stream, pipe, log, is_grown: false }
+impl OutputPipe {
+    pub(crate) fn new(stream: Stream, pipe: OwnedFd, log: CappedLog) -> OutputPipe {
+        OutputPipe { stream, pipe, log, is_grown: false }
     }
 }
 
 /// How much was kept of each stream: the sizes of their logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct LoggedBytes {
     pub stdout_bytes: u64,
     pub stderr_bytes: u64,
 }
 
-impl Kept {
+impl LoggedBytes {
     fn add(&mut self, stream: Stream, count: u64) {
         match stream {
             Stream::Stdout => self.stdout_bytes += count,
@@ -199,16 +199,16 @@ impl Kept {
 
 /// The output of one process: kept as it comes, then handed to the parser.
 pub(crate) struct Output<'scope, 'env, W> {
-    open: Vec<Channel>,
+    open: Vec<OutputPipe>,
     parser: Parser<'scope, 'env, W>,
     buffer: Vec<u8>,
-    kept: Kept,
+    kept: LoggedBytes,
     failure: Option<io::Error>,
 }
 
 impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
-    pub(crate) fn new(channels: [Channel; 2], parser: Parser<'scope, 'env, W>) -> Self {
-        let (buffer, kept) = (vec![0; CHUNK], Kept::default());
+    pub(crate) fn new(channels: [OutputPipe; 2], parser: Parser<'scope, 'env, W>) -> Self {
+        let (buffer, kept) = (vec![0; CHUNK], LoggedBytes::default());
         Output { open: channels.into(), parser, buffer, kept, failure: None }
     }
 
@@ -273,7 +273,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
     }
 
     /// Completes the log of a stream that is over.
-    fn close(&mut self, channel: Channel) {
+    fn close(&mut self, channel: OutputPipe) {
         match channel.log.finish() {
             Ok(written) => self.kept.add(channel.stream, written),
             Err(error) => drop(self.failure.get_or_insert(error)),
@@ -281,7 +281,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
     }
 
     /// Ends it here: hands on what stands after the last line ends, and says how much was kept.
-    pub(crate) fn finish(mut self) -> (W, io::Result<Kept>) {
+    pub(crate) fn finish(mut self) -> (W, io::Result<LoggedBytes>) {
         for channel in std::mem::take(&mut self.open) {
             self.close(channel);
         }
@@ -337,7 +337,7 @@ mod tests {
             let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).unwrap();
             rustix::io::ioctl_fionbio(&ours, true).unwrap();
             let log = CappedLog::new(Log::WhenNeeded(dir.path().join(name)), u64::MAX);
-            (Channel::new(stream, ours, log), theirs)
+            (OutputPipe::new(stream, ours, log), theirs)
         };
         let (stdout, flood) = channel(Stream::Stdout, "out");
         let (stderr, trickle) = channel(Stream::Stderr, "err");

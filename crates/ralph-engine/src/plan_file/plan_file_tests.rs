@@ -51,7 +51,7 @@ impl World {
         let known = file.known_ids();
         let mut random = random_numbers();
         let done_at = DoneAt::Unborn;
-        let mut around = ralph_model::plan::Surroundings {
+        let mut around = ralph_model::plan::PlanContext {
             known: &|id| known.has(id),
             past_is_whole: &|| known.is_whole(),
             random: &mut random,

@@ -6,11 +6,12 @@
 use camino::Utf8PathBuf;
 use ralph_model::journal::{JournalEvent, WorkflowEvent, WorkflowFields, WorkflowKind};
 
-use crate::git::{Place, remove_left_behind};
+use crate::git::{RepositoryLocation, remove_left_behind};
 
 /// Returns the locks of repositories that nobody has.
-pub(crate) fn free_locks(places: &[Place]) -> Vec<Utf8PathBuf> {
-    let mut locks: Vec<Utf8PathBuf> = places.iter().flat_map(Place::lock_files).collect();
+pub(crate) fn free_locks(places: &[RepositoryLocation]) -> Vec<Utf8PathBuf> {
+    let mut locks: Vec<Utf8PathBuf> =
+        places.iter().flat_map(RepositoryLocation::lock_files).collect();
     locks.retain(|lock| lock.symlink_metadata().is_err());
     locks
 }
@@ -22,8 +23,8 @@ pub(crate) fn remove_left(locks: &[Utf8PathBuf]) -> Vec<Utf8PathBuf> {
 
 /// Removes locks of Ralph's notes that were left by a Ralph that died. To be called with the lock of the workspace, when
 /// no other Ralph is at work in it.
-pub(crate) fn remove_left_of_notes(places: &[Place]) -> Vec<Utf8PathBuf> {
-    let locks: Vec<Utf8PathBuf> = places.iter().map(Place::notes_lock).collect();
+pub(crate) fn remove_left_of_notes(places: &[RepositoryLocation]) -> Vec<Utf8PathBuf> {
+    let locks: Vec<Utf8PathBuf> = places.iter().map(RepositoryLocation::notes_lock).collect();
     remove_left(&locks)
 }
 

@@ -62,7 +62,7 @@ impl Key {
 }
 
 /// One version of the plan, by record.
-pub(super) struct Version<'d, 'a> {
+pub(super) struct MergeVersion<'d, 'a> {
     pub(super) document: &'d Document<'a>,
     pub(super) lines: HashMap<Key, usize>,
     /// The key of every line that has one.
@@ -73,9 +73,11 @@ pub(super) struct Version<'d, 'a> {
     rejected: HashMap<String, usize>,
 }
 
-impl<'d, 'a> Version<'d, 'a> {
-    pub(super) fn of(document: &'d Document<'a>) -> Result<Version<'d, 'a>, (Key, usize, usize)> {
-        let mut version = Version {
+impl<'d, 'a> MergeVersion<'d, 'a> {
+    pub(super) fn of(
+        document: &'d Document<'a>,
+    ) -> Result<MergeVersion<'d, 'a>, (Key, usize, usize)> {
+        let mut version = MergeVersion {
             document,
             lines: HashMap::new(),
             keys: Vec::new(),

@@ -26,7 +26,9 @@
 //! | A12.17 a detached head for the person | `everyday::a_verifier_moves_neither_the_persons_branch_nor_their_files` |
 
 mod attempts;
+mod bounds;
 mod everyday;
+mod leftovers;
 mod locks;
 mod markers;
 mod people;
@@ -34,6 +36,7 @@ mod restart;
 mod siblings;
 mod story;
 mod trouble;
+mod verifiers;
 
 use ralph_model::role::Role;
 use std::collections::BTreeMap;
