@@ -27,7 +27,7 @@ use crate::gates::{GateContext, GateError, GateObserver, GateRepository, weakene
 use crate::git::evidence::{
     self as measuring, Before, EvidenceError, EvidenceRepository, RepositoryEvidence,
 };
-use crate::git::{GitError, Head, Oid, PathChange};
+use crate::git::{GitError, Head, Oid, PathChange, shown};
 
 /// What an agent that was to do the work said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,11 +222,10 @@ impl Judge<'_> {
                 .new
                 .iter()
                 .filter(|path| judged.home.is_none_or(|home| !path.starts_with(home)));
-            leftovers
-                .extend(outside.map(|path| in_workspace(judged.name, &path.to_string_lossy())));
+            leftovers.extend(outside.map(|path| in_workspace(judged.name, &shown(path))));
         }
         let paths = |changes: &[PathChange]| -> Vec<String> {
-            changes.iter().map(|change| change.path.to_string_lossy().into_owned()).collect()
+            changes.iter().map(|change| shown(&change.path)).collect()
         };
         CommitEvidence {
             commit: commit_id(&found.commit.id),

@@ -134,6 +134,7 @@ impl Launch {
                 idle: Some(choice.idle_timeout),
                 interrupt_grace: config.limits.interrupt_grace,
                 terminate_grace: config.limits.terminate_grace,
+                log: config.limits.log,
             },
             context: ContextPolicy {
                 limit: choice.context_window,

@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::files::PathError;
 use crate::git::GitProgram;
 use crate::journal::Journal;
-use crate::run::{Environment, remove};
+use crate::run::{Environment, locks, remove};
 use crate::state::{LiveRun, State};
 
 /// Killed processes leave in an instant, unless the kernel itself holds them.
@@ -28,6 +28,8 @@ pub struct Recovered {
     pub processes: usize,
     /// What it had changed that it was to leave alone.
     pub boundary: BoundaryReport,
+    /// Which of git's locks it had left and were removed, in words.
+    pub removed_locks: Vec<String>,
 }
 
 /// Ends what runs of dead Ralphs left, and says so in the journal.
@@ -45,6 +47,11 @@ pub fn end_leftovers(
             remove(scratch);
         }
         let id: Option<RunId> = run.run_id.parse().ok();
+        let removed_locks = locks::remove_left(&run.free_locks);
+        for lock in &removed_locks {
+            let event = locks::removed_event(lock);
+            journal.record(&JournalEntry { at: clock.now(), run: id.clone(), event })?;
+        }
         // Only now, with nobody left who could change more.
         let git = || GitProgram::new("git", environment.clone().into_variables());
         let settled = run.watch.as_ref().map(|watch| watch.settle_abandoned(state, &git));
@@ -58,7 +65,12 @@ pub fn end_leftovers(
         });
         journal.record(&JournalEntry { at: clock.now(), run: id, event })?;
         leftover.forget()?;
-        recovered.push(Recovered { run_id: run.run_id.clone(), processes, boundary });
+        recovered.push(Recovered {
+            run_id: run.run_id.clone(),
+            processes,
+            boundary,
+            removed_locks: removed_locks.iter().map(locks::removed).collect(),
+        });
     }
     Ok(recovered)
 }

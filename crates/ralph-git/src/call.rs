@@ -199,6 +199,8 @@ impl GitProgram {
 #[derive(Clone, Debug)]
 pub(super) struct Call<'a> {
     args: Vec<&'a str>,
+    /// Names of files or refs, which need not be text: the last arguments.
+    names: Vec<&'a OsStr>,
     cwd: Option<&'a Path>,
     env: Vec<(&'a str, &'a str)>,
     config: Vec<(&'a str, &'a str)>,
@@ -212,6 +214,7 @@ impl<'a> Call<'a> {
     pub(super) fn new(args: &[&'a str]) -> Self {
         Call {
             args: args.to_vec(),
+            names: Vec::new(),
             cwd: None,
             env: Vec::new(),
             config: Vec::new(),
@@ -224,6 +227,12 @@ impl<'a> Call<'a> {
 
     pub(super) fn args(mut self, args: impl IntoIterator<Item = &'a str>) -> Self {
         self.args.extend(args);
+        self
+    }
+
+    /// Adds a name after all other arguments.
+    pub(super) fn name(mut self, name: &'a OsStr) -> Self {
+        self.names.push(name);
         self
     }
 
@@ -322,6 +331,7 @@ impl<'a> Call<'a> {
         let question = CaptureRequest {
             program: &program.exe,
             args: &self.args,
+            names: &self.names,
             cwd: self.cwd,
             env: &env,
             timeout: self.timeout,

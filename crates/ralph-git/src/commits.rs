@@ -18,6 +18,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use camino::{Utf8Path, Utf8PathBuf};
 use ralph_proc::fault;
 
 use super::call::{Call, UserConfig, path_bytes, path_from};
@@ -92,8 +93,8 @@ pub fn commit_paths(
     let paths = expand(git, &drivers, request.paths)?;
     refuse_filtered(git, &drivers, &paths)?;
     let wanted: HashSet<&Path> = paths.iter().map(PathBuf::as_path).collect();
-    let git_dir = git.place().git_dir.as_std_path();
-    let lock = LockFile::take(&git_dir.join("index.lock"), request.patience)?;
+    let git_dir = &git.place().git_dir;
+    let lock = LockFile::take(git_dir.join("index.lock").as_std_path(), request.patience)?;
     Scratch::remove_abandoned(git_dir);
     let head = git.head()?;
     let base = match head.id() {
@@ -209,7 +210,7 @@ impl Bench<'_> {
     }
 
     /// Writes the tree that is `HEAD` but for the changes.
-    fn tree_of(&self, git_dir: &Path, changes: &[PathChange]) -> Result<Oid, CommitError> {
+    fn tree_of(&self, git_dir: &Utf8Path, changes: &[PathChange]) -> Result<Oid, CommitError> {
         let index = Scratch::absent(git_dir);
         self.call(&index, &["read-tree", self.base.as_str()], b"")?;
         let mut input = Vec::new();
@@ -297,12 +298,12 @@ const SCRATCH: &str = "ralph-index-";
 
 /// An index that is not yet the index; removed when dropped.
 struct Scratch {
-    path: PathBuf,
+    path: Utf8PathBuf,
 }
 
 impl Scratch {
     /// Names a file beside the index, where a split index finds its other half.
-    fn absent(git_dir: &Path) -> Self {
+    fn absent(git_dir: &Utf8Path) -> Self {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = git_dir.join(format!("{SCRATCH}{}-{number}", std::process::id()));
@@ -311,7 +312,7 @@ impl Scratch {
     }
 
     /// Removes what commits that were killed left behind. Nobody else has one while the lock of the index is held.
-    fn remove_abandoned(git_dir: &Path) {
+    fn remove_abandoned(git_dir: &Utf8Path) {
         for entry in fs::read_dir(git_dir).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(SCRATCH) {
                 let _ = fs::remove_file(entry.path());
@@ -321,7 +322,7 @@ impl Scratch {
 
     /// Copies the index with its time: a file of the same size that was changed in the same second as the index was
     /// written is only looked into because the index is not newer than the file.
-    fn copy_of_index(git_dir: &Path) -> Result<Self, CommitError> {
+    fn copy_of_index(git_dir: &Utf8Path) -> Result<Self, CommitError> {
         let scratch = Scratch::absent(git_dir);
         let index = git_dir.join("index");
         let copied = fs::copy(&index, &scratch.path).and_then(|_| {
@@ -331,17 +332,17 @@ impl Scratch {
         match copied {
             Ok(()) => Ok(scratch),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(scratch),
-            Err(source) => Err(CommitError::Write { path: scratch.path.clone(), source }),
+            Err(source) => Err(CommitError::Write { path: scratch.path.clone().into(), source }),
         }
     }
 
     fn name(&self) -> &str {
-        self.path.to_str().expect("a git directory is a path of text")
+        self.path.as_str()
     }
 
     /// Takes the place of the index, whose lock is held.
-    fn become_index(self, git_dir: &Path) -> Result<(), CommitError> {
-        let path = git_dir.join("index");
+    fn become_index(self, git_dir: &Utf8Path) -> Result<(), CommitError> {
+        let path = git_dir.join("index").into_std_path_buf();
         fs::rename(&self.path, &path).map_err(|source| CommitError::Write { path, source })
     }
 }
@@ -382,12 +383,11 @@ fn expand(git: &Git, drivers: &Drivers, paths: &[PathBuf]) -> Result<Vec<PathBuf
         }
     }
     if !dirs.is_empty() {
-        let mut args = vec!["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"];
+        let args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"];
+        let mut call = Call::new(&args).person(UserConfig::Heard).configs(drivers.overrides());
         for dir in dirs {
-            let outside = || CommitError::Outside { path: dir.to_owned() };
-            args.push(dir.to_str().ok_or_else(outside)?);
+            call = call.name(dir.as_os_str());
         }
-        let call = Call::new(&args).person(UserConfig::Heard).configs(drivers.overrides());
         let output = git.call(call)?.stdout;
         let names = output.split(|byte| *byte == 0).filter(|name| !name.is_empty());
         // A name that ends in a slash is a repository of its own.

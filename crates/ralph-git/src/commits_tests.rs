@@ -303,8 +303,8 @@ fn a_change_of_the_same_size_in_the_same_second_is_not_overlooked() {
     let git_dir = dir.join(".git");
     let index = fs::File::options().write(true).open(git_dir.join("index")).unwrap();
     index.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
-    let copy = Scratch::copy_of_index(git_dir.as_std_path()).unwrap();
-    let times = [copy.path.as_path(), git_dir.join("index").as_std_path()]
+    let copy = Scratch::copy_of_index(&git_dir).unwrap();
+    let times = [copy.path.as_path(), git_dir.join("index").as_path()]
         .map(|path| fs::metadata(path).unwrap().modified().unwrap());
     assert_eq!(times[0], times[1]);
     drop(copy);

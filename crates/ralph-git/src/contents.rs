@@ -56,8 +56,8 @@ impl Git {
 
     /// Tells whether the index has a file that is not to be in the work tree.
     pub fn is_left_out(&self, path: &Path) -> Result<bool, GitError> {
-        let Some(name) = path.to_str() else { return Ok(false) };
-        let answer = self.call(Call::new(&["ls-files", "-v", "-z", "--", name]))?;
+        let args = ["ls-files", "-v", "-z", "--"];
+        let answer = self.call(Call::new(&args).name(path.as_os_str()))?;
         Ok(answer.stdout.first().is_some_and(|tag| tag.eq_ignore_ascii_case(&b's')))
     }
 

@@ -22,6 +22,7 @@ mod location;
 mod lock;
 pub mod merging;
 pub mod mirror;
+mod names;
 pub mod notes;
 mod objects;
 mod oid;
@@ -46,7 +47,8 @@ use serde::{Deserialize, Serialize};
 pub use call::GitProgram;
 pub use error::GitError;
 pub use location::{RepositoryLocation, real_directory};
-pub use lock::Holder;
+pub use lock::{Holder, remove_left_behind};
+pub use names::{ref_name, shown};
 pub use objects::ObjectError;
 pub use oid::{ObjectFormat, Oid};
 pub use parse::{
@@ -71,6 +73,7 @@ pub struct RefsSnapshot {
     pub head: Head,
     pub refs: Vec<Ref>,
     /// One per worktree that has a commit, the main one included.
+    #[serde(with = "names::path_pairs_record")]
     pub(crate) worktree_heads: Vec<(PathBuf, Oid)>,
 }
 
@@ -168,13 +171,7 @@ impl Git {
     /// Returns what `HEAD` is.
     pub fn head(&self) -> Result<Head, GitError> {
         let symbolic = ["symbolic-ref", "--quiet", "HEAD"];
-        let name = match self.ask_whether(&symbolic)? {
-            None => None,
-            Some(output) => Some(
-                String::from_utf8(output.trim_ascii().to_vec())
-                    .map_err(|_| unexpected(&symbolic, &output))?,
-            ),
-        };
+        let name = self.ask_whether(&symbolic)?.map(|output| ref_name(output.trim_ascii()));
         let verify = ["rev-parse", "--verify", "--quiet", "HEAD"];
         let id = self.ask_whether(&verify)?.and_then(|output| Oid::parse(output.trim_ascii()));
         match (name, id) {

@@ -4,6 +4,9 @@
 //! whether a process has it open, or is a git that works in this repository. Ralph marks those that it takes with a
 //! permission bit that means nothing on a file, and holds a kernel's lock on them, which ends with the process: so it
 //! recognises what an earlier Ralph left behind, whatever has been written to it.
+//!
+//! A lock of git's own is removed only where the caller knows that it was left behind: everything that could have taken it
+//! is dead ([`remove_left_behind`]).
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -12,10 +15,12 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use camino::Utf8PathBuf;
 use rustix::fs::{FlockOperation, flock};
 
 use super::error::GitError;
-use super::regular_file;
+use super::notes::NOTES_REF;
+use super::{RepositoryLocation, regular_file};
 
 /// Who holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +59,11 @@ pub(super) fn holder_of(lock: &Path) -> Holder {
     if !Path::new("/proc/self/fd").exists() {
         return Holder::Unknown;
     }
-    let git_dir = lock.parent().unwrap_or(lock);
+    // The lock of a ref lies deeper.
+    let git_dir = lock.ancestors().find(|dir| dir.join("HEAD").exists());
+    let git_dir = git_dir.or(lock.parent()).unwrap_or(lock);
     let worktree = git_dir.parent().unwrap_or(git_dir);
+    let mut is_hidden = false;
     for process in processes.flatten() {
         let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok())
         else {
@@ -64,13 +72,19 @@ pub(super) fn holder_of(lock: &Path) -> Holder {
         let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
         let name = name.trim().to_owned();
         let works_here = name.starts_with("git")
-            && fs::read_link(process.path().join("cwd"))
-                .is_ok_and(|cwd| cwd.starts_with(git_dir) || cwd.starts_with(worktree));
+            && match fs::read_link(process.path().join("cwd")) {
+                Ok(cwd) => cwd.starts_with(git_dir) || cwd.starts_with(worktree),
+                Err(error) => {
+                    // A git of another user, which could work here.
+                    is_hidden |= error.kind() == io::ErrorKind::PermissionDenied;
+                    false
+                }
+            };
         if works_here || has_open(&process.path(), lock) {
             return Holder::Alive { pid, name };
         }
     }
-    Holder::Dead
+    if is_hidden { Holder::Unknown } else { Holder::Dead }
 }
 
 fn has_open(process: &Path, lock: &Path) -> bool {
@@ -90,6 +104,47 @@ pub(super) fn remove_abandoned(lock: &Path) -> bool {
     let is_held = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
     let is_there = || fs::symlink_metadata(lock).is_ok_and(|now| now.ino() == metadata.ino());
     !is_held && is_there() && fs::remove_file(lock).is_ok()
+}
+
+/// How long a lock that seems to be left behind is watched before it is removed. Who takes one in a way that cannot be
+/// seen from here is done within that time.
+const WATCHED: Duration = Duration::from_millis(500);
+
+impl RepositoryLocation {
+    /// Returns the locks that a git or a Ralph that is killed in the middle of a commit or a note leaves.
+    pub fn lock_files(&self) -> Vec<Utf8PathBuf> {
+        let head = regular_file::read(self.git_dir.join("HEAD").as_std_path()).ok().flatten();
+        let head = head.and_then(|head| String::from_utf8(head).ok()).unwrap_or_default();
+        let branch = head.strip_prefix("ref:").map(|name| format!("{}.lock", name.trim()));
+        let own = ["index.lock", "HEAD.lock"].map(|name| self.git_dir.join(name));
+        let shared = ["packed-refs.lock".to_owned()].into_iter().chain(branch);
+        let shared = shared.map(|name| self.common_dir.join(name)).chain([self.notes_lock()]);
+        own.into_iter().chain(shared).collect()
+    }
+
+    /// Returns the lock of the ref that holds Ralph's notes.
+    pub fn notes_lock(&self) -> Utf8PathBuf {
+        self.common_dir.join(format!("{NOTES_REF}.lock"))
+    }
+}
+
+/// Removes a lock that was left behind by a process that is dead, and says whether it did.
+///
+/// The caller must know that nobody is at work who took it; what can be seen of other processes is looked at as well, and a
+/// lock that a living one could have stays.
+pub fn remove_left_behind(lock: &Path) -> bool {
+    let unheld = || {
+        let found = fs::symlink_metadata(lock).ok().filter(fs::Metadata::is_file)?;
+        let at = (found.ino(), found.size(), found.mtime(), found.mtime_nsec());
+        (holder_of(lock) == Holder::Dead).then_some(at)
+    };
+    let Some(first) = unheld() else { return false };
+    sleep(WATCHED);
+    let Ok((file, _)) = regular_file::open(lock) else { return false };
+    let is_held = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
+    // Else this process would be found as one that has it.
+    drop(file);
+    !is_held && unheld() == Some(first) && fs::remove_file(lock).is_ok()
 }
 
 /// Tries until it is done, for at most so long. A lock of a dead Ralph is removed; what stays locked is explained.
@@ -225,6 +280,42 @@ mod tests {
         let error = take().unwrap_err();
         assert!(matches!(error, GitError::Locked { holder: Holder::Dead, .. }), "{error:?}");
         assert!(path.exists());
+    }
+
+    #[test]
+    fn a_lock_is_removed_as_left_behind_only_if_no_process_can_have_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let git_dir = dir.path().canonicalize().unwrap().join("r/.git");
+        fs::create_dir_all(git_dir.join("refs/notes")).unwrap();
+        fs::write(git_dir.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        for name in ["index.lock", "refs/notes/ralph.lock"] {
+            let path = git_dir.join(name);
+            let file = fs::File::create(&path).unwrap();
+            assert!(!remove_left_behind(&path) && path.exists(), "{name}");
+            drop(file);
+            assert!(remove_left_behind(&path) && !path.exists(), "{name}");
+            assert!(!remove_left_behind(&path), "{name}");
+        }
+        // One that Ralph has taken, and one that is no file.
+        let path = git_dir.join("index.lock");
+        let lock = LockFile::take(&path, Duration::ZERO).unwrap();
+        assert!(!remove_left_behind(&path));
+        drop(lock);
+        fs::create_dir(&path).unwrap();
+        assert!(!remove_left_behind(&path) && path.exists());
+    }
+
+    #[test]
+    fn the_locks_of_a_repository_are_those_of_its_index_head_branch_and_notes() {
+        let world = super::super::testing::World::new();
+        let dir = world.repository("r");
+        let place = RepositoryLocation::discover(&dir).unwrap();
+        let branch = fs::read_to_string(place.git_dir.join("HEAD")).unwrap();
+        let branch = branch.trim().strip_prefix("ref: ").unwrap().to_owned();
+        let locks = place.lock_files();
+        for name in ["index", "HEAD", "packed-refs", &branch, "refs/notes/ralph"] {
+            assert!(locks.contains(&place.git_dir.join(format!("{name}.lock"))), "{locks:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,10 @@ use super::drivers::Drivers;
 use super::identity::Identity;
 use super::{Git, GitError, Oid};
 
-/// The ref that holds the notes, as `git notes` takes it.
+/// The ref that holds the notes.
+pub(super) const NOTES_REF: &str = "refs/notes/ralph";
+
+/// The same, as `git notes` takes it.
 const REF_ARG: &str = "--ref=refs/notes/ralph";
 
 /// Puts a note on a commit, in place of one that was there.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::call::path_from;
+use super::names::{path_record, ref_name};
 use super::oid::Oid;
 
 /// A ref and what it points at.
@@ -75,6 +76,7 @@ pub enum ChangeKind {
 /// One path that is not as `HEAD` has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusEntry {
+    #[serde(with = "path_record")]
     pub path: PathBuf,
     pub(crate) state: PathState,
 }
@@ -83,8 +85,16 @@ pub struct StatusEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PathState {
-    Tracked { index: char, worktree: char },
-    Renamed { index: char, worktree: char, from: PathBuf },
+    Tracked {
+        index: char,
+        worktree: char,
+    },
+    Renamed {
+        index: char,
+        worktree: char,
+        #[serde(with = "path_record")]
+        from: PathBuf,
+    },
     Unmerged,
     Untracked,
     Ignored,
@@ -153,7 +163,7 @@ pub(super) fn parse_refs(bytes: &[u8]) -> Option<Vec<Ref>> {
     lines(bytes)
         .map(|line| {
             let space = line.iter().position(|byte| *byte == b' ')?;
-            Some(Ref { id: Oid::parse(&line[..space])?, name: text(&line[space + 1..])? })
+            Some(Ref { id: Oid::parse(&line[..space])?, name: ref_name(&line[space + 1..]) })
         })
         .collect()
 }

@@ -3,11 +3,14 @@
 //! What is uncommitted comes along, as with `git switch`; where that cannot be, git refuses and nothing has changed. So
 //! does a change of files that a filter (LFS) would have to write, as no filter runs.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::call::{Call, UserConfig};
 use super::commits::{CommitError, refuse_filtered};
 use super::drivers::Drivers;
+use super::names::ref_bytes;
 use super::{Git, LONG, Oid};
 
 impl Git {
@@ -21,8 +24,12 @@ impl Git {
             refuse_filtered(self, &drivers, &paths)?;
         }
         let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
-        let args = ["switch", "--quiet", "--no-guess", short];
-        let call = Call::new(&args).person(UserConfig::Heard).configs(drivers.overrides());
+        let short = ref_bytes(short);
+        let args = ["switch", "--quiet", "--no-guess"];
+        let call = Call::new(&args)
+            .name(OsStr::from_bytes(&short))
+            .person(UserConfig::Heard)
+            .configs(drivers.overrides());
         self.call(call.timeout(LONG))?;
         Ok(())
     }

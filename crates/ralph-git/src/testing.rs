@@ -60,6 +60,7 @@ impl World {
         let answer = ask(&CaptureRequest {
             program: Path::new("git"),
             args,
+            names: &[],
             cwd: Some(dir.as_std_path()),
             env: &env,
             timeout: Duration::from_mins(1),

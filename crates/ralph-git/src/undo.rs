@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::call::{Call, UserConfig, path_bytes, path_from};
+use super::names::ref_bytes;
 use super::oid::lines;
 use super::parse::parse_batch;
 use super::{Git, GitError, LONG, Oid, unexpected};
@@ -92,17 +93,20 @@ impl Git {
 
     /// Puts refs back, each only if it still is what it was found to be.
     pub fn return_refs(&self, refs: &[RefReturn]) -> Result<(), GitError> {
-        let mut input = String::new();
+        let mut input = Vec::new();
         for RefReturn { name, before, now } in refs {
-            let _ = match (before, now) {
-                (Some(before), Some(now)) => write!(input, "update {name}\0{before}\0{now}\0"),
-                (Some(before), None) => write!(input, "create {name}\0{before}\0"),
-                (None, Some(now)) => write!(input, "delete {name}\0{now}\0"),
-                (None, None) => Ok(()),
+            let (command, ids) = match (before, now) {
+                (Some(before), Some(now)) => ("update ", format!("\0{before}\0{now}\0")),
+                (Some(before), None) => ("create ", format!("\0{before}\0")),
+                (None, Some(now)) => ("delete ", format!("\0{now}\0")),
+                (None, None) => continue,
             };
+            input.extend(command.bytes());
+            input.extend_from_slice(&ref_bytes(name));
+            input.extend(ids.bytes());
         }
         let args = ["update-ref", "--no-deref", "--stdin", "-z"];
-        self.call(Call::new(&args).input(input.as_bytes())).map(|_| ())
+        self.call(Call::new(&args).input(&input)).map(|_| ())
     }
 
     /// Makes a commit of files that were put back, on top of `HEAD` and of tips that no ref leads to any more, under a

@@ -7,20 +7,20 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-/// The id of a run, such as `20261115-203000Z-1a2b3c4d`.
+/// The id of a run, such as `20261115-203000Z-1a2b3c4d5e6f7081`.
 ///
-/// It holds digits, lower-case hex, `-` and `Z` only and always has the same length, so that it serves as a file name
-/// and a ref name anywhere. Ids sort by the time they were made.
+/// It holds digits, lower-case hex, `-` and `Z` only, so that it serves as a file name and a ref name anywhere. Ids sort
+/// by the time they were made. Earlier versions wrote 8 hex digits after the time; such ids are read as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RunId(String);
 
 impl RunId {
-    /// Makes the id of a run that begins at `stamp`; `nonce` tells runs of one second apart.
-    pub fn new(stamp: Timestamp, nonce: u32) -> RunId {
+    /// Makes the id of a run that begins at `stamp`; `nonce` is random and tells runs of one second apart.
+    pub fn new(stamp: Timestamp, nonce: u64) -> RunId {
         // Years before 0 would be written with a sign.
         let stamp = stamp.max(Timestamp::UNIX_EPOCH).to_zoned(TimeZone::UTC);
-        RunId(format!("{}-{nonce:08x}", stamp.strftime("%Y%m%d-%H%M%SZ")))
+        RunId(format!("{}-{nonce:016x}", stamp.strftime("%Y%m%d-%H%M%SZ")))
     }
 
     pub fn as_str(&self) -> &str {
@@ -49,7 +49,7 @@ impl TryFrom<String> for RunId {
     type Error = InvalidRunId;
 
     fn try_from(text: String) -> Result<Self, InvalidRunId> {
-        let fits = text.len() == 25
+        let fits = matches!(text.len(), 25 | 33)
             && text.bytes().enumerate().all(|(at, byte)| match at {
                 8 | 16 => byte == b'-',
                 15 => byte == b'Z',
@@ -140,8 +140,17 @@ mod tests {
     #[test]
     fn a_run_id_tells_the_second_and_the_nonce() {
         let stamp = "2026-11-15T20:30:00.987Z".parse().unwrap();
-        assert_eq!(RunId::new(stamp, 0x1a2b_3c4d).to_string(), "20261115-203000Z-1a2b3c4d");
-        assert_eq!(RunId::new(stamp, 7).to_string(), "20261115-203000Z-00000007");
+        let id = RunId::new(stamp, 0x1a2b_3c4d_5e6f_7081);
+        assert_eq!(id.to_string(), "20261115-203000Z-1a2b3c4d5e6f7081");
+        assert_eq!(RunId::new(stamp, 7).to_string(), "20261115-203000Z-0000000000000007");
+    }
+
+    #[test]
+    fn an_id_of_an_earlier_version_is_read_and_sorts_by_its_time() {
+        let earlier: RunId = "20261115-203000Z-ffffffff".parse().unwrap();
+        assert_eq!(earlier.to_string(), "20261115-203000Z-ffffffff");
+        let later = RunId::new("2026-11-15T20:30:01Z".parse().unwrap(), 0);
+        assert!(earlier < later);
     }
 
     #[test]
@@ -150,6 +159,8 @@ mod tests {
             "",
             "20261115-203000Z-1a2b3c4",
             "20261115-203000Z-1a2b3c4d0",
+            "20261115-203000Z-1a2b3c4d5e6f708",
+            "20261115-203000Z-1a2b3c4d5e6f70811",
             "20261115-203000Z-1A2B3C4D",
             "20261115_203000Z-1a2b3c4d",
             "20261115-203000z-1a2b3c4d",
@@ -191,7 +202,7 @@ mod tests {
         fn run_ids_are_read_back_sort_by_time_and_are_safe_in_paths(
             first in i64::from(i32::MIN)..250_000_000_000,
             second in 0_i64..250_000_000_000,
-            nonce: u32,
+            nonce: u64,
         ) {
             let id = |seconds| RunId::new(Timestamp::from_second(seconds).unwrap(), nonce);
             let (first, second, order) = (id(first), id(second), first.max(0).cmp(&second));

@@ -1,5 +1,6 @@
 //! Short commands of the harness itself (`git`, `codex --version`): bounded in time and output, without a guard.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -18,6 +19,8 @@ use crate::{fault, sys};
 pub struct CaptureRequest<'a> {
     pub program: &'a Path,
     pub args: &'a [&'a str],
+    /// Further arguments, which need not be text.
+    pub names: &'a [&'a OsStr],
     pub cwd: Option<&'a Path>,
     /// Set over the inherited environment; `None` removes a variable.
     pub env: &'a [(&'a str, Option<&'a str>)],
@@ -60,7 +63,7 @@ fn run(
     started: impl FnOnce(),
 ) -> io::Result<Answer> {
     let mut command = Command::new(question.program);
-    command.args(question.args).process_group(0);
+    command.args(question.args).args(question.names).process_group(0);
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(cwd) = question.cwd {
@@ -209,6 +212,7 @@ mod tests {
         ask(&CaptureRequest {
             program: Path::new("/bin/sh"),
             args: &["-c", script],
+            names: &[],
             cwd: Some(Path::new("/")),
             env: &[("ASKED", Some("yes")), ("HOME", None)],
             timeout,
@@ -246,6 +250,7 @@ mod tests {
             &CaptureRequest {
                 program: Path::new("/bin/sh"),
                 args: &["-c", script],
+                names: &[],
                 cwd: None,
                 env: &[],
                 timeout: Duration::from_mins(1),

@@ -1,15 +1,18 @@
-//! What a process prints: kept byte for byte, and cut into lines for whoever reads along.
+//! What a process prints: kept byte for byte up to a limit, and cut into lines for whoever reads along.
 //!
-//! Memory stays flat whatever comes: the log is written before anything is parsed, there are a few buffers, and a line
+//! Of an output that is larger than its limit the beginning and the end are kept, with a line between them that says how
+//! much was left out. Memory stays flat whatever comes: the log is written before anything is parsed, there are a few buffers, and a line
 //! longer than [`LINE_CAP`] is handed on as its beginning. Cutting and parsing happen where the bytes arrive: see
 //! [`crate::parser`] for what becomes of a flood.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use rustix::io::Errno;
+use rustix::pipe::fcntl_setpipe_size;
 
 use crate::parser::Parser;
 
@@ -17,6 +20,16 @@ use crate::parser::Parser;
 pub(crate) const LINE_CAP: usize = 4 << 20;
 
 pub(crate) const CHUNK: usize = 256 << 10;
+
+/// The size that pipes have unless their user has too many.
+const DEFAULT_PIPE: usize = 64 << 10;
+
+/// Larger pipes mean fewer switches between agent and harness. Only a stream that fills its pipe gets one: all pipes of a
+/// user share a quota, and whoever exceeds it gets smaller ones for every program.
+const FLOOD_PIPE: usize = 1 << 20;
+
+/// The most that is kept of the end of an output that is larger than its limit.
+const TAIL: u64 = 4 << 20;
 
 /// Where a line came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,18 +119,82 @@ impl From<File> for Log {
     }
 }
 
-/// One stream of the process, and the file that keeps it.
-pub(crate) struct OutputPipe {
-    pub(crate) stream: Stream,
-    pub(crate) pipe: OwnedFd,
-    pub(crate) log: Log,
+/// A log that keeps the beginning and the end of what is more than its limit.
+#[derive(Debug)]
+pub(crate) struct CappedLog {
+    log: Log,
+    /// How much more of the beginning is kept.
+    room: u64,
+    /// The last bytes beyond the beginning, at most `most_tail`.
+    tail: VecDeque<u8>,
+    most_tail: usize,
+    left_out: u64,
 }
 
-/// How much was kept of each stream.
+impl CappedLog {
+    pub(crate) fn new(log: Log, cap: u64) -> CappedLog {
+        let tail = TAIL.min(cap / 2);
+        let most_tail = usize::try_from(tail).unwrap_or(usize::MAX);
+        CappedLog { log, room: cap - tail, tail: VecDeque::new(), most_tail, left_out: 0 }
+    }
+
+    /// Takes bytes in and returns how many of them were written to the file.
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<u64> {
+        let room = usize::try_from(self.room).unwrap_or(usize::MAX);
+        let (head, rest) = bytes.split_at(bytes.len().min(room));
+        self.log.write_all(head)?;
+        self.room -= head.len() as u64;
+        if !rest.is_empty() {
+            let kept = &rest[rest.len().saturating_sub(self.most_tail)..];
+            let old = (self.tail.len() + kept.len()).saturating_sub(self.most_tail);
+            self.tail.drain(..old);
+            self.tail.extend(kept);
+            self.left_out += (old + rest.len() - kept.len()) as u64;
+        }
+        Ok(head.len() as u64)
+    }
+
+    /// Writes the end of the output to the file, and returns how many bytes that were.
+    fn finish(mut self) -> io::Result<u64> {
+        let note = match self.left_out {
+            0 => String::new(),
+            count => format!("\n[ralph: {count} bytes are left out here, by limits.log]\n"),
+        };
+        self.log.write_all(note.as_bytes())?;
+        self.log.write_all(self.tail.make_contiguous())?;
+        Ok((note.len() + self.tail.len()) as u64)
+    }
+}
+
+/// One stream of the process, and the file that keeps it.
+pub(crate) struct OutputPipe {
+    stream: Stream,
+    pipe: OwnedFd,
+    log: CappedLog,
+    /// Whether a larger pipe was asked for.
+    is_grown: bool,
+}
+
+impl OutputPipe {
+    pub(crate) fn new(stream: Stream, pipe: OwnedFd, log: CappedLog) -> OutputPipe {
+        OutputPipe { stream, pipe, log, is_grown: false }
+    }
+}
+
+/// How much was kept of each stream: the sizes of their logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoggedBytes {
     pub stdout_bytes: u64,
     pub stderr_bytes: u64,
+}
+
+impl LoggedBytes {
+    fn add(&mut self, stream: Stream, count: u64) {
+        match stream {
+            Stream::Stdout => self.stdout_bytes += count,
+            Stream::Stderr => self.stderr_bytes += count,
+        }
+    }
 }
 
 /// The output of one process: kept as it comes, then handed to the parser.
@@ -158,6 +235,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
                 Ok(0) => {
                     let channel = self.open.remove(index);
                     self.parser.end(channel.stream);
+                    self.close(channel);
                     continue;
                 }
                 Ok(_) => anything = true,
@@ -183,17 +261,30 @@ impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
                 Err(errno) => return Err(errno.into()),
             }
         };
-        channel.log.write_all(&self.buffer[..count])?;
-        match channel.stream {
-            Stream::Stdout => self.kept.stdout_bytes += count as u64,
-            Stream::Stderr => self.kept.stderr_bytes += count as u64,
+        let written = channel.log.write_all(&self.buffer[..count])?;
+        self.kept.add(channel.stream, written);
+        if count >= DEFAULT_PIPE && !channel.is_grown {
+            channel.is_grown = true;
+            // Refused to users with many pipes; then the one that is there does.
+            let _ = fcntl_setpipe_size(&channel.pipe, FLOOD_PIPE);
         }
         self.parser.feed(channel.stream, &mut self.buffer, count);
         Ok(count)
     }
 
+    /// Completes the log of a stream that is over.
+    fn close(&mut self, channel: OutputPipe) {
+        match channel.log.finish() {
+            Ok(written) => self.kept.add(channel.stream, written),
+            Err(error) => drop(self.failure.get_or_insert(error)),
+        }
+    }
+
     /// Ends it here: hands on what stands after the last line ends, and says how much was kept.
-    pub(crate) fn finish(self) -> (W, io::Result<LoggedBytes>) {
+    pub(crate) fn finish(mut self) -> (W, io::Result<LoggedBytes>) {
+        for channel in std::mem::take(&mut self.open) {
+            self.close(channel);
+        }
         let watcher = self.parser.finish();
         (watcher, self.failure.map_or(Ok(self.kept), Err))
     }
@@ -214,7 +305,79 @@ mod tests {
         seen
     }
 
+    fn logged(cap: u64, pieces: &[&[u8]]) -> (Vec<u8>, u64) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut log = CappedLog::new(File::create(&path).unwrap().into(), cap);
+        let written: u64 = pieces.iter().map(|piece| log.write_all(piece).unwrap()).sum();
+        let written = written + log.finish().unwrap();
+        (std::fs::read(path).unwrap(), written)
+    }
+
+    #[test]
+    fn a_log_beyond_its_limit_has_the_beginning_the_end_and_a_line_between() {
+        let (log, written) = logged(8, &[b"abc", b"defgh", b"ij", b"klmnopq"]);
+        let expected = "abcd\n[ralph: 9 bytes are left out here, by limits.log]\nnopq";
+        assert_eq!(String::from_utf8_lossy(&log), expected);
+        assert_eq!(written, expected.len() as u64);
+        assert_eq!(logged(8, &[b"abcdefgh"]), (b"abcdefgh".to_vec(), 8));
+    }
+
+    struct Nobody;
+
+    impl Watcher for Nobody {
+        fn line(&mut self, _: Stream, _: &[u8]) {}
+    }
+
+    #[test]
+    fn only_a_stream_that_fills_its_pipe_gets_a_larger_one() {
+        use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
+        let dir = tempfile::tempdir().unwrap();
+        let channel = |stream, name| {
+            let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+            rustix::io::ioctl_fionbio(&ours, true).unwrap();
+            let log = CappedLog::new(Log::WhenNeeded(dir.path().join(name)), u64::MAX);
+            (OutputPipe::new(stream, ours, log), theirs)
+        };
+        let (stdout, flood) = channel(Stream::Stdout, "out");
+        let (stderr, trickle) = channel(Stream::Stderr, "err");
+        std::thread::scope(|scope| {
+            let mut output = Output::new([stdout, stderr], Parser::new(scope, Nobody));
+            let before = fcntl_getpipe_size(&trickle).unwrap();
+            File::from(flood.try_clone().unwrap()).write_all(&vec![b'x'; DEFAULT_PIPE]).unwrap();
+            File::from(trickle.try_clone().unwrap()).write_all(b"a line\n").unwrap();
+            assert!(output.take());
+            // Not where the user has too many pipes already.
+            assert!(before < DEFAULT_PIPE || fcntl_getpipe_size(&flood).unwrap() == FLOOD_PIPE);
+            assert_eq!(fcntl_getpipe_size(&trickle).unwrap(), before);
+            drop((flood, trickle));
+            output.take();
+            let (_, kept) = output.finish();
+            let kept = kept.unwrap();
+            assert_eq!((kept.stdout_bytes, kept.stderr_bytes), (DEFAULT_PIPE as u64, 7));
+        });
+    }
+
     proptest! {
+        #[test]
+        fn a_log_keeps_all_that_fits_and_else_both_ends(
+            cap in 2_u64..40,
+            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..30), 0..8),
+        ) {
+            let all = pieces.concat();
+            let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+            let (log, written) = logged(cap, &pieces);
+            prop_assert_eq!(log.len() as u64, written);
+            if all.len() as u64 <= cap {
+                prop_assert_eq!(log, all);
+            } else {
+                let tail = usize::try_from(cap / 2).unwrap();
+                let head = usize::try_from(cap).unwrap() - tail;
+                prop_assert!(log.starts_with(&all[..head]));
+                prop_assert!(log.ends_with(&all[all.len() - tail..]));
+            }
+        }
+
         #[test]
         fn lines_do_not_depend_on_how_the_bytes_were_cut(
             bytes in prop::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), any::<u8>()], 0..400),

@@ -17,6 +17,8 @@ pub struct StopLimits {
     pub interrupt_grace: Duration,
     /// Between the termination and the kill.
     pub terminate_grace: Duration,
+    /// How many bytes of each stream are kept.
+    pub log: u64,
 }
 
 /// Why a run was ended by the harness.
@@ -170,6 +172,7 @@ mod tests {
             idle: Some(S(10)),
             interrupt_grace: S(5),
             terminate_grace: S(3),
+            log: u64::MAX,
         }
     }
 

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, set_child_subreaper};
 
 use crate::command::CommandSpec;
@@ -18,15 +18,12 @@ use crate::control::Control;
 use crate::fault;
 use crate::guard::{GuardOrder, GuardRequest, Notice};
 use crate::launcher::Launcher;
-use crate::output::{Log, LoggedBytes, Output, OutputPipe, Stream, Watcher};
+use crate::output::{CappedLog, Log, LoggedBytes, Output, OutputPipe, Stream, Watcher};
 use crate::parser::Parser;
 use crate::protocol::{Observation, Order, Protocol, StopLimits, StopReason};
 use crate::pulse::Pulse;
 use crate::signal::{SignalPipe, SignalRequest, suspend_self};
 use crate::tree::{self, ProcessIdentity};
-
-/// Larger pipes mean fewer switches between agent and harness. Refused to users with many pipes; then the default does.
-const PIPE_SIZE: usize = 1 << 20;
 
 /// How long the pipes may stay open after everything of the run has ended. Whoever holds them then is not of the run.
 const DRAIN_PATIENCE: Duration = Duration::from_millis(500);
@@ -35,9 +32,9 @@ const DRAIN_PATIENCE: Duration = Duration::from_millis(500);
 pub struct Supervision<'a> {
     pub launcher: &'a mut Launcher,
     pub limits: StopLimits,
-    /// Keeps stdout, byte for byte.
+    /// Keeps stdout, byte for byte up to the limit.
     pub stdout_log: Log,
-    /// Keeps stderr, byte for byte.
+    /// Keeps stderr, byte for byte up to the limit.
     pub stderr_log: Log,
     pub pulse: Pulse,
     /// Where the person's signals arrive. `None` leaves them alone.
@@ -151,7 +148,6 @@ fn start_guard(launcher: &mut Launcher) -> io::Result<(i32, UnixStream, [OwnedFd
     let (control, theirs) = UnixStream::pair()?;
     let (stdout, stdout_write) = pipe_with(PipeFlags::CLOEXEC)?;
     let (stderr, stderr_write) = pipe_with(PipeFlags::CLOEXEC)?;
-    let _ = fcntl_setpipe_size(&stdout, PIPE_SIZE);
     for ours in [&stdout, &stderr] {
         // Only our end: the agent's must block as it expects.
         rustix::io::ioctl_fionbio(ours, true)?;
@@ -208,9 +204,10 @@ impl<'a> Session<'a> {
         }
         session.request(spec).map_err(SuperviseError::Guard)?;
         fault::child_started(&spec.program, None);
+        let cap = supervision.limits.log;
         let channels = [
-            OutputPipe { stream: Stream::Stdout, pipe: stdout, log: supervision.stdout_log },
-            OutputPipe { stream: Stream::Stderr, pipe: stderr, log: supervision.stderr_log },
+            OutputPipe::new(Stream::Stdout, stdout, CappedLog::new(supervision.stdout_log, cap)),
+            OutputPipe::new(Stream::Stderr, stderr, CappedLog::new(supervision.stderr_log, cap)),
         ];
         let (signals, visitor) = (supervision.signals, supervision.visitor);
         Ok(Begun { session, channels, signals, visitor })

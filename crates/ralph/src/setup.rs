@@ -334,6 +334,9 @@ fn show_leftovers(ui: Ui, recovered: &[Recovered]) {
             let text = format!("ended {count} of run {}", left.run_id);
             ui.labelled(Tone::Attention, "leftovers", &text);
         }
+        for removed in &left.removed_locks {
+            ui.labelled(Tone::Attention, "note", removed);
+        }
         show_boundary(ui, &left.boundary);
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::baseline::Baseline;
 use super::protected::Class;
 use super::walk::{WalkStep, walk};
 use crate::git::undo::RefReturn;
-use crate::git::{Oid, RepositoryLocation};
+use crate::git::{Oid, RepositoryLocation, ref_name};
 
 /// Every ref of a repository and what it holds: an id, or the name of another ref.
 type Refs = BTreeMap<String, String>;
@@ -52,10 +53,10 @@ fn before(baseline: &Baseline, place: &RepositoryLocation) -> Refs {
     for class in [Class::Refs, Class::State, Class::Settings] {
         for (path, entry) in baseline.of_class(class) {
             let below = path.strip_prefix(common).ok().filter(|name| name.starts_with("refs"));
-            if let Some(name) = below.and_then(Path::to_str)
+            if let Some(name) = below
                 && let Some(bytes) = baseline.bytes(&entry.kept)
             {
-                refs.insert(name.to_owned(), text_of(&bytes));
+                refs.insert(name_of(name), text_of(&bytes));
             }
         }
     }
@@ -68,10 +69,10 @@ fn now(place: &RepositoryLocation) -> Refs {
     read_packed(&fs::read(common.join("packed-refs")).unwrap_or_default(), &mut refs);
     walk(&common.join("refs"), &mut |path, _, stamp| {
         if stamp.kind().is_file()
-            && let Some(name) = path.strip_prefix(common).ok().and_then(Path::to_str)
+            && let Ok(name) = path.strip_prefix(common)
             && let Ok(bytes) = fs::read(path)
         {
-            refs.insert(name.to_owned(), text_of(&bytes));
+            refs.insert(name_of(name), text_of(&bytes));
         }
         WalkStep::Enter
     });
@@ -80,12 +81,16 @@ fn now(place: &RepositoryLocation) -> Refs {
     refs
 }
 
+fn name_of(path: &Path) -> String {
+    ref_name(path.as_os_str().as_bytes())
+}
+
 fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
 }
 
 fn read_packed(bytes: &[u8], refs: &mut Refs) {
-    let text = String::from_utf8_lossy(bytes);
+    let text = ref_name(bytes);
     let lines = text.lines().filter(|line| !line.starts_with(['#', '^']));
     for (id, name) in lines.filter_map(|line| line.split_once(' ')) {
         refs.insert(name.to_owned(), id.to_owned());

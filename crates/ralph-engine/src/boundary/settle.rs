@@ -18,7 +18,7 @@ use super::walk::Stamp;
 use crate::digest;
 use crate::files::note::read_note;
 use crate::git::undo::DisplacedFile;
-use crate::git::{Git, GitProgram, Oid};
+use crate::git::{Git, GitProgram, Oid, shown};
 use crate::state::State;
 
 pub(super) struct Settlement<'a> {
@@ -469,7 +469,7 @@ impl Settlement<'_> {
     }
 
     fn shown(&self, path: &Path) -> String {
-        path.strip_prefix(&self.watch.workspace).unwrap_or(path).to_string_lossy().into_owned()
+        shown(path.strip_prefix(&self.watch.workspace).unwrap_or(path))
     }
 }
 

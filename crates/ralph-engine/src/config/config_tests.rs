@@ -92,6 +92,7 @@ fn without_any_file_the_defaults_hold() {
     assert_eq!(config.mailbox, bench.root.join(".ralph"));
     assert_eq!(config.limits.margin, Duration::from_secs(30));
     assert_eq!((config.limits.context_warn, config.limits.context_kill), (70, 95));
+    assert_eq!(config.limits.log, 1 << 30);
     assert_eq!(config.budget, BudgetConfig::default());
     assert!(config.git.commit_home && !config.git.sign && config.limits.wait);
     let agent = config.agent_for(Role::Builder);
@@ -338,6 +339,7 @@ fn every_setting_can_be_written_and_read() {
             value::Kind::Bool => "true",
             value::Kind::Count | value::Kind::Percent | value::Kind::Number => "80",
             value::Kind::Duration | value::Kind::Timeout => "\"7s\"",
+            value::Kind::Size => "\"7MiB\"",
             value::Kind::List | value::Kind::Command => "[\"x\"]",
             value::Kind::Commands => "[[\"x\"]]",
         };

@@ -71,6 +71,11 @@ impl Located {
         duration
     }
 
+    pub(super) fn size(&self) -> u64 {
+        let SettingValue::Size(bytes) = self.value else { self.is_of_another_kind() };
+        bytes
+    }
+
     fn is_of_another_kind(&self) -> ! {
         panic!("BUG: the setting from {} is read as another kind than it has", self.origin)
     }

@@ -10,6 +10,7 @@ mod entries;
 mod layer;
 mod problem;
 mod schema;
+mod size;
 mod validate;
 mod value;
 
@@ -160,6 +161,8 @@ pub struct Limits {
     pub interrupt_grace: Duration,
     /// Between terminating an agent and killing it.
     pub terminate_grace: Duration,
+    /// Bytes that are kept of what an agent or a gate prints.
+    pub log: u64,
     /// Percent of the context at which to warn, and at which to stop.
     pub(crate) context_warn: u64,
     pub(crate) context_kill: u64,
@@ -268,6 +271,7 @@ impl Config {
                 rounds: bound("limits.rounds"),
                 interrupt_grace: duration("limits.interrupt_grace"),
                 terminate_grace: duration("limits.terminate_grace"),
+                log: with_default("limits.log").size(),
                 context_warn: with_default("limits.context_warn").count(),
                 context_kill: with_default("limits.context_kill").count(),
             },

@@ -102,6 +102,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("limits.rounds", Kind::Count).or("3"),
     setting("limits.interrupt_grace", Kind::Duration).or("10s"),
     setting("limits.terminate_grace", Kind::Duration).or("5s"),
+    setting("limits.log", Kind::Size).or("1GiB"),
     setting("limits.context_warn", Kind::Percent).or("70"),
     setting("limits.context_kill", Kind::Percent).or("95"),
     setting("budget.tokens", Kind::Count).env(&[env("RALPH_MAX_TOKENS")]),

@@ -10,6 +10,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::duration::{parse_duration, render_duration};
+use super::size::{parse_size, render_size};
 
 /// A checked value.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +20,8 @@ pub(super) enum SettingValue {
     Count(u64),
     Number(f64),
     Duration(Duration),
+    /// In bytes.
+    Size(u64),
     List(Vec<String>),
     Commands(Vec<Vec<String>>),
 }
@@ -39,6 +42,8 @@ pub(super) enum Kind {
     Duration,
     /// A duration that may not.
     Timeout,
+    /// Bytes, with a unit.
+    Size,
     List,
     /// A program and its arguments.
     Command,
@@ -72,6 +77,7 @@ impl Kind {
             Kind::Count | Kind::Percent => "a whole number",
             Kind::Number => "a number",
             Kind::Duration | Kind::Timeout => "a duration as a string, such as \"30m\"",
+            Kind::Size => "a size as a string, such as \"1GiB\"",
             Kind::List => "a list of strings",
             Kind::Command => "a command as a list of strings",
             Kind::Commands => "a list of commands, each a list of strings",
@@ -105,7 +111,12 @@ impl Kind {
                 Ok(SettingValue::Commands(items.iter().map(command).collect::<Result<_, _>>()?))
             }
             (
-                Kind::Text | Kind::AnyText | Kind::Choice(_) | Kind::Duration | Kind::Timeout,
+                Kind::Text
+                | Kind::AnyText
+                | Kind::Choice(_)
+                | Kind::Duration
+                | Kind::Timeout
+                | Kind::Size,
                 DeValue::String(text),
             ) => Ok(self.parse(text)?),
             (_, found) => Err(wrong_type(self, found)),
@@ -141,6 +152,7 @@ impl Kind {
                 }
                 Ok(SettingValue::Duration(duration))
             }
+            Kind::Size => parse_size(text).map(SettingValue::Size),
             Kind::List | Kind::Command | Kind::Commands => {
                 Err(format!("{} can only be set in a file", self.expected()))
             }
@@ -223,6 +235,7 @@ impl SettingValue {
             SettingValue::Count(count) => count.to_string(),
             SettingValue::Number(number) => format!("{number:?}"),
             SettingValue::Duration(duration) => render_string(&render_duration(*duration)),
+            SettingValue::Size(bytes) => render_string(&render_size(*bytes)),
             SettingValue::List(items) => render_list(items),
             SettingValue::Commands(commands) => {
                 let commands: Vec<_> = commands.iter().map(|words| render_list(words)).collect();

@@ -99,6 +99,7 @@ fn ask_version(path: &Utf8Path, patience: Duration) -> Result<String, String> {
     let question = CaptureRequest {
         program: path.as_std_path(),
         args: &["--version"],
+        names: &[],
         // A neutral place: in a project some CLIs load that project's plugins before anything else.
         cwd: Some(Path::new("/")),
         env: &[("NO_COLOR", Some("1"))],

@@ -115,6 +115,7 @@ fn run(git: &Utf8Path, root: &Utf8Path, args: &[&str]) -> std::io::Result<Answer
     ask(&CaptureRequest {
         program: git.as_std_path(),
         args,
+        names: &[],
         cwd: Some(root.as_std_path()),
         env: &[("LC_ALL", Some("C")), ("GIT_OPTIONAL_LOCKS", Some("0"))],
         timeout: PATIENCE,

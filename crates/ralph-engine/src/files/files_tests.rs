@@ -1,3 +1,5 @@
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::thread;
@@ -166,8 +168,26 @@ fn what_dead_writers_left_is_removed_and_what_others_made_is_not() {
     for name in [&format!(".plan.jsonl.{dead}.3.ralph-tmp"), &living, "notes.ralph-tmp"] {
         fs::write(directory.join(name), "").unwrap();
     }
+    let not_text = directory.as_std_path().join(OsStr::from_bytes(b"caf\xe9"));
+    fs::write(&not_text, "").unwrap();
     remove_abandoned(&directory).unwrap();
+    fs::remove_file(not_text).unwrap();
     assert_eq!(names(&directory), [&living, "notes.ralph-tmp"]);
+}
+
+#[test]
+fn a_temporary_file_of_another_process_with_the_same_number_is_left_alone() {
+    let (_guard, directory) = temp();
+    let taken = |count| format!(".state.json.{}.{count}.ralph-tmp", std::process::id());
+    for count in 0..200 {
+        fs::write(directory.join(taken(count)), "another's").unwrap();
+    }
+    replace_atomically(&directory.join("state.json"), b"new").unwrap();
+    for count in 0..200 {
+        assert_eq!(fs::read(directory.join(taken(count))).unwrap(), b"another's");
+    }
+    assert_eq!(names(&directory).len(), 201);
+    assert_eq!(fs::read(directory.join("state.json")).unwrap(), b"new");
 }
 
 #[test]

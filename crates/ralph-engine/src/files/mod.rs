@@ -156,13 +156,16 @@ fn open_privately(
 /// Removes what writers that died half-way left in a directory. A writer that still lives keeps its file.
 pub(crate) fn remove_abandoned(directory: &Utf8Path) -> Result<(), PathError> {
     let error = |source: io::Error| PathError::new("read", directory, source);
-    for entry in directory.read_dir_utf8().map_err(error)? {
-        let entry = entry.map_err(error)?;
-        let Some(writer) = temporary_writer(entry.file_name()) else { continue };
+    for entry in fs::read_dir(directory).map_err(error)? {
+        let name = entry.map_err(error)?.file_name();
+        // Ours are text.
+        let Some(name) = name.to_str() else { continue };
+        let Some(writer) = temporary_writer(name) else { continue };
         let lives = i32::try_from(writer).ok().and_then(ProcessIdentity::of).is_some();
         if !lives {
-            let remove = |source| PathError::new("remove", entry.path(), source);
-            fs::remove_file(entry.path()).map_err(remove)?;
+            let path = directory.join(name);
+            let remove = |source| PathError::new("remove", &path, source);
+            fs::remove_file(&path).map_err(remove)?;
         }
     }
     Ok(())
@@ -236,18 +239,15 @@ impl Temporary {
     ) -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let process = std::process::id();
-        let path = parent(target).join(format!(".{name}.{process}.{count}{TEMPORARY}"));
-        let mut open = OpenOptions::new();
-        open.write(true).create_new(true);
-        let mut file = match open.open(&path) {
-            // A name of ours that is taken was left by an earlier process of the same number.
-            Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => {
-                fs::remove_file(&path)?;
-                open.open(&path)?
+        let (path, mut file) = loop {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = parent(target).join(format!(".{name}.{process}.{count}{TEMPORARY}"));
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                // Another process has the same number: it died, or lives in another pid namespace.
+                Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => {}
+                opened => break (path, opened?),
             }
-            opened => opened?,
         };
         let temporary = Temporary { path, kept: false };
         if let Some(like) = like {

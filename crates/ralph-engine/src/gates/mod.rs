@@ -48,6 +48,8 @@ pub struct GateContext<'a> {
     pub writable: &'a [Utf8PathBuf],
     pub interrupt_grace: Duration,
     pub terminate_grace: Duration,
+    /// How many bytes of a gate's output are kept.
+    pub log: u64,
     pub clock: &'a dyn Clock,
     /// What the person typed, for others who find a checkout in use.
     pub command: &'a str,

@@ -141,7 +141,7 @@ fn supervised(
     job: &Job<'_>,
     log: &File,
 ) -> Result<(CommandEnd, Option<TestCounts>, Duration), GateError> {
-    let id = RunId::new(context.clock.now(), fresh_nonce());
+    let id = RunId::new(context.clock.now(), fresh_nonce().map_err(GateError::Prepare)?);
     let environment = environment(context, &id);
     let Some(program) = environment.find_program(&job.argv[0], job.cwd.as_std_path()) else {
         let obstacle = Obstacle::NoProgram { program: job.argv[0].clone() };
@@ -162,6 +162,7 @@ fn supervised(
         guard: None,
         scratch: Some(context.place.scratch.path().to_owned()),
         watch: None,
+        free_locks: Vec::new(),
         started: context.clock.now(),
     };
     let mut on_guard = |guard: &ProcessIdentity| {
@@ -177,6 +178,8 @@ fn supervised(
             idle: None,
             interrupt_grace: context.interrupt_grace,
             terminate_grace: context.terminate_grace,
+            // Both streams go to one file.
+            log: context.log / 2,
         },
         // One file for both: they share its position, and one thread writes.
         stdout_log: log.try_clone().map_err(GateError::Prepare)?.into(),

@@ -11,7 +11,7 @@ use ralph_model::weaken::{
 
 use super::GateRepository;
 use crate::files::read_optional;
-use crate::git::{ChangeKind, GitError, Oid, PathChange};
+use crate::git::{ChangeKind, GitError, Oid, PathChange, shown};
 use crate::home::CONFIG_FILE;
 
 /// No file that people write tests in is larger. A protected file that grows beyond it counts as emptied.
@@ -45,9 +45,7 @@ pub fn weakened(
     };
     let (texts_before, texts_after) = (texts(base, &before)?, texts(candidate, &after)?);
     let names = |paths: &[Option<PathBuf>]| -> Vec<String> {
-        let name = |path: &Option<PathBuf>| {
-            path.as_deref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
-        };
+        let name = |path: &Option<PathBuf>| path.as_deref().map(shown).unwrap_or_default();
         paths.iter().map(name).collect()
     };
     let (names_before, names_after) = (names(&before), names(&after));

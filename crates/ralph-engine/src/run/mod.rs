@@ -10,14 +10,14 @@
 
 mod contract;
 mod environment;
+pub(crate) mod locks;
 mod report;
 mod resources;
 mod result;
 pub mod sandbox;
 mod watcher;
 
-use std::io::BufWriter;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::io::{self, BufWriter};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -38,6 +38,8 @@ use ralph_proc::pulse::Pulse;
 use ralph_proc::signal::SignalPipe;
 use ralph_proc::supervise::{Finished, Supervision, Visitor, supervise};
 use ralph_proc::tree::ProcessIdentity;
+use rustix::io::Errno;
+use rustix::rand::GetRandomFlags;
 
 pub(crate) use contract::Contract;
 pub use environment::Environment;
@@ -126,7 +128,7 @@ pub enum RunError {
     #[error(transparent)]
     Path(#[from] PathError),
     #[error("cannot prepare the run")]
-    Prepare(#[source] std::io::Error),
+    Prepare(#[source] io::Error),
 }
 
 /// Runs an agent once.
@@ -135,7 +137,7 @@ pub(crate) fn run_agent(
     request: &RunRequest<'_>,
     observer: &mut dyn RunObserver,
 ) -> Result<RunReport, RunError> {
-    let id = RunId::new(context.clock.now(), fresh_nonce());
+    let id = RunId::new(context.clock.now(), fresh_nonce().map_err(RunError::Prepare)?);
     let logs = RunLogs::of(context, request, &id);
     let place = context.place;
     let report = Run { context, request, id, logs }.perform(observer);
@@ -143,12 +145,17 @@ pub(crate) fn run_agent(
     report
 }
 
-/// Tells two runs of the same second apart.
-pub(crate) fn fresh_nonce() -> u32 {
-    static RUNS: AtomicU32 = AtomicU32::new(0);
-    let run = RUNS.fetch_add(1, Ordering::Relaxed);
-    // Differs between processes by their id and between runs of a process by their number, mixed to look unlike.
-    (std::process::id().rotate_left(12) ^ run).wrapping_mul(0x9e37_79b1)
+/// 64 random bits, for names that no other process chooses: not one of the same pid in another namespace either.
+pub(crate) fn fresh_nonce() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    loop {
+        match rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty()) {
+            // The kernel returns up to 256 bytes whole.
+            Ok(_) => return Ok(u64::from_ne_bytes(bytes)),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
 }
 
 struct Run<'a, 'c> {
@@ -170,6 +177,7 @@ struct Closing {
     finished: Option<Finished>,
     served: Served,
     boundary: BoundaryReport,
+    removed_locks: Vec<Utf8PathBuf>,
     /// What the harness could not do.
     fault: Option<String>,
 }
@@ -227,6 +235,7 @@ impl Run<'_, '_> {
             guard: None,
             scratch: Some(self.context.place.scratch.path().to_owned()),
             started: self.context.clock.now(),
+            free_locks: Vec::new(),
             watch: None,
         }
     }
@@ -249,8 +258,10 @@ impl Run<'_, '_> {
         let pulse = Pulse::new().map_err(RunError::Prepare)?;
         let watcher = self.watcher(pulse.clone(), observer)?;
         pulse.set_busy(watcher.is_busy());
+        let free_locks = locks::free_locks(self.context.place.repositories(self.context.workspace));
         let mut live = LiveRun {
             started: watch.started,
+            free_locks: free_locks.clone(),
             watch: (request.boundary != InForce::Off).then(|| watch.clone()),
             ..self.live_run()
         };
@@ -291,6 +302,8 @@ impl Run<'_, '_> {
         let served = serving.map(Serving::finish).transpose();
         let exit = finished.as_ref().ok().and_then(exit_of);
         watcher.finish(exit);
+        // Everything of the run is dead; before git is needed.
+        let removed_locks = locks::remove_left(&free_locks);
         let boundary = watch.settle(&mut baseline, self.context.state, &git);
         let fault = served.as_ref().err().map(|error| with_causes(error));
         Ok(Closing {
@@ -302,6 +315,7 @@ impl Run<'_, '_> {
             finished: finished.ok(),
             served: served.ok().flatten().unwrap_or_default(),
             boundary,
+            removed_locks,
             fault,
         })
     }
@@ -446,7 +460,7 @@ impl Run<'_, '_> {
     }
 
     fn report(&self, closing: Closing, environment: &Environment) -> RunReport {
-        let Closing { end, exit, tail, stderr, mut facts, finished, served, boundary, fault } =
+        let Closing { end, exit, tail, stderr, mut facts, finished, served, boundary, .. } =
             closing;
         let lookup = |name: &str| environment.text(name);
         if let Some(limit) = facts.limit.as_mut()
@@ -457,7 +471,7 @@ impl Run<'_, '_> {
             limit.resets_at = recorded.resets_at.or(limit.resets_at);
         }
         let (own, saved) = self.own_share(&facts);
-        let fault = fault.or_else(|| saved.err().map(|error| with_causes(&error)));
+        let fault = closing.fault.or_else(|| saved.err().map(|error| with_causes(&error)));
         let end = match (fault, end) {
             (Some(reason), _) => RunEnd::MachineFault { reason },
             (None, end) => end.expect("a run without an end has a fault"),
@@ -491,6 +505,7 @@ impl Run<'_, '_> {
             stderr_bytes: finished.map_or(0, |finished| finished.kept.stderr_bytes),
             leftovers: finished.map_or(0, |finished| finished.leftovers),
             boundary,
+            removed_locks: closing.removed_locks,
             facts,
             served,
             outbox: outbox::take(

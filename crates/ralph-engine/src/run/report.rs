@@ -46,6 +46,8 @@ pub struct RunReport {
     pub outbox: OutboxReport,
     /// What changed that the run was to leave alone.
     pub boundary: BoundaryReport,
+    /// Git's locks that it left and that were removed.
+    pub removed_locks: Vec<Utf8PathBuf>,
 }
 
 /// The files of one run, in a directory that is never used again.

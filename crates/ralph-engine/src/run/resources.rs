@@ -10,6 +10,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::Path;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_proc::launcher::Launcher;
@@ -63,13 +64,25 @@ type Look = (u64, i64, i64);
 impl Scratch {
     pub(super) fn create() -> Result<Scratch, PathError> {
         let below = Utf8PathBuf::from_path_buf(std::env::temp_dir());
-        let path =
-            below.unwrap_or_else(|_| "/tmp".into()).join(format!("ralph-{:08x}", fresh_nonce()));
+        Scratch::create_below(&below.unwrap_or_else(|_| "/tmp".into()), fresh_nonce)
+    }
+
+    /// Creates a directory of a name that is not taken. Only what this call created becomes a `Scratch`, which removes it.
+    fn create_below(
+        below: &Utf8Path,
+        mut nonce: impl FnMut() -> io::Result<u64>,
+    ) -> Result<Scratch, PathError> {
+        let error = |source| PathError::new("create a directory in", below, source);
+        let path = loop {
+            let path = below.join(format!("ralph-{:016x}", nonce().map_err(error)?));
+            match private().create(&path) {
+                Ok(()) => break path,
+                Err(source) if source.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(source) => return Err(PathError::new("create", &path, source)),
+            }
+        };
         let scratch = Scratch { path, empty: Cell::new(None) };
-        let error = |source| PathError::new("create", &scratch.path, source);
-        // Not recursive: somebody else's directory of that name is an error, not a place to work in.
-        private().create(&scratch.path).map_err(error)?;
-        scratch.make_ready().map_err(error)?;
+        scratch.make_ready().map_err(|source| PathError::new("create", &scratch.path, source))?;
         Ok(scratch)
     }
 
@@ -99,8 +112,8 @@ impl Scratch {
             (self.outbox(), &["channel"]),
             (self.channel(), &[]),
         ] {
-            for entry in directory.read_dir_utf8().into_iter().flatten().flatten() {
-                let is_ours = kept.contains(&entry.file_name())
+            for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+                let is_ours = kept.iter().any(|kept| entry.file_name() == *kept)
                     && entry.file_type().is_ok_and(|kind| kind.is_dir());
                 if !is_ours {
                     was_empty = false;
@@ -160,7 +173,8 @@ fn private() -> fs::DirBuilder {
 }
 
 /// Removes a file or directory, whatever a run did to the permissions in it.
-pub(crate) fn remove(path: &Utf8Path) {
+pub(crate) fn remove(path: impl AsRef<Path>) {
+    let path = path.as_ref();
     let is_directory = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     if !is_directory {
         let _ = fs::remove_file(path);
@@ -170,18 +184,50 @@ pub(crate) fn remove(path: &Utf8Path) {
     }
 }
 
-fn make_writable(directory: &Utf8Path) {
+fn make_writable(directory: &Path) {
     let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o700));
-    for entry in directory.read_dir_utf8().into_iter().flatten().flatten() {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            make_writable(entry.path());
+            make_writable(&entry.path());
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
+
+    #[test]
+    fn a_taken_name_is_left_alone_and_another_one_is_tried() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = Utf8Path::from_path(dir.path()).unwrap();
+        let taken = below.join("ralph-0000000000000001");
+        fs::create_dir(&taken).unwrap();
+        fs::write(taken.join("file"), "another's").unwrap();
+        let mut names = [1, 1, 2].into_iter();
+        let scratch = Scratch::create_below(below, || Ok(names.next().unwrap())).unwrap();
+        assert_eq!(scratch.path(), below.join("ralph-0000000000000002"));
+        drop(scratch);
+        assert!(taken.join("file").exists());
+        // What could not be created is nobody's to remove.
+        let missing = below.join("missing");
+        Scratch::create_below(&missing, || Ok(1)).unwrap_err();
+        let no_names = || Err(io::ErrorKind::Unsupported.into());
+        Scratch::create_below(below, no_names).unwrap_err();
+        assert!(taken.join("file").exists() && !below.join("ralph-0000000000000002").exists());
+    }
+
+    #[test]
+    fn nonces_differ_in_both_halves() {
+        let nonces: Vec<u64> = (0..4).map(|_| fresh_nonce().unwrap()).collect();
+        for (at, nonce) in nonces.iter().enumerate() {
+            let halves = |other: &u64| (nonce ^ other) >> 32 != 0 && (nonce ^ other) << 32 != 0;
+            assert!(nonces[..at].iter().all(halves), "{nonces:x?}");
+        }
+    }
 
     #[test]
     fn a_cleared_scratch_is_empty_whatever_a_run_did_to_it() {
@@ -189,6 +235,9 @@ mod tests {
         let deep = scratch.temporary().join("a/b");
         fs::create_dir_all(&deep).unwrap();
         fs::write(deep.join("file"), "x").unwrap();
+        let not_text = OsStr::from_bytes(b"caf\xe9");
+        fs::create_dir(deep.as_std_path().join(not_text)).unwrap();
+        fs::write(scratch.temporary().as_std_path().join(not_text), "x").unwrap();
         fs::set_permissions(&deep, fs::Permissions::from_mode(0o500)).unwrap();
         fs::remove_dir_all(scratch.channel()).unwrap();
         std::os::unix::fs::symlink("/etc", scratch.channel()).unwrap();

@@ -2,12 +2,12 @@
 
 use camino::Utf8PathBuf;
 use ralph_model::contract::{FinalMessage, PlannerClaim};
-use ralph_model::journal::JournalEntry;
+use ralph_model::journal::{JournalEntry, WorkflowFields, WorkflowKind};
 use ralph_model::role::Role;
 
 use super::Session;
 use crate::outbox::{Outbox, OutboxFile};
-use crate::run::{Contract, RunContext, RunError, RunReport, RunResult, run_agent};
+use crate::run::{Contract, RunContext, RunError, RunReport, RunResult, locks, run_agent};
 
 /// What a resumed session is told before the prompt it already knows.
 const GO_ON: &str = "You were interrupted by a usage limit, which is over now. Go on with the task where you left \
@@ -169,6 +169,10 @@ impl Session<'_> {
         let result = RunResult::of(&report, &request, report.finished(), at);
         let event = report.journal_event();
         self.overview.apply(&JournalEntry { at, run: Some(report.id.clone()), event });
+        for lock in &report.removed_locks {
+            let reason = Some(locks::removed(lock));
+            self.tell(WorkflowKind::Note, WorkflowFields { reason, ..WorkflowFields::default() })?;
+        }
         Ok((report, result))
     }
 }

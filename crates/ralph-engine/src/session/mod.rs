@@ -11,14 +11,14 @@ mod open_state;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_model::journal::{Overview, WorkflowEvent};
+use ralph_model::journal::{JournalEntry, Overview, WorkflowEvent};
 use ralph_model::policy::budget::{Budget, Spent};
 use ralph_model::policy::limit::{LimitPolicy, LimitWait};
 use ralph_model::role::Role;
 use ralph_proc::sandbox::Support;
 use ralph_proc::signal::SignalPipe;
 
-use crate::boundary::{InForce, in_force};
+use crate::boundary::{InForce, in_force, repositories};
 use crate::channel::{MutationStore, NoStore};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigError};
@@ -29,7 +29,7 @@ use crate::home::{Home, Workspace};
 use crate::journal::{Journal, MirrorReport};
 use crate::launch::Launch;
 use crate::recover::{Recovered, end_leftovers};
-use crate::run::{Environment, RunObserver, RunReport, RunResources};
+use crate::run::{Environment, RunObserver, RunReport, RunResources, locks};
 use crate::state::State;
 
 pub use agent_task::{AgentTask, TaskContract, TaskFile, TaskOutbox};
@@ -158,6 +158,13 @@ impl<'a> Session<'a> {
             }
         };
         let recovered = end_leftovers(&state, &mut journal, clock, environment)?;
+        if lock.is_some() {
+            for lock in locks::remove_left_of_notes(&repositories(&workspace.root)) {
+                warnings.push(locks::removed(&lock));
+                let event = locks::removed_event(&lock);
+                journal.record(&JournalEntry { at: clock.now(), run: None, event })?;
+            }
+        }
         let overview = open_state::overview(&state)?;
         let context = SessionContext {
             place: RunResources::open(&state)?,
@@ -230,6 +237,7 @@ impl SessionContext {
             writable: &self.config.writable,
             interrupt_grace: self.config.limits.interrupt_grace,
             terminate_grace: self.config.limits.terminate_grace,
+            log: self.config.limits.log,
             clock: self.clock,
             command: &self.command,
             signals: Some(&self.signals),

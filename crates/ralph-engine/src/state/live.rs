@@ -30,6 +30,9 @@ pub(crate) struct LiveRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scratch: Option<Utf8PathBuf>,
     pub(crate) started: Timestamp,
+    /// Git's locks that nobody had when the run began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) free_locks: Vec<Utf8PathBuf>,
     /// What the run was to leave as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) watch: Option<Watch>,

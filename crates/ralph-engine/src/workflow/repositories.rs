@@ -20,7 +20,7 @@ use crate::gates::{
 };
 use crate::git::commits::{CommitRequest, Signing, commit_paths};
 use crate::git::evidence::{Before, Dirt};
-use crate::git::{GitProgram, Head, Oid};
+use crate::git::{GitProgram, Head, Oid, shown};
 use crate::judge::{Case, Judge, Judged, Said};
 use crate::state::{Entry, State};
 
@@ -318,9 +318,9 @@ impl Repositories {
                 if in_home || left.contains(&entry.path) {
                     continue;
                 }
-                let path = entry.path.to_string_lossy();
+                let path = shown(&entry.path);
                 let named = if repository.name.is_empty() {
-                    path.into_owned()
+                    path
                 } else {
                     format!("{}/{path}", repository.name)
                 };

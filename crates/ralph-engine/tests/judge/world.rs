@@ -136,6 +136,7 @@ impl World {
             writable: &[],
             interrupt_grace: Duration::from_millis(100),
             terminate_grace: Duration::from_millis(100),
+            log: 1 << 30,
             clock: &SystemClock,
             command: "ralph test",
             signals: None,

@@ -8,7 +8,7 @@ use crate::plan::Kill;
 
 const MOST: u32 = 2;
 
-fn run(nonce: u32) -> RunId {
+fn run(nonce: u64) -> RunId {
     RunId::new(Timestamp::from_second(1_800_000_000).unwrap(), nonce)
 }
 
@@ -287,7 +287,7 @@ fn runs_without_a_claim_count_as_rejections_until_a_person_has_the_task_tried_ag
     let mut markers = pending(0);
     for nonce in 0..MOST {
         assert_eq!(TaskState::of(&markers, MOST), TaskState::Open);
-        markers = after(markers, &TaskFact::Unclaimed { run: run(nonce) });
+        markers = after(markers, &TaskFact::Unclaimed { run: run(nonce.into()) });
     }
     let TaskState::Exhausted { times, .. } = TaskState::of(&markers, MOST) else {
         panic!("{markers:?}");

@@ -18,8 +18,9 @@ pub(super) fn time(seconds: i64) -> Timestamp {
     Timestamp::from_second(start.as_second() + seconds).unwrap()
 }
 
+/// An id as earlier versions wrote them, which journals still hold.
 pub(super) fn run_id(nonce: u32) -> RunId {
-    RunId::new(time(0), nonce)
+    format!("20261115-203000Z-{nonce:08x}").parse().unwrap()
 }
 
 pub(super) fn entry(seconds: i64, event: JournalEvent) -> JournalEntry {

@@ -39,7 +39,7 @@ fn base() -> Base {
 
 const LIMITS: AttemptLimits = AttemptLimits { attempts: 10, repeats: 3 };
 
-fn run(nonce: u32) -> RunRef {
+fn run(nonce: u64) -> RunRef {
     RunRef { id: RunId::new(at(0), nonce), dir: format!("runs/area/0001-a/{nonce}") }
 }
 

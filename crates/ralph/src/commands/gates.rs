@@ -145,6 +145,7 @@ impl GateRoom {
             writable: &setup.config.writable,
             interrupt_grace: setup.config.limits.interrupt_grace,
             terminate_grace: setup.config.limits.terminate_grace,
+            log: setup.config.limits.log,
             clock: &SystemClock,
             command,
             signals: Some(&self.signals),

@@ -29,6 +29,8 @@ mod harness;
 #[cfg(test)]
 mod model_server_tests;
 #[cfg(test)]
+mod names;
+#[cfg(test)]
 mod pipeline;
 #[cfg(test)]
 mod plan;

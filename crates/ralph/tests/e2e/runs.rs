@@ -46,6 +46,31 @@ fn commits_in_a_run_are_unsigned_whatever_the_repository_says() {
 }
 
 #[test]
+fn a_flood_is_kept_up_to_the_limit_with_both_its_ends() {
+    let place = Place::new();
+    let floods = "echo first; yes | head -c 3000000; echo last";
+    let settings = format!(
+        "limits.log = \"128KiB\"\n[[gate]]\nname = \"floods\"\nrun = [\"sh\", \"-c\", \"{floods}\"]\n"
+    );
+    place.configure(&settings);
+    place.env.git(&["add", "--all"]);
+    place.env.git(&["commit", "--quiet", "--message=a gate"]);
+    let agent = format!("cat > /dev/null; {floods}");
+    let report = place.agent_run(&["--agent-cmd", &agent]);
+    let gates = place.ralph(&["gates", "run", "--json"]);
+    let gates: Value = serde_json::from_str(&gates.stdout).unwrap_or_else(|_| panic!("{gates}"));
+    let gate_log = gates["gates"][0]["log"].as_str().unwrap_or_else(|| panic!("{gates}"));
+    for (log, most) in [(report.json["log"].as_str().unwrap(), 128 << 10), (gate_log, 128 << 10)] {
+        let log = fs::read_to_string(log).unwrap();
+        assert!(log.starts_with("first\ny\n") && log.ends_with("y\nlast\n"), "{}", log.len());
+        assert!(log.contains("bytes are left out here, by limits.log]\n"), "{}", log.len());
+        assert!(log.len() < most + 100, "{}", log.len());
+    }
+    let screen = place.ralph(&["agent", "run", "do it", "--agent-cmd", &agent]);
+    assert!(screen.stderr.contains("(128 KiB)"), "{screen}");
+}
+
+#[test]
 fn the_kernel_keeps_each_role_to_its_paths() {
     let place = Place::new();
     let command = "touch inside ../outside $HOME/outside .git/inside $TMPDIR/scratch $RALPH_OUT/out; \

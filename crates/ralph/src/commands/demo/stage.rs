@@ -187,6 +187,7 @@ impl DemoStage {
         let answer = ask(&CaptureRequest {
             program: Path::new("git"),
             args,
+            names: &[],
             cwd: Some(repository.as_std_path()),
             env: &env,
             timeout: PATIENCE,

@@ -7,6 +7,7 @@ mod crashes;
 mod endings;
 mod homes;
 mod kills;
+mod names;
 mod people;
 mod planning;
 mod siblings;

@@ -29,6 +29,7 @@ mod attempts;
 mod bounds;
 mod everyday;
 mod leftovers;
+mod locks;
 mod markers;
 mod people;
 mod restart;
