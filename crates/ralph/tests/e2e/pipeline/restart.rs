@@ -239,7 +239,7 @@ fn normal(text: &str, subjects: &BTreeMap<&str, &str>) -> String {
         let end = rest.find(|c| is_word(c) != is_word(first)).unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
         let is_time = word.len() > 18 && word.as_bytes()[10] == b'T' && word.ends_with('Z');
-        let is_run = word.len() == 25 && word.as_bytes()[15] == b'Z';
+        let is_run = word.len() == 33 && word.as_bytes()[15] == b'Z';
         normal.push_str(match subjects.get(word) {
             Some(subject) if subject.starts_with("ralph: ") => "RALPH'S",
             Some(subject) => subject,
