@@ -110,7 +110,7 @@ pub(super) enum WalkStep {
 
 /// Visits everything below a directory: the path, its last part, and what it looks like.
 ///
-/// What cannot be read is passed over: it is seen as gone, and that is told. Returns the directories that it went into.
+/// An entry that cannot be read is skipped and reported as missing. Returns the directories that it went into.
 pub(super) fn walk(
     root: &Path,
     visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> WalkStep,

@@ -1,14 +1,14 @@
-//! Git's lock files around a run: those that it leaves are removed, so that nobody has to do that by hand.
+//! Removes git lock files that a killed run left behind.
 //!
-//! A lock is a run's if nobody had it when the run began and everything of the run is dead. One that a living process
-//! could have stays: see [`remove_left_behind`].
+//! A lock file belongs to a run if it did not exist when the run started and all processes of the run have ended. A lock
+//! that a living process may hold is never removed: see [`remove_left_behind`].
 
 use camino::Utf8PathBuf;
 use ralph_model::journal::{JournalEvent, WorkflowEvent, WorkflowFields, WorkflowKind};
 
 use crate::git::{RepositoryLocation, remove_left_behind};
 
-/// Returns the locks of repositories that nobody has.
+/// Returns the lock files of these repositories that do not exist now.
 pub(crate) fn free_locks(places: &[RepositoryLocation]) -> Vec<Utf8PathBuf> {
     let mut locks: Vec<Utf8PathBuf> =
         places.iter().flat_map(RepositoryLocation::lock_files).collect();
@@ -16,13 +16,13 @@ pub(crate) fn free_locks(places: &[RepositoryLocation]) -> Vec<Utf8PathBuf> {
     locks
 }
 
-/// Removes those that a run left which is dead, and returns them.
+/// Removes the lock files that a dead run left behind, and returns them.
 pub(crate) fn remove_left(locks: &[Utf8PathBuf]) -> Vec<Utf8PathBuf> {
     locks.iter().filter(|lock| remove_left_behind(lock.as_std_path())).cloned().collect()
 }
 
-/// Removes locks of Ralph's notes that were left by a Ralph that died. To be called with the lock of the workspace, when
-/// no other Ralph is at work in it.
+/// Removes lock files of `refs/notes/ralph` that a dead Ralph left behind. The caller holds the run lock, so that no other
+/// Ralph works in this workspace.
 pub(crate) fn remove_left_of_notes(places: &[RepositoryLocation]) -> Vec<Utf8PathBuf> {
     let locks: Vec<Utf8PathBuf> = places.iter().map(RepositoryLocation::notes_lock).collect();
     remove_left(&locks)

@@ -116,7 +116,7 @@ pub(crate) struct RunRequest<'a> {
     pub outbox: Outbox<'a>,
     /// Where the run works, if not in the workspace.
     pub directory: Option<&'a Utf8Path>,
-    /// The workflow that concludes the run, which its result is kept for; empty for a run that nobody concludes.
+    /// The workflow that concludes the run. If it is empty, no result is kept.
     pub workflow: &'a str,
     /// What its final message must hold, for telling a usage limit from an answer.
     pub contract: Contract<'a>,

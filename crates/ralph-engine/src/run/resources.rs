@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(scratch.path(), below.join("ralph-0000000000000002"));
         drop(scratch);
         assert!(taken.join("file").exists());
-        // What could not be created is nobody's to remove.
+        // A directory that this process did not create is not removed.
         let missing = below.join("missing");
         Scratch::create_below(&missing, || Ok(1)).unwrap_err();
         let no_names = || Err(io::ErrorKind::Unsupported.into());

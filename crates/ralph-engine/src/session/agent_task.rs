@@ -9,7 +9,7 @@ use super::Session;
 use crate::outbox::{Outbox, OutboxFile};
 use crate::run::{Contract, RunContext, RunError, RunReport, RunResult, locks, run_agent};
 
-/// What a resumed session is told before the prompt it already knows.
+/// Precedes the prompt when an agent's session is resumed after a usage limit.
 const GO_ON: &str = "You were interrupted by a usage limit, which is over now. Go on with the task where you left \
      off. This is the task again:\n\n";
 
@@ -61,7 +61,7 @@ impl TaskContract {
 #[derive(Clone, Debug)]
 pub struct AgentTask {
     pub role: Role,
-    /// The workflow that concludes the run; empty where nobody does.
+    /// The workflow that concludes the run. If it is empty, no result is kept.
     pub workflow: &'static str,
     /// What the run is for; a plain run that a person asked for is for nothing else.
     pub item: Option<String>,

@@ -158,6 +158,8 @@ impl Build<'_, '_> {
              that is so, and say in your last message what you think and why. A person decides."
         );
         let item = format!("{task}{OPINION}");
+        // Trouble of this run is counted apart from the task's own.
+        self.round.item = Some(item.clone());
         self.verify_with(plan, &item, Vec::new(), &tasks, Some(&feedback))
     }
 
