@@ -211,7 +211,11 @@ impl PlanFile {
     }
 
     fn lock(&self) -> Result<WriteLock, LockError> {
-        WriteLock::acquire(&self.lock, self.patience)
+        WriteLock::acquire(&self.lock, self.home(), self.patience)
+    }
+
+    fn home(&self) -> &Utf8Path {
+        self.path.parent().expect("the plan is in home")
     }
 
     fn later(&self) -> MutexGuard<'_, Vec<Change>> {
@@ -236,8 +240,8 @@ impl PlanFile {
             })?;
         }
         // It may have died before its file had a name; git would take that in with everything else.
-        if let Some(home) = self.path.parent().filter(|home| home.is_dir()) {
-            remove_abandoned(home)?;
+        if self.home().is_dir() {
+            remove_abandoned(self.home())?;
         }
         Ok(Intent::settle(&self.state, &self.path)?)
     }
@@ -257,7 +261,7 @@ impl PlanFile {
             // A run that is under way must not take it for its agent's doing.
             vouch_for(&self.state, &self.path, &digest)?;
             if before.is_empty() {
-                create_directory(self.path.parent().expect("it lies in home"))?;
+                create_directory(self.home())?;
             }
             replace_atomically(&self.path, &bytes)?;
         }

@@ -37,8 +37,12 @@ impl World {
     }
 
     fn file(&self) -> PlanFile {
+        self.file_with(&self.state)
+    }
+
+    fn file_with(&self, state: &State) -> PlanFile {
         let program = GitProgram::new("git", std::env::vars_os());
-        let file = PlanFile::open(&program, &self.state, &self.home, Signing::Unsigned);
+        let file = PlanFile::open(&program, state, &self.home, Signing::Unsigned);
         PlanFile { patience: Duration::from_millis(50), ..file }
     }
 
@@ -59,6 +63,20 @@ impl World {
         };
         file.change_and_commit(|plan| plan.add(task, &mut around))
     }
+}
+
+/// A container beside its host, `sudo`, another user: each has a private state of its own.
+#[test]
+fn a_writer_with_another_private_state_is_waited_for_and_named() {
+    let world = World::new();
+    world.set_spec("a.md").unwrap();
+    let other = world.file_with(&world.place.state());
+    let held = other.lock().unwrap();
+    let error = world.set_spec("b.md").unwrap_err();
+    assert!(matches!(error, PlanFileError::Lock(LockError::WriteHeld { .. })), "{error:?}");
+    assert!(error.to_string().contains(&format!("pid {}", std::process::id())), "{error}");
+    drop(held);
+    world.set_spec("b.md").unwrap();
 }
 
 #[test]
