@@ -29,6 +29,7 @@ mod place;
 mod provision;
 mod refs;
 mod regular;
+pub mod replaced;
 mod revisions;
 mod settings;
 mod switch;
