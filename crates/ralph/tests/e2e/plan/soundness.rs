@@ -1,6 +1,10 @@
 //! Files that are not sound: mutations stop and name the line, `ralph validate` tells everything at once.
 
 use std::fs;
+use std::path::Path;
+
+use crate::harness::PATIENCE;
+use crate::support::process::run;
 
 use super::{Desk, PLAN, json};
 
@@ -138,4 +142,16 @@ fn a_plan_that_is_larger_than_any_text_is_looked_at_as_well() {
     assert!(finished.stdout.contains("`t-0001` stands on line 2 already"), "{}", finished.stdout);
     desk.write_plan(&large);
     assert!(desk.ralph(&["validate"]).status.success());
+}
+
+/// `| head`, a pager that is left, a full disk: what is done does not depend on who listens.
+#[test]
+fn a_stderr_that_cannot_be_written_stops_nothing() {
+    let desk = Desk::with_tasks(1);
+    let script = format!("exec '{}' task add 'one more' >/dev/null 2>/dev/full", super::RALPH);
+    let sh = Path::new("/bin/sh");
+    let args = ["-c", script.as_str()];
+    let finished = run(&desk.place.env, sh, &args, &desk.place.variables(), "", PATIENCE);
+    assert!(finished.status.success(), "{finished}");
+    assert_eq!(desk.ids().len(), 2);
 }
