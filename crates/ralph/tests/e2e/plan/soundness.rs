@@ -144,6 +144,15 @@ fn a_plan_that_is_larger_than_any_text_is_looked_at_as_well() {
     assert!(desk.ralph(&["validate"]).status.success());
 }
 
+/// Such as a `git add --all` beside a change meets them.
+#[test]
+fn unfinished_files_in_home_are_ignored_by_git() {
+    let desk = Desk::bare();
+    desk.ralph(&["init"]);
+    let ignored = desk.git(&["check-ignore", "ralph/.plan.jsonl.4711.0.ralph-tmp"]);
+    assert_eq!(ignored, "ralph/.plan.jsonl.4711.0.ralph-tmp");
+}
+
 /// `| head`, a pager that is left, a full disk: what is done does not depend on who listens.
 #[test]
 fn a_stderr_that_cannot_be_written_stops_nothing() {
