@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::harness::PATIENCE;
 use crate::support::process::run;
 
@@ -142,6 +144,31 @@ fn a_plan_that_is_larger_than_any_text_is_looked_at_as_well() {
     assert!(finished.stdout.contains("`t-0001` stands on line 2 already"), "{}", finished.stdout);
     desk.write_plan(&large);
     assert!(desk.ralph(&["validate"]).status.success());
+}
+
+/// A script that waits for the end must not take damage for it.
+#[test]
+fn a_plan_with_a_line_that_cannot_be_read_is_never_complete() {
+    let desk = Desk::new();
+    assert_eq!(desk.ralph(&["query", "stage"]).stdout.trim(), "COMPLETE");
+    let plan = desk.plan();
+    for bad in ["{\"t\": \"task\", \"id\": \"t-1\", \"name\": \"x\", \"s\": \"x\"}", "{\"t\": \"ta"]
+    {
+        desk.write_plan(&format!("{plan}{bad}\n"));
+        for args in [&["query", "stage"][..], &["query", "next"], &["query"], &["query", "--table"]]
+        {
+            let finished = desk.ralph(args);
+            assert_eq!(finished.status.code(), Some(1), "{args:?}: {finished}");
+            assert_eq!(finished.stdout, "", "{args:?}: {finished}");
+            assert!(finished.stderr.contains("line 2"), "{args:?}: {finished}");
+        }
+        assert!(!desk.ralph(&["status"]).stdout.contains("COMPLETE"));
+        assert_eq!(json(&desk.ralph(&["status", "--json"]))["plan"]["stage"], Value::Null);
+        assert!(
+            desk.ralph(&["query", "tasks"]).status.success(),
+            "what can be read can be asked for"
+        );
+    }
 }
 
 /// Such as a `git add --all` beside a change meets them.
