@@ -49,7 +49,7 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
 
 /// Looks at every spec.
 pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, CliError> {
-    let overview = setup.open_state()?.overview()?;
+    let overview = setup.overview()?;
     let store = SpecStore::new(&setup.home.path);
     let row = |spec: &SpecPath| list::row(&store, spec, &overview).map_err(CliError::usage);
     specs.iter().map(row).collect()

@@ -180,6 +180,23 @@ fn unfinished_files_in_home_are_ignored_by_git() {
     assert_eq!(ignored, "ralph/.plan.jsonl.4711.0.ralph-tmp");
 }
 
+/// Home may be older than Ralph, and ignore nothing.
+#[test]
+fn a_report_leaves_no_file_in_home_and_needs_no_state() {
+    let desk = Desk::with_tasks(1);
+    fs::write(desk.repo().join("ralph/specs/0001-one.md"), "# One\n\ntext\n").unwrap();
+    desk.git(&["add", "ralph/specs"]);
+    desk.git(&["commit", "--quiet", "--message=spec"]);
+    let state = desk.place.path("state");
+    fs::remove_dir_all(&state).unwrap();
+    for args in [&["status"][..], &["specs", "list"], &["query"]] {
+        let finished = desk.ralph(args);
+        assert!(finished.status.success(), "{args:?}: {finished}");
+        assert_eq!(desk.git(&["status", "--porcelain"]), "", "{args:?}");
+        assert!(!state.exists(), "{args:?}");
+    }
+}
+
 /// `| head`, a pager that is left, a full disk: what is done does not depend on who listens.
 #[test]
 fn a_stderr_that_cannot_be_written_stops_nothing() {
