@@ -72,6 +72,8 @@ pub enum CommitError {
     Outside { path: PathBuf },
     #[error("the branch moved while the commit was made")]
     Moved,
+    #[error("`{}` is staged as an earlier commit has it", path.display())]
+    Older { path: PathBuf },
     #[error("`{}` was replaced by another program before it was committed", path.display())]
     Replaced { path: PathBuf },
     #[error("the commit could not be signed, as `git.sign` asks")]
@@ -120,8 +122,8 @@ pub(super) fn commit_paths_as(
         return Err(CommitError::Unmerged { path: torn.path.clone() });
     }
     if let Some(replaced) = replaced {
-        for staged in before.iter().filter_map(|change| change.id.as_ref()) {
-            replaced.wait_for_switch(git, &head, &staged.to_id())?;
+        for (path, staged) in before.iter().filter_map(|one| Some((&one.path, one.id.as_ref()?))) {
+            replaced.wait_for_switch(git, &head, path, &staged.to_id())?;
         }
     }
     bench.look_again(&index, &named(git, request.paths))?;

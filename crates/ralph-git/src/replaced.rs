@@ -21,6 +21,9 @@ const UNSEEN: Duration = Duration::from_millis(20);
 /// How long a git at work is waited for. It may be one that never ends, such as a daemon.
 const SEEN: Duration = Duration::from_secs(2);
 
+/// How many commits a git at work may have missed.
+const RECENT: usize = 4;
+
 /// The right to change a repository's index, and thereby its work tree.
 #[derive(Debug)]
 pub struct HeldIndex {
@@ -63,6 +66,7 @@ impl Replaced<'_> {
         &self,
         git: &Git,
         head: &Head,
+        path: &Path,
         staged: &ObjectId,
     ) -> Result<(), CommitError> {
         let mut hasher = gix_hash::hasher(staged.kind());
@@ -78,10 +82,25 @@ impl Replaced<'_> {
             }
             let waited = start.elapsed();
             if waited >= SEEN || (waited >= UNSEEN && !is_git_at_work(git)) {
-                return Ok(());
+                return self.refuse_older(git, path);
             }
             sleep(Duration::from_millis(2));
         }
+    }
+}
+
+impl Replaced<'_> {
+    /// Refuses a file that was read as one of the last commits has it, and not the last one.
+    ///
+    /// A `git checkout` that looked the branch up before these commits puts such a file there and stages it.
+    fn refuse_older(&self, git: &Git, path: &Path) -> Result<(), CommitError> {
+        for back in 1..=RECENT {
+            let Some(commit) = git.resolve(&format!("HEAD~{back}"))? else { break };
+            if git.file_at(&commit, path)?.is_some_and(|old| old == self.before) {
+                return Err(CommitError::Older { path: path.to_owned() });
+            }
+        }
+        Ok(())
     }
 }
 

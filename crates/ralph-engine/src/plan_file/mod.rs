@@ -110,6 +110,10 @@ impl PlanFileError {
             PlanFileError::Waits(_) => {
                 Some("put that right, then ask for this change again".to_owned())
             }
+            PlanFileError::Lost(CommitError::Older { path }) => Some(format!(
+                "`git checkout HEAD -- {0}` brings the last one back; if the earlier one is wanted, commit it first",
+                path.display()
+            )),
             PlanFileError::Lost(_) => Some("ask for this change again".to_owned()),
             PlanFileError::Git(error) => error.hint(),
             PlanFileError::Lock(LockError::WriteHeld { .. }) => {
@@ -314,6 +318,12 @@ impl PlanFile {
         let request = self.request(&paths, &message);
         match commit_replaced(past.git(), &request, held, Replaced { before, after }) {
             Ok(_) => Ok(Intent::settle(&self.state, &self.path)?),
+            Err(why @ CommitError::Older { .. }) => {
+                vouch_for(&self.state, &self.path, &digest::of_bytes(before))?;
+                replace_atomically(&self.path, before)?;
+                Intent::settle(&self.state, &self.path)?;
+                Err(PlanFileError::Lost(why))
+            }
             Err(why @ CommitError::Replaced { .. }) => {
                 Intent::settle(&self.state, &self.path)?;
                 Err(PlanFileError::Lost(why))

@@ -162,6 +162,21 @@ fn a_checkout_that_has_yet_to_move_head_is_waited_for() {
     assert!(!file.is_uncommitted().unwrap());
 }
 
+/// `git checkout` looks the branch up before it takes the index, and may miss a commit in between.
+#[test]
+fn a_plan_that_is_staged_as_an_earlier_commit_has_it_is_not_built_upon() {
+    let world = two_branches();
+    world.place.git(&["checkout", "-q", "HEAD~1", "--", "ralph/plan.jsonl"]);
+    let file = world.file();
+    let before = file.read().unwrap();
+    let error = world.add("next").unwrap_err();
+    assert!(error.hint().unwrap().contains("git checkout HEAD -- ralph/plan.jsonl"), "{error:?}");
+    assert_eq!(file.read().unwrap(), before);
+    world.place.git(&["checkout", "-q", "HEAD", "--", "ralph/plan.jsonl"]);
+    world.add("next").unwrap();
+    assert_eq!(tasks_on(&world, "other").len(), 2);
+}
+
 #[test]
 fn ids_are_known_from_history_with_and_without_what_is_kept() {
     let world = World::new();

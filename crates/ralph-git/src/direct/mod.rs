@@ -219,13 +219,13 @@ impl Bench<'_> {
         let index = NewIndex::prepare(lock, path, self.kind, &edits, &watched)
             .map_err(|not| unpatched(&not, paths))?;
         if let Some(replaced) = self.replaced {
-            for (staged, at_head) in index.before.iter().zip(&at_head) {
+            for ((path, staged), at_head) in paths.iter().zip(&index.before).zip(&at_head) {
                 let Some(staged) = staged.as_ref().filter(|staged| !staged.promised) else {
                     continue;
                 };
                 if Some(staged.id) != *at_head {
                     replaced
-                        .wait_for_switch(self.git, &head, &staged.id)
+                        .wait_for_switch(self.git, &head, path, &staged.id)
                         .map_err(Setback::Refused)?;
                 }
             }
