@@ -18,7 +18,7 @@ use crate::files::PathError;
 pub const CONFIG_FILE: &str = "ralph.toml";
 
 /// Where home is looked for, best first; the first is also where it is made.
-pub const USUAL_HOMES: [&str; 2] = ["ralph", "scripts/ralph"];
+pub(crate) const USUAL_HOMES: [&str; 2] = ["ralph", "scripts/ralph"];
 
 /// What makes a directory a home.
 const HOME_SIGNS: [&str; 4] = ["specs", "plan.jsonl", "prd.json", "prompt.md"];
@@ -47,7 +47,7 @@ pub enum WorkspaceKind {
 pub struct Repository {
     pub toplevel: Utf8PathBuf,
     /// For a linked worktree its own part of the repository, for a submodule its place in the outer one.
-    pub git_dir: Utf8PathBuf,
+    pub(crate) git_dir: Utf8PathBuf,
 }
 
 /// Home: a path, and whether there is a home at it yet.
@@ -164,7 +164,7 @@ impl Workspace {
 }
 
 /// Whether a directory is a home: one that merely has the name is not.
-pub fn is_home(path: &Utf8Path) -> bool {
+pub(crate) fn is_home(path: &Utf8Path) -> bool {
     HOME_SIGNS.iter().any(|sign| path.join(sign).exists())
 }
 

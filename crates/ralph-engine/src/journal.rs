@@ -18,7 +18,7 @@ use crate::files::{PathError, fault, open_to_append};
 /// Facts, appended and read back in order.
 pub struct Journal {
     file: AppendFile,
-    mirror: Option<Mirror>,
+    mirror: Option<JournalMirror>,
     report: Option<MirrorReport>,
 }
 
@@ -27,14 +27,14 @@ pub type MirrorReport = Box<dyn FnOnce(&PathError) + Send>;
 
 /// Where people read along.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mirror {
-    pub path: Utf8PathBuf,
-    pub format: LogFormat,
+pub struct JournalMirror {
+    pub(crate) path: Utf8PathBuf,
+    pub(crate) format: LogFormat,
 }
 
 /// One fact, rendered.
 #[derive(Clone, Copy, Debug)]
-pub struct JournalLine<'a> {
+pub(crate) struct JournalLine<'a> {
     /// What is kept.
     pub record: &'a str,
     /// What the mirror shows, if it is not the record itself.
@@ -59,7 +59,7 @@ pub enum ReadJournalError<E> {
 
 impl Journal {
     /// Opens a journal, or makes it. The mirror is only written while the directory it lies in exists.
-    pub fn open(path: &Utf8Path, mirror: Option<Mirror>) -> Result<Self, PathError> {
+    pub fn open(path: &Utf8Path, mirror: Option<JournalMirror>) -> Result<Self, PathError> {
         Ok(Journal { file: AppendFile::open(path)?, mirror, report: None })
     }
 
@@ -69,7 +69,7 @@ impl Journal {
     }
 
     /// Appends a fact durably. Tells if a torn line of a dead writer had to be cut first.
-    pub fn append(&mut self, line: JournalLine<'_>) -> Result<Option<TornTail>, PathError> {
+    pub(crate) fn append(&mut self, line: JournalLine<'_>) -> Result<Option<TornTail>, PathError> {
         let torn = self.file.append(line.record)?;
         if let Some(mirror) = &self.mirror
             && let Err(problem) =
@@ -83,7 +83,7 @@ impl Journal {
     }
 
     /// Appends an entry durably, mirrored in the form people asked for.
-    pub fn record(&mut self, entry: &JournalEntry) -> Result<(), PathError> {
+    pub(crate) fn record(&mut self, entry: &JournalEntry) -> Result<(), PathError> {
         let record = render_line(entry);
         let as_text = self.mirror.as_ref().is_some_and(|mirror| mirror.format == LogFormat::Text);
         let text = as_text.then(|| render_text(entry));
@@ -143,8 +143,8 @@ mod tests {
 
     use super::*;
 
-    fn json(path: &Utf8Path) -> Mirror {
-        Mirror { path: path.to_owned(), format: LogFormat::Json }
+    fn json(path: &Utf8Path) -> JournalMirror {
+        JournalMirror { path: path.to_owned(), format: LogFormat::Json }
     }
 
     fn temp() -> (tempfile::TempDir, Utf8PathBuf) {

@@ -25,9 +25,9 @@ use crate::gates::pin::PinnedGates;
 use crate::gates::receipt::{ReceiptFault, write_receipt};
 use crate::gates::{GateContext, GateError, GateObserver, GateRepository, weakened};
 use crate::git::evidence::{
-    self as measuring, Before, EvidenceError, Repository, RepositoryEvidence,
+    self as measuring, Before, EvidenceError, EvidenceRepository, RepositoryEvidence,
 };
-use crate::git::{Change, GitError, Head, Oid};
+use crate::git::{GitError, Head, Oid, PathChange};
 
 /// What an agent that was to do the work said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub struct Judge<'a> {
 /// A claim with all that was measured of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    pub claim: Claim,
+    pub(crate) claim: Claim,
     /// What the gates said, where they were run.
     pub assessment: Assessment,
     found: Option<Found>,
@@ -138,10 +138,10 @@ impl Judge<'_> {
         claimed: &CommitId,
         observer: &mut dyn GateObserver,
     ) -> Result<Case, JudgeError> {
-        let repositories: Vec<Repository<'_>> = self
+        let repositories: Vec<EvidenceRepository<'_>> = self
             .repositories
             .iter()
-            .map(|judged| Repository {
+            .map(|judged| EvidenceRepository {
                 git: &judged.repository.git,
                 mirror: &judged.repository.mirror,
                 before: judged.before,
@@ -202,7 +202,7 @@ impl Judge<'_> {
     /// Puts what was measured of a commit into the words of the verdict.
     fn told(
         &self,
-        found: &measuring::CommitEvidence,
+        found: &measuring::GitCommitEvidence,
         repositories: &[RepositoryEvidence],
     ) -> CommitEvidence {
         let judged = &self.repositories[found.repository];
@@ -225,7 +225,7 @@ impl Judge<'_> {
             leftovers
                 .extend(outside.map(|path| in_workspace(judged.name, &path.to_string_lossy())));
         }
-        let paths = |changes: &[Change]| -> Vec<String> {
+        let paths = |changes: &[PathChange]| -> Vec<String> {
             changes.iter().map(|change| change.path.to_string_lossy().into_owned()).collect()
         };
         CommitEvidence {
@@ -300,7 +300,7 @@ fn base_point(judged: &Judged<'_>, base: &CommitId) -> Result<Point, JudgeError>
 }
 
 /// Returns the local refs that count: those the run moved, or for a commit of an earlier attempt those that have it.
-fn refs_of(found: &measuring::CommitEvidence, repository: &RepositoryEvidence) -> Vec<String> {
+fn refs_of(found: &measuring::GitCommitEvidence, repository: &RepositoryEvidence) -> Vec<String> {
     let local = |name: &&String| {
         let foreign = ["refs/remotes/", "refs/ralph/", "refs/notes/", "refs/stash"];
         !foreign.iter().any(|prefix| name.starts_with(prefix))

@@ -4,7 +4,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::policy::context::ContextPolicy;
 use ralph_model::role::Role;
 use ralph_model::usage::PriceTable;
-use ralph_proc::protocol::Limits;
+use ralph_proc::protocol::StopLimits;
 
 use crate::agent::{Adapter, adapter};
 use crate::boundary::InForce;
@@ -15,7 +15,7 @@ use crate::run::{Contract, Environment, RunRequest};
 /// An agent that is there and can be started.
 pub struct Launch {
     pub choice: AgentChoice,
-    pub adapter: &'static dyn Adapter,
+    pub(crate) adapter: &'static dyn Adapter,
     /// The program; `None` where Ralph plays the agent itself.
     executable: Option<Utf8PathBuf>,
     args: Vec<String>,
@@ -36,7 +36,7 @@ pub enum LaunchError {
 
 impl LaunchError {
     /// What the person can do about it.
-    pub fn hint(&self) -> String {
+    pub(crate) fn hint(&self) -> String {
         match self {
             LaunchError::NotInstalled { agent, .. } => format!(
                 "install it, name its program with `exe` in [agents.{agent}], or choose another agent with --agent (`ralph agent list` shows those that are here)"
@@ -50,7 +50,7 @@ impl LaunchError {
 
 impl Launch {
     /// Finds the program of the agent that plays `role`.
-    pub fn prepare(
+    pub(crate) fn prepare(
         config: &Config,
         role: Role,
         environment: &Environment,
@@ -101,7 +101,7 @@ impl Launch {
     }
 
     /// Puts a request for one run together. `program` is Ralph's own.
-    pub fn request<'a>(
+    pub(crate) fn request<'a>(
         &'a self,
         config: &'a Config,
         role: Role,
@@ -129,7 +129,7 @@ impl Launch {
             unix_sockets: config.unix_sockets,
             agent_state: &choice.state,
             isolate: choice.isolate,
-            limits: Limits {
+            limits: StopLimits {
                 wall: Some(choice.timeout),
                 idle: Some(choice.idle_timeout),
                 interrupt_grace: config.limits.interrupt_grace,

@@ -18,10 +18,10 @@ pub mod init;
 pub mod journal;
 pub mod judge;
 pub mod launch;
-pub mod mailbox;
-pub mod outbox;
+pub(crate) mod mailbox;
+pub(crate) mod outbox;
 pub mod plan_file;
-pub mod prompts;
+pub(crate) mod prompts;
 pub mod questions;
 pub mod recover;
 pub mod rehearsal;
@@ -32,7 +32,7 @@ pub mod state;
 #[cfg(test)]
 mod test_place;
 pub mod validate;
-pub mod wait;
+pub(crate) mod wait;
 pub mod workflow;
 
 pub use ralph_git as git;

@@ -1,52 +1,29 @@
-//! The mailbox: the directory in the workspace where agent and harness leave each other notes.
+//! The mailbox: the directory in the workspace for notes between agent and harness.
 //!
-//! Other tools use `.ralph/` too. Ours says so in its `.gitignore`, which also keeps it out of git; a directory without
-//! that mark is somebody else's and is never written to.
+//! Other tools use `.ralph/` too. A mark in the `.gitignore` of Ralph's own mailbox identifies it; a directory without
+//! that mark belongs to another tool and is never written to. This module only inspects.
 
 use std::fs;
 use std::io;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 
-use crate::files::{PathError, create_new};
+use crate::files::PathError;
 
 const IGNORE_FILE: &str = ".gitignore";
 const MARK: &str = "# ralph-mailbox";
-const IGNORE_TEXT: &str =
-    "# ralph-mailbox: what Ralph and its agents say to each other; not for git.\n*\n";
 
-/// What stands where the mailbox is to be.
+/// The state of the mailbox path on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MailboxState {
+pub(crate) enum MailboxState {
     /// Nothing, or an empty directory.
     Free,
     Ours,
     Foreign,
 }
 
-/// The mailbox cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum MailboxError {
-    #[error("`{path}` belongs to another tool")]
-    Foreign { path: Utf8PathBuf },
-    #[error(transparent)]
-    Path(#[from] PathError),
-}
-
-impl MailboxError {
-    /// Returns what the person can do about it.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            MailboxError::Foreign { .. } => {
-                Some("give Ralph a place of its own with `mailbox = \"…\"` in ralph.toml")
-            }
-            MailboxError::Path(_) => None,
-        }
-    }
-}
-
-/// Looks at a place without touching it.
-pub fn inspect(path: &Utf8Path) -> Result<MailboxState, PathError> {
+/// Inspects a path without changing it.
+pub(crate) fn inspect(path: &Utf8Path) -> Result<MailboxState, PathError> {
     let error = |source: io::Error| PathError::new("read", path, source);
     match fs::symlink_metadata(path) {
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(MailboxState::Free),
@@ -63,21 +40,10 @@ pub fn inspect(path: &Utf8Path) -> Result<MailboxState, PathError> {
     Ok(if empty { MailboxState::Free } else { MailboxState::Foreign })
 }
 
-/// Makes the mailbox where the place is free.
-pub fn prepare(path: &Utf8Path) -> Result<(), MailboxError> {
-    match inspect(path)? {
-        MailboxState::Ours => Ok(()),
-        MailboxState::Foreign => Err(MailboxError::Foreign { path: path.to_owned() }),
-        MailboxState::Free => {
-            fs::create_dir_all(path).map_err(|source| PathError::new("create", path, source))?;
-            create_new(&path.join(IGNORE_FILE), IGNORE_TEXT.as_bytes())?;
-            Ok(())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use camino::Utf8PathBuf;
+
     use super::*;
 
     fn temp() -> (tempfile::TempDir, Utf8PathBuf) {
@@ -87,28 +53,23 @@ mod tests {
     }
 
     #[test]
-    fn a_free_place_becomes_ours_and_stays_so() {
+    fn an_absent_or_empty_directory_is_free_and_a_marked_one_is_ours() {
         let (_guard, path) = temp();
         assert_eq!(inspect(&path).unwrap(), MailboxState::Free);
-        prepare(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert_eq!(inspect(&path).unwrap(), MailboxState::Free);
+        fs::write(path.join(".gitignore"), "# ralph-mailbox: not for git\n*\n").unwrap();
         fs::write(path.join("phase.txt"), "PLAN").unwrap();
         assert_eq!(inspect(&path).unwrap(), MailboxState::Ours);
-        prepare(&path).unwrap();
-        let ignored = fs::read_to_string(path.join(".gitignore")).unwrap();
-        assert_eq!(ignored.lines().last(), Some("*"));
     }
 
     #[test]
-    fn the_directory_of_another_tool_is_left_alone() {
+    fn a_directory_without_the_mark_belongs_to_another_tool() {
         let (_guard, path) = temp();
         fs::create_dir(&path).unwrap();
         fs::write(path.join("agent.yml"), "x").unwrap();
         fs::write(path.join(".gitignore"), "*\n").unwrap();
-        let error = prepare(&path).unwrap_err();
-        assert_eq!(error.to_string(), format!("`{path}` belongs to another tool"));
-        assert!(error.hint().unwrap().contains("mailbox = "));
-        assert_eq!(fs::read_to_string(path.join(".gitignore")).unwrap(), "*\n");
-        assert_eq!(path.read_dir_utf8().unwrap().count(), 2);
+        assert_eq!(inspect(&path).unwrap(), MailboxState::Foreign);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::files::plain::{NotPlain, open_directory, read_plain};
 use crate::files::{PathError, create_directory, create_log};
 
 /// The most bytes that are taken of one file.
-pub const LARGEST_OUTBOX_FILE: usize = 4 << 20;
+pub(crate) const LARGEST_OUTBOX_FILE: usize = 4 << 20;
 
 /// How many files are kept where any name is good, and how many are told of otherwise.
 const MOST_FILES: usize = 20;
@@ -25,7 +25,7 @@ const CHANNEL: &str = "channel";
 
 /// What a run is to leave in its outbox.
 #[derive(Clone, Copy, Debug)]
-pub enum Outbox<'a> {
+pub(crate) enum Outbox<'a> {
     /// These files are taken, and nothing else.
     Named(&'a [OutboxFile<'a>]),
     /// Whatever plain files there are go to the run's logs.
@@ -34,7 +34,7 @@ pub enum Outbox<'a> {
 
 /// A file that a role finds, or is to make, in its outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutboxFile<'a> {
+pub(crate) struct OutboxFile<'a> {
     pub name: &'a str,
     /// What it holds before the run; `None` if the role is to make it.
     pub content: Option<&'a [u8]>,
@@ -42,11 +42,11 @@ pub struct OutboxFile<'a> {
 
 /// A file that was taken from the outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
-    pub name: String,
-    pub bytes: Vec<u8>,
+pub(crate) struct Taken {
+    pub(crate) name: String,
+    pub(crate) bytes: Vec<u8>,
     /// Whether it differs from what was there before the run.
-    pub changed: bool,
+    pub(crate) changed: bool,
 }
 
 /// A file that was not taken, and why.
@@ -77,7 +77,7 @@ pub enum OutboxRefusal {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutboxReport {
     /// The files that were asked for, in that order.
-    pub taken: Vec<Taken>,
+    pub(crate) taken: Vec<Taken>,
     /// Where the files went that were kept.
     pub kept: Vec<Utf8PathBuf>,
     pub not_taken: Vec<NotTaken>,
@@ -90,7 +90,7 @@ impl OutboxReport {
 }
 
 /// Puts what the role is to find into its empty outbox.
-pub fn seed(directory: &Utf8Path, outbox: Outbox<'_>) -> Result<(), PathError> {
+pub(crate) fn seed(directory: &Utf8Path, outbox: Outbox<'_>) -> Result<(), PathError> {
     let Outbox::Named(files) = outbox else { return Ok(()) };
     for file in files {
         let Some(content) = file.content else { continue };
@@ -103,7 +103,7 @@ pub fn seed(directory: &Utf8Path, outbox: Outbox<'_>) -> Result<(), PathError> {
 }
 
 /// Takes what a run left, when nothing of the run is alive any more. What is kept goes to `logs`.
-pub fn take(directory: &Utf8Path, outbox: Outbox<'_>, logs: &Utf8Path) -> OutboxReport {
+pub(crate) fn take(directory: &Utf8Path, outbox: Outbox<'_>, logs: &Utf8Path) -> OutboxReport {
     let mut report = OutboxReport::default();
     if matches!(outbox, Outbox::Named([])) {
         return report;

@@ -29,7 +29,7 @@ pub enum PromptProblem {
 }
 
 /// Loads the templates, or says everything that is wrong with those in home.
-pub fn load(home: &Utf8Path) -> Result<Prompts, Vec<PromptProblem>> {
+pub(crate) fn load(home: &Utf8Path) -> Result<Prompts, Vec<PromptProblem>> {
     let mut prompts = Prompts::builtin();
     let mut problems = Vec::new();
     for kind in PromptKind::ALL {
@@ -65,7 +65,7 @@ fn read_template(path: &Utf8Path) -> Result<Option<String>, PromptProblem> {
 
 /// The rules of a project, as they go into prompts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub(crate) struct Rules {
     /// The name of the file they are in.
     pub file: &'static str,
     pub text: String,
@@ -73,13 +73,13 @@ pub struct Rules {
 
 impl Rules {
     /// Returns them as a prompt takes them.
-    pub fn source(&self) -> RulesSource<'_> {
+    pub(crate) fn source(&self) -> RulesSource<'_> {
         RulesSource { file: self.file, text: &self.text }
     }
 }
 
 /// Reads the rules of the project in a workspace. What is very long is cut, with a note that says so.
-pub fn read_rules(workspace: &Utf8Path) -> Result<Option<Rules>, PromptProblem> {
+pub(crate) fn read_rules(workspace: &Utf8Path) -> Result<Option<Rules>, PromptProblem> {
     for file in RULES_FILES {
         let path = workspace.join(file);
         let mut bytes = match read_start(&path, MOST_RULES + 1) {

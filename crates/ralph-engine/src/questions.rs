@@ -81,7 +81,7 @@ impl Questions<'_> {
     }
 
     /// Takes the answer to an item's question, once: the question is settled with it.
-    pub fn take_answer(&mut self, item: &str) -> Result<Option<Question>, PathError> {
+    pub(crate) fn take_answer(&mut self, item: &str) -> Result<Option<Question>, PathError> {
         let Some(question) = self.overview.answered(item).cloned() else { return Ok(None) };
         let id = question.id.clone();
         self.record(None, JournalEvent::AnswerTaken(AnswerTaken { id }))?;
@@ -113,20 +113,18 @@ mod tests {
     use ralph_model::journal::parse_line;
 
     use super::*;
-    use crate::clock::FakeClock;
+    use crate::clock::SystemClock;
     use crate::journal::for_each_line;
     use crate::test_place::Place;
 
     /// Each step is done by a Ralph that has just started and knows what the journal tells.
     struct Night {
         place: Place,
-        clock: FakeClock,
     }
 
     impl Night {
         fn new() -> Night {
-            let clock = FakeClock::new("2026-11-15T20:30:00Z".parse().unwrap());
-            Night { place: Place::new(), clock }
+            Night { place: Place::new() }
         }
 
         fn path(&self) -> Utf8PathBuf {
@@ -139,7 +137,7 @@ mod tests {
             let done = step(&mut Questions {
                 journal: &mut journal,
                 overview: &mut overview,
-                clock: &self.clock,
+                clock: &SystemClock,
             });
             assert_eq!(overview, self.read());
             done

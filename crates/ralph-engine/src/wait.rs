@@ -5,25 +5,25 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use ralph_proc::signal::{SignalPipe, Wish};
+use ralph_proc::signal::{SignalPipe, SignalRequest};
 
 use crate::clock::Clock;
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waited {
+pub(crate) enum Waited {
     Reached,
     Interrupted,
 }
 
 /// Waits. Simulations have one that only moves their clock.
-pub trait Waiter {
+pub(crate) trait Waiter {
     /// Waits until `until`; `tick` is told about once a second how much is left.
     fn wait_until(&mut self, until: Timestamp, tick: &mut dyn FnMut(Duration)) -> Waited;
 }
 
 /// Waits for real, and lets the person interrupt.
-pub struct RealWaiter<'a> {
+pub(crate) struct RealWaiter<'a> {
     pub clock: &'a dyn Clock,
     pub signals: Option<&'a SignalPipe>,
 }
@@ -40,7 +40,7 @@ impl Waiter for RealWaiter<'_> {
             tick(left);
             let step = left.min(Duration::from_secs(1));
             match self.signals {
-                Some(signals) if signals.wait(step) == Some(Wish::Stop) => {
+                Some(signals) if signals.wait(step) == Some(SignalRequest::Stop) => {
                     return Waited::Interrupted;
                 }
                 Some(_) => {}

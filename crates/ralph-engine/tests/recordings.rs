@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use ralph_engine::agent::{ADAPTERS, Adapter, DecodeContext, adapter};
 use ralph_model::event::{AgentEvent, ErrorKind};
-use ralph_model::run::{AgentError, ContextFill, Exit, RunFacts, UsageLimit};
+use ralph_model::run::{AgentError, ContextFill, ProcessExit, RunFacts, UsageLimit};
 use ralph_model::usage::Usage;
 use serde::Deserialize;
 
@@ -119,7 +119,8 @@ fn events_of(name: &str) -> Vec<AgentEvent> {
     for line in &meta.stderr {
         decoder.stderr_line(line.as_bytes(), &mut events);
     }
-    let exit = if meta.exit < 0 { Exit::Signal(-meta.exit) } else { Exit::Code(meta.exit) };
+    let exit =
+        if meta.exit < 0 { ProcessExit::Signal(-meta.exit) } else { ProcessExit::Code(meta.exit) };
     decoder.finish(Some(exit), &mut events);
     events
 }
@@ -273,7 +274,7 @@ fn recorded_lines() -> Vec<Vec<u8>> {
 }
 
 /// Gives a decoder of every agent the lines on both streams, and its events to the fold.
-fn decode_everywhere(lines: &[Vec<u8>], exit: Option<Exit>) {
+fn decode_everywhere(lines: &[Vec<u8>], exit: Option<ProcessExit>) {
     for adapter in ADAPTERS {
         let mut decoder = adapter.decoder(context());
         let mut events = Vec::new();
@@ -291,9 +292,9 @@ fn decode_everywhere(lines: &[Vec<u8>], exit: Option<Exit>) {
     }
 }
 
-fn exits() -> impl Strategy<Value = Option<Exit>> {
-    let code = (0..256).prop_map(|code| Some(Exit::Code(code)));
-    prop_oneof![Just(None), code, (1..32).prop_map(|signal| Some(Exit::Signal(signal)))]
+fn exits() -> impl Strategy<Value = Option<ProcessExit>> {
+    let code = (0..256).prop_map(|code| Some(ProcessExit::Code(code)));
+    prop_oneof![Just(None), code, (1..32).prop_map(|signal| Some(ProcessExit::Signal(signal)))]
 }
 
 proptest! {
@@ -334,6 +335,6 @@ proptest! {
         value in prop::sample::select(vec!["null", "1e300", "-5", "18446744073709551615", "\"text\"", "[]", "[[{}]]", "{}", "{\"input_tokens\":18446744073709551615}", "{\"tokens\":{\"input\":1e30}}", "true"]),
     ) {
         let line = format!(r#"{{"type":"{kind}","{key}":{value}}}"#).into_bytes();
-        decode_everywhere(&[line.clone(), line], Some(Exit::Code(0)));
+        decode_everywhere(&[line.clone(), line], Some(ProcessExit::Code(0)));
     }
 }

@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ralph_proc::capture::{Answer, Question, ask, ask_with_input, change};
+use ralph_proc::capture::{Answer, CaptureRequest, ask, ask_with_input, change};
 
 use super::error::GitError;
 use super::lock::remove_abandoned;
@@ -64,7 +64,7 @@ const PINNED: &[(&str, &str)] = &[
 
 /// Whether the person's own configuration, outside any repository, takes part in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Person {
+pub(super) enum UserConfig {
     Heard,
     Ignored,
 }
@@ -202,7 +202,7 @@ pub(super) struct Call<'a> {
     cwd: Option<&'a Path>,
     env: Vec<(&'a str, &'a str)>,
     config: Vec<(&'a str, &'a str)>,
-    person: Person,
+    person: UserConfig,
     input: Option<&'a [u8]>,
     timeout: Duration,
     accepted: &'a [i32],
@@ -215,7 +215,7 @@ impl<'a> Call<'a> {
             cwd: None,
             env: Vec::new(),
             config: Vec::new(),
-            person: Person::Ignored,
+            person: UserConfig::Ignored,
             input: None,
             timeout: TIMEOUT,
             accepted: &[],
@@ -247,7 +247,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    pub(super) fn person(mut self, person: Person) -> Self {
+    pub(super) fn person(mut self, person: UserConfig) -> Self {
         self.person = person;
         self
     }
@@ -306,11 +306,11 @@ impl<'a> Call<'a> {
             .map(|(name, value)| (name, Some(value))),
         );
         match self.person {
-            Person::Ignored => env.extend([
+            UserConfig::Ignored => env.extend([
                 ("GIT_CONFIG_GLOBAL", Some("/dev/null")),
                 ("GIT_CONFIG_NOSYSTEM", Some("1")),
             ]),
-            Person::Heard => env.extend(
+            UserConfig::Heard => env.extend(
                 program.person.iter().map(|(name, value)| (name.as_str(), Some(value.as_str()))),
             ),
         }
@@ -319,7 +319,7 @@ impl<'a> Call<'a> {
             env.push((value_name, Some(value)));
         }
         env.extend(self.env.iter().map(|(name, value)| (*name, Some(*value))));
-        let question = Question {
+        let question = CaptureRequest {
             program: &program.exe,
             args: &self.args,
             cwd: self.cwd,

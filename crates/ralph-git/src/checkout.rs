@@ -20,7 +20,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use super::call::Call;
 use super::mirror::Mirror;
 use super::provision::Provision;
-use super::{Git, GitError, Oid, Place};
+use super::{Git, GitError, Oid, RepositoryLocation};
 
 const TIMEOUT: Duration = Duration::from_mins(10);
 
@@ -81,8 +81,11 @@ impl Checkout {
         make_dirs(dir)?;
         let dir = dir.canonicalize_utf8().map_err(|source| files("find", dir, source))?;
         let (tree, git_dir) = (dir.join("tree"), dir.join("git"));
-        let place =
-            Place { git_dir: git_dir.clone(), common_dir: git_dir, worktree: Some(tree.clone()) };
+        let place = RepositoryLocation {
+            git_dir: git_dir.clone(),
+            common_dir: git_dir,
+            worktree: Some(tree.clone()),
+        };
         let git = Git::at(mirror.git().program().clone(), place);
         let mut checkout =
             Checkout { git, commit: commit.clone(), worktree: tree, warm: Vec::new(), provision };

@@ -20,11 +20,11 @@ use std::time::Duration;
 
 use ralph_proc::fault;
 
-use super::call::{Call, Person, path_bytes, path_from};
+use super::call::{Call, UserConfig, path_bytes, path_from};
 use super::drivers::Drivers;
 use super::identity::{Identity, Signer};
 use super::lock::LockFile;
-use super::parse::{Change, ChangeKind, parse_raw_diff};
+use super::parse::{ChangeKind, PathChange, parse_raw_diff};
 use super::replaced::Replaced;
 use super::{Git, GitError, Head, Oid, unexpected};
 
@@ -169,7 +169,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     fn call(&self, index: &Scratch, args: &[&str], input: &[u8]) -> Result<Vec<u8>, GitError> {
         let call = Call::new(args)
-            .person(Person::Heard)
+            .person(UserConfig::Heard)
             .configs(self.drivers.overrides())
             .config("core.fsync", "loose-object,reference,index")
             .env("GIT_INDEX_FILE", index.name())
@@ -178,7 +178,11 @@ impl Bench<'_> {
     }
 
     /// Returns how an index differs from `HEAD` at the wanted paths.
-    fn staged(&self, index: &Scratch, wanted: &HashSet<&Path>) -> Result<Vec<Change>, GitError> {
+    fn staged(
+        &self,
+        index: &Scratch,
+        wanted: &HashSet<&Path>,
+    ) -> Result<Vec<PathChange>, GitError> {
         let mut args = vec!["diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames"];
         args.extend(["--no-ext-diff", "--ita-invisible-in-index", self.base.as_str()]);
         let output = self.call(index, &args, b"")?;
@@ -228,7 +232,7 @@ impl Bench<'_> {
     }
 
     /// Writes the tree that is `HEAD` but for the changes.
-    fn tree_of(&self, git_dir: &Path, changes: &[Change]) -> Result<Oid, CommitError> {
+    fn tree_of(&self, git_dir: &Path, changes: &[PathChange]) -> Result<Oid, CommitError> {
         let index = Scratch::absent(git_dir);
         self.call(&index, &["read-tree", self.base.as_str()], b"")?;
         let mut input = Vec::new();
@@ -255,7 +259,7 @@ impl Bench<'_> {
         if let Some(parent) = parent {
             args.extend(["-p", parent.as_str()]);
         }
-        let mut call = Call::new(&[]).person(Person::Heard).input(request.message.as_bytes());
+        let mut call = Call::new(&[]).person(UserConfig::Heard).input(request.message.as_bytes());
         let identity = Identity::of(self.git, self.drivers);
         for (name, value) in &identity.variables {
             call = call.env(name, value);
@@ -288,7 +292,7 @@ impl Bench<'_> {
         let identity = Identity::of(self.git, self.drivers);
         let args = ["update-ref", "-m", &reason, "HEAD", id.as_str(), &old];
         let mut call = Call::new(&args)
-            .person(Person::Heard)
+            .person(UserConfig::Heard)
             .configs(self.drivers.overrides())
             .config("core.fsync", "reference");
         for (name, value) in &identity.variables {
@@ -406,7 +410,7 @@ fn expand(git: &Git, drivers: &Drivers, paths: &[PathBuf]) -> Result<Vec<PathBuf
             let outside = || CommitError::Outside { path: dir.to_owned() };
             args.push(dir.to_str().ok_or_else(outside)?);
         }
-        let call = Call::new(&args).person(Person::Heard).configs(drivers.overrides());
+        let call = Call::new(&args).person(UserConfig::Heard).configs(drivers.overrides());
         let output = git.call(call)?.stdout;
         let names = output.split(|byte| *byte == 0).filter(|name| !name.is_empty());
         // A name that ends in a slash is a repository of its own.

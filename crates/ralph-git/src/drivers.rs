@@ -5,15 +5,15 @@
 //! well: it reads the repository's configuration for programs to start. Files that it would have changed are found by
 //! [`Drivers::is_empty`] and an attribute check, and are not committed unfiltered.
 
-use super::call::{Call, Person};
+use super::call::{Call, UserConfig};
 use super::error::GitError;
-use super::parse::{Setting, parse_settings};
+use super::parse::{GitSetting, parse_settings};
 use super::{Git, unexpected};
 
 /// The settings in force in one repository, and what switches its drivers off.
 #[derive(Clone, Debug)]
 pub(super) struct Drivers {
-    settings: Vec<Setting>,
+    settings: Vec<GitSetting>,
     overrides: Vec<(String, String)>,
     filters: bool,
 }
@@ -22,16 +22,16 @@ impl Drivers {
     /// Lists the settings of a repository, the person's own included.
     pub(super) fn of(git: &Git) -> Result<Self, GitError> {
         let args = ["config", "--list", "--null", "--show-scope", "--includes"];
-        let answer = git.call(Call::new(&args).person(Person::Heard))?;
+        let answer = git.call(Call::new(&args).person(UserConfig::Heard))?;
         let settings =
             parse_settings(&answer.stdout).ok_or_else(|| unexpected(&args, &answer.stdout))?;
         Self::from_settings(settings)
     }
 
-    fn from_settings(settings: Vec<Setting>) -> Result<Self, GitError> {
+    fn from_settings(settings: Vec<GitSetting>) -> Result<Self, GitError> {
         let mut overrides: Vec<(String, String)> = Vec::new();
         let mut filters = false;
-        for Setting { key, scope, .. } in &settings {
+        for GitSetting { key, scope, .. } in &settings {
             // Our own overrides are listed too.
             if scope == "command" {
                 continue;
@@ -80,7 +80,7 @@ impl Drivers {
     }
 
     fn last(&self, key: &str, of_scope: impl Fn(&str) -> bool) -> Option<&str> {
-        let found = |setting: &&Setting| {
+        let found = |setting: &&GitSetting| {
             setting.key.eq_ignore_ascii_case(key)
                 && setting.scope != "command"
                 && of_scope(&setting.scope)
@@ -93,8 +93,8 @@ impl Drivers {
 mod tests {
     use super::*;
 
-    fn setting(scope: &str, key: &str, value: &str) -> Setting {
-        Setting { scope: scope.to_owned(), key: key.to_owned(), value: value.to_owned() }
+    fn setting(scope: &str, key: &str, value: &str) -> GitSetting {
+        GitSetting { scope: scope.to_owned(), key: key.to_owned(), value: value.to_owned() }
     }
 
     #[test]

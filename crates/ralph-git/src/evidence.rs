@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::mirror::{Mirror, MirrorError};
-use super::parse::{Change, ChangeKind, CommitHeader, Head, StatusEntry, parse_ids};
+use super::parse::{ChangeKind, CommitHeader, Head, PathChange, StatusEntry, parse_ids};
 use super::{Git, GitError, Oid, RefsSnapshot, unexpected};
 
 /// Something could not be measured.
@@ -112,7 +112,7 @@ pub struct Before {
 
 /// One repository of the workspace.
 #[derive(Clone, Copy, Debug)]
-pub struct Repository<'a> {
+pub struct EvidenceRepository<'a> {
     pub git: &'a Git,
     pub mirror: &'a Mirror,
     pub before: &'a Before,
@@ -122,9 +122,9 @@ pub struct Repository<'a> {
 
 /// What is true after a run, of the claimed commit and of every repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Evidence {
+pub struct GitEvidence {
     /// Where the commit exists; empty if nowhere, one entry but for copies of one repository.
-    pub commits: Vec<CommitEvidence>,
+    pub commits: Vec<GitCommitEvidence>,
     /// One per repository, in the order in which they were given.
     pub repositories: Vec<RepositoryEvidence>,
 }
@@ -132,7 +132,7 @@ pub struct Evidence {
 /// What is true of the claimed commit in one repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one measured fact")]
-pub struct CommitEvidence {
+pub struct GitCommitEvidence {
     /// Which of the repositories.
     pub repository: usize,
     pub commit: CommitHeader,
@@ -148,8 +148,8 @@ pub struct CommitEvidence {
     /// It is where `HEAD` stands, or leads there.
     pub is_on_head: bool,
     /// Changes between base and commit, outside Ralph's home and in it.
-    pub outside_home: Vec<Change>,
-    pub inside_home: Vec<Change>,
+    pub outside_home: Vec<PathChange>,
+    pub inside_home: Vec<PathChange>,
 }
 
 /// What is true of one repository after a run.
@@ -172,8 +172,11 @@ pub struct Dropped {
 }
 
 /// Measures what is true of a claim: a commit's id, or a unique beginning of it.
-pub fn measure(repositories: &[Repository<'_>], claimed: &str) -> Result<Evidence, EvidenceError> {
-    let mut evidence = Evidence { commits: Vec::new(), repositories: Vec::new() };
+pub fn measure(
+    repositories: &[EvidenceRepository<'_>],
+    claimed: &str,
+) -> Result<GitEvidence, EvidenceError> {
+    let mut evidence = GitEvidence { commits: Vec::new(), repositories: Vec::new() };
     for (index, repository) in repositories.iter().enumerate() {
         // A hash of nothing here may be one of a sibling's commits.
         let claimed = repository.git.find_commit(claimed.trim())?;
@@ -189,13 +192,13 @@ pub fn measure(repositories: &[Repository<'_>], claimed: &str) -> Result<Evidenc
     Ok(evidence)
 }
 
-impl Repository<'_> {
+impl EvidenceRepository<'_> {
     fn measure_commit(
         &self,
         repository: usize,
         commit: CommitHeader,
         now: &RefsSnapshot,
-    ) -> Result<CommitEvidence, EvidenceError> {
+    ) -> Result<GitCommitEvidence, EvidenceError> {
         let truth = self.mirror.git();
         let id = commit.id.clone();
         let base = self.before.base.as_ref();
@@ -210,9 +213,9 @@ impl Repository<'_> {
         let is_moved = |name: &&String| self.before.refs.id_of(name) != now.id_of(name);
         let empty = self.mirror.object_format().empty_tree();
         let changes = truth.changes(base.unwrap_or(&empty), &id)?;
-        let (inside_home, outside_home): (Vec<Change>, Vec<Change>) =
+        let (inside_home, outside_home): (Vec<PathChange>, Vec<PathChange>) =
             changes.into_iter().partition(|change| self.is_home(change));
-        Ok(CommitEvidence {
+        Ok(GitCommitEvidence {
             repository,
             is_new_since_base,
             is_new_in_run: news.contains(&id),
@@ -227,7 +230,7 @@ impl Repository<'_> {
     }
 
     /// A file moved out of home, or into it, changed something outside.
-    fn is_home(&self, change: &Change) -> bool {
+    fn is_home(&self, change: &PathChange) -> bool {
         let in_home = |path: &Path| self.home.is_some_and(|home| path.starts_with(home));
         match &change.kind {
             ChangeKind::Renamed { from } => in_home(from) && in_home(&change.path),

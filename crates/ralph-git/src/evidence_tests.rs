@@ -29,8 +29,8 @@ impl Scene {
         Scene { world, dir, git, mirror, before }
     }
 
-    fn repository(&self) -> Repository<'_> {
-        Repository {
+    fn repository(&self) -> EvidenceRepository<'_> {
+        EvidenceRepository {
             git: &self.git,
             mirror: &self.mirror,
             before: &self.before,
@@ -38,7 +38,7 @@ impl Scene {
         }
     }
 
-    fn measure(&self, claimed: &str) -> (Option<CommitEvidence>, RepositoryEvidence) {
+    fn measure(&self, claimed: &str) -> (Option<GitCommitEvidence>, RepositoryEvidence) {
         let mut evidence = measure(&[self.repository()], claimed).unwrap();
         (evidence.commits.pop(), evidence.repositories.pop().unwrap())
     }
@@ -49,7 +49,7 @@ fn note(git: &Git, mirror: &Mirror) -> Before {
     Before { base: refs.head.id().cloned(), refs, dirt: Dirt::of(git).unwrap() }
 }
 
-fn paths(changes: &[Change]) -> Vec<&str> {
+fn paths(changes: &[PathChange]) -> Vec<&str> {
     changes.iter().map(|change| change.path.to_str().unwrap()).collect()
 }
 
@@ -246,9 +246,9 @@ fn a_commit_in_a_sibling_repository_is_found_there() {
     let opened = [open(&one, "m1"), open(&two, "m2")];
     let id = world.commit(&two, &[("b", "1")]);
     write(&one.join("left"), "over");
-    let repositories: Vec<Repository<'_>> = opened
+    let repositories: Vec<EvidenceRepository<'_>> = opened
         .iter()
-        .map(|(git, mirror, before)| Repository { git, mirror, before, home: None })
+        .map(|(git, mirror, before)| EvidenceRepository { git, mirror, before, home: None })
         .collect();
     let evidence = measure(&repositories, id.as_str()).unwrap();
     assert_eq!(evidence.commits.len(), 1);

@@ -124,7 +124,7 @@ fn a_missing_git_and_a_hanging_one_are_told_apart() {
     let world = World::new();
     let dir = world.repository("r");
     let program = GitProgram::new("/nowhere/git", []);
-    let git = Git::at(program, Place::discover(&dir).unwrap());
+    let git = Git::at(program, RepositoryLocation::discover(&dir).unwrap());
     assert!(matches!(git.head(), Err(GitError::NotFound { .. })));
     // A configuration that includes a FIFO makes every git wait for a writer.
     let fifo = world.path("fifo");

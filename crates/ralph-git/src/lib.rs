@@ -4,7 +4,7 @@
 //! must be cheap is done in process: a commit of a few files ([`direct`]) and the [`history`] of one, with the binary to
 //! fall back on wherever a repository is not laid out as is known here. Invariants: nothing starts a program that a
 //! repository's configuration names (see [`call`]); every call has a timeout, and what is read in process is a regular
-//! file; a repository that was re-pointed since it was opened is refused ([`Place`]). What must be *true* is asked of the
+//! file; a repository that was re-pointed since it was opened is refused ([`RepositoryLocation`]). What must be *true* is asked of the
 //! [`mirror`], whose objects were hashed when they came in; a workspace's own object store can be forged by whoever may
 //! write it.
 
@@ -18,6 +18,7 @@ mod error;
 pub mod evidence;
 pub mod history;
 mod identity;
+mod location;
 mod lock;
 pub mod merging;
 pub mod mirror;
@@ -25,10 +26,9 @@ pub mod notes;
 mod objects;
 mod oid;
 mod parse;
-mod place;
 mod provision;
 mod refs;
-mod regular;
+mod regular_file;
 pub mod replaced;
 mod revisions;
 mod settings;
@@ -46,15 +46,16 @@ use serde::{Deserialize, Serialize};
 
 pub use call::GitProgram;
 pub use error::GitError;
+pub use location::{RepositoryLocation, real_directory};
 pub use lock::Holder;
 pub use objects::ObjectError;
 pub use oid::{ObjectFormat, Oid};
-pub use parse::{Change, ChangeKind, CommitHeader, Head, PathState, Ref, StatusEntry, TreeEntry};
-pub use place::Place;
-pub use place::real_directory;
+pub use parse::{
+    ChangeKind, CommitHeader, Head, PathChange, PathState, Ref, StatusEntry, TreeEntry,
+};
 pub use provision::Provision;
 
-use call::{Call, Person, first_line};
+use call::{Call, UserConfig, first_line};
 use drivers::Drivers;
 use oid::lines;
 use parse::{
@@ -95,21 +96,21 @@ impl RefsSnapshot {
 #[derive(Clone, Debug)]
 pub struct Git {
     program: GitProgram,
-    place: Place,
+    place: RepositoryLocation,
 }
 
 impl Git {
     /// Opens the repository that a directory is in.
     pub fn discover(program: GitProgram, dir: &Utf8Path) -> Result<Self, GitError> {
-        Ok(Git { program, place: Place::discover(dir)? })
+        Ok(Git { program, place: RepositoryLocation::discover(dir)? })
     }
 
     /// Opens a repository where it was found before.
-    pub fn at(program: GitProgram, place: Place) -> Self {
+    pub fn at(program: GitProgram, place: RepositoryLocation) -> Self {
         Git { program, place }
     }
 
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &RepositoryLocation {
         &self.place
     }
 
@@ -125,7 +126,7 @@ impl Git {
 
     /// Makes a call without a look at the links between the directories, where they do not matter.
     fn call_unchecked(&self, call: Call<'_>) -> Result<Answer, GitError> {
-        let Place { git_dir, common_dir, worktree } = &self.place;
+        let RepositoryLocation { git_dir, common_dir, worktree } = &self.place;
         let mut call = call.env("GIT_DIR", git_dir.as_str());
         if common_dir != git_dir {
             call = call.env("GIT_COMMON_DIR", common_dir.as_str());
@@ -248,7 +249,7 @@ impl Git {
     }
 
     /// Returns how the tree of one commit (or tree) became that of another, with renames.
-    pub fn changes(&self, from: &Oid, to: &Oid) -> Result<Vec<Change>, GitError> {
+    pub fn changes(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError> {
         let mut args = vec!["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--find-renames"];
         args.extend(["--no-ext-diff", "--no-textconv", from.as_str(), to.as_str()]);
         let output = self.call(Call::new(&args).timeout(LONG))?.stdout;
@@ -280,7 +281,7 @@ impl Git {
             "--no-renames",
             "--ignore-submodules=dirty",
         ];
-        let call = Call::new(&args).person(Person::Heard).configs(drivers.overrides());
+        let call = Call::new(&args).person(UserConfig::Heard).configs(drivers.overrides());
         let output = self.call(call.timeout(LONG))?.stdout;
         parse_status(&output).ok_or_else(|| unexpected(&args, &output))
     }

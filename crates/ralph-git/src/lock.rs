@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 
 use super::error::GitError;
-use super::regular;
+use super::regular_file;
 
 /// Who holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ fn has_open(process: &Path, lock: &Path) -> bool {
 /// What is looked at is held meanwhile: between the look and the removal nobody else can remove it and take the lock anew,
 /// which would then be removed instead.
 pub(super) fn remove_abandoned(lock: &Path) -> bool {
-    let Ok((file, metadata)) = regular::open(lock) else { return false };
+    let Ok((file, metadata)) = regular_file::open(lock) else { return false };
     if metadata.mode() & MARK == 0 {
         return false;
     }

@@ -21,7 +21,9 @@ use ralph_proc::capture::Answer;
 use super::call::Call;
 use super::oid::lines;
 use super::parse::parse_refs;
-use super::{Git, GitError, GitProgram, ObjectFormat, Oid, Place, RefsSnapshot, unexpected};
+use super::{
+    Git, GitError, GitProgram, ObjectFormat, Oid, RefsSnapshot, RepositoryLocation, unexpected,
+};
 
 const SEEN: &str = "refs/ralph/seen/";
 /// A first fill of a large repository.
@@ -84,7 +86,8 @@ impl Mirror {
         let write = |source| MirrorError::Write { path: dir.to_owned(), source };
         fs::create_dir_all(dir).map_err(write)?;
         let dir = dir.canonicalize_utf8().map_err(write)?;
-        let place = Place { git_dir: dir.clone(), common_dir: dir.clone(), worktree: None };
+        let place =
+            RepositoryLocation { git_dir: dir.clone(), common_dir: dir.clone(), worktree: None };
         let git = Git::at(program.clone(), place);
         // Written last, so that a mirror whose making was interrupted is made again.
         let ready = dir.join("ralph-mirror");

@@ -17,7 +17,7 @@ use gix_pack::cache::DecodeEntry;
 use zlib_rs::{Inflate, InflateFlush, Status};
 
 use super::settings::Unfit;
-use super::{ObjectFormat, Oid, Place, regular};
+use super::{ObjectFormat, Oid, RepositoryLocation, regular_file};
 
 /// What kept versions may take before the oldest goes.
 const CACHE_BYTES: usize = 16 << 20;
@@ -80,7 +80,7 @@ pub enum ObjectError {
 /// What was written last lies in files of its own and is read without more ado; packs and other repositories' stores are
 /// looked at when the first object is not found so.
 pub(super) struct Objects {
-    place: Place,
+    place: RepositoryLocation,
     pub(super) kind: Kind,
     /// The repository's own object directory.
     own: Loose,
@@ -128,10 +128,10 @@ impl Loose {
 }
 
 impl Rest {
-    fn open(place: &Place, kind: Kind) -> Result<Self, Unfit> {
+    fn open(place: &RepositoryLocation, kind: Kind) -> Result<Self, Unfit> {
         let dir = place.common_dir.join("objects").into_std_path_buf();
         let mut dirs = vec![dir.clone()];
-        if regular::read(&dir.join("info/alternates")).map_err(|_| ODD)?.is_some() {
+        if regular_file::read(&dir.join("info/alternates")).map_err(|_| ODD)?.is_some() {
             dirs.extend(
                 gix_odb::alternate::resolve(dir.clone(), place.git_dir.as_std_path())
                     .map_err(|_| ODD)?,
@@ -166,7 +166,7 @@ impl Rest {
 
 impl Objects {
     /// Opens the repository's own objects; all others when they are asked for.
-    pub(super) fn open(place: &Place, kind: Kind) -> Self {
+    pub(super) fn open(place: &RepositoryLocation, kind: Kind) -> Self {
         let dir = place.common_dir.join("objects").into_std_path_buf();
         Objects { place: place.clone(), kind, own: Loose::of(dir), rest: None }
     }
@@ -216,7 +216,7 @@ impl Objects {
         into: &mut Vec<u8>,
     ) -> Result<Option<gix_object::Kind>, ObjectError> {
         let malformed = |_| ObjectError::Malformed { id: Oid::of(id) };
-        let deflated = self.own.look(id, regular::read).map_err(malformed)?;
+        let deflated = self.own.look(id, regular_file::read).map_err(malformed)?;
         let Some(deflated) = deflated else { return Ok(None) };
         inflate(&deflated, into).map(Some).ok_or_else(|| malformed(io::ErrorKind::Other.into()))
     }

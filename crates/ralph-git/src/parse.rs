@@ -46,7 +46,7 @@ impl Head {
 
 /// How one path differs between two trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct PathChange {
     pub kind: ChangeKind,
     pub path: PathBuf,
     /// The modes before and after, as octal text; `000000` where there was nothing.
@@ -100,7 +100,7 @@ pub struct TreeEntry {
 
 /// A setting, with the scope that it comes from (`local`, `global`, …).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Setting {
+pub(super) struct GitSetting {
     pub(crate) scope: String,
     pub(crate) key: String,
     pub(crate) value: String,
@@ -175,7 +175,7 @@ pub(super) fn parse_worktree_heads(bytes: &[u8]) -> Option<Vec<(PathBuf, Oid)>> 
 }
 
 /// Reads `diff-tree`/`diff-index` with `--raw -z`.
-pub(super) fn parse_raw_diff(bytes: &[u8]) -> Option<Vec<Change>> {
+pub(super) fn parse_raw_diff(bytes: &[u8]) -> Option<Vec<PathChange>> {
     let mut fields = fields(bytes)?;
     let mut changes = Vec::new();
     while let Some(head) = fields.next() {
@@ -194,7 +194,7 @@ pub(super) fn parse_raw_diff(bytes: &[u8]) -> Option<Vec<Change>> {
             b'C' => (ChangeKind::Copied { from: path }, path_from(fields.next()?)),
             _ => return None,
         };
-        changes.push(Change { kind, path, modes, id: Oid::parse(after.as_bytes()) });
+        changes.push(PathChange { kind, path, modes, id: Oid::parse(after.as_bytes()) });
     }
     Some(changes)
 }
@@ -245,7 +245,7 @@ pub(super) fn parse_tree(bytes: &[u8]) -> Option<Vec<TreeEntry>> {
 }
 
 /// Reads `config --list --null --show-scope`.
-pub(super) fn parse_settings(bytes: &[u8]) -> Option<Vec<Setting>> {
+pub(super) fn parse_settings(bytes: &[u8]) -> Option<Vec<GitSetting>> {
     let mut fields = fields(bytes)?;
     let mut settings = Vec::new();
     while let Some(scope) = fields.next() {
@@ -253,7 +253,7 @@ pub(super) fn parse_settings(bytes: &[u8]) -> Option<Vec<Setting>> {
         let end = field.iter().position(|byte| *byte == b'\n').unwrap_or(field.len());
         let value = field.get(end + 1..).unwrap_or_default();
         // A key that is no text stays recognisable as such: the replacement character is in it.
-        settings.push(Setting {
+        settings.push(GitSetting {
             scope: text(scope)?,
             key: String::from_utf8_lossy(&field[..end]).into_owned(),
             value: String::from_utf8_lossy(value).into_owned(),

@@ -51,7 +51,7 @@ fn a_raw_difference_keeps_renames_and_gone_objects() {
     let bytes = format!(
         ":000000 100644 {zero} {A} A\0new\0:100644 000000 {A} {zero} D\0gone\0:100644 100644 {A} {B} R087\0from\0to\0"
     );
-    let change = |kind, path: &str, modes: (&str, &str), id| Change {
+    let change = |kind, path: &str, modes: (&str, &str), id| PathChange {
         kind,
         path: PathBuf::from(path),
         modes: (modes.0.to_owned(), modes.1.to_owned()),
@@ -75,7 +75,7 @@ fn a_raw_difference_keeps_renames_and_gone_objects() {
 #[test]
 fn settings_keep_their_scope_newlines_and_keys_without_a_value() {
     let bytes = b"local\0filter.a.b.clean\nrun\nthis\0global\0core.bare\0";
-    let setting = |scope: &str, key: &str, value: &str| Setting {
+    let setting = |scope: &str, key: &str, value: &str| GitSetting {
         scope: scope.to_owned(),
         key: key.to_owned(),
         value: value.to_owned(),

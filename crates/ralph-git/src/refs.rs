@@ -16,18 +16,18 @@ use ralph_proc::fault;
 
 use super::lock::{LockFile, wait_for_others};
 use super::settings::Unfit;
-use super::{GitError, Head, Oid, Place, regular};
+use super::{GitError, Head, Oid, RepositoryLocation, regular_file};
 
 /// How long a lock on a ref is waited for; nobody holds one for longer than a moment.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The refs of one repository.
 pub(super) struct RefFiles<'a> {
-    place: &'a Place,
+    place: &'a RepositoryLocation,
 }
 
 /// A step of `HEAD`, or of the branch that it names.
-pub(super) struct Step<'a> {
+pub(super) struct LookupStep<'a> {
     pub(super) from: &'a Head,
     pub(super) to: &'a Oid,
     /// What stands for no commit.
@@ -54,14 +54,14 @@ impl From<Unfit> for NotMoved {
 }
 
 impl<'a> RefFiles<'a> {
-    pub(super) fn of(place: &'a Place) -> Self {
+    pub(super) fn of(place: &'a RepositoryLocation) -> Self {
         RefFiles { place }
     }
 
     /// Returns what `HEAD` is.
     pub(super) fn head(&self) -> Result<Head, Unfit> {
         let odd = Unfit("its `HEAD` is odd");
-        let bytes = regular::read(self.place.git_dir.join("HEAD").as_std_path());
+        let bytes = regular_file::read(self.place.git_dir.join("HEAD").as_std_path());
         let bytes = bytes.map_err(|_| odd)?.ok_or(odd)?;
         let text = std::str::from_utf8(&bytes).map_err(|_| odd)?.trim_end();
         let Some(name) = text.strip_prefix("ref:").map(str::trim_start) else {
@@ -81,7 +81,7 @@ impl<'a> RefFiles<'a> {
     pub(super) fn read(&self, name: &str) -> Result<Option<Oid>, Unfit> {
         let odd = Unfit("one of its refs is odd");
         let path = self.place.common_dir.join(name);
-        let loose = match regular::read(path.as_std_path()) {
+        let loose = match regular_file::read(path.as_std_path()) {
             // Git leaves directories behind where branches were.
             Err(_) if path.is_dir() => None,
             read => read.map_err(|_| odd)?,
@@ -108,11 +108,11 @@ impl<'a> RefFiles<'a> {
 
     fn packed_refs(&self) -> Result<Option<Vec<u8>>, Unfit> {
         let path = self.place.common_dir.join("packed-refs");
-        regular::read(path.as_std_path()).map_err(|_| Unfit("its packed refs are odd"))
+        regular_file::read(path.as_std_path()).map_err(|_| Unfit("its packed refs are odd"))
     }
 
     /// Moves `HEAD`, or the branch that it names, if it still is where the step begins.
-    pub(super) fn advance(&self, step: &Step<'_>) -> Result<(), NotMoved> {
+    pub(super) fn advance(&self, step: &LookupStep<'_>) -> Result<(), NotMoved> {
         let head_path = self.place.git_dir.join("HEAD");
         let branch = match step.from {
             Head::Branch { name, .. } | Head::Unborn { name } => Some(name.as_str()),
@@ -175,7 +175,7 @@ fn make_room(
     refs: &RefFiles<'_>,
     name: &str,
     path: &Utf8Path,
-    step: &Step<'_>,
+    step: &LookupStep<'_>,
 ) -> Result<(), Unfit> {
     let in_the_way = Unfit("another branch is in the way");
     if step.from.id().is_none() {
@@ -208,8 +208,8 @@ fn make_room(
 fn open_log(path: &Utf8Path, begin: bool) -> Result<Option<File>, Unfit> {
     let odd = Unfit("its logs are odd");
     match fs::symlink_metadata(path) {
-        Err(error) if regular::is_absence(&error) && !begin => return Ok(None),
-        Err(error) if regular::is_absence(&error) => {
+        Err(error) if regular_file::is_absence(&error) && !begin => return Ok(None),
+        Err(error) if regular_file::is_absence(&error) => {
             let parent = path.parent().ok_or(odd)?;
             fs::create_dir_all(parent).map_err(|_| odd)?;
         }
@@ -270,7 +270,13 @@ mod tests {
         let to = Oid::parse(to.trim().as_bytes()).unwrap();
         let zero = "0".repeat(40);
         let log_entry = "A <a@b> 1 +0000\tcommit: next";
-        refs.advance(&Step { from: &from, to: &to, zero: &zero, log_entry, begin_log: true })?;
+        refs.advance(&LookupStep {
+            from: &from,
+            to: &to,
+            zero: &zero,
+            log_entry,
+            begin_log: true,
+        })?;
         assert_eq!(world.head(dir), to);
         Ok(to)
     }
@@ -336,8 +342,13 @@ mod tests {
                 world.git(&dir, &["symbolic-ref", "HEAD", &name]);
                 let from = Head::Unborn { name };
                 let zero = "0".repeat(40);
-                let step =
-                    Step { from: &from, to: &id, zero: &zero, log_entry: "x", begin_log: true };
+                let step = LookupStep {
+                    from: &from,
+                    to: &id,
+                    zero: &zero,
+                    log_entry: "x",
+                    begin_log: true,
+                };
                 assert!(matches!(refs.advance(&step), Err(NotMoved::Unfit(_))), "{from:?}");
             }
             world.git(&dir, &["pack-refs", "--all"]);

@@ -14,7 +14,7 @@ use gix_hash::ObjectId;
 
 use super::commits::CommitError;
 use super::lock::LockFile;
-use super::{Git, GitError, Head, regular};
+use super::{Git, GitError, Head, regular_file};
 
 /// How long a git is given to move `HEAD` that cannot be seen: it runs in a container, or as another user.
 const UNSEEN: Duration = Duration::from_millis(20);
@@ -57,7 +57,8 @@ impl Replaced<'_> {
     /// Refuses a file in the work tree that is not as it was written.
     pub(super) fn check_file(&self, git: &Git, path: &Path) -> Result<(), CommitError> {
         let root = git.place().worktree.as_ref().map(|root| root.as_std_path().join(path));
-        let content = root.and_then(|file| regular::read(&file).ok().flatten()).unwrap_or_default();
+        let content =
+            root.and_then(|file| regular_file::read(&file).ok().flatten()).unwrap_or_default();
         self.check_content(path, &content)
     }
 

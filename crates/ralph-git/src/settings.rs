@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use gix_config::file::{Metadata, includes, init};
 use gix_config::{File, Source, path::interpolate};
 
-use super::{GitProgram, ObjectFormat, Place, regular};
+use super::{GitProgram, ObjectFormat, RepositoryLocation, regular_file};
 
 /// Why something is left to the git binary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(super) struct OwnSettings {
 
 impl OwnSettings {
     /// Reads them.
-    pub(super) fn read(place: &Place) -> Result<Self, Unfit> {
+    pub(super) fn read(place: &RepositoryLocation) -> Result<Self, Unfit> {
         let mut file = parse(&place.common_dir.join("config").into_std_path_buf(), Source::Local)?;
         let layout = layout(&file)?;
         if layout.worktree_settings {
@@ -58,7 +58,7 @@ pub(super) struct Settings {
 
 impl Settings {
     /// Reads them all.
-    pub(super) fn read(program: &GitProgram, place: &Place) -> Result<Self, Unfit> {
+    pub(super) fn read(program: &GitProgram, place: &RepositoryLocation) -> Result<Self, Unfit> {
         let own = OwnSettings::read(place)?;
         if own.include_others() {
             return Err(Unfit("its settings include others"));
@@ -116,7 +116,7 @@ fn has_section(file: &File, name: &str) -> bool {
 
 fn parse(path: &Path, source: Source) -> Result<File, Unfit> {
     let unreadable = Unfit("its settings cannot be read");
-    let bytes = regular::read(path).map_err(|_| unreadable)?.unwrap_or_default();
+    let bytes = regular_file::read(path).map_err(|_| unreadable)?.unwrap_or_default();
     File::from_bytes_no_includes(&bytes, Metadata::from(source), init::Options::default())
         .map_err(|_| unreadable)
 }

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use super::call::{Call, Person};
+use super::call::{Call, UserConfig};
 use super::commits::{CommitError, refuse_filtered};
 use super::drivers::Drivers;
 use super::{Git, LONG, Oid};
@@ -22,7 +22,7 @@ impl Git {
         }
         let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
         let args = ["switch", "--quiet", "--no-guess", short];
-        let call = Call::new(&args).person(Person::Heard).configs(drivers.overrides());
+        let call = Call::new(&args).person(UserConfig::Heard).configs(drivers.overrides());
         self.call(call.timeout(LONG))?;
         Ok(())
     }
@@ -36,7 +36,7 @@ impl Git {
             refuse_filtered(self, &drivers, &paths)?;
         }
         let args = ["merge", "--quiet", "--ff-only", commit.as_str()];
-        let call = Call::new(&args).person(Person::Heard).configs(drivers.overrides());
+        let call = Call::new(&args).person(UserConfig::Heard).configs(drivers.overrides());
         self.call(call.timeout(LONG))?;
         Ok(())
     }

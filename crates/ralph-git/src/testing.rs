@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_proc::capture::{Question, ask};
+use ralph_proc::capture::{CaptureRequest, ask};
 use tempfile::TempDir;
 
 use super::{Git, GitProgram, Oid};
@@ -57,7 +57,7 @@ impl World {
             ("HOME", Some(self.root.as_str())),
             ("LC_ALL", Some("C")),
         ]);
-        let answer = ask(&Question {
+        let answer = ask(&CaptureRequest {
             program: Path::new("git"),
             args,
             cwd: Some(dir.as_std_path()),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::call::{Call, Person, path_bytes, path_from};
+use super::call::{Call, UserConfig, path_bytes, path_from};
 use super::oid::lines;
 use super::parse::parse_batch;
 use super::{Git, GitError, LONG, Oid, unexpected};
@@ -50,7 +50,7 @@ impl Git {
             input.push(0);
         }
         let args = ["check-ignore", "-z", "--stdin"];
-        let call = Call::new(&args).person(Person::Heard).input(&input).accept(&[1]);
+        let call = Call::new(&args).person(UserConfig::Heard).input(&input).accept(&[1]);
         let output = self.call(call.env("GIT_LITERAL_PATHSPECS", "0"))?.stdout;
         let names = output.split(|byte| *byte == 0).filter_map(|name| name.strip_prefix(b"./"));
         Ok(names.map(path_from).collect())

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::permission::{self, Asker, Mutation, Refusal, Target};
 
 /// The version of requests and replies that this Ralph writes, and the only one it reads.
-pub const CHANNEL_VERSION: u32 = 1;
+pub(crate) const CHANNEL_VERSION: u32 = 1;
 
 /// The most bytes that a request may have.
 pub const LARGEST_REQUEST: usize = 64 << 10;
@@ -153,17 +153,17 @@ impl RequestName {
     }
 
     /// Where the request or the reply is written before it is moved to its place.
-    pub fn unfinished_file(self, what: Unfinished) -> String {
+    pub fn unfinished_file(self, what: UnfinishedFile) -> String {
         match what {
-            Unfinished::Request => format!(".{self}.req.tmp"),
-            Unfinished::Reply => format!(".{self}.reply.tmp"),
+            UnfinishedFile::Request => format!(".{self}.req.tmp"),
+            UnfinishedFile::Reply => format!(".{self}.reply.tmp"),
         }
     }
 }
 
 /// A file that is still being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfinished {
+pub enum UnfinishedFile {
     Request,
     Reply,
 }

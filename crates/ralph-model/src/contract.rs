@@ -6,9 +6,8 @@
 //! | workflow | what is read |
 //! |---|---|
 //! | pipeline | [`FinalMessage::completion`], [`FinalMessage::planner_claim`], [`FinalMessage::verifier_claim`] |
-//! | build | [`FinalMessage::signals`], [`FinalMessage::says`] with the person's own promise |
-//! | goal | [`FinalMessage::says`] with [`COMPLETE_PROMISE`], [`FinalMessage::no_change_needed`] |
-//! | loop | [`FinalMessage::no_change_needed`] |
+//! | build | [`FinalMessage::no_change_needed`] |
+//! | `agent run` | [`FinalMessage::says`] with the user's own promise |
 
 use std::collections::HashSet;
 
@@ -16,9 +15,6 @@ use crate::id::CommitId;
 
 /// The last line of a completed pipeline run, unless the person chose another.
 pub const DEFAULT_MAGIC_PHRASE: &str = "I AM HYPER SURE I AM DONE!";
-
-/// What an agent says when the whole PRD or map is finished.
-pub const COMPLETE_PROMISE: &str = "<promise>COMPLETE</promise>";
 
 pub(crate) const PLAN_INVALIDATION: &str = "PLAN_INVALIDATION:";
 pub(crate) const NO_CHANGE_NEEDED: &str = "NO_CHANGE_NEEDED:";
@@ -60,7 +56,7 @@ pub struct VerifierClaim {
 
 /// What a verifier's claim says of one candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verification {
+pub(crate) enum Verification {
     Verified,
     PlanInvalid { reason: String },
     NotVerified,
@@ -68,37 +64,13 @@ pub enum Verification {
 
 impl VerifierClaim {
     /// Applies the claim to the candidate that was to be verified.
-    pub fn against(&self, candidate: &CommitId) -> Verification {
+    pub(crate) fn against(&self, candidate: &CommitId) -> Verification {
         if self.commit.as_ref() == Some(candidate) {
             return Verification::Verified;
         }
         match &self.plan_invalidation {
             Some(reason) => Verification::PlanInvalid { reason: reason.clone() },
             None => Verification::NotVerified,
-        }
-    }
-}
-
-/// What an agent of the build workflow reports by a line `[RALPH] NAME`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    PlanComplete,
-    SpecComplete,
-    SpecVerified,
-    SpecIncomplete,
-}
-
-impl Signal {
-    /// Reads one line. What follows the name after a colon is for people.
-    fn parse(line: &str) -> Option<Signal> {
-        let rest = line.strip_prefix("[RALPH] ")?;
-        let name = rest.split_once(':').map_or(rest, |(name, _)| name);
-        match name.trim() {
-            "PLAN_COMPLETE" => Some(Signal::PlanComplete),
-            "SPEC_COMPLETE" => Some(Signal::SpecComplete),
-            "SPEC_VERIFIED" => Some(Signal::SpecVerified),
-            "SPEC_INCOMPLETE" => Some(Signal::SpecIncomplete),
-            _ => None,
         }
     }
 }
@@ -146,7 +118,7 @@ impl<'a> FinalMessage<'a> {
     }
 
     /// Returns why nothing needs to change, where the agent says so.
-    pub fn no_change_needed(&self) -> Option<String> {
+    pub(crate) fn no_change_needed(&self) -> Option<String> {
         self.reason_after(NO_CHANGE_NEEDED)
     }
 
@@ -154,11 +126,6 @@ impl<'a> FinalMessage<'a> {
     pub fn says(&self, line: &str) -> bool {
         let line = line.trim();
         !line.is_empty() && self.text.lines().any(|said| said.trim() == line)
-    }
-
-    /// Returns the signals in the order in which they were given.
-    pub fn signals(&self) -> Vec<Signal> {
-        self.text.lines().filter_map(Signal::parse).collect()
     }
 
     /// Returns the first reason given after a marker at the beginning of a line.

@@ -136,7 +136,7 @@ impl CommitEvidence {
     }
 
     /// Whether gates and verifier looked at another tree than the commit's.
-    pub fn checked_another_tree(&self) -> bool {
+    pub(crate) fn checked_another_tree(&self) -> bool {
         self.checked.as_ref().is_some_and(|checked| *checked != self.tree)
     }
 }

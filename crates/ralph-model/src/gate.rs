@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::glob::Glob;
 use crate::millis;
-use crate::run::Exit;
+use crate::run::ProcessExit;
 use crate::testcount::TestCounts;
 
 /// A check as it is configured.
@@ -96,7 +96,7 @@ impl fmt::Display for Obstacle {
 pub enum GateStatus {
     Passed,
     Failed {
-        exit: Exit,
+        exit: ProcessExit,
     },
     TimedOut,
     CouldNotRun {
@@ -108,7 +108,7 @@ pub enum GateStatus {
 
 impl GateStatus {
     /// Returns the status of a gate that ended by itself.
-    pub fn of(exit: Exit, tests: Option<TestCounts>) -> GateStatus {
+    pub fn of(exit: ProcessExit, tests: Option<TestCounts>) -> GateStatus {
         if !exit.is_success() {
             GateStatus::Failed { exit }
         } else if tests.is_some_and(|tests| tests.executed() == 0) {
@@ -342,12 +342,12 @@ impl GatesView {
         GatesView { reports }
     }
 
-    pub fn reports(&self) -> &[GateReport] {
+    pub(crate) fn reports(&self) -> &[GateReport] {
         &self.reports
     }
 
     /// Returns the reports with this effect, in order.
-    pub fn with(&self, effect: Effect) -> impl Iterator<Item = &GateReport> {
+    pub(crate) fn with(&self, effect: Effect) -> impl Iterator<Item = &GateReport> {
         self.reports.iter().filter(move |report| report.attribution.effect() == effect)
     }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 
-const NO_EXIT: Exit = Exit::Code(1);
+const NO_EXIT: ProcessExit = ProcessExit::Code(1);
 
 fn run(status: GateStatus, tests: Option<(u64, u64)>) -> GateRun {
     GateRun {
@@ -259,13 +259,13 @@ fn gates_prove_something_only_if_none_of_them_raises_a_doubt() {
 #[test]
 fn what_an_exit_means_depends_on_what_was_executed() {
     let tests = |passed| Some(TestCounts { passed, failed: 0, skipped: 4 });
-    let ok = Exit::Code(0);
+    let ok = ProcessExit::Code(0);
     assert_eq!(GateStatus::of(ok, None), GateStatus::Passed);
     assert_eq!(GateStatus::of(ok, tests(1)), GateStatus::Passed);
     assert_eq!(GateStatus::of(ok, tests(0)), GateStatus::ProvedNothing);
     assert_eq!(
-        GateStatus::of(Exit::Signal(9), tests(0)),
-        GateStatus::Failed { exit: Exit::Signal(9) }
+        GateStatus::of(ProcessExit::Signal(9), tests(0)),
+        GateStatus::Failed { exit: ProcessExit::Signal(9) }
     );
     assert_eq!(GateStatus::of(NO_EXIT, tests(3)), GateStatus::Failed { exit: NO_EXIT });
 }

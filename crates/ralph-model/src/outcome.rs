@@ -26,7 +26,7 @@
 //!
 //! A whole turn is one with no error, a last word, and text or tool calls. An exit code alone decides nothing: some agents
 //! exit with 0 after an error, and some die after their work is done. So an exit with 0 does not rule a limit out unless
-//! the run did what it was asked for, its [`Claim`]: what wraps an agent (`agent | tee log`) exits with 0 for it. A run
+//! the run did what it was asked for, its [`ClaimCheck`]: what wraps an agent (`agent | tee log`) exits with 0 for it. A run
 //! that made tool calls got through to its model, and is held to what it said.
 //!
 //! A timeout is a fact about the work unless the agent told what it was held up by. Text is never asked about a run
@@ -36,14 +36,16 @@ use jiff::Timestamp;
 
 use crate::event::ErrorKind;
 use crate::policy::limit::{usage_limit_at_the_end, usage_limit_in_text};
-use crate::run::{AgentError, Exit, Retrying, RunEnd, RunFacts, RunOutcome, Trouble, UsageLimit};
+use crate::run::{
+    AgentError, ProcessExit, Retrying, RunEnd, RunFacts, RunOutcome, Trouble, UsageLimit,
+};
 
 /// How many characters of stderr are shown of a crash.
 const LONGEST_STDERR: usize = 400;
 
 /// Whether a run did what its role ends with: the lines that the prompt asks for, a request that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub enum ClaimCheck {
     Made,
     Missing,
     /// Nobody can tell: the role may end in its own words.
@@ -54,12 +56,12 @@ pub enum Claim {
 #[derive(Clone, Copy, Debug)]
 pub struct RunClose<'a> {
     pub end: &'a RunEnd,
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
     /// The last lines of the output, stdout and stderr, as text.
     pub tail: &'a str,
     /// The last lines of stderr alone that are not blank.
     pub stderr: &'a str,
-    pub claim: Claim,
+    pub claim: ClaimCheck,
     pub now: Timestamp,
 }
 
@@ -123,19 +125,19 @@ impl RunFacts {
     fn limit_of_a_whole_turn(&self, close: &RunClose<'_>) -> Option<UsageLimit> {
         let spoke_only = self.tool_calls == 0;
         match close.claim {
-            Claim::Missing if self.limit.is_some() => self.limit,
-            Claim::Missing if spoke_only => {
+            ClaimCheck::Missing if self.limit.is_some() => self.limit,
+            ClaimCheck::Missing if spoke_only => {
                 let said = self.final_message.as_deref().unwrap_or_default();
                 usage_limit_in_text(close.tail, close.now)
                     .or_else(|| usage_limit_in_text(said, close.now))
             }
-            Claim::Unknown if spoke_only => usage_limit_at_the_end(close.tail, close.now),
-            Claim::Made | Claim::Missing | Claim::Unknown => None,
+            ClaimCheck::Unknown if spoke_only => usage_limit_at_the_end(close.tail, close.now),
+            ClaimCheck::Made | ClaimCheck::Missing | ClaimCheck::Unknown => None,
         }
     }
 
-    fn is_complete(&self, exit: Option<Exit>) -> bool {
-        exit.is_some_and(Exit::is_success)
+    fn is_complete(&self, exit: Option<ProcessExit>) -> bool {
+        exit.is_some_and(ProcessExit::is_success)
             && self.error.is_none()
             && self.final_message.is_some()
             && self.did_anything()

@@ -20,7 +20,7 @@ enum Retry {
 #[derive(Debug)]
 struct Case {
     end: RunEnd,
-    exit: Option<Exit>,
+    exit: Option<ProcessExit>,
     last_word: Option<&'static str>,
     /// Tool calls or text before the last word.
     activity: bool,
@@ -28,7 +28,7 @@ struct Case {
     limit: Option<UsageLimit>,
     retrying: Retry,
     tail: &'static str,
-    claim: Claim,
+    claim: ClaimCheck,
 }
 
 fn now() -> Timestamp {
@@ -50,7 +50,12 @@ fn all_cases() -> Vec<Case> {
         RunEnd::NotStarted { reason: "not found".to_owned() },
         RunEnd::MachineFault { reason: "disk full".to_owned() },
     ];
-    let exits = [None, Some(Exit::Code(0)), Some(Exit::Code(1)), Some(Exit::Signal(9))];
+    let exits = [
+        None,
+        Some(ProcessExit::Code(0)),
+        Some(ProcessExit::Code(1)),
+        Some(ProcessExit::Signal(9)),
+    ];
     let last_words = [None, Some(" \n"), Some("done; Too Many Requests are handled now")];
     let errors = [
         None,
@@ -86,7 +91,9 @@ fn all_cases() -> Vec<Case> {
                         for limit in limits {
                             for retrying in retries {
                                 for tail in tails {
-                                    for claim in [Claim::Made, Claim::Missing, Claim::Unknown] {
+                                    for claim in
+                                        [ClaimCheck::Made, ClaimCheck::Missing, ClaimCheck::Unknown]
+                                    {
                                         let end = end.clone();
                                         cases.push(Case {
                                             end,
@@ -146,7 +153,7 @@ impl Case {
     }
 
     fn ok(&self) -> bool {
-        self.exit == Some(Exit::Code(0))
+        self.exit == Some(ProcessExit::Code(0))
     }
 
     /// A clean exit with a last word.
@@ -160,7 +167,7 @@ impl Case {
 
     /// It may have said in place of an answer that it is at its limit.
     fn spoke_only(&self) -> bool {
-        self.whole() && self.claim != Claim::Made && !self.activity
+        self.whole() && self.claim != ClaimCheck::Made && !self.activity
     }
 
     fn silent(&self) -> bool {
@@ -168,13 +175,13 @@ impl Case {
     }
 }
 
-fn close(end: &RunEnd, exit: Option<Exit>) -> RunClose<'_> {
+fn close(end: &RunEnd, exit: Option<ProcessExit>) -> RunClose<'_> {
     RunClose {
         end,
         exit,
         tail: "",
         stderr: "\n one\x1b\n\ntwo \n",
-        claim: Claim::Unknown,
+        claim: ClaimCheck::Unknown,
         now: now(),
     }
 }
@@ -233,12 +240,12 @@ fn rules_of_whole_turns() -> Vec<Rule> {
     vec![
         (
             "a clean exit with its claim completes, whatever the text mentions",
-            |case| case.whole() && case.claim == Claim::Made,
+            |case| case.whole() && case.claim == ClaimCheck::Made,
             |_| RunOutcome::Completed,
         ),
         (
             "a clean exit without its claim does not end a structured limit",
-            |case| case.whole() && case.claim == Claim::Missing && case.limit.is_some(),
+            |case| case.whole() && case.claim == ClaimCheck::Missing && case.limit.is_some(),
             |case| limit_until(case.limit.unwrap().resets_at),
         ),
         (
@@ -255,7 +262,7 @@ fn rules_of_whole_turns() -> Vec<Rule> {
             "the message itself counts only where it should have held a claim",
             |case| {
                 case.spoke_only()
-                    && case.claim == Claim::Missing
+                    && case.claim == ClaimCheck::Missing
                     && case.last_word.is_some_and(|word| word.contains("Too Many"))
             },
             |_| limit_until(None),
@@ -420,20 +427,20 @@ fn text_without_tool_calls_is_activity() {
         final_message: Some(String::new()),
         ..RunFacts::default()
     };
-    let close = close(&RunEnd::Exited, Some(Exit::Code(0)));
+    let close = close(&RunEnd::Exited, Some(ProcessExit::Code(0)));
     assert_eq!(facts.outcome(&close), RunOutcome::Completed);
 }
 
 #[test]
 fn a_run_of_which_nothing_was_heard_has_no_output() {
-    let close = close(&RunEnd::Exited, Some(Exit::Code(0)));
+    let close = close(&RunEnd::Exited, Some(ProcessExit::Code(0)));
     assert_eq!(RunFacts::default().outcome(&close), trouble(Trouble::NoOutput));
 }
 
 #[test]
 fn a_crash_shows_what_stderr_ended_with() {
     let shown = |stderr| {
-        let close = RunClose { stderr, ..close(&RunEnd::Exited, Some(Exit::Code(127))) };
+        let close = RunClose { stderr, ..close(&RunEnd::Exited, Some(ProcessExit::Code(127))) };
         match RunFacts::default().outcome(&close) {
             RunOutcome::Trouble { trouble } => trouble.to_string(),
             other => panic!("{other:?}"),

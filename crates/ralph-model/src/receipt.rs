@@ -17,7 +17,7 @@ use crate::millis;
 use crate::testcount::TestCounts;
 
 /// The version this Ralph writes, and the highest it reads.
-pub const RECEIPT_VERSION: u32 = 1;
+pub(crate) const RECEIPT_VERSION: u32 = 1;
 
 /// What an accepted commit was accepted on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use super::*;
 use crate::evidence::samples::{commit, tree};
 use crate::gate::Obstacle;
 use crate::glob::Glob;
-use crate::run::Exit;
+use crate::run::ProcessExit;
 
 fn sample() -> Receipt {
     Receipt {
@@ -158,8 +158,8 @@ fn status() -> impl Strategy<Value = GateStatus> {
         Just(GateStatus::Passed),
         Just(GateStatus::TimedOut),
         Just(GateStatus::ProvedNothing),
-        any::<i32>().prop_map(|code| GateStatus::Failed { exit: Exit::Code(code) }),
-        any::<i32>().prop_map(|signal| GateStatus::Failed { exit: Exit::Signal(signal) }),
+        any::<i32>().prop_map(|code| GateStatus::Failed { exit: ProcessExit::Code(code) }),
+        any::<i32>().prop_map(|signal| GateStatus::Failed { exit: ProcessExit::Signal(signal) }),
         text()
             .prop_map(|message| GateStatus::CouldNotRun { obstacle: Obstacle::Setup { message } }),
     ]

@@ -17,7 +17,7 @@ use std::fmt;
 
 pub use grammar::STEP_NAMES;
 pub use parser::parse;
-pub use step::{Environment, Flood, FloodKind, Reset, Signal, SignalTarget, Step};
+pub use step::{DaemonEnvironment, Flood, FloodKind, Reset, Signal, SignalTarget, Step};
 pub use template::{Template, UnsetVariable, VARIABLES};
 
 use crate::role::Role;

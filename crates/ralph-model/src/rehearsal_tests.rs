@@ -99,11 +99,11 @@ fn every_step_is_read() {
         ("setsid <<X\nsleep 5 && echo ${HOME}\nX", Step::Setsid(command())),
         (
             "daemonise sleep 5 && echo ${HOME}",
-            Step::Daemonise { command: command(), environment: Environment::Inherited },
+            Step::Daemonise { command: command(), environment: DaemonEnvironment::Inherited },
         ),
         (
             "daemonise-env sleep 5 && echo ${HOME}",
-            Step::Daemonise { command: command(), environment: Environment::Cleared },
+            Step::Daemonise { command: command(), environment: DaemonEnvironment::Cleared },
         ),
         ("hold-pipe 600s", Step::HoldPipe(Duration::from_mins(10))),
     ];

@@ -44,22 +44,22 @@ pub enum RunEnd {
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Exit {
+pub enum ProcessExit {
     Code(i32),
     Signal(i32),
 }
 
-impl Exit {
+impl ProcessExit {
     pub const fn is_success(self) -> bool {
-        matches!(self, Exit::Code(0))
+        matches!(self, ProcessExit::Code(0))
     }
 }
 
-impl fmt::Display for Exit {
+impl fmt::Display for ProcessExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Exit::Code(code) => write!(f, "exit {code}"),
-            Exit::Signal(signal) => write!(f, "signal {signal}"),
+            ProcessExit::Code(code) => write!(f, "exit {code}"),
+            ProcessExit::Signal(signal) => write!(f, "signal {signal}"),
         }
     }
 }
@@ -253,7 +253,7 @@ pub enum Trouble {
     },
     NoOutput,
     Crash {
-        exit: Exit,
+        exit: ProcessExit,
         /// The end of what it printed on stderr.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stderr: Option<String>,
@@ -280,7 +280,7 @@ pub enum TroubleKind {
 }
 
 impl Trouble {
-    pub const fn kind(&self) -> TroubleKind {
+    pub(crate) const fn kind(&self) -> TroubleKind {
         match self {
             Trouble::UsageLimit { .. } => TroubleKind::UsageLimit,
             Trouble::Network { .. } => TroubleKind::Network,

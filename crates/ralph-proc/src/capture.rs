@@ -15,7 +15,7 @@ use crate::{fault, sys};
 
 /// A command whose answer is wanted as a whole.
 #[derive(Clone, Debug)]
-pub struct Question<'a> {
+pub struct CaptureRequest<'a> {
     pub program: &'a Path,
     pub args: &'a [&'a str],
     pub cwd: Option<&'a Path>,
@@ -37,17 +37,17 @@ pub struct Answer {
 }
 
 /// Asks, and waits for the answer at most for the timeout.
-pub fn ask(question: &Question<'_>) -> io::Result<Answer> {
+pub fn ask(question: &CaptureRequest<'_>) -> io::Result<Answer> {
     run(question, None, || {})
 }
 
 /// Asks a command that reads its question from stdin (`git cat-file --batch`).
-pub fn ask_with_input(question: &Question<'_>, input: &[u8]) -> io::Result<Answer> {
+pub fn ask_with_input(question: &CaptureRequest<'_>, input: &[u8]) -> io::Result<Answer> {
     run(question, Some(input), || {})
 }
 
 /// Runs a command that changes files, with its input if it reads any. A [fault point](fault) once it has all its input.
-pub fn change(question: &Question<'_>, input: Option<&[u8]>) -> io::Result<Answer> {
+pub fn change(question: &CaptureRequest<'_>, input: Option<&[u8]>) -> io::Result<Answer> {
     run(question, input, || {
         fault::child_started(question.program, question.args.first().copied());
     })
@@ -55,7 +55,7 @@ pub fn change(question: &Question<'_>, input: Option<&[u8]>) -> io::Result<Answe
 
 /// Runs a command to its end; calls `started` when all its input is written.
 fn run(
-    question: &Question<'_>,
+    question: &CaptureRequest<'_>,
     input: Option<&[u8]>,
     started: impl FnOnce(),
 ) -> io::Result<Answer> {
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     fn sh(script: &str, timeout: Duration) -> Answer {
-        ask(&Question {
+        ask(&CaptureRequest {
             program: Path::new("/bin/sh"),
             args: &["-c", script],
             cwd: Some(Path::new("/")),
@@ -243,7 +243,7 @@ mod tests {
 
     fn with_input(script: &str, input: &[u8]) -> Answer {
         ask_with_input(
-            &Question {
+            &CaptureRequest {
                 program: Path::new("/bin/sh"),
                 args: &["-c", script],
                 cwd: None,

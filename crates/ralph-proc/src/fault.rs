@@ -24,7 +24,7 @@ pub fn after_write() {
 }
 
 /// Marks the instant after the start of a child process, before its result is known.
-pub fn child_started(program: &std::path::Path, first_argument: Option<&str>) {
+pub(crate) fn child_started(program: &std::path::Path, first_argument: Option<&str>) {
     #[cfg(debug_assertions)]
     armed::reach(|| {
         let program = program.file_name().unwrap_or_default().to_string_lossy();

@@ -40,7 +40,7 @@ const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
 
 /// What the harness asks for. The program, its arguments and its environment follow, as they need not be text.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Request {
+pub(crate) struct GuardRequest {
     v: u32,
     cwd: String,
     stdin: Option<String>,
@@ -51,9 +51,9 @@ pub(crate) struct Request {
     bytes: usize,
 }
 
-impl Request {
+impl GuardRequest {
     /// Puts a request together, and the bytes that follow it.
-    pub(crate) fn new(spec: &CommandSpec) -> io::Result<(Request, Vec<u8>)> {
+    pub(crate) fn new(spec: &CommandSpec) -> io::Result<(GuardRequest, Vec<u8>)> {
         let path = |path: &Path| {
             path.to_str().map(str::to_owned).ok_or_else(|| {
                 io::Error::other(format!("the path `{}` is not UTF-8", path.display()))
@@ -68,7 +68,7 @@ impl Request {
         for (name, value) in &spec.env {
             append(&mut bytes, &[name.as_bytes(), b"=", value.as_bytes()])?;
         }
-        let request = Request {
+        let request = GuardRequest {
             v: VERSION,
             cwd: path(&spec.cwd)?,
             stdin: spec.stdin.as_deref().map(path).transpose()?,
@@ -177,7 +177,7 @@ impl Guard {
     }
 
     fn supervise(&mut self, output: [OwnedFd; 2]) -> io::Result<()> {
-        let Some(request) = self.control.receive::<Request>()? else { return Ok(()) };
+        let Some(request) = self.control.receive::<GuardRequest>()? else { return Ok(()) };
         if request.v != VERSION {
             return Err(io::Error::other(format!("unknown guard protocol {}", request.v)));
         }
@@ -209,7 +209,7 @@ impl Guard {
     }
 
     /// Starts the program and lets go of its output: only the run itself may hold that open.
-    fn start(request: &Request, bytes: &[u8], output: [OwnedFd; 2]) -> io::Result<Pid> {
+    fn start(request: &GuardRequest, bytes: &[u8], output: [OwnedFd; 2]) -> io::Result<Pid> {
         let mut command = request.command(bytes)?;
         let stdin = match &request.stdin {
             Some(path) => Stdio::from(File::open(path).map_err(|error| named(&error, path))?),

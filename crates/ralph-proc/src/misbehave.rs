@@ -19,8 +19,8 @@ use rustix::process::{Pid, Signal};
 pub struct Background<'a> {
     pub command: &'a str,
     pub ties: Ties,
-    pub environment: Environment<'a>,
-    pub output: Output,
+    pub environment: BackgroundEnvironment<'a>,
+    pub output: BackgroundOutput,
 }
 
 /// What still ties a background process to the one that started it.
@@ -36,7 +36,7 @@ pub enum Ties {
 
 /// What a background process finds in its environment.
 #[derive(Clone, Copy, Debug)]
-pub enum Environment<'a> {
+pub enum BackgroundEnvironment<'a> {
     /// What this process has, and these.
     InheritedWith(&'a [(String, String)]),
     Cleared,
@@ -44,7 +44,7 @@ pub enum Environment<'a> {
 
 /// Where a background process writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
+pub enum BackgroundOutput {
     Discarded,
     /// To the stdout and stderr of this process, which it so keeps open.
     Inherited,
@@ -55,12 +55,12 @@ impl Background<'_> {
     pub fn spawn(&self) -> io::Result<()> {
         let mut command = Command::new("sh");
         command.arg("-c").arg(self.command).stdin(Stdio::null());
-        if self.output == Output::Discarded {
+        if self.output == BackgroundOutput::Discarded {
             command.stdout(Stdio::null()).stderr(Stdio::null());
         }
         match self.environment {
-            Environment::InheritedWith(more) => command.envs(more.iter().cloned()),
-            Environment::Cleared => command.env_clear(),
+            BackgroundEnvironment::InheritedWith(more) => command.envs(more.iter().cloned()),
+            BackgroundEnvironment::Cleared => command.env_clear(),
         };
         match self.ties {
             Ties::Child => {}
@@ -149,7 +149,7 @@ pub fn exit_on_signal(signal: Signal, code: u8) -> io::Result<()> {
 
 /// Whom a signal is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum SignalRecipient {
     Own,
     Parent,
     /// The process group of this process, itself included.
@@ -158,17 +158,17 @@ pub enum Target {
 }
 
 /// Sends a signal.
-pub fn send_signal(target: Target, signal: Signal) -> io::Result<()> {
+pub fn send_signal(target: SignalRecipient, signal: Signal) -> io::Result<()> {
     let nobody = || io::Error::from(io::ErrorKind::NotFound);
     match target {
-        Target::Own => rustix::process::kill_process(rustix::process::getpid(), signal)?,
-        Target::Parent => {
+        SignalRecipient::Own => rustix::process::kill_process(rustix::process::getpid(), signal)?,
+        SignalRecipient::Parent => {
             // An orphan's parent is the init process, which is nobody's to kill.
             let parent = rustix::process::getppid().filter(|parent| *parent != Pid::INIT);
             rustix::process::kill_process(parent.ok_or_else(nobody)?, signal)?;
         }
-        Target::Group => rustix::process::kill_current_process_group(signal)?,
-        Target::Process(id) => {
+        SignalRecipient::Group => rustix::process::kill_current_process_group(signal)?,
+        SignalRecipient::Process(id) => {
             let id = i32::try_from(id).ok().and_then(Pid::from_raw).ok_or_else(nobody)?;
             rustix::process::kill_process(id, signal)?;
         }

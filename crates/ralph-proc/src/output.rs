@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::parser::Parser;
 
 /// The longest line a watcher sees whole.
-pub const LINE_CAP: usize = 4 << 20;
+pub(crate) const LINE_CAP: usize = 4 << 20;
 
 pub(crate) const CHUNK: usize = 256 << 10;
 
@@ -107,7 +107,7 @@ impl From<File> for Log {
 }
 
 /// One stream of the process, and the file that keeps it.
-pub(crate) struct Channel {
+pub(crate) struct OutputPipe {
     pub(crate) stream: Stream,
     pub(crate) pipe: OwnedFd,
     pub(crate) log: Log,
@@ -115,23 +115,23 @@ pub(crate) struct Channel {
 
 /// How much was kept of each stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct LoggedBytes {
     pub stdout_bytes: u64,
     pub stderr_bytes: u64,
 }
 
 /// The output of one process: kept as it comes, then handed to the parser.
 pub(crate) struct Output<'scope, 'env, W> {
-    open: Vec<Channel>,
+    open: Vec<OutputPipe>,
     parser: Parser<'scope, 'env, W>,
     buffer: Vec<u8>,
-    kept: Kept,
+    kept: LoggedBytes,
     failure: Option<io::Error>,
 }
 
 impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
-    pub(crate) fn new(channels: [Channel; 2], parser: Parser<'scope, 'env, W>) -> Self {
-        let (buffer, kept) = (vec![0; CHUNK], Kept::default());
+    pub(crate) fn new(channels: [OutputPipe; 2], parser: Parser<'scope, 'env, W>) -> Self {
+        let (buffer, kept) = (vec![0; CHUNK], LoggedBytes::default());
         Output { open: channels.into(), parser, buffer, kept, failure: None }
     }
 
@@ -193,7 +193,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
     }
 
     /// Ends it here: hands on what stands after the last line ends, and says how much was kept.
-    pub(crate) fn finish(self) -> (W, io::Result<Kept>) {
+    pub(crate) fn finish(self) -> (W, io::Result<LoggedBytes>) {
         let watcher = self.parser.finish();
         (watcher, self.failure.map_or(Ok(self.kept), Err))
     }

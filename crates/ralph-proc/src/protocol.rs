@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// How long a run may take, and how long it gets to end by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct StopLimits {
     /// For the whole run.
     pub wall: Option<Duration>,
     /// Without any progress, while no tool is at work.
@@ -34,7 +34,7 @@ pub enum StopReason {
 
 /// What the supervisor observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Observation {
+pub(crate) enum Observation {
     /// Time went by. `last_progress` is when the watcher last saw progress; `busy` says a tool is at work.
     Tick { last_progress: Duration, busy: bool },
     /// The run is to end.
@@ -45,7 +45,7 @@ pub enum Observation {
 
 /// What is to be sent to the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub(crate) enum Order {
     Interrupt,
     Terminate,
     Kill,
@@ -61,8 +61,8 @@ enum Phase {
 
 /// The machine of one run.
 #[derive(Clone, Debug)]
-pub struct Protocol {
-    limits: Limits,
+pub(crate) struct Protocol {
+    limits: StopLimits,
     phase: Phase,
     reason: Option<StopReason>,
     last_progress: Duration,
@@ -70,7 +70,7 @@ pub struct Protocol {
 }
 
 impl Protocol {
-    pub fn new(limits: Limits) -> Protocol {
+    pub(crate) fn new(limits: StopLimits) -> Protocol {
         Protocol {
             limits,
             phase: Phase::Running,
@@ -81,12 +81,12 @@ impl Protocol {
     }
 
     /// Why the run was ended; `None` while nothing asked for it.
-    pub fn reason(&self) -> Option<&StopReason> {
+    pub(crate) fn reason(&self) -> Option<&StopReason> {
         self.reason.as_ref()
     }
 
     /// Takes in what happened at `now` and says what to send, if anything.
-    pub fn handle(&mut self, now: Duration, observed: Observation) -> Option<Order> {
+    pub(crate) fn handle(&mut self, now: Duration, observed: Observation) -> Option<Order> {
         match observed {
             Observation::Tick { last_progress, busy } => {
                 self.last_progress = last_progress.max(self.last_progress);
@@ -106,7 +106,7 @@ impl Protocol {
     }
 
     /// When to come back with a tick, if nothing else happens before.
-    pub fn deadline(&self) -> Option<Duration> {
+    pub(crate) fn deadline(&self) -> Option<Duration> {
         match self.phase {
             Phase::Running => {
                 let idle = self.limits.idle.filter(|_| !self.busy);
@@ -164,8 +164,8 @@ mod tests {
 
     const S: fn(u64) -> Duration = Duration::from_secs;
 
-    fn limits() -> Limits {
-        Limits {
+    fn limits() -> StopLimits {
+        StopLimits {
             wall: Some(S(100)),
             idle: Some(S(10)),
             interrupt_grace: S(5),

@@ -65,7 +65,7 @@ impl Support {
     }
 
     /// Whether TCP connections can be refused.
-    pub const fn confines_tcp(self) -> bool {
+    pub(crate) const fn confines_tcp(self) -> bool {
         self.landlock_abi >= ABI::V4 as i32
     }
 

@@ -14,7 +14,7 @@ use signal_hook::low_level;
 
 /// What the person wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum SignalRequest {
     /// Ctrl-C, a termination, or the end of the terminal.
     Stop,
     /// Ctrl-Z.
@@ -50,28 +50,28 @@ impl SignalPipe {
     }
 
     /// Takes one wish that arrived, if any. Stops come first.
-    pub fn take(&self) -> Option<Wish> {
+    pub fn take(&self) -> Option<SignalRequest> {
         if take_byte(&self.stop) {
-            return Some(Wish::Stop);
+            return Some(SignalRequest::Stop);
         }
-        take_byte(&self.suspend).then_some(Wish::Suspend)
+        take_byte(&self.suspend).then_some(SignalRequest::Suspend)
     }
 
     /// Waits for a wish, at most for `timeout`. Ctrl-Z is granted here: the wait goes on when the process does.
-    pub fn wait(&self, timeout: Duration) -> Option<Wish> {
+    pub fn wait(&self, timeout: Duration) -> Option<SignalRequest> {
         let mut polled = self.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         let _ = poll(&mut polled, Timespec::try_from(timeout).ok().as_ref());
         let wish = self.take()?;
-        if wish == Wish::Suspend {
-            let _ = self.suspend_self();
+        if wish == SignalRequest::Suspend {
+            let _ = suspend_self();
         }
         Some(wish)
     }
+}
 
-    /// Stops this process as Ctrl-Z would have, and returns when it is continued.
-    pub fn suspend_self(&self) -> io::Result<()> {
-        low_level::emulate_default_handler(SIGTSTP)
-    }
+/// Stops this process as Ctrl-Z would have, and returns when it is continued.
+pub(crate) fn suspend_self() -> io::Result<()> {
+    low_level::emulate_default_handler(SIGTSTP)
 }
 
 /// Has a question asked and waits until something can be read; `false` if the person would rather stop.

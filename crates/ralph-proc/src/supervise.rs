@@ -16,14 +16,14 @@ use rustix::process::{Signal, set_child_subreaper};
 use crate::command::CommandSpec;
 use crate::control::Control;
 use crate::fault;
-use crate::guard::{GuardOrder, Notice, Request};
+use crate::guard::{GuardOrder, GuardRequest, Notice};
 use crate::launcher::Launcher;
-use crate::output::{Channel, Kept, Log, Output, Stream, Watcher};
+use crate::output::{Log, LoggedBytes, Output, OutputPipe, Stream, Watcher};
 use crate::parser::Parser;
-use crate::protocol::{Limits, Observation, Order, Protocol, StopReason};
+use crate::protocol::{Observation, Order, Protocol, StopLimits, StopReason};
 use crate::pulse::Pulse;
-use crate::signal::{SignalPipe, Wish};
-use crate::tree::{self, Identity};
+use crate::signal::{SignalPipe, SignalRequest, suspend_self};
+use crate::tree::{self, ProcessIdentity};
 
 /// Larger pipes mean fewer switches between agent and harness. Refused to users with many pipes; then the default does.
 const PIPE_SIZE: usize = 1 << 20;
@@ -34,7 +34,7 @@ const DRAIN_PATIENCE: Duration = Duration::from_millis(500);
 /// Everything a run needs besides its command.
 pub struct Supervision<'a> {
     pub launcher: &'a mut Launcher,
-    pub limits: Limits,
+    pub limits: StopLimits,
     /// Keeps stdout, byte for byte.
     pub stdout_log: Log,
     /// Keeps stderr, byte for byte.
@@ -45,7 +45,7 @@ pub struct Supervision<'a> {
     /// Somebody else to be heard while the run goes on.
     pub visitor: Option<Visitor<'a>>,
     /// Told as soon as the guard runs, before the program starts: what must be ended after a crash.
-    pub on_guard: &'a mut dyn FnMut(&Identity),
+    pub on_guard: &'a mut dyn FnMut(&ProcessIdentity),
 }
 
 /// Called by the supervising thread while a run goes on, so that no thread of its own is needed.
@@ -66,7 +66,7 @@ pub struct Finished {
     pub signal: Option<i32>,
     /// Why the harness ended it, if it did.
     pub stopped: Option<StopReason>,
-    pub kept: Kept,
+    pub kept: LoggedBytes,
     /// Processor time of the program and all its descendants.
     pub cpu: Duration,
     /// Processes the program left behind, which were ended.
@@ -107,7 +107,7 @@ pub fn supervise<W: Watcher>(
 /// A run whose guard waits for its request to be carried out.
 struct Begun<'a> {
     session: Session<'a>,
-    channels: [Channel; 2],
+    channels: [OutputPipe; 2],
     signals: Option<&'a SignalPipe>,
     visitor: Option<Visitor<'a>>,
 }
@@ -202,15 +202,15 @@ impl<'a> Session<'a> {
             stops: 0,
             guard_start: 0,
         };
-        if let Some(guard) = Identity::of(guard) {
+        if let Some(guard) = ProcessIdentity::of(guard) {
             session.guard_start = guard.start;
             (supervision.on_guard)(&guard);
         }
         session.request(spec).map_err(SuperviseError::Guard)?;
         fault::child_started(&spec.program, None);
         let channels = [
-            Channel { stream: Stream::Stdout, pipe: stdout, log: supervision.stdout_log },
-            Channel { stream: Stream::Stderr, pipe: stderr, log: supervision.stderr_log },
+            OutputPipe { stream: Stream::Stdout, pipe: stdout, log: supervision.stdout_log },
+            OutputPipe { stream: Stream::Stderr, pipe: stderr, log: supervision.stderr_log },
         ];
         let (signals, visitor) = (supervision.signals, supervision.visitor);
         Ok(Begun { session, channels, signals, visitor })
@@ -220,14 +220,14 @@ impl<'a> Session<'a> {
     fn conclude(
         &mut self,
         ended: Result<Ended, SuperviseError>,
-        kept: io::Result<Kept>,
+        kept: io::Result<LoggedBytes>,
         pipes_held: bool,
     ) -> Result<Finished, SuperviseError> {
         let ended = ended.map_err(|error| self.clean_up(error))?;
         let stopped = self.protocol.reason().cloned();
         let kept = match kept {
             Ok(kept) => kept,
-            Err(_) if matches!(stopped, Some(StopReason::LogFailed(_))) => Kept::default(),
+            Err(_) if matches!(stopped, Some(StopReason::LogFailed(_))) => LoggedBytes::default(),
             Err(error) => return Err(SuperviseError::Broken(error)),
         };
         self.launcher.wait_for_guard();
@@ -249,7 +249,7 @@ impl<'a> Session<'a> {
     }
 
     fn request(&mut self, spec: &CommandSpec) -> io::Result<()> {
-        let (request, bytes) = Request::new(spec)?;
+        let (request, bytes) = GuardRequest::new(spec)?;
         self.control.send_with(&request, &bytes)
     }
 
@@ -318,9 +318,9 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn grant(&mut self, wish: Wish, signals: Option<&SignalPipe>) {
+    fn grant(&mut self, wish: SignalRequest, signals: Option<&SignalPipe>) {
         match wish {
-            Wish::Stop => {
+            SignalRequest::Stop => {
                 self.stops += 1;
                 self.observe(if self.stops == 1 {
                     Observation::Stop(StopReason::Person)
@@ -328,13 +328,15 @@ impl<'a> Session<'a> {
                     Observation::StopNow
                 });
             }
-            Wish::Suspend => {
-                let Some(signals) = signals else { return };
+            SignalRequest::Suspend => {
+                if signals.is_none() {
+                    return;
+                }
                 // What was done before the pause is measured before the clock is shifted.
                 self.tick();
                 self.order(GuardOrder::Pause);
                 let since = Instant::now();
-                let _ = signals.suspend_self();
+                let _ = suspend_self();
                 self.paused += since.elapsed();
                 self.order(GuardOrder::Resume);
             }

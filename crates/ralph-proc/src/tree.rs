@@ -12,27 +12,31 @@ use serde::{Deserialize, Serialize};
 
 /// A process that cannot be mistaken for a later one with the same id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct ProcessIdentity {
     pub pid: i32,
     /// Clock ticks since boot at which it started.
     pub start: u64,
     pub boot: String,
 }
 
-impl Identity {
+impl ProcessIdentity {
     /// The identity of this process.
-    pub fn own() -> Identity {
-        static OWN: OnceLock<Identity> = OnceLock::new();
+    pub fn own() -> ProcessIdentity {
+        static OWN: OnceLock<ProcessIdentity> = OnceLock::new();
         let own = OWN.get_or_init(|| {
             let pid = rustix::process::getpid().as_raw_nonzero().get();
-            Identity::of(pid).unwrap_or_else(|| Identity { pid, start: 0, boot: boot_id() })
+            ProcessIdentity::of(pid).unwrap_or_else(|| ProcessIdentity {
+                pid,
+                start: 0,
+                boot: boot_id(),
+            })
         });
         own.clone()
     }
 
     /// The identity of a living process.
-    pub fn of(pid: i32) -> Option<Identity> {
-        Some(Identity { pid, start: start_time(pid)?, boot: boot_id() })
+    pub fn of(pid: i32) -> Option<ProcessIdentity> {
+        Some(ProcessIdentity { pid, start: start_time(pid)?, boot: boot_id() })
     }
 
     /// Whether that very process still exists (a zombie does not count).
@@ -42,7 +46,7 @@ impl Identity {
 }
 
 /// Identifies this boot of the machine.
-pub fn boot_id() -> String {
+pub(crate) fn boot_id() -> String {
     static BOOT: OnceLock<String> = OnceLock::new();
     let boot = BOOT.get_or_init(|| {
         let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
@@ -109,7 +113,7 @@ fn listed_children(pid: i32) -> Option<Vec<i32>> {
 }
 
 /// Everything that descends from `root`, nearest first, without `root` itself.
-pub fn descendants(root: i32) -> Vec<i32> {
+pub(crate) fn descendants(root: i32) -> Vec<i32> {
     let mut found = Vec::new();
     let mut scanned: Option<HashMap<i32, Vec<i32>>> = None;
     let mut open = vec![root];
@@ -160,14 +164,14 @@ fn environment_holds(pid: i32, wanted: &[u8]) -> bool {
 }
 
 /// Sends a signal to each; those that are gone are no matter.
-pub fn signal_all(pids: &[i32], signal: Signal) {
+pub(crate) fn signal_all(pids: &[i32], signal: Signal) {
     for pid in pids.iter().filter_map(|pid| Pid::from_raw(*pid)) {
         let _ = kill_process(pid, signal);
     }
 }
 
 /// Stops all that descends from a process, but not the process itself.
-pub fn stop_descendants(root: i32) {
+pub(crate) fn stop_descendants(root: i32) {
     stop_all(|| descendants(root));
 }
 
@@ -208,11 +212,11 @@ mod tests {
 
     #[test]
     fn this_process_is_alive_and_one_that_ended_is_not() {
-        assert!(Identity::own().is_alive());
+        assert!(ProcessIdentity::own().is_alive());
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        let identity = Identity::of(i32::try_from(child.id()).unwrap()).unwrap();
+        let identity = ProcessIdentity::of(i32::try_from(child.id()).unwrap()).unwrap();
         assert!(identity.is_alive());
-        assert!(descendants(Identity::own().pid).contains(&identity.pid));
+        assert!(descendants(ProcessIdentity::own().pid).contains(&identity.pid));
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!identity.is_alive());
@@ -220,9 +224,9 @@ mod tests {
 
     #[test]
     fn a_recycled_id_and_an_earlier_boot_are_somebody_else() {
-        let own = Identity::own();
-        assert!(!Identity { start: own.start + 1, ..own.clone() }.is_alive());
-        assert!(!Identity { boot: "another".to_owned(), ..own }.is_alive());
+        let own = ProcessIdentity::own();
+        assert!(!ProcessIdentity { start: own.start + 1, ..own.clone() }.is_alive());
+        assert!(!ProcessIdentity { boot: "another".to_owned(), ..own }.is_alive());
     }
 
     #[test]

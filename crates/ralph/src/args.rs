@@ -1,7 +1,7 @@
 //! What can be typed: clap structures only, no decisions. The doc comments are the help.
 
 pub(crate) mod build;
-mod later;
+mod lazy_options;
 pub(crate) mod pipeline;
 pub(crate) mod plan;
 
@@ -12,7 +12,7 @@ use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use ralph_model::role::Role;
 
 use self::build::{BuildArgs, PlanArgs};
-use self::later::Later;
+use self::lazy_options::LazyOptions;
 use self::pipeline::{DemoArgs, PipelineArgs, SpecsCommand};
 use self::plan::{
     AnswerArgs, IssueCommand, LogArgs, MergePlanArgs, QueryArgs, SetSpecArgs, TaskCommand,
@@ -97,57 +97,57 @@ pub(crate) enum LogFormatChoice {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Watch Ralph at work on a throw-away repository with a scripted agent; needs nothing but git
-    Demo(Later<DemoArgs>),
+    Demo(LazyOptions<DemoArgs>),
     /// Make a home for Ralph here: detect agents and checks, write ralph.toml; never overwrites
-    Init(Later<InitArgs>),
+    Init(LazyOptions<InitArgs>),
     /// Take specs through plan, implement, verify, until they are done
-    Pipeline(Later<PipelineArgs>),
+    Pipeline(LazyOptions<PipelineArgs>),
     /// Turn a spec into tasks of the plan
-    Plan(Later<PlanArgs>),
+    Plan(LazyOptions<PlanArgs>),
     /// Build the plan, task by task, until it is complete (also: `ralph`, `ralph N`)
     #[command(alias = "construct")]
-    Build(Later<BuildArgs>),
+    Build(LazyOptions<BuildArgs>),
     /// See the specs and where each of them stands [default: list]
     Specs {
         #[command(subcommand)]
-        command: Option<Later<SpecsCommand>>,
+        command: Option<LazyOptions<SpecsCommand>>,
     },
     /// Check whether this machine and this workspace are ready
     Doctor,
     /// See which agents are here, and run one under supervision
     #[command(subcommand)]
-    Agent(Later<AgentCommand>),
+    Agent(LazyOptions<AgentCommand>),
     /// See the checks that decide, or run them as Ralph would: in a checkout of its own [default: list]
     Gates {
         #[command(subcommand)]
-        command: Option<Later<GatesCommand>>,
+        command: Option<LazyOptions<GatesCommand>>,
     },
     /// Run the gates of accepted commits again, from their receipts
-    Verify(Later<VerifyArgs>),
+    Verify(LazyOptions<VerifyArgs>),
     /// Run any command under a role's boundary, to see what an agent would be able to do
-    Sandbox(Later<SandboxArgs>),
+    Sandbox(LazyOptions<SandboxArgs>),
     /// Show what is going on in this workspace: specs, runs, waits, cost
     Status,
     /// Answer what a workflow asked
-    Answer(Later<AnswerArgs>),
+    Answer(LazyOptions<AnswerArgs>),
     /// Ask what the plan holds, as JSON [default: all of it]
-    Query(Later<QueryArgs>),
+    Query(LazyOptions<QueryArgs>),
     /// Change the tasks of the plan; inside a run Ralph decides whether the role may
     #[command(subcommand)]
-    Task(Later<TaskCommand>),
+    Task(LazyOptions<TaskCommand>),
     /// Change the issues of the plan; inside a run Ralph decides whether the role may
     #[command(subcommand)]
-    Issue(Later<IssueCommand>),
+    Issue(LazyOptions<IssueCommand>),
     /// Choose the spec that the plan is about
-    SetSpec(Later<SetSpecArgs>),
+    SetSpec(LazyOptions<SetSpecArgs>),
     /// Tell what became of the plan's tasks, from git's history, as JSON
-    Log(Later<LogArgs>),
+    Log(LazyOptions<LogArgs>),
     /// Merge two plans record by record; git calls this (`ralph init` sets it up)
-    MergePlan(Later<MergePlanArgs>),
+    MergePlan(LazyOptions<MergePlanArgs>),
     /// Check every file of Ralph's home, and say on which line something is wrong
     Validate,
     /// Show every setting and where it comes from
-    Config(Later<ConfigArgs>),
+    Config(LazyOptions<ConfigArgs>),
     /// Print completions for a shell
     Completions {
         /// Which shell

@@ -6,16 +6,16 @@ use crate::{progress, root, test};
 
 /// What was asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct CrashRequest {
     /// A part of the story's name, as in `rejected` or `pipeline`.
     story: Option<String>,
     runner_args: Vec<String>,
 }
 
-impl Request {
+impl CrashRequest {
     /// Reads the arguments that follow `crash`.
-    pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Request, String> {
-        let mut request = Request::default();
+    pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<CrashRequest, String> {
+        let mut request = CrashRequest::default();
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--story" => {
@@ -42,7 +42,7 @@ fn is_name(story: &str) -> bool {
 }
 
 /// Runs the sweeps and returns how they ended.
-pub(crate) fn run(request: &Request) -> Result<ExitCode, String> {
+pub(crate) fn run(request: &CrashRequest) -> Result<ExitCode, String> {
     if !test::has_nextest() {
         return Err("`cargo-nextest` is needed: install it and try again".to_owned());
     }
@@ -60,10 +60,10 @@ pub(crate) fn run(request: &Request) -> Result<ExitCode, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::Request;
+    use super::CrashRequest;
 
-    fn parse(args: &[&str]) -> Result<Request, String> {
-        Request::parse(args.iter().map(|arg| (*arg).to_owned()))
+    fn parse(args: &[&str]) -> Result<CrashRequest, String> {
+        CrashRequest::parse(args.iter().map(|arg| (*arg).to_owned()))
     }
 
     #[test]

@@ -33,8 +33,8 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let result = match args.next().as_deref() {
-        Some("test") => test::Request::parse(args).and_then(|request| test::run(&request)),
-        Some("crash") => crash::Request::parse(args).and_then(|request| crash::run(&request)),
+        Some("test") => test::TestRequest::parse(args).and_then(|request| test::run(&request)),
+        Some("crash") => crash::CrashRequest::parse(args).and_then(|request| crash::run(&request)),
         Some("bench") => bench::run(args.next().as_deref().unwrap_or("all")),
         Some("deny") => deny::run(),
         Some(generate::WORD) => generate::run(args),

@@ -20,15 +20,15 @@ enum Agents {
 
 /// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct TestRequest {
     agents: Agents,
     runner_args: Vec<String>,
 }
 
-impl Request {
+impl TestRequest {
     /// Reads the arguments that follow `test`.
-    pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Request, String> {
-        let mut request = Request { agents: Agents::Installed, runner_args: Vec::new() };
+    pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<TestRequest, String> {
+        let mut request = TestRequest { agents: Agents::Installed, runner_args: Vec::new() };
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--all-agents" | "--no-agents" if request.agents != Agents::Installed => {
@@ -45,7 +45,7 @@ impl Request {
 }
 
 /// Runs the tests and returns how they ended.
-pub(crate) fn run(request: &Request) -> Result<ExitCode, String> {
+pub(crate) fn run(request: &TestRequest) -> Result<ExitCode, String> {
     programs::ensure("git", &["git", "ca-certificates"])?;
     let mut required = false;
     if request.agents == Agents::LeftOut {
@@ -81,7 +81,7 @@ pub(crate) fn run(request: &Request) -> Result<ExitCode, String> {
 }
 
 /// Returns what runs the tests: nextest where it is installed, cargo's own harness otherwise.
-fn runner(request: &Request) -> Command {
+fn runner(request: &TestRequest) -> Command {
     let args: &[&str] =
         if has_nextest() { &["nextest", "run", "--workspace"] } else { &["test", "--workspace"] };
     let mut all = Command::new(cargo());
@@ -116,17 +116,17 @@ fn report_skips(log: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Agents, Request};
+    use super::{Agents, TestRequest};
 
-    fn parse(args: &[&str]) -> Result<Request, String> {
-        Request::parse(args.iter().map(|arg| (*arg).to_owned()))
+    fn parse(args: &[&str]) -> Result<TestRequest, String> {
+        TestRequest::parse(args.iter().map(|arg| (*arg).to_owned()))
     }
 
     #[test]
     fn arguments_after_two_dashes_go_to_the_runner() {
         let request = parse(&["--no-agents", "--", "--no-agents", "-E", "all()"]).unwrap();
         let runner_args = ["--no-agents", "-E", "all()"].map(str::to_owned).into();
-        assert_eq!(request, Request { agents: Agents::LeftOut, runner_args });
+        assert_eq!(request, TestRequest { agents: Agents::LeftOut, runner_args });
         assert_eq!(parse(&[]).unwrap().agents, Agents::Installed);
     }
 

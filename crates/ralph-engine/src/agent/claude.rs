@@ -8,11 +8,11 @@ mod lines;
 
 use camino::Utf8PathBuf;
 use ralph_model::event::{AgentEvent, ErrorKind};
-use ralph_model::run::Exit;
+use ralph_model::run::ProcessExit;
 use ralph_model::usage::Usage;
 
 use self::lines::{InitLine, LimitLine, MessageLine, ResultLine, RetryLine};
-use super::wire::{Ending, Failure, Head, kind_of_status, mentions, read, text_of};
+use super::wire::{Ending, Failure, LineHead, kind_of_status, mentions, read, text_of};
 use super::{
     Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Guarded, Invocation, Traits,
     directory_in, in_home, reset,
@@ -141,7 +141,7 @@ impl Decoder for ClaudeDecoder {
             Some(line) if &*line.kind == "user" => return tool_results(line, events),
             _ => {}
         }
-        let Some(head) = read::<Head<'_>>(&text) else { return };
+        let Some(head) = read::<LineHead<'_>>(&text) else { return };
         match (&*head.kind, &*head.subtype) {
             ("system", "init") => {
                 if let Some(line) = read(&text) {
@@ -174,7 +174,7 @@ impl Decoder for ClaudeDecoder {
         self.ending.stderr(&text_of(line));
     }
 
-    fn finish(&mut self, exit: Option<Exit>, events: &mut Vec<AgentEvent>) {
+    fn finish(&mut self, exit: Option<ProcessExit>, events: &mut Vec<AgentEvent>) {
         if self.unsettled != Usage::default() {
             self.usage += self.unsettled;
             events.push(AgentEvent::Usage { usage: self.usage, cumulative: false });

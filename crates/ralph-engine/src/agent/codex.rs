@@ -8,13 +8,13 @@ use std::collections::HashSet;
 
 use camino::Utf8PathBuf;
 use ralph_model::event::{AgentEvent, ErrorKind};
-use ralph_model::run::{Exit, UsageLimit};
+use ralph_model::run::{ProcessExit, UsageLimit};
 use ralph_model::usage::Usage;
 use serde::Deserialize;
 
 use super::wire::{
-    Count, Ending, Failure, Head, Str, Summary, kind_of_status, mentions, read, status_in, summary,
-    text_of,
+    Count, Ending, Failure, LineHead, Str, Summary, kind_of_status, mentions, read, status_in,
+    summary, text_of,
 };
 use super::{
     Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Guarded, Invocation, Traits,
@@ -200,7 +200,7 @@ impl Decoder for CodexDecoder {
             }
             _ => {}
         }
-        let Some(head) = read::<Head<'_>>(&text) else { return };
+        let Some(head) = read::<LineHead<'_>>(&text) else { return };
         match &*head.kind {
             "thread.started" => {
                 if let Some(ThreadLine { thread_id }) = read(&text) {
@@ -240,7 +240,7 @@ impl Decoder for CodexDecoder {
         self.ending.stderr(&line);
     }
 
-    fn finish(&mut self, exit: Option<Exit>, events: &mut Vec<AgentEvent>) {
+    fn finish(&mut self, exit: Option<ProcessExit>, events: &mut Vec<AgentEvent>) {
         self.ending.tell(exit, events);
     }
 }

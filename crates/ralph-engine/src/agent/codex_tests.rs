@@ -10,7 +10,7 @@ fn facts(lines: &[String]) -> RunFacts {
     for line in lines {
         decoder.stdout_line(line.as_bytes(), &mut events);
     }
-    decoder.finish(Some(Exit::Code(1)), &mut events);
+    decoder.finish(Some(ProcessExit::Code(1)), &mut events);
     let mut facts = RunFacts::default();
     for event in &events {
         facts.apply(event);

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use camino::Utf8PathBuf;
 use ralph_model::event::{AgentEvent, ErrorKind, LimitStatus};
-use ralph_model::run::Exit;
+use ralph_model::run::ProcessExit;
 use ralph_model::usage::Usage;
 
 use super::reset::limit_in_text;
@@ -22,9 +22,9 @@ const TAIL_BYTES: usize = 256 * 1024;
 /// How many characters of a line are shown.
 const TEXT_CHARS: usize = 2000;
 
-pub(super) struct Command;
+pub(super) struct CommandAdapter;
 
-impl Adapter for Command {
+impl Adapter for CommandAdapter {
     fn name(&self) -> &'static str {
         "command"
     }
@@ -93,14 +93,14 @@ impl Decoder for CommandDecoder {
         self.stderr.push(line);
     }
 
-    fn finish(&mut self, exit: Option<Exit>, events: &mut Vec<AgentEvent>) {
+    fn finish(&mut self, exit: Option<ProcessExit>, events: &mut Vec<AgentEvent>) {
         if let Some(total) = self.tokens_used() {
             // The total cannot be split, so it counts as what makes most of it.
             let usage = Usage { input: total, ..Usage::default() };
             events.push(AgentEvent::Usage { usage, cumulative: false });
         }
         // A program that was killed has not finished what it had to say.
-        let Some(Exit::Code(code)) = exit else { return };
+        let Some(ProcessExit::Code(code)) = exit else { return };
         if code != 0 {
             self.tell_limit(events);
         }

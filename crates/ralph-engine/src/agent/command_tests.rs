@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn decode(stdout: &[u8], stderr: &[u8], exit: Option<Exit>) -> Vec<AgentEvent> {
+fn decode(stdout: &[u8], stderr: &[u8], exit: Option<ProcessExit>) -> Vec<AgentEvent> {
     let context =
         DecodeContext { now: "2026-11-15T18:30:00Z".parse().unwrap(), zone: TimeZone::UTC };
-    let mut decoder = Command.decoder(context);
+    let mut decoder = CommandAdapter.decoder(context);
     let mut events = Vec::new();
     for line in stdout.split(|byte| *byte == b'\n') {
         decoder.stdout_line(line, &mut events);
@@ -26,7 +26,7 @@ fn last_word(events: &[AgentEvent]) -> Option<&str> {
     })
 }
 
-const DONE: Option<Exit> = Some(Exit::Code(0));
+const DONE: Option<ProcessExit> = Some(ProcessExit::Code(0));
 
 #[test]
 fn the_last_word_is_the_end_of_stdout_without_colours() {
@@ -58,7 +58,7 @@ fn long_lines_are_shown_in_part_and_kept_within_bounds() {
 
 #[test]
 fn a_program_that_was_killed_has_no_last_word() {
-    assert_eq!(last_word(&decode(b"DONE", b"", Some(Exit::Signal(9)))), None);
+    assert_eq!(last_word(&decode(b"DONE", b"", Some(ProcessExit::Signal(9)))), None);
     assert_eq!(last_word(&decode(b"DONE", b"", None)), None);
 }
 
@@ -81,8 +81,8 @@ fn a_limit_counts_only_where_the_program_failed() {
     let words = "You've hit your usage limit, try again at 7:32 PM.".as_bytes();
     let resets_at = Some("2026-11-15T19:32:00Z".parse::<Timestamp>().unwrap());
     let expected = AgentEvent::RateLimit { status: LimitStatus::Rejected, resets_at };
-    assert!(decode(b"x", words, Some(Exit::Code(1))).contains(&expected));
-    assert!(decode(words, b"", Some(Exit::Code(1))).contains(&expected));
+    assert!(decode(b"x", words, Some(ProcessExit::Code(1))).contains(&expected));
+    assert!(decode(words, b"", Some(ProcessExit::Code(1))).contains(&expected));
     assert!(!decode(words, b"", DONE).contains(&expected));
 }
 

@@ -6,7 +6,7 @@
 
 use camino::Utf8PathBuf;
 use ralph_model::event::{AgentEvent, ErrorKind};
-use ralph_model::run::Exit;
+use ralph_model::run::ProcessExit;
 use ralph_model::usage::Usage;
 use serde::Deserialize;
 
@@ -222,11 +222,11 @@ impl Decoder for GeminiDecoder {
         }
     }
 
-    fn finish(&mut self, exit: Option<Exit>, events: &mut Vec<AgentEvent>) {
+    fn finish(&mut self, exit: Option<ProcessExit>, events: &mut Vec<AgentEvent>) {
         self.tell_piece(events);
         let first = events.len();
         self.ending.tell(exit, events);
-        if exit == Some(Exit::Code(EXIT_AUTH)) {
+        if exit == Some(ProcessExit::Code(EXIT_AUTH)) {
             for event in &mut events[first..] {
                 if let AgentEvent::Error { kind: kind @ ErrorKind::Other, .. } = event {
                     *kind = ErrorKind::Auth;

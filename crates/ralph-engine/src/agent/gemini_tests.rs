@@ -13,7 +13,7 @@ fn decode(stdout: &[&str], stderr: &[&str], exit: i32) -> Vec<AgentEvent> {
     for line in stderr {
         decoder.stderr_line(line.as_bytes(), &mut events);
     }
-    decoder.finish(Some(Exit::Code(exit)), &mut events);
+    decoder.finish(Some(ProcessExit::Code(exit)), &mut events);
     events
 }
 

@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 /// A file or directory of settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guarded {
-    pub path: Utf8PathBuf,
+    pub(crate) path: Utf8PathBuf,
     /// Whether it is a directory, with all that is in it.
-    pub below: bool,
+    pub(crate) below: bool,
     /// What counts in a JSON file that the agent also keeps other things in; empty where all of it counts. A key may
     /// have several parts, and `*` stands for every key at its place.
-    pub keys: Vec<String>,
+    pub(crate) keys: Vec<String>,
 }
 
 impl Guarded {

@@ -20,8 +20,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_model::event::AgentEvent;
-use ralph_model::role::Role;
-use ralph_model::run::{Exit, UsageLimit};
+use ralph_model::run::{ProcessExit, UsageLimit};
 
 /// Every agent CLI that Ralph knows.
 pub const ADAPTERS: &[&dyn Adapter] = &[
@@ -29,7 +28,7 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &claude::Claude,
     &opencode::OpenCode,
     &gemini::Gemini,
-    &command::Command,
+    &command::CommandAdapter,
     &rehearsal::Rehearsal,
 ];
 
@@ -41,25 +40,24 @@ pub fn adapter(name: &str) -> Option<&'static dyn Adapter> {
 /// What an agent is asked to do, as far as its command line is concerned. The prompt goes in by stdin.
 #[derive(Clone, Debug)]
 pub struct AgentRequest<'a> {
-    pub role: Role,
-    pub model: Option<&'a str>,
-    pub reasoning: Option<&'a str>,
+    pub(crate) model: Option<&'a str>,
+    pub(crate) reasoning: Option<&'a str>,
     /// A session to go on with.
-    pub resume: Option<&'a str>,
+    pub(crate) resume: Option<&'a str>,
     /// Arguments from the configuration, passed on as they are.
-    pub extra_args: &'a [String],
+    pub(crate) extra_args: &'a [String],
     /// Where the agent works.
-    pub workspace: &'a Utf8Path,
+    pub(crate) workspace: &'a Utf8Path,
     /// Set where the person's own configuration of the agent must not be used: a directory for the agent's state.
-    pub isolated_state: Option<&'a Utf8Path>,
+    pub(crate) isolated_state: Option<&'a Utf8Path>,
 }
 
 /// A command line, without the environment it inherits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invocation {
-    pub args: Vec<String>,
+    pub(crate) args: Vec<String>,
     /// Set in the agent's environment, over what is inherited.
-    pub env: Vec<(String, String)>,
+    pub(crate) env: Vec<(String, String)>,
 }
 
 impl Invocation {
@@ -84,19 +82,19 @@ impl Invocation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traits {
     /// Its stdout is a stream of structured events, so silence means something.
-    pub structured: bool,
+    pub(crate) structured: bool,
     /// It says when a tool call begins. Else a long command looks like silence, and silence proves nothing.
-    pub announces_tools: bool,
+    pub(crate) announces_tools: bool,
     /// It makes room in its context by itself.
-    pub compacts: bool,
+    pub(crate) compacts: bool,
     /// A session can be resumed by id.
-    pub resumes: bool,
+    pub(crate) resumes: bool,
     /// It takes a reasoning effort. Else one that is asked for has no effect, which the person should be told.
-    pub reasoning: bool,
+    pub(crate) reasoning: bool,
 }
 
 /// The environment the agent will have, for adapters that look for state directories.
-pub type EnvLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub(crate) type EnvLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Returns the directory that a variable names.
 fn directory_in(env: EnvLookup<'_>, variable: &str) -> Option<Utf8PathBuf> {
@@ -126,7 +124,7 @@ pub trait Decoder: Send {
     }
 
     /// Yields what only the end tells: a last message that is known to be the last, a stream that was cut short.
-    fn finish(&mut self, exit: Option<Exit>, events: &mut Vec<AgentEvent>);
+    fn finish(&mut self, exit: Option<ProcessExit>, events: &mut Vec<AgentEvent>);
 }
 
 /// One agent CLI.

@@ -159,7 +159,6 @@ const CASES: [Case; 6] = [
 /// A request for a new session with nothing asked for.
 fn plain() -> AgentRequest<'static> {
     AgentRequest {
-        role: Role::Builder,
         model: None,
         reasoning: None,
         resume: None,
@@ -260,6 +259,6 @@ fn the_rehearsal_agent_speaks_the_events_own_form() {
     decoder.stdout_line(b"not an event", &mut events);
     decoder.stdout_line(serde_json::to_string(&told).unwrap().as_bytes(), &mut events);
     decoder.stdout_line(br#"{"type":"unheard_of"}"#, &mut events);
-    decoder.finish(Some(Exit::Code(0)), &mut events);
+    decoder.finish(Some(ProcessExit::Code(0)), &mut events);
     assert_eq!(events, [told]);
 }

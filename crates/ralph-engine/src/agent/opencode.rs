@@ -8,7 +8,7 @@ use camino::Utf8PathBuf;
 use jiff::fmt::rfc2822;
 use jiff::{SignedDuration, Timestamp};
 use ralph_model::event::{AgentEvent, ErrorKind, LimitStatus};
-use ralph_model::run::Exit;
+use ralph_model::run::ProcessExit;
 use ralph_model::usage::Usage;
 use serde::Deserialize;
 
@@ -263,7 +263,7 @@ impl Decoder for OpenCodeDecoder {
         self.ending.stderr(&line);
     }
 
-    fn finish(&mut self, exit: Option<Exit>, events: &mut Vec<AgentEvent>) {
+    fn finish(&mut self, exit: Option<ProcessExit>, events: &mut Vec<AgentEvent>) {
         self.ending.tell(exit, events);
     }
 }

@@ -7,7 +7,7 @@ fn decode(line: &str) -> Vec<AgentEvent> {
     let mut decoder = OpenCode.decoder(DecodeContext { now, zone: TimeZone::UTC });
     let mut events = Vec::new();
     decoder.stdout_line(line.as_bytes(), &mut events);
-    decoder.finish(Some(Exit::Code(1)), &mut events);
+    decoder.finish(Some(ProcessExit::Code(1)), &mut events);
     events
 }
 
@@ -75,7 +75,7 @@ fn a_step_after_an_error_is_a_recovery() {
     ] {
         decoder.stdout_line(line.as_bytes(), &mut events);
     }
-    decoder.finish(Some(Exit::Code(0)), &mut events);
+    decoder.finish(Some(ProcessExit::Code(0)), &mut events);
     assert_eq!(events.last(), Some(&AgentEvent::Final { text: "Done\nindeed.".to_owned() }));
 }
 

@@ -4,7 +4,7 @@
 
 use camino::Utf8PathBuf;
 use ralph_model::event::AgentEvent;
-use ralph_model::run::Exit;
+use ralph_model::run::ProcessExit;
 
 use super::wire::{read, text_of};
 use super::{Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Invocation, Traits};
@@ -61,5 +61,5 @@ impl Decoder for RehearsalDecoder {
         events.extend(read::<AgentEvent>(&text_of(line)));
     }
 
-    fn finish(&mut self, _: Option<Exit>, _: &mut Vec<AgentEvent>) {}
+    fn finish(&mut self, _: Option<ProcessExit>, _: &mut Vec<AgentEvent>) {}
 }

@@ -10,7 +10,7 @@ use std::ops::Deref;
 
 use jiff::Timestamp;
 use ralph_model::event::{AgentEvent, ErrorKind, LimitStatus};
-use ralph_model::run::Exit;
+use ralph_model::run::ProcessExit;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -20,7 +20,7 @@ const SUMMARY_CHARS: usize = 200;
 /// The part of a line that says what it is. The other fields are read once that is known.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Head<'a> {
+pub(super) struct LineHead<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Str<'a>,
     #[serde(borrow)]
@@ -362,19 +362,19 @@ impl Ending {
     }
 
     /// Tells the ending.
-    pub(super) fn tell(&mut self, exit: Option<Exit>, events: &mut Vec<AgentEvent>) {
+    pub(super) fn tell(&mut self, exit: Option<ProcessExit>, events: &mut Vec<AgentEvent>) {
         let failure = match (self.failure.take(), self.last_word.take(), exit) {
             (Some(failure), ..) => failure,
             (None, Some(text), _) => {
                 events.push(AgentEvent::Final { text });
                 return;
             }
-            (None, None, Some(Exit::Code(0))) => Failure {
+            (None, None, Some(ProcessExit::Code(0))) => Failure {
                 kind: ErrorKind::Other,
                 message: "the stream ended before its result".to_owned(),
                 resets_at: None,
             },
-            (None, None, Some(Exit::Code(_))) if !self.stderr.is_empty() => Failure {
+            (None, None, Some(ProcessExit::Code(_))) if !self.stderr.is_empty() => Failure {
                 kind: ErrorKind::Other,
                 message: std::mem::take(&mut self.stderr),
                 resets_at: None,

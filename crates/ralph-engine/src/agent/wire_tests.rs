@@ -73,7 +73,7 @@ fn an_agent_that_recovers_has_a_last_word_and_no_error() {
     ending.failed(failure);
     ending.completed("done".to_owned());
     let mut events = Vec::new();
-    ending.tell(Some(Exit::Code(0)), &mut events);
+    ending.tell(Some(ProcessExit::Code(0)), &mut events);
     assert_eq!(events, [AgentEvent::Final { text: "done".to_owned() }]);
 }
 
@@ -83,7 +83,7 @@ fn an_agent_that_did_not_start_is_explained_by_its_stderr() {
     ending.stderr("\u{1b}[31merror: unknown option\u{1b}[0m");
     ending.stderr("");
     let mut events = Vec::new();
-    ending.tell(Some(Exit::Code(2)), &mut events);
+    ending.tell(Some(ProcessExit::Code(2)), &mut events);
     let message = "error: unknown option".to_owned();
     assert_eq!(events, [AgentEvent::Error { kind: ErrorKind::Other, message, fatal: false }]);
 }

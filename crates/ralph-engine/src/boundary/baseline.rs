@@ -20,8 +20,8 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::protected::{Class, Watched, included, is_sample};
 use super::record::{Kept, RecordKept, Recorded, Records, append, read_content};
-use super::survey::Survey;
-use super::walk::{Listed, Stamp, Step, walk, walk_named};
+use super::tree_status::TreeStatus;
+use super::walk::{Listed, Stamp, WalkStep, walk, walk_named};
 use crate::clock::{Clock, SystemClock};
 use crate::files::{PathError, remove_optional};
 use crate::git::Git;
@@ -34,7 +34,7 @@ const LOG_CAP: u64 = 64 << 20;
 
 /// One file as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct BaselineEntry {
     pub(super) stamp: Stamp,
     pub(super) class: Class,
     pub(super) kept: Kept,
@@ -70,7 +70,7 @@ impl Scope {
 }
 
 /// What there is to look at for a run.
-pub(super) struct Field<'a> {
+pub(super) struct BaselineScope<'a> {
     pub(super) watched: Vec<Watched>,
     /// The workspace.
     pub(super) tree: &'a Utf8Path,
@@ -81,12 +81,12 @@ pub(super) struct Field<'a> {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Baseline {
+pub(crate) struct Baseline {
     path: Utf8PathBuf,
     log: Option<File>,
     end: u64,
     /// By the bytes of their paths, which are hashed for every file of the tree.
-    entries: HashMap<OsString, Entry>,
+    entries: HashMap<OsString, BaselineEntry>,
     generation: u32,
     /// There is a hook that git runs.
     has_hooks: bool,
@@ -139,7 +139,7 @@ impl Baseline {
                 Some(stamp) => {
                     let name = path.file_name().unwrap_or_default();
                     baseline.samples |= class == Class::Settings && is_sample(name.as_bytes());
-                    let entry = Entry { stamp, class, kept, seen: 0 };
+                    let entry = BaselineEntry { stamp, class, kept, seen: 0 };
                     baseline.entries.insert(path.into(), entry);
                 }
                 None => {
@@ -152,12 +152,12 @@ impl Baseline {
         Ok(baseline)
     }
 
-    pub(super) fn entry(&self, path: &Path) -> Option<&Entry> {
+    pub(super) fn entry(&self, path: &Path) -> Option<&BaselineEntry> {
         self.entries.get(path.as_os_str())
     }
 
     /// Names the entries of a class.
-    pub(super) fn of_class(&self, class: Class) -> impl Iterator<Item = (&Path, &Entry)> {
+    pub(super) fn of_class(&self, class: Class) -> impl Iterator<Item = (&Path, &BaselineEntry)> {
         let entries = self.entries.iter().filter(move |(_, entry)| entry.class == class);
         entries.map(|(path, entry)| (Path::new(path), entry))
     }
@@ -171,23 +171,27 @@ impl Baseline {
     }
 
     /// Takes in how everything looks now.
-    pub(super) fn take(&mut self, field: &Field<'_>, gits: &[Git]) -> Result<(), PathError> {
+    pub(super) fn take(
+        &mut self,
+        field: &BaselineScope<'_>,
+        gits: &[Git],
+    ) -> Result<(), PathError> {
         let scope = field.scope;
         let first = scope.tree && self.tree.is_none_or(|known| scope.contents && !known.contents);
-        let mut survey = None;
+        let mut status = None;
         if first {
             self.entries.retain(|_, entry| entry.class != Class::Tree);
             self.passed.clear();
             self.tree_bytes = 0;
-            survey = Survey::of(gits);
+            status = TreeStatus::of(gits);
             self.tree = Some(scope);
         }
         let mut walked = Vec::new();
-        let mut differences = self.differences(field, survey.as_ref(), Some(&mut walked));
+        let mut differences = self.differences(field, status.as_ref(), Some(&mut walked));
         if self.has_hooks && !self.samples {
             self.samples = true;
             walked.clear();
-            differences = self.differences(field, survey.as_ref(), Some(&mut walked));
+            differences = self.differences(field, status.as_ref(), Some(&mut walked));
         }
         let is_new_directory = |found: &Difference| {
             found.class == Class::Tree
@@ -202,20 +206,20 @@ impl Baseline {
         if !walked.is_empty() {
             self.sequence = walked;
         }
-        self.absorb(differences, field, survey.as_ref())
+        self.absorb(differences, field, status.as_ref())
             .map_err(|source| PathError::new("write", &self.path, source))
     }
 
     /// Returns every path that is not as the baseline has it.
-    pub(super) fn compare(&mut self, field: &Field<'_>) -> Vec<Difference> {
+    pub(super) fn compare(&mut self, field: &BaselineScope<'_>) -> Vec<Difference> {
         self.differences(field, None, None)
     }
 
     /// Looks at everything. `walked` takes the tree in the order it was walked in, if that was necessary.
     fn differences(
         &mut self,
-        field: &Field<'_>,
-        survey: Option<&Survey>,
+        field: &BaselineScope<'_>,
+        status: Option<&TreeStatus>,
         walked: Option<&mut Vec<(OsString, Stamp)>>,
     ) -> Vec<Difference> {
         self.generation = self.generation.wrapping_add(1);
@@ -236,12 +240,12 @@ impl Baseline {
                     self.has_hooks |= hooks && !is_sample(name);
                     self.look(path, stamp, *class, &mut found);
                 }
-                Step::Enter
+                WalkStep::Enter
             });
         }
-        let unchanged = field.scope.tree && survey.is_none() && self.is_tree_unchanged(field);
+        let unchanged = field.scope.tree && status.is_none() && self.is_tree_unchanged(field);
         if field.scope.tree && !unchanged {
-            self.walk_tree(field, survey, walked, &mut found);
+            self.walk_tree(field, status, walked, &mut found);
         }
         let generation = self.generation;
         let unseen = self.entries.iter().filter(|(_, entry)| {
@@ -265,7 +269,7 @@ impl Baseline {
     }
 
     /// Whether a walk finds exactly what the last one found. Much cheaper than looking each file up.
-    fn is_tree_unchanged(&mut self, field: &Field<'_>) -> bool {
+    fn is_tree_unchanged(&mut self, field: &BaselineScope<'_>) -> bool {
         // Directories come first: they are few, and where one has changed the tree is walked all the same.
         if !self.listed.is_empty() && self.listed.iter().all(Listed::is_same) {
             return self.are_files_unchanged(field.tree.as_std_path());
@@ -275,12 +279,12 @@ impl Baseline {
         let mut unchanged = !self.sequence.is_empty();
         let listed = walk(field.tree.as_std_path(), &mut |path, name, stamp| {
             if !unchanged || self.is_passed(field, path, name, stamp) {
-                return Step::Pass;
+                return WalkStep::Pass;
             }
             unchanged = expected
                 .next()
                 .is_some_and(|(known, before)| known == path.as_os_str() && before == stamp);
-            Step::Enter
+            WalkStep::Enter
         });
         unchanged &= expected.next().is_none();
         if unchanged {
@@ -306,7 +310,13 @@ impl Baseline {
     }
 
     /// Whether something in the tree is not for us to look at.
-    fn is_passed(&self, field: &Field<'_>, path: &Path, name: &[u8], stamp: &Stamp) -> bool {
+    fn is_passed(
+        &self,
+        field: &BaselineScope<'_>,
+        path: &Path,
+        name: &[u8],
+        stamp: &Stamp,
+    ) -> bool {
         name == b".git"
             || stamp.kind().is_dir() && self.passed.contains(path)
             || field.exempt.iter().any(|exempt| exempt.as_os_str() == path.as_os_str())
@@ -314,8 +324,8 @@ impl Baseline {
 
     fn walk_tree(
         &mut self,
-        field: &Field<'_>,
-        survey: Option<&Survey>,
+        field: &BaselineScope<'_>,
+        status: Option<&TreeStatus>,
         mut walked: Option<&mut Vec<(OsString, Stamp)>>,
         found: &mut Vec<Difference>,
     ) {
@@ -323,19 +333,19 @@ impl Baseline {
         let is_taken = walked.is_some();
         let listed = walk(field.tree.as_std_path(), &mut |path, name, stamp| {
             if self.is_passed(field, path, name, stamp) {
-                return Step::Pass;
+                return WalkStep::Pass;
             }
             if stamp.kind().is_dir()
-                && survey.is_some_and(|survey| !survey.directories.contains(path))
+                && status.is_some_and(|status| !status.directories.contains(path))
             {
                 self.passed.insert(path.to_owned());
-                return Step::Pass;
+                return WalkStep::Pass;
             }
             if let Some(walked) = &mut walked {
                 walked.push((path.into(), *stamp));
             }
             self.look(path, stamp, Class::Tree, found);
-            Step::Enter
+            WalkStep::Enter
         });
         if is_taken {
             self.remember(listed, began);
@@ -360,8 +370,8 @@ impl Baseline {
     fn absorb(
         &mut self,
         differences: Vec<Difference>,
-        field: &Field<'_>,
-        survey: Option<&Survey>,
+        field: &BaselineScope<'_>,
+        status: Option<&TreeStatus>,
     ) -> io::Result<()> {
         if differences.is_empty() {
             return Ok(());
@@ -370,7 +380,7 @@ impl Baseline {
             self.rewrite()?;
         }
         let mut text = Vec::new();
-        if survey.is_some() {
+        if status.is_some() {
             for path in &self.passed {
                 let stamp = Stamp::of(path);
                 append(&mut text, path, Class::Tree, stamp, &RecordKept::Ignored, &[]);
@@ -383,7 +393,7 @@ impl Baseline {
                 self.entries.remove(path.as_os_str());
                 continue;
             };
-            let (kept, content) = self.keep(&path, class, &stamp, field.scope, survey);
+            let (kept, content) = self.keep(&path, class, &stamp, field.scope, status);
             if class == Class::Settings && names_config(&path) {
                 for path in included(&path, &content) {
                     let inside =
@@ -401,7 +411,7 @@ impl Baseline {
             append(&mut text, &path, class, Some(stamp), &kept, &content);
             let kept = kept.at(self.end + (text.len() - content.len()) as u64);
             let path = path.into_os_string();
-            self.entries.insert(path, Entry { stamp, class, kept, seen: self.generation });
+            self.entries.insert(path, BaselineEntry { stamp, class, kept, seen: self.generation });
             if text.len() > 4 << 20 {
                 self.write(&text)?;
                 text.clear();
@@ -417,15 +427,15 @@ impl Baseline {
         class: Class,
         stamp: &Stamp,
         scope: Scope,
-        survey: Option<&Survey>,
+        status: Option<&TreeStatus>,
     ) -> (RecordKept, Vec<u8>) {
         let nothing = (RecordKept::Nothing, Vec::new());
         if class == Class::Tree {
-            if let Some(survey) = survey.filter(|survey| !survey.directories.is_empty()) {
-                if let Some(id) = survey.objects.get(path) {
+            if let Some(status) = status.filter(|status| !status.directories.is_empty()) {
+                if let Some(id) = status.objects.get(path) {
                     return (RecordKept::Object(id.clone()), Vec::new());
                 }
-                if !stamp.kind().is_dir() && !survey.dirty.contains(path) {
+                if !stamp.kind().is_dir() && !status.dirty.contains(path) {
                     return (RecordKept::Ignored, Vec::new());
                 }
             }
@@ -498,13 +508,13 @@ mod tests {
     use super::*;
 
     /// A tree that was taken in, with directories whose times are believed however young they are.
-    fn taken(root: &Utf8Path) -> (Baseline, Field<'_>) {
+    fn taken(root: &Utf8Path) -> (Baseline, BaselineScope<'_>) {
         let scope = Scope { tree: true, contents: false, private: false };
-        let field = Field { watched: Vec::new(), tree: root, exempt: Vec::new(), scope };
+        let field = BaselineScope { watched: Vec::new(), tree: root, exempt: Vec::new(), scope };
         let mut baseline = Baseline::new(root.with_extension("log"));
         baseline.take(&field, &[]).unwrap();
         assert!(baseline.listed.is_empty(), "they changed a moment ago");
-        let listed = walk(root.as_std_path(), &mut |_, _, _| Step::Enter);
+        let listed = walk(root.as_std_path(), &mut |_, _, _| WalkStep::Enter);
         baseline.remember(listed, i64::MAX);
         (baseline, field)
     }

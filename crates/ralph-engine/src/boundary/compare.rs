@@ -20,7 +20,7 @@ use ralph_model::role::Role;
 use serde::{Deserialize, Serialize};
 
 use super::InForce;
-use super::baseline::{Baseline, Field, Scope};
+use super::baseline::{Baseline, BaselineScope, Scope};
 use super::protected::{self, Class, Watched};
 use super::restore::Saver;
 use super::settle::Settlement;
@@ -28,39 +28,39 @@ use crate::agent::Guarded;
 use crate::digest;
 use crate::files::PathError;
 use crate::files::note::write_note;
-use crate::git::{Git, GitProgram, Place};
+use crate::git::{Git, GitProgram, RepositoryLocation};
 use crate::state::State;
 
 /// Everything that is needed to take a baseline and to judge by it, also by another Ralph after this one died.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Watch {
-    pub run: String,
-    pub role: Role,
-    pub in_force: InForce,
-    pub workspace: Utf8PathBuf,
-    pub home: Option<Utf8PathBuf>,
+pub(crate) struct Watch {
+    pub(crate) run: String,
+    pub(crate) role: Role,
+    pub(crate) in_force: InForce,
+    pub(crate) workspace: Utf8PathBuf,
+    pub(crate) home: Option<Utf8PathBuf>,
     /// The repositories of the workspace, as they were found when it was opened.
-    pub places: Vec<Place>,
+    pub(crate) places: Vec<RepositoryLocation>,
     /// Where the run may write.
-    pub writable: Vec<String>,
+    pub(crate) writable: Vec<String>,
     /// The settings of the agent itself.
-    pub guarded: Vec<Guarded>,
-    pub started: Timestamp,
+    pub(crate) guarded: Vec<Guarded>,
+    pub(crate) started: Timestamp,
     /// Where the baseline lies.
-    pub baseline: Utf8PathBuf,
+    pub(crate) baseline: Utf8PathBuf,
     /// Which directories the git directories are, by inode: one can be moved away and another put in its place.
-    pub git_dirs: Vec<(Utf8PathBuf, u64)>,
+    pub(crate) git_dirs: Vec<(Utf8PathBuf, u64)>,
     /// Which directory home is, by inode, if it was there.
     #[serde(default)]
-    pub home_inode: Option<u64>,
+    pub(crate) home_inode: Option<u64>,
     /// How long the journal was; it only ever grows.
-    pub journal: u64,
+    pub(crate) journal: u64,
 }
 
 /// How a path differs from what it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum FindingKind {
     Changed,
     Added,
     Removed,
@@ -69,22 +69,22 @@ pub enum What {
 
 /// One change that was found, by its path in the workspace, or the whole path if it lies elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Found {
+pub struct BoundaryFinding {
     pub path: String,
-    pub what: What,
+    pub(crate) what: FindingKind,
 }
 
 /// What a comparison found, and what was done about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BoundaryReport {
     /// What the role must not change. The run has failed.
-    pub violations: Vec<Found>,
+    pub violations: Vec<BoundaryFinding>,
     /// What is as it was again, violations or not.
-    pub put_back: Vec<Found>,
+    pub put_back: Vec<BoundaryFinding>,
     /// What could not be put back, or must not be.
-    pub left: Vec<Found>,
+    pub left: Vec<BoundaryFinding>,
     /// What only the person can have changed.
-    pub kept: Vec<Found>,
+    pub kept: Vec<BoundaryFinding>,
     /// Where that is which was undone.
     pub saved_in: Option<Utf8PathBuf>,
     /// The ref of the commit that has it, where it was in a work tree.
@@ -92,17 +92,17 @@ pub struct BoundaryReport {
 }
 
 impl BoundaryReport {
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == BoundaryReport::default()
     }
 
     /// The paths of the violations.
-    pub fn violated(&self) -> Vec<String> {
+    pub(crate) fn violated(&self) -> Vec<String> {
         names(&self.violations)
     }
 
     /// What the journal keeps of it.
-    pub fn journal(&self) -> BoundaryCrossed {
+    pub(crate) fn journal(&self) -> BoundaryCrossed {
         BoundaryCrossed {
             violations: self.violated(),
             put_back: names(&self.put_back),
@@ -113,7 +113,7 @@ impl BoundaryReport {
     }
 }
 
-fn names(found: &[Found]) -> Vec<String> {
+fn names(found: &[BoundaryFinding]) -> Vec<String> {
     found.iter().map(|found| found.path.clone()).collect()
 }
 
@@ -124,7 +124,7 @@ impl Watch {
         Scope { tree, contents: tree && !kernel, private: !kernel }
     }
 
-    fn field(&self, state: &State) -> Field<'_> {
+    fn field(&self, state: &State) -> BaselineScope<'_> {
         let scope = self.scope();
         let mut watched = protected::state(&self.workspace, self.home.as_deref());
         for place in &self.places {
@@ -143,7 +143,7 @@ impl Watch {
         }
         let logs = self.home.iter().flat_map(|home| [home.join("runs"), home.join("ralph.log")]);
         let exempt = logs.map(PathBuf::from).collect();
-        Field { watched, tree: &self.workspace, exempt, scope }
+        BaselineScope { watched, tree: &self.workspace, exempt, scope }
     }
 
     pub(super) fn gits(&self, program: &GitProgram) -> Vec<Git> {
@@ -151,7 +151,7 @@ impl Watch {
     }
 
     /// Takes the baseline before the run.
-    pub fn take(
+    pub(crate) fn take(
         &self,
         baseline: &mut Baseline,
         state: &State,
@@ -166,7 +166,7 @@ impl Watch {
     }
 
     /// Compares after the run, and does what follows.
-    pub fn settle(
+    pub(crate) fn settle(
         &self,
         baseline: &mut Baseline,
         state: &State,
@@ -180,7 +180,7 @@ impl Watch {
         let mut report = BoundaryReport::default();
         for (path, before) in &self.git_dirs {
             if inode(path) != Some(*before) {
-                let found = Found { path: path.to_string(), what: What::Changed };
+                let found = BoundaryFinding { path: path.to_string(), what: FindingKind::Changed };
                 report.violations.push(found.clone());
                 let returned = return_directory(path, *before, &mut saver);
                 if returned { report.put_back.push(found) } else { report.left.push(found) }
@@ -189,7 +189,8 @@ impl Watch {
         self.return_home(&mut saver, &mut report);
         let differences = baseline.compare(&self.field(state));
         if self.in_force == InForce::Detect && state.journal_length() < self.journal {
-            let found = Found { path: state.journal().to_string(), what: What::Changed };
+            let found =
+                BoundaryFinding { path: state.journal().to_string(), what: FindingKind::Changed };
             report.left.push(found.clone());
             report.violations.push(found);
         }
@@ -221,14 +222,14 @@ impl Watch {
                 .any(|granted| home.starts_with(granted) && home != granted);
         if could_move && inode(home) != Some(before) && return_directory(home, before, saver) {
             let path = home.strip_prefix(&self.workspace).unwrap_or(home).to_string();
-            let found = Found { path, what: What::Changed };
+            let found = BoundaryFinding { path, what: FindingKind::Changed };
             report.violations.push(found.clone());
             report.put_back.push(found);
         }
     }
 
     /// Compares what a dead Ralph's run left with the baseline that Ralph had taken.
-    pub fn settle_abandoned(
+    pub(crate) fn settle_abandoned(
         &self,
         state: &State,
         program: &dyn Fn() -> GitProgram,
@@ -242,7 +243,7 @@ impl Watch {
 }
 
 /// Finds the inodes of the git directories that lie where a run could replace them.
-pub(crate) fn inodes(places: &[Place]) -> Vec<(Utf8PathBuf, u64)> {
+pub(crate) fn inodes(places: &[RepositoryLocation]) -> Vec<(Utf8PathBuf, u64)> {
     let dirs = places.iter().map(|place| &place.common_dir);
     dirs.filter_map(|dir| Some((dir.clone(), inode(dir)?))).collect()
 }

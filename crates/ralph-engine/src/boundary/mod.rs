@@ -12,7 +12,7 @@ mod record;
 mod refs;
 mod restore;
 mod settle;
-mod survey;
+mod tree_status;
 mod walk;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -21,11 +21,12 @@ use ralph_proc::sandbox::{Confinement, Support};
 use serde::{Deserialize, Serialize};
 
 use crate::config::BoundaryMode;
-use crate::git::Place;
+use crate::git::RepositoryLocation;
 
-pub use baseline::Baseline;
+pub(crate) use baseline::Baseline;
+pub(crate) use compare::Watch;
 pub(crate) use compare::vouch_for;
-pub use compare::{BoundaryReport, Found, Watch, What, vouch};
+pub use compare::{BoundaryFinding, BoundaryReport, FindingKind, vouch};
 pub(crate) use compare::{inode, inodes};
 
 /// What holds an agent in a run.
@@ -73,14 +74,14 @@ pub fn in_force(setting: BoundaryMode, support: Support) -> Result<InForce, NotE
 
 /// Whether a confined process may open unix sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnixSockets {
+pub(crate) enum UnixSockets {
     Allowed,
     Denied,
 }
 
 /// Where a run may write, from the run's own point of view.
 #[derive(Clone, Copy, Debug)]
-pub struct Writable<'a> {
+pub(crate) struct Writable<'a> {
     pub role: Role,
     pub workspace: &'a Utf8Path,
     /// The git directories that belong to the workspace but may lie outside it (linked worktrees).
@@ -114,7 +115,7 @@ const TOOLCHAIN_CACHES: [&str; 14] = [
 ];
 
 /// Returns what the kernel is to hold the run to.
-pub fn confinement(writable: &Writable<'_>, sockets: UnixSockets) -> Confinement {
+pub(crate) fn confinement(writable: &Writable<'_>, sockets: UnixSockets) -> Confinement {
     let mut paths: Vec<String> = vec![writable.scratch.to_string()];
     if writable.role.writes_workspace() {
         paths.push(writable.workspace.to_string());
@@ -134,8 +135,8 @@ pub(crate) fn toolchain_caches(home: &Utf8Path) -> impl Iterator<Item = String> 
 }
 
 /// Finds the repositories of a workspace: the one it is or lies in, else those of its children.
-pub fn repositories(workspace: &Utf8Path) -> Vec<Place> {
-    if let Ok(place) = Place::discover(workspace) {
+pub fn repositories(workspace: &Utf8Path) -> Vec<RepositoryLocation> {
+    if let Ok(place) = RepositoryLocation::discover(workspace) {
         return vec![place];
     }
     let children = workspace.read_dir_utf8().into_iter().flatten().flatten();
@@ -145,7 +146,7 @@ pub fn repositories(workspace: &Utf8Path) -> Vec<Place> {
         .collect();
     // The same order each time, whatever the directory's.
     children.sort();
-    children.iter().filter_map(|child| Place::discover(child).ok()).collect()
+    children.iter().filter_map(|child| RepositoryLocation::discover(child).ok()).collect()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use camino::Utf8Path;
 use ralph_model::prompt::PromptKind;
 use serde::{Deserialize, Serialize};
 
-use crate::git::Place;
+use crate::git::RepositoryLocation;
 use crate::home::CONFIG_FILE;
 
 /// What a watched file is, which decides what follows from a change.
@@ -88,7 +88,7 @@ const STATE_DIRECTORIES: [&str; 4] =
     ["specs/plans", "specs/candidates", "specs/done", "specs/sessions"];
 
 /// Lists what is watched of a repository's settings.
-pub(super) fn git_settings(place: &Place) -> Vec<Watched> {
+pub(super) fn git_settings(place: &RepositoryLocation) -> Vec<Watched> {
     let common = &place.common_dir;
     let mut watched: Vec<Watched> =
         SETTINGS.iter().map(|name| Watched::file(common.join(name), Class::Settings)).collect();
@@ -139,7 +139,7 @@ fn submodules(modules: &Utf8Path) -> Vec<PathBuf> {
 }
 
 /// Lists what tells where history stands.
-pub(super) fn git_refs(place: &Place) -> Vec<Watched> {
+pub(super) fn git_refs(place: &RepositoryLocation) -> Vec<Watched> {
     let (own, common) = (&place.git_dir, &place.common_dir);
     let mut watched = vec![
         Watched::file(own.join("HEAD"), Class::Refs),

@@ -6,15 +6,15 @@ use std::path::Path;
 
 use super::baseline::Baseline;
 use super::protected::Class;
-use super::walk::{Step, walk};
+use super::walk::{WalkStep, walk};
 use crate::git::undo::RefReturn;
-use crate::git::{Oid, Place};
+use crate::git::{Oid, RepositoryLocation};
 
 /// Every ref of a repository and what it holds: an id, or the name of another ref.
 type Refs = BTreeMap<String, String>;
 
 /// Returns the refs that are not what the baseline has.
-pub(super) fn moved(baseline: &Baseline, place: &Place) -> Vec<RefReturn> {
+pub(super) fn moved(baseline: &Baseline, place: &RepositoryLocation) -> Vec<RefReturn> {
     let before = before(baseline, place);
     let now = now(place);
     let id =
@@ -35,7 +35,7 @@ pub(super) fn moved(baseline: &Baseline, place: &Place) -> Vec<RefReturn> {
 }
 
 /// Returns every id that a ref had before the run.
-pub(super) fn tips_before(baseline: &Baseline, place: &Place) -> Vec<Oid> {
+pub(super) fn tips_before(baseline: &Baseline, place: &RepositoryLocation) -> Vec<Oid> {
     let ids = before(baseline, place);
     let mut ids: Vec<Oid> = ids.values().filter_map(|text| Oid::parse(text.as_bytes())).collect();
     ids.sort();
@@ -43,7 +43,7 @@ pub(super) fn tips_before(baseline: &Baseline, place: &Place) -> Vec<Oid> {
     ids
 }
 
-fn before(baseline: &Baseline, place: &Place) -> Refs {
+fn before(baseline: &Baseline, place: &RepositoryLocation) -> Refs {
     let common = place.common_dir.as_std_path();
     let mut refs = Refs::new();
     if let Some(entry) = baseline.entry(&common.join("packed-refs")) {
@@ -62,7 +62,7 @@ fn before(baseline: &Baseline, place: &Place) -> Refs {
     refs
 }
 
-fn now(place: &Place) -> Refs {
+fn now(place: &RepositoryLocation) -> Refs {
     let common = place.common_dir.as_std_path();
     let mut refs = Refs::new();
     read_packed(&fs::read(common.join("packed-refs")).unwrap_or_default(), &mut refs);
@@ -73,7 +73,7 @@ fn now(place: &Place) -> Refs {
         {
             refs.insert(name.to_owned(), text_of(&bytes));
         }
-        Step::Enter
+        WalkStep::Enter
     });
     // Whoever is in the middle of writing a ref has a lock beside it.
     refs.retain(|name, _| !name.to_ascii_lowercase().ends_with(".lock"));

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::record::read_content;
-use super::walk::{Stamp, Step, walk};
+use super::walk::{Stamp, WalkStep, walk};
 use crate::files::create_private_directory;
 use crate::git::undo::{DisplacedContent, DisplacedFile};
 
@@ -173,7 +173,7 @@ pub(super) fn displaced_files(root: &Path, path: &Path, saved: &Path) -> Vec<Dis
                 if let Ok(below) = place.strip_prefix(saved) {
                     take(path.join(below), place, stamp);
                 }
-                Step::Enter
+                WalkStep::Enter
             });
         }
         Some(stamp) => take(path.to_owned(), saved, &stamp),

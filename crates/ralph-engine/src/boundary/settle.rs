@@ -9,7 +9,7 @@ use camino::Utf8Path;
 
 use super::InForce;
 use super::baseline::{Baseline, Difference};
-use super::compare::{BoundaryReport, Found, Watch, What};
+use super::compare::{BoundaryFinding, BoundaryReport, FindingKind, Watch};
 use super::protected::{Class, merged_config};
 use super::record::{Kept, read_content};
 use super::refs;
@@ -142,22 +142,22 @@ impl Settlement<'_> {
         let before = self.baseline.entry(path).cloned();
         let what = match (&before, &now) {
             (None, None) => return,
-            (None, Some(_)) => What::Added,
-            (Some(_), None) => What::Removed,
+            (None, Some(_)) => FindingKind::Added,
+            (Some(_), None) => FindingKind::Removed,
             (Some(before), Some(now)) if before.stamp == *now => return,
             (Some(before), Some(now)) if before.stamp.differs_in_permissions_only(now) => {
-                What::Permissions
+                FindingKind::Permissions
             }
-            (Some(_), Some(_)) => What::Changed,
+            (Some(_), Some(_)) => FindingKind::Changed,
         };
-        let found = Found { path: self.shown(path), what };
+        let found = BoundaryFinding { path: self.shown(path), what };
         let fate = self.fate(path, *class, what, before.as_ref().map(|entry| &entry.kept), now);
         match fate {
             Fate::Nothing => {}
             Fate::Kept => self.report.kept.push(found),
             Fate::PutBack { violation } => {
                 let done = match (&before, what) {
-                    (Some(before), What::Permissions) => {
+                    (Some(before), FindingKind::Permissions) => {
                         put_permissions_back(path, &before.stamp).is_ok()
                     }
                     _ => self.undo(path, *class, now),
@@ -172,7 +172,7 @@ impl Settlement<'_> {
         &self,
         path: &Path,
         class: Class,
-        what: What,
+        what: FindingKind,
         kept: Option<&Kept>,
         now: Option<Stamp>,
     ) -> Fate {
@@ -185,30 +185,30 @@ impl Settlement<'_> {
             return match (self.watch.in_force, what) {
                 // What the configuration grants beside the role's own paths.
                 _ if reachable => Fate::Nothing,
-                (_, What::Permissions) => Fate::PutBack { violation: true },
+                (_, FindingKind::Permissions) => Fate::PutBack { violation: true },
                 (InForce::Kernel, _) if is_directory => Fate::Nothing,
                 // The kernel lets a role set the times of files that it must not write.
-                (InForce::Kernel, What::Changed) if self.is_touched_only(path, now) => {
+                (InForce::Kernel, FindingKind::Changed) if self.is_touched_only(path, now) => {
                     Fate::Nothing
                 }
                 (InForce::Kernel, _) => Fate::Kept,
-                _ if what == What::Changed && self.is_same(kept, path, now) => Fate::Nothing,
+                _ if what == FindingKind::Changed && self.is_same(kept, path, now) => Fate::Nothing,
                 // Directories come and go with their files.
-                (_, What::Added) if is_directory && !is_empty(path) => Fate::Nothing,
+                (_, FindingKind::Added) if is_directory && !is_empty(path) => Fate::Nothing,
                 _ => Fate::PutBack { violation: true },
             };
         }
-        if what == What::Changed && self.is_same(kept, path, now) {
+        if what == FindingKind::Changed && self.is_same(kept, path, now) {
             return Fate::Nothing;
         }
         let persons = self.watch.in_force == InForce::Kernel && !reachable;
         match class {
             // The harness wrote it, and has said so where that matters.
             Class::State if self.is_vouched(path, now) => Fate::Nothing,
-            Class::People if what != What::Removed && self.watch.role.writes_workspace() => {
+            Class::People if what != FindingKind::Removed && self.watch.role.writes_workspace() => {
                 Fate::Nothing
             }
-            _ if persons && what != What::Permissions => Fate::Kept,
+            _ if persons && what != FindingKind::Permissions => Fate::Kept,
             Class::Settings | Class::Agent => Fate::PutBack { violation: false },
             Class::People if self.watch.role.writes_workspace() => {
                 Fate::PutBack { violation: false }
@@ -352,7 +352,7 @@ impl Settlement<'_> {
             let persons = self.watch.in_force == InForce::Kernel;
             let git = Git::at((self.program)(), place.clone());
             if of_place.iter().any(|found| found.path.ends_with("reftable/tables.list")) {
-                let found = Found { path: "refs".to_owned(), what: What::Changed };
+                let found = BoundaryFinding { path: "refs".to_owned(), what: FindingKind::Changed };
                 if persons {
                     self.report.kept.push(found);
                 } else {
@@ -364,11 +364,11 @@ impl Settlement<'_> {
             let mut returned = Vec::new();
             for moved in refs::moved(self.baseline, place) {
                 let what = match (&moved.before, &moved.now) {
-                    (None, _) => What::Added,
-                    (_, None) => What::Removed,
-                    _ => What::Changed,
+                    (None, _) => FindingKind::Added,
+                    (_, None) => FindingKind::Removed,
+                    _ => FindingKind::Changed,
                 };
-                let found = Found { path: moved.name.clone(), what };
+                let found = BoundaryFinding { path: moved.name.clone(), what };
                 if persons {
                     self.report.kept.push(found);
                     continue;
@@ -389,7 +389,7 @@ impl Settlement<'_> {
                     .into_iter()
                     .partition(|found| names.contains(found.path.as_str()));
                 self.report.put_back = done;
-                self.report.left.extend::<Vec<Found>>(left);
+                self.report.left.extend::<Vec<BoundaryFinding>>(left);
             }
             for difference in of_place {
                 let name = difference.path.file_name().unwrap_or_default();
@@ -409,7 +409,7 @@ impl Settlement<'_> {
         if self.is_same(kept.as_ref(), path, *now) {
             return;
         }
-        let found = Found { path: self.shown(path), what: What::Changed };
+        let found = BoundaryFinding { path: self.shown(path), what: FindingKind::Changed };
         if persons {
             self.report.kept.push(found);
             return;
@@ -461,7 +461,7 @@ impl Settlement<'_> {
     }
 
     /// Reports a change that was to be undone, and whether it could be.
-    fn tell(&mut self, found: Found, undone: bool, violation: bool) {
+    fn tell(&mut self, found: BoundaryFinding, undone: bool, violation: bool) {
         if violation {
             self.report.violations.push(found.clone());
         }

@@ -103,7 +103,7 @@ impl Listed {
 
 /// Whether a walk goes into a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum WalkStep {
     Enter,
     Pass,
 }
@@ -113,7 +113,7 @@ pub(super) enum Step {
 /// What cannot be read is passed over: it is seen as gone, and that is told. Returns the directories that it went into.
 pub(super) fn walk(
     root: &Path,
-    visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> Step,
+    visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> WalkStep,
 ) -> Vec<Listed> {
     walk_named(root, &|_| true, visit)
 }
@@ -122,7 +122,7 @@ pub(super) fn walk(
 pub(super) fn walk_named(
     root: &Path,
     wanted: &dyn Fn(&[u8]) -> bool,
-    visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> Step,
+    visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> WalkStep,
 ) -> Vec<Listed> {
     let mut buffer = Vec::with_capacity(32 << 10);
     let mut listed = Vec::new();
@@ -141,7 +141,7 @@ pub(super) fn walk_named(
             let Ok(found) = statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let stamp = Stamp::from_stat(&found);
             path.push(std::ffi::OsStr::from_bytes(name.to_bytes()));
-            if visit(path, name.to_bytes(), &stamp) == Step::Enter && stamp.kind().is_dir() {
+            if visit(path, name.to_bytes(), &stamp) == WalkStep::Enter && stamp.kind().is_dir() {
                 open.push(Listed::of(PathBuf::from(path.as_path()), &found));
             }
             path.pop();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use camino::Utf8Path;
 use ralph_model::channel::{
-    LARGEST_REQUEST, MessageError, MutationRequest, Reply, Request, RequestName, Unfinished,
+    LARGEST_REQUEST, MessageError, MutationRequest, Reply, Request, RequestName, UnfinishedFile,
 };
 
 use super::arrivals::Arrivals;
@@ -93,7 +93,7 @@ fn random() -> u32 {
 
 /// Puts the request there whole.
 fn leave(directory: &Utf8Path, name: RequestName, bytes: &[u8]) -> io::Result<()> {
-    let unfinished = directory.join(name.unfinished_file(Unfinished::Request));
+    let unfinished = directory.join(name.unfinished_file(UnfinishedFile::Request));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
     let moved = file
         .write_all(bytes)

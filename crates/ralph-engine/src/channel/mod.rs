@@ -11,4 +11,5 @@ mod server;
 
 pub use client::{CHANNEL_TIMEOUT, ChannelError, ask};
 pub(crate) use server::{Attendant, Door, Serving};
-pub use server::{Declined, MutationStore, NoStore, Served};
+pub use server::{Declined, Served};
+pub(crate) use server::{MutationStore, NoStore};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use camino::Utf8Path;
 use ralph_model::channel::{
     LARGEST_REQUEST, MOST_REQUEST_BYTES, MOST_REQUESTS, MessageError, MutationRequest, Reply,
-    Request, RequestName, Unfinished,
+    Request, RequestName, UnfinishedFile,
 };
 use ralph_model::id::RunId;
 use ralph_model::journal::{JournalEntry, JournalEvent, MutationRequested, RequestIgnored};
@@ -29,7 +29,7 @@ use crate::journal::Journal;
 const MOST_NAMES: usize = 20_000;
 
 /// What the requests of a run change.
-pub trait MutationStore: Send {
+pub(crate) trait MutationStore: Send {
     /// Applies a request that `asker`'s role permits, and returns what to tell the agent.
     ///
     /// A request that names no task is about one that only the store can find: for that one it asks
@@ -48,7 +48,7 @@ pub enum Declined {
 
 /// Where no plan is being worked on.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoStore;
+pub(crate) struct NoStore;
 
 impl MutationStore for NoStore {
     fn apply(&mut self, request: &MutationRequest, _: Asker<'_>) -> Result<String, Declined> {
@@ -64,7 +64,7 @@ impl MutationStore for NoStore {
 pub struct Served {
     pub accepted: usize,
     /// The changes that were made, in order.
-    pub mutations: Vec<Mutation>,
+    pub(crate) mutations: Vec<Mutation>,
     pub refused: usize,
     /// What was no request, or one too many.
     pub ignored: usize,
@@ -265,7 +265,7 @@ impl<'a> Serving<'a> {
 
 /// Puts a reply in its place whole. What an agent planted there is replaced, never written through.
 fn put(directory: &OwnedFd, name: RequestName, bytes: &[u8]) -> io::Result<()> {
-    let unfinished = name.unfinished_file(Unfinished::Reply);
+    let unfinished = name.unfinished_file(UnfinishedFile::Reply);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = || openat(directory, &unfinished, flags, Mode::RUSR | Mode::WUSR);
     let file = match open() {

@@ -126,7 +126,7 @@ fn name(sequence: u64) -> RequestName {
 
 /// Moves a request into the channel and waits for nothing.
 fn drop_in(channel: &Utf8Path, sequence: u64, bytes: &[u8]) {
-    let unfinished = channel.join(name(sequence).unfinished_file(Unfinished::Request));
+    let unfinished = channel.join(name(sequence).unfinished_file(UnfinishedFile::Request));
     fs::write(&unfinished, bytes).unwrap();
     fs::rename(unfinished, channel.join(name(sequence).request_file())).unwrap();
 }
@@ -229,7 +229,7 @@ fn nothing_that_an_agent_plants_hangs_or_fools_the_harness() {
         // Where the replies will be written.
         for sequence in 1..20 {
             symlink(&precious, channel.join(name(sequence).reply_file())).unwrap();
-            let unfinished = name(sequence).unfinished_file(Unfinished::Reply);
+            let unfinished = name(sequence).unfinished_file(UnfinishedFile::Reply);
             symlink(&precious, channel.join(unfinished)).unwrap();
         }
         // Moved in as requests are, so that the harness meets them while the agent runs.

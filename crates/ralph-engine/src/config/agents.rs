@@ -20,19 +20,19 @@ pub struct AgentChoice {
     pub name: String,
     pub program: AgentProgram,
     /// Handed on to the program as they are.
-    pub args: Vec<String>,
-    pub env: BTreeMap<String, String>,
+    pub(crate) args: Vec<String>,
+    pub(crate) env: BTreeMap<String, String>,
     pub model: Option<String>,
-    pub reasoning: Option<String>,
-    pub timeout: Duration,
-    pub idle_timeout: Duration,
+    pub(crate) reasoning: Option<String>,
+    pub(crate) timeout: Duration,
+    pub(crate) idle_timeout: Duration,
     /// The person's own configuration of the agent is not used.
-    pub isolate: bool,
-    pub context_window: Option<u64>,
+    pub(crate) isolate: bool,
+    pub(crate) context_window: Option<u64>,
     /// What the rehearsal agent plays.
-    pub script: Option<Utf8PathBuf>,
+    pub(crate) script: Option<Utf8PathBuf>,
     /// Paths the agent must be able to write, beyond those its adapter knows.
-    pub state: Vec<Utf8PathBuf>,
+    pub(crate) state: Vec<Utf8PathBuf>,
 }
 
 /// The program behind an agent.

@@ -92,7 +92,7 @@ fn without_any_file_the_defaults_hold() {
     assert_eq!(config.mailbox, bench.root.join(".ralph"));
     assert_eq!(config.limits.margin, Duration::from_secs(30));
     assert_eq!((config.limits.context_warn, config.limits.context_kill), (70, 95));
-    assert_eq!(config.budget, Budget::default());
+    assert_eq!(config.budget, BudgetConfig::default());
     assert!(config.git.commit_home && !config.git.sign && config.limits.wait);
     let agent = config.agent_for(Role::Builder);
     assert_eq!(agent.name, "codex");
@@ -354,7 +354,7 @@ fn every_setting_can_be_written_and_read() {
     for role in Role::ALL {
         config.agent_for(role);
     }
-    let from_file = |entry: &Entry| matches!(entry.origin, Origin::File { .. });
+    let from_file = |entry: &ConfigEntry| matches!(entry.origin, Origin::File { .. });
     assert_eq!(config.entries().iter().filter(|e| from_file(e)).count(), schema::SETTINGS.len());
     assert_eq!(config.agent_names().last().map(String::as_str), Some("mine"));
 }

@@ -11,7 +11,7 @@ const UNITS: [(&str, u64); 5] =
 
 /// The text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DurationError {
+pub(crate) enum DurationError {
     #[error("expected a duration such as `90s`, `30m` or `1h30m`, found `{0}`")]
     Malformed(String),
     #[error("`{0}` has no unit: write `{0}s` for seconds or `{0}m` for minutes")]
@@ -23,7 +23,7 @@ pub enum DurationError {
 }
 
 /// Parses a duration: whole numbers with units, one after the other.
-pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     let mut rest = text.trim();
     let too_long = || DurationError::TooLong(text.trim().to_owned());
     let mut total: u64 = 0;
@@ -53,7 +53,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
 }
 
 /// Renders a duration, to the millisecond, so that it parses back.
-pub fn render_duration(duration: Duration) -> String {
+pub(super) fn render_duration(duration: Duration) -> String {
     let mut rest = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if rest == 0 {
         return "0s".to_owned();

@@ -6,7 +6,7 @@ use super::{Config, Origin};
 
 /// One setting as it is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ConfigEntry {
     pub key: String,
     /// As TOML. `None`: nobody set it, and there is no default.
     pub value: Option<String>,
@@ -18,7 +18,7 @@ const SECRET: &str = "<set>";
 
 impl Config {
     /// Returns all settings in the order of the table of settings, the gates last.
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<ConfigEntry> {
         let mut entries = Vec::new();
         let mut last_family = "";
         for setting in SETTINGS {
@@ -43,17 +43,19 @@ impl Config {
     }
 }
 
-fn gate_entries(gate: &GateTable) -> Vec<Entry> {
+fn gate_entries(gate: &GateTable) -> Vec<ConfigEntry> {
     let name = gate.values.get("name").map(Located::text).unwrap_or_default();
     let settings = GATE_SETTINGS.iter().filter(|setting| setting.key != "name");
     let entry = |key| entry(render_key([GATE, name, key].into_iter()), gate.values.get(key), false);
     settings.map(|setting| entry(setting.key)).collect()
 }
 
-fn entry(key: String, located: Option<&Located>, secret: bool) -> Entry {
-    let Some(located) = located else { return Entry { key, value: None, origin: Origin::Default } };
+fn entry(key: String, located: Option<&Located>, secret: bool) -> ConfigEntry {
+    let Some(located) = located else {
+        return ConfigEntry { key, value: None, origin: Origin::Default };
+    };
     let value = if secret { SECRET.to_owned() } else { located.value.render() };
-    Entry { key, value: Some(value), origin: located.origin.clone() }
+    ConfigEntry { key, value: Some(value), origin: located.origin.clone() }
 }
 
 /// Whether a variable of an agent sounds like a secret. Rather one too many than one shown.

@@ -11,9 +11,9 @@ use camino::Utf8Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{ConfigProblem, Origin, ProblemKind};
+use super::problem::{ConfigProblem, ConfigProblemKind, Origin};
 use super::schema::{self, GATE, GATE_SETTINGS, Meaning, SETTINGS};
-use super::value::{Kind, Reason, Value, type_name};
+use super::value::{InvalidValue, Kind, SettingValue, type_name};
 use super::{EnvNames, FlagValue};
 
 /// The layers, lowest first.
@@ -29,7 +29,7 @@ pub(super) enum Rank {
 /// A value and where it comes from.
 #[derive(Clone, Debug)]
 pub(super) struct Located {
-    pub(super) value: Value,
+    pub(super) value: SettingValue,
     pub(super) origin: Origin,
     pub(super) rank: Rank,
 }
@@ -37,37 +37,37 @@ pub(super) struct Located {
 /// Values are read by the kind that the table of settings gives them, which was checked when they entered.
 impl Located {
     pub(super) fn text(&self) -> &str {
-        let Value::Text(text) = &self.value else { self.is_of_another_kind() };
+        let SettingValue::Text(text) = &self.value else { self.is_of_another_kind() };
         text
     }
 
     pub(super) fn list(&self) -> &[String] {
-        let Value::List(items) = &self.value else { self.is_of_another_kind() };
+        let SettingValue::List(items) = &self.value else { self.is_of_another_kind() };
         items
     }
 
     pub(super) fn commands(&self) -> &[Vec<String>] {
-        let Value::Commands(commands) = &self.value else { self.is_of_another_kind() };
+        let SettingValue::Commands(commands) = &self.value else { self.is_of_another_kind() };
         commands
     }
 
     pub(super) fn count(&self) -> u64 {
-        let Value::Count(count) = self.value else { self.is_of_another_kind() };
+        let SettingValue::Count(count) = self.value else { self.is_of_another_kind() };
         count
     }
 
     pub(super) fn number(&self) -> f64 {
-        let Value::Number(number) = self.value else { self.is_of_another_kind() };
+        let SettingValue::Number(number) = self.value else { self.is_of_another_kind() };
         number
     }
 
     pub(super) fn flag(&self) -> bool {
-        let Value::Bool(flag) = self.value else { self.is_of_another_kind() };
+        let SettingValue::Bool(flag) = self.value else { self.is_of_another_kind() };
         flag
     }
 
     pub(super) fn duration(&self) -> Duration {
-        let Value::Duration(duration) = self.value else { self.is_of_another_kind() };
+        let SettingValue::Duration(duration) = self.value else { self.is_of_another_kind() };
         duration
     }
 
@@ -149,7 +149,7 @@ impl Layer {
                 self.values.insert(split_key(given.key), Located { value, origin, rank });
             }
             Err(reason) => {
-                let kind = ProblemKind::BadValue { key: given.key.to_owned(), reason };
+                let kind = ConfigProblemKind::BadValue { key: given.key.to_owned(), reason };
                 problems.push(ConfigProblem { origin, kind });
             }
         }
@@ -169,7 +169,7 @@ impl Layer {
         }
         for error in errors {
             let message = error.message().trim().replace('\n', ", ");
-            reader.problem(&error.span().unwrap_or(0..0), ProblemKind::Syntax { message });
+            reader.problem(&error.span().unwrap_or(0..0), ConfigProblemKind::Syntax { message });
         }
         reader.problems.sort_by_key(|problem| match problem.origin {
             Origin::File { line, column, .. } => (line, column),
@@ -274,12 +274,14 @@ impl FileReader<'_> {
             }
             (Meaning::Table, other) => {
                 let (key, found) = (render(path), type_name(other));
-                let kind = ProblemKind::WrongType { key, expected: "a table", found };
+                let kind = ConfigProblemKind::WrongType { key, expected: "a table", found };
                 self.problem(&value.span(), kind);
             }
             (Meaning::Unknown, _) => {
-                let kind =
-                    ProblemKind::UnknownKey { key: render(path), nearest: schema::nearest(path) };
+                let kind = ConfigProblemKind::UnknownKey {
+                    key: render(path),
+                    nearest: schema::nearest(path),
+                };
                 self.problem(&key_span, kind);
             }
         }
@@ -290,14 +292,14 @@ impl FileReader<'_> {
         let mut gates = Vec::new();
         let DeValue::Array(items) = value.get_ref() else {
             let found = type_name(value.get_ref());
-            let kind = ProblemKind::WrongType { key: GATE.to_owned(), expected, found };
+            let kind = ConfigProblemKind::WrongType { key: GATE.to_owned(), expected, found };
             self.problem(&value.span(), kind);
             return;
         };
         for item in items {
             let DeValue::Table(table) = item.get_ref() else {
                 let found = type_name(item.get_ref());
-                let kind = ProblemKind::WrongType { key: GATE.to_owned(), expected, found };
+                let kind = ConfigProblemKind::WrongType { key: GATE.to_owned(), expected, found };
                 self.problem(&item.span(), kind);
                 continue;
             };
@@ -313,7 +315,7 @@ impl FileReader<'_> {
             let known = GATE_SETTINGS.iter().find(|setting| setting.key == key.get_ref());
             let Some(setting) = known else {
                 let nearest = schema::nearest_of_gate(key.get_ref()).map(render_gate_key);
-                self.problem(&key.span(), ProblemKind::UnknownKey { key: full_key, nearest });
+                self.problem(&key.span(), ConfigProblemKind::UnknownKey { key: full_key, nearest });
                 continue;
             };
             if let Some(located) = self.check(setting.kind, &full_key, value) {
@@ -332,7 +334,7 @@ impl FileReader<'_> {
             } else if matches!(setting.key, "name" | "run") {
                 let reason = "every gate needs it".to_owned();
                 let key = render_gate_key(setting.key);
-                self.problem(span, ProblemKind::BadValue { key, reason });
+                self.problem(span, ConfigProblemKind::BadValue { key, reason });
             }
         }
         GateTable { values }
@@ -347,10 +349,10 @@ impl FileReader<'_> {
             Err(misfit) => {
                 let key = key.to_owned();
                 let kind = match misfit.reason {
-                    Reason::WrongType { expected, found } => {
-                        ProblemKind::WrongType { key, expected, found }
+                    InvalidValue::WrongType { expected, found } => {
+                        ConfigProblemKind::WrongType { key, expected, found }
                     }
-                    Reason::BadValue(reason) => ProblemKind::BadValue { key, reason },
+                    InvalidValue::BadValue(reason) => ConfigProblemKind::BadValue { key, reason },
                 };
                 self.problem(&misfit.span.unwrap_or_else(|| value.span()), kind);
                 None
@@ -358,7 +360,7 @@ impl FileReader<'_> {
         }
     }
 
-    fn problem(&mut self, span: &Range<usize>, kind: ProblemKind) {
+    fn problem(&mut self, span: &Range<usize>, kind: ConfigProblemKind) {
         let origin = self.origin(span);
         self.problems.push(ConfigProblem { origin, kind });
     }

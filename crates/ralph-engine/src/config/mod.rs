@@ -20,10 +20,9 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::usage::Price;
 
 pub use self::agents::{AgentChoice, AgentProgram};
-pub use self::duration::{DurationError, parse_duration, render_duration};
-pub use self::entries::Entry;
+pub use self::entries::ConfigEntry;
 use self::layer::{GateTable, Layer, Located, Rank};
-pub use self::problem::{ConfigError, ConfigProblem, Origin, ProblemKind};
+pub use self::problem::{ConfigError, ConfigProblem, ConfigProblemKind, Origin};
 pub(crate) use self::value::{render_list, render_string};
 use crate::boundary::UnixSockets;
 use crate::files::read_optional;
@@ -73,7 +72,7 @@ pub enum BoundaryMode {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     Json,
     Text,
 }
@@ -98,20 +97,20 @@ pub struct Config {
     pub boundary: BoundaryMode,
     /// Home, if somebody named one. Absolute, as all paths here.
     pub home: Option<Utf8PathBuf>,
-    pub mailbox: Utf8PathBuf,
+    pub(crate) mailbox: Utf8PathBuf,
     /// What every role may write beside its own paths.
     pub writable: Vec<Utf8PathBuf>,
     /// Whether agents may open unix sockets, which lead to daemons outside the boundary.
-    pub unix_sockets: UnixSockets,
-    pub log_format: LogFormat,
-    pub checkout: Checkout,
+    pub(crate) unix_sockets: UnixSockets,
+    pub(crate) log_format: LogFormat,
+    pub(crate) checkout: CheckoutConfig,
     pub gates: Vec<Gate>,
     /// Patterns of protected paths that work may weaken.
-    pub allow: Vec<String>,
+    pub(crate) allow: Vec<String>,
     pub limits: Limits,
-    pub budget: Budget,
+    pub budget: BudgetConfig,
     /// By model, for agents that do not say what a run cost.
-    pub prices: BTreeMap<String, Price>,
+    pub(crate) prices: BTreeMap<String, Price>,
     pub git: GitSettings,
     pub ui: UiSettings,
     settings: Layer,
@@ -121,10 +120,10 @@ pub struct Config {
 
 /// How Ralph's own checkouts are made ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checkout {
-    pub setup: Vec<Vec<String>>,
+pub struct CheckoutConfig {
+    pub(crate) setup: Vec<Vec<String>>,
     /// Paths in the checkout, kept between runs.
-    pub cache: Vec<String>,
+    pub(crate) cache: Vec<String>,
 }
 
 /// A check the harness runs itself.
@@ -144,31 +143,31 @@ pub struct Limits {
     /// Whether to wait for a usage limit to pass.
     pub wait: bool,
     /// Waited on top of the time at which the limit is said to pass.
-    pub margin: Duration,
+    pub(crate) margin: Duration,
     /// The longest single wait when that time is not known.
-    pub max_wait: Duration,
+    pub(crate) max_wait: Duration,
     /// The longest pause after failures in a row; none turns the pauses off.
-    pub backoff: Duration,
+    pub(crate) backoff: Duration,
     /// How much trouble one item may have, whatever its kind.
-    pub troubles: u32,
+    pub(crate) troubles: u32,
     /// How often a task is rejected before a person is asked.
-    pub rejections: u32,
+    pub(crate) rejections: u32,
     /// How often in a row an attempt may end in the same way.
     pub repeats: u32,
     /// How many rounds of the build loop in a row may bring no net gain.
-    pub rounds: u32,
+    pub(crate) rounds: u32,
     /// Between interrupting an agent and terminating it.
     pub interrupt_grace: Duration,
     /// Between terminating an agent and killing it.
     pub terminate_grace: Duration,
     /// Percent of the context at which to warn, and at which to stop.
-    pub context_warn: u64,
-    pub context_kill: u64,
+    pub(crate) context_warn: u64,
+    pub(crate) context_kill: u64,
 }
 
 /// What may be used before work stops.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Budget {
+pub struct BudgetConfig {
     pub tokens: Option<u64>,
     /// In dollars.
     pub cost: Option<f64>,
@@ -252,7 +251,7 @@ impl Config {
                 "text" => LogFormat::Text,
                 _ => LogFormat::Json,
             },
-            checkout: Checkout {
+            checkout: CheckoutConfig {
                 setup: get("checkout.setup").map(Located::commands).unwrap_or_default().to_vec(),
                 cache: list("checkout.cache"),
             },
@@ -272,7 +271,7 @@ impl Config {
                 context_warn: with_default("limits.context_warn").count(),
                 context_kill: with_default("limits.context_kill").count(),
             },
-            budget: Budget {
+            budget: BudgetConfig {
                 tokens: count("budget.tokens"),
                 cost: get("budget.cost").map(Located::number),
                 wall: get("budget.wall").map(Located::duration),
@@ -326,7 +325,7 @@ impl Places {
 }
 
 /// Returns where the person's own settings are, whether there are any or not.
-pub fn user_config_path(env: &dyn Fn(&str) -> Option<String>) -> Option<Utf8PathBuf> {
+pub(crate) fn user_config_path(env: &dyn Fn(&str) -> Option<String>) -> Option<Utf8PathBuf> {
     let directory = absolute(env("XDG_CONFIG_HOME"))
         .or_else(|| absolute(env("HOME")).map(|home| home.join(".config")))?;
     Some(directory.join("ralph/config.toml"))
@@ -340,7 +339,7 @@ pub(crate) fn absolute(path: Option<String>) -> Option<Utf8PathBuf> {
 fn load_file(path: &Utf8Path, rank: Rank, problems: &mut Vec<ConfigProblem>) -> Layer {
     let mut unreadable = |reason: String| {
         let origin = Origin::File { path: path.to_owned(), line: 1, column: 1 };
-        problems.push(ConfigProblem { origin, kind: ProblemKind::Unreadable { reason } });
+        problems.push(ConfigProblem { origin, kind: ConfigProblemKind::Unreadable { reason } });
         Layer::default()
     };
     match read_optional(path) {

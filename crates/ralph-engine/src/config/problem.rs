@@ -33,11 +33,11 @@ impl fmt::Display for Origin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigProblem {
     pub origin: Origin,
-    pub kind: ProblemKind,
+    pub kind: ConfigProblemKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProblemKind {
+pub enum ConfigProblemKind {
     Unreadable { reason: String },
     Syntax { message: String },
     UnknownKey { key: String, nearest: Option<String> },
@@ -56,20 +56,22 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-impl fmt::Display for ProblemKind {
+impl fmt::Display for ConfigProblemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ProblemKind::Unreadable { reason } => write!(f, "cannot be read: {reason}"),
-            ProblemKind::Syntax { message } => f.write_str(message),
-            ProblemKind::UnknownKey { key, nearest: None } => write!(f, "unknown key `{key}`"),
-            ProblemKind::UnknownKey { key, nearest: Some(nearest) } => {
+            ConfigProblemKind::Unreadable { reason } => write!(f, "cannot be read: {reason}"),
+            ConfigProblemKind::Syntax { message } => f.write_str(message),
+            ConfigProblemKind::UnknownKey { key, nearest: None } => {
+                write!(f, "unknown key `{key}`")
+            }
+            ConfigProblemKind::UnknownKey { key, nearest: Some(nearest) } => {
                 write!(f, "unknown key `{key}`; did you mean `{nearest}`?")
             }
-            ProblemKind::WrongType { key, expected, found } => {
+            ConfigProblemKind::WrongType { key, expected, found } => {
                 write!(f, "`{key}`: expected {expected}, found {found}")
             }
-            ProblemKind::BadValue { key, reason } => write!(f, "`{key}`: {reason}"),
-            ProblemKind::UnknownAgent { key, name, known } => {
+            ConfigProblemKind::BadValue { key, reason } => write!(f, "`{key}`: {reason}"),
+            ConfigProblemKind::UnknownAgent { key, name, known } => {
                 write!(f, "`{key}`: there is no agent `{name}`; known: `{}`", known.join("`, `"))
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::layer::{GateTable, Layer, Located, Rank};
-use super::problem::{ConfigProblem, Origin, ProblemKind};
+use super::problem::{ConfigProblem, ConfigProblemKind, Origin};
 use super::schema::{GATE, render_key};
 
 /// The adapter that plays scripts.
@@ -42,7 +42,7 @@ fn check_agent_names(settings: &Layer, adapters: &[&str], problems: &mut Vec<Con
         }
         let own = settings.agents.keys().map(String::as_str);
         let known: BTreeSet<_> = adapters.iter().copied().chain(own).map(str::to_owned).collect();
-        let kind = ProblemKind::UnknownAgent {
+        let kind = ConfigProblemKind::UnknownAgent {
             key: render(key),
             name: name.to_owned(),
             known: known.into_iter().collect(),
@@ -93,8 +93,10 @@ fn check_agent(
 fn is_about(problem: &ConfigProblem, agent: &str) -> bool {
     let command = render_key(["agents", agent, "command"].into_iter());
     match &problem.kind {
-        ProblemKind::WrongType { key, .. } | ProblemKind::BadValue { key, .. } => *key == command,
-        ProblemKind::UnknownKey { nearest, .. } => nearest.as_ref() == Some(&command),
+        ConfigProblemKind::WrongType { key, .. } | ConfigProblemKind::BadValue { key, .. } => {
+            *key == command
+        }
+        ConfigProblemKind::UnknownKey { nearest, .. } => nearest.as_ref() == Some(&command),
         _ => false,
     }
 }
@@ -130,7 +132,7 @@ fn check_gates(gates: &[GateTable], problems: &mut Vec<ConfigProblem>) {
 }
 
 fn bad(key: String, reason: String, origin: &Origin) -> ConfigProblem {
-    ConfigProblem { origin: origin.clone(), kind: ProblemKind::BadValue { key, reason } }
+    ConfigProblem { origin: origin.clone(), kind: ConfigProblemKind::BadValue { key, reason } }
 }
 
 fn render(key: &[String]) -> String {

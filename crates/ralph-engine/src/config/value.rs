@@ -13,7 +13,7 @@ use super::duration::{parse_duration, render_duration};
 
 /// A checked value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum SettingValue {
     Text(String),
     Bool(bool),
     Count(u64),
@@ -48,19 +48,19 @@ pub(super) enum Kind {
 /// Why a value does not fit, and where in the file if it is a part of the value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Misfit {
-    pub(super) reason: Reason,
+    pub(super) reason: InvalidValue,
     pub(super) span: Option<Range<usize>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(super) enum InvalidValue {
     WrongType { expected: &'static str, found: &'static str },
     BadValue(String),
 }
 
 impl From<String> for Misfit {
     fn from(reason: String) -> Self {
-        Misfit { reason: Reason::BadValue(reason), span: None }
+        Misfit { reason: InvalidValue::BadValue(reason), span: None }
     }
 }
 
@@ -79,9 +79,9 @@ impl Kind {
     }
 
     /// Checks a value of a file.
-    pub(super) fn check(self, value: &DeValue<'_>) -> Result<Value, Misfit> {
+    pub(super) fn check(self, value: &DeValue<'_>) -> Result<SettingValue, Misfit> {
         match (self, value) {
-            (Kind::Bool, DeValue::Boolean(value)) => Ok(Value::Bool(*value)),
+            (Kind::Bool, DeValue::Boolean(value)) => Ok(SettingValue::Bool(*value)),
             (Kind::Count | Kind::Percent, DeValue::Integer(digits)) => {
                 let count = u64::from_str_radix(digits.as_str(), digits.radix());
                 let count = count.map_err(|_| format!("`{digits}` is not a count"))?;
@@ -89,8 +89,12 @@ impl Kind {
             }
             (Kind::Number, DeValue::Integer(digits)) => Ok(check_number(&digits.to_string())?),
             (Kind::Number, DeValue::Float(digits)) => Ok(check_number(digits.as_str())?),
-            (Kind::List, DeValue::Array(items)) => Ok(Value::List(check_strings(items, self)?)),
-            (Kind::Command, DeValue::Array(items)) => Ok(Value::List(check_command(items, self)?)),
+            (Kind::List, DeValue::Array(items)) => {
+                Ok(SettingValue::List(check_strings(items, self)?))
+            }
+            (Kind::Command, DeValue::Array(items)) => {
+                Ok(SettingValue::List(check_command(items, self)?))
+            }
             (Kind::Commands, DeValue::Array(items)) => {
                 let command = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
                     DeValue::Array(words) => {
@@ -98,7 +102,7 @@ impl Kind {
                     }
                     other => Err(wrong_type(Kind::Command, other).at(item)),
                 };
-                Ok(Value::Commands(items.iter().map(command).collect::<Result<_, _>>()?))
+                Ok(SettingValue::Commands(items.iter().map(command).collect::<Result<_, _>>()?))
             }
             (
                 Kind::Text | Kind::AnyText | Kind::Choice(_) | Kind::Duration | Kind::Timeout,
@@ -109,18 +113,20 @@ impl Kind {
     }
 
     /// Parses a value of the environment or of a flag. Lists come from files only.
-    pub(super) fn parse(self, text: &str) -> Result<Value, String> {
+    pub(super) fn parse(self, text: &str) -> Result<SettingValue, String> {
         if text.contains('\0') {
             return Err("it holds a NUL character".to_owned());
         }
         match self {
             Kind::Text if text.trim().is_empty() => Err("it is empty".to_owned()),
-            Kind::AnyText | Kind::Text => Ok(Value::Text(text.to_owned())),
-            Kind::Choice(choices) if choices.contains(&text) => Ok(Value::Text(text.to_owned())),
+            Kind::AnyText | Kind::Text => Ok(SettingValue::Text(text.to_owned())),
+            Kind::Choice(choices) if choices.contains(&text) => {
+                Ok(SettingValue::Text(text.to_owned()))
+            }
             Kind::Choice(choices) => {
                 Err(format!("expected `{}`, found `{text}`", choices.join("`, `")))
             }
-            Kind::Bool => parse_bool(text).map(Value::Bool),
+            Kind::Bool => parse_bool(text).map(SettingValue::Bool),
             Kind::Count | Kind::Percent => {
                 let count = text.trim().parse();
                 let count =
@@ -133,7 +139,7 @@ impl Kind {
                 if self == Kind::Timeout && duration.is_zero() {
                     return Err("it must be longer than zero".to_owned());
                 }
-                Ok(Value::Duration(duration))
+                Ok(SettingValue::Duration(duration))
             }
             Kind::List | Kind::Command | Kind::Commands => {
                 Err(format!("{} can only be set in a file", self.expected()))
@@ -141,11 +147,11 @@ impl Kind {
         }
     }
 
-    fn check_count(self, count: u64) -> Result<Value, String> {
+    fn check_count(self, count: u64) -> Result<SettingValue, String> {
         if self == Kind::Percent && !(1..=100).contains(&count) {
             return Err(format!("expected a percentage from 1 to 100, found `{count}`"));
         }
-        Ok(Value::Count(count))
+        Ok(SettingValue::Count(count))
     }
 }
 
@@ -157,7 +163,7 @@ impl Misfit {
 }
 
 fn wrong_type(kind: Kind, found: &DeValue<'_>) -> Misfit {
-    let reason = Reason::WrongType { expected: kind.expected(), found: type_name(found) };
+    let reason = InvalidValue::WrongType { expected: kind.expected(), found: type_name(found) };
     Misfit { reason, span: None }
 }
 
@@ -193,9 +199,9 @@ fn check_command(items: &[Spanned<DeValue<'_>>], kind: Kind) -> Result<Vec<Strin
     }
 }
 
-fn check_number(digits: &str) -> Result<Value, String> {
+fn check_number(digits: &str) -> Result<SettingValue, String> {
     match digits.replace('_', "").parse::<f64>() {
-        Ok(number) if number.is_finite() && number >= 0.0 => Ok(Value::Number(number)),
+        Ok(number) if number.is_finite() && number >= 0.0 => Ok(SettingValue::Number(number)),
         _ => Err(format!("expected a number that is not negative, found `{digits}`")),
     }
 }
@@ -208,17 +214,17 @@ fn parse_bool(text: &str) -> Result<bool, String> {
     }
 }
 
-impl Value {
+impl SettingValue {
     /// Renders the value as TOML.
     pub(super) fn render(&self) -> String {
         match self {
-            Value::Text(text) => render_string(text),
-            Value::Bool(value) => value.to_string(),
-            Value::Count(count) => count.to_string(),
-            Value::Number(number) => format!("{number:?}"),
-            Value::Duration(duration) => render_string(&render_duration(*duration)),
-            Value::List(items) => render_list(items),
-            Value::Commands(commands) => {
+            SettingValue::Text(text) => render_string(text),
+            SettingValue::Bool(value) => value.to_string(),
+            SettingValue::Count(count) => count.to_string(),
+            SettingValue::Number(number) => format!("{number:?}"),
+            SettingValue::Duration(duration) => render_string(&render_duration(*duration)),
+            SettingValue::List(items) => render_list(items),
+            SettingValue::Commands(commands) => {
                 let commands: Vec<_> = commands.iter().map(|words| render_list(words)).collect();
                 format!("[{}]", commands.join(", "))
             }
@@ -258,7 +264,7 @@ mod tests {
 
     use super::*;
 
-    fn read_back(rendered: &str, kind: Kind) -> Value {
+    fn read_back(rendered: &str, kind: Kind) -> SettingValue {
         let text = format!("x = {rendered}");
         let table = DeTable::parse(&text).unwrap();
         kind.check(table.get_ref()["x"].get_ref()).unwrap()
@@ -271,9 +277,9 @@ mod tests {
             number in 0.0..1e12,
         ) {
             for (kind, value) in [
-                (Kind::AnyText, Value::Text(words[0].clone())),
-                (Kind::List, Value::List(words.clone())),
-                (Kind::Number, Value::Number(number)),
+                (Kind::AnyText, SettingValue::Text(words[0].clone())),
+                (Kind::List, SettingValue::List(words.clone())),
+                (Kind::Number, SettingValue::Number(number)),
             ] {
                 prop_assert_eq!(read_back(&value.render(), kind), value);
             }
@@ -282,8 +288,8 @@ mod tests {
 
     #[test]
     fn the_environments_booleans_are_the_usual_ones() {
-        assert_eq!(Kind::Bool.parse("1"), Ok(Value::Bool(true)));
-        assert_eq!(Kind::Bool.parse("Off"), Ok(Value::Bool(false)));
+        assert_eq!(Kind::Bool.parse("1"), Ok(SettingValue::Bool(true)));
+        assert_eq!(Kind::Bool.parse("Off"), Ok(SettingValue::Bool(false)));
         assert!(Kind::Bool.parse("maybe").is_err());
     }
 

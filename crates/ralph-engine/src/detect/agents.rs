@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::role::Role;
-use ralph_proc::capture::{Answer, Question, ask};
+use ralph_proc::capture::{Answer, CaptureRequest, ask};
 
 use crate::agent::ADAPTERS;
 use crate::config::{AgentProgram, Config};
@@ -24,16 +24,16 @@ const LONGEST_ANSWER: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentCandidate {
     /// The name in the configuration.
-    pub name: String,
+    pub(crate) name: String,
     /// A name to look for on PATH, or a path.
-    pub program: String,
+    pub(crate) program: String,
 }
 
 /// What was found of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundAgent {
     pub name: String,
-    pub program: String,
+    pub(crate) program: String,
     /// `None`: it is not installed.
     pub path: Option<Utf8PathBuf>,
     pub version: Option<String>,
@@ -96,7 +96,7 @@ pub fn find_agents(
 }
 
 fn ask_version(path: &Utf8Path, patience: Duration) -> Result<String, String> {
-    let question = Question {
+    let question = CaptureRequest {
         program: path.as_std_path(),
         args: &["--version"],
         // A neutral place: in a project some CLIs load that project's plugins before anything else.
@@ -126,7 +126,7 @@ fn ask_version(path: &Utf8Path, patience: Duration) -> Result<String, String> {
 }
 
 /// Finds the version in what a program prints for `--version`: the first word like `1.2`, `v1.2.3` or `1.2.3-rc.1`.
-pub fn parse_version(output: &str) -> Option<String> {
+pub(crate) fn parse_version(output: &str) -> Option<String> {
     let mut words = output.split(|c: char| c.is_whitespace() || "(),;".contains(c));
     words.find_map(|word| {
         let version = word.strip_prefix('v').unwrap_or(word);

@@ -1,4 +1,4 @@
 //! What a project and a machine bring along: the project's own checks, and the agents that are installed.
 
 pub mod agents;
-pub mod checks;
+pub(crate) mod checks;

@@ -45,7 +45,7 @@ fn absent(name: &str) -> FoundAgent {
 
 /// Returns the findings of some areas that are not fine, as `area: what`.
 fn troubles(findings: &[Finding]) -> Vec<String> {
-    let troubles = findings.iter().filter(|finding| finding.status != Status::Ok);
+    let troubles = findings.iter().filter(|finding| finding.status != FindingStatus::Ok);
     // Whether the disk of the machine that runs the test is full is not the test's concern.
     let troubles = troubles.filter(|finding| !matches!(finding.area, Area::Disk | Area::Temp));
     troubles.map(|finding| format!("{}: {}", finding.area, finding.what)).collect()
@@ -80,9 +80,9 @@ fn every_problem_and_note_says_what_to_do() {
     fs::write(place.root.join("ralph.toml"), "agnet = 1\nboundary = \"none\"\n").unwrap();
     let findings = place.examine(&[absent("codex"), absent("claude")]);
     for finding in &findings {
-        assert_eq!(finding.advice.is_some(), finding.status != Status::Ok, "{finding:?}");
+        assert_eq!(finding.advice.is_some(), finding.status != FindingStatus::Ok, "{finding:?}");
     }
-    assert_eq!(find(&findings, "is not a git repository").status, Status::Problem);
+    assert_eq!(find(&findings, "is not a git repository").status, FindingStatus::Problem);
     let unknown = find(&findings, "unknown key `agnet`");
     assert!(unknown.what.contains("ralph.toml:1:1: "), "{unknown:?}");
     assert_eq!(find(&findings, "ralph.toml:2:").area, Area::Config);
@@ -105,8 +105,8 @@ fn a_missing_git_is_the_first_thing_said() {
         temp: &place.root.join("missing"),
     });
     assert_eq!(findings[0].what, "git was not found on PATH");
-    assert_eq!(find(&findings, "private state").status, Status::Problem);
-    assert_eq!(find(&findings, "temporary files cannot be made").status, Status::Problem);
+    assert_eq!(find(&findings, "private state").status, FindingStatus::Problem);
+    assert_eq!(find(&findings, "temporary files cannot be made").status, FindingStatus::Problem);
 }
 
 #[test]
@@ -130,11 +130,14 @@ fn an_old_git_is_a_problem_and_a_silent_one_too() {
     };
     assert_eq!(
         first("echo git version 2.29.9"),
-        (Status::Problem, format!("git 2.29.9 at `{fake}`"))
+        (FindingStatus::Problem, format!("git 2.29.9 at `{fake}`"))
     );
-    assert_eq!(first("echo git version 2.30.0.windows.1").0, Status::Ok);
-    assert_eq!(first("echo git version 10.1").0, Status::Ok);
-    assert_eq!(first("true"), (Status::Problem, format!("`{fake}` does not tell its version")));
+    assert_eq!(first("echo git version 2.30.0.windows.1").0, FindingStatus::Ok);
+    assert_eq!(first("echo git version 10.1").0, FindingStatus::Ok);
+    assert_eq!(
+        first("true"),
+        (FindingStatus::Problem, format!("`{fake}` does not tell its version"))
+    );
 }
 
 #[test]
@@ -142,7 +145,7 @@ fn worktrees_subdirectories_and_empty_repositories_are_told_apart() {
     let place = Place::repository();
     let empty = place.examine(&[agent("codex")]);
     let finding = find(&empty, "without any commit");
-    assert_eq!((finding.area, finding.status), (Area::Git, Status::Problem));
+    assert_eq!((finding.area, finding.status), (Area::Git, FindingStatus::Problem));
     place.commit();
     place.git(&["worktree", "add", "-q", "linked"]);
     let linked = place.root.join("linked");
@@ -168,10 +171,10 @@ fn the_agents_that_roles_name_must_be_there() {
     let claude = find(&findings, "claude at `/usr/bin/claude` hangs badly");
     assert_eq!(claude.advice.as_deref(), Some("run it"));
     for (part, status) in [
-        ("builder, but `codex` was not found", Status::Problem),
-        ("`claude` plays verifier, but it does not work", Status::Problem),
-        ("`mine` plays planner, but `no-such-program-here` was not found", Status::Problem),
-        ("`rehearsal` plays mapper", Status::Ok),
+        ("builder, but `codex` was not found", FindingStatus::Problem),
+        ("`claude` plays verifier, but it does not work", FindingStatus::Problem),
+        ("`mine` plays planner, but `no-such-program-here` was not found", FindingStatus::Problem),
+        ("`rehearsal` plays mapper", FindingStatus::Ok),
     ] {
         assert_eq!(find(&findings, part).status, status, "{part}");
     }
@@ -184,14 +187,14 @@ fn the_mailbox_of_another_tool_is_a_problem() {
     fs::write(place.root.join(".ralph/theirs"), "x").unwrap();
     let findings = place.examine(&[]);
     let finding = find(&findings, "belongs to another tool");
-    assert_eq!(finding.status, Status::Problem);
+    assert_eq!(finding.status, FindingStatus::Problem);
     assert!(finding.advice.as_ref().unwrap().contains("mailbox = "));
 }
 
 #[test]
 fn a_boundary_is_told_for_every_kernel_and_setting() {
     use BoundaryMode::{Auto, Detect, Kernel, Off};
-    use Status::{Note, Ok, Problem};
+    use FindingStatus::{Note, Ok, Problem};
     let statuses = |landlock_abi, mode| -> Vec<_> {
         let findings = machine::examine_boundary(Support { landlock_abi }, mode);
         findings.iter().map(|finding| finding.status).collect()
@@ -220,15 +223,15 @@ fn a_disk_that_is_nearly_full_is_a_problem() {
     space.f_flag = StatVfsMountFlags::empty();
     let judge = |space: &rustix::fs::StatVfs| machine::judge_space("it", &place.root, space);
     space.f_bavail = (1 << 30) / 4096;
-    assert_eq!(judge(&space).status, Status::Ok);
+    assert_eq!(judge(&space).status, FindingStatus::Ok);
     space.f_bavail -= 1;
-    assert_eq!(judge(&space).status, Status::Problem);
+    assert_eq!(judge(&space).status, FindingStatus::Problem);
     assert!(judge(&space).what.starts_with("1023.9 MiB free for it"), "{:?}", judge(&space));
     space.f_bavail = 1 << 30;
     space.f_favail = 9;
     assert!(judge(&space).what.contains("only 9 more files"));
     space.f_files = 0;
-    assert_eq!(judge(&space).status, Status::Ok);
+    assert_eq!(judge(&space).status, FindingStatus::Ok);
     space.f_flag = StatVfsMountFlags::RDONLY;
     assert!(judge(&space).what.contains("read-only"));
 }
@@ -252,5 +255,5 @@ fn a_state_directory_below_a_file_cannot_be_made() {
     fs::write(place.root.join("state"), "x").unwrap();
     let findings = place.examine(&[]);
     let finding = find(&findings, "private state cannot be kept");
-    assert_eq!((finding.area, finding.status), (Area::State, Status::Problem));
+    assert_eq!((finding.area, finding.status), (Area::State, FindingStatus::Problem));
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use camino::Utf8Path;
-use ralph_proc::capture::{Answer, Question, ask};
+use ralph_proc::capture::{Answer, CaptureRequest, ask};
 
 use super::{Area, Checkup, Finding};
 use crate::detect::agents::parse_version;
@@ -112,7 +112,7 @@ fn examine_repository(git: &Utf8Path, root: &Utf8Path, repository: &Repository) 
 }
 
 fn run(git: &Utf8Path, root: &Utf8Path, args: &[&str]) -> std::io::Result<Answer> {
-    ask(&Question {
+    ask(&CaptureRequest {
         program: git.as_std_path(),
         args,
         cwd: Some(root.as_std_path()),

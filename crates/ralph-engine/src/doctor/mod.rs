@@ -35,7 +35,7 @@ pub struct Checkup<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub area: Area,
-    pub status: Status,
+    pub status: FindingStatus,
     pub what: String,
     pub advice: Option<String>,
 }
@@ -76,7 +76,7 @@ impl fmt::Display for Area {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum FindingStatus {
     Ok,
     /// Something does not work.
     Problem,
@@ -86,15 +86,25 @@ pub enum Status {
 
 impl Finding {
     fn ok(area: Area, what: impl Into<String>) -> Self {
-        Finding { area, status: Status::Ok, what: what.into(), advice: None }
+        Finding { area, status: FindingStatus::Ok, what: what.into(), advice: None }
     }
 
     fn problem(area: Area, what: impl Into<String>, advice: impl Into<String>) -> Self {
-        Finding { area, status: Status::Problem, what: what.into(), advice: Some(advice.into()) }
+        Finding {
+            area,
+            status: FindingStatus::Problem,
+            what: what.into(),
+            advice: Some(advice.into()),
+        }
     }
 
     fn note(area: Area, what: impl Into<String>, advice: impl Into<String>) -> Self {
-        Finding { area, status: Status::Note, what: what.into(), advice: Some(advice.into()) }
+        Finding {
+            area,
+            status: FindingStatus::Note,
+            what: what.into(),
+            advice: Some(advice.into()),
+        }
     }
 }
 

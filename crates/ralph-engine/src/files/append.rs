@@ -16,19 +16,19 @@ use super::{PathError, open_to_append, parent, sync_directory};
 /// A tail that was cut because its writer died in the middle of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TornTail {
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// A file of lines, open to append.
 #[derive(Debug)]
-pub struct AppendFile {
+pub(crate) struct AppendFile {
     file: File,
     path: Utf8PathBuf,
 }
 
 impl AppendFile {
     /// Opens a file, or makes it.
-    pub fn open(path: &Utf8Path) -> Result<Self, PathError> {
+    pub(crate) fn open(path: &Utf8Path) -> Result<Self, PathError> {
         let file = open_to_append(path).map_err(|source| PathError::new("open", path, source))?;
         if file.metadata().is_ok_and(|found| found.len() == 0) {
             sync_directory(parent(path))?;
@@ -36,12 +36,8 @@ impl AppendFile {
         Ok(AppendFile { file, path: path.to_owned() })
     }
 
-    pub fn path(&self) -> &Utf8Path {
-        &self.path
-    }
-
     /// Appends one line durably, after cutting what a dead writer left of its own.
-    pub fn append(&mut self, line: &str) -> Result<Option<TornTail>, PathError> {
+    pub(crate) fn append(&mut self, line: &str) -> Result<Option<TornTail>, PathError> {
         assert!(!line.contains('\n'), "BUG: a line of a file of lines holds a line end");
         let error = |source: io::Error| PathError::new("append to", &self.path, source);
         flock(&self.file, FlockOperation::LockExclusive).map_err(|errno| error(errno.into()))?;

@@ -21,21 +21,21 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::{PathError, open_privately};
-use ralph_proc::tree::Identity;
+use ralph_proc::tree::ProcessIdentity;
 
 /// Who holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockOwner {
-    pub process: Identity,
+    pub(crate) process: ProcessIdentity,
     /// What the person typed, such as `ralph build`.
-    pub command: String,
-    pub since: Timestamp,
+    pub(crate) command: String,
+    pub(crate) since: Timestamp,
 }
 
 impl LockOwner {
     /// Describes this process as an owner.
-    pub fn current(command: impl Into<String>, since: Timestamp) -> Self {
-        LockOwner { process: Identity::own(), command: command.into(), since }
+    pub(crate) fn current(command: impl Into<String>, since: Timestamp) -> Self {
+        LockOwner { process: ProcessIdentity::own(), command: command.into(), since }
     }
 }
 
@@ -62,13 +62,13 @@ fn owner_or_somebody(owner: Option<&LockOwner>) -> String {
 
 /// The right to run a workflow in a home. Ends when it is dropped, or with the process.
 #[derive(Debug)]
-pub struct RunLock {
+pub(crate) struct RunLock {
     _held: HeldLock,
 }
 
 impl RunLock {
     /// Takes the lock, or says who has it.
-    pub fn acquire(path: &Utf8Path, owner: &LockOwner) -> Result<Self, LockError> {
+    pub(crate) fn acquire(path: &Utf8Path, owner: &LockOwner) -> Result<Self, LockError> {
         match HeldLock::try_acquire(path, Some(owner))? {
             Some(held) => Ok(RunLock { _held: held }),
             None => Err(LockError::RunHeld { owner: current_owner(path) }),

@@ -5,10 +5,10 @@
 //! in a shared directory could otherwise make the harness write anywhere, and replacing the link would undo what a person
 //! set up. Linking a whole directory is fine. Who may write when is the business of [`lock`].
 
-pub mod append;
+pub(crate) mod append;
 pub mod lock;
 pub(crate) mod note;
-pub mod plain;
+pub(crate) mod plain;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use camino::{Utf8Path, Utf8PathBuf};
 pub(crate) use ralph_proc::disk::open_to_append;
 pub(crate) use ralph_proc::fault;
-use ralph_proc::tree::Identity;
+use ralph_proc::tree::ProcessIdentity;
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
@@ -29,21 +29,25 @@ const TEMPORARY: &str = ".ralph-tmp";
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {operation} `{path}`")]
 pub struct PathError {
-    pub operation: &'static str,
-    pub path: Utf8PathBuf,
+    pub(crate) operation: &'static str,
+    pub(crate) path: Utf8PathBuf,
     #[source]
     pub source: io::Error,
 }
 
 impl PathError {
-    pub fn new(operation: &'static str, path: &Utf8Path, source: impl Into<io::Error>) -> Self {
+    pub(crate) fn new(
+        operation: &'static str,
+        path: &Utf8Path,
+        source: impl Into<io::Error>,
+    ) -> Self {
         PathError { operation, path: path.to_owned(), source: source.into() }
     }
 }
 
 /// Whether a file was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Creation {
+pub(crate) enum Creation {
     Created,
     AlreadyThere,
 }
@@ -57,12 +61,12 @@ enum Survives {
 /// Replaces a file, or makes it, so that a reader or a crash meets the old or the new content and nothing else.
 ///
 /// Mode and owner of the old file are kept. When it fails (a full disk included) the old file is untouched.
-pub fn replace_atomically(path: &Utf8Path, bytes: &[u8]) -> Result<(), PathError> {
+pub(crate) fn replace_atomically(path: &Utf8Path, bytes: &[u8]) -> Result<(), PathError> {
     replace(path, bytes, Survives::PowerLoss)
 }
 
 /// Replaces a file that means nothing after a reboot: whole to every reader, but not forced to disk.
-pub fn replace_unsynced(path: &Utf8Path, bytes: &[u8]) -> Result<(), PathError> {
+pub(crate) fn replace_unsynced(path: &Utf8Path, bytes: &[u8]) -> Result<(), PathError> {
     replace(path, bytes, Survives::ProcessDeath)
 }
 
@@ -88,7 +92,7 @@ fn replace(path: &Utf8Path, bytes: &[u8], survives: Survives) -> Result<(), Path
 }
 
 /// Makes a file that was not there; one that is there, even as a dangling link, is left as it is.
-pub fn create_new(path: &Utf8Path, bytes: &[u8]) -> Result<Creation, PathError> {
+pub(crate) fn create_new(path: &Utf8Path, bytes: &[u8]) -> Result<Creation, PathError> {
     let error = |source: io::Error| PathError::new("create", path, source);
     if fs::symlink_metadata(path).is_ok() {
         return Ok(Creation::AlreadyThere);
@@ -113,12 +117,12 @@ pub fn create_new(path: &Utf8Path, bytes: &[u8]) -> Result<Creation, PathError> 
 }
 
 /// Makes a directory and those above it. One that is there stays as it is.
-pub fn create_directory(path: &Utf8Path) -> Result<(), PathError> {
+pub(crate) fn create_directory(path: &Utf8Path) -> Result<(), PathError> {
     fs::create_dir_all(path).map_err(|source| PathError::new("create", path, source))
 }
 
 /// Makes a directory, and those above it, that only its owner may enter. One that is there gets the same protection.
-pub fn create_private_directory(path: &Utf8Path) -> Result<(), PathError> {
+pub(crate) fn create_private_directory(path: &Utf8Path) -> Result<(), PathError> {
     let error = |source: io::Error| PathError::new("create", path, source);
     let is_directory = |found: &fs::Metadata| found.is_dir();
     let found = if let Some(found) = fs::metadata(path).ok().filter(is_directory) {
@@ -150,12 +154,12 @@ fn open_privately(
 }
 
 /// Removes what writers that died half-way left in a directory. A writer that still lives keeps its file.
-pub fn remove_abandoned(directory: &Utf8Path) -> Result<(), PathError> {
+pub(crate) fn remove_abandoned(directory: &Utf8Path) -> Result<(), PathError> {
     let error = |source: io::Error| PathError::new("read", directory, source);
     for entry in directory.read_dir_utf8().map_err(error)? {
         let entry = entry.map_err(error)?;
         let Some(writer) = temporary_writer(entry.file_name()) else { continue };
-        let lives = i32::try_from(writer).ok().and_then(Identity::of).is_some();
+        let lives = i32::try_from(writer).ok().and_then(ProcessIdentity::of).is_some();
         if !lives {
             let remove = |source| PathError::new("remove", entry.path(), source);
             fs::remove_file(entry.path()).map_err(remove)?;
@@ -165,7 +169,7 @@ pub fn remove_abandoned(directory: &Utf8Path) -> Result<(), PathError> {
 }
 
 /// Makes a file that nobody has written before, for output that comes bit by bit.
-pub fn create_log(path: &Utf8Path) -> Result<File, PathError> {
+pub(crate) fn create_log(path: &Utf8Path) -> Result<File, PathError> {
     File::create_new(path).map_err(|source| PathError::new("create", path, source))
 }
 
@@ -190,7 +194,7 @@ pub fn read_optional(path: &Utf8Path) -> Result<Option<Vec<u8>>, PathError> {
 }
 
 /// Moves a file to another name in the same file system, so that the move is there after a crash.
-pub fn rename_durably(from: &Utf8Path, to: &Utf8Path) -> Result<(), PathError> {
+pub(crate) fn rename_durably(from: &Utf8Path, to: &Utf8Path) -> Result<(), PathError> {
     let parents = [from.parent(), to.parent()];
     if let Some(directory) = to.parent() {
         create_directory(directory)?;
@@ -204,7 +208,7 @@ pub fn rename_durably(from: &Utf8Path, to: &Utf8Path) -> Result<(), PathError> {
 }
 
 /// Removes a file that may be missing.
-pub fn remove_optional(path: &Utf8Path) -> Result<(), PathError> {
+pub(crate) fn remove_optional(path: &Utf8Path) -> Result<(), PathError> {
     match fs::remove_file(path) {
         Err(problem) if problem.kind() != io::ErrorKind::NotFound => {
             Err(PathError::new("remove", path, problem))

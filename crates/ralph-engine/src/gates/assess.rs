@@ -14,7 +14,7 @@ use ralph_model::receipt::{Caches, GateReceipt};
 
 use super::pin::PinnedGates;
 use super::workbench::{Workbench, lock_file};
-use super::{GateContext, GateError, GateObserver, GateRepository, Turn};
+use super::{GateAttempt, GateContext, GateError, GateObserver, GateRepository};
 use crate::digest;
 use crate::files::lock::{LockOwner, RunLock};
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
@@ -56,7 +56,7 @@ impl GateFinding {
         self.again.as_ref().filter(ran).unwrap_or(&self.candidate)
     }
 
-    pub fn report(&self) -> GateReport {
+    pub(crate) fn report(&self) -> GateReport {
         let GateRun { status, output, .. } = self.deciding();
         GateReport {
             gate: self.gate.name.clone(),
@@ -77,7 +77,7 @@ pub struct Assessment {
     /// Gates that were not reached any more.
     pub unreached: Vec<String>,
     /// Caches that were filled by earlier runs.
-    pub warm: Vec<Utf8PathBuf>,
+    pub(crate) warm: Vec<Utf8PathBuf>,
 }
 
 impl Assessment {
@@ -93,7 +93,7 @@ impl Assessment {
     }
 
     /// Returns the gates as a receipt tells them.
-    pub fn receipts(&self) -> Vec<GateReceipt> {
+    pub(crate) fn receipts(&self) -> Vec<GateReceipt> {
         let receipt = |finding: &GateFinding| {
             let run = finding.deciding();
             GateReceipt {
@@ -183,7 +183,7 @@ impl<'a> Assessor<'a> {
         points: &Points<'_>,
         observer: &mut dyn GateObserver,
     ) -> Result<GateFinding, GateError> {
-        let candidate = self.at_candidate(gate, points, Turn::Candidate, observer)?;
+        let candidate = self.at_candidate(gate, points, GateAttempt::Candidate, observer)?;
         let (mut again, mut base) = (None, None);
         loop {
             let runs =
@@ -212,20 +212,20 @@ impl<'a> Assessor<'a> {
         points: &Points<'_>,
         observer: &mut dyn GateObserver,
     ) -> Result<GateRun, GateError> {
-        let again = self.at_candidate(gate, points, Turn::Again, observer)?;
+        let again = self.at_candidate(gate, points, GateAttempt::Again, observer)?;
         let passed = matches!(again.status, GateStatus::Passed | GateStatus::ProvedNothing);
         if !passed || !self.candidate.has_caches() {
             return Ok(again);
         }
         self.candidate.forget_caches(points.candidate)?;
-        self.at_candidate(gate, points, Turn::Fresh, observer)
+        self.at_candidate(gate, points, GateAttempt::Fresh, observer)
     }
 
     fn at_candidate(
         &mut self,
         gate: &GateSpec,
         points: &Points<'_>,
-        turn: Turn,
+        turn: GateAttempt,
         observer: &mut dyn GateObserver,
     ) -> Result<GateRun, GateError> {
         observer.began(gate, turn);
@@ -245,9 +245,9 @@ impl<'a> Assessor<'a> {
         if let Some(run) = text.and_then(|text| serde_json::from_slice(&text).ok()) {
             return Ok(run);
         }
-        observer.began(gate, Turn::Base);
+        observer.began(gate, GateAttempt::Base);
         let run = self.base.run(gate, commit, observer)?;
-        observer.ended(gate, Turn::Base, &run);
+        observer.ended(gate, GateAttempt::Base, &run);
         if !matches!(run.status, GateStatus::CouldNotRun { .. }) {
             let text = serde_json::to_vec(&run).expect("a run of a gate is plain data");
             replace_unsynced(&kept, &text)?;

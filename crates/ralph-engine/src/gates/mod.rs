@@ -30,17 +30,17 @@ use crate::files::lock::LockError;
 use crate::git::checkout::CheckoutError;
 use crate::git::mirror::{Mirror, MirrorError};
 use crate::git::{Git, GitError, GitProgram};
-use crate::run::{Environment, RunPlace};
+use crate::run::{Environment, RunResources};
 use crate::state::State;
 
 pub use weakened::weakened;
-pub use workbench::{VerifierCheckout, checkout_for_verifier};
+pub(crate) use workbench::{VerifierCheckout, checkout_for_verifier};
 
 /// What gates are run with: shared by all of one command.
 #[derive(Clone, Copy)]
 pub struct GateContext<'a> {
     pub state: &'a State,
-    pub place: &'a RunPlace,
+    pub place: &'a RunResources,
     /// What this process was given, the base of what gates get.
     pub environment: &'a Environment,
     pub boundary: InForce,
@@ -96,7 +96,7 @@ impl GateRepository {
 
 /// Which run of a gate is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum GateAttempt {
     Candidate,
     /// At the candidate, once more.
     Again,
@@ -108,8 +108,8 @@ pub enum Turn {
 /// Told what happens while gates run.
 pub trait GateObserver {
     fn setup(&mut self, _argv: &[String]) {}
-    fn began(&mut self, _gate: &GateSpec, _turn: Turn) {}
-    fn ended(&mut self, _gate: &GateSpec, _turn: Turn, _run: &GateRun) {}
+    fn began(&mut self, _gate: &GateSpec, _turn: GateAttempt) {}
+    fn ended(&mut self, _gate: &GateSpec, _turn: GateAttempt, _run: &GateRun) {}
 }
 
 /// Nobody is told.

@@ -44,7 +44,7 @@ struct PinRecord {
 
 /// One way in which the configuration differs from what was pinned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PinChange {
+pub(crate) enum PinChange {
     GateAdded { name: String },
     GateRemoved { name: String },
     GateChanged { name: String },
@@ -76,12 +76,12 @@ impl PinnedGates {
     }
 
     /// Tells one state of them from another.
-    pub fn digest(&self) -> String {
+    pub(crate) fn digest(&self) -> String {
         digest::of_data(self)
     }
 
     /// Returns how the configuration differs from these.
-    pub fn changed_since(&self, config: &Config) -> Vec<PinChange> {
+    pub(crate) fn changed_since(&self, config: &Config) -> Vec<PinChange> {
         let now = PinnedGates::of(config);
         let find =
             |gates: &[GateSpec], name: &str| gates.iter().find(|gate| gate.name == name).cloned();
@@ -107,13 +107,13 @@ impl PinnedGates {
     }
 
     /// Keeps them for an item, in place of what was kept.
-    pub fn save(&self, state: &State, item: &str) -> Result<(), GateError> {
+    pub(crate) fn save(&self, state: &State, item: &str) -> Result<(), GateError> {
         let kept = PinRecord { item: item.to_owned(), digest: self.digest(), pinned: self.clone() };
         Ok(PINS.save(state, item, &kept)?)
     }
 
     /// Returns what was kept for an item.
-    pub fn load(state: &State, item: &str) -> Result<Option<PinnedGates>, GateError> {
+    pub(crate) fn load(state: &State, item: &str) -> Result<Option<PinnedGates>, GateError> {
         let Some(text) = read_optional(&PINS.path(state, item))? else { return Ok(None) };
         let unusable = |reason: String| GateError::Pinned { item: item.to_owned(), reason };
         let kept: PinRecord =
@@ -126,7 +126,7 @@ impl PinnedGates {
 
     /// Returns the gates of an item as they were kept, or keeps those of the configuration. Where it differs from what was
     /// kept, which between two runs is a person's doing, it is taken up, and how it differs is returned.
-    pub fn keep(
+    pub(crate) fn keep(
         state: &State,
         item: &str,
         config: &Config,
@@ -144,13 +144,13 @@ impl PinnedGates {
     }
 
     /// Forgets what was kept for an item that is done.
-    pub fn forget(state: &State, item: &str) -> Result<(), GateError> {
+    pub(crate) fn forget(state: &State, item: &str) -> Result<(), GateError> {
         Ok(PINS.forget(state, item)?)
     }
 }
 
 /// Returns a configured gate as everything else knows it.
-pub fn spec(gate: &Gate) -> GateSpec {
+pub(crate) fn spec(gate: &Gate) -> GateSpec {
     GateSpec {
         name: gate.name.clone(),
         argv: gate.run.clone(),

@@ -21,7 +21,11 @@ pub enum ReceiptFault {
 }
 
 /// Puts a receipt on the commit that it is about.
-pub fn write_receipt(git: &Git, commit: &Oid, receipt: &Receipt) -> Result<(), ReceiptFault> {
+pub(crate) fn write_receipt(
+    git: &Git,
+    commit: &Oid,
+    receipt: &Receipt,
+) -> Result<(), ReceiptFault> {
     let about = receipt.candidate.commit.as_str();
     if about != commit.as_str() {
         let (commit, about) = (commit.clone(), about.to_owned());

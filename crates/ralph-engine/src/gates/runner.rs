@@ -14,15 +14,15 @@ use std::time::Duration;
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::gate::{GateOutput, Obstacle};
 use ralph_model::id::RunId;
-use ralph_model::run::Exit;
+use ralph_model::run::ProcessExit;
 use ralph_model::testcount::{TestCounter, TestCounts};
 use ralph_proc::command::CommandSpec;
 use ralph_proc::output::{Stream, Watcher};
-use ralph_proc::protocol::{Limits, StopReason};
+use ralph_proc::protocol::{StopLimits, StopReason};
 use ralph_proc::pulse::Pulse;
 use ralph_proc::sandbox::Confinement;
 use ralph_proc::supervise::{Finished, SuperviseError, Supervision, supervise};
-use ralph_proc::tree::Identity;
+use ralph_proc::tree::ProcessIdentity;
 
 use super::{GateContext, GateError, tail};
 use crate::boundary::{InForce, toolchain_caches};
@@ -50,15 +50,15 @@ pub(super) struct Job<'a> {
 
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
-    Exited(Exit),
+pub(super) enum CommandEnd {
+    Exited(ProcessExit),
     TimedOut,
     CouldNotRun(Obstacle),
 }
 
 /// What came of a command.
 pub(super) struct Done {
-    pub(super) ended: Ended,
+    pub(super) ended: CommandEnd,
     pub(super) tests: Option<TestCounts>,
     pub(super) duration: Duration,
     pub(super) output: GateOutput,
@@ -94,7 +94,7 @@ pub(super) fn not_run(
     io::Write::write_all(&mut log, format!("{obstacle}\n").as_bytes())
         .map_err(|source| PathError::new("write", &path, source))?;
     Ok(Done {
-        ended: Ended::CouldNotRun(obstacle),
+        ended: CommandEnd::CouldNotRun(obstacle),
         tests: None,
         duration: Duration::ZERO,
         output: output(context, job, path)?,
@@ -140,12 +140,12 @@ fn supervised(
     context: &GateContext<'_>,
     job: &Job<'_>,
     log: &File,
-) -> Result<(Ended, Option<TestCounts>, Duration), GateError> {
+) -> Result<(CommandEnd, Option<TestCounts>, Duration), GateError> {
     let id = RunId::new(context.clock.now(), fresh_nonce());
     let environment = environment(context, &id);
     let Some(program) = environment.find_program(&job.argv[0], job.cwd.as_std_path()) else {
         let obstacle = Obstacle::NoProgram { program: job.argv[0].clone() };
-        return Ok((Ended::CouldNotRun(obstacle), None, Duration::ZERO));
+        return Ok((CommandEnd::CouldNotRun(obstacle), None, Duration::ZERO));
     };
     let spec = CommandSpec {
         program,
@@ -158,13 +158,13 @@ fn supervised(
     };
     let mut live = LiveRun {
         run_id: id.to_string(),
-        owner: Identity::own(),
+        owner: ProcessIdentity::own(),
         guard: None,
         scratch: Some(context.place.scratch.path().to_owned()),
         watch: None,
         started: context.clock.now(),
     };
-    let mut on_guard = |guard: &Identity| {
+    let mut on_guard = |guard: &ProcessIdentity| {
         live.guard = Some(guard.clone());
         // Without its record a gate is no worse off than without a crash: the guard ends it with us.
         let _ = context.place.live.save(&live);
@@ -172,7 +172,7 @@ fn supervised(
     let mut launcher = context.place.launcher.borrow_mut();
     let supervision = Supervision {
         launcher: &mut launcher,
-        limits: Limits {
+        limits: StopLimits {
             wall: Some(job.timeout),
             idle: None,
             interrupt_grace: context.interrupt_grace,
@@ -192,13 +192,13 @@ fn supervised(
     Ok((ended(finished)?, watcher.0.finish(), duration))
 }
 
-fn ended(finished: Result<Finished, SuperviseError>) -> Result<Ended, GateError> {
-    let machine = |message: String| Ended::CouldNotRun(Obstacle::Machine { message });
+fn ended(finished: Result<Finished, SuperviseError>) -> Result<CommandEnd, GateError> {
+    let machine = |message: String| CommandEnd::CouldNotRun(Obstacle::Machine { message });
     let finished = match finished {
         Ok(finished) => finished,
         // It was found and may be executed, so what is wrong is in it: no interpreter, not a program.
         Err(SuperviseError::NotStarted(message)) => {
-            return Ok(Ended::CouldNotRun(Obstacle::Setup { message }));
+            return Ok(CommandEnd::CouldNotRun(Obstacle::Setup { message }));
         }
         Err(error) => {
             let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
@@ -207,13 +207,15 @@ fn ended(finished: Result<Finished, SuperviseError>) -> Result<Ended, GateError>
     };
     Ok(match finished.stopped {
         Some(StopReason::Person) => return Err(GateError::Interrupted),
-        Some(StopReason::Wall(_) | StopReason::Idle(_) | StopReason::Watcher) => Ended::TimedOut,
+        Some(StopReason::Wall(_) | StopReason::Idle(_) | StopReason::Watcher) => {
+            CommandEnd::TimedOut
+        }
         Some(StopReason::LogFailed(error)) => {
             machine(format!("its output could not be kept: {error}"))
         }
         None => match (finished.code, finished.signal) {
-            (Some(code), _) => Ended::Exited(Exit::Code(code)),
-            (None, Some(signal)) => Ended::Exited(Exit::Signal(signal)),
+            (Some(code), _) => CommandEnd::Exited(ProcessExit::Code(code)),
+            (None, Some(signal)) => CommandEnd::Exited(ProcessExit::Signal(signal)),
             (None, None) => machine("how it ended is not known".to_owned()),
         },
     })

@@ -10,7 +10,9 @@ use ralph_model::weaken::{
 };
 
 use super::GateRepository;
-use crate::git::{Change, ChangeKind, GitError, Oid};
+use crate::files::read_optional;
+use crate::git::{ChangeKind, GitError, Oid, PathChange};
+use crate::home::CONFIG_FILE;
 
 /// No file that people write tests in is larger. A protected file that grows beyond it counts as emptied.
 const LIMIT: usize = 8 << 20;
@@ -49,7 +51,14 @@ pub fn weakened(
         paths.iter().map(name).collect()
     };
     let (names_before, names_after) = (names(&before), names(&after));
+    let settings = persons_settings(repository);
+    let is_persons = |at: &usize| {
+        settings.as_ref().is_some_and(|(path, text)| {
+            names_after[*at] == *path && texts_after[*at].as_ref() == Some(text)
+        })
+    };
     let files: Vec<ChangedFile<'_>> = (0..changes.len())
+        .filter(|at| !is_persons(at))
         .map(|at| ChangedFile {
             base: texts_before[at]
                 .as_deref()
@@ -67,7 +76,18 @@ pub fn weakened(
     Ok(found)
 }
 
-fn path_before(change: &Change) -> Option<PathBuf> {
+/// Returns the path and the text of the configuration in the work tree.
+///
+/// It is the person's: whatever a run did to it has been put back. A candidate that has the same text changes nothing
+/// about the gates, whoever committed it.
+fn persons_settings(repository: &GateRepository) -> Option<(String, String)> {
+    let path = repository.prefix.join(CONFIG_FILE);
+    let file = repository.git.place().worktree.as_ref()?.join(&path);
+    let text = String::from_utf8(read_optional(&file).ok()??).ok()?;
+    Some((path.into_string(), text))
+}
+
+fn path_before(change: &PathChange) -> Option<PathBuf> {
     match &change.kind {
         ChangeKind::Added | ChangeKind::Copied { .. } => None,
         ChangeKind::Renamed { from } => Some(from.clone()),
@@ -75,7 +95,7 @@ fn path_before(change: &Change) -> Option<PathBuf> {
     }
 }
 
-fn path_after(change: &Change) -> Option<PathBuf> {
+fn path_after(change: &PathChange) -> Option<PathBuf> {
     (change.kind != ChangeKind::Deleted).then(|| change.path.clone())
 }
 

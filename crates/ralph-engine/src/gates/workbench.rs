@@ -14,7 +14,7 @@ use ralph_model::gate::{GateRun, GateSpec, GateStatus, Obstacle};
 use serde::{Deserialize, Serialize};
 
 use super::pin::PinnedGates;
-use super::runner::{self, Done, Ended, Job};
+use super::runner::{self, CommandEnd, Done, Job};
 use super::{GateContext, GateError, GateObserver, GateRepository};
 use crate::digest;
 use crate::files::{read_optional, remove_optional, replace_unsynced};
@@ -100,9 +100,9 @@ impl<'a> Workbench<'a> {
         };
         let Done { ended, tests, duration, output } = done;
         let status = match ended {
-            Ended::Exited(exit) => GateStatus::of(exit, tests),
-            Ended::TimedOut => GateStatus::TimedOut,
-            Ended::CouldNotRun(obstacle) => GateStatus::CouldNotRun { obstacle },
+            CommandEnd::Exited(exit) => GateStatus::of(exit, tests),
+            CommandEnd::TimedOut => GateStatus::TimedOut,
+            CommandEnd::CouldNotRun(obstacle) => GateStatus::CouldNotRun { obstacle },
         };
         Ok(GateRun { status, tests, duration, output })
     }
@@ -170,10 +170,10 @@ impl<'a> Workbench<'a> {
             };
             let done = runner::run(self.context, &job)?;
             let why = match done.ended {
-                Ended::Exited(exit) if exit.is_success() => continue,
-                Ended::Exited(exit) => exit.to_string(),
-                Ended::TimedOut => "timed out".to_owned(),
-                Ended::CouldNotRun(obstacle) => obstacle.to_string(),
+                CommandEnd::Exited(exit) if exit.is_success() => continue,
+                CommandEnd::Exited(exit) => exit.to_string(),
+                CommandEnd::TimedOut => "timed out".to_owned(),
+                CommandEnd::CouldNotRun(obstacle) => obstacle.to_string(),
             };
             let command = argv.join(" ");
             let said = done.output.last.lines().last().map(|line| format!(": {line}"));
@@ -216,7 +216,7 @@ impl<'a> Workbench<'a> {
 
 /// A checkout for a verifier to look around and build in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VerifierCheckout {
+pub(crate) struct VerifierCheckout {
     /// All of it, which the verifier may write.
     pub tree: Utf8PathBuf,
     /// Where the workspace lies in it.
@@ -225,7 +225,7 @@ pub struct VerifierCheckout {
 
 /// Makes the verifier's checkout ready at a commit. It is reset for each verification; no gate ever runs in it. What keeps
 /// it from being set up is the verifier's to see: it can still read.
-pub fn checkout_for_verifier(
+pub(crate) fn checkout_for_verifier(
     context: &GateContext<'_>,
     repository: &GateRepository,
     pinned: &PinnedGates,

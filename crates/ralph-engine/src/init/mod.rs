@@ -44,7 +44,7 @@ pub struct InitPlan {
     pub root: Utf8PathBuf,
     pub home: Utf8PathBuf,
     /// In the order in which they are made.
-    pub items: Vec<PlannedItem>,
+    pub(crate) items: Vec<PlannedItem>,
     pub notes: Vec<InitNote>,
     pub suggestions: Suggestions,
     /// The agent that a new configuration names.
@@ -53,14 +53,14 @@ pub struct InitPlan {
 
 /// A path that is to be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlannedItem {
-    pub path: Utf8PathBuf,
-    pub content: ItemContent,
-    pub is_there: bool,
+pub(crate) struct PlannedItem {
+    pub(crate) path: Utf8PathBuf,
+    pub(crate) content: ItemContent,
+    pub(crate) is_there: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ItemContent {
+pub(crate) enum ItemContent {
     Directory,
     File(String),
 }

@@ -15,14 +15,14 @@ use crate::git::Oid;
 
 /// Every id that was ever in the plan.
 #[derive(Default)]
-pub struct KnownIds {
+pub(crate) struct KnownIds {
     /// One a line, with a newline before the first and after the last.
     kept: Vec<u8>,
     new: BTreeSet<String>,
 }
 
 impl KnownIds {
-    pub fn has(&self, id: &str) -> bool {
+    pub(crate) fn has(&self, id: &str) -> bool {
         can_be_kept(id) && (self.new.contains(id) || self.is_kept(id))
     }
 

@@ -28,7 +28,7 @@ fn command(program: &Utf8Path) -> String {
 
 /// What a merge came to; the result is in place of our side.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Merged {
+pub enum MergedFile {
     Clean,
     /// A person has to decide; both versions are between markers.
     Conflicts(Vec<Conflict>),
@@ -52,7 +52,7 @@ pub enum MergeFileError {
 pub fn merge_files(
     program: &GitProgram,
     [base, ours, theirs]: [&Utf8Path; 3],
-) -> Result<Merged, MergeFileError> {
+) -> Result<MergedFile, MergeFileError> {
     let read =
         |path: &Utf8Path| fs::read(path).map_err(|source| PathError::new("read", path, source));
     match merge(&read(base)?, &read(ours)?, &read(theirs)?) {
@@ -61,24 +61,24 @@ pub fn merge_files(
             fs::write(ours, &merged.bytes)
                 .map_err(|source| PathError::new("write", ours, source))?;
             Ok(match merged.conflicts {
-                none if none.is_empty() => Merged::Clean,
-                conflicts => Merged::Conflicts(conflicts),
+                none if none.is_empty() => MergedFile::Clean,
+                conflicts => MergedFile::Conflicts(conflicts),
             })
         }
         Err(why) => {
             let paths = [base, ours, theirs].map(Utf8Path::as_std_path);
-            Ok(Merged::ByLine { why, result: merge_lines(program, paths)? })
+            Ok(MergedFile::ByLine { why, result: merge_lines(program, paths)? })
         }
     }
 }
 
 /// The attributes file of a home.
-pub fn attributes() -> String {
+pub(crate) fn attributes() -> String {
     format!("# Plans are merged by record: `ralph merge-plan`.\n{PLAN_FILE} merge={DRIVER}\n")
 }
 
 /// Tells whether an attributes file asks for the driver.
-pub fn asks_for_driver(attributes: &str) -> bool {
+pub(crate) fn asks_for_driver(attributes: &str) -> bool {
     attributes.lines().any(|line| {
         !line.trim_start().starts_with('#') && line.contains(&format!("merge={DRIVER}"))
     })

@@ -157,7 +157,7 @@ impl PlanFile {
     }
 
     /// Makes a change and writes it; committing is for later, be it by another writer.
-    pub fn change(
+    pub(crate) fn change(
         &self,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
     ) -> Result<Change, PlanFileError> {

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
-use ralph_model::history::{ChangedLines, History, TELLING_SUBJECTS, Version};
+use ralph_model::history::{ChangedLines, History, PlanVersion, TELLING_SUBJECTS};
 use ralph_model::plan::Record;
 use serde::{Deserialize, Serialize};
 
@@ -77,7 +77,7 @@ impl PastError {
 pub struct Tip {
     pub commit: Oid,
     /// The branch that it is the end of.
-    pub branch: Option<String>,
+    pub(crate) branch: Option<String>,
 }
 
 /// What kept ids are about.
@@ -189,7 +189,7 @@ impl Past {
     }
 
     /// Returns every id that the plan ever had on the way to where the work tree stands.
-    pub fn ids(&self) -> Result<KnownIds, PastError> {
+    pub(crate) fn ids(&self) -> Result<KnownIds, PastError> {
         let Some(tip) = self.here()? else { return Ok(KnownIds::default()) };
         let file = self.ids_file(&tip);
         if let Some((since, mut known)) = file.as_ref().and_then(IdsFile::read) {
@@ -291,7 +291,7 @@ impl Past {
                     added: change.added.clone(),
                 })
                 .collect();
-            history.apply(&Version {
+            history.apply(&PlanVersion {
                 commit: &commit,
                 author: mail(version.author),
                 date: Timestamp::from_second(version.time.0).unwrap_or(Timestamp::UNIX_EPOCH),

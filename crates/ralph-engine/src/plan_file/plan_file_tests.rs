@@ -55,7 +55,7 @@ impl World {
         let known = file.known_ids();
         let mut random = random_numbers();
         let done_at = DoneAt::Unborn;
-        let mut around = ralph_model::plan::Surroundings {
+        let mut around = ralph_model::plan::PlanContext {
             known: &|id| known.has(id),
             past_is_whole: &|| known.is_whole(),
             random: &mut random,
@@ -126,7 +126,7 @@ fn git_switches_no_branch_between_the_read_and_the_commit() {
         let mut git = std::process::Command::new("git");
         git.args(["checkout", "-q", "main"]).current_dir(&world.place.root);
         switched = git.output().unwrap().status.success();
-        plan.done_next(&DoneAt::Unborn)
+        plan.done("t-other", &DoneAt::Unborn)
     })
     .unwrap();
     assert!(!switched, "the index is locked");
@@ -155,7 +155,7 @@ fn a_checkout_that_has_yet_to_move_head_is_waited_for() {
             drop(checkout.stdin.take());
             checkout.wait().unwrap();
         });
-        file.change_and_commit(|plan| plan.done_next(&DoneAt::Unborn)).unwrap();
+        file.change_and_commit(|plan| plan.done("t-main", &DoneAt::Unborn)).unwrap();
     });
     assert_eq!(tasks_on(&world, "main"), ["t-main done"]);
     assert_eq!(tasks_on(&world, "other"), ["t-other"]);

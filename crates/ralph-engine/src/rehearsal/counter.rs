@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use crate::agent::EnvLookup;
 
 /// The environment variable that says where the counts are.
-pub const STATE_VARIABLE: &str = "RALPH_REHEARSAL_STATE";
+const STATE_VARIABLE: &str = "RALPH_REHEARSAL_STATE";
 
 /// The count could not be raised.
 #[derive(Debug, thiserror::Error)]
-pub enum CountError {
+pub(crate) enum CountError {
     #[error(
         "no place for the rehearsal's counts: `RALPH_REHEARSAL_STATE`, `XDG_STATE_HOME`, `HOME` are unset"
     )]
@@ -36,7 +36,7 @@ struct Counts {
 }
 
 /// Returns the directory of the counts: the only place the rehearsal agent writes to unless its script says so.
-pub fn state_dir(env: EnvLookup<'_>) -> Option<Utf8PathBuf> {
+pub(crate) fn state_dir(env: EnvLookup<'_>) -> Option<Utf8PathBuf> {
     let set = |name: &str| env(name).filter(|value| !value.is_empty()).map(Utf8PathBuf::from);
     set(STATE_VARIABLE)
         .or_else(|| set("XDG_STATE_HOME").map(|state| state.join("ralph/rehearsal")))

@@ -5,7 +5,7 @@ use std::io;
 use ralph_model::event::AgentEvent;
 use ralph_model::rehearsal::{Flood, FloodKind};
 
-use super::stream::{Channel, Stream};
+use super::stream::{Channel, RehearsalStream};
 
 /// About as long as an ordinary line of an agent's JSON stream, its line end included.
 const EVENT_LENGTH: usize = 170;
@@ -28,7 +28,7 @@ pub(super) fn pour(flood: Flood) -> io::Result<()> {
     let channel = if flood.kind == FloodKind::Stderr { Channel::Stderr } else { Channel::Stdout };
     let Some(before_line_end) = total.checked_sub(1) else { return Ok(()) };
 
-    let stream = Stream::new(channel);
+    let stream = RehearsalStream::new(channel);
     let chunk = unit.repeat(CHUNK / unit.len());
     let whole_chunks = before_line_end / chunk.len() as u64;
     for _ in 0..whole_chunks {

@@ -19,9 +19,10 @@ use ralph_model::event::{AgentEvent, ErrorKind};
 use ralph_model::rehearsal::{Script, ScriptProblem, UnsetVariable, parse};
 use ralph_model::role::{Role, UnknownRole};
 
-pub use self::counter::{CountError, STATE_VARIABLE, state_dir};
+pub(crate) use self::counter::CountError;
+pub(crate) use self::counter::state_dir;
 use self::player::{Cast, Player};
-use self::stream::{Channel, Stream};
+use self::stream::{Channel, RehearsalStream};
 
 /// The command line of the rehearsal agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub struct PlayRequest {
 
 /// Why a script was not played to its end.
 #[derive(Debug, thiserror::Error)]
-pub enum PlayError {
+pub(crate) enum PlayError {
     #[error("cannot read script `{path}`")]
     Unreadable { path: Utf8PathBuf, source: io::Error },
     #[error("{}", listed(.path, .problems))]
@@ -90,9 +91,9 @@ pub fn play(request: &PlayRequest) -> i32 {
     rehearse(request).unwrap_or_else(|error| {
         let message = whole(&error);
         // There is nobody left to tell if these fail.
-        let _ = Stream::new(Channel::Stderr).line(message.as_bytes());
+        let _ = RehearsalStream::new(Channel::Stderr).line(message.as_bytes());
         let event = AgentEvent::Error { kind: ErrorKind::Other, message, fatal: true };
-        let _ = Stream::new(Channel::Stdout).event(&event);
+        let _ = RehearsalStream::new(Channel::Stdout).event(&event);
         error.exit_code()
     })
 }

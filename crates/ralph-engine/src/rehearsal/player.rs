@@ -7,16 +7,18 @@ use jiff::SignedDuration;
 use ralph_model::event::{AgentEvent, ErrorKind, LimitStatus};
 use ralph_model::rehearsal::{self as script, Reset, SignalTarget, Step, Template, UnsetVariable};
 use ralph_model::role::Role;
-use ralph_proc::misbehave::{self, Background, Environment, Output, Target, Ties};
+use ralph_proc::misbehave::{
+    self, Background, BackgroundEnvironment, BackgroundOutput, SignalRecipient, Ties,
+};
 use rustix::process::Signal;
 
 use super::effects::{self, ToolOutcome};
-use super::stream::{Channel, Stream};
+use super::stream::{Channel, RehearsalStream};
 use super::{PlayError, flood};
 use crate::clock::{Clock, SystemClock};
 
-const STDOUT: Stream = Stream::new(Channel::Stdout);
-const STDERR: Stream = Stream::new(Channel::Stderr);
+const STDOUT: RehearsalStream = RehearsalStream::new(Channel::Stdout);
+const STDERR: RehearsalStream = RehearsalStream::new(Channel::Stderr);
 
 /// Who plays, and what it was told.
 pub(super) struct Cast {
@@ -133,7 +135,8 @@ impl Player {
             },
             Step::Exit(code) => return Ok(Some(i32::from(*code))),
             Step::Crash => {
-                misbehave::send_signal(Target::Own, Signal::KILL).map_err(effect("crash"))?;
+                misbehave::send_signal(SignalRecipient::Own, Signal::KILL)
+                    .map_err(effect("crash"))?;
             }
             Step::Abort => std::process::abort(),
 
@@ -148,19 +151,19 @@ impl Player {
             Step::Child(command) => self.spawn(command, Ties::Child)?,
             Step::Setsid(command) => self.spawn(command, Ties::OwnSession)?,
             Step::Daemonise { command, environment } => match environment {
-                script::Environment::Inherited => self.spawn(command, Ties::Daemon)?,
-                script::Environment::Cleared => spawn(&Background {
+                script::DaemonEnvironment::Inherited => self.spawn(command, Ties::Daemon)?,
+                script::DaemonEnvironment::Cleared => spawn(&Background {
                     command,
                     ties: Ties::Daemon,
-                    environment: Environment::Cleared,
-                    output: Output::Discarded,
+                    environment: BackgroundEnvironment::Cleared,
+                    output: BackgroundOutput::Discarded,
                 })?,
             },
             Step::HoldPipe(duration) => spawn(&Background {
                 command: &format!("exec sleep {}", duration.as_secs_f64()),
                 ties: Ties::Daemon,
-                environment: Environment::InheritedWith(&[]),
-                output: Output::Inherited,
+                environment: BackgroundEnvironment::InheritedWith(&[]),
+                output: BackgroundOutput::Inherited,
             })?,
         }
         Ok(None)
@@ -232,10 +235,10 @@ impl Player {
     ) -> Result<(), PlayError> {
         let signal = native(signal);
         let to = match target {
-            SignalTarget::Own => Target::Own,
-            SignalTarget::Parent => Target::Parent,
-            SignalTarget::Group => Target::Group,
-            SignalTarget::Process(id) => Target::Process(id),
+            SignalTarget::Own => SignalRecipient::Own,
+            SignalTarget::Parent => SignalRecipient::Parent,
+            SignalTarget::Group => SignalRecipient::Group,
+            SignalTarget::Process(id) => SignalRecipient::Process(id),
         };
         self.use_tool("signal", format!("{signal:?} to {target:?}"), |_| {
             misbehave::send_signal(to, signal)
@@ -246,8 +249,8 @@ impl Player {
     }
 
     fn spawn(&self, command: &str, ties: Ties) -> Result<(), PlayError> {
-        let environment = Environment::InheritedWith(&self.variables());
-        spawn(&Background { command, ties, environment, output: Output::Discarded })
+        let environment = BackgroundEnvironment::InheritedWith(&self.variables());
+        spawn(&Background { command, ties, environment, output: BackgroundOutput::Discarded })
     }
 
     fn expect_prompt(&self, expected: String) -> Result<(), PlayError> {

@@ -14,11 +14,11 @@ pub(super) enum Channel {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stream {
+pub(super) struct RehearsalStream {
     channel: Channel,
 }
 
-impl Stream {
+impl RehearsalStream {
     pub(super) const fn new(channel: Channel) -> Self {
         Self { channel }
     }

@@ -3,7 +3,7 @@
 //! It serves one question: did an agent that exited with 0 answer, or did it only report its usage limit? What a claim is
 //! worth is for the workflow.
 
-use ralph_model::outcome::Claim;
+use ralph_model::outcome::ClaimCheck;
 use ralph_model::run::RunFacts;
 
 use crate::agent::Traits;
@@ -11,7 +11,7 @@ use crate::channel::Served;
 
 /// What the final message of a run must hold.
 #[derive(Clone, Copy, Default)]
-pub enum Contract<'a> {
+pub(crate) enum Contract<'a> {
     /// Not known, or free: a verifier rejects in its own words.
     #[default]
     Unknown,
@@ -26,15 +26,15 @@ impl Contract<'_> {
     ///
     /// What the harness granted through the channel is a claim in any role: an agent at its limit asks for nothing. Where
     /// nothing is known of the contract only plain text leaves room for doubt: other agents report limits as such.
-    pub(super) fn judge(self, facts: &RunFacts, served: &Served, traits: Traits) -> Claim {
+    pub(super) fn judge(self, facts: &RunFacts, served: &Served, traits: Traits) -> ClaimCheck {
         let said = facts.final_message.as_deref().unwrap_or_default();
         match self {
-            _ if served.accepted > 0 => Claim::Made,
-            Contract::Any => Claim::Made,
-            Contract::Unknown if traits.structured => Claim::Made,
-            Contract::Unknown => Claim::Unknown,
-            Contract::Claim(accepts) if accepts(said) => Claim::Made,
-            Contract::Claim(_) => Claim::Missing,
+            _ if served.accepted > 0 => ClaimCheck::Made,
+            Contract::Any => ClaimCheck::Made,
+            Contract::Unknown if traits.structured => ClaimCheck::Made,
+            Contract::Unknown => ClaimCheck::Unknown,
+            Contract::Claim(accepts) if accepts(said) => ClaimCheck::Made,
+            Contract::Claim(_) => ClaimCheck::Missing,
         }
     }
 }
@@ -54,14 +54,14 @@ mod tests {
         let is = |word: &'static str| move |said: &str| said == word;
         let (done, other) = (is("done"), is("other"));
         let table = [
-            (Contract::Unknown, refused.clone(), text, Claim::Unknown),
-            (Contract::Unknown, refused.clone(), structured, Claim::Made),
-            (Contract::Unknown, granted.clone(), text, Claim::Made),
-            (Contract::Any, refused.clone(), text, Claim::Made),
-            (Contract::Claim(&done), refused.clone(), text, Claim::Made),
-            (Contract::Claim(&other), refused.clone(), text, Claim::Missing),
-            (Contract::Claim(&other), refused, structured, Claim::Missing),
-            (Contract::Claim(&other), granted, text, Claim::Made),
+            (Contract::Unknown, refused.clone(), text, ClaimCheck::Unknown),
+            (Contract::Unknown, refused.clone(), structured, ClaimCheck::Made),
+            (Contract::Unknown, granted.clone(), text, ClaimCheck::Made),
+            (Contract::Any, refused.clone(), text, ClaimCheck::Made),
+            (Contract::Claim(&done), refused.clone(), text, ClaimCheck::Made),
+            (Contract::Claim(&other), refused.clone(), text, ClaimCheck::Missing),
+            (Contract::Claim(&other), refused, structured, ClaimCheck::Missing),
+            (Contract::Claim(&other), granted, text, ClaimCheck::Made),
         ];
         for (row, (contract, served, traits, claim)) in table.into_iter().enumerate() {
             assert_eq!(contract.judge(&facts, &served, traits), claim, "row {row}");

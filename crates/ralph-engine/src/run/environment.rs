@@ -43,7 +43,7 @@ impl Environment {
         self.variables.retain(|name, _| !name.to_str().is_some_and(&unwanted));
     }
 
-    pub fn get(&self, name: &str) -> Option<&OsStr> {
+    pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
@@ -53,7 +53,7 @@ impl Environment {
     }
 
     /// Puts `directory` first on the path.
-    pub fn prepend_path(&mut self, directory: &Utf8Path) {
+    pub(crate) fn prepend_path(&mut self, directory: &Utf8Path) {
         let rest = self.get("PATH").unwrap_or_default().to_owned();
         let mut path = OsString::from(directory.as_str());
         if !rest.is_empty() {
@@ -64,7 +64,7 @@ impl Environment {
     }
 
     /// Adds a setting for every git of the run, beside those that are there already.
-    pub fn configure_git(&mut self, key: &str, value: &str) {
+    pub(crate) fn configure_git(&mut self, key: &str, value: &str) {
         let count: usize =
             self.text("GIT_CONFIG_COUNT").and_then(|count| count.parse().ok()).unwrap_or(0);
         self.set(format!("GIT_CONFIG_KEY_{count}"), key);

@@ -10,8 +10,8 @@
 
 mod contract;
 mod environment;
-mod place;
 mod report;
+mod resources;
 mod result;
 pub mod sandbox;
 mod watcher;
@@ -29,23 +29,23 @@ use ralph_model::permission::Asker;
 use ralph_model::policy::context::ContextPolicy;
 use ralph_model::policy::limit::TAIL_LINES;
 use ralph_model::role::Role;
-use ralph_model::run::{Exit, RunEnd, RunFacts, RunOutcome, Trouble};
+use ralph_model::run::{ProcessExit, RunEnd, RunFacts, RunOutcome, Trouble};
 use ralph_model::usage::{PriceTable, Usage};
 use ralph_proc::command::CommandSpec;
 use ralph_proc::output::Log;
-use ralph_proc::protocol::Limits;
+use ralph_proc::protocol::StopLimits;
 use ralph_proc::pulse::Pulse;
 use ralph_proc::signal::SignalPipe;
 use ralph_proc::supervise::{Finished, Supervision, Visitor, supervise};
-use ralph_proc::tree::Identity;
+use ralph_proc::tree::ProcessIdentity;
 
-pub use contract::Contract;
+pub(crate) use contract::Contract;
 pub use environment::Environment;
-pub use place::RunPlace;
-pub(crate) use place::remove;
 pub use report::{RunLogs, RunReport, log_of};
+pub use resources::RunResources;
+pub(crate) use resources::remove;
 pub(crate) use result::RESULTS;
-pub use result::RunResult;
+pub(crate) use result::RunResult;
 pub use watcher::RunObserver;
 
 use crate::agent::{Adapter, AgentRequest, DecodeContext};
@@ -61,14 +61,14 @@ use report::{end_of, exit_of, with_causes};
 use watcher::{AgentWatcher, STDERR_LINES, Tail};
 
 /// Where runs happen: shared by all runs of one command.
-pub struct RunContext<'a> {
+pub(crate) struct RunContext<'a> {
     pub workspace: &'a Utf8Path,
     /// Git directories of the workspace that lie outside it.
     pub git_dirs: &'a [Utf8PathBuf],
     /// Ralph's committed files, where there are any.
     pub home: Option<&'a Utf8Path>,
     pub state: &'a State,
-    pub place: &'a RunPlace,
+    pub place: &'a RunResources,
     pub journal: &'a mut Journal,
     pub clock: &'a dyn Clock,
     pub signals: Option<&'a SignalPipe>,
@@ -81,7 +81,7 @@ pub struct RunContext<'a> {
 }
 
 /// What to run.
-pub struct RunRequest<'a> {
+pub(crate) struct RunRequest<'a> {
     pub adapter: &'static dyn Adapter,
     /// The name in the configuration, for people and the journal.
     pub agent: &'a str,
@@ -105,7 +105,7 @@ pub struct RunRequest<'a> {
     pub agent_state: &'a [Utf8PathBuf],
     /// The person's own configuration of the agent is not to be used.
     pub isolate: bool,
-    pub limits: Limits,
+    pub limits: StopLimits,
     pub context: ContextPolicy,
     pub prices: &'a PriceTable,
     /// The ids of the tasks and issues that the run is to work on.
@@ -130,7 +130,7 @@ pub enum RunError {
 }
 
 /// Runs an agent once.
-pub fn run_agent(
+pub(crate) fn run_agent(
     context: &mut RunContext<'_>,
     request: &RunRequest<'_>,
     observer: &mut dyn RunObserver,
@@ -163,7 +163,7 @@ struct Run<'a, 'c> {
 struct Closing {
     /// `None` where the agent was never started because of `fault`.
     end: Option<RunEnd>,
-    exit: Option<Exit>,
+    exit: Option<ProcessExit>,
     tail: String,
     stderr: String,
     facts: RunFacts,
@@ -223,7 +223,7 @@ impl Run<'_, '_> {
     fn live_run(&self) -> LiveRun {
         LiveRun {
             run_id: self.id.to_string(),
-            owner: Identity::own(),
+            owner: ProcessIdentity::own(),
             guard: None,
             scratch: Some(self.context.place.scratch.path().to_owned()),
             started: self.context.clock.now(),
@@ -255,7 +255,7 @@ impl Run<'_, '_> {
             ..self.live_run()
         };
         let record = &self.context.place.live;
-        let mut on_guard = |guard: &Identity| {
+        let mut on_guard = |guard: &ProcessIdentity| {
             live.guard = Some(guard.clone());
             let _ = record.save(&live);
         };
@@ -362,7 +362,6 @@ impl Run<'_, '_> {
         let request = self.request;
         let isolated = request.isolate.then(|| self.context.state.agent_state(request.agent));
         let mut invocation = request.adapter.invocation(&AgentRequest {
-            role: request.role,
             model: request.model,
             reasoning: request.reasoning,
             resume: request.resume,

@@ -6,7 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::id::RunId;
 use ralph_model::journal::{JournalEvent, RunFinished, RunStarted, summary_line};
 use ralph_model::role::Role;
-use ralph_model::run::{Exit, RunEnd, RunFacts, RunOutcome};
+use ralph_model::run::{ProcessExit, RunEnd, RunFacts, RunOutcome};
 use ralph_model::usage::Usage;
 use ralph_proc::protocol::StopReason;
 use ralph_proc::supervise::{Finished, SuperviseError};
@@ -26,7 +26,7 @@ pub struct RunReport {
     pub logs: RunLogs,
     pub facts: RunFacts,
     pub end: RunEnd,
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
     pub outcome: RunOutcome,
     /// Of this run alone.
     pub usage: Usage,
@@ -51,9 +51,9 @@ pub struct RunReport {
 /// The files of one run, in a directory that is never used again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunLogs {
-    pub directory: Utf8PathBuf,
+    pub(crate) directory: Utf8PathBuf,
     /// What was asked.
-    pub prompt: Utf8PathBuf,
+    pub(crate) prompt: Utf8PathBuf,
     /// Stdout, byte for byte.
     pub stdout: Utf8PathBuf,
     /// Stderr, byte for byte; not there if there was none.
@@ -133,8 +133,8 @@ pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
 }
 
 /// How the program ended, where it did.
-pub(super) fn exit_of(finished: &Finished) -> Option<Exit> {
-    finished.code.map(Exit::Code).or(finished.signal.map(Exit::Signal))
+pub(super) fn exit_of(finished: &Finished) -> Option<ProcessExit> {
+    finished.code.map(ProcessExit::Code).or(finished.signal.map(ProcessExit::Signal))
 }
 
 /// Why the run is over.

@@ -21,32 +21,32 @@ pub(crate) const RESULTS: Entry<RunResult> = Entry::new("results");
 
 /// A run that is over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RunResult {
-    pub run: RunId,
+pub(crate) struct RunResult {
+    pub(crate) run: RunId,
     /// The workflow that asked for it.
     #[serde(default)]
-    pub workflow: String,
+    pub(crate) workflow: String,
     /// What it was for.
-    pub item: String,
-    pub role: Role,
-    pub agent: String,
-    pub model: Option<String>,
-    pub attempt: u32,
+    pub(crate) item: String,
+    pub(crate) role: Role,
+    pub(crate) agent: String,
+    pub(crate) model: Option<String>,
+    pub(crate) attempt: u32,
     /// Where its logs are.
-    pub dir: Utf8PathBuf,
+    pub(crate) dir: Utf8PathBuf,
     /// What it printed.
-    pub log: Utf8PathBuf,
-    pub prompt: String,
-    pub outcome: RunOutcome,
-    pub final_message: Option<String>,
-    pub session: Option<String>,
+    pub(crate) log: Utf8PathBuf,
+    pub(crate) prompt: String,
+    pub(crate) outcome: RunOutcome,
+    pub(crate) final_message: Option<String>,
+    pub(crate) session: Option<String>,
     /// What was taken from its outbox: names and texts.
-    pub outbox: Vec<(String, String)>,
+    pub(crate) outbox: Vec<(String, String)>,
     /// The changes to the plan that it asked for and that were made, in order.
     #[serde(default)]
-    pub mutations: Vec<Mutation>,
-    pub at: Timestamp,
-    pub finished: RunFinished,
+    pub(crate) mutations: Vec<Mutation>,
+    pub(crate) at: Timestamp,
+    pub(crate) finished: RunFinished,
 }
 
 impl RunResult {
@@ -84,7 +84,7 @@ impl RunResult {
     }
 
     /// Returns a file of the outbox.
-    pub fn file(&self, name: &str) -> Option<&str> {
+    pub(crate) fn file(&self, name: &str) -> Option<&str> {
         self.outbox.iter().find(|(found, _)| found == name).map(|(_, text)| text.as_str())
     }
 }

@@ -13,7 +13,7 @@ use ralph_proc::command::CommandSpec;
 use ralph_proc::sandbox::{Confinement, run_in_foreground};
 
 use super::Environment;
-use super::place::Scratch;
+use super::resources::Scratch;
 use crate::agent::adapter;
 use crate::boundary::{InForce, Writable, confinement};
 use crate::config::{AgentProgram, Config};
@@ -34,7 +34,7 @@ pub struct SandboxRequest<'a> {
 /// A sandbox that is ready for a command. Its scratch directory goes with it.
 pub struct Sandbox {
     scratch: Scratch,
-    pub confinement: Confinement,
+    pub(crate) confinement: Confinement,
     boundary: InForce,
     environment: Environment,
     cwd: PathBuf,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ralph_model::event::AgentEvent;
 use ralph_model::policy::context::{ContextPolicy, ContextVerdict};
-use ralph_model::run::{Exit, RunFacts};
+use ralph_model::run::{ProcessExit, RunFacts};
 use ralph_proc::output::{Stream, Watcher};
 use ralph_proc::pulse::Pulse;
 use serde::Serialize;
@@ -66,7 +66,7 @@ pub(super) struct AgentWatcher<'a> {
 
 impl AgentWatcher<'_> {
     /// Takes in what only the end of the stream tells.
-    pub(super) fn finish(&mut self, exit: Option<Exit>) {
+    pub(super) fn finish(&mut self, exit: Option<ProcessExit>) {
         let mut events = std::mem::take(&mut self.events);
         self.decoder.finish(exit, &mut events);
         let at = self.pulse.elapsed();

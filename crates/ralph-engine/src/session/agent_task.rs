@@ -16,9 +16,9 @@ const GO_ON: &str = "You were interrupted by a usage limit, which is over now. G
 /// A file that a role finds, or is to make, in its outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskFile {
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// What it holds before the run; `None` if the role is to make it.
-    pub content: Option<Vec<u8>>,
+    pub(crate) content: Option<Vec<u8>>,
 }
 
 /// What a run is to leave in its outbox.

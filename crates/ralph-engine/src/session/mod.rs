@@ -29,7 +29,7 @@ use crate::home::{Home, Workspace};
 use crate::journal::{Journal, MirrorReport};
 use crate::launch::Launch;
 use crate::recover::{Recovered, end_leftovers};
-use crate::run::{Environment, RunObserver, RunPlace, RunReport};
+use crate::run::{Environment, RunObserver, RunReport, RunResources};
 use crate::state::State;
 
 pub use agent_task::{AgentTask, TaskContract, TaskFile, TaskOutbox};
@@ -56,7 +56,7 @@ pub trait WorkflowObserver: StepObserver + GateObserver {}
 impl<T: StepObserver + GateObserver> WorkflowObserver for T {}
 
 /// Reads the configuration again: a person may change gates between two runs.
-pub type Reload<'a> = Box<dyn Fn() -> Result<Config, ConfigError> + 'a>;
+pub(crate) type Reload<'a> = Box<dyn Fn() -> Result<Config, ConfigError> + 'a>;
 
 /// Whether other workflows of this home are kept out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,15 +90,15 @@ pub struct SessionRequest<'a> {
 
 /// What stays as it was when the session was opened.
 pub struct SessionContext {
-    pub workspace: Workspace,
-    pub home: Home,
-    pub config: Config,
-    pub environment: Environment,
-    pub command: String,
+    pub(crate) workspace: Workspace,
+    pub(crate) home: Home,
+    pub(crate) config: Config,
+    pub(crate) environment: Environment,
+    pub(crate) command: String,
     pub state: State,
     pub boundary: InForce,
-    pub clock: &'static dyn Clock,
-    pub(crate) place: RunPlace,
+    pub(crate) clock: &'static dyn Clock,
+    pub(crate) place: RunResources,
     signals: SignalPipe,
     program: Utf8PathBuf,
     git_dirs: Vec<Utf8PathBuf>,
@@ -112,9 +112,9 @@ pub struct SessionContext {
 /// A command at work: what it was opened with, its journal, and what it has spent.
 pub struct Session<'a> {
     pub context: SessionContext,
-    pub overview: Overview,
-    pub budget: Budget,
-    pub spent: Spent,
+    pub(crate) overview: Overview,
+    pub(crate) budget: Budget,
+    pub(crate) spent: Spent,
     pub(crate) journal: Journal,
     pub(crate) observer: &'a mut dyn WorkflowObserver,
     /// What agents may change while they run.
@@ -160,7 +160,7 @@ impl<'a> Session<'a> {
         let recovered = end_leftovers(&state, &mut journal, clock, environment)?;
         let overview = open_state::overview(&state)?;
         let context = SessionContext {
-            place: RunPlace::open(&state)?,
+            place: RunResources::open(&state)?,
             signals: SignalPipe::install().map_err(SessionError::Signals)?,
             program: own_program()?,
             git_dirs: workspace.outer_git_dirs(),
@@ -211,17 +211,17 @@ impl SessionContext {
         each.collect::<Vec<_>>().join(", ")
     }
 
-    pub fn home_path(&self) -> &Utf8Path {
+    pub(crate) fn home_path(&self) -> &Utf8Path {
         &self.home.path
     }
 
     /// Returns the git that sees what this command was started with.
-    pub fn git(&self) -> GitProgram {
+    pub(crate) fn git(&self) -> GitProgram {
         GitProgram::new("git", self.environment.clone().into_variables())
     }
 
     /// What gates are run with.
-    pub fn gates(&self) -> GateContext<'_> {
+    pub(crate) fn gates(&self) -> GateContext<'_> {
         GateContext {
             state: &self.state,
             place: &self.place,

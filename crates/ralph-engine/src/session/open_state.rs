@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::files::PathError;
 use crate::git::{Git, GitProgram};
 use crate::home::{Home, Workspace};
-use crate::journal::{Journal, Mirror, ReadJournalError, for_each_line};
+use crate::journal::{Journal, JournalMirror, ReadJournalError, for_each_line};
 use crate::run::Environment;
 use crate::state::{State, StateError, StateRequest, state_base};
 
@@ -58,9 +58,10 @@ impl OpenState {
         environment: &Environment,
         clock: &dyn Clock,
     ) -> Result<OpenState, OpenStateError> {
-        let mirror = home
-            .exists
-            .then(|| Mirror { path: home.path.join("ralph.log"), format: config.log_format });
+        let mirror = home.exists.then(|| JournalMirror {
+            path: home.path.join("ralph.log"),
+            format: config.log_format,
+        });
         Self::open_mirrored(workspace, home, environment, clock, mirror)
     }
 
@@ -79,7 +80,7 @@ impl OpenState {
         home: &Home,
         environment: &Environment,
         clock: &dyn Clock,
-        mirror: Option<Mirror>,
+        mirror: Option<JournalMirror>,
     ) -> Result<OpenState, OpenStateError> {
         let base = state_base(&|name| environment.text(name))?;
         let git = || GitProgram::new("git", environment.clone().into_variables());

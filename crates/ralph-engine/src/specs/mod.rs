@@ -50,7 +50,7 @@ pub enum SpecProblem {
 
 /// A spec with its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadedSpec {
+pub(crate) struct LoadedSpec {
     pub path: SpecPath,
     pub text: String,
     /// Its first heading.
@@ -58,7 +58,7 @@ pub struct LoadedSpec {
 }
 
 /// Reads a spec and checks it.
-pub fn load(specs: &Utf8Path, path: &SpecPath) -> Result<LoadedSpec, SpecProblem> {
+pub(crate) fn load(specs: &Utf8Path, path: &SpecPath) -> Result<LoadedSpec, SpecProblem> {
     let text = read(specs, path)?;
     match check(&text) {
         Ok(title) => {
@@ -70,7 +70,7 @@ pub fn load(specs: &Utf8Path, path: &SpecPath) -> Result<LoadedSpec, SpecProblem
 }
 
 /// Reads a spec without asking what is in it.
-pub fn read(specs: &Utf8Path, path: &SpecPath) -> Result<String, SpecProblem> {
+pub(crate) fn read(specs: &Utf8Path, path: &SpecPath) -> Result<String, SpecProblem> {
     let path = specs.join(path.as_str());
     let bytes = match read_text(&path) {
         Ok(bytes) => bytes,

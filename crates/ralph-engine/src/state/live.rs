@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
-use ralph_proc::tree::Identity;
+use ralph_proc::tree::ProcessIdentity;
 use serde::{Deserialize, Serialize};
 
 use super::State;
@@ -19,25 +19,25 @@ use crate::files::{PathError, create_log, read_optional, remove_optional};
 
 /// A run that is under way, or was when its Ralph died.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LiveRun {
+pub(crate) struct LiveRun {
     /// Also in the environment of every process of the run, as `RALPH_RUN_ID`.
-    pub run_id: String,
+    pub(crate) run_id: String,
     /// The Ralph that supervises the run.
-    pub owner: Identity,
+    pub(crate) owner: ProcessIdentity,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub guard: Option<Identity>,
+    pub(crate) guard: Option<ProcessIdentity>,
     /// What to remove when the run is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scratch: Option<Utf8PathBuf>,
-    pub started: Timestamp,
+    pub(crate) scratch: Option<Utf8PathBuf>,
+    pub(crate) started: Timestamp,
     /// What the run was to leave as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub watch: Option<Watch>,
+    pub(crate) watch: Option<Watch>,
 }
 
 /// This process's record.
 #[derive(Debug)]
-pub struct LiveRecord {
+pub(crate) struct LiveRecord {
     path: Utf8PathBuf,
     file: File,
     /// Whether it tells of a run whose end is not recorded.
@@ -46,7 +46,7 @@ pub struct LiveRecord {
 
 impl LiveRecord {
     /// Records a run, or what more is known of it.
-    pub fn save(&self, run: &LiveRun) -> Result<(), PathError> {
+    pub(crate) fn save(&self, run: &LiveRun) -> Result<(), PathError> {
         let mut line = serde_json::to_vec(run).expect("a record is plain data");
         line.push(b'\n');
         self.tells.set(true);
@@ -54,7 +54,7 @@ impl LiveRecord {
     }
 
     /// Nothing of the recorded run is left.
-    pub fn clear(&self) -> Result<(), PathError> {
+    pub(crate) fn clear(&self) -> Result<(), PathError> {
         self.tells.set(false);
         self.write(b"\n")
     }
@@ -77,14 +77,14 @@ impl Drop for LiveRecord {
 
 /// A run whose Ralph is dead, and the file that tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leftover {
-    pub run: LiveRun,
+pub(crate) struct Leftover {
+    pub(crate) run: LiveRun,
     path: Utf8PathBuf,
 }
 
 impl Leftover {
     /// Forgets it: nothing of it is left.
-    pub fn forget(&self) -> Result<(), PathError> {
+    pub(crate) fn forget(&self) -> Result<(), PathError> {
         remove_optional(&self.path.with_extension("baseline"))?;
         remove_optional(&self.path)
     }
@@ -92,8 +92,8 @@ impl Leftover {
 
 impl State {
     /// Makes this process's record.
-    pub fn live_record(&self) -> Result<LiveRecord, PathError> {
-        let own = Identity::own();
+    pub(crate) fn live_record(&self) -> Result<LiveRecord, PathError> {
+        let own = ProcessIdentity::own();
         let path = self.live_directory().join(format!("{}-{}.json", own.pid, own.start));
         // One of that name is of this very process and no longer used, or of an earlier boot.
         remove_optional(&path)?;
@@ -101,7 +101,7 @@ impl State {
     }
 
     /// Returns the runs whose Ralph is dead. Records of dead Ralphs that tell of no run are removed.
-    pub fn leftovers(&self) -> Result<Vec<Leftover>, PathError> {
+    pub(crate) fn leftovers(&self) -> Result<Vec<Leftover>, PathError> {
         let directory = self.live_directory();
         let error = |source| PathError::new("read", &directory, source);
         let mut leftovers = Vec::new();
@@ -132,6 +132,6 @@ impl State {
 fn names_living_process(path: &Utf8Path) -> bool {
     let named = path.file_stem().and_then(|stem| stem.split_once('-'));
     let Some((pid, start)) = named else { return false };
-    let found = pid.parse().ok().and_then(Identity::of);
+    let found = pid.parse().ok().and_then(ProcessIdentity::of);
     found.is_some_and(|found| found.start.to_string() == start)
 }

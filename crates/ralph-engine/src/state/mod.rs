@@ -11,13 +11,13 @@ mod sessions;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
-use ralph_proc::tree::Identity;
+use ralph_proc::tree::ProcessIdentity;
 use serde::{Deserialize, Serialize};
 
 pub use self::entry::Entry;
 use self::index::{GitIdentity, IndexEntry};
-pub use self::live::{Leftover, LiveRecord, LiveRun};
-pub use self::sessions::{SessionTotal, SessionTotals};
+pub(crate) use self::live::{LiveRecord, LiveRun};
+pub(crate) use self::sessions::SessionTotal;
 use crate::config::absolute;
 use crate::files::{
     PathError, create_private_directory, read_optional, remove_abandoned, remove_optional,
@@ -47,7 +47,7 @@ pub struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fresh {
     /// Home shows that Ralph has worked here before, so something was lost.
-    pub home_has_history: bool,
+    pub(crate) home_has_history: bool,
 }
 
 /// What private state is opened for.
@@ -152,7 +152,7 @@ impl State {
         self.directory.join("state.json")
     }
 
-    pub fn directory(&self) -> &Utf8Path {
+    pub(crate) fn directory(&self) -> &Utf8Path {
         &self.directory
     }
 
@@ -165,19 +165,19 @@ impl State {
     }
 
     /// Returns where runs, gates and checks put what is gone afterwards.
-    pub fn scratch(&self) -> Utf8PathBuf {
+    pub(crate) fn scratch(&self) -> Utf8PathBuf {
         self.directory.join("scratch")
     }
 
     /// Returns where an isolated agent keeps its own state.
-    pub fn agent_state(&self, agent: &str) -> Utf8PathBuf {
+    pub(crate) fn agent_state(&self, agent: &str) -> Utf8PathBuf {
         self.directory.join("agents").join(file_name(agent))
     }
 
     /// Returns a directory that holds nothing but `ralph`, for the search path of runs.
     ///
     /// `None` where it cannot be made: a run can do without.
-    pub fn program_directory(&self, program: &Utf8Path) -> Option<Utf8PathBuf> {
+    pub(crate) fn program_directory(&self, program: &Utf8Path) -> Option<Utf8PathBuf> {
         let directory = self.directory.join("bin");
         let link = directory.join("ralph");
         if link.read_link_utf8().is_ok_and(|target| target == program) {
@@ -190,14 +190,14 @@ impl State {
     }
 
     /// Returns where what belongs to one repository of the workspace is kept: its mirror and Ralph's checkouts of it.
-    pub fn repository(&self, common_dir: &Utf8Path) -> Utf8PathBuf {
+    pub(crate) fn repository(&self, common_dir: &Utf8Path) -> Utf8PathBuf {
         let name = common_dir.parent().and_then(Utf8Path::file_name).unwrap_or("repository");
         let name = file_name(name);
         self.directory.join("repositories").join(format!("{name}-{}", hash(&[common_dir.as_str()])))
     }
 
     /// Returns the directory that keeps what gates printed at a commit.
-    pub fn gate_logs(&self, commit: &str) -> Utf8PathBuf {
+    pub(crate) fn gate_logs(&self, commit: &str) -> Utf8PathBuf {
         self.directory.join("gates").join(file_name(commit))
     }
 
@@ -213,7 +213,7 @@ impl State {
 
     /// Returns where this process keeps its baseline.
     pub(crate) fn baseline(&self) -> Utf8PathBuf {
-        let own = Identity::own();
+        let own = ProcessIdentity::own();
         self.live_directory().join(format!("{}-{}.baseline", own.pid, own.start))
     }
 

@@ -19,16 +19,16 @@ const KEPT: usize = 1000;
 
 /// The totals of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SessionTotal {
-    pub usage: Usage,
+pub(crate) struct SessionTotal {
+    pub(crate) usage: Usage,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost_usd: Option<f64>,
-    pub seen: Timestamp,
+    pub(crate) cost_usd: Option<f64>,
+    pub(crate) seen: Timestamp,
 }
 
 /// The totals of all sessions, by agent and session.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SessionTotals {
+pub(crate) struct SessionTotals {
     totals: BTreeMap<String, BTreeMap<String, SessionTotal>>,
 }
 
@@ -39,11 +39,11 @@ struct SessionsFile {
 }
 
 impl SessionTotals {
-    pub fn get(&self, agent: &str, session: &str) -> Option<SessionTotal> {
+    pub(crate) fn get(&self, agent: &str, session: &str) -> Option<SessionTotal> {
         self.totals.get(agent)?.get(session).copied()
     }
 
-    pub fn set(&mut self, agent: &str, session: &str, total: SessionTotal) {
+    pub(crate) fn set(&mut self, agent: &str, session: &str, total: SessionTotal) {
         self.totals.entry(agent.to_owned()).or_default().insert(session.to_owned(), total);
     }
 
@@ -63,7 +63,7 @@ impl SessionTotals {
 
 impl State {
     /// Loads the totals, and the warning to show if they had to be dropped.
-    pub fn load_sessions(&self) -> (SessionTotals, Option<String>) {
+    pub(crate) fn load_sessions(&self) -> (SessionTotals, Option<String>) {
         let path = self.sessions();
         let dropped = |reason: String| {
             let warning = format!("dropped the session totals in `{path}`: {reason}");
@@ -83,7 +83,7 @@ impl State {
     }
 
     /// Saves the totals.
-    pub fn save_sessions(&self, totals: &mut SessionTotals) -> Result<(), PathError> {
+    pub(crate) fn save_sessions(&self, totals: &mut SessionTotals) -> Result<(), PathError> {
         totals.forget_oldest();
         let file = SessionsFile { version: VERSION, agents: totals.totals.clone() };
         replace_unsynced(&self.sessions(), &render(&file))

@@ -7,9 +7,10 @@ use proptest::prelude::*;
 use ralph_model::usage::Usage;
 use tempfile::TempDir;
 
+use super::sessions::SessionTotals;
 use super::*;
 use crate::home::find_workspace;
-use ralph_proc::tree::Identity;
+use ralph_proc::tree::ProcessIdentity;
 
 struct Bench {
     _guard: TempDir,
@@ -184,20 +185,20 @@ fn only_runs_of_a_dead_ralph_are_left_over() {
     let bench = Bench::new();
     let (state, _) = bench.open();
     let mut child = Command::new("sleep").arg("600").spawn().unwrap();
-    let dead = Identity::of(i32::try_from(child.id()).unwrap()).unwrap();
+    let dead = ProcessIdentity::of(i32::try_from(child.id()).unwrap()).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    let run = |run_id: &str, owner: Identity| LiveRun {
+    let run = |run_id: &str, owner: ProcessIdentity| LiveRun {
         run_id: run_id.to_owned(),
         owner,
-        guard: Some(Identity::own()),
+        guard: Some(ProcessIdentity::own()),
         scratch: None,
         started: now(),
         watch: None,
     };
     let record = state.live_record().unwrap();
     record.save(&run("a run with a name that is longer than the next one", dead.clone())).unwrap();
-    record.save(&run("mine", Identity::own())).unwrap();
+    record.save(&run("mine", ProcessIdentity::own())).unwrap();
     let dead_file = state.live_directory().join(format!("{}-{}.json", dead.pid, dead.start));
     let orphaned = run("orphaned", dead);
     fs::write(&dead_file, serde_json::to_vec(&orphaned).unwrap()).unwrap();
@@ -219,7 +220,7 @@ fn the_record_of_a_run_whose_end_was_not_recorded_outlives_its_ralph() {
     let (state, _) = bench.open();
     let run = LiveRun {
         run_id: "open".to_owned(),
-        owner: Identity::own(),
+        owner: ProcessIdentity::own(),
         guard: None,
         scratch: None,
         started: now(),

@@ -45,7 +45,17 @@ pub enum Stop {
     Waiting {
         item: String,
         question: String,
+        asked: QuestionKind,
     },
+}
+
+/// What a person's `yes` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuestionKind {
+    /// The work is accepted as it is.
+    Accept,
+    /// The item is tried again.
+    Retry,
 }
 
 impl Stop {
@@ -82,7 +92,7 @@ pub(crate) enum Turn<E> {
 }
 
 /// The next step of a workflow.
-pub(crate) enum Step<E> {
+pub(crate) enum WorkflowStep<E> {
     Run(Box<AgentTask>),
     /// No agent was needed.
     Turn(Turn<E>),
@@ -113,7 +123,7 @@ pub(crate) trait Workflow<'s> {
     fn pending(&mut self) -> Result<Option<RunResult>, WorkflowError>;
 
     /// Returns what is next. What needs no agent is done here.
-    fn next(&mut self) -> Result<Step<Self::End>, WorkflowError>;
+    fn next(&mut self) -> Result<WorkflowStep<Self::End>, WorkflowError>;
 
     /// Notes what a run left, before anything follows from it. Not called for a result of an earlier process.
     fn ended(&mut self, _result: &RunResult) -> Result<(), WorkflowError> {
@@ -138,9 +148,10 @@ pub(crate) trait Workflow<'s> {
 }
 
 /// Troubles of one item, kept in private state so that a restart does not forget them.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct TroubleCount {
     troubles: u32,
+    last: Option<Trouble>,
 }
 
 const TROUBLES: Entry<TroubleCount> = Entry::new("troubles");
@@ -230,7 +241,8 @@ fn meet_trouble<'s, W: Workflow<'s>>(
         Some(item) => {
             let state = &session.context.state;
             let before = TROUBLES.load(state, &item)?.unwrap_or_default();
-            let count = TroubleCount { troubles: before.troubles.saturating_add(1) };
+            let troubles = before.troubles.saturating_add(1);
+            let count = TroubleCount { troubles, last: Some(trouble.clone()) };
             TROUBLES.save(state, &item, &count)?;
             count.troubles
         }
@@ -254,8 +266,8 @@ fn advance<'s, W: Workflow<'s>>(
         return conclude(workflow, pace, &result);
     }
     match workflow.next()? {
-        Step::Turn(turn) => Ok(turn),
-        Step::Run(task) => run(workflow, pace, &task),
+        WorkflowStep::Turn(turn) => Ok(turn),
+        WorkflowStep::Run(task) => run(workflow, pace, &task),
     }
 }
 
@@ -266,6 +278,14 @@ fn run<'s, W: Workflow<'s>>(
     task: &AgentTask,
 ) -> Result<Turn<W::End>, WorkflowError> {
     let session = workflow.session();
+    // An item that had too much trouble before waits for a person to have it tried again.
+    if let Some(item) = &task.item
+        && let Some(TroubleCount { troubles: times, last: Some(trouble) }) =
+            TROUBLES.load(&session.context.state, item)?
+        && times >= session.context.config.limits.troubles
+    {
+        return Ok(Turn::Stop(Stop::TooMuchTrouble { trouble, times }));
+    }
     let launch = session.context.launch(task.role);
     let agent = launch.choice.name.clone();
     let resumes = launch.adapter.traits().resumes;

@@ -6,7 +6,7 @@ use ralph_model::journal::WorkflowFields;
 use ralph_model::run::RunOutcome;
 
 use super::WorkflowError;
-use super::driver::{Ended, Step, Turn, Void, Workflow, drive};
+use super::driver::{Ended, Turn, Void, Workflow, WorkflowStep, drive};
 use crate::run::RunResult;
 use crate::session::{AgentTask, Session};
 
@@ -54,10 +54,10 @@ impl<'s> Workflow<'s> for Repeat<'_, 's> {
         Ok(None)
     }
 
-    fn next(&mut self) -> Result<Step<RepeatEnd>, WorkflowError> {
+    fn next(&mut self) -> Result<WorkflowStep<RepeatEnd>, WorkflowError> {
         Ok(match self.left {
-            0 => Step::Turn(Turn::End(RepeatEnd::Completed)),
-            _ => Step::Run(Box::new(self.task.clone())),
+            0 => WorkflowStep::Turn(Turn::End(RepeatEnd::Completed)),
+            _ => WorkflowStep::Run(Box::new(self.task.clone())),
         })
     }
 

@@ -24,7 +24,7 @@ use crate::git::{GitProgram, Head, Oid};
 use crate::judge::{Case, Judge, Judged, Said};
 use crate::state::{Entry, State};
 
-pub use work::ChangeProbe;
+pub(crate) use work::ChangeProbe;
 
 /// What there was before the last run of each item that could write.
 const BEFORE: Entry<BeforeAll> = Entry::new("before");
@@ -37,10 +37,10 @@ const WORKSPACE: &str = ".";
 
 /// All repositories of the workspace.
 pub struct Repositories {
-    found: Vec<Repository>,
+    found: Vec<TrackedRepository>,
 }
 
-struct Repository {
+struct TrackedRepository {
     /// Its directory in the workspace; empty for the workspace itself.
     name: String,
     gates: GateRepository,
@@ -84,7 +84,7 @@ impl WorkCheckout {
 
 impl Repositories {
     /// Opens all repositories of the workspace, each with its mirror.
-    pub fn open(
+    pub(crate) fn open(
         program: &GitProgram,
         state: &State,
         workspace: &Utf8Path,
@@ -96,13 +96,13 @@ impl Repositories {
             let name = worktree.strip_prefix(workspace).map_or("", Utf8Path::as_str).to_owned();
             let gates = GateRepository::open(program, state, &worktree, workspace)?;
             let home = home.strip_prefix(&worktree).ok().map(|home| home.as_std_path().to_owned());
-            found.push(Repository { name, gates, home });
+            found.push(TrackedRepository { name, gates, home });
         }
         Ok(Repositories { found })
     }
 
     /// Returns where every repository stands now.
-    pub fn base(&self) -> Result<Base, WorkflowError> {
+    pub(crate) fn base(&self) -> Result<Base, WorkflowError> {
         let mut base = Base::new();
         for repository in &self.found {
             if let Some(id) = repository.gates.git.head()?.id() {
@@ -113,7 +113,7 @@ impl Repositories {
     }
 
     /// Returns the base anew if somebody rewrote the history that the old one was part of.
-    pub fn moved_base(&self, base: &Base) -> Result<Option<Base>, WorkflowError> {
+    pub(crate) fn moved_base(&self, base: &Base) -> Result<Option<Base>, WorkflowError> {
         let mut moved = base.clone();
         for repository in &self.found {
             let git = &repository.gates.git;
@@ -131,7 +131,7 @@ impl Repositories {
     }
 
     /// Notes what there is before a run: refs, dirt, and the objects in the mirrors.
-    pub fn note(&self, base: &Base) -> Result<BeforeAll, WorkflowError> {
+    pub(crate) fn note(&self, base: &Base) -> Result<BeforeAll, WorkflowError> {
         let mut repositories = BTreeMap::new();
         for repository in &self.found {
             let git = &repository.gates.git;
@@ -146,7 +146,7 @@ impl Repositories {
     }
 
     /// Measures a claim.
-    pub fn examine(
+    pub(crate) fn examine(
         &self,
         context: &GateContext<'_>,
         before: &BeforeAll,
@@ -158,7 +158,7 @@ impl Repositories {
     }
 
     /// Lends a judge of these repositories.
-    pub fn judge<T>(
+    pub(crate) fn judge<T>(
         &self,
         context: &GateContext<'_>,
         before: &BeforeAll,
@@ -181,7 +181,7 @@ impl Repositories {
     }
 
     /// Returns the repository of a name, or the only one.
-    pub fn gates(&self, name: &str) -> Option<&GateRepository> {
+    pub(crate) fn gates(&self, name: &str) -> Option<&GateRepository> {
         let found = self.found.iter().find(|repository| repository.name == name);
         found.or_else(|| self.found.first()).map(|repository| &repository.gates)
     }
@@ -206,7 +206,7 @@ impl Repositories {
     }
 
     /// Commits what a run changed and left uncommitted: never the person's own dirt, never home.
-    pub fn commit_leftovers(
+    pub(crate) fn commit_leftovers(
         &self,
         before: &BeforeAll,
         message: &str,
@@ -231,7 +231,10 @@ impl Repositories {
     }
 
     /// Returns where the repository stands that has a commit, or the first one.
-    pub fn head_with(&self, commit: Option<&CommitId>) -> Result<Option<Work>, WorkflowError> {
+    pub(crate) fn head_with(
+        &self,
+        commit: Option<&CommitId>,
+    ) -> Result<Option<Work>, WorkflowError> {
         let mut first = None;
         for repository in &self.found {
             let git = &repository.gates.git;
@@ -261,7 +264,10 @@ impl Repositories {
     }
 
     /// Returns to the branches that a run began on. Returns what could not be returned to, and why.
-    pub fn return_to_branches(&self, before: &mut BeforeAll) -> Result<Vec<String>, WorkflowError> {
+    pub(crate) fn return_to_branches(
+        &self,
+        before: &mut BeforeAll,
+    ) -> Result<Vec<String>, WorkflowError> {
         let mut problems = Vec::new();
         if std::mem::replace(&mut before.returned, true) {
             return Ok(problems);
@@ -283,7 +289,7 @@ impl Repositories {
     }
 
     /// Tells whether a head is detached that was on a branch before the run.
-    pub fn is_detached_since(&self, before: &BeforeAll) -> Result<bool, WorkflowError> {
+    pub(crate) fn is_detached_since(&self, before: &BeforeAll) -> Result<bool, WorkflowError> {
         for repository in &self.found {
             let noted = before.repositories.get(&key(&repository.name));
             let began = noted.is_some_and(|noted| matches!(noted.refs.head, Head::Branch { .. }));
@@ -330,7 +336,7 @@ impl Repositories {
 
 impl BeforeAll {
     /// Returns where work began.
-    pub fn base(&self) -> Base {
+    pub(crate) fn base(&self) -> Base {
         let known = self.repositories.iter();
         known
             .filter_map(|(name, before)| Some((name.clone(), commit_id(before.base.as_ref()?))))
@@ -338,17 +344,17 @@ impl BeforeAll {
     }
 
     /// Keeps it for whoever draws the conclusions of the run that is about to begin.
-    pub fn save(&self, state: &State, item: &str) -> Result<(), WorkflowError> {
+    pub(crate) fn save(&self, state: &State, item: &str) -> Result<(), WorkflowError> {
         Ok(BEFORE.save(state, item, self)?)
     }
 
     /// Forgets what was kept for an item.
-    pub fn forget(state: &State, item: &str) -> Result<(), WorkflowError> {
+    pub(crate) fn forget(state: &State, item: &str) -> Result<(), WorkflowError> {
         Ok(BEFORE.forget(state, item)?)
     }
 
     /// Returns what was kept, if it is still there and can be read.
-    pub fn load(state: &State, item: &str) -> Result<Option<BeforeAll>, WorkflowError> {
+    pub(crate) fn load(state: &State, item: &str) -> Result<Option<BeforeAll>, WorkflowError> {
         Ok(BEFORE.load(state, item)?)
     }
 

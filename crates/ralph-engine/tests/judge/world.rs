@@ -16,7 +16,7 @@ use ralph_engine::git::evidence::{Before, Dirt};
 use ralph_engine::git::{GitProgram, Oid};
 use ralph_engine::home::find_workspace;
 use ralph_engine::judge::{Attested, Case, Judge, JudgeError, Judged, Said};
-use ralph_engine::run::{Environment, RunPlace};
+use ralph_engine::run::{Environment, RunResources};
 use ralph_engine::state::{State, StateRequest};
 use ralph_model::gate::GateSpec;
 use ralph_model::glob::Glob;
@@ -27,7 +27,7 @@ pub(crate) struct World {
     _guard: tempfile::TempDir,
     pub(crate) root: Utf8PathBuf,
     state: State,
-    place: RunPlace,
+    place: RunResources,
     environment: Environment,
     pub(crate) pinned: PinnedGates,
     pub(crate) allowed: Vec<Glob>,
@@ -58,7 +58,7 @@ impl World {
             root_commit: &|_| None,
         })
         .unwrap();
-        let place = RunPlace::open(&state).unwrap();
+        let place = RunResources::open(&state).unwrap();
         let pinned = PinnedGates { gates: vec![gate("tests", &["./check"])], ..Default::default() };
         World {
             _guard: guard,

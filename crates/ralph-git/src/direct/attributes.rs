@@ -8,11 +8,11 @@ use std::path::Path;
 
 use super::super::call::path_bytes;
 use super::super::settings::Unfit;
-use super::super::{Place, regular};
+use super::super::{RepositoryLocation, regular_file};
 
 /// Checks a file; returns where attributes could be that are not in the work tree.
 pub(super) fn check(
-    place: &Place,
+    place: &RepositoryLocation,
     root: &Path,
     path: &Path,
     content: &[u8],
@@ -23,13 +23,13 @@ pub(super) fn check(
     let name = path.file_name().map(std::os::unix::ffi::OsStrExt::as_bytes).unwrap_or_default();
     let unreadable = Unfit("its attributes cannot be read");
     let shared = place.common_dir.join("info/attributes");
-    if let Some(text) = regular::read(shared.as_std_path()).map_err(|_| unreadable)? {
+    if let Some(text) = regular_file::read(shared.as_std_path()).map_err(|_| unreadable)? {
         refuse_if_asked_for_more(&text, name)?;
     }
     let mut absent = Vec::new();
     for dir in path.ancestors().skip(1) {
         let file = dir.join(".gitattributes");
-        match regular::read(&root.join(&file)).map_err(|_| unreadable)? {
+        match regular_file::read(&root.join(&file)).map_err(|_| unreadable)? {
             Some(text) => refuse_if_asked_for_more(&text, name)?,
             None => absent.push(path_bytes(&file).to_vec()),
         }

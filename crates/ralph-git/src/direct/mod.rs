@@ -33,13 +33,13 @@ use super::call::path_bytes;
 use super::commits::{CommitError, CommitRequest, Committed, Signing, commit_paths_as};
 use super::lock::LockFile;
 use super::objects::{ObjectKind, Objects};
-use super::refs::{NotMoved, RefFiles, Step};
+use super::refs::{LookupStep, NotMoved, RefFiles};
 use super::replaced::{HeldIndex, Replaced};
 use super::settings::{Settings, Unfit};
-use super::{Git, GitError, Head, Oid, Place, regular};
+use super::{Git, GitError, Head, Oid, RepositoryLocation, regular_file};
 use index::{IndexEdit, NotPatched, Patched, Staged};
 use signature::Signature;
-use trees::{Fresh, TreeEdit, Trees};
+use trees::{NewObjects, TreeEdit, Trees};
 
 /// More files than this are quicker in the git binary's hands.
 const FEW: usize = 16;
@@ -174,7 +174,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn place(&self) -> &Place {
+    fn place(&self) -> &RepositoryLocation {
         self.git.place()
     }
 
@@ -195,7 +195,7 @@ impl Bench<'_> {
         };
         let mut trees = Trees::of(&mut objects);
         let (files, watched) = self.find_files(paths)?;
-        let mut fresh = Fresh::new(self.kind);
+        let mut fresh = NewObjects::new(self.kind);
         let mut edits = Vec::new();
         let mut news = Vec::new();
         let mut at_head = Vec::new();
@@ -205,7 +205,7 @@ impl Bench<'_> {
             }
             let path = path_bytes(file.path);
             let old = trees::find(&mut trees, base, path)?;
-            let mut one = Fresh::new(self.kind);
+            let mut one = NewObjects::new(self.kind);
             let id = one.add("blob", &file.content)?;
             if old.as_ref() != Some(&(file.tree_mode().to_vec(), id)) {
                 fresh.take(one);
@@ -260,7 +260,7 @@ impl Bench<'_> {
         let log_entry = signature.log_entry(message);
         let zero = self.settings.layout().format.zero();
         let begin_log = self.settings.is_on("core.logAllRefUpdates") != Some(false);
-        let step = Step { from: head, to: id, zero: &zero, log_entry: &log_entry, begin_log };
+        let step = LookupStep { from: head, to: id, zero: &zero, log_entry: &log_entry, begin_log };
         refs.advance(&step).map_err(|not| match not {
             NotMoved::Changed => Setback::Refused(CommitError::Moved),
             NotMoved::Unfit(unfit) => Setback::Unfit(unfit),
@@ -309,8 +309,8 @@ impl Bench<'_> {
 /// Reads a file that nobody changes meanwhile.
 fn read_settled(path: &Path) -> io::Result<(Vec<u8>, Metadata)> {
     for _ in 0..3 {
-        let (file, before) = regular::open(path)?;
-        let content = regular::read_open(&file, &before)?;
+        let (file, before) = regular_file::open(path)?;
+        let content = regular_file::read_open(&file, &before)?;
         let after = fs::symlink_metadata(path)?;
         let same = |of: &Metadata| (of.ino(), of.dev(), of.size(), of.ctime(), of.ctime_nsec());
         if same(&before) == same(&after) && after.size() == content.len() as u64 {
@@ -373,9 +373,9 @@ impl NewIndex {
         edits: &[IndexEdit<'_>],
         watched: &[Vec<u8>],
     ) -> Result<Self, NotPatched> {
-        let old = match regular::open(&path) {
+        let old = match regular_file::open(&path) {
             Ok(old) => Some(old),
-            Err(error) if regular::is_absence(&error) => None,
+            Err(error) if regular_file::is_absence(&error) => None,
             Err(_) => return Err(Unfit("its index cannot be read").into()),
         };
         let mut file = lock.file();

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use super::super::identity::Identity;
 use super::super::settings::{Settings, Unfit};
-use super::super::{GitProgram, Oid, regular};
+use super::super::{GitProgram, Oid, regular_file};
 
 /// Author and committer of a commit that is made now.
 pub(super) struct Signature {
@@ -64,7 +64,8 @@ impl Signature {
 ///
 /// Only its one file is read: to find out the zone's name, which nobody asks for, the library would read the names of all.
 fn local_zone(named: Option<&str>) -> TimeZone {
-    let zone = |path: &str| TimeZone::tzif("local", &regular::follow(Path::new(path)).ok()?).ok();
+    let zone =
+        |path: &str| TimeZone::tzif("local", &regular_file::follow(Path::new(path)).ok()?).ok();
     let found = match named.map(|name| name.trim_start_matches(':')) {
         None => zone("/etc/localtime"),
         Some("") => None,

@@ -136,7 +136,7 @@ pub(super) fn find(
 /// Makes the trees that differ from `base` by the edits, which are sorted by path; returns the root.
 pub(super) fn edit(
     trees: &mut Trees<'_>,
-    fresh: &mut Fresh,
+    fresh: &mut NewObjects,
     base: Option<ObjectId>,
     edits: &[TreeEdit<'_>],
 ) -> Result<ObjectId, Unfit> {
@@ -194,14 +194,14 @@ pub(super) fn edit(
 }
 
 /// Objects that are not on disk yet.
-pub(super) struct Fresh {
+pub(super) struct NewObjects {
     kind: Kind,
     objects: Vec<(ObjectId, Vec<u8>)>,
 }
 
-impl Fresh {
+impl NewObjects {
     pub(super) fn new(kind: Kind) -> Self {
-        Fresh { kind, objects: Vec::new() }
+        NewObjects { kind, objects: Vec::new() }
     }
 
     /// Takes in an object and names it.
@@ -215,7 +215,7 @@ impl Fresh {
     }
 
     /// Takes in others.
-    pub(super) fn take(&mut self, others: Fresh) {
+    pub(super) fn take(&mut self, others: NewObjects) {
         self.objects.extend(others.objects);
     }
 

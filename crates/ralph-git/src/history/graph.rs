@@ -53,7 +53,7 @@ impl Graph {
         objects: &mut Objects,
         tip: &ObjectId,
         since: Option<&ObjectId>,
-        surroundings: &Surroundings<'_>,
+        surroundings: &GraphOptions<'_>,
     ) -> Result<Option<Self>, ObjectError> {
         let nothing = || vec![String::new()];
         let mut graph = Graph { subjects: nothing(), branches: nothing(), ..Graph::default() };
@@ -287,7 +287,7 @@ impl Graph {
 }
 
 /// What is to be known about a repository and about a question before commits are read.
-pub(super) struct Surroundings<'a> {
+pub(super) struct GraphOptions<'a> {
     /// Commits whose parents are not here.
     pub(super) shallow: HashSet<ObjectId>,
     /// How the first lines of messages begin that matter.
@@ -296,7 +296,7 @@ pub(super) struct Surroundings<'a> {
 
 struct Reader<'a> {
     objects: &'a mut Objects,
-    surroundings: &'a Surroundings<'a>,
+    surroundings: &'a GraphOptions<'a>,
     buffer: Vec<u8>,
 }
 

@@ -25,7 +25,7 @@ use super::objects::{ObjectError, Objects};
 use super::refs::RefFiles;
 use super::settings::{OwnSettings, Unfit};
 use super::{Git, GitError, Head, Oid};
-use graph::{Graph, Surroundings};
+use graph::{Graph, GraphOptions};
 use versions::Versions;
 
 pub use lines::LineChange;
@@ -45,7 +45,7 @@ pub struct HistoryQuery<'a> {
 
 /// A commit that changed the file.
 #[derive(Clone, Debug)]
-pub struct Version<'a> {
+pub struct CommittedVersion<'a> {
     pub commit: Oid,
     /// As git has it: `Name <mail>`.
     pub author: &'a str,
@@ -129,7 +129,7 @@ impl Git {
 pub fn walk(
     git: &Git,
     query: &HistoryQuery<'_>,
-    visit: &mut dyn FnMut(&Version<'_>) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(&CommittedVersion<'_>) -> ControlFlow<()>,
 ) -> Result<Walked, HistoryError> {
     if query.since == Some(query.tip) {
         return Ok(Walked::UpToDate);
@@ -137,7 +137,7 @@ pub fn walk(
     git.place().check()?;
     let layout = OwnSettings::read(git.place())?.layout;
     let mut objects = Objects::open(git.place(), layout.format.kind());
-    let surroundings = Surroundings { shallow: shallow_edge(git)?, subjects: query.subjects };
+    let surroundings = GraphOptions { shallow: shallow_edge(git)?, subjects: query.subjects };
     let failed = |source| HistoryError::Objects { path: query.path.to_owned(), source };
     let tip = query.tip.to_id();
     let since = query.since.map(Oid::to_id);
@@ -151,7 +151,7 @@ pub fn walk(
 fn shallow_edge(git: &Git) -> Result<HashSet<ObjectId>, HistoryError> {
     let path = git.place().shallow_file();
     let odd = Unfit("its edge is odd");
-    let bytes = super::regular::read(path.as_std_path()).map_err(|_| odd)?.unwrap_or_default();
+    let bytes = super::regular_file::read(path.as_std_path()).map_err(|_| odd)?.unwrap_or_default();
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let ids: Result<HashSet<ObjectId>, Unfit> =
         lines.map(|line| ObjectId::from_hex(line).map_err(|_| odd)).collect();

@@ -14,7 +14,7 @@ use super::super::direct::trees::items;
 use super::super::objects::{ObjectError, ObjectKind, Objects};
 use super::graph::Graph;
 use super::lines::LineChange;
-use super::{Version, Walked, moves};
+use super::{CommittedVersion, Walked, moves};
 
 /// Versions that are read ahead, as long as they are small.
 const AHEAD: usize = 48;
@@ -181,7 +181,7 @@ pub(super) fn tell(
     objects: &mut Objects,
     graph: &Graph,
     versions: &Versions,
-    visit: &mut dyn FnMut(&Version<'_>) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(&CommittedVersion<'_>) -> ControlFlow<()>,
 ) -> Result<Walked, ObjectError> {
     let changed: Vec<u32> =
         graph.order.iter().copied().filter(|commit| versions.is_changed(graph, *commit)).collect();
@@ -211,7 +211,7 @@ fn tell_one(
     versions: &Versions,
     contents: &Contents,
     commit: u32,
-    visit: &mut dyn FnMut(&Version<'_>) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(&CommittedVersion<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let node = &graph.nodes[commit as usize];
     let blob = versions.blob(commit);
@@ -230,7 +230,7 @@ fn tell_one(
             })
             .collect()
     };
-    visit(&Version {
+    visit(&CommittedVersion {
         commit: Oid::of(&node.id),
         author: graph.author(node),
         subject: graph.subject(node),

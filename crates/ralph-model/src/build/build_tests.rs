@@ -95,7 +95,7 @@ fn facts() -> Vec<(&'static str, TaskFact)> {
             "killed",
             TaskFact::Killed { run: run(1), kill: Kill::Timeout, log: Some("l".to_owned()) },
         ),
-        ("retried", TaskFact::Retried),
+        ("retried", TaskFact::Retried { advice: Some("try this".to_owned()) }),
         ("laid aside", TaskFact::LaidAside { run: run(1) }),
     ]
 }
@@ -280,4 +280,20 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn runs_without_a_claim_count_as_rejections_until_a_person_has_the_task_tried_again() {
+    let mut markers = pending(0);
+    for nonce in 0..MOST {
+        assert_eq!(TaskState::of(&markers, MOST), TaskState::Open);
+        markers = after(markers, &TaskFact::Unclaimed { run: run(nonce) });
+    }
+    let TaskState::Exhausted { times, .. } = TaskState::of(&markers, MOST) else {
+        panic!("{markers:?}");
+    };
+    assert_eq!(times, MOST);
+    markers = after(markers, &fact("retried"));
+    assert_eq!(TaskState::of(&markers, MOST), TaskState::Open);
+    assert_eq!(markers.record.advice.as_deref(), Some("try this"));
 }

@@ -43,6 +43,12 @@ pub struct TaskRecord {
     /// Rejections that no longer count, because a person had the task tried again.
     #[serde(default)]
     pub forgiven: u32,
+    /// Runs since then that ended without a claim. They count as rejections.
+    #[serde(default)]
+    pub unclaimed: u32,
+    /// What that person wants the next run to know.
+    #[serde(default)]
+    pub advice: Option<String>,
 }
 
 /// How far the judgement of a claim has come.
@@ -157,9 +163,9 @@ pub enum TaskState {
     Undecided {
         works: Vec<Work>,
     },
-    /// Rejected too often; `last` is the reason of the last rejection.
+    /// Rejected or left unclaimed too often; `last` says what was wrong the last time.
     Exhausted {
-        rejections: u32,
+        times: u32,
         last: String,
     },
 }
@@ -180,13 +186,17 @@ impl TaskState {
             }
             TaskClaim::Undecided { works, .. } => TaskState::Undecided { works },
             TaskClaim::None => {
-                let count = u32::try_from(rejections.len()).unwrap_or(u32::MAX);
-                match rejections.last() {
-                    Some(last) if count.saturating_sub(markers.record.forgiven) >= most => {
-                        TaskState::Exhausted { rejections: count, last: last.clone() }
-                    }
-                    _ => TaskState::Open,
+                let TaskRecord { forgiven, unclaimed, .. } = &markers.record;
+                let rejected = u32::try_from(rejections.len()).unwrap_or(u32::MAX);
+                let times = rejected.saturating_sub(*forgiven).saturating_add(*unclaimed);
+                if times < most {
+                    return TaskState::Open;
                 }
+                let last = match rejections.last() {
+                    Some(last) if *unclaimed == 0 => last.clone(),
+                    _ => "the last run ended without claiming the task".to_owned(),
+                };
+                TaskState::Exhausted { times, last }
             }
         }
     }

@@ -54,8 +54,10 @@ pub enum TaskFact {
         kill: Kill,
         log: Option<String>,
     },
-    /// A person lets a task be tried again that was rejected too often.
-    Retried,
+    /// A person lets a task be tried again that was rejected too often, with what the next run is to know.
+    Retried {
+        advice: Option<String>,
+    },
     /// A person took the task from the pending ones while a run was at work on it.
     LaidAside {
         run: RunId,
@@ -108,15 +110,21 @@ pub fn settle(
     let old = &markers.record;
     let record = |claim: TaskClaim, run: Option<&RunId>| {
         let settled_run = run.cloned().or_else(|| old.settled_run.clone());
-        TaskWrite::Record(Box::new(TaskRecord { claim, settled_run, forgiven: old.forgiven }))
+        TaskWrite::Record(Box::new(TaskRecord { claim, settled_run, ..old.clone() }))
     };
     Ok(match fact {
         TaskFact::Claimed { run, no_change } => {
             let claim = TaskClaim::Made { run: run.clone(), no_change: no_change.clone() };
             vec![record(claim, None)]
         }
-        TaskFact::RunVoid { run } | TaskFact::Unclaimed { run } => {
-            vec![record(TaskClaim::None, Some(run))]
+        TaskFact::RunVoid { run } => vec![record(TaskClaim::None, Some(run))],
+        TaskFact::Unclaimed { run } => {
+            vec![TaskWrite::Record(Box::new(TaskRecord {
+                claim: TaskClaim::None,
+                settled_run: Some(run.clone()),
+                unclaimed: old.unclaimed.saturating_add(1),
+                ..old.clone()
+            }))]
         }
         TaskFact::NoChangeStands { run } => {
             let TaskState::Claimed { no_change: Some(reason), .. } = state else {
@@ -156,11 +164,15 @@ pub fn settle(
             let killed = TaskWrite::PlanKill { kill: *kill, log: log.clone() };
             vec![killed, record(TaskClaim::None, Some(run))]
         }
-        TaskFact::Retried => {
-            let TaskState::Exhausted { rejections, .. } = state else {
-                unreachable!("legal only for a task that was rejected too often");
-            };
-            vec![TaskWrite::Record(Box::new(TaskRecord { forgiven: rejections, ..old.clone() }))]
+        TaskFact::Retried { advice } => {
+            let forgiven = u32::try_from(markers.tombstones()).unwrap_or(u32::MAX);
+            let (unclaimed, advice) = (0, advice.clone());
+            vec![TaskWrite::Record(Box::new(TaskRecord {
+                forgiven,
+                unclaimed,
+                advice,
+                ..old.clone()
+            }))]
         }
         TaskFact::LaidAside { run } => {
             vec![TaskWrite::ForgetBeginning, record(TaskClaim::None, Some(run))]
@@ -197,7 +209,7 @@ fn is_legal(state: &TaskState, fact: &TaskFact) -> bool {
             S::Undecided { .. } => run.is_none(),
             _ => false,
         },
-        F::Retried => matches!(state, S::Exhausted { .. }),
+        F::Retried { .. } => matches!(state, S::Exhausted { .. }),
         F::LaidAside { .. } => matches!(state, S::NotPending),
     }
 }
@@ -223,7 +235,7 @@ fn after_acceptance(
     writes.push(TaskWrite::ForgetBeginning);
     // A task that is done begins anew if it is rejected: nothing is forgiven then.
     let settled_run = run.cloned().or_else(|| old.settled_run.clone());
-    let record = TaskRecord { claim: TaskClaim::None, settled_run, forgiven: 0 };
+    let record = TaskRecord { settled_run, ..TaskRecord::default() };
     writes.push(TaskWrite::Record(Box::new(record)));
     writes
 }
@@ -240,7 +252,8 @@ fn after_rejection(
     }
     writes.push(TaskWrite::BeginAttempt);
     let settled_run = run.cloned().or_else(|| old.settled_run.clone());
-    let record = TaskRecord { claim: TaskClaim::None, settled_run, forgiven: old.forgiven };
+    // The rejection says what the next run is to know.
+    let record = TaskRecord { claim: TaskClaim::None, settled_run, advice: None, ..old.clone() };
     writes.push(TaskWrite::Record(Box::new(record)));
     writes
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::{DoneAt, Kill, Plan, PlanError, Surroundings, Unfinished, commit_message};
+use crate::plan::{DoneAt, Kill, Plan, PlanContext, PlanError, Unfinished, commit_message};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -31,7 +31,7 @@ impl Repository {
         let new = &self.versions[number];
         let changes: Vec<_> =
             olds.iter().map(|old| changed_lines(old.as_bytes(), new.as_bytes())).collect();
-        self.history.apply(&Version {
+        self.history.apply(&PlanVersion {
             commit: &commit(number),
             author: "a@example.org",
             date: date(number),
@@ -239,8 +239,9 @@ fn ids_of_tasks_and_issues_stay_known() {
     let issue = "{\"t\":\"issue\",\"id\":\"i-1\",\"desc\":\"d\"}\n";
     let mut repository = Repository::default();
     repository.line(&[&[SPEC, P, issue].concat(), SPEC]);
-    assert!(repository.history.knows("t-1") && repository.history.knows("i-1"));
-    assert!(!repository.history.knows("t-2"));
+    let history = &repository.history;
+    assert!(history.tasks.contains_key("t-1") && history.issues.contains("i-1"));
+    assert!(!history.tasks.contains_key("t-2"));
 }
 
 #[test]
@@ -296,7 +297,7 @@ fn perform(
     id: &str,
     number: usize,
 ) -> Result<crate::plan::Change, PlanError> {
-    let mut around = Surroundings {
+    let mut around = PlanContext {
         known: &|_| false,
         past_is_whole: &|| true,
         random: &mut || 0,
@@ -335,7 +336,8 @@ proptest! {
                 .filter(|(_, id)| plan.task_view(id).is_some())
                 .collect();
             present.sort_by_key(|(_, id)| copy.find(&format!("\"id\": \"{id}\"")));
-            let known = repository.history.knows(&id);
+            let history = &repository.history;
+            let known = history.tasks.contains_key(&id) || history.issues.contains(&id);
             let Ok(change) = perform(&mut plan, *deed, &id, number) else { continue };
             match deed {
                 Deed::Add => expected.push(format!("{id} {}", if known { "restored" } else { "created" })),

@@ -23,9 +23,9 @@ use crate::id::CommitId;
 use crate::plan::{CANCELS, DELETES, Record, SETS_SPEC, Status, Task, Tombstone, accepted_by_line};
 
 pub use lines::{ChangedLines, changed_lines};
-pub use view::{ChangeView, Filter, HistoryView, LogView, Outcome, RecentView, Since};
+pub use view::{ChangeView, Filter, HistoryView, LogView, RecentView, Since, TaskOutcome};
 
-/// How the first lines of messages begin that a history asks about; [`Version::subject`] may be empty for all others.
+/// How the first lines of messages begin that a history asks about; [`PlanVersion::subject`] may be empty for all others.
 pub const TELLING_SUBJECTS: [&str; 3] = [DELETES, CANCELS, SETS_SPEC];
 
 /// How many events of one task are kept: its first and its last ones.
@@ -33,7 +33,7 @@ const MOST_EVENTS: usize = 64;
 
 /// One version of the plan.
 #[derive(Clone, Copy, Debug)]
-pub struct Version<'a> {
+pub struct PlanVersion<'a> {
     pub commit: &'a CommitId,
     /// Such as `user@email`.
     pub author: &'a str,
@@ -206,7 +206,7 @@ fn tombstone_key(tombstone: Tombstone<'_>) -> (String, String, String) {
 
 impl History {
     /// Takes in the next version.
-    pub fn apply(&mut self, version: &Version<'_>) {
+    pub fn apply(&mut self, version: &PlanVersion<'_>) {
         let diffs: Vec<Diff<'_>> = version.changes.iter().map(Diff::of).collect();
         let Some((first, others)) = diffs.split_first() else { return };
         for (id, pair) in &first.tasks {
@@ -234,18 +234,13 @@ impl History {
         self.tasks.iter().map(|(id, task)| (id.as_str(), task))
     }
 
-    /// Tells whether a task or an issue ever had this id.
-    pub fn knows(&self, id: &str) -> bool {
-        self.tasks.contains_key(id) || self.issues.contains(id)
-    }
-
     /// Returns what happened to a task between a parent and this version, in order.
     fn events(
         &self,
         id: &str,
         pair: &Pair<'_>,
         diff: &Diff<'_>,
-        version: &Version<'_>,
+        version: &PlanVersion<'_>,
     ) -> Vec<What> {
         let mut events = Vec::new();
         let done = |task: &Task<'_>| What::Done { at: task.done_at.as_deref().map(str::to_owned) };
@@ -307,7 +302,7 @@ impl History {
         before: &Task<'_>,
         pair: &Pair<'_>,
         diff: &Diff<'_>,
-        version: &Version<'_>,
+        version: &PlanVersion<'_>,
     ) -> Option<What> {
         let cancelling = diff.spec_changed
             || TELLING_SUBJECTS.iter().any(|says| version.subject.starts_with(says));
@@ -334,7 +329,7 @@ impl History {
     }
 
     /// Keeps what a task says of itself.
-    fn describe(&mut self, id: &str, task: &Task<'_>, version: &Version<'_>, events: &[What]) {
+    fn describe(&mut self, id: &str, task: &Task<'_>, version: &PlanVersion<'_>, events: &[What]) {
         // A merge that only brings a task along does not make its author the task's.
         if events.is_empty() && !self.tasks.contains_key(id) {
             return;
@@ -356,7 +351,7 @@ impl History {
         entry.deps = task.deps.iter().map(|id| id.clone().into_owned()).collect();
     }
 
-    fn record(&mut self, id: &str, version: &Version<'_>, what: What) {
+    fn record(&mut self, id: &str, version: &PlanVersion<'_>, what: What) {
         let Some(task) = self.tasks.get_mut(id) else { return };
         if task.events.len() == MOST_EVENTS {
             task.events.remove(1);

@@ -41,7 +41,7 @@ impl Filter<'_> {
 /// What became of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum TaskOutcome {
     Pending,
     Done,
     Accepted,
@@ -58,7 +58,7 @@ pub struct Moment {
 
 /// A rejection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Rejection {
+pub struct RejectionView {
     pub commit: String,
     pub date: Timestamp,
     pub reason: String,
@@ -75,9 +75,9 @@ pub struct HistoryView<'h> {
     pub created: Option<Moment>,
     pub done: Option<Moment>,
     pub accepted: Option<Moment>,
-    pub rejected: Option<Rejection>,
+    pub rejected: Option<RejectionView>,
     pub cancelled: Option<Moment>,
-    pub outcome: Outcome,
+    pub outcome: TaskOutcome,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes: Option<&'h str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,27 +135,27 @@ impl TaskHistory {
     }
 
     /// Returns what became of the task; `now` is its status in the plan as it is, if it is there.
-    pub fn outcome(&self, now: Option<Status>) -> Outcome {
+    pub(crate) fn outcome(&self, now: Option<Status>) -> TaskOutcome {
         match now {
-            Some(Status::Pending) => return Outcome::Pending,
-            Some(Status::Done) => return Outcome::Done,
-            Some(Status::Accepted) => return Outcome::Accepted,
+            Some(Status::Pending) => return TaskOutcome::Pending,
+            Some(Status::Done) => return TaskOutcome::Done,
+            Some(Status::Accepted) => return TaskOutcome::Accepted,
             None => {}
         }
         let ends =
             |what: &What| matches!(what, What::Accepted | What::Rejected { .. } | What::Cancelled);
         match self.last(ends).map(|event| &event.what) {
-            Some(What::Accepted) => Outcome::Accepted,
-            Some(What::Rejected { .. }) => Outcome::Rejected,
+            Some(What::Accepted) => TaskOutcome::Accepted,
+            Some(What::Rejected { .. }) => TaskOutcome::Rejected,
             // Gone without a trace, as a history that was rewritten may have it.
-            _ => Outcome::Cancelled,
+            _ => TaskOutcome::Cancelled,
         }
     }
 
     fn view<'h>(&'h self, id: &'h str, now: Option<Status>) -> HistoryView<'h> {
         let outcome = self.outcome(now);
         let rejected = self.last(|what| matches!(what, What::Rejected { .. }));
-        let ended = |wanted: Outcome, what: &What| {
+        let ended = |wanted: TaskOutcome, what: &What| {
             self.last(|other| other == what).filter(|_| outcome == wanted).map(moment)
         };
         HistoryView {
@@ -166,13 +166,13 @@ impl TaskHistory {
             author: &self.author,
             created: self.events.first().map(moment),
             done: self.last(|what| matches!(what, What::Done { .. })).map(moment),
-            accepted: ended(Outcome::Accepted, &What::Accepted),
-            rejected: rejected.map(|event| Rejection {
+            accepted: ended(TaskOutcome::Accepted, &What::Accepted),
+            rejected: rejected.map(|event| RejectionView {
                 commit: event.commit.to_string(),
                 date: event.date,
                 reason: event.reason().unwrap_or_default().to_owned(),
             }),
-            cancelled: ended(Outcome::Cancelled, &What::Cancelled),
+            cancelled: ended(TaskOutcome::Cancelled, &What::Cancelled),
             outcome,
             notes: self.notes.as_deref(),
             accept: self.accept.as_deref(),

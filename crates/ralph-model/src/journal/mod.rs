@@ -21,11 +21,11 @@ use crate::id::RunId;
 use crate::millis;
 use crate::policy::budget::BudgetExhausted;
 use crate::role::Role;
-use crate::run::{Exit, RunEnd, RunOutcome};
+use crate::run::{ProcessExit, RunEnd, RunOutcome};
 use crate::usage::Usage;
 
 pub use asked::{AnswerTaken, MutationRequested, QuestionAnswered, QuestionAsked, RequestIgnored};
-pub use overview::{Overview, RunState, RunView, Stop, Totals};
+pub use overview::{Overview, RunState, RunView, Totals};
 pub use questions::Question;
 pub use text::{render_text, summary_line};
 pub use wire::{
@@ -91,7 +91,7 @@ pub struct RunStarted {
 pub struct RunFinished {
     pub end: RunEnd,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
     pub outcome: RunOutcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,

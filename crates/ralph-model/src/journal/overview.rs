@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::questions::{Question, Questions};
+use super::questions::{Question, QuestionLog};
 use super::{JournalEntry, JournalEvent, RunFinished, RunStarted};
 use crate::id::RunId;
-use crate::policy::budget::BudgetExhausted;
 use crate::policy::limit::LimitWait;
 use crate::run::{RunOutcome, Trouble};
 use crate::usage::Usage;
@@ -24,9 +23,7 @@ pub struct Overview {
     places: HashMap<RunId, usize>,
     totals: Totals,
     limits: BTreeMap<String, AgentLimit>,
-    stop: Option<Stop>,
-    questions: Questions,
-    last_at: Option<Timestamp>,
+    questions: QuestionLog,
 }
 
 /// One run as the journal knows it.
@@ -73,13 +70,6 @@ pub struct Totals {
     pub duration: Duration,
 }
 
-/// Why no further run was started.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Stop {
-    Interrupted,
-    BudgetExhausted(BudgetExhausted),
-}
-
 /// Where an agent stands with its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct AgentLimit {
@@ -90,10 +80,8 @@ struct AgentLimit {
 impl Overview {
     /// Takes one entry into account.
     pub fn apply(&mut self, entry: &JournalEntry) {
-        self.last_at = Some(entry.at);
         match &entry.event {
             JournalEvent::RunStarted(started) => {
-                self.stop = None;
                 if let Some(id) = &entry.run {
                     let run = self.run_mut(id);
                     run.started.get_or_insert_with(|| (entry.at, started.clone()));
@@ -123,14 +111,12 @@ impl Overview {
                     self.runs[*place].abandoned = Some(entry.at);
                 }
             }
-            JournalEvent::BudgetExhausted(stop) => {
-                self.stop = Some(Stop::BudgetExhausted(stop.what));
-            }
-            JournalEvent::Interrupted => self.stop = Some(Stop::Interrupted),
             JournalEvent::QuestionAsked(_)
             | JournalEvent::QuestionAnswered(_)
             | JournalEvent::AnswerTaken(_) => self.questions.apply(entry),
             JournalEvent::BackoffStarted(_)
+            | JournalEvent::BudgetExhausted(_)
+            | JournalEvent::Interrupted
             | JournalEvent::BoundaryCrossed(_)
             | JournalEvent::StateRebuilt(_)
             | JournalEvent::MutationRequested(_)
@@ -185,15 +171,6 @@ impl Overview {
         &self.runs
     }
 
-    pub fn last_run(&self) -> Option<&RunView> {
-        self.runs.last()
-    }
-
-    /// The runs of whose end the journal does not tell.
-    pub fn running(&self) -> impl Iterator<Item = &RunView> {
-        self.runs.iter().filter(|run| run.state() == RunState::Running)
-    }
-
     pub fn totals(&self) -> &Totals {
         &self.totals
     }
@@ -214,11 +191,6 @@ impl Overview {
         self.limits.get(agent).map_or(0, |limit| limit.unknown_in_a_row)
     }
 
-    /// Why the last run had no successor, where the journal tells.
-    pub fn stop(&self) -> Option<&Stop> {
-        self.stop.as_ref()
-    }
-
     /// The questions that wait for a person, the oldest first.
     pub fn open_questions(&self) -> impl Iterator<Item = &Question> {
         self.questions.unsettled().iter().filter(|question| question.answer.is_none())
@@ -233,11 +205,6 @@ impl Overview {
     /// How many questions were ever asked.
     pub fn questions_asked(&self) -> u64 {
         self.questions.asked()
-    }
-
-    /// The time of the last entry.
-    pub fn last_at(&self) -> Option<Timestamp> {
-        self.last_at
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::journal::samples::{
     self, entry, finished, limit_wait, limit_wait_ended, of_run, started,
 };
-use crate::journal::{BudgetStop, LeftoversEnded, LimitWaitStarted, entries, render_line};
+use crate::journal::{LeftoversEnded, LimitWaitStarted, entries, render_line};
 use crate::policy::limit::LimitPolicy;
 use crate::run::UsageLimit;
 
@@ -50,10 +50,8 @@ fn runs_are_running_until_their_end_is_told() {
     let overview =
         fold(&[start(1, 0), finish(1, 5), start(2, 6), leftovers(2, 7), start(3, 8), start(4, 9)]);
     assert_eq!(states(&overview), ['f', 'a', 'r', 'r']);
-    let running: Vec<_> = overview.running().map(|run| run.id.clone()).collect();
-    assert_eq!(running, [samples::run_id(3), samples::run_id(4)]);
-    assert_eq!(overview.last_run().unwrap().id, samples::run_id(4));
-    assert_eq!(overview.last_at(), Some(samples::time(9)));
+    let ids: Vec<_> = overview.runs().iter().map(|run| run.id.clone()).collect();
+    assert_eq!(ids, [1, 2, 3, 4].map(samples::run_id));
 }
 
 #[test]
@@ -66,8 +64,7 @@ fn leftovers_of_something_that_never_began_as_a_run_are_no_run() {
     // Gates have ids of their own and are ended like runs, but they are not runs.
     let overview = fold(&[start(1, 0), finish(1, 5), leftovers(2, 6)]);
     assert_eq!(states(&overview), ['f']);
-    assert_eq!(overview.last_run().unwrap().id, samples::run_id(1));
-    assert_eq!(overview.last_at(), Some(samples::time(6)));
+    assert_eq!(overview.runs()[0].id, samples::run_id(1));
     assert_eq!(states(&fold(&[leftovers(2, 6)])), [' '; 0]);
 }
 
@@ -159,16 +156,6 @@ fn hit_again(
     let started = LimitWaitStarted { agent: "codex".to_owned(), until, known };
     overview.apply(&entry(now, JournalEvent::LimitWaitStarted(started)));
     wait
-}
-
-#[test]
-fn a_stop_holds_until_the_next_run() {
-    let what = BudgetExhausted::Attempts { limit: 3, spent: 3 };
-    let budget = entry(3, JournalEvent::BudgetExhausted(BudgetStop { what }));
-    let interrupted = entry(3, JournalEvent::Interrupted);
-    assert_eq!(fold(&[start(1, 0), budget.clone()]).stop(), Some(&Stop::BudgetExhausted(what)));
-    assert_eq!(fold(&[start(1, 0), interrupted]).stop(), Some(&Stop::Interrupted));
-    assert_eq!(fold(&[budget, start(1, 4)]).stop(), None);
 }
 
 proptest! {

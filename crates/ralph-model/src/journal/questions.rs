@@ -22,12 +22,12 @@ pub struct Question {
 
 /// The questions that the journal tells of and that are not settled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Questions {
+pub(super) struct QuestionLog {
     asked: u64,
     unsettled: Vec<Question>,
 }
 
-impl Questions {
+impl QuestionLog {
     pub(super) fn apply(&mut self, entry: &JournalEntry) {
         match &entry.event {
             JournalEvent::QuestionAsked(asked) => {

@@ -46,7 +46,7 @@ pub(super) fn started() -> RunStarted {
 pub(super) fn finished() -> RunFinished {
     RunFinished {
         end: RunEnd::IdleTimeout { after: Duration::from_mins(15) },
-        exit: Some(Exit::Signal(9)),
+        exit: Some(ProcessExit::Signal(9)),
         outcome: RunOutcome::Trouble {
             trouble: Trouble::UsageLimit { resets_at: Some(time(1800)) },
         },
@@ -165,8 +165,11 @@ fn any_stderr() -> impl Strategy<Value = Option<String>> {
     proptest::option::of("\\PC{0,20}")
 }
 
-fn any_exit() -> impl Strategy<Value = Exit> {
-    prop_oneof![any::<i32>().prop_map(Exit::Code), any::<i32>().prop_map(Exit::Signal)]
+fn any_exit() -> impl Strategy<Value = ProcessExit> {
+    prop_oneof![
+        any::<i32>().prop_map(ProcessExit::Code),
+        any::<i32>().prop_map(ProcessExit::Signal)
+    ]
 }
 
 fn any_trouble() -> impl Strategy<Value = Trouble> {

@@ -157,7 +157,7 @@ impl Iterator for Entries<'_> {
 
 impl JournalEvent {
     /// The name on the wire.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             JournalEvent::RunStarted(_) => "run_started",
             JournalEvent::RunFinished(_) => "run_finished",

@@ -15,9 +15,9 @@ macro_rules! names {
         }
 
         impl WorkflowKind {
-            pub const ALL: &[WorkflowKind] = &[$(WorkflowKind::$variant,)*];
+            pub(crate) const ALL: &[WorkflowKind] = &[$(WorkflowKind::$variant,)*];
 
-            pub const fn name(self) -> &'static str {
+            pub(crate) const fn name(self) -> &'static str {
                 match self {
                     $(WorkflowKind::$variant => $name,)*
                 }
@@ -155,7 +155,7 @@ pub struct WorkflowFields {
 }
 
 impl WorkflowEvent {
-    pub fn kind_of(name: &str) -> Option<WorkflowKind> {
+    pub(crate) fn kind_of(name: &str) -> Option<WorkflowKind> {
         WorkflowKind::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 }

@@ -8,7 +8,7 @@ use super::records::SpecIdentity;
 use crate::id::CommitId;
 
 /// How many lines of the verifier's last message the marker keeps.
-pub const DONE_TAIL: usize = 200;
+pub(crate) const DONE_TAIL: usize = 200;
 
 const SPEC_DIGEST: &str = "Spec sha256: ";
 const COMMIT: &str = "Candidate commit: ";

@@ -22,7 +22,7 @@ pub use settle::{Candidate, Fact, IllegalFact, Write, heal, settle};
 pub const DEFAULT_ATTEMPTS: u32 = 10;
 
 /// Why a plan counts as invalidated whose file somebody removed.
-pub const PLAN_MISSING: &str = "plan file missing";
+pub(crate) const PLAN_MISSING: &str = "plan file missing";
 
 /// What a run of the pipeline does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,7 +137,7 @@ impl SpecState {
 
 impl SpecState {
     /// Returns how messages name it.
-    pub const fn name(&self) -> &'static str {
+    pub(crate) const fn name(&self) -> &'static str {
         match self {
             SpecState::Done => "done",
             SpecState::Unplanned { .. } => "not planned",
@@ -219,7 +219,7 @@ pub struct AttemptLimits {
 
 impl AttemptLimits {
     /// Returns why no further attempt is made after these tries, if that is so.
-    pub fn reached(self, attempts_used: u32, tries: &[Try]) -> Option<GiveUp> {
+    pub(crate) fn reached(self, attempts_used: u32, tries: &[Try]) -> Option<GiveUp> {
         if attempts_used >= self.attempts {
             return Some(GiveUp::AttemptsSpent);
         }
@@ -270,18 +270,6 @@ pub fn is_yes(answer: &str) -> bool {
 }
 
 impl Markers {
-    /// Returns the markers of a spec that nobody has touched.
-    pub fn fresh(spec: SpecIdentity) -> Markers {
-        Markers {
-            spec,
-            done: None,
-            plan: None,
-            plan_text: None,
-            archived: Vec::new(),
-            candidate: None,
-        }
-    }
-
     pub fn attempts_used(&self) -> u32 {
         self.plan.as_ref().map_or(0, |plan| plan.attempts_used)
     }

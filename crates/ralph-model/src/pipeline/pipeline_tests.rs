@@ -17,6 +17,18 @@ fn spec() -> SpecIdentity {
     SpecIdentity { rel: "area/0001-a.md".to_owned(), id: "0001-a".to_owned() }
 }
 
+/// The markers of a spec before its first run.
+fn fresh_markers() -> Markers {
+    Markers {
+        spec: spec(),
+        done: None,
+        plan: None,
+        plan_text: None,
+        archived: Vec::new(),
+        candidate: None,
+    }
+}
+
 fn commit(letter: char) -> CommitId {
     letter.to_string().repeat(40).parse().unwrap()
 }
@@ -150,7 +162,7 @@ fn fact(name: &str) -> Fact {
 
 /// Every combination of markers that the rules name, and some that only a crash or a person leaves.
 fn situations() -> Vec<(&'static str, Markers)> {
-    let fresh = Markers::fresh(spec());
+    let fresh = fresh_markers();
     let planning = after(fresh.clone(), &fact("planning began"));
     let planned = after(planning.clone(), &fact("plan written"));
     let candidate = after(planned.clone(), &fact("candidate found"));
@@ -388,7 +400,7 @@ proptest! {
     #[test]
     fn every_history_leads_to_a_state(choices in proptest::collection::vec(0_usize..15, 0..30)) {
         let facts = facts();
-        let mut markers = Markers::fresh(spec());
+        let mut markers = fresh_markers();
         for (step, choice) in choices.into_iter().enumerate() {
             let before = markers.attempts_used();
             let (told, fact) = &facts[choice];
@@ -406,7 +418,7 @@ proptest! {
 
 #[test]
 fn a_plan_by_hand_is_never_taken_for_the_planners() {
-    let planning = after(Markers::fresh(spec()), &fact("planning began"));
+    let planning = after(fresh_markers(), &fact("planning began"));
     let by_hand = Markers { plan_text: Some(text_mark("mine")), ..planning };
     assert_eq!(SpecState::of(&by_hand), SpecState::HandWritten { number: 1 });
     let refused = settle(&by_hand, &fact("plan written"), at(60)).unwrap_err();

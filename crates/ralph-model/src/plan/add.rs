@@ -2,15 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::edit::{Member, NewRecord};
+use super::draft::{TaskDraft, task_drafts};
+use super::edit::{MemberEdit, NewRecord};
 use super::error::{PlanError, WishError};
 use super::ids::{IdLength, IssueId, TaskId};
 use super::remove::{Heirs, handed_over, inherited, refuse_cycles};
-use super::wish::{Wish, wishes};
-use super::words::{Priority, Status};
-use super::{Added, Change, Index, Plan, Record, Surroundings};
+use super::task_fields::{Priority, Status};
+use super::{Added, Change, Index, Plan, PlanContext, Record};
 
-/// What the file says about the ids that wishes name.
+/// What the file says about the ids that drafts name.
 struct Known<'p> {
     ids: HashSet<&'p str>,
     issues: HashSet<&'p str>,
@@ -39,11 +39,11 @@ impl Plan<'_> {
     pub fn add(
         &mut self,
         text: &str,
-        surroundings: &mut Surroundings<'_>,
+        surroundings: &mut PlanContext<'_>,
     ) -> Result<Change, PlanError> {
         self.writable()?;
         let spec = self.spec().ok_or(PlanError::NoSpec)?.to_owned();
-        let mut wishes = wishes(text, &spec)?;
+        let mut task_drafts = task_drafts(text, &spec)?;
         let known = Known {
             ids: self.ids(),
             issues: self.issue_ids(),
@@ -52,10 +52,10 @@ impl Plan<'_> {
             ever: surroundings.known,
             past_is_whole: surroundings.past_is_whole,
         };
-        let ids = name_all(&wishes, &known, surroundings.random)?;
-        check_relations(self, &wishes, &ids, &known)?;
-        let heirs = heirs(&wishes, &ids);
-        for (wish, id) in wishes.iter_mut().zip(&ids) {
+        let ids = name_all(&task_drafts, &known, surroundings.random)?;
+        check_relations(self, &task_drafts, &ids, &known)?;
+        let heirs = heirs(&task_drafts, &ids);
+        for (wish, id) in task_drafts.iter_mut().zip(&ids) {
             if let Some(deps) = inherited(id, &wish.deps, &heirs) {
                 wish.deps = deps;
             }
@@ -63,14 +63,14 @@ impl Plan<'_> {
         }
         let changed = handed_over(&self.document, &heirs);
         let new: Vec<_> =
-            ids.iter().cloned().zip(wishes.iter().map(|wish| wish.deps.clone())).collect();
+            ids.iter().cloned().zip(task_drafts.iter().map(|wish| wish.deps.clone())).collect();
         refuse_cycles(&self.document, &changed, &heirs, &new)?;
 
         for (at, deps) in changed {
-            self.document.edit(at, &[Member::texts("deps", &deps)]);
+            self.document.edit(at, &[MemberEdit::texts("deps", &deps)]);
         }
-        let depths = self.depths(&wishes, &ids);
-        let records: Vec<_> = wishes
+        let depths = self.depths(&task_drafts, &ids);
+        let records: Vec<_> = task_drafts
             .iter()
             .zip(&ids)
             .zip(depths)
@@ -79,7 +79,7 @@ impl Plan<'_> {
         self.document.insert(&records);
         self.document
             .remove(|_, line| line.head().is_some_and(|head| heirs.contains_key(&*head.id)));
-        let tasks = wishes.into_iter().zip(ids);
+        let tasks = task_drafts.into_iter().zip(ids);
         let tasks = tasks.map(|(wish, id)| Added { id, name: wish.name, deps: wish.deps });
         let mut superseded: Vec<String> = heirs.into_keys().collect();
         superseded.sort_unstable();
@@ -88,13 +88,13 @@ impl Plan<'_> {
     }
 
     /// How deep each new task is: one deeper than its parent, which may be new as well.
-    fn depths(&self, wishes: &[Wish], ids: &[String]) -> Vec<Option<u32>> {
+    fn depths(&self, task_drafts: &[TaskDraft], ids: &[String]) -> Vec<Option<u32>> {
         let at: HashMap<&str, usize> =
             ids.iter().enumerate().map(|(at, id)| (id.as_str(), at)).collect();
-        let depth = |wish: &Wish| {
+        let depth = |wish: &TaskDraft| {
             let mut above = wish.parent.as_deref()?;
             let mut steps = 1;
-            while let Some(parent) = at.get(above).map(|at| &wishes[*at])
+            while let Some(parent) = at.get(above).map(|at| &task_drafts[*at])
                 && let Some(further) = parent.parent.as_deref()
                 && steps <= ids.len()
             {
@@ -103,7 +103,7 @@ impl Plan<'_> {
             }
             u32::try_from(self.depth(above) + steps).ok()
         };
-        wishes.iter().map(depth).collect()
+        task_drafts.iter().map(depth).collect()
     }
 
     fn rejected(&self) -> HashSet<&str> {
@@ -117,7 +117,7 @@ impl Plan<'_> {
     }
 
     /// A task that an issue led to matters as much as the issue.
-    fn inherited_priority(&self, wish: &Wish) -> Option<Priority> {
+    fn inherited_priority(&self, wish: &TaskDraft) -> Option<Priority> {
         let id = wish.created_from.as_deref()?;
         self.issues().find(|issue| issue.id == id)?.priority
     }
@@ -125,7 +125,7 @@ impl Plan<'_> {
 
 /// Gives every task its own id or a new one.
 fn name_all(
-    wishes: &[Wish],
+    task_drafts: &[TaskDraft],
     known: &Known<'_>,
     random: &mut dyn FnMut() -> u64,
 ) -> Result<Vec<String>, PlanError> {
@@ -133,15 +133,15 @@ fn name_all(
     let is_taken = |id: &str, taken: &HashSet<String>| {
         known.ids.contains(id) || taken.contains(id) || (known.ever)(id)
     };
-    for (wish, at) in wishes.iter().zip(1..) {
+    for (wish, at) in task_drafts.iter().zip(1..) {
         let Some(id) = &wish.id else { continue };
         if is_taken(id, &taken) {
             return Err(PlanError::Wish { at, why: WishError::IdTaken { id: id.clone() } });
         }
         taken.insert(id.clone());
     }
-    let mut ids = Vec::with_capacity(wishes.len());
-    for wish in wishes {
+    let mut ids = Vec::with_capacity(task_drafts.len());
+    for wish in task_drafts {
         let id = wish.id.clone().unwrap_or_else(|| {
             let length = IdLength::given((known.past_is_whole)());
             TaskId::generate(random, length, |id| is_taken(id, &taken)).into()
@@ -155,12 +155,12 @@ fn name_all(
 /// Checks that everything a new task names is or was there.
 fn check_relations(
     plan: &Plan<'_>,
-    wishes: &[Wish],
+    task_drafts: &[TaskDraft],
     ids: &[String],
     known: &Known<'_>,
 ) -> Result<(), PlanError> {
     let batch: HashSet<&str> = ids.iter().map(String::as_str).collect();
-    for (wish, at) in wishes.iter().zip(1..) {
+    for (wish, at) in task_drafts.iter().zip(1..) {
         let refused = |why| Err(PlanError::Wish { at, why });
         let deps = wish.deps.iter().map(|id| ("deps", id));
         let tasks = deps.chain(wish.parent.iter().map(|id| ("parent", id)));
@@ -191,9 +191,9 @@ fn check_relations(
     Ok(())
 }
 
-fn heirs(wishes: &[Wish], ids: &[String]) -> Heirs {
+fn heirs(task_drafts: &[TaskDraft], ids: &[String]) -> Heirs {
     let mut heirs: Heirs = HashMap::new();
-    for (wish, id) in wishes.iter().zip(ids) {
+    for (wish, id) in task_drafts.iter().zip(ids) {
         if let Some(superseded) = &wish.supersedes {
             heirs.entry(superseded.clone()).or_default().push(id.clone());
         }
@@ -201,19 +201,19 @@ fn heirs(wishes: &[Wish], ids: &[String]) -> Heirs {
     heirs
 }
 
-fn record(wish: &Wish, id: &str, spec: &str, depth: Option<u32>) -> NewRecord {
+fn record(wish: &TaskDraft, id: &str, spec: &str, depth: Option<u32>) -> NewRecord {
     let new = NewRecord::new("task")
-        .with(Member::text("id", id))
-        .with(Member::text("spec", spec))
-        .with(Member::text("name", &wish.name))
+        .with(MemberEdit::text("id", id))
+        .with(MemberEdit::text("spec", spec))
+        .with(MemberEdit::text("name", &wish.name))
         .with_text("notes", wish.notes.as_deref())
-        .with(Member::texts("deps", &wish.deps))
+        .with(MemberEdit::texts("deps", &wish.deps))
         .with_text("accept", wish.accept.as_deref())
-        .with(Member::text("s", "p"))
+        .with(MemberEdit::text("s", "p"))
         .with_text("priority", wish.priority.map(Priority::name))
         .with_text("parent", wish.parent.as_deref());
     let new = match depth {
-        Some(depth) => new.with(Member::number("decompose_depth", depth)),
+        Some(depth) => new.with(MemberEdit::number("decompose_depth", depth)),
         None => new,
     };
     new.with_text("created_from", wish.created_from.as_deref())

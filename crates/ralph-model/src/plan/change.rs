@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::words::Kill;
+use super::task_fields::Kill;
 
 /// How many characters of a name a commit message shows.
 const NAME: usize = 50;
@@ -84,12 +84,12 @@ pub enum Change {
 }
 
 impl Change {
-    pub fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         *self == Change::Nothing
     }
 
     /// The first line of the commit that makes this change; `None` where there is nothing to commit.
-    pub fn subject(&self) -> Option<String> {
+    pub(crate) fn subject(&self) -> Option<String> {
         Some(match self {
             Change::Nothing => return None,
             Change::TasksAdded { tasks, .. } => {

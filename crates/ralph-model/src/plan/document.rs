@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::edit::{self, Member, NewRecord};
+use super::edit::{self, MemberEdit, NewRecord};
 use super::flaw::{Problem, ProblemKind};
 use super::record::{Issue, Record, Task, TaskHead, Tombstone};
 
@@ -41,12 +41,12 @@ impl<'a> Line<'a> {
     }
 
     /// Returns the line without its end.
-    pub fn content(&self) -> &[u8] {
+    pub(crate) fn content(&self) -> &[u8] {
         without_end(&self.raw)
     }
 
     /// Returns the line with its end.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.raw
     }
 
@@ -61,11 +61,11 @@ impl<'a> Line<'a> {
         }
     }
 
-    pub fn task(&self) -> Option<Task<'_>> {
+    pub(crate) fn task(&self) -> Option<Task<'_>> {
         Task::of_line(self.content())
     }
 
-    pub fn issue(&self) -> Option<Issue<'_>> {
+    pub(crate) fn issue(&self) -> Option<Issue<'_>> {
         Issue::of_line(self.content())
     }
 
@@ -141,7 +141,7 @@ impl<'a> Document<'a> {
         Document { lines }
     }
 
-    pub fn render(&self) -> Vec<u8> {
+    pub(crate) fn render(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.lines.iter().map(|line| line.raw.len()).sum());
         for line in &self.lines {
             bytes.extend_from_slice(&line.raw);
@@ -164,7 +164,7 @@ impl<'a> Document<'a> {
     }
 
     /// Sets or removes members of one line.
-    pub(super) fn edit(&mut self, at: usize, changes: &[Member]) {
+    pub(super) fn edit(&mut self, at: usize, changes: &[MemberEdit]) {
         let line = &self.lines[at];
         let text = std::str::from_utf8(line.content()).expect("a record that was decoded is UTF-8");
         self.lines[at] = line.with_content(&edit::edited(text, changes));

@@ -7,7 +7,7 @@ use super::scan;
 
 /// A member to be set, or to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct MemberEdit {
     key: Cow<'static, str>,
     value: Option<NewValue>,
 }
@@ -20,34 +20,34 @@ enum NewValue {
     Texts(Vec<String>),
 }
 
-impl Member {
-    pub(super) fn text(key: &'static str, text: &str) -> Member {
+impl MemberEdit {
+    pub(super) fn text(key: &'static str, text: &str) -> MemberEdit {
         let json = serde_json::to_string(text).expect("a string is always JSON");
-        Member { key: Cow::Borrowed(key), value: Some(NewValue::Json(json)) }
+        MemberEdit { key: Cow::Borrowed(key), value: Some(NewValue::Json(json)) }
     }
 
-    pub(super) fn number(key: &'static str, number: u32) -> Member {
-        Member { key: Cow::Borrowed(key), value: Some(NewValue::Json(number.to_string())) }
+    pub(super) fn number(key: &'static str, number: u32) -> MemberEdit {
+        MemberEdit { key: Cow::Borrowed(key), value: Some(NewValue::Json(number.to_string())) }
     }
 
     /// Sets a list; an empty one is removed.
-    pub(super) fn texts(key: &'static str, texts: &[impl AsRef<str>]) -> Member {
+    pub(super) fn texts(key: &'static str, texts: &[impl AsRef<str>]) -> MemberEdit {
         let texts: Vec<_> = texts.iter().map(|text| text.as_ref().to_owned()).collect();
         let value = (!texts.is_empty()).then_some(NewValue::Texts(texts));
-        Member { key: Cow::Borrowed(key), value }
+        MemberEdit { key: Cow::Borrowed(key), value }
     }
 
-    pub(super) fn none(key: &'static str) -> Member {
-        Member { key: Cow::Borrowed(key), value: None }
+    pub(super) fn none(key: &'static str) -> MemberEdit {
+        MemberEdit { key: Cow::Borrowed(key), value: None }
     }
 
-    pub(super) fn is_about_same(&self, other: &Member) -> bool {
+    pub(super) fn is_about_same(&self, other: &MemberEdit) -> bool {
         self.key == other.key
     }
 
     /// Sets a member, of any name, to JSON as it stands elsewhere, or removes it.
-    pub(super) fn raw(key: &str, json: Option<&str>) -> Member {
-        Member {
+    pub(super) fn raw(key: &str, json: Option<&str>) -> MemberEdit {
+        MemberEdit {
             key: Cow::Owned(key.to_owned()),
             value: json.map(|json| NewValue::Json(json.to_owned())),
         }
@@ -57,16 +57,16 @@ impl Member {
 /// A record that is not in the plan yet.
 #[derive(Clone, Debug)]
 pub(super) struct NewRecord {
-    members: Vec<Member>,
+    members: Vec<MemberEdit>,
 }
 
 impl NewRecord {
     pub(super) fn new(kind: &'static str) -> NewRecord {
-        NewRecord { members: vec![Member::text("t", kind)] }
+        NewRecord { members: vec![MemberEdit::text("t", kind)] }
     }
 
     #[must_use]
-    pub(super) fn with(mut self, member: Member) -> NewRecord {
+    pub(super) fn with(mut self, member: MemberEdit) -> NewRecord {
         self.members.push(member);
         self
     }
@@ -74,7 +74,7 @@ impl NewRecord {
     #[must_use]
     pub(super) fn with_text(self, key: &'static str, text: Option<&str>) -> NewRecord {
         match text {
-            Some(text) => self.with(Member::text(key, text)),
+            Some(text) => self.with(MemberEdit::text(key, text)),
             None => self,
         }
     }
@@ -114,7 +114,7 @@ struct Chunk<'a> {
 }
 
 /// Returns the object with members set and removed; everything else is as it was, byte for byte.
-pub(super) fn edited(line: &str, changes: &[Member]) -> String {
+pub(super) fn edited(line: &str, changes: &[MemberEdit]) -> String {
     let mut members = Vec::new();
     scan::members(line, |member| members.push(member)).expect("only objects are edited");
     let style = Style {
@@ -134,8 +134,8 @@ pub(super) fn edited(line: &str, changes: &[Member]) -> String {
         let comma = end.replace(member.value_at.end).map(|end| &line[end..member.key_at.start]);
         let text = match changes.iter().find(|change| change.key == member.key) {
             None => Cow::Borrowed(&line[member.key_at.start..member.value_at.end]),
-            Some(Member { value: None, .. }) => continue,
-            Some(Member { value: Some(value), .. }) => Cow::Owned(format!(
+            Some(MemberEdit { value: None, .. }) => continue,
+            Some(MemberEdit { value: Some(value), .. }) => Cow::Owned(format!(
                 "{}{}",
                 &line[member.key_at.start..member.value_at.start],
                 style.value(value)
@@ -143,7 +143,7 @@ pub(super) fn edited(line: &str, changes: &[Member]) -> String {
         };
         chunks.push(Chunk { rank: rank(&member.key), comma, key: member.key.clone(), text });
     }
-    for Member { key, value } in changes {
+    for MemberEdit { key, value } in changes {
         let Some(value) = value else { continue };
         if chunks.iter().any(|chunk| chunk.key == *key) {
             continue;

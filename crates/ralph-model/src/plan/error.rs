@@ -2,7 +2,7 @@
 
 use super::flaw::{Problem, ProblemKind};
 use super::ids::InvalidTaskId;
-use super::words::Status;
+use super::task_fields::Status;
 
 /// A change that was refused; the plan is as it was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

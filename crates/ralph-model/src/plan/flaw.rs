@@ -54,7 +54,7 @@ impl Flaw {
     }
 
     /// Says how to mend it.
-    pub const fn mend(&self) -> &'static str {
+    pub(crate) const fn mend(&self) -> &'static str {
         match self {
             Flaw::ConflictMarker => {
                 "keep the line of one side for each task and remove the lines that begin with `<<<<<<<`, \
@@ -125,11 +125,6 @@ impl ProblemKind {
             ProblemKind::UnknownPriority { .. } => "correct it, or remove `priority`",
             ProblemKind::UnknownKill { .. } => "correct it, or remove `kill`",
         }
-    }
-
-    /// Tells whether nothing may be written while it is there.
-    pub const fn stops_writing(&self) -> bool {
-        matches!(self, ProblemKind::Broken(_))
     }
 }
 

@@ -11,7 +11,7 @@ const LONGEST: usize = 10;
 
 /// How long a new id is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IdLength {
+pub(crate) enum IdLength {
     /// As short as those that are taken let it be.
     Short,
     /// So long that it is none of those that nobody here knows of.
@@ -34,16 +34,12 @@ macro_rules! short_id {
 
         impl $name {
             /// Makes an id that is not `taken`, out of numbers that nobody can foresee.
-            pub fn generate(
+            pub(crate) fn generate(
                 random: &mut dyn FnMut() -> u64,
                 length: IdLength,
                 taken: impl Fn(&str) -> bool,
             ) -> $name {
                 $name(generate($prefix, random, length, taken))
-            }
-
-            pub fn as_str(&self) -> &str {
-                &self.0
             }
         }
 
@@ -137,13 +133,11 @@ mod tests {
         let mut taken = HashSet::new();
         for _ in 0..2000 {
             let id = TaskId::generate(&mut random, IdLength::Short, |id| taken.contains(id));
-            assert_eq!(id.as_str().len(), 6, "{id}");
-            assert_eq!(id.as_str().parse::<TaskId>().as_ref(), Ok(&id));
+            assert_eq!(id.0.len(), 6, "{id}");
+            assert_eq!(id.0.parse::<TaskId>().as_ref(), Ok(&id));
             assert!(taken.insert(String::from(id)));
         }
-        assert!(
-            IssueId::generate(&mut random, IdLength::Short, |_| false).as_str().starts_with("i-")
-        );
+        assert!(IssueId::generate(&mut random, IdLength::Short, |_| false).0.starts_with("i-"));
     }
 
     #[test]
@@ -163,14 +157,14 @@ mod tests {
             next
         };
         let id = TaskId::generate(&mut random, IdLength::Short, |id| id.len() < 8);
-        assert_eq!(id.as_str().len(), 8);
+        assert_eq!(id.0.len(), 8);
     }
 
     #[test]
     fn a_long_id_is_as_long_as_one_may_be() {
         let id = TaskId::generate(&mut || u64::MAX, IdLength::Long, |_| false);
-        assert_eq!(id.as_str().len(), "t-".len() + LONGEST);
-        assert!(id.as_str().parse::<TaskId>().is_ok());
+        assert_eq!(id.0.len(), "t-".len() + LONGEST);
+        assert!(id.0.parse::<TaskId>().is_ok());
     }
 
     #[test]

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::edit::{Member, NewRecord};
+use super::edit::{MemberEdit, NewRecord};
 use super::ids::{IdLength, IssueId};
-use super::words::Priority;
-use super::{Change, Named, Plan, PlanError, Record, Surroundings};
+use super::task_fields::Priority;
+use super::{Change, Named, Plan, PlanContext, PlanError, Record};
 
 /// Reads what `issue add` was given: a text, or a JSON object with `desc`; any other JSON is a text as well.
 fn wished(text: &str) -> Result<(String, Option<Priority>), PlanError> {
@@ -36,7 +36,7 @@ impl Plan<'_> {
     pub fn add_issue(
         &mut self,
         description: &str,
-        surroundings: &mut Surroundings<'_>,
+        surroundings: &mut PlanContext<'_>,
     ) -> Result<Change, PlanError> {
         self.writable()?;
         let (description, priority) = wished(description)?;
@@ -49,23 +49,23 @@ impl Plan<'_> {
         let is_taken = |id: &str| taken.contains(id) || known(id);
         let id = IssueId::generate(surroundings.random, length, is_taken).to_string();
         let record = NewRecord::new("issue")
-            .with(Member::text("id", &id))
-            .with(Member::text("spec", self.spec().unwrap_or_default()))
-            .with(Member::text("desc", &description))
+            .with(MemberEdit::text("id", &id))
+            .with(MemberEdit::text("spec", self.spec().unwrap_or_default()))
+            .with(MemberEdit::text("desc", &description))
             .with_text("priority", priority.map(Priority::name));
         self.document.insert(&[record]);
         Ok(self.finish(Change::IssueAdded { issue: Named { id, name: description } }))
     }
 
     /// Removes the first issue.
-    pub fn first_issue_done(&mut self) -> Result<Change, PlanError> {
+    pub(crate) fn first_issue_done(&mut self) -> Result<Change, PlanError> {
         self.writable()?;
         let first = self.issues().next().ok_or(PlanError::NoIssue)?.id.into_owned();
         self.issues_done(&[first])
     }
 
     /// Removes issues by id; one that is not there stops all of it.
-    pub fn issues_done(&mut self, ids: &[String]) -> Result<Change, PlanError> {
+    pub(crate) fn issues_done(&mut self, ids: &[String]) -> Result<Change, PlanError> {
         self.writable()?;
         let wanted: HashSet<&str> = ids.iter().map(String::as_str).collect();
         let issues: Vec<Named> = self
@@ -87,7 +87,7 @@ impl Plan<'_> {
     }
 
     /// Removes all issues.
-    pub fn all_issues_done(&mut self) -> Result<Change, PlanError> {
+    pub(crate) fn all_issues_done(&mut self) -> Result<Change, PlanError> {
         self.writable()?;
         let ids: Vec<String> = self.issues().map(|issue| issue.id.into_owned()).collect();
         self.issues_done(&ids)

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::edit::{Member, NewRecord};
-use super::words::{Kill, Status};
+use super::edit::{MemberEdit, NewRecord};
+use super::task_fields::{Kill, Status};
 use super::{Change, DoneAt, Index, Named, Plan, PlanError};
 
 /// What a tombstone says where nobody noted the commit.
@@ -14,7 +14,7 @@ const NOT_KILLED: [&str; 4] = ["kill", "kill_log", "decompose", "kill_reason"];
 
 impl Plan<'_> {
     /// Marks the task that is next as done.
-    pub fn done_next(&mut self, done_at: &DoneAt) -> Result<Change, PlanError> {
+    pub(crate) fn done_next(&mut self, done_at: &DoneAt) -> Result<Change, PlanError> {
         self.writable()?;
         let at = self.next_to_do()?;
         Ok(self.mark_done(at, done_at))
@@ -32,18 +32,18 @@ impl Plan<'_> {
 
     fn mark_done(&mut self, at: usize, done_at: &DoneAt) -> Change {
         let task = self.named(at);
-        let mut changes: Vec<_> = NOT_KILLED.into_iter().map(Member::none).collect();
-        changes.push(Member::text("s", "d"));
+        let mut changes: Vec<_> = NOT_KILLED.into_iter().map(MemberEdit::none).collect();
+        changes.push(MemberEdit::text("s", "d"));
         changes.push(match done_at {
-            DoneAt::Commit(commit) => Member::text("done_at", commit.as_str()),
-            DoneAt::Unborn => Member::none("done_at"),
+            DoneAt::Commit(commit) => MemberEdit::text("done_at", commit.as_str()),
+            DoneAt::Unborn => MemberEdit::none("done_at"),
         });
         self.document.edit(at, &changes);
         self.finish(Change::TaskDone { task })
     }
 
     /// Takes all done tasks of the current spec out of the plan.
-    pub fn accept_all(&mut self) -> Result<Change, PlanError> {
+    pub(crate) fn accept_all(&mut self) -> Result<Change, PlanError> {
         self.writable()?;
         let done: HashSet<usize> = self.with_status(Status::Done).collect();
         if done.is_empty() {
@@ -53,7 +53,7 @@ impl Plan<'_> {
     }
 
     /// Takes done tasks out of the plan; a task that is not done stops all of it.
-    pub fn accept(&mut self, ids: &[String]) -> Result<Change, PlanError> {
+    pub(crate) fn accept(&mut self, ids: &[String]) -> Result<Change, PlanError> {
         self.writable()?;
         let index = Index::of(&self.document.lines);
         let mut done = HashSet::new();
@@ -76,7 +76,7 @@ impl Plan<'_> {
     }
 
     /// Rejects the first task that is done.
-    pub fn reject_first(&mut self, reason: &str) -> Result<Change, PlanError> {
+    pub(crate) fn reject_first(&mut self, reason: &str) -> Result<Change, PlanError> {
         self.writable()?;
         let at = self.first_done()?;
         self.mark_rejected(at, reason)
@@ -103,12 +103,16 @@ impl Plan<'_> {
             (Named { id: task.id.into_owned(), name: task.name.into_owned() }, done_at)
         };
         let tombstone = NewRecord::new("reject")
-            .with(Member::text("id", &task.id))
-            .with(Member::text("done_at", &done_at))
-            .with(Member::text("reason", reason));
+            .with(MemberEdit::text("id", &task.id))
+            .with(MemberEdit::text("done_at", &done_at))
+            .with(MemberEdit::text("reason", reason));
         self.document.edit(
             at,
-            &[Member::text("s", "p"), Member::none("done_at"), Member::text("reject", reason)],
+            &[
+                MemberEdit::text("s", "p"),
+                MemberEdit::none("done_at"),
+                MemberEdit::text("reject", reason),
+            ],
         );
         self.document.insert(&[tombstone]);
         Ok(self.finish(Change::TaskRejected { task, reason: reason.to_owned() }))
@@ -123,11 +127,13 @@ impl Plan<'_> {
             return Err(PlanError::NotPending { id: id.to_owned(), status });
         }
         let task = self.named(at);
-        let log = log.map_or_else(|| Member::none("kill_log"), |log| Member::text("kill_log", log));
-        let mut changes = vec![Member::text("kill", kill.name()), log, Member::none("kill_reason")];
+        let log = log
+            .map_or_else(|| MemberEdit::none("kill_log"), |log| MemberEdit::text("kill_log", log));
+        let mut changes =
+            vec![MemberEdit::text("kill", kill.name()), log, MemberEdit::none("kill_reason")];
         // A line that says done is read as pending once it is killed, and should say so too.
         if self.task_at(at).done_at.is_some() || status == Status::Done {
-            changes.extend([Member::text("s", "p"), Member::none("done_at")]);
+            changes.extend([MemberEdit::text("s", "p"), MemberEdit::none("done_at")]);
         }
         let before = self.document.lines[at].bytes().to_vec();
         self.document.edit(at, &changes);

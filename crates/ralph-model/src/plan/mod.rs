@@ -8,6 +8,7 @@
 mod add;
 mod change;
 mod document;
+mod draft;
 mod edit;
 mod error;
 mod flaw;
@@ -22,10 +23,9 @@ mod remove;
 mod scan;
 mod spec;
 mod stage;
+mod task_fields;
 mod validate;
 pub mod view;
-mod wish;
-mod words;
 
 use std::collections::HashMap;
 
@@ -41,7 +41,7 @@ pub use ids::{InvalidIssueId, InvalidTaskId, IssueId, TaskId};
 pub(crate) use record::accepted_by_line;
 pub use record::{Issue, Record, Task, TaskHead, Tombstone};
 pub use stage::{Next, Stage};
-pub use words::{Kill, Priority, Status};
+pub use task_fields::{Kill, Priority, Status};
 
 /// The plan as it is now.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +58,7 @@ pub enum DoneAt {
 }
 
 /// What a change needs to know that the plan does not say.
-pub struct Surroundings<'s> {
+pub struct PlanContext<'s> {
     /// Tells whether an id was ever in the plan.
     pub known: &'s dyn Fn(&str) -> bool,
     /// Tells whether that is said of all of the plan's past, and not of a part of it.
@@ -193,7 +193,7 @@ impl<'a> Plan<'a> {
     pub fn apply(
         &mut self,
         request: &MutationRequest,
-        surroundings: &mut Surroundings<'_>,
+        surroundings: &mut PlanContext<'_>,
     ) -> Result<Change, PlanError> {
         match request {
             MutationRequest::TaskAdd { task } => self.add(task, surroundings),

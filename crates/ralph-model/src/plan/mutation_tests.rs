@@ -21,7 +21,7 @@ impl Desk {
     /// Makes one change, as the store does: read, change, write.
     fn ask(
         &mut self,
-        change: impl FnOnce(&mut Plan<'_>, &mut Surroundings<'_>) -> Result<Change, PlanError>,
+        change: impl FnOnce(&mut Plan<'_>, &mut PlanContext<'_>) -> Result<Change, PlanError>,
     ) -> Result<Change, PlanError> {
         let (before, history) = (self.text.clone(), self.history.clone());
         let mut plan = Plan::parse(before.as_bytes());
@@ -31,7 +31,7 @@ impl Desk {
             *number
         };
         let known = |id: &str| history.contains(&id);
-        let mut around = Surroundings {
+        let mut around = PlanContext {
             known: &known,
             past_is_whole: &|| true,
             random: &mut random,

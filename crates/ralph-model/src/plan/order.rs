@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use super::record::TaskHead;
-use super::words::Priority;
+use super::task_fields::Priority;
 
 /// A task that order asks about, with the number of its line.
 pub(super) type Pending<'p, 'a> = (usize, &'p TaskHead<'a>);

@@ -52,11 +52,7 @@ fn any_ask() -> impl Strategy<Value = Ask> {
 }
 
 /// Asks for it, of tasks by their place in the file.
-fn ask(
-    plan: &mut Plan<'_>,
-    what: &Ask,
-    around: &mut Surroundings<'_>,
-) -> Result<Change, PlanError> {
+fn ask(plan: &mut Plan<'_>, what: &Ask, around: &mut PlanContext<'_>) -> Result<Change, PlanError> {
     let ids: Vec<String> = plan
         .document()
         .lines()
@@ -167,7 +163,7 @@ proptest! {
             let known = |id: &str| known.contains(id);
             let mut random = || { number += 1; number };
             let done_at = DoneAt::Commit("a".repeat(40).parse().unwrap());
-            let mut around = Surroundings { known: &known, past_is_whole: &|| true, random: &mut random, done_at };
+            let mut around = PlanContext { known: &known, past_is_whole: &|| true, random: &mut random, done_at };
             let before = Plan::parse(&text);
             let mut plan = before.clone();
             let result = ask(&mut plan, &what, &mut around);

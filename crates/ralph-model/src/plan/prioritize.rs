@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use super::edit::Member;
-use super::words::{Priority, Status};
+use super::edit::MemberEdit;
+use super::task_fields::{Priority, Status};
 use super::{Change, Plan, PlanError};
 
 const POLISH: &[&str] = &[
@@ -87,7 +87,7 @@ impl Plan<'_> {
             return Ok(Change::Nothing);
         }
         for (at, priority) in edits {
-            self.document.edit(at, &[Member::text("priority", priority.name())]);
+            self.document.edit(at, &[MemberEdit::text("priority", priority.name())]);
         }
         let [high, medium, low] = counts;
         Ok(self.finish(Change::Prioritized { high, medium, low }))

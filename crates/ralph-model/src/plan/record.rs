@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::flaw::Flaw;
 use super::scan::{self, Value};
-use super::words::{Kill, Priority, Status};
+use super::task_fields::{Kill, Priority, Status};
 
 /// What one line of the plan says, as far as order and stage ask for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -315,7 +315,7 @@ impl<'a> Record<'a> {
 
 impl<'a> Task<'a> {
     /// Decodes every field of a line that is a task.
-    pub fn of_line(line: &'a [u8]) -> Option<Task<'a>> {
+    pub(crate) fn of_line(line: &'a [u8]) -> Option<Task<'a>> {
         let fields = Fields::of(std::str::from_utf8(line).ok()?).ok()?;
         (fields.needed(Key::T).ok()? == "task").then_some(())?;
         let TaskHead { id, spec, status, priority, killed, deps } = fields.task().ok()?;
@@ -356,7 +356,7 @@ pub(crate) fn accepted_by_line(line: &[u8]) -> Option<Cow<'_, str>> {
 
 impl<'a> Issue<'a> {
     /// Decodes every field of a line that is an issue.
-    pub fn of_line(line: &'a [u8]) -> Option<Issue<'a>> {
+    pub(crate) fn of_line(line: &'a [u8]) -> Option<Issue<'a>> {
         let fields = Fields::of(std::str::from_utf8(line).ok()?).ok()?;
         matches!(fields.record(), Ok(Record::Issue { .. })).then_some(())?;
         let text = |key| fields.text(key).ok().flatten();
@@ -371,7 +371,7 @@ impl<'a> Issue<'a> {
 
 impl<'a> Tombstone<'a> {
     /// Decodes every field of a line that is a tombstone.
-    pub fn of_line(line: &'a [u8]) -> Option<Tombstone<'a>> {
+    pub(crate) fn of_line(line: &'a [u8]) -> Option<Tombstone<'a>> {
         let fields = Fields::of(std::str::from_utf8(line).ok()?).ok()?;
         matches!(fields.record(), Ok(Record::Reject { .. })).then_some(())?;
         let text = |key| fields.text(key).ok().flatten();

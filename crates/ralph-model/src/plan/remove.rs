@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::edit::Member;
+use super::edit::MemberEdit;
 use super::order::{self, Edges};
-use super::words::Status;
+use super::task_fields::Status;
 use super::{Change, Document, Index, Named, Plan, PlanError, Record};
 
 /// Ids of tasks that go, each with the tasks that take its place in the dependencies of others.
@@ -116,7 +116,7 @@ impl Plan<'_> {
             .collect();
         let task = self.named(gone_at);
         for (at, deps) in changed {
-            self.document.edit(at, &[Member::texts("deps", &deps)]);
+            self.document.edit(at, &[MemberEdit::texts("deps", &deps)]);
         }
         self.document.remove(|at, _| at == gone_at);
         Ok(self.finish(Change::TaskDeleted { task, heirs, dependents }))

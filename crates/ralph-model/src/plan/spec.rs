@@ -1,7 +1,7 @@
 //! The current spec, and what becomes of the tasks of the one before.
 
-use super::edit::{Member, NewRecord};
-use super::words::Status;
+use super::edit::{MemberEdit, NewRecord};
+use super::task_fields::Status;
 use super::{Change, Plan, PlanError, Record, Task, Unfinished};
 
 impl Plan<'_> {
@@ -25,9 +25,9 @@ impl Plan<'_> {
         self.document.remove(|_, line| matches!(line.record, Record::Reject { .. }));
         let is_spec = |line: &super::Line<'_>| matches!(line.record, Record::Spec { .. });
         if let Some(at) = self.document.lines.iter().rposition(is_spec) {
-            self.document.edit(at, &[Member::text("spec", spec)]);
+            self.document.edit(at, &[MemberEdit::text("spec", spec)]);
         } else {
-            let record = NewRecord::new("spec").with(Member::text("spec", spec));
+            let record = NewRecord::new("spec").with(MemberEdit::text("spec", spec));
             self.document.insert(&[record]);
         }
         Ok(self.finish(Change::SpecSet { spec: spec.to_owned(), cancelled }))
@@ -47,7 +47,7 @@ impl Plan<'_> {
     }
 
     /// Returns the ids of the tasks that are pending or done, of any spec but this one.
-    pub fn unfinished_but(&self, spec: &str) -> Vec<String> {
+    pub(crate) fn unfinished_but(&self, spec: &str) -> Vec<String> {
         let heads = self.document.lines.iter().filter_map(super::Line::head);
         heads
             .filter(|head| head.spec != spec && head.status != Status::Accepted)

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::order::{self, Pending};
 use super::record::{Issue, Record, Task};
-use super::words::Status;
+use super::task_fields::Status;
 use super::{Plan, PlanError};
 
 /// The stage of the work on a spec.

@@ -7,7 +7,7 @@ use super::order::{self, Edges};
 use super::record::{Record, Task};
 use super::remove::closed;
 use super::scan;
-use super::words::Kill;
+use super::task_fields::Kill;
 use super::{Line, Plan};
 
 impl Plan<'_> {

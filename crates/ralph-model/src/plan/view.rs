@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::record::{Issue, Task};
 use super::stage::{Next, Stage};
-use super::words::{Priority, Status};
+use super::task_fields::{Priority, Status};
 use super::{Change, Plan};
 
 /// `ralph query`.
@@ -31,7 +31,7 @@ pub struct TasksView<'p> {
 
 /// `ralph query tasks --done`.
 #[derive(Clone, Debug, Serialize)]
-pub struct DoneView<'p> {
+pub struct DoneTasksView<'p> {
     pub done: Vec<TaskView<'p>>,
 }
 
@@ -203,8 +203,8 @@ impl Plan<'_> {
         }
     }
 
-    pub fn done_view(&self) -> DoneView<'_> {
-        DoneView { done: self.done_tasks().map(Into::into).collect() }
+    pub fn done_view(&self) -> DoneTasksView<'_> {
+        DoneTasksView { done: self.done_tasks().map(Into::into).collect() }
     }
 
     pub fn issues_view(&self) -> Vec<IssueView<'_>> {

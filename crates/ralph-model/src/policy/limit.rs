@@ -13,7 +13,7 @@ use crate::run::UsageLimit;
 pub const TAIL_LINES: usize = 200;
 
 /// How many lines that are not blank are looked at of a run that may well have completed.
-pub const CLOSING_LINES: usize = 10;
+pub(crate) const CLOSING_LINES: usize = 10;
 
 /// What providers and agents print on a limit, in lower case.
 const PHRASES: [&str; 6] = [
@@ -38,7 +38,7 @@ pub fn usage_limit_in_text(tail: &str, now: Timestamp) -> Option<UsageLimit> {
 }
 
 /// Looks for a usage limit in the very last lines of a run that may well have completed.
-pub fn usage_limit_at_the_end(tail: &str, now: Timestamp) -> Option<UsageLimit> {
+pub(crate) fn usage_limit_at_the_end(tail: &str, now: Timestamp) -> Option<UsageLimit> {
     let lines = tail.lines().rev().filter(|line| !line.trim().is_empty()).take(CLOSING_LINES);
     let mut lines: Vec<&str> = lines.collect();
     lines.reverse();

@@ -6,7 +6,7 @@
 use crate::run::{RunOutcome, Trouble, TroubleKind};
 
 /// How many troubles of one kind in a row stop an item.
-pub const TROUBLES_THAT_STOP: u32 = 3;
+pub(crate) const TROUBLES_THAT_STOP: u32 = 3;
 
 /// The troubles of one kind that an item had in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,11 +40,6 @@ impl TroubleStreak {
     pub fn stops(&self) -> Option<TroubleKind> {
         self.kind.filter(|_| self.length >= TROUBLES_THAT_STOP)
     }
-
-    /// How many troubles of one kind came in a row, which is also what the backoff before the next run goes by.
-    pub const fn length(&self) -> u32 {
-        self.length
-    }
 }
 
 #[cfg(test)]
@@ -52,12 +47,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::run::Exit;
+    use crate::run::ProcessExit;
 
     fn outcome(letter: char) -> RunOutcome {
         let trouble = match letter {
-            'c' => Trouble::Crash { exit: Exit::Code(1), stderr: None },
-            'C' => Trouble::Crash { exit: Exit::Signal(9), stderr: None },
+            'c' => Trouble::Crash { exit: ProcessExit::Code(1), stderr: None },
+            'C' => Trouble::Crash { exit: ProcessExit::Signal(9), stderr: None },
             'n' => Trouble::Network { message: "cut".to_owned() },
             'o' => Trouble::NoOutput,
             'l' => Trouble::UsageLimit { resets_at: None },
@@ -104,6 +99,6 @@ mod tests {
         for letter in "cccnnl".chars() {
             streak.apply(&outcome(letter));
         }
-        assert_eq!(streak.length(), 2);
+        assert_eq!(streak.length, 2);
     }
 }

@@ -1,6 +1,6 @@
 //! The prompts there are: the file that replaces each, its built-in text, and the values it may name.
 
-use super::template::{Field, Need, Presence, Template};
+use super::template::{Field, Need, Presence, PromptTemplate};
 
 /// What a prompt is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -62,15 +62,16 @@ impl PromptKind {
         }
     }
 
-    pub(super) fn builtin(self) -> Template {
-        Template::parse(self.builtin_text(), &self.fields()).expect("built-in templates are sound")
+    pub(super) fn builtin(self) -> PromptTemplate {
+        PromptTemplate::parse(self.builtin_text(), &self.fields())
+            .expect("built-in templates are sound")
     }
 
     /// Returns the values that a template of this kind may name.
     ///
     /// In the pipeline an agent knows only its prompt, so what it cannot work without has to be in it. Templates of the build
     /// loop may be older than these values and have the agent ask for its task; what they leave out comes after their text.
-    pub fn fields(self) -> Vec<Field> {
+    pub(crate) fn fields(self) -> Vec<Field> {
         let spec_need = match self {
             PromptKind::SpecPlan
             | PromptKind::SpecImplement

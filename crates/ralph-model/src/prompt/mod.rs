@@ -15,8 +15,8 @@ use crate::gate::{self, GateSpec};
 
 pub use build::{BuildPrompt, DecomposePrompt, InvestigatePrompt, PlanPrompt, VerifyPrompt};
 pub use kind::PromptKind;
-pub use pipeline::{Replan, SpecImplementPrompt, SpecPlanPrompt, SpecVerifyPrompt};
-pub use template::{Field, Need, Presence, Template, TemplateError, TemplateProblem, Values};
+pub use pipeline::{PreviousPlan, SpecImplementPrompt, SpecPlanPrompt, SpecVerifyPrompt};
+pub use template::{Field, Need, Presence, PromptTemplate, TemplateError, TemplateProblem, Values};
 
 /// What comes before a prompt in a session that goes on.
 const RESUMED: &str = "\
@@ -36,7 +36,7 @@ pub trait PromptContext {
 /// A template for every prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompts {
-    templates: [Template; PromptKind::ALL.len()],
+    templates: [PromptTemplate; PromptKind::ALL.len()],
 }
 
 impl Prompts {
@@ -47,7 +47,7 @@ impl Prompts {
 
     /// Uses `text` as the template of one prompt, or says everything that is wrong with it.
     pub fn replace(&mut self, kind: PromptKind, text: &str) -> Result<(), Vec<TemplateError>> {
-        self.templates[kind as usize] = Template::parse(text, &kind.fields())?;
+        self.templates[kind as usize] = PromptTemplate::parse(text, &kind.fields())?;
         Ok(())
     }
 

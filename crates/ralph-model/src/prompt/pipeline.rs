@@ -14,13 +14,13 @@ pub struct SpecPlanPrompt<'a> {
     pub outbox: &'a str,
     pub gates: &'a [GateSpec],
     /// Why there is to be another plan.
-    pub replan: Option<Replan<'a>>,
+    pub replan: Option<PreviousPlan<'a>>,
     pub magic_phrase: &'a str,
 }
 
 /// What became of the plan before this one.
 #[derive(Clone, Copy, Debug)]
-pub struct Replan<'a> {
+pub struct PreviousPlan<'a> {
     pub reason: &'a str,
     /// Its text, where it was kept.
     pub old_plan: Option<&'a str>,

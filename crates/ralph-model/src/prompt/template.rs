@@ -44,7 +44,7 @@ pub enum Need {
 
 /// A template that was found sound for a list of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template {
+pub struct PromptTemplate {
     pieces: Vec<Piece>,
     appended: Vec<(&'static str, &'static str)>,
 }
@@ -135,9 +135,9 @@ impl<'a> Values<'a> {
     }
 }
 
-impl Template {
+impl PromptTemplate {
     /// Reads a template for these values, or says everything that is wrong with it.
-    pub fn parse(text: &str, fields: &[Field]) -> Result<Template, Vec<TemplateError>> {
+    pub fn parse(text: &str, fields: &[Field]) -> Result<PromptTemplate, Vec<TemplateError>> {
         let (pieces, mut errors) = Reader::read(text, fields)?;
         errors.extend(markers(text));
         let last_line = text.lines().count().max(1);
@@ -167,7 +167,7 @@ impl Template {
             errors = unmet_needs;
         }
         if errors.is_empty() {
-            Ok(Template { pieces, appended })
+            Ok(PromptTemplate { pieces, appended })
         } else {
             errors.sort_by_key(|error| error.line);
             Err(errors)
@@ -175,7 +175,7 @@ impl Template {
     }
 
     /// Returns the text with the values in their places.
-    pub fn render(&self, values: &Values<'_>) -> String {
+    pub(crate) fn render(&self, values: &Values<'_>) -> String {
         let mut text = String::new();
         render(&self.pieces, values, &mut text);
         for (name, heading) in &self.appended {

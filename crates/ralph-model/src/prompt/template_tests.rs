@@ -30,11 +30,11 @@ fn values(feedback: Option<&'static str>) -> Values<'static> {
 }
 
 fn rendered(template: &str, feedback: Option<&'static str>) -> String {
-    Template::parse(template, &free()).unwrap().render(&values(feedback))
+    PromptTemplate::parse(template, &free()).unwrap().render(&values(feedback))
 }
 
 fn problems(template: &str, fields: &[Field]) -> Vec<String> {
-    let errors = Template::parse(template, fields).unwrap_err();
+    let errors = PromptTemplate::parse(template, fields).unwrap_err();
     errors.iter().map(ToString::to_string).collect()
 }
 
@@ -145,7 +145,7 @@ fn a_value_that_may_be_missing_stands_under_its_condition() {
         problems("{{#if spec}}{{/if}}", &free()),
         ["line 1: `spec` is always there and needs no condition"]
     );
-    assert!(Template::parse("{{#if rules}}{{rules_file}} {{rules}}{{/if}}", &free()).is_ok());
+    assert!(PromptTemplate::parse("{{#if rules}}{{rules_file}} {{rules}}{{/if}}", &free()).is_ok());
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn essential_values_must_be_in_every_prompt() {
     assert_eq!(problems("", &FIELDS)[0], unused[0].replace('2', "1"));
     let feedback = "{{#if feedback}}{{feedback}}{{/if}}";
     for spec in ["{{spec}}", "{{SPEC_FILE}}", "{{#if rules}}{{spec}}{{else}}{{spec_file}}{{/if}}"] {
-        assert!(Template::parse(&format!("{spec}{feedback}"), &FIELDS).is_ok(), "{spec}");
+        assert!(PromptTemplate::parse(&format!("{spec}{feedback}"), &FIELDS).is_ok(), "{spec}");
     }
     assert_eq!(
         problems(&format!("\n{{{{#if rules}}}}{{{{spec}}}}{{{{/if}}}}{feedback}"), &FIELDS),
@@ -177,8 +177,9 @@ fn what_is_to_be_appended_comes_after_a_template_that_does_not_name_it() {
         "feedback" => Field { need: Need::Appended("Fix"), ..field },
         _ => field,
     });
-    let render =
-        |text: &str, feedback| Template::parse(text, &fields).unwrap().render(&values(feedback));
+    let render = |text: &str, feedback| {
+        PromptTemplate::parse(text, &fields).unwrap().render(&values(feedback))
+    };
     assert_eq!(render("a", Some("f")), "a\n\n# Spec\n\nthe spec\n\n# Fix\n\nf\n");
     assert_eq!(render("a\n", None), "a\n\n# Spec\n\nthe spec\n");
     assert_eq!(render("a {{spec}}", None), "a the spec");
@@ -196,7 +197,7 @@ fn a_template_makes_no_claim_by_itself() {
              inside a sentence",
         ]
     );
-    assert!(Template::parse("end with \"{{magic_phrase}}\"\n", &free()).is_ok());
+    assert!(PromptTemplate::parse("end with \"{{magic_phrase}}\"\n", &free()).is_ok());
 }
 
 proptest! {
@@ -204,7 +205,7 @@ proptest! {
     fn a_value_is_inserted_as_it_is_and_once(value in "(?s)(\\{\\{(spec|#if feedback|/if)?\\}?\\}?|.){0,40}") {
         let mut values = Values::default();
         values.add("spec", value.as_str());
-        let template = Template::parse("<{{spec}}>", &free()).unwrap();
+        let template = PromptTemplate::parse("<{{spec}}>", &free()).unwrap();
         prop_assert_eq!(template.render(&values), format!("<{value}>"));
     }
 
@@ -212,7 +213,7 @@ proptest! {
     fn any_text_is_a_template_that_renders_or_is_refused_with_a_line_of_it(
         text in "(?s)(\\{\\{ ?(spec|feedback|rules|nothing|else|/if|#if (feedback|rules|spec))? ?\\}\\}|\\{\\{|\\\\|\n|.){0,30}",
     ) {
-        match Template::parse(&text, &FIELDS) {
+        match PromptTemplate::parse(&text, &FIELDS) {
             Ok(template) => {
                 for feedback in [None, Some("f")] {
                     template.render(&values(feedback));
@@ -229,6 +230,6 @@ proptest! {
     #[test]
     fn text_without_places_stays_as_it_is(text in "(?s)[^{]{0,60}") {
         prop_assume!(!text.lines().any(|line| line.starts_with("PLAN") || line.starts_with("NO_")));
-        prop_assert_eq!(Template::parse(&text, &free()).unwrap().render(&values(None)), text);
+        prop_assert_eq!(PromptTemplate::parse(&text, &free()).unwrap().render(&values(None)), text);
     }
 }

@@ -1,7 +1,7 @@
 //! From a step's words to the step.
 
 use super::parser::Heredoc;
-use super::step::{Environment, Flood, FloodKind, Reset, Signal, SignalTarget, Step};
+use super::step::{DaemonEnvironment, Flood, FloodKind, Reset, Signal, SignalTarget, Step};
 use super::template::Template;
 use super::value::{duration, hex, size, word};
 use crate::event::ErrorKind;
@@ -93,11 +93,11 @@ pub(super) fn step(name: &str, arguments: Arguments<'_>) -> Result<Option<Step>,
         "child" => Step::Child(arguments.command()?),
         "setsid" => Step::Setsid(arguments.command()?),
         "daemonise" => {
-            let environment = Environment::Inherited;
+            let environment = DaemonEnvironment::Inherited;
             Step::Daemonise { command: arguments.command()?, environment }
         }
         "daemonise-env" => {
-            let environment = Environment::Cleared;
+            let environment = DaemonEnvironment::Cleared;
             Step::Daemonise { command: arguments.command()?, environment }
         }
         "hold-pipe" => Step::HoldPipe(duration(&arguments.only_word("a duration")?)?),

@@ -94,7 +94,7 @@ pub enum Step {
     Setsid(String),
     Daemonise {
         command: String,
-        environment: Environment,
+        environment: DaemonEnvironment,
     },
     HoldPipe(Duration),
 }
@@ -131,7 +131,7 @@ pub enum FloodKind {
 
 /// What a daemon inherits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Environment {
+pub enum DaemonEnvironment {
     Inherited,
     Cleared,
 }

@@ -42,7 +42,7 @@ pub struct UnsetVariable(pub String);
 
 impl Template {
     /// Returns a template that is `text` as it stands.
-    pub fn literal(text: impl Into<String>) -> Self {
+    pub(crate) fn literal(text: impl Into<String>) -> Self {
         let text = text.into();
         if text.is_empty() { Self::default() } else { Self { pieces: vec![Piece::Literal(text)] } }
     }

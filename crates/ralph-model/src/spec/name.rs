@@ -79,12 +79,12 @@ impl SpecPath {
         name.strip_suffix(EXTENSION).unwrap_or(name)
     }
 
-    pub fn file_name(&self) -> &str {
+    pub(crate) fn file_name(&self) -> &str {
         self.0.rsplit_once('/').map_or(&*self.0, |(_, name)| name)
     }
 
     /// Returns the digits the name begins with.
-    pub fn number(&self) -> &str {
+    pub(crate) fn number(&self) -> &str {
         leading_digits(self.file_name())
     }
 

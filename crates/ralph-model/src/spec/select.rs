@@ -35,11 +35,6 @@ pub fn select<'a>(specs: &'a [SpecPath], typed: &str) -> Result<&'a SpecPath, Se
     select_index(specs, typed).map(|at| &specs[at])
 }
 
-/// Returns the specs up to and with the one that was typed.
-pub fn select_up_to<'a>(specs: &'a [SpecPath], typed: &str) -> Result<&'a [SpecPath], SelectError> {
-    select_index(specs, typed).map(|at| &specs[..=at])
-}
-
 fn select_index(specs: &[SpecPath], typed: &str) -> Result<usize, SelectError> {
     let wish = Wish::read(typed);
     for fits in [Wish::is_path, Wish::is_name, Wish::is_number] {

@@ -82,16 +82,6 @@ fn what_fits_none_lists_the_nearest() {
     assert_eq!(select(&[], "0001").unwrap_err().to_string(), "there is no spec `0001`");
 }
 
-#[test]
-fn a_bound_takes_everything_before_it_along() {
-    let specs = backlog();
-    assert_eq!(select_up_to(&specs, "0003-foo").unwrap(), &specs[..2]);
-    assert_eq!(select_up_to(&specs, "0001").unwrap(), &specs[..1]);
-    assert_eq!(select_up_to(&specs, "area/5").unwrap(), &specs[..]);
-    assert!(select_up_to(&specs, "0003").is_err());
-    assert!(select_up_to(&specs, "0009-x").is_err());
-}
-
 proptest! {
     #[test]
     fn every_spec_is_found_by_its_path_and_nothing_panics(typed in "(?s)[./\\\\a0-9ä\n-]{0,20}") {

@@ -9,14 +9,14 @@ use crate::evidence::samples::{commit, rewritten, sound, tree};
 use crate::evidence::{CommitEvidence, EvidenceFault};
 use crate::gate::GateStatus;
 use crate::gate::{Attribution, Obstacle};
-use crate::run::Exit;
+use crate::run::ProcessExit;
 use crate::weaken::{Protection, Weakened};
 
 fn report(attribution: Attribution) -> GateReport {
     GateReport {
         gate: "tests".to_owned(),
         attribution,
-        status: GateStatus::Failed { exit: Exit::Code(101) },
+        status: GateStatus::Failed { exit: ProcessExit::Code(101) },
         output: "/state/tests.log".to_owned(),
         last: String::new(),
     }

@@ -42,7 +42,7 @@ pub(super) enum Sign {
 
 /// A line of source, with what comes after it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line<'a> {
+pub(super) struct SourceLine<'a> {
     /// Without comments and surrounding blanks.
     pub(super) code: &'a str,
     pub(super) raw: &'a str,
@@ -59,7 +59,7 @@ pub(super) struct Language {
     pub(super) syntax: Syntax,
     /// Whether tests are marked as such, so that they are known in any file.
     pub(super) tests_anywhere: bool,
-    pub(super) signs: fn(Line<'_>) -> Vec<Sign>,
+    pub(super) signs: fn(SourceLine<'_>) -> Vec<Sign>,
 }
 
 impl Language {

@@ -1,6 +1,6 @@
 //! The tests in one version of a file.
 
-use super::language::{Language, Line, Sign};
+use super::language::{Language, Sign, SourceLine};
 use super::protect::{Protection, protection};
 use super::source::code_lines;
 use super::{FileVersion, counted, take};
@@ -95,7 +95,7 @@ impl Scan {
         let code = code_lines(version.text, &language.syntax);
         let mut pending = Pending::default();
         for (at, raw) in version.text.lines().enumerate() {
-            let line = Line { code: code[at].trim(), raw, below: &code[at + 1..] };
+            let line = SourceLine { code: code[at].trim(), raw, below: &code[at + 1..] };
             let indent = raw.len() - raw.trim_start().len();
             scan.read(line, at + 1, indent, &(language.signs)(line), &mut pending);
         }
@@ -104,7 +104,7 @@ impl Scan {
 
     fn read(
         &mut self,
-        line: Line<'_>,
+        line: SourceLine<'_>,
         number: usize,
         indent: usize,
         signs: &[Sign],

@@ -6,6 +6,7 @@ use ralph_engine::specs::{self as backlog, SPECS};
 use ralph_engine::workflow::pipeline::list;
 use ralph_engine::workflow::pipeline::store::SpecStore;
 use ralph_model::journal::Question;
+use ralph_model::plan::TaskId;
 use serde::Serialize;
 
 use super::print_json;
@@ -55,6 +56,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &AnswerArgs) -> Result<Exit, CliErr
     } else {
         let told = format!("{}: {}", question.item, one_line(&question.text));
         setup.ui.labelled(Tone::Good, "answered", &told);
+        let is_task = question.item.parse::<TaskId>().is_ok();
+        let command = if is_task { "ralph build" } else { "ralph pipeline" };
+        setup.ui.line(&format!("`{command}` acts on it"));
     }
     Ok(Exit::Done)
 }

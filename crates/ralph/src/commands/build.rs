@@ -39,21 +39,25 @@ const MOST_ITERATIONS: u32 = 200;
 /// After how many failures in a row the loop stops, unless somebody says otherwise.
 const MOST_FAILURES: u32 = 3;
 
+/// Puts what was typed over what is configured, and bounds what nobody said anything about. Zero is no bound.
+fn bounded(configured: Budget, iterations: Option<u32>, failures: Option<u32>) -> Budget {
+    let bound = |typed: Option<u32>, configured: Option<u32>, usual: u32| {
+        Some(typed.or(configured).unwrap_or(usual)).filter(|most| *most > 0)
+    };
+    Budget {
+        iterations: bound(iterations, configured.iterations, MOST_ITERATIONS),
+        consecutive_failures: bound(failures, configured.consecutive_failures, MOST_FAILURES),
+        ..configured
+    }
+}
+
 /// Runs the build loop.
 pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &flags(&args.run.agent))?;
     setup.require_plan_in_tree()?;
     let (spec, iterations) = words(&setup, args)?;
     let configured = setup.budget(args.run.max_tokens, args.run.max_cost);
-    let failures = args.max_failures.or(configured.consecutive_failures);
-    let budget = Budget {
-        iterations: match iterations.or(configured.iterations) {
-            Some(0) => None,
-            most => Some(most.unwrap_or(MOST_ITERATIONS)),
-        },
-        consecutive_failures: Some(failures.unwrap_or(MOST_FAILURES)).filter(|most| *most > 0),
-        ..configured
-    };
+    let budget = bounded(configured, iterations, args.max_failures);
     let promise = args.completion_promise.as_deref();
     let job = Job { options: &args.run, budget, promise };
     let end = with_build(&setup, "ralph build", &job, |build, plan| {
@@ -312,4 +316,27 @@ fn in_workspace(setup: &Setup, place: &Utf8Path) -> Result<String, CliError> {
             .hint("give one of them another name"));
     }
     Ok(name.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_that_nobody_bounds_is_bounded() {
+        let table = [
+            (None, None, Some(200)),
+            (Some(7), None, Some(7)),
+            (None, Some(8), Some(8)),
+            (Some(7), Some(8), Some(7)),
+            (Some(0), Some(8), None),
+            (None, Some(0), None),
+        ];
+        for (typed, iterations, expected) in table {
+            let configured = Budget { iterations, ..Budget::default() };
+            let budget = bounded(configured, typed, None);
+            assert_eq!(budget.iterations, expected, "{typed:?} over {iterations:?}");
+            assert_eq!(budget.consecutive_failures, Some(3));
+        }
+    }
 }

@@ -17,10 +17,10 @@ use ralph_model::journal::{WorkflowEvent, WorkflowKind};
 use ralph_model::pipeline::done::Proof;
 use ralph_model::pipeline::{DEFAULT_ATTEMPTS, Phase};
 use ralph_model::spec::name::SpecPath;
-use ralph_proc::signal::{SignalPipe, Wish};
+use ralph_proc::signal::{SignalPipe, SignalRequest};
 use serde::Serialize;
 
-use self::stage::Stage;
+use self::stage::DemoStage;
 use super::gates::GateRoom;
 use super::pipeline::{Chosen, backlog, work};
 use super::{print_json, specs, verify};
@@ -39,7 +39,7 @@ const WIDTH: usize = 80;
 pub(crate) fn run(global: &GlobalArgs, args: &DemoArgs) -> Result<Exit, CliError> {
     // From here on an interrupt is asked about, so that nothing can be left behind.
     let signals = SignalPipe::install().map_err(CliError::failed)?;
-    let stage = Stage::claim(args.dir.as_deref(), args.keep)?;
+    let stage = DemoStage::claim(args.dir.as_deref(), args.keep)?;
     require_git(&stage)?;
     let own = GlobalArgs { root: None, home: None, ..global.clone() };
     let setup = stage.build(&own)?;
@@ -48,7 +48,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &DemoArgs) -> Result<Exit, CliError
         render::important("interrupted");
         Ok(Exit::Interrupted)
     };
-    if signals.take() == Some(Wish::Stop) {
+    if signals.take() == Some(SignalRequest::Stop) {
         return interrupted();
     }
     let backlog = backlog(&setup, true)?;
@@ -59,7 +59,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &DemoArgs) -> Result<Exit, CliError
     let mut screen = WorkflowScreen::new(setup.ui, look);
     let report = work(&setup, &asked, &chosen, &mut screen)?;
     if report.ends.iter().any(|(_, end)| *end == SpecEnd::Stopped(Stop::Interrupted))
-        || signals.take() == Some(Wish::Stop)
+        || signals.take() == Some(SignalRequest::Stop)
     {
         return interrupted();
     }
@@ -83,7 +83,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &DemoArgs) -> Result<Exit, CliError
         .hint(hint))
 }
 
-fn require_git(stage: &Stage) -> Result<(), CliError> {
+fn require_git(stage: &DemoStage) -> Result<(), CliError> {
     let environment = stage.environment();
     for program in ["git", "sh"] {
         if environment.find_program(program, stage.directory().as_std_path()).is_none() {
@@ -188,7 +188,7 @@ struct Promise {
 
 /// Looks at what is on disk, whatever was shown.
 fn promises(
-    stage: &Stage,
+    stage: &DemoStage,
     setup: &Setup,
     backlog: &[SpecPath],
     rows: &[SpecRow],
@@ -227,7 +227,7 @@ fn promises(
 
 /// Shows what came of it.
 fn conclude(
-    stage: &Stage,
+    stage: &DemoStage,
     setup: &Setup,
     rows: &[SpecRow],
     receipts: &[(Oid, CommitCheck)],
@@ -269,7 +269,7 @@ fn conclude(
 const SHOWN: usize = 3;
 
 /// Returns author, name and subject of every commit, newest first.
-fn log(stage: &Stage) -> Result<Vec<(String, String, String)>, CliError> {
+fn log(stage: &DemoStage) -> Result<Vec<(String, String, String)>, CliError> {
     let text = stage.git(&["log", "--format=%an%x09%h%x09%s"])?;
     let line = |line: &str| {
         let mut parts = line.splitn(3, '\t').map(str::to_owned);
@@ -278,7 +278,7 @@ fn log(stage: &Stage) -> Result<Vec<(String, String, String)>, CliError> {
     Ok(text.lines().filter_map(line).collect())
 }
 
-fn show_ways_on(stage: &Stage, ui: Ui, keep: bool) {
+fn show_ways_on(stage: &DemoStage, ui: Ui, keep: bool) {
     let rows = |rows: &[(&str, &str)]| {
         for (command, what) in rows {
             let gap = " ".repeat(32_usize.saturating_sub(command.chars().count()).max(2));

@@ -2,7 +2,7 @@
 
 use camino::Utf8PathBuf;
 use ralph_engine::detect::agents::{find_agents, known_agents};
-use ralph_engine::doctor::{Checkup, Finding, Status, examine};
+use ralph_engine::doctor::{Checkup, Finding, FindingStatus, examine};
 use ralph_engine::state::state_base;
 use ralph_proc::sandbox::Support;
 use serde::Serialize;
@@ -38,7 +38,7 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
         private_state: private_state.as_deref(),
         temp: &temp,
     });
-    let healthy = findings.iter().all(|finding| finding.status != Status::Problem);
+    let healthy = findings.iter().all(|finding| finding.status != FindingStatus::Problem);
     if global.json {
         let rows: Vec<Row<'_>> = findings.iter().map(row).collect();
         print_json(&rows)?;
@@ -49,11 +49,11 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     Ok(if healthy { Exit::Done } else { Exit::Unfinished })
 }
 
-fn name(status: Status) -> &'static str {
+fn name(status: FindingStatus) -> &'static str {
     match status {
-        Status::Ok => "ok",
-        Status::Problem => "problem",
-        Status::Note => "note",
+        FindingStatus::Ok => "ok",
+        FindingStatus::Problem => "problem",
+        FindingStatus::Note => "note",
     }
 }
 
@@ -68,9 +68,9 @@ fn row(finding: &Finding) -> Row<'_> {
 
 fn line(ui: Ui, finding: &Finding) -> String {
     let tone = match finding.status {
-        Status::Ok => Tone::Good,
-        Status::Problem => Tone::Bad,
-        Status::Note => Tone::Attention,
+        FindingStatus::Ok => Tone::Good,
+        FindingStatus::Problem => Tone::Bad,
+        FindingStatus::Note => Tone::Attention,
     };
     let status = format!("{:7}", name(finding.status));
     let head = format!("{} {:10} {}", ui.paint(tone, &status), finding.area, finding.what);

@@ -9,7 +9,7 @@ use ralph_engine::gates::{GateContext, GateError, GateRepository, weakened};
 use ralph_engine::git::Oid;
 use ralph_engine::home::WorkspaceKind;
 use ralph_engine::recover::end_leftovers;
-use ralph_engine::run::RunPlace;
+use ralph_engine::run::RunResources;
 use ralph_engine::session::OpenState;
 use ralph_model::gate::{Attribution, GateRun};
 use ralph_model::receipt::Caches;
@@ -111,7 +111,7 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
 /// What a command that runs gates needs, opened.
 pub(super) struct GateRoom {
     open: OpenState,
-    place: RunPlace,
+    place: RunResources,
     signals: SignalPipe,
     pub(super) repository: GateRepository,
     pub(super) boundary: InForce,
@@ -128,7 +128,7 @@ impl GateRoom {
         open.refuse_in_workspace(&setup.workspace)?;
         end_leftovers(&open.state, &mut open.journal, &SystemClock, &setup.environment)
             .map_err(CliError::failed)?;
-        let place = RunPlace::open(&open.state).map_err(CliError::failed)?;
+        let place = RunResources::open(&open.state).map_err(CliError::failed)?;
         let signals = SignalPipe::install().map_err(CliError::failed)?;
         let repository =
             GateRepository::open(&setup.git(), &open.state, &at, &setup.workspace.root)

@@ -9,7 +9,7 @@ use jiff::{Span, Timestamp};
 use ralph_engine::files::read_optional;
 use ralph_engine::plan_file::PLAN_FILE;
 use ralph_engine::plan_file::past::{Past, PastError, SHALLOW, Tip};
-use ralph_model::history::{Filter, History, LogView, Outcome, RecentView, Since};
+use ralph_model::history::{Filter, History, LogView, RecentView, Since, TaskOutcome};
 use ralph_model::plan::Plan;
 
 use super::print_json;
@@ -230,11 +230,11 @@ fn tasks_table(ui: Ui, view: &LogView<'_>) -> String {
     let mut text = format!("{}\n", ui.paint(Tone::Faint, &head));
     for task in &view.tasks {
         let (tone, outcome) = match task.outcome {
-            Outcome::Pending => (Tone::Progress, "pending"),
-            Outcome::Done => (Tone::Progress, "done"),
-            Outcome::Accepted => (Tone::Good, "accepted"),
-            Outcome::Rejected => (Tone::Bad, "rejected"),
-            Outcome::Cancelled => (Tone::Faint, "cancelled"),
+            TaskOutcome::Pending => (Tone::Progress, "pending"),
+            TaskOutcome::Done => (Tone::Progress, "done"),
+            TaskOutcome::Accepted => (Tone::Good, "accepted"),
+            TaskOutcome::Rejected => (Tone::Bad, "rejected"),
+            TaskOutcome::Cancelled => (Tone::Faint, "cancelled"),
         };
         let outcome = ui.paint(tone, &format!("{outcome:9}"));
         let created = task.created.as_ref().map(|at| local_time(at.date, now()));

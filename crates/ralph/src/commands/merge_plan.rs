@@ -2,7 +2,7 @@
 
 use ralph_engine::git::GitProgram;
 use ralph_engine::git::merging::LineMerge;
-use ralph_engine::plan_file::merge_driver::{Merged, merge_files};
+use ralph_engine::plan_file::merge_driver::{MergedFile, merge_files};
 
 use crate::args::plan::MergePlanArgs;
 use crate::error::chain;
@@ -14,8 +14,8 @@ pub(crate) fn run(args: &MergePlanArgs) -> Exit {
     let program = GitProgram::new("git", std::env::vars_os());
     let name = args.path.as_deref().unwrap_or(args.ours.as_str());
     match merge_files(&program, [&args.base, &args.ours, &args.theirs]) {
-        Ok(Merged::Clean) => Exit::Done,
-        Ok(Merged::Conflicts(conflicts)) => {
+        Ok(MergedFile::Clean) => Exit::Done,
+        Ok(MergedFile::Conflicts(conflicts)) => {
             for conflict in conflicts {
                 important(&format!("{name}: {conflict}"));
             }
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &MergePlanArgs) -> Exit {
             ));
             Exit::Unfinished
         }
-        Ok(Merged::ByLine { why, result }) => {
+        Ok(MergedFile::ByLine { why, result }) => {
             important(&format!("{name}: merged line by line, as {why}"));
             if result == LineMerge::Clean { Exit::Done } else { Exit::Unfinished }
         }

@@ -5,8 +5,9 @@ use std::io::IsTerminal;
 use ralph_engine::home::CONFIG_FILE;
 use ralph_engine::session::SessionContext;
 use ralph_engine::specs::{self, SPECS};
+use ralph_engine::workflow::WorkflowError;
 use ralph_engine::workflow::driver::Stop;
-use ralph_engine::workflow::pipeline::dry_run::forecast;
+use ralph_engine::workflow::pipeline::dry_run::{Forecast, forecast};
 use ralph_engine::workflow::pipeline::queue::{PipelineReport, Queue, Selection};
 use ralph_engine::workflow::pipeline::store::SpecStore;
 use ralph_engine::workflow::pipeline::{Pipeline, PipelineOptions, SpecEnd};
@@ -134,13 +135,21 @@ pub(super) fn not_selected(error: &SelectError) -> CliError {
 
 fn dry_run(setup: &Setup, chosen: &Chosen) -> Result<Exit, CliError> {
     let store = SpecStore::new(&setup.home.path);
-    let mut rows = Vec::new();
+    let (mut rows, mut exit) = (Vec::new(), Exit::Done);
     for spec in &chosen.specs {
-        rows.push(forecast(&store, spec, &chosen.options).map_err(CliError::usage)?);
+        rows.push(match forecast(&store, spec, &chosen.options) {
+            // One that cannot be read hides no other.
+            Err(problem @ WorkflowError::StateFile { .. }) => {
+                exit = Exit::Unfinished;
+                render::important(&problem.to_string());
+                Forecast { spec: spec.to_string(), action: "fail", why: problem.to_string() }
+            }
+            row => row.map_err(CliError::usage)?,
+        });
     }
     if setup.json {
         print_json(&rows)?;
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
     let width = rows.iter().map(|row| row.spec.chars().count()).max().unwrap_or(0);
     let lines: Vec<String> = rows
@@ -156,7 +165,7 @@ fn dry_run(setup: &Setup, chosen: &Chosen) -> Result<Exit, CliError> {
         "dry-run",
         &format!("{}; nothing was written", plural(rows.len() as u64, "spec")),
     );
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 /// Works on what was chosen.
@@ -223,7 +232,8 @@ fn exit_of(report: &PipelineReport) -> Exit {
     if any(&|end| *end == SpecEnd::Stopped(Stop::Interrupted)) {
         Exit::Interrupted
     } else if any(&|end| {
-        !end.is_waiting() && !matches!(end, SpecEnd::Done { .. } | SpecEnd::Skipped { .. })
+        let fine = matches!(end, SpecEnd::Done { .. } | SpecEnd::Skipped { .. } | SpecEnd::Removed);
+        !fine && !end.is_waiting()
     }) {
         Exit::Unfinished
     } else if any(&SpecEnd::is_waiting) {

@@ -13,7 +13,7 @@ use ralph_engine::plan_file::{PLAN_FILE, PlanFile, PlanFileError, random_numbers
 use ralph_engine::workflow::home_committer::HomeCommitter;
 use ralph_model::channel::MutationRequest;
 use ralph_model::plan::view::{PrioritizedView, TaskView};
-use ralph_model::plan::{DoneAt, Plan, PlanError, Surroundings, WishError};
+use ralph_model::plan::{DoneAt, Plan, PlanContext, PlanError, WishError};
 use serde::Serialize;
 
 use super::build::find_spec;
@@ -156,7 +156,7 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
             }
             _ => DoneAt::Unborn,
         };
-        let mut surroundings = Surroundings {
+        let mut surroundings = PlanContext {
             known: &|id| known.has(id),
             past_is_whole: &|| known.is_whole(),
             random: &mut random,

@@ -3,8 +3,11 @@
 use camino::Utf8Path;
 use jiff::Timestamp;
 use ralph_engine::boundary;
+use ralph_engine::clock::SystemClock;
 use ralph_engine::files::lock::WriteLock;
+use ralph_engine::questions::Questions;
 use ralph_engine::specs::{self, NewSpec, SPECS};
+use ralph_engine::workflow::WorkflowError;
 use ralph_engine::workflow::home_committer::HomeCommitter;
 use ralph_engine::workflow::pipeline::list::{self, SpecRow};
 use ralph_engine::workflow::pipeline::store::{SpecStore, identity};
@@ -44,14 +47,24 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
         let lines: Vec<String> = table(setup.ui, &rows);
         render::machine(&lines.join("\n")).map_err(CliError::failed)?;
     }
-    Ok(Exit::Done)
+    let problems: Vec<&String> = rows.iter().filter_map(|row| row.problem.as_ref()).collect();
+    for problem in &problems {
+        render::important(problem);
+    }
+    Ok(if problems.is_empty() { Exit::Done } else { Exit::Unfinished })
 }
 
 /// Looks at every spec.
 pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, CliError> {
     let overview = setup.overview()?;
     let store = SpecStore::new(&setup.home.path);
-    let row = |spec: &SpecPath| list::row(&store, spec, &overview).map_err(CliError::usage);
+    let row = |spec: &SpecPath| match list::row(&store, spec, &overview) {
+        // One that cannot be read hides no other.
+        Err(problem @ WorkflowError::StateFile { .. }) => {
+            Ok(SpecRow::unreadable(spec, &problem.to_string()))
+        }
+        row => row.map_err(CliError::usage),
+    };
     specs.iter().map(row).collect()
 }
 
@@ -67,12 +80,14 @@ pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<String> {
             "done" => Tone::Good,
             "waiting" | "rejected" | "replan" => Tone::Attention,
             "fresh" => Tone::Faint,
+            "broken" => Tone::Bad,
             _ => Tone::Progress,
         };
         let state = ui.paint(tone, &format!("{:9}", row.state));
         let commit = row.commit.as_deref().map_or("-", |commit| commit.get(..8).unwrap_or(commit));
         let cost = row.cost_usd.map_or_else(|| "-".to_owned(), dollars);
-        let mut last = match (&row.question, &row.proof, &row.last) {
+        let mut last = match (&row.question, row.problem.as_ref().or(row.proof.as_ref()), &row.last)
+        {
             (Some(question), ..) => format!("asks you: {question}"),
             (None, Some(proof), _) => proof.clone(),
             (None, None, Some(tried)) => format!("{}: {}", tried.phase, tried.outcome),
@@ -186,7 +201,7 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
     }
     let specs = backlog(setup, false)?;
     let spec = select(&specs, typed).map_err(|error| not_selected(&error))?;
-    let open = setup.open_state()?;
+    let mut open = setup.open_state()?;
     let lock = open.state.write_lock(&setup.home);
     let _lock = WriteLock::acquire(&lock, &setup.home.path, PATIENCE).map_err(CliError::failed)?;
     let store = SpecStore::new(&setup.home.path);
@@ -215,6 +230,11 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
     let committer = HomeCommitter::open(&setup.git(), &setup.home.path, &setup.config.git);
     committer
         .commit(&format!("ralph: {} is done, by hand", spec.id()))
+        .map_err(CliError::failed)?;
+    // Nobody needs an answer to what it asked any more.
+    let mut overview = open.overview()?;
+    Questions { journal: &mut open.journal, overview: &mut overview, clock: &SystemClock }
+        .withdraw(&spec.run_id())
         .map_err(CliError::failed)?;
     setup.ui.labelled(Tone::Good, "done", &format!("{spec}, by hand"));
     Ok(Exit::Done)

@@ -12,7 +12,7 @@ use ralph_model::run::RunOutcome;
 use serde::Serialize;
 
 use self::pipeline::PipelineStatus;
-use self::plan::PlanStatus;
+use self::plan::PlanSummary;
 use super::answer::how_to_answer;
 use super::print_json;
 use crate::args::GlobalArgs;
@@ -62,7 +62,7 @@ fn screen(setup: &Setup, overview: &Overview) -> String {
     }
     let pipeline = PipelineStatus::of(setup, overview);
     lines.extend(pipeline.iter().flat_map(|pipeline| pipeline.lines(ui)));
-    lines.extend(PlanStatus::of(setup).iter().flat_map(|plan| plan.lines(ui)));
+    lines.extend(PlanSummary::of(setup).iter().flat_map(|plan| plan.lines(ui)));
     let runs = overview.runs();
     if runs.is_empty() {
         let how = if pipeline.is_some() { "ralph pipeline" } else { "ralph agent run \"…\"" };
@@ -144,7 +144,7 @@ struct JsonStatus {
     /// `null` where there are no specs.
     pipeline: Option<PipelineStatus>,
     /// `null` where there is no plan.
-    plan: Option<PlanStatus>,
+    plan: Option<PlanSummary>,
     runs: Vec<JsonRun>,
     totals: JsonTotals,
 }
@@ -214,7 +214,7 @@ impl JsonStatus {
                 })
                 .collect(),
             pipeline: PipelineStatus::of(setup, overview),
-            plan: PlanStatus::of(setup),
+            plan: PlanSummary::of(setup),
             runs: overview.runs().iter().map(JsonRun::new).collect(),
             totals: JsonTotals {
                 runs: totals.finished_runs,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_engine::boundary::{BoundaryReport, Found, InForce};
+use ralph_engine::boundary::{BoundaryFinding, BoundaryReport, InForce};
 use ralph_engine::channel::Served;
 use ralph_engine::gates::GateObserver;
 use ralph_engine::launch::Launch;
@@ -18,7 +18,7 @@ use ralph_model::run::{RunEnd, RunOutcome, Trouble};
 use serde::Serialize;
 
 use super::human::{bytes, count, dollars, duration, local_time, one_line, plural, seen_from};
-use super::live::Live;
+use super::live::{Live, terminal_width};
 use super::{Tone, Ui};
 use crate::commands::print_json;
 use crate::error::CliError;
@@ -157,7 +157,7 @@ impl StepObserver for AgentRunScreen {
             duration(left)
         );
         if self.ui.rich {
-            render::redraw(&text);
+            render::redraw(&one_line(&text, terminal_width() - 1));
         } else if announced.is_none_or(|told| told.saturating_sub(left) >= Duration::from_mins(5)) {
             self.ui.labelled(Tone::Attention, "wait", &text);
             self.waited = Some((wait, left));
@@ -199,7 +199,7 @@ pub(crate) fn show_end(ui: Ui, report: &RunReport, cwd: Option<&Utf8Path>) {
 
 /// Says what a run changed that it was to leave alone, and what became of it.
 pub(crate) fn show_boundary(ui: Ui, boundary: &BoundaryReport) {
-    let list = |found: &[Found]| {
+    let list = |found: &[BoundaryFinding]| {
         let names: Vec<&str> = found.iter().take(5).map(|found| found.path.as_str()).collect();
         let more = found.len().saturating_sub(5);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -254,7 +254,7 @@ struct JsonReport<'a> {
     boundary: InForce,
     outcome: &'a RunOutcome,
     end: &'a RunEnd,
-    exit: Option<ralph_model::run::Exit>,
+    exit: Option<ralph_model::run::ProcessExit>,
     session: Option<&'a str>,
     model: Option<&'a str>,
     usage: ralph_model::usage::Usage,

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use ralph_engine::boundary::InForce;
 use ralph_engine::gates::assess::{Assessment, GateFinding};
-use ralph_engine::gates::{GateObserver, Turn};
+use ralph_engine::gates::{GateAttempt, GateObserver};
 use ralph_model::gate::{Attribution, GateRun, GateSpec, GateStatus};
 use ralph_model::weaken::Weakening;
 
@@ -84,7 +84,7 @@ impl GateObserver for GateLines {
         self.ui.labelled(Tone::Active, "setup", &argv_text(argv));
     }
 
-    fn began(&mut self, gate: &GateSpec, turn: Turn) {
+    fn began(&mut self, gate: &GateSpec, turn: GateAttempt) {
         let text = format!("{}{}: {}", gate.name, turn_text(turn), argv_text(&gate.argv));
         if self.ui.rich {
             redraw(&text);
@@ -93,7 +93,7 @@ impl GateObserver for GateLines {
         }
     }
 
-    fn ended(&mut self, gate: &GateSpec, turn: Turn, run: &GateRun) {
+    fn ended(&mut self, gate: &GateSpec, turn: GateAttempt, run: &GateRun) {
         if self.ui.rich {
             redraw("");
         }
@@ -108,21 +108,21 @@ impl GateObserver for GateScreen {
         GateLines { ui: self.ui }.setup(argv);
     }
 
-    fn began(&mut self, gate: &GateSpec, turn: Turn) {
+    fn began(&mut self, gate: &GateSpec, turn: GateAttempt) {
         GateLines { ui: self.ui }.began(gate, turn);
     }
 
-    fn ended(&mut self, gate: &GateSpec, turn: Turn, run: &GateRun) {
+    fn ended(&mut self, gate: &GateSpec, turn: GateAttempt, run: &GateRun) {
         GateLines { ui: self.ui }.ended(gate, turn, run);
     }
 }
 
-fn turn_text(turn: Turn) -> &'static str {
+fn turn_text(turn: GateAttempt) -> &'static str {
     match turn {
-        Turn::Candidate => "",
-        Turn::Again => " (again)",
-        Turn::Fresh => " (again, without caches)",
-        Turn::Base => " (at the base)",
+        GateAttempt::Candidate => "",
+        GateAttempt::Again => " (again)",
+        GateAttempt::Fresh => " (again, without caches)",
+        GateAttempt::Base => " (at the base)",
     }
 }
 

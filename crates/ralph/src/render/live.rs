@@ -198,7 +198,8 @@ fn erase() {
     let _ = std::io::stderr().write_all(b"\r\x1b[2K");
 }
 
-fn terminal_width() -> usize {
+/// Returns the columns of the terminal, within reason.
+pub(super) fn terminal_width() -> usize {
     rustix::termios::tcgetwinsize(std::io::stderr())
         .map_or(80, |size| usize::from(size.ws_col))
         .clamp(40, 400)

@@ -1,6 +1,6 @@
 //! Why a workflow stopped before its end: one wording for all of them.
 
-use ralph_engine::workflow::driver::Stop;
+use ralph_engine::workflow::driver::{QuestionKind, Stop};
 
 use super::human::{local_time, one_line};
 use crate::exit::Exit;
@@ -31,14 +31,18 @@ pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String) 
         Stop::TooMuchTrouble { trouble, times } => {
             let trouble = one_line(&trouble.to_string(), 300);
             let text = format!(
-                "trouble {times} times, the last time: {trouble}\n  it cost no attempt; `{retry}` tries again"
+                "in trouble {times} times, the last time: {trouble}\n  it cost no attempt; `{retry}` tries again"
             );
             (Exit::Unfinished, text)
         }
-        Stop::Waiting { item, question } => {
+        Stop::Waiting { item, question, asked } => {
             let question = one_line(question, 600);
+            let yes = match asked {
+                QuestionKind::Accept => "accepts it",
+                QuestionKind::Retry => "tries it again",
+            };
             let text = format!(
-                "{item} waits for you: {question}\n  `ralph answer {item} yes` accepts it; any other answer goes to the next run"
+                "{item} waits for you: {question}\n  `ralph answer {item} yes` {yes}; any other answer goes to the next run"
             );
             (Exit::PersonNeeded, text)
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
-use ralph_engine::gates::{GateObserver, Turn};
+use ralph_engine::gates::{GateAttempt, GateObserver};
 use ralph_engine::run::{RunObserver, RunReport};
 use ralph_engine::session::{AgentTask, StepObserver};
 use ralph_engine::workflow::driver::Stop;
@@ -17,7 +17,7 @@ use ralph_model::policy::limit::LimitWait;
 use super::agent_run::show_end;
 use super::gates::GateLines;
 use super::human::{duration, local_time, one_line, plural, seen_from, wrap};
-use super::live::Live;
+use super::live::{Live, terminal_width};
 use super::stop;
 use super::{Tone, Ui, important, redraw};
 use crate::setup::{Setup, now};
@@ -117,7 +117,7 @@ impl StepObserver for WorkflowScreen {
             duration(left)
         );
         if self.ui.rich {
-            redraw(&text);
+            redraw(&one_line(&text, terminal_width() - 1));
         } else if self
             .told_of_wait
             .is_none_or(|told| told.saturating_sub(left) >= Duration::from_mins(5))
@@ -157,11 +157,11 @@ impl GateObserver for WorkflowScreen {
         self.gates.setup(argv);
     }
 
-    fn began(&mut self, gate: &GateSpec, turn: Turn) {
+    fn began(&mut self, gate: &GateSpec, turn: GateAttempt) {
         self.gates.began(gate, turn);
     }
 
-    fn ended(&mut self, gate: &GateSpec, turn: Turn, run: &GateRun) {
+    fn ended(&mut self, gate: &GateSpec, turn: GateAttempt, run: &GateRun) {
         self.gates.ended(gate, turn, run);
     }
 }
@@ -342,7 +342,7 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
                     }
                 }
             }
-            SpecEnd::Done { .. } | SpecEnd::Skipped { .. } => {}
+            SpecEnd::Done { .. } | SpecEnd::Skipped { .. } | SpecEnd::Removed => {}
         }
     }
     let counted = |name: &str, is: &dyn Fn(&SpecEnd) -> bool| {
@@ -358,6 +358,9 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
         format!("Failed: {failed}"),
     ];
     parts.extend(counted("Waiting", &SpecEnd::is_waiting));
+    parts.extend(counted("Stopped", &|end| {
+        matches!(end, SpecEnd::Stopped(_)) && !end.is_waiting() && !end.is_failure()
+    }));
     if report.left > 0 {
         parts.push(format!("Not reached: {}", report.left));
     }

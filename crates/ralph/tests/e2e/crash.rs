@@ -132,7 +132,7 @@ impl<'a> Sweep<'a> {
 
     /// Plays the story undisturbed, and returns how it ended with the points that are to be visited.
     pub(crate) fn undisturbed(&self, share: Share) -> (Finished, Vec<Point>) {
-        let (finished, points) = self.play(None);
+        let (finished, points) = self.play(self.args, None);
         assert!(points.len() > 10, "only {} points\n{finished}", points.len());
         let count = points.len();
         let choice = Choice::of_environment();
@@ -141,6 +141,16 @@ impl<'a> Sweep<'a> {
         let ours: Vec<Point> = ours.map(|(_, point)| point).collect();
         eprintln!("RALPH_CRASH_SEED={}: {} of {count} fault points", seed(), ours.len());
         (finished, ours)
+    }
+
+    /// Plays the story undisturbed, and returns all of its points.
+    pub(crate) fn all_points(&self) -> Vec<Point> {
+        self.play(self.args, None).1
+    }
+
+    /// Goes on after a crash, and returns the points that it came to.
+    pub(crate) fn go_on(&self, args: &[&str]) -> (Finished, Vec<Point>) {
+        self.play(args, None)
     }
 
     /// Kills Ralph at each of the points and has the rest checked, which begins with a restart. Names all that fail.
@@ -163,7 +173,7 @@ impl<'a> Sweep<'a> {
     /// another inode than the one private state may know. `None` if the story was over before the point for that reason.
     pub(crate) fn killed_at(&self, point: &Point) -> Option<(Point, Finished)> {
         self.begin_again();
-        let (finished, mut points) = self.play(Some(point.number));
+        let (finished, mut points) = self.play(self.args, Some(point.number));
         if finished.status.code().is_some() {
             assert!(points.len() + 2 >= point.number, "lives on after {point}\n{finished}");
             return None;
@@ -185,13 +195,13 @@ impl<'a> Sweep<'a> {
     }
 
     /// Plays the story, to its end or to a point, and returns the points that it came to.
-    fn play(&self, fatal: Option<usize>) -> (Finished, Vec<Point>) {
+    fn play(&self, args: &[&str], fatal: Option<usize>) -> (Finished, Vec<Point>) {
         let log = self.beginning.path().with_extension("points");
         let mut variables = self.place.variables();
         variables.push(("RALPH_CRASH_LOG".to_owned(), text(&log)));
         variables.extend(fatal.map(|number| ("RALPH_CRASH_AT".to_owned(), number.to_string())));
         let env = &self.place.env;
-        let finished = run(env, Path::new(RALPH), self.args, &variables, "", PATIENCE);
+        let finished = run(env, Path::new(RALPH), args, &variables, "", PATIENCE);
         let points = points(&log);
         fs::remove_file(&log).unwrap();
         (finished, points)

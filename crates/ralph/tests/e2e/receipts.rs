@@ -45,7 +45,7 @@ fn attest(gated: &Gated, argv: &[&str], finding: Attribution, tests: u64) {
             result: if passed {
                 GateStatus::Passed
             } else {
-                GateStatus::Failed { exit: ralph_model::run::Exit::Code(1) }
+                GateStatus::Failed { exit: ralph_model::run::ProcessExit::Code(1) }
             },
             duration: Duration::from_secs(1),
             output_sha256: "0".repeat(64),

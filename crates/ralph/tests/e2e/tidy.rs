@@ -1,5 +1,7 @@
-//! Holds the lines that the compiler cannot: what ARCHITECTURE.md promises to be absent, and that it names everything.
+//! Checks what the compiler cannot: the absences and the module map of ARCHITECTURE.md, one meaning per type name,
+//! no `pub` without a user outside the crate, and the edges between modules of the engine.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -78,7 +80,8 @@ fn the_architecture_names_every_module() {
         let lines = lib.lines().filter_map(|line| line.trim_end_matches(';').split_once("mod "));
         for (before, module) in lines {
             if !before.trim_start().starts_with("//")
-                && !["millis", "test_place", "testing"].contains(&module)
+                && !["millis", "test_place", "testing", "tests"].contains(&module)
+                && !module.ends_with("_tests")
             {
                 assert!(
                     map.contains(&format!("`{module}`")),
@@ -88,4 +91,189 @@ fn the_architecture_names_every_module() {
         }
     }
     assert!(map.lines().count() <= 200, "a map that is longer than 200 lines is not read");
+}
+
+/// Names that several types may share.
+const SHARED_NAMES: &[&str] = &[
+    // Two implementations of one thing, of which `cfg` compiles one.
+    "Notifier",
+];
+
+/// Public items that no other crate names, at most. All of them are types in the signature of something that is named.
+/// A number here may only go down.
+const UNNAMED_OUTSIDE: &[(&str, usize)] =
+    &[("ralph-model", 44), ("ralph-proc", 1), ("ralph-git", 13), ("ralph-engine", 46)];
+
+/// Which top-level modules of `ralph-engine` each of them may use. `git` is the re-exported crate.
+const ENGINE_EDGES: &[(&str, &str)] = &[
+    ("agent", "rehearsal"),
+    ("boundary", "agent clock config digest files git home state"),
+    ("channel", "clock files journal"),
+    ("config", "boundary files home"),
+    ("detect", "agent config"),
+    ("doctor", "config detect home mailbox state"),
+    ("gates", "boundary clock config digest files git home run state"),
+    ("home", "files"),
+    ("init", "config detect files home mailbox plan_file"),
+    ("journal", "config files"),
+    ("judge", "boundary gates git"),
+    ("launch", "agent boundary config outbox run"),
+    ("mailbox", "files"),
+    ("outbox", "files"),
+    ("plan_file", "boundary digest files git home state"),
+    ("prompts", "files specs"),
+    ("questions", "clock files journal"),
+    ("recover", "boundary clock files git journal run state"),
+    ("rehearsal", "agent clock"),
+    ("run", "agent boundary channel clock config files git journal outbox state"),
+    (
+        "session",
+        "boundary channel clock config files gates git home journal launch outbox prompts questions recover run state wait workflow",
+    ),
+    ("specs", "files"),
+    ("state", "boundary config files home"),
+    ("validate", "files plan_file prompts specs"),
+    ("wait", "clock"),
+    (
+        "workflow",
+        "boundary channel config digest files gates git init judge plan_file prompts questions run session specs state wait",
+    ),
+];
+
+const CRATES: &[&str] =
+    &["ralph-model", "ralph-proc", "ralph-git", "ralph-engine", "ralph", "xtask"];
+
+/// An item definition: visibility (empty where private), kind and name.
+struct Item<'a> {
+    visibility: &'a str,
+    kind: &'a str,
+    name: &'a str,
+}
+
+/// Finds the item definitions of a source, one per line at most, as `rustfmt` lays them out. Comments are ignored.
+fn items(text: &str) -> impl Iterator<Item = Item<'_>> {
+    text.lines().filter_map(|line| {
+        let line = line.trim_start();
+        let (visibility, mut rest) = match line.strip_prefix("pub") {
+            Some(rest) if rest.starts_with('(') => line.split_at(line.find(')')? + 1),
+            Some(rest) if rest.starts_with(' ') => line.split_at("pub".len()),
+            _ => ("", line),
+        };
+        rest = rest.trim_start();
+        for modifier in ["const fn ", "unsafe fn "] {
+            if rest.starts_with(modifier) {
+                rest = rest.split_once(' ')?.1;
+            }
+        }
+        let (kind, rest) = rest.split_once(' ')?;
+        let kinds = ["fn", "struct", "enum", "union", "trait", "type", "const", "static"];
+        let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+        (kinds.contains(&kind) && !name.is_empty()).then_some(Item { visibility, kind, name })
+    })
+}
+
+fn is_visible_type(item: &Item<'_>) -> bool {
+    let kinds = ["struct", "enum", "union", "trait", "type"];
+    kinds.contains(&item.kind) && !item.visibility.is_empty()
+}
+
+/// All identifiers outside comments.
+fn identifiers(text: &str) -> impl Iterator<Item = &str> {
+    let code = text.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code));
+    code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'))
+        .filter(|word| !word.is_empty())
+}
+
+/// The modules that a source names by `crate::module`.
+fn used_modules(text: &str) -> BTreeSet<&str> {
+    let code = text.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code));
+    code.flat_map(|line| line.split("crate::").skip(1))
+        .map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or(rest))
+        .collect()
+}
+
+#[test]
+fn the_scanners_find_what_they_are_for() {
+    let text = "/// pub struct Comment;\npub struct A<T> {\n    pub field: u8,\n}\npub(crate) enum B {\n\
+                struct Private;\nimpl A {\n    pub const fn make() {}\n    pub const LIMIT: u8 = 1;\n";
+    let found: Vec<_> = items(text).map(|item| (item.visibility, item.kind, item.name)).collect();
+    let expected = [
+        ("pub", "struct", "A"),
+        ("pub(crate)", "enum", "B"),
+        ("", "struct", "Private"),
+        ("pub", "fn", "make"),
+        ("pub", "const", "LIMIT"),
+    ];
+    assert_eq!(found, expected);
+    let types: Vec<_> = items(text).filter(is_visible_type).map(|item| item.name).collect();
+    assert_eq!(types, ["A", "B"]);
+    assert_eq!(identifiers("a_b::C(d) // e").collect::<Vec<_>>(), ["a_b", "C", "d"]);
+    let used =
+        used_modules("use crate::files::x; // crate::no\nlet a = crate::git::b(crate::state::C);");
+    assert_eq!(used, BTreeSet::from(["files", "git", "state"]));
+}
+
+#[test]
+fn a_type_name_has_one_meaning_in_the_workspace() {
+    let mut places: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for name in CRATES {
+        for (path, text) in sources(&format!("crates/{name}/src")) {
+            for item in items(&code(&path, &text)).filter(is_visible_type) {
+                places.entry(item.name.to_owned()).or_default().push(path.clone());
+            }
+        }
+    }
+    for (name, places) in places {
+        let shared = SHARED_NAMES.contains(&name.as_str());
+        assert_eq!(places.len() > 1, shared, "`{name}` is defined in {places:?}");
+    }
+}
+
+#[test]
+fn public_items_are_named_by_another_crate() {
+    for (own, most) in UNNAMED_OUTSIDE {
+        let mut outside = BTreeSet::new();
+        for other in CRATES {
+            let part = if other == own { "/tests" } else { "" };
+            if root().join(format!("crates/{other}{part}")).is_dir() {
+                for (_, text) in sources(&format!("crates/{other}{part}")) {
+                    outside.extend(identifiers(&text).map(str::to_owned));
+                }
+            }
+        }
+        let mut unnamed = Vec::new();
+        for (path, text) in sources(&format!("crates/{own}/src")) {
+            let code = code(&path, &text);
+            let public = items(&code).filter(|item| item.visibility == "pub");
+            unnamed.extend(
+                public.map(|item| item.name.to_owned()).filter(|name| !outside.contains(name)),
+            );
+        }
+        unnamed.sort();
+        assert_eq!(
+            unnamed.len(),
+            *most,
+            "{own}: make these pub(crate), or lower the number: {unnamed:#?}"
+        );
+    }
+}
+
+#[test]
+fn modules_of_the_engine_use_only_what_the_table_allows() {
+    let base = root().join("crates/ralph-engine/src");
+    let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (path, text) in sources("crates/ralph-engine/src") {
+        let first = path.strip_prefix(&base).unwrap().components().next().unwrap();
+        let module = first.as_os_str().to_string_lossy().trim_end_matches(".rs").to_owned();
+        assert!(!text.contains("use crate::{"), "{}: one `use` per module", path.display());
+        let code = code(&path, &text);
+        let used = used_modules(&code).into_iter().filter(|used| *used != module);
+        edges.entry(module.clone()).or_default().extend(used.map(str::to_owned));
+    }
+    edges.retain(|_, used| !used.is_empty());
+    let allowed: BTreeMap<String, BTreeSet<String>> = ENGINE_EDGES
+        .iter()
+        .map(|(module, used)| (module.to_string(), used.split(' ').map(str::to_owned).collect()))
+        .collect();
+    assert_eq!(edges, allowed, "an edge that is gone leaves the table; a new one needs a reason");
 }

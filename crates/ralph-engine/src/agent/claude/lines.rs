@@ -52,13 +52,13 @@ pub(super) struct Message<'a> {
     #[serde(borrow)]
     pub(super) model: Str<'a>,
     #[serde(borrow)]
-    pub(super) content: Vec<Block<'a>>,
+    pub(super) content: Vec<ContentBlock<'a>>,
     pub(super) usage: ClaudeUsage,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Block<'a> {
+pub(super) struct ContentBlock<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Str<'a>,
     #[serde(borrow)]

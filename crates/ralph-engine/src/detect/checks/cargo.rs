@@ -2,7 +2,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::project::Project;
+use super::project::DetectedProject;
 use super::{Check, CheckKind, Found};
 
 const MANIFEST: &str = "Cargo.toml";
@@ -10,7 +10,7 @@ const MANIFEST: &str = "Cargo.toml";
 /// Source files that are looked through for a test. A project that has more surely has one.
 const MOST_SOURCES: usize = 400;
 
-pub(super) fn examine(project: &Project<'_>) -> Option<Found> {
+pub(super) fn examine(project: &DetectedProject<'_>) -> Option<Found> {
     let manifest = project.read_toml(MANIFEST)?;
     let is_workspace = manifest.contains_key("workspace");
     if !is_workspace && !manifest.contains_key("package") {

@@ -1,16 +1,16 @@
 //! Java and Kotlin: Maven or Gradle, by the project's own wrapper where it can be executed.
 
-use super::project::Project;
+use super::project::DetectedProject;
 use super::{Check, CheckKind, Found};
 
 const GRADLE_FILES: [&str; 4] =
     ["build.gradle.kts", "build.gradle", "settings.gradle.kts", "settings.gradle"];
 
-pub(super) fn examine(project: &Project<'_>) -> Option<Found> {
+pub(super) fn examine(project: &DetectedProject<'_>) -> Option<Found> {
     if project.has_file("pom.xml") { Some(maven(project)) } else { gradle(project) }
 }
 
-fn maven(project: &Project<'_>) -> Found {
+fn maven(project: &DetectedProject<'_>) -> Found {
     let program = wrapper_or(project, "mvnw", "mvn");
     let pom = project.path("pom.xml");
     let mut run = vec![program.as_str(), "-B"];
@@ -26,7 +26,7 @@ fn maven(project: &Project<'_>) -> Found {
     found
 }
 
-fn gradle(project: &Project<'_>) -> Option<Found> {
+fn gradle(project: &DetectedProject<'_>) -> Option<Found> {
     let file = project.first_file(&GRADLE_FILES)?;
     let program = wrapper_or(project, "gradlew", "gradle");
     // A daemon would outlive the gate, or be ended with it and help nobody.
@@ -43,6 +43,6 @@ fn gradle(project: &Project<'_>) -> Option<Found> {
     Some(found)
 }
 
-fn wrapper_or(project: &Project<'_>, wrapper: &str, program: &str) -> String {
+fn wrapper_or(project: &DetectedProject<'_>, wrapper: &str, program: &str) -> String {
     if project.is_executable(wrapper) { project.program(wrapper) } else { program.to_owned() }
 }

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use camino::Utf8Path;
 
-use self::project::Project;
+use self::project::DetectedProject;
 
 /// A gate that the project's files speak for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,23 +31,23 @@ pub struct SuggestedGate {
     /// Run at the workspace's root.
     pub run: Vec<String>,
     /// Worth running before the others.
-    pub fast: bool,
+    pub(crate) fast: bool,
     /// Which file told, as a sentence's fragment.
     pub why: String,
 }
 
 /// How a fresh checkout of the project is made ready.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SuggestedCheckout {
-    pub setup: Vec<Vec<String>>,
-    pub cache: Vec<String>,
+pub(crate) struct SuggestedCheckout {
+    pub(crate) setup: Vec<Vec<String>>,
+    pub(crate) cache: Vec<String>,
 }
 
 /// All that the project's files suggest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Suggestions {
     pub gates: Vec<SuggestedGate>,
-    pub checkout: SuggestedCheckout,
+    pub(crate) checkout: SuggestedCheckout,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ struct Found {
 }
 
 impl Found {
-    fn new(ecosystem: &'static str, project: &Project<'_>) -> Self {
+    fn new(ecosystem: &'static str, project: &DetectedProject<'_>) -> Self {
         Found { ecosystem, place: project.place.to_owned(), ..Found::default() }
     }
 
@@ -112,7 +112,7 @@ impl Found {
 }
 
 /// Every ecosystem that is known, each with the function that looks for it.
-const ECOSYSTEMS: &[fn(&Project<'_>) -> Option<Found>] = &[
+const ECOSYSTEMS: &[fn(&DetectedProject<'_>) -> Option<Found>] = &[
     cargo::examine,
     node::examine,
     python::examine,
@@ -126,12 +126,12 @@ const ECOSYSTEMS: &[fn(&Project<'_>) -> Option<Found>] = &[
 ];
 
 /// Detects the checks of the project in a directory.
-pub fn detect_checks(root: &Utf8Path) -> Suggestions {
-    let project = Project::root(root);
+pub(crate) fn detect_checks(root: &Utf8Path) -> Suggestions {
+    let project = DetectedProject::root(root);
     let mut found = examine(&project);
     if !found.iter().any(|found| found.ecosystem == recipes::NAME && found.has(CheckKind::Tests)) {
         for place in project.directories() {
-            let below = examine(&Project { root, place: &place });
+            let below = examine(&DetectedProject { root, place: &place });
             let is_covered = |inner: &Found| {
                 let same = |outer: &&Found| outer.ecosystem == inner.ecosystem;
                 found.iter().filter(same).any(|outer| outer.place.is_empty() && outer.covers_below)
@@ -148,7 +148,7 @@ pub fn detect_checks(root: &Utf8Path) -> Suggestions {
 }
 
 /// Examines one directory: its ecosystems, then its recipes for what they lack.
-fn examine(project: &Project<'_>) -> Vec<Found> {
+fn examine(project: &DetectedProject<'_>) -> Vec<Found> {
     let mut found: Vec<_> = ECOSYSTEMS.iter().filter_map(|examine| examine(project)).collect();
     let lacks = |kind| !found.iter().any(|found: &Found| found.has(kind));
     let wanted: Vec<_> =

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::project::Project;
+use super::project::DetectedProject;
 use super::{Check, CheckKind, Found, words};
 
 const MANIFEST: &str = "package.json";
@@ -30,7 +30,7 @@ enum Manager {
     Bun,
 }
 
-pub(super) fn examine(project: &Project<'_>) -> Option<Found> {
+pub(super) fn examine(project: &DetectedProject<'_>) -> Option<Found> {
     let manifest = project.read_json(MANIFEST)?;
     let outer = project.outer();
     let own = manager_of(project, &manifest);
@@ -81,7 +81,7 @@ fn needs_install(manifest: &Value) -> bool {
         || manifest.get("workspaces").is_some()
 }
 
-fn manager_of(project: &Project<'_>, manifest: &Value) -> Option<Manager> {
+fn manager_of(project: &DetectedProject<'_>, manifest: &Value) -> Option<Manager> {
     let modern_yarn = project.has_file(".yarnrc.yml");
     if let Some(named) = manifest.get("packageManager").and_then(Value::as_str) {
         let (name, version) = named.split_once('@').unwrap_or((named, ""));
@@ -108,7 +108,7 @@ fn manager_of(project: &Project<'_>, manifest: &Value) -> Option<Manager> {
 
 impl Manager {
     /// Returns the program with the option that makes it work in the project's directory.
-    fn program<'p>(self, project: &Project<'p>) -> Vec<&'p str> {
+    fn program<'p>(self, project: &DetectedProject<'p>) -> Vec<&'p str> {
         let (program, option) = match self {
             Manager::Npm => ("npm", "--prefix"),
             Manager::Pnpm => ("pnpm", "--dir"),
@@ -118,11 +118,11 @@ impl Manager {
         if project.is_root() { vec![program] } else { vec![program, option, project.place] }
     }
 
-    fn finish(self, project: &Project<'_>, command: &[&str]) -> Vec<String> {
+    fn finish(self, project: &DetectedProject<'_>, command: &[&str]) -> Vec<String> {
         if self == Manager::Bun { project.run_here(command) } else { words(command) }
     }
 
-    fn run(self, project: &Project<'_>, script: &str, option: Option<&str>) -> Vec<String> {
+    fn run(self, project: &DetectedProject<'_>, script: &str, option: Option<&str>) -> Vec<String> {
         let mut run = self.program(project);
         // `yarn test` and `bun test` can mean more than the script; `npm test` is what everybody types.
         if !(matches!(self, Manager::Npm | Manager::Pnpm) && script == "test") {
@@ -136,7 +136,7 @@ impl Manager {
         self.finish(project, &run)
     }
 
-    fn install(self, project: &Project<'_>) -> Vec<String> {
+    fn install(self, project: &DetectedProject<'_>) -> Vec<String> {
         let mut install = self.program(project);
         let locked = match self {
             Manager::Npm => project.first_file(&["package-lock.json", "npm-shrinkwrap.json"]),

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::project::Project;
+use super::project::DetectedProject;
 use super::{Check, CheckKind, Found, words};
 
-pub(super) fn examine_go(project: &Project<'_>) -> Option<Found> {
+pub(super) fn examine_go(project: &DetectedProject<'_>) -> Option<Found> {
     if !project.has_file("go.mod") {
         return None;
     }
@@ -27,7 +27,7 @@ pub(super) fn examine_go(project: &Project<'_>) -> Option<Found> {
     Some(found)
 }
 
-pub(super) fn examine_ruby(project: &Project<'_>) -> Option<Found> {
+pub(super) fn examine_ruby(project: &DetectedProject<'_>) -> Option<Found> {
     let told = |file: &str| format!("`{}`, in a project with a `Gemfile`", project.path(file));
     let gemfile = project.read("Gemfile")?;
     let (command, why): (&[&str], _) = if project.has_directory("spec")
@@ -47,7 +47,7 @@ pub(super) fn examine_ruby(project: &Project<'_>) -> Option<Found> {
     Some(found)
 }
 
-pub(super) fn examine_php(project: &Project<'_>) -> Option<Found> {
+pub(super) fn examine_php(project: &DetectedProject<'_>) -> Option<Found> {
     let manifest = project.read_json("composer.json")?;
     let composer = |rest: &[&str]| {
         let place = format!("--working-dir={}", project.place);
@@ -70,7 +70,7 @@ pub(super) fn examine_php(project: &Project<'_>) -> Option<Found> {
     Some(found)
 }
 
-pub(super) fn examine_dotnet(project: &Project<'_>) -> Option<Found> {
+pub(super) fn examine_dotnet(project: &DetectedProject<'_>) -> Option<Found> {
     const KINDS: [&str; 5] = [".sln", ".slnx", ".csproj", ".fsproj", ".vbproj"];
     let files = project.files("");
     let file = KINDS.iter().find_map(|kind| files.iter().find(|name| name.ends_with(kind)))?;
@@ -83,7 +83,7 @@ pub(super) fn examine_dotnet(project: &Project<'_>) -> Option<Found> {
     Some(found)
 }
 
-pub(super) fn examine_deno(project: &Project<'_>) -> Option<Found> {
+pub(super) fn examine_deno(project: &DetectedProject<'_>) -> Option<Found> {
     let file = project.first_file(&["deno.json", "deno.jsonc"])?;
     let manifest = project.read_json(file);
     let task = manifest.as_ref().and_then(|manifest| manifest.get("tasks")?.get("test"));
@@ -99,7 +99,7 @@ pub(super) fn examine_deno(project: &Project<'_>) -> Option<Found> {
     Some(found)
 }
 
-pub(super) fn examine_mix(project: &Project<'_>) -> Option<Found> {
+pub(super) fn examine_mix(project: &DetectedProject<'_>) -> Option<Found> {
     if !project.has_file("mix.exs") {
         return None;
     }

@@ -36,15 +36,15 @@ const PASSED_OVER: [&str; 19] = [
 
 /// The root, or a directory in it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Project<'a> {
+pub(super) struct DetectedProject<'a> {
     pub(super) root: &'a Utf8Path,
     /// The directory's name, empty for the root itself.
     pub(super) place: &'a str,
 }
 
-impl<'a> Project<'a> {
+impl<'a> DetectedProject<'a> {
     pub(super) fn root(root: &'a Utf8Path) -> Self {
-        Project { root, place: "" }
+        DetectedProject { root, place: "" }
     }
 
     pub(super) fn is_root(&self) -> bool {
@@ -52,8 +52,8 @@ impl<'a> Project<'a> {
     }
 
     /// Returns the project that this one is a part of.
-    pub(super) fn outer(&self) -> Option<Project<'a>> {
-        (!self.is_root()).then(|| Project::root(self.root))
+    pub(super) fn outer(&self) -> Option<DetectedProject<'a>> {
+        (!self.is_root()).then(|| DetectedProject::root(self.root))
     }
 
     /// Returns a file's path from the root, as commands and people name it.

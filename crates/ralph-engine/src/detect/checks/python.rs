@@ -1,7 +1,7 @@
 //! Python: pytest where anything speaks for it, else tox, nox, Django's own tests or unittest, in the environment the
 //! project's tool keeps.
 
-use super::project::Project;
+use super::project::DetectedProject;
 use super::{Check, CheckKind, Found, words};
 
 const MANIFEST: &str = "pyproject.toml";
@@ -40,7 +40,7 @@ struct Runner {
     told: String,
 }
 
-pub(super) fn examine(project: &Project<'_>) -> Option<Found> {
+pub(super) fn examine(project: &DetectedProject<'_>) -> Option<Found> {
     let manifest = project.read_toml(MANIFEST);
     let test_file = find_test_file(project);
     if project.first_file(&SIGNS).is_none() && test_file.is_none() {
@@ -70,7 +70,7 @@ pub(super) fn examine(project: &Project<'_>) -> Option<Found> {
 }
 
 fn runner(
-    project: &Project<'_>,
+    project: &DetectedProject<'_>,
     manifest: Option<&toml::Table>,
     test_file: Option<&str>,
 ) -> Option<Runner> {
@@ -124,7 +124,7 @@ fn runner(
 }
 
 /// Returns a file with tests by its name: in a directory for tests, or beside the code.
-fn find_test_file(project: &Project<'_>) -> Option<String> {
+fn find_test_file(project: &DetectedProject<'_>) -> Option<String> {
     let is_test = |name: &String| {
         let stem = name.strip_suffix(".py");
         stem.is_some_and(|stem| stem.starts_with("test_") || stem.ends_with("_test"))
@@ -141,7 +141,7 @@ fn find_test_file(project: &Project<'_>) -> Option<String> {
     project.files("").into_iter().find(|name| is_test(name))
 }
 
-fn keeper(project: &Project<'_>, manifest: Option<&toml::Table>) -> Keeper {
+fn keeper(project: &DetectedProject<'_>, manifest: Option<&toml::Table>) -> Keeper {
     let tool = |name: &str| manifest.and_then(|table| table.get("tool")?.get(name)).is_some();
     let outer_uv = project.outer().is_some_and(|outer| outer.has_file("uv.lock"));
     if project.has_file("uv.lock") || tool("uv") || (outer_uv && manifest.is_some()) {
@@ -158,7 +158,7 @@ fn keeper(project: &Project<'_>, manifest: Option<&toml::Table>) -> Keeper {
 }
 
 impl Keeper {
-    fn run(self, project: &Project<'_>, command: &[&str]) -> Vec<String> {
+    fn run(self, project: &DetectedProject<'_>, command: &[&str]) -> Vec<String> {
         let place = project.place;
         let mut run = match (self, place) {
             (Keeper::Uv, "") => vec!["uv", "run"],
@@ -178,7 +178,7 @@ impl Keeper {
         }
     }
 
-    fn setup(self, project: &Project<'_>) -> Option<Vec<String>> {
+    fn setup(self, project: &DetectedProject<'_>) -> Option<Vec<String>> {
         let place = project.place;
         Some(match self {
             // A part of a uv workspace shares the lock file of the whole.

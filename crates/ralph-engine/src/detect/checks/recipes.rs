@@ -1,6 +1,6 @@
 //! Recipes that a person wrote down: `justfile` and `Makefile`.
 
-use super::project::Project;
+use super::project::DetectedProject;
 use super::{Check, CheckKind, Found, words};
 
 pub(super) const NAME: &str = "recipes";
@@ -10,7 +10,7 @@ const JUSTFILES: [&str; 3] = ["justfile", "Justfile", ".justfile"];
 const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
 
 /// Examines a directory for recipes of the kinds that are wanted.
-pub(super) fn examine(project: &Project<'_>, wanted: &[CheckKind]) -> Option<Found> {
+pub(super) fn examine(project: &DetectedProject<'_>, wanted: &[CheckKind]) -> Option<Found> {
     let mut found = Found::new(NAME, project);
     for kind in wanted {
         found.checks.extend(just(project, *kind).or_else(|| make(project, *kind)));
@@ -26,7 +26,7 @@ const fn names(kind: CheckKind) -> &'static [&'static str] {
     }
 }
 
-fn just(project: &Project<'_>, kind: CheckKind) -> Option<Check> {
+fn just(project: &DetectedProject<'_>, kind: CheckKind) -> Option<Check> {
     let file = project.first_file(&JUSTFILES)?;
     let recipes = just_recipes(&project.read(file)?);
     let name = names(kind).iter().find(|name| recipes.iter().any(|recipe| recipe == *name))?;
@@ -39,7 +39,7 @@ fn just(project: &Project<'_>, kind: CheckKind) -> Option<Check> {
     Some(Check { kind, run, why: format!("`{path}` has the recipe `{name}`") })
 }
 
-fn make(project: &Project<'_>, kind: CheckKind) -> Option<Check> {
+fn make(project: &DetectedProject<'_>, kind: CheckKind) -> Option<Check> {
     let file = project.first_file(&MAKEFILES)?;
     let targets = make_targets(&project.read(file)?);
     let name = names(kind).iter().find(|name| targets.iter().any(|target| target == *name))?;

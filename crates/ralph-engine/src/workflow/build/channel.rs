@@ -9,10 +9,11 @@ use ralph_model::build::{TaskFact, TaskWrite, settle};
 use ralph_model::channel::MutationRequest;
 use ralph_model::permission::{self, Asker, Target};
 use ralph_model::plan::view::PrioritizedView;
-use ralph_model::plan::{Change, DoneAt, Plan, PlanError, Surroundings};
+use ralph_model::plan::{Change, DoneAt, Plan, PlanContext, PlanError};
 use ralph_model::role::Role;
 use serde_json::{Map, Value};
 
+use super::made::note_made;
 use super::task_store::{TASKS, markers};
 use crate::channel::{Declined, MutationStore};
 use crate::plan_file::{PlanFile, PlanFileError, random_numbers};
@@ -55,23 +56,30 @@ impl MutationStore for PlanChannel {
             return self.claim(&plan, asker, id.as_deref(), no_change.as_deref());
         }
         let request = related(&plan, &request, asker)?;
-        Ok(told_of(&self.change(&request)?))
+        Ok(told_of(&self.change(&request, asker.role)?))
     }
 }
 
 impl PlanChannel {
-    fn change(&self, request: &MutationRequest) -> Result<Change, Declined> {
+    fn change(&self, request: &MutationRequest, role: Role) -> Result<Change, Declined> {
         let known = self.plan.known_ids();
         let mut random = random_numbers();
-        let mut surroundings = Surroundings {
+        let mut surroundings = PlanContext {
             known: &|id| known.has(id),
             past_is_whole: &|| known.is_whole(),
             random: &mut random,
             done_at: DoneAt::Unborn,
         };
-        self.plan
-            .change(|plan| plan.apply(request, &mut surroundings))
-            .map_err(|error| Declined::Plan(sentence(&error)))
+        let mut noted = Ok(());
+        let change = self.plan.change(|plan| {
+            let change = plan.apply(request, &mut surroundings)?;
+            if role == Role::Investigator {
+                noted = note_made(&self.state, plan, &change);
+            }
+            Ok(change)
+        })?;
+        noted.map_err(told)?;
+        Ok(change)
     }
 
     /// Notes a builder's claim.

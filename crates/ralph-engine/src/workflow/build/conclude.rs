@@ -161,13 +161,12 @@ impl Build<'_, '_> {
             self.plan.change(|plan: &mut Plan<'_>| plan.prioritize())?;
         }
         self.commit_plan()?;
+        let is_split = result.role == Role::Decomposer && changed;
+        if !is_split && let Some(end) = self.count_round()? {
+            return Ok(Turn::End(end));
+        }
         match &result.outcome {
-            RunOutcome::Completed if changed => {
-                if result.role == Role::Decomposer {
-                    return Ok(Turn::Progress);
-                }
-                Ok(self.count_round()?.map_or(Turn::Progress, Turn::End))
-            }
+            RunOutcome::Completed if changed => Ok(Turn::Progress),
             RunOutcome::Completed => self.fail(&result.item, nothing.to_owned()),
             outcome => self.fail(&result.item, unfinished(outcome)),
         }

@@ -1,6 +1,6 @@
 //! Whether rounds of the loop bring the work nearer to its end.
 //!
-//! A round is a verification or an investigation. Builders, verifiers and investigators that keep each other busy
+//! A round is a verification, an investigation, or a decomposition that came to nothing. Builders, verifiers and investigators that keep each other busy
 //! (accept one task and add one, open an issue and make a task of it) would go on for ever while every single step
 //! looks like progress. So the tasks and issues that are left are counted after each round: a round that does not bring
 //! them below their lowest count so far has no net gain.

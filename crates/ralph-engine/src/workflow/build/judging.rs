@@ -14,7 +14,7 @@ use super::{Build, BuildEnd};
 use crate::gates::pin::PinnedGates;
 use crate::judge::{Attested, Case, Said};
 use crate::workflow::WorkflowError;
-use crate::workflow::driver::Turn;
+use crate::workflow::driver::{QuestionKind, Turn};
 use crate::workflow::repositories::BeforeAll;
 
 /// Work, and what the judge measured of it.
@@ -95,7 +95,7 @@ impl Build<'_, '_> {
             let question = question.to_string();
             let fact = TaskFact::Undecided { run, works, question: question.clone() };
             self.settle(task, &fact)?;
-            return self.ask_person(task, question);
+            return self.ask_person(task, question, QuestionKind::Accept);
         }
         self.attest(task, before, &pinned, &cases)?;
         let acceptance = Acceptance {
@@ -114,9 +114,10 @@ impl Build<'_, '_> {
         run: Option<RunId>,
         rejection: Rejection,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
-        let feedback = rejection.for_agent.clone();
+        // The rejection itself was told when it was written to the plan.
+        self.round.feedback = Some((task.to_owned(), rejection.for_agent.clone()));
         self.settle(task, &TaskFact::Rejected { run, rejection })?;
-        self.fail(task, feedback)
+        Ok(Turn::Failed)
     }
 
     /// Puts receipts on the commits of accepted work.

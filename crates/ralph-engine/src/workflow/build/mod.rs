@@ -3,13 +3,14 @@
 //! The plan file says which stage the work is in and what is next; [`task_store`] keeps how far the judgement of each
 //! task has come. [`stages`] makes the task of an agent for each stage, [`conclude`] draws the conclusions of its run,
 //! [`judging`] has the judge decide on a claim, and [`questions`] settles what needs a person. [`channel`] applies what
-//! agents ask for while they run; [`planning`] turns a spec into tasks.
+//! agents ask for while they run, and [`made`] notes what came of issues; [`planning`] turns a spec into tasks.
 
-pub mod channel;
+pub(crate) mod channel;
 mod conclude;
 mod gain;
 mod judging;
 mod kill_log;
+mod made;
 pub mod planning;
 mod questions;
 mod stages;
@@ -25,7 +26,7 @@ use self::channel::{PlanChannel, SharedProbe};
 use self::kill_log::LogBases;
 use self::task_store::TASKS;
 use super::WorkflowError;
-use super::driver::{Ended, Step, Turn, Void, Workflow, drive, forget_troubles};
+use super::driver::{Ended, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles};
 use super::project::Project;
 use super::repositories::BeforeAll;
 use crate::gates::pin::PinnedGates;
@@ -184,6 +185,7 @@ impl<'r, 's> Build<'r, 's> {
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
         let state = &self.session.context.state;
+        made::forget_closed(state, &plan)?;
         for task in plan.done_tasks() {
             BeforeAll::forget(state, &task.id)?;
         }
@@ -236,10 +238,14 @@ impl<'r, 's> Build<'r, 's> {
         Ok(self.session.tell(kind, fields)?)
     }
 
+    /// Returns what tells one state of plan and work from another.
+    fn print(&self, plan: &[u8]) -> Result<Vec<u8>, WorkflowError> {
+        Ok([plan, self.project.repositories.print()?.as_bytes()].concat())
+    }
+
     /// Tells whether the same came round too often.
     fn loops(&mut self, stage: Stage, bytes: &[u8]) -> Result<bool, WorkflowError> {
-        let print = [bytes, self.project.repositories.print()?.as_bytes()].concat();
-        let now = Some((stage, print));
+        let now = Some((stage, self.print(bytes)?));
         let round = &mut self.round;
         round.same = if round.last == now { round.same + 1 } else { 0 };
         round.last = now;
@@ -291,7 +297,7 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         Ok(None)
     }
 
-    fn next(&mut self) -> Result<Step<BuildEnd>, WorkflowError> {
+    fn next(&mut self) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
         if let Some(problem) = plan.document().broken().next() {
@@ -302,28 +308,32 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         let stage = plan.stage();
         self.round.item = Some(item_of(&next));
         match &next {
-            Next::Plan => return Ok(Step::Turn(Turn::End(BuildEnd::NoPlan))),
-            Next::Complete => return Ok(Step::Turn(Turn::End(BuildEnd::Complete))),
+            Next::Plan => return Ok(WorkflowStep::Turn(Turn::End(BuildEnd::NoPlan))),
+            Next::Complete => return Ok(WorkflowStep::Turn(Turn::End(BuildEnd::Complete))),
             Next::Build(task) => {
                 if let Some(turn) = self.settle_without_run(&task.id)? {
-                    return Ok(Step::Turn(turn));
+                    return Ok(WorkflowStep::Turn(turn));
                 }
             }
             Next::Decompose(_) | Next::Verify(_) | Next::Investigate(_) => {}
         }
         if self.loops(stage, &bytes)? {
-            return Ok(Step::Turn(Turn::End(BuildEnd::Looping { stage })));
+            return Ok(WorkflowStep::Turn(Turn::End(BuildEnd::Looping { stage })));
         }
         if let Some(what) = self.session.exhausted()? {
-            return Ok(Step::Turn(Turn::Stop(super::driver::Stop::OutOfBudget(what))));
+            return Ok(WorkflowStep::Turn(Turn::Stop(super::driver::Stop::OutOfBudget(what))));
         }
         self.round.iteration += 1;
         let task = match &next {
             Next::Build(task) | Next::Decompose(task) => Some(task),
             _ => None,
         };
+        let claim = match &next {
+            Next::Build(task) => self.no_change_claim(&plan, &task.id)?,
+            _ => None,
+        };
         let fields = WorkflowFields {
-            stage: Some(stage),
+            stage: Some(if claim.is_some() { Stage::Verify } else { stage }),
             task: task.map(|task| task.id.to_string()),
             iteration: Some(self.round.iteration),
             spec: plan.spec().map(str::to_owned),
@@ -332,16 +342,10 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         };
         self.tell(WorkflowKind::IterationStart, fields)?;
         match next {
-            Next::Build(task) => {
-                let most = self.session.context.config.limits.rejections;
-                let markers = self.markers_in(&plan, &task.id)?;
-                match TaskState::of(&markers, most) {
-                    TaskState::NoChange { reason } => {
-                        self.ask_for_opinion(&plan, &task.id, &reason)
-                    }
-                    _ => self.build(&plan, &task),
-                }
-            }
+            Next::Build(task) => match claim {
+                Some(reason) => self.ask_for_opinion(&plan, &task.id, &reason),
+                None => self.build(&plan, &task),
+            },
             Next::Verify(_) => self.verify(&plan),
             Next::Investigate(issues) => self.investigate(&plan, &issues),
             Next::Decompose(task) => self.decompose(&plan, &task),
@@ -362,6 +366,19 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
 
     fn conclude(&mut self, result: &RunResult) -> Result<Turn<BuildEnd>, WorkflowError> {
         self.conclude_run(result)
+    }
+
+    /// A loop that is about to end, or to ask a person, does not wait first.
+    fn tries_again(&mut self) -> Result<bool, WorkflowError> {
+        let bytes = self.plan.read()?;
+        let plan = Plan::parse(&bytes);
+        if let Next::Build(task) = plan.next()
+            && matches!(self.state_of(&task.id)?, TaskState::Exhausted { .. })
+        {
+            return Ok(false);
+        }
+        let is_last_round = self.round.same + 1 >= ROUNDS_THAT_LOOP;
+        Ok(!is_last_round || self.round.last != Some((plan.stage(), self.print(&bytes)?)))
     }
 
     fn discard(&mut self, result: &RunResult, _: Void) -> Result<(), WorkflowError> {

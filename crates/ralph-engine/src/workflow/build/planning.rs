@@ -17,7 +17,7 @@ use crate::run::{RESULTS, RunResult};
 use crate::session::{AgentTask, Session};
 use crate::state::Entry;
 use crate::workflow::WorkflowError;
-use crate::workflow::driver::{Ended, Step, Turn, Void, Workflow, drive, forget_troubles};
+use crate::workflow::driver::{Ended, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles};
 
 /// The name of the workflow in the results of its runs.
 const WORKFLOW: &str = "plan";
@@ -126,7 +126,7 @@ impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
         Ok(found.filter(|result| result.workflow == WORKFLOW))
     }
 
-    fn next(&mut self) -> Result<Step<PlanningEnd>, WorkflowError> {
+    fn next(&mut self) -> Result<WorkflowStep<PlanningEnd>, WorkflowError> {
         let build = &*self.build;
         let bytes = build.plan.read()?;
         let plan = Plan::parse(&bytes);
@@ -141,7 +141,7 @@ impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
         };
         let prompt = build.project.prompts.render(&context);
         let task = AgentTask::new(WORKFLOW, Role::Planner, ITEM, prompt);
-        Ok(Step::Run(Box::new(AgentTask { attempt: self.troubles + 1, ..task })))
+        Ok(WorkflowStep::Run(Box::new(AgentTask { attempt: self.troubles + 1, ..task })))
     }
 
     fn conclude(&mut self, result: &RunResult) -> Result<Turn<PlanningEnd>, WorkflowError> {

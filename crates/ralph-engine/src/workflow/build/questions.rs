@@ -15,7 +15,7 @@ use super::{Build, BuildEnd, none};
 use crate::questions::AnswerError;
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
-use crate::workflow::driver::{Step, Stop, Turn};
+use crate::workflow::driver::{QuestionKind, Stop, Turn, WorkflowStep};
 use crate::workflow::repositories::BeforeAll;
 
 /// How a verifier's item is named that is asked for its opinion on a task.
@@ -38,10 +38,13 @@ impl Build<'_, '_> {
                 self.decide_no_change(task, &question).map(Some)
             }
             TaskState::Undecided { works } => self.judge_again(task, &works).map(Some),
-            TaskState::Exhausted { rejections, last } => {
+            TaskState::Exhausted { times, last } => {
                 let question = format!(
-                    "it was rejected {rejections} times, the last time because: {} Is it to be tried again? Any answer \
-                     but `yes` goes to the next run.",
+                    "it was rejected {} because: {} Try it again?",
+                    match times {
+                        1 => "once".to_owned(),
+                        times => format!("{times} times, the last time"),
+                    },
                     end_sentence(&last)
                 );
                 self.decide_retry(task, question).map(Some)
@@ -68,7 +71,7 @@ impl Build<'_, '_> {
         question: &PersonQuestion,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
         let Some(answer) = self.answer(task)? else {
-            return self.ask_person(task, question.to_string());
+            return self.ask_person(task, question.to_string(), QuestionKind::Accept);
         };
         let fact = if is_yes(&answer) {
             let done_at = self.project.repositories.base()?.into_values().next();
@@ -123,20 +126,20 @@ impl Build<'_, '_> {
         task: &str,
         question: String,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
-        let Some(answer) = self.answer(task)? else { return self.ask_person(task, question) };
-        self.settle(task, &TaskFact::Retried)?;
+        let Some(answer) = self.answer(task)? else {
+            return self.ask_person(task, question, QuestionKind::Retry);
+        };
+        let advice =
+            (!is_yes(&answer)).then(|| format!("A person looked at it and says: {answer}"));
+        self.settle(task, &TaskFact::Retried { advice })?;
         self.session.questions().take_answer(task)?;
-        if !is_yes(&answer) {
-            let feedback = format!("A person looked at it and says: {answer}");
-            self.round.feedback = Some((task.to_owned(), feedback));
-        }
         Ok(Turn::Again)
     }
 
     /// Has a task tried again that was rejected too often, on a person's word.
     pub(super) fn retry_if_exhausted(&mut self, task: &str) -> Result<(), WorkflowError> {
         if matches!(self.state_of(task)?, TaskState::Exhausted { .. }) {
-            self.settle(task, &TaskFact::Retried)?;
+            self.settle(task, &TaskFact::Retried { advice: None })?;
             self.session.questions().withdraw(task)?;
         }
         Ok(())
@@ -148,7 +151,7 @@ impl Build<'_, '_> {
         plan: &Plan<'_>,
         task: &str,
         reason: &str,
-    ) -> Result<Step<BuildEnd>, WorkflowError> {
+    ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         let tasks = super::stages::json(&plan.task_view(task));
         let feedback = format!(
             "The builder of {task} says that nothing has to change ({reason}). Do not accept or reject it: look whether \
@@ -176,6 +179,7 @@ impl Build<'_, '_> {
         &mut self,
         task: &str,
         question: String,
+        asked: QuestionKind,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
         self.session.questions().ask(task, &question, None)?;
         self.commit_plan()?;
@@ -185,7 +189,7 @@ impl Build<'_, '_> {
             ..none()
         };
         self.tell(WorkflowKind::PersonNeeded, fields)?;
-        Ok(Turn::Stop(Stop::Waiting { item: task.to_owned(), question }))
+        Ok(Turn::Stop(Stop::Waiting { item: task.to_owned(), question, asked }))
     }
 }
 

@@ -15,7 +15,7 @@ use super::{Build, BuildEnd, DEEPEST, WORKFLOW, channel, item_of};
 use crate::session::AgentTask;
 use crate::specs;
 use crate::workflow::WorkflowError;
-use crate::workflow::driver::{Step, Turn};
+use crate::workflow::driver::{Turn, WorkflowStep};
 use crate::workflow::repositories::BeforeAll;
 use crate::workflow::spec_text::SpecText;
 
@@ -24,7 +24,7 @@ impl Build<'_, '_> {
         &mut self,
         plan: &Plan<'_>,
         task: &Task<'_>,
-    ) -> Result<Step<BuildEnd>, WorkflowError> {
+    ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         let id = task.id.to_string();
         // An answer that was acted on just before Ralph died must not decide the next question.
         self.session.questions().take_answer(&id)?;
@@ -36,8 +36,9 @@ impl Build<'_, '_> {
         let source = self.source(plan)?;
         let json = json(&plan.task_view(&id));
         // A rejection is on the task already.
-        let feedback =
-            self.round.feedback_for(&id).filter(|told| Some(*told) != task.reject.as_deref());
+        let advice = self.markers_in(plan, &id)?.record.advice;
+        let feedback = self.round.feedback_for(&id).or(advice.as_deref());
+        let feedback = feedback.filter(|told| Some(*told) != task.reject.as_deref());
         let rejected = task.reject.as_deref().map(|why| self.with_logs(plan, &id, why));
         let context = BuildPrompt {
             surroundings: self.project.surroundings(&self.session.context, &source, feedback),
@@ -86,7 +87,10 @@ impl Build<'_, '_> {
         Ok(before)
     }
 
-    pub(super) fn verify(&mut self, plan: &Plan<'_>) -> Result<Step<BuildEnd>, WorkflowError> {
+    pub(super) fn verify(
+        &mut self,
+        plan: &Plan<'_>,
+    ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         let views: Vec<TaskView<'_>> = plan.done_view().done;
         let given: Vec<String> = views.iter().map(|task| task.id.to_string()).collect();
         let feedback = self.round.feedback_for("verify").map(str::to_owned);
@@ -101,7 +105,7 @@ impl Build<'_, '_> {
         given: Vec<String>,
         tasks: &str,
         feedback: Option<&str>,
-    ) -> Result<Step<BuildEnd>, WorkflowError> {
+    ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         let pinned = self.pin("verify")?;
         let repositories = &self.project.repositories;
         let base = repositories.base()?;
@@ -115,7 +119,7 @@ impl Build<'_, '_> {
         )?;
         let Some((first, others)) = checkouts.split_first() else {
             let message = "there is no commit to verify".to_owned();
-            return Ok(Step::Turn(Turn::Trouble(Trouble::Machine { message })));
+            return Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })));
         };
         *channel::locked(&self.probe) = None;
         let source = self.source(plan)?;
@@ -143,20 +147,12 @@ impl Build<'_, '_> {
         &mut self,
         plan: &Plan<'_>,
         issues: &[Issue<'_>],
-    ) -> Result<Step<BuildEnd>, WorkflowError> {
+    ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         *channel::locked(&self.probe) = None;
         let given: Vec<String> = issues.iter().map(|issue| issue.id.to_string()).collect();
         let source = self.source(plan)?;
         let issues = json(&plan.issues_view());
-        let all = plan.tasks_view();
-        let made: Vec<&TaskView<'_>> = all
-            .pending
-            .iter()
-            .chain(&all.done)
-            .filter(|task| {
-                task.created_from.as_ref().is_some_and(|id| given.iter().any(|g| g == id))
-            })
-            .collect();
+        let made = self.made_from(&given)?;
         let made = (!made.is_empty()).then(|| json(&made));
         let feedback = self.round.feedback_for("investigate");
         let context = InvestigatePrompt {
@@ -174,10 +170,10 @@ impl Build<'_, '_> {
         &mut self,
         plan: &Plan<'_>,
         task: &Task<'_>,
-    ) -> Result<Step<BuildEnd>, WorkflowError> {
+    ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         let id = task.id.to_string();
         if plan.depth(&id) >= DEEPEST {
-            return self.give_up_on(task).map(Step::Turn);
+            return self.give_up_on(task).map(WorkflowStep::Turn);
         }
         *channel::locked(&self.probe) = None;
         let source = self.source(plan)?;
@@ -209,7 +205,7 @@ impl Build<'_, '_> {
         let known = self.plan.known_ids();
         let mut random = crate::plan_file::random_numbers();
         let added = self.plan.change(|plan| {
-            let mut surroundings = ralph_model::plan::Surroundings {
+            let mut surroundings = ralph_model::plan::PlanContext {
                 known: &|id| known.has(id),
                 past_is_whole: &|| known.is_whole(),
                 random: &mut random,
@@ -236,9 +232,9 @@ impl Build<'_, '_> {
         AgentTask { attempt, ..AgentTask::new(WORKFLOW, role, item, prompt) }
     }
 
-    fn start(&mut self, task: AgentTask) -> Result<Step<BuildEnd>, WorkflowError> {
+    fn start(&mut self, task: AgentTask) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         self.commit_plan()?;
-        Ok(Step::Run(Box::new(task)))
+        Ok(WorkflowStep::Run(Box::new(task)))
     }
 
     /// Returns the commits that have all of the plan's work: where every repository stands, the one first that the last

@@ -65,6 +65,19 @@ impl Build<'_, '_> {
         Ok(TaskState::of(&self.markers(task)?, most))
     }
 
+    /// Returns why nothing has to change, if that is what a task's builder claims and no verifier has looked at it.
+    pub(super) fn no_change_claim(
+        &self,
+        plan: &Plan<'_>,
+        task: &str,
+    ) -> Result<Option<String>, WorkflowError> {
+        let most = self.session.context.config.limits.rejections;
+        Ok(match TaskState::of(&self.markers_in(plan, task)?, most) {
+            TaskState::NoChange { reason } => Some(reason),
+            _ => None,
+        })
+    }
+
     /// Writes what a fact comes to, and commits the plan.
     pub(super) fn settle(&mut self, task: &str, fact: &TaskFact) -> Result<(), WorkflowError> {
         let most = self.session.context.config.limits.rejections;

@@ -80,7 +80,7 @@ impl SpecWork<'_, '_, '_> {
             completed: Some(result.outcome == RunOutcome::Completed),
             session_id: result.session.clone(),
             tokens_used: Some(result.finished.usage.total()),
-            run_dir: Some(self.pipeline.store.from_home(&result.dir)),
+            run_dir: Some(self.pipeline.store.relative_to_home(&result.dir)),
             attempt: Some(result.attempt),
             ..none()
         };
@@ -139,7 +139,7 @@ impl SpecWork<'_, '_, '_> {
                 let run = result.run.clone();
                 self.settle(&Fact::PlanWritten { text, scratchpad, run }, "is planned")?;
                 let store = &self.pipeline.store;
-                let plan_file = Some(store.from_home(&store.path(self.spec.plan_md())));
+                let plan_file = Some(store.relative_to_home(&store.path(self.spec.plan_md())));
                 self.tell(WorkflowKind::PlanPass, WorkflowFields { plan_file, ..none() })?;
                 return Ok(Turn::Again);
             }
@@ -438,7 +438,7 @@ impl SpecWork<'_, '_, '_> {
         let done = DoneMarker {
             commit: commit.clone(),
             at: self.pipeline.now(),
-            verify_run_dir: result.map(|result| store.from_home(&result.dir)),
+            verify_run_dir: result.map(|result| store.relative_to_home(&result.dir)),
             impl_run_dir: record.and_then(|record| record.last_impl_run_dir.clone()),
             proof,
             spec_digest: match self.spec_digest.clone() {
@@ -447,7 +447,7 @@ impl SpecWork<'_, '_, '_> {
             },
             said: said.to_owned(),
         };
-        let done_file = Some(store.from_home(&store.path(self.spec.done())));
+        let done_file = Some(store.relative_to_home(&store.path(self.spec.done())));
         self.settle(&Fact::Verified { done }, "is done")?;
         let fields = WorkflowFields {
             commit: commit.map(String::from),
@@ -552,7 +552,7 @@ impl SpecWork<'_, '_, '_> {
     }
 
     fn run_ref(&self, result: &RunResult) -> RunRef {
-        RunRef { id: result.run.clone(), dir: self.pipeline.store.from_home(&result.dir) }
+        RunRef { id: result.run.clone(), dir: self.pipeline.store.relative_to_home(&result.dir) }
     }
 }
 

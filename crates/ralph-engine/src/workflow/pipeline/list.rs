@@ -13,20 +13,46 @@ use crate::workflow::WorkflowError;
 #[derive(Clone, Debug, Serialize)]
 pub struct SpecRow {
     pub spec: String,
-    pub id: String,
+    pub(crate) id: String,
     pub title: Option<String>,
     pub state: &'static str,
     pub attempts_used: u32,
-    pub plan: Option<u32>,
+    pub(crate) plan: Option<u32>,
     pub commit: Option<String>,
     pub proof: Option<String>,
     pub changed_since_done: bool,
     pub question: Option<String>,
     pub cost_usd: Option<f64>,
-    pub tokens: u64,
-    pub runs: usize,
+    pub(crate) tokens: u64,
+    pub(crate) runs: usize,
     /// What came of the last attempt that was spent.
     pub last: Option<Try>,
+    /// Why its state files cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+impl SpecRow {
+    /// A spec whose state files cannot be read.
+    pub fn unreadable(spec: &SpecPath, problem: &str) -> SpecRow {
+        SpecRow {
+            spec: spec.to_string(),
+            id: spec.id().to_owned(),
+            title: None,
+            state: "broken",
+            attempts_used: 0,
+            plan: None,
+            commit: None,
+            proof: None,
+            changed_since_done: false,
+            question: None,
+            cost_usd: None,
+            tokens: 0,
+            runs: 0,
+            last: None,
+            problem: Some(problem.to_owned()),
+        }
+    }
 }
 
 /// Looks at one spec.
@@ -76,6 +102,7 @@ pub fn row(
         tokens,
         runs: count,
         last: markers.plan.and_then(|plan| plan.tries.last().cloned()),
+        problem: None,
     })
 }
 
@@ -89,7 +116,7 @@ pub fn waiting(store: &SpecStore, specs: &[SpecPath]) -> Vec<(String, String)> {
 }
 
 /// Returns a state's name.
-pub fn state_name(state: &SpecState, markers: &Markers) -> &'static str {
+pub(crate) fn state_name(state: &SpecState, markers: &Markers) -> &'static str {
     let torn = !heal(markers).is_empty();
     match state {
         SpecState::Done => "done",
@@ -105,7 +132,7 @@ pub fn state_name(state: &SpecState, markers: &Markers) -> &'static str {
 }
 
 /// Returns whether a spec is not what it was when it was done.
-pub fn changed_since_done(
+pub(crate) fn changed_since_done(
     store: &SpecStore,
     spec: &SpecPath,
     markers: &Markers,

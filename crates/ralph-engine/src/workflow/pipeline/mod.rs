@@ -68,6 +68,8 @@ pub enum SpecEnd {
         why: GiveUp,
         tries: Vec<Try>,
     },
+    /// A person removed the spec while it was worked on.
+    Removed,
     /// The spec, or what is on disk about it, cannot be used.
     Unusable {
         problem: String,
@@ -82,6 +84,7 @@ impl SpecEnd {
             SpecEnd::Done { .. } => "completed",
             SpecEnd::Skipped { .. } => "skipped",
             SpecEnd::Failed { .. } => "failed",
+            SpecEnd::Removed => "removed",
             SpecEnd::Unusable { .. } => "unusable",
             SpecEnd::Stopped(stop) => stop.name(),
         }

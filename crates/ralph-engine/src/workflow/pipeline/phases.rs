@@ -14,7 +14,7 @@ use super::spec_work::SpecWork;
 use super::{SpecEnd, WORKFLOW, list};
 use crate::session::{AgentTask, TaskContract, TaskFile, TaskOutbox};
 use crate::workflow::WorkflowError;
-use crate::workflow::driver::{Step, Turn};
+use crate::workflow::driver::{Turn, WorkflowStep};
 use crate::workflow::repositories::BeforeAll;
 use crate::workflow::spec_text::SpecText;
 
@@ -32,7 +32,7 @@ impl SpecWork<'_, '_, '_> {
         markers: &Markers,
         number: u32,
         replan: Option<&Replan>,
-    ) -> Result<Step<SpecEnd>, WorkflowError> {
+    ) -> Result<WorkflowStep<SpecEnd>, WorkflowError> {
         let base = self.pipeline.project.repositories.base()?;
         self.settle(&Fact::PlanningBegan { number, base }, "is being planned")?;
         self.pipeline.project.repositories.note(&self.base()?)?;
@@ -57,7 +57,7 @@ impl SpecWork<'_, '_, '_> {
             surroundings: self.pipeline.project.surroundings(context, &source, feedback.as_deref()),
             outbox: outbox.as_str(),
             gates: &self.pinned.gates,
-            replan: replan.map(|replan| prompt::Replan {
+            replan: replan.map(|replan| prompt::PreviousPlan {
                 reason: &replan.reason,
                 old_plan: old_plan.as_deref(),
             }),
@@ -72,14 +72,14 @@ impl SpecWork<'_, '_, '_> {
         ]);
         let phrase = self.pipeline.options.magic_phrase.clone();
         task.contract = TaskContract::Planned { phrase };
-        Ok(Step::Run(Box::new(task)))
+        Ok(WorkflowStep::Run(Box::new(task)))
     }
 
     pub(super) fn implement(
         &mut self,
         markers: &Markers,
         feedback: Option<&str>,
-    ) -> Result<Step<SpecEnd>, WorkflowError> {
+    ) -> Result<WorkflowStep<SpecEnd>, WorkflowError> {
         self.cases = None;
         self.pin()?;
         self.pipeline.commit_home(self.spec, "goes on")?;
@@ -104,7 +104,7 @@ impl SpecWork<'_, '_, '_> {
         let mut task = self.task(Phase::Implement, Role::Implementer, markers, &prompt);
         let phrase = self.pipeline.options.magic_phrase.clone();
         task.contract = TaskContract::Completed { phrase };
-        Ok(Step::Run(Box::new(task)))
+        Ok(WorkflowStep::Run(Box::new(task)))
     }
 
     pub(super) fn verify(
@@ -112,7 +112,7 @@ impl SpecWork<'_, '_, '_> {
         markers: &Markers,
         commit: &CommitId,
         no_change: Option<&str>,
-    ) -> Result<Step<SpecEnd>, WorkflowError> {
+    ) -> Result<WorkflowStep<SpecEnd>, WorkflowError> {
         let fields =
             WorkflowFields { commit: Some(commit.to_string()), ..self.attempt_fields(markers) };
         if self.cases.is_none() {
@@ -120,7 +120,9 @@ impl SpecWork<'_, '_, '_> {
             self.examine_candidate(markers)?;
             if let Some(Ok(verdict @ Verdict::Rejected { .. })) = self.verdict_so_far() {
                 // It passed once; what it rests on has changed since.
-                return self.reject(Phase::Verify, &verdict, Some(commit), None).map(Step::Turn);
+                return self
+                    .reject(Phase::Verify, &verdict, Some(commit), None)
+                    .map(WorkflowStep::Turn);
             }
         }
         let works = works_of(markers, commit);
@@ -133,7 +135,7 @@ impl SpecWork<'_, '_, '_> {
         )?;
         let Some((first, others)) = checkouts.split_first() else {
             let message = format!("the repository of {commit} was not found");
-            return Ok(Step::Turn(Turn::Trouble(Trouble::Machine { message })));
+            return Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })));
         };
         self.tell(WorkflowKind::VerifyStart, fields)?;
         let store = &self.pipeline.store;
@@ -162,7 +164,7 @@ impl SpecWork<'_, '_, '_> {
         let mut task = self.task(Phase::Verify, Role::Verifier, markers, &prompt);
         task.directory = Some(first.checkout.directory.clone());
         task.writable = checkouts.iter().map(|found| found.checkout.tree.clone()).collect();
-        Ok(Step::Run(Box::new(task)))
+        Ok(WorkflowStep::Run(Box::new(task)))
     }
 
     /// Renders the prompt, for a fresh session or for one that goes on.

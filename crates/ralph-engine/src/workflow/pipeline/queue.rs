@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::role::Role;
 use ralph_model::spec::name::SpecPath;
@@ -35,7 +35,7 @@ pub struct Queue {
 
 impl Queue {
     /// Returns those that are there now, in their order.
-    pub fn now(&self) -> Vec<SpecPath> {
+    pub(crate) fn now(&self) -> Vec<SpecPath> {
         match &self.selection {
             Selection::Named(named) => named.clone(),
             Selection::All { to } => {
@@ -53,10 +53,6 @@ impl Queue {
     fn problem(&self, spec: &SpecPath) -> Option<String> {
         let loaded = specs::load(&self.specs, spec);
         loaded.err().filter(|_| self.validate).map(|problem| problem.to_string())
-    }
-
-    pub fn directory(&self) -> &Utf8Path {
-        &self.specs
     }
 }
 
@@ -107,7 +103,7 @@ impl Pipeline<'_, '_> {
             handled.insert(spec.clone());
             report.left -= 1;
             let goes_on = match &end {
-                SpecEnd::Done { .. } | SpecEnd::Skipped { .. } => true,
+                SpecEnd::Done { .. } | SpecEnd::Skipped { .. } | SpecEnd::Removed => true,
                 SpecEnd::Failed { .. }
                 | SpecEnd::Unusable { .. }
                 | SpecEnd::Stopped(

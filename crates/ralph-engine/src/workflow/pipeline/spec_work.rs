@@ -12,7 +12,9 @@ use crate::judge::Case;
 use crate::run::{RESULTS, RunResult};
 use crate::session::Session;
 use crate::workflow::WorkflowError;
-use crate::workflow::driver::{Ended, Step, Stop, Turn, Void, Workflow, drive, forget_troubles};
+use crate::workflow::driver::{
+    Ended, QuestionKind, Stop, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles,
+};
 use crate::workflow::repositories::BeforeAll;
 
 /// Work on one spec. What is not on disk can be lost: that costs time, never truth.
@@ -143,27 +145,12 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
         Ok(Some(result))
     }
 
-    fn next(&mut self) -> Result<Step<SpecEnd>, WorkflowError> {
-        let markers = self.pipeline.heal(self.spec)?;
-        match next(&markers, self.pipeline.options.limits()) {
-            Action::Skip => Ok(Step::Turn(Turn::End(done_end(&markers)))),
-            Action::Adopt { number } => self.adopt(number).map(Step::Turn),
-            Action::Plan { number, replan } => self.plan(&markers, number, replan.as_ref()),
-            Action::Implement { feedback } => self.implement(&markers, feedback.as_deref()),
-            Action::Verify { commit, no_change } => {
-                self.verify(&markers, &commit, no_change.as_deref())
+    fn next(&mut self) -> Result<WorkflowStep<SpecEnd>, WorkflowError> {
+        match self.next_step() {
+            Err(error @ WorkflowError::Spec(_)) => {
+                self.after_persons_word(error).map(WorkflowStep::Turn)
             }
-            Action::AskPerson { question } => self.ask_person(&markers, question).map(Step::Turn),
-            Action::GiveUp(why) => {
-                let tries = markers.plan.map(|plan| plan.tries).unwrap_or_default();
-                let reason = match why {
-                    GiveUp::AttemptsSpent => "max attempts exceeded".to_owned(),
-                    GiveUp::Repetition { times } => format!("the same result {times} times"),
-                };
-                let fields = WorkflowFields { reason: Some(reason), ..none() };
-                self.tell(WorkflowKind::SpecFailed, fields)?;
-                Ok(Step::Turn(Turn::End(SpecEnd::Failed { why, tries })))
-            }
+            step => step,
         }
     }
 
@@ -172,7 +159,10 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
     }
 
     fn conclude(&mut self, result: &RunResult) -> Result<Turn<SpecEnd>, WorkflowError> {
-        self.conclude_run(result)
+        match self.conclude_run(result) {
+            Err(error @ WorkflowError::Spec(_)) => self.after_persons_word(error),
+            turn => turn,
+        }
     }
 
     fn discard(&mut self, result: &RunResult, void: Void) -> Result<(), WorkflowError> {
@@ -188,12 +178,53 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
 }
 
 impl SpecWork<'_, '_, '_> {
+    fn next_step(&mut self) -> Result<WorkflowStep<SpecEnd>, WorkflowError> {
+        let markers = self.pipeline.heal(self.spec)?;
+        if self.pipeline.store.text(self.spec.as_str())?.is_none() && markers.done.is_none() {
+            let reason = Some("the spec was removed; work on it ends".to_owned());
+            self.tell(WorkflowKind::Note, WorkflowFields { reason, ..none() })?;
+            return Ok(WorkflowStep::Turn(Turn::End(SpecEnd::Removed)));
+        }
+        match next(&markers, self.pipeline.options.limits()) {
+            Action::Skip => Ok(WorkflowStep::Turn(Turn::End(done_end(&markers)))),
+            Action::Adopt { number } => self.adopt(number).map(WorkflowStep::Turn),
+            Action::Plan { number, replan } => self.plan(&markers, number, replan.as_ref()),
+            Action::Implement { feedback } => self.implement(&markers, feedback.as_deref()),
+            Action::Verify { commit, no_change } => {
+                self.verify(&markers, &commit, no_change.as_deref())
+            }
+            Action::AskPerson { question } => {
+                self.ask_person(&markers, question).map(WorkflowStep::Turn)
+            }
+            Action::GiveUp(why) => {
+                let tries = markers.plan.map(|plan| plan.tries).unwrap_or_default();
+                let reason = match why {
+                    GiveUp::AttemptsSpent => "max attempts exceeded".to_owned(),
+                    GiveUp::Repetition { times } => format!("the same result {times} times"),
+                };
+                let fields = WorkflowFields { reason: Some(reason), ..none() };
+                self.tell(WorkflowKind::SpecFailed, fields)?;
+                Ok(WorkflowStep::Turn(Turn::End(SpecEnd::Failed { why, tries })))
+            }
+        }
+    }
+
+    /// Goes on after a fact that no longer fits, because a person marked the spec as done meanwhile: their word stands.
+    fn after_persons_word(&mut self, error: WorkflowError) -> Result<Turn<SpecEnd>, WorkflowError> {
+        if self.pipeline.store.load(self.spec)?.done.is_none() {
+            return Err(error);
+        }
+        let reason = Some("it was marked as done meanwhile; what its run made is kept".to_owned());
+        self.tell(WorkflowKind::Note, WorkflowFields { reason, ..none() })?;
+        Ok(Turn::Again)
+    }
+
     /// Takes a plan that a person wrote.
     fn adopt(&mut self, number: u32) -> Result<Turn<SpecEnd>, WorkflowError> {
         let base = self.pipeline.project.repositories.base()?;
         self.settle(&Fact::PlanAdopted { number, base }, "takes the plan by hand")?;
         let store = &self.pipeline.store;
-        let plan_file = Some(store.from_home(&store.path(self.spec.plan_md())));
+        let plan_file = Some(store.relative_to_home(&store.path(self.spec.plan_md())));
         self.tell(WorkflowKind::PlanAdopted, WorkflowFields { plan_file, ..none() })?;
         Ok(Turn::Again)
     }
@@ -217,7 +248,7 @@ impl SpecWork<'_, '_, '_> {
         session.questions().ask(&item, &question, None)?;
         let fields = WorkflowFields { question: Some(question.clone()), ..none() };
         self.tell(WorkflowKind::PersonNeeded, fields)?;
-        Ok(Turn::Stop(Stop::Waiting { item, question }))
+        Ok(Turn::Stop(Stop::Waiting { item, question, asked: QuestionKind::Accept }))
     }
 
     /// Writes what a fact comes to, and commits home.

@@ -32,12 +32,12 @@ impl SpecStore {
         self.home.join("specs").join(below)
     }
 
-    pub fn scratchpad(&self) -> Utf8PathBuf {
+    pub(crate) fn scratchpad(&self) -> Utf8PathBuf {
         self.home.join("SCRATCHPAD.md")
     }
 
     /// Names a path as the state files do: from home.
-    pub fn from_home(&self, path: &Utf8Path) -> String {
+    pub(crate) fn relative_to_home(&self, path: &Utf8Path) -> String {
         path.strip_prefix(&self.home).unwrap_or(path).to_string()
     }
 
@@ -61,7 +61,7 @@ impl SpecStore {
     }
 
     /// Returns a text below `specs/`, as far as it is text.
-    pub fn text(&self, below: &str) -> Result<Option<String>, PathError> {
+    pub(crate) fn text(&self, below: &str) -> Result<Option<String>, PathError> {
         let bytes = read_optional(&self.path(below))?;
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
@@ -75,7 +75,7 @@ impl SpecStore {
     }
 
     /// Returns the number under which the done marker can be archived.
-    pub fn next_done_archive(&self, spec: &SpecPath) -> u32 {
+    pub(crate) fn next_done_archive(&self, spec: &SpecPath) -> u32 {
         let is_free = |number: &u32| !self.path(done_archive(spec, *number)).exists();
         (1..u32::MAX).find(is_free).unwrap_or(u32::MAX)
     }
@@ -110,19 +110,26 @@ impl SpecStore {
     }
 
     /// Returns what is known of a spec's sessions; what cannot be read is forgotten.
-    pub fn sessions(&self, spec: &SpecPath, at: Timestamp) -> SessionRecord {
+    pub(crate) fn sessions(&self, spec: &SpecPath, at: Timestamp) -> SessionRecord {
         let found = self.record(&spec.session()).ok().flatten();
         found.unwrap_or_else(|| SessionRecord::new(&identity(spec), at))
     }
 
     /// Removes a file of sessions that cannot be read, and says what was wrong with it.
-    pub fn drop_broken_sessions(&self, spec: &SpecPath) -> Result<Option<String>, PathError> {
+    pub(crate) fn drop_broken_sessions(
+        &self,
+        spec: &SpecPath,
+    ) -> Result<Option<String>, PathError> {
         let Err(problem) = self.record::<SessionRecord>(&spec.session()) else { return Ok(None) };
         remove_optional(&self.path(spec.session()))?;
         Ok(Some(problem.to_string()))
     }
 
-    pub fn save_sessions(&self, spec: &SpecPath, record: &SessionRecord) -> Result<(), PathError> {
+    pub(crate) fn save_sessions(
+        &self,
+        spec: &SpecPath,
+        record: &SessionRecord,
+    ) -> Result<(), PathError> {
         self.replace(&spec.session(), &records::render(record))
     }
 }

@@ -14,7 +14,7 @@ use crate::workflow::WorkflowError;
 
 impl Repositories {
     /// Notes what there is before the first run of a task that begins at `base`.
-    pub fn note_first(&self, base: &super::Base) -> Result<BeforeAll, WorkflowError> {
+    pub(crate) fn note_first(&self, base: &super::Base) -> Result<BeforeAll, WorkflowError> {
         let base = self.moved_base(base)?.unwrap_or_else(|| base.clone());
         let since = self.base()?;
         Ok(BeforeAll { since, ..self.note(&base)? })
@@ -22,7 +22,7 @@ impl Repositories {
 
     /// Notes what there is before a further run of a task. What its earlier runs left uncommitted is not taken for the
     /// person's.
-    pub fn note_further(&self, earlier: &BeforeAll) -> Result<BeforeAll, WorkflowError> {
+    pub(crate) fn note_further(&self, earlier: &BeforeAll) -> Result<BeforeAll, WorkflowError> {
         let base = earlier.base();
         let base = self.moved_base(&base)?.unwrap_or(base);
         let before = self.note_again(Some(earlier), &base)?;
@@ -30,7 +30,7 @@ impl Repositories {
     }
 
     /// Notes what there is before a run. What earlier runs of the item left uncommitted is not taken for the person's.
-    pub fn note_again(
+    pub(crate) fn note_again(
         &self,
         earlier: Option<&BeforeAll>,
         base: &super::Base,
@@ -45,7 +45,7 @@ impl Repositories {
     }
 
     /// Returns what was done since the item's base in all repositories but one.
-    pub fn work_elsewhere(
+    pub(crate) fn work_elsewhere(
         &self,
         before: &BeforeAll,
         but: &str,
@@ -74,7 +74,7 @@ impl Repositories {
     }
 
     /// Notes what a run has left, so that a person's later changes can be told from it.
-    pub fn note_left(&self, before: &mut BeforeAll) -> Result<(), WorkflowError> {
+    pub(crate) fn note_left(&self, before: &mut BeforeAll) -> Result<(), WorkflowError> {
         for repository in &self.found {
             before.left.insert(key(&repository.name), Dirt::of(&repository.gates.git)?);
         }
@@ -82,13 +82,13 @@ impl Repositories {
     }
 
     /// Begins another attempt: what there is counts as done before it.
-    pub fn begin_attempt(&self, before: &mut BeforeAll) -> Result<(), WorkflowError> {
+    pub(crate) fn begin_attempt(&self, before: &mut BeforeAll) -> Result<(), WorkflowError> {
         before.since = self.base()?;
         Ok(())
     }
 
     /// Returns what tells whether an attempt has changed anything.
-    pub fn probe(&self, before: &BeforeAll) -> ChangeProbe {
+    pub(crate) fn probe(&self, before: &BeforeAll) -> ChangeProbe {
         let repositories = self.found.iter().filter_map(|repository| {
             Some(Probed {
                 git: repository.gates.git.clone(),
@@ -104,7 +104,7 @@ impl Repositories {
     /// stands, or else of the first branch that the run made or moved. What the present attempt did stands first; what
     /// earlier ones did elsewhere is part of the work. Where there is none at all it is the first `HEAD`, for the judge to
     /// say so.
-    pub fn work_of(&self, before: &BeforeAll) -> Result<Vec<Work>, WorkflowError> {
+    pub(crate) fn work_of(&self, before: &BeforeAll) -> Result<Vec<Work>, WorkflowError> {
         let (mut works, mut earlier, mut first) = (Vec::new(), Vec::new(), None);
         for repository in &self.found {
             let git = &repository.gates.git;
@@ -137,7 +137,7 @@ impl Repositories {
     }
 
     /// Returns what tells one state of the work from another: what is committed and what is not, but for home.
-    pub fn print(&self) -> Result<String, WorkflowError> {
+    pub(crate) fn print(&self) -> Result<String, WorkflowError> {
         let mut print = String::new();
         for repository in &self.found {
             let git = &repository.gates.git;
@@ -154,7 +154,7 @@ impl Repositories {
 
     /// Takes work that was done on another branch into the one that the run began on, where that only moves it forward.
     /// Returns why not, where it does not.
-    pub fn take_in(&self, work: &Work) -> Result<Option<String>, WorkflowError> {
+    pub(crate) fn take_in(&self, work: &Work) -> Result<Option<String>, WorkflowError> {
         let Some(repository) = self.found.iter().find(|found| found.name == work.repository) else {
             return Ok(None);
         };
@@ -179,7 +179,7 @@ impl Repositories {
 }
 
 /// Tells, while a run goes on, whether its attempt has changed anything yet.
-pub struct ChangeProbe {
+pub(crate) struct ChangeProbe {
     repositories: Vec<Probed>,
 }
 
@@ -193,7 +193,7 @@ struct Probed {
 impl ChangeProbe {
     /// Returns whether everything outside home is as it was. What cannot be looked at counts as changed: the judge will
     /// look again.
-    pub fn is_unchanged(&self) -> bool {
+    pub(crate) fn is_unchanged(&self) -> bool {
         self.repositories.iter().all(|probed| {
             let Probed { git, before, since, home } = probed;
             let home = home.as_deref();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::{DoneAt, Kill, Plan, PlanError, Status, Surroundings, Unfinished};
+use crate::plan::{DoneAt, Kill, Plan, PlanContext, PlanError, Status, Unfinished};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -301,7 +301,7 @@ fn branch(base: &str, deeds: &[Deed], added: usize, side: &str) -> String {
     for at in 0..added {
         let copy = text.clone();
         let mut plan = Plan::parse(copy.as_bytes());
-        let mut around = Surroundings {
+        let mut around = PlanContext {
             known: &|_| false,
             past_is_whole: &|| true,
             random: &mut || 0,

@@ -33,13 +33,13 @@ mod version;
 use std::collections::HashMap;
 use std::fmt;
 
-use super::edit::{self, Member};
+use super::edit::{self, MemberEdit};
 use super::order::{self, Edges};
 use super::record::Task;
 use super::remove::{Heirs, closed, inherited};
 use super::{Document, Line, Problem};
 
-use version::{Key, Version};
+use version::{Key, MergeVersion};
 
 pub use record::Clash;
 
@@ -107,16 +107,19 @@ pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Result<Merged, MergeErr
     let theirs = Document::parse(theirs);
     let our_version = side(&ours, Side::Ours)?;
     let their_version = side(&theirs, Side::Theirs)?;
-    let base = Version::of_base(&base);
+    let base = MergeVersion::of_base(&base);
     Ok(Merge { base, ours: our_version, theirs: their_version, results: HashMap::new() }.run())
 }
 
-fn side<'d, 'a>(document: &'d Document<'a>, side: Side) -> Result<Version<'d, 'a>, MergeError> {
+fn side<'d, 'a>(
+    document: &'d Document<'a>,
+    side: Side,
+) -> Result<MergeVersion<'d, 'a>, MergeError> {
     let problems: Vec<_> = document.broken().collect();
     if !problems.is_empty() {
         return Err(MergeError::Unreadable { side, problems });
     }
-    Version::of(document).map_err(|(key, first, second)| MergeError::Twice {
+    MergeVersion::of(document).map_err(|(key, first, second)| MergeError::Twice {
         side,
         what: key.describe(),
         first: first + 1,
@@ -125,9 +128,9 @@ fn side<'d, 'a>(document: &'d Document<'a>, side: Side) -> Result<Version<'d, 'a
 }
 
 struct Merge<'d, 'a> {
-    base: Version<'d, 'a>,
-    ours: Version<'d, 'a>,
-    theirs: Version<'d, 'a>,
+    base: MergeVersion<'d, 'a>,
+    ours: MergeVersion<'d, 'a>,
+    theirs: MergeVersion<'d, 'a>,
     results: HashMap<Key, Outcome>,
 }
 
@@ -166,7 +169,7 @@ impl Merge<'_, '_> {
     }
 
     /// A task that the side `gone` has no more.
-    fn removed(&self, id: &str, base: &str, kept: &str, gone: &Version<'_, '_>) -> Outcome {
+    fn removed(&self, id: &str, base: &str, kept: &str, gone: &MergeVersion<'_, '_>) -> Outcome {
         let fate = record::Removal {
             replaced: gone.replaced.contains(id) && !self.base.replaced.contains(id),
             rejected: gone.rejections(id) > self.base.rejections(id),
@@ -196,7 +199,7 @@ impl Merge<'_, '_> {
         for key in &tasks {
             let Some((line, task)) = self.merged_task(key) else { continue };
             if let Some(deps) = inherited(&task.id, &task.deps, &heirs) {
-                let line = edit::edited(line, &[Member::texts("deps", &deps)]);
+                let line = edit::edited(line, &[MemberEdit::texts("deps", &deps)]);
                 edits.push((key.clone(), Outcome::Line(line)));
             }
         }

@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::super::edit::{self, Member};
+use super::super::edit::{self, MemberEdit};
 use super::super::record::Task;
 use super::super::scan;
-use super::super::words::{Priority, Status};
+use super::super::task_fields::{Priority, Status};
 use super::Outcome;
 
 /// Why two sides cannot both have their way.
@@ -127,7 +127,7 @@ pub(super) fn both(base: Option<&str>, ours: &str, theirs: &str) -> Outcome {
         };
         match three.merged(key) {
             Some(Merge::Ours) => {}
-            Some(Merge::Raw(raw)) => changes.push(Member::raw(key, raw.as_deref())),
+            Some(Merge::Raw(raw)) => changes.push(MemberEdit::raw(key, raw.as_deref())),
             None => clashing.push(key.to_owned()),
         }
     }
@@ -142,8 +142,8 @@ pub(super) fn both(base: Option<&str>, ours: &str, theirs: &str) -> Outcome {
 }
 
 /// Keeps the last change to each member.
-fn last_wins(changes: Vec<Member>) -> Vec<Member> {
-    let mut kept: Vec<Member> = Vec::with_capacity(changes.len());
+fn last_wins(changes: Vec<MemberEdit>) -> Vec<MemberEdit> {
+    let mut kept: Vec<MemberEdit> = Vec::with_capacity(changes.len());
     for change in changes {
         kept.retain(|other| !other.is_about_same(&change));
         kept.push(change);
@@ -223,7 +223,7 @@ impl Three<'_> {
 }
 
 /// Decides about the members that tell where a task is in its life, which only make sense together.
-fn life(base: Option<&str>, ours: &str, theirs: &str) -> Vec<Member> {
+fn life(base: Option<&str>, ours: &str, theirs: &str) -> Vec<MemberEdit> {
     let base = base.and_then(|line| Task::of_line(line.as_bytes()));
     let (Some(ours), Some(theirs)) =
         (Task::of_line(ours.as_bytes()), Task::of_line(theirs.as_bytes()))
@@ -231,22 +231,23 @@ fn life(base: Option<&str>, ours: &str, theirs: &str) -> Vec<Member> {
         return Vec::new();
     };
     if ours.status == Status::Accepted || theirs.status == Status::Accepted {
-        return vec![Member::text("s", "a")];
+        return vec![MemberEdit::text("s", "a")];
     }
     let done: Vec<_> =
         [&ours, &theirs].into_iter().filter(|task| newly_done(task, base.as_ref())).collect();
     if !done.is_empty() {
         let done_at = done.iter().filter_map(|task| task.done_at.as_deref()).min();
         let mut changes: Vec<_> =
-            ["kill", "kill_log", "decompose", "kill_reason"].map(Member::none).into();
-        changes.push(Member::text("s", "d"));
+            ["kill", "kill_log", "decompose", "kill_reason"].map(MemberEdit::none).into();
+        changes.push(MemberEdit::text("s", "d"));
         changes.push(
-            done_at.map_or_else(|| Member::none("done_at"), |at| Member::text("done_at", at)),
+            done_at
+                .map_or_else(|| MemberEdit::none("done_at"), |at| MemberEdit::text("done_at", at)),
         );
         return changes;
     }
     if ours.status != theirs.status {
-        return vec![Member::text("s", "p"), Member::none("done_at")];
+        return vec![MemberEdit::text("s", "p"), MemberEdit::none("done_at")];
     }
     Vec::new()
 }

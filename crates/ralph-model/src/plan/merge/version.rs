@@ -62,7 +62,7 @@ impl Key {
 }
 
 /// One version of the plan, by record.
-pub(super) struct Version<'d, 'a> {
+pub(super) struct MergeVersion<'d, 'a> {
     pub(super) document: &'d Document<'a>,
     pub(super) lines: HashMap<Key, usize>,
     /// The key of every line that has one.
@@ -73,10 +73,12 @@ pub(super) struct Version<'d, 'a> {
     rejected: HashMap<String, usize>,
 }
 
-impl<'d, 'a> Version<'d, 'a> {
+impl<'d, 'a> MergeVersion<'d, 'a> {
     /// Reads a version; one that has a record twice is refused, with both lines.
-    pub(super) fn of(document: &'d Document<'a>) -> Result<Version<'d, 'a>, (Key, usize, usize)> {
-        let mut version = Version::empty(document);
+    pub(super) fn of(
+        document: &'d Document<'a>,
+    ) -> Result<MergeVersion<'d, 'a>, (Key, usize, usize)> {
+        let mut version = MergeVersion::empty(document);
         let mut alike = HashMap::new();
         for (at, line) in document.lines.iter().enumerate() {
             version.take(at, line, &mut alike)?;
@@ -88,8 +90,8 @@ impl<'d, 'a> Version<'d, 'a> {
     ///
     /// Git merges two bases into one, and leaves what is in conflict there between markers. The version that both sides
     /// began with counts then, if it is there, else the first one.
-    pub(super) fn of_base(document: &'d Document<'a>) -> Version<'d, 'a> {
-        let mut version = Version::empty(document);
+    pub(super) fn of_base(document: &'d Document<'a>) -> MergeVersion<'d, 'a> {
+        let mut version = MergeVersion::empty(document);
         let mut alike = HashMap::new();
         let mut in_conflict = Vec::new();
         let mut is_side = false;
@@ -107,8 +109,8 @@ impl<'d, 'a> Version<'d, 'a> {
         version
     }
 
-    fn empty(document: &'d Document<'a>) -> Version<'d, 'a> {
-        Version {
+    fn empty(document: &'d Document<'a>) -> MergeVersion<'d, 'a> {
+        MergeVersion {
             document,
             lines: HashMap::new(),
             keys: Vec::new(),

@@ -1,9 +1,9 @@
 //! Languages that are compiled: tests are marked by attributes, or by the names of functions with types.
 
 use super::{bracketed, contains_any, declares, is_word, starts_with_any, string, test, word};
-use crate::weaken::language::{Line, Sign};
+use crate::weaken::language::{Sign, SourceLine};
 
-pub(in crate::weaken) fn rust(line: Line<'_>) -> Vec<Sign> {
+pub(in crate::weaken) fn rust(line: SourceLine<'_>) -> Vec<Sign> {
     const TESTS: [&str; 7] = [
         "test",
         "rstest",
@@ -45,7 +45,7 @@ pub(in crate::weaken) fn rust(line: Line<'_>) -> Vec<Sign> {
     signs
 }
 
-pub(in crate::weaken) fn go(line: Line<'_>) -> Vec<Sign> {
+pub(in crate::weaken) fn go(line: SourceLine<'_>) -> Vec<Sign> {
     if starts_with_any(line.raw, &["//go:build", "// +build"]) {
         return vec![Sign::SkipAll];
     }
@@ -78,7 +78,7 @@ fn typed_function(code: &str) -> Option<String> {
     (!types.is_empty() && !name.is_empty() && !a_statement && !keyword).then(|| name.to_owned())
 }
 
-pub(in crate::weaken) fn jvm(line: Line<'_>) -> Vec<Sign> {
+pub(in crate::weaken) fn jvm(line: SourceLine<'_>) -> Vec<Sign> {
     const TESTS: [&str; 7] = [
         "Test",
         "ParameterizedTest",
@@ -125,7 +125,7 @@ pub(in crate::weaken) fn jvm(line: Line<'_>) -> Vec<Sign> {
     signs
 }
 
-pub(in crate::weaken) fn csharp(line: Line<'_>) -> Vec<Sign> {
+pub(in crate::weaken) fn csharp(line: SourceLine<'_>) -> Vec<Sign> {
     const TESTS: [&str; 7] =
         ["Test", "Fact", "Theory", "TestMethod", "TestCase", "DataTestMethod", "TestCaseSource"];
     let mut signs = Vec::new();
@@ -160,7 +160,7 @@ pub(in crate::weaken) fn csharp(line: Line<'_>) -> Vec<Sign> {
     signs
 }
 
-pub(in crate::weaken) fn swift(line: Line<'_>) -> Vec<Sign> {
+pub(in crate::weaken) fn swift(line: SourceLine<'_>) -> Vec<Sign> {
     let mut signs = Vec::new();
     let mut code = line.code;
     while let Some(rest) = code.strip_prefix('@') {

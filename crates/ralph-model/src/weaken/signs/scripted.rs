@@ -1,9 +1,9 @@
 //! Languages of scripts: tests are calls with a name, or functions with certain names.
 
 use super::{bracketed, contains_any, declares, is_word, starts_with_any, string, test, word};
-use crate::weaken::language::{Line, Sign};
+use crate::weaken::language::{Sign, SourceLine};
 
-pub(in crate::weaken) fn python(line: Line<'_>) -> Vec<Sign> {
+pub(in crate::weaken) fn python(line: SourceLine<'_>) -> Vec<Sign> {
     let code = line.code;
     let skips = contains_any(code, &["skip", "xfail", "expectedFailure"]);
     if code.starts_with('@') {
@@ -33,7 +33,7 @@ pub(in crate::weaken) fn python(line: Line<'_>) -> Vec<Sign> {
 
 const KINDS: [&str; 6] = ["it", "test", "specify", "describe", "context", "suite"];
 
-pub(in crate::weaken) fn javascript(line: Line<'_>) -> Vec<Sign> {
+pub(in crate::weaken) fn javascript(line: SourceLine<'_>) -> Vec<Sign> {
     let code = line.code.trim_start_matches("await ").trim_start_matches("void ");
     if starts_with_any(code, &["this.skip(", "t.skip(", "ctx.skip(", "context.skip("]) {
         return vec![Sign::SkipHere];
@@ -92,7 +92,7 @@ fn name_in_call(call: &str, below: &[String], table: bool) -> Option<String> {
         .find_map(|(_, name)| string(name.trim_start()))
 }
 
-pub(in crate::weaken) fn ruby(line: Line<'_>) -> Vec<Sign> {
+pub(in crate::weaken) fn ruby(line: SourceLine<'_>) -> Vec<Sign> {
     let code = line.code;
     if let Some(name) = declares(code, "def") {
         let name = word(name);
@@ -122,7 +122,7 @@ pub(in crate::weaken) fn ruby(line: Line<'_>) -> Vec<Sign> {
     if focused { vec![Sign::Focus, sign] } else { vec![sign] }
 }
 
-pub(in crate::weaken) fn php(line: Line<'_>) -> Vec<Sign> {
+pub(in crate::weaken) fn php(line: SourceLine<'_>) -> Vec<Sign> {
     let mut signs = Vec::new();
     let mut code = line.code;
     while let Some((attribute, rest)) =
@@ -153,7 +153,7 @@ pub(in crate::weaken) fn php(line: Line<'_>) -> Vec<Sign> {
     signs
 }
 
-pub(in crate::weaken) fn bats(line: Line<'_>) -> Vec<Sign> {
+pub(in crate::weaken) fn bats(line: SourceLine<'_>) -> Vec<Sign> {
     let code = line.code;
     if let Some(name) = code.strip_prefix("@test ").and_then(|rest| string(rest.trim_start())) {
         vec![test(name)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_engine::init::{InitRequest, perform, plan_init};
 use ralph_engine::run::Environment;
-use ralph_proc::capture::{Question, ask};
+use ralph_proc::capture::{CaptureRequest, ask};
 
 use crate::args::GlobalArgs;
 use crate::error::CliError;
@@ -50,17 +50,17 @@ const KEPT_SETTINGS: [&str; 4] = ["RALPH_UI", "RALPH_COLOR", "RALPH_ASCII", "RAL
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Where a demo takes place.
-pub(super) struct Stage {
+pub(super) struct DemoStage {
     directory: Utf8PathBuf,
     keep: bool,
     /// Whether the directory itself was there before.
     was_there: bool,
 }
 
-impl Stage {
+impl DemoStage {
     /// Takes a directory that has nothing in it.
-    pub(super) fn claim(named: Option<&Utf8Path>, keep: bool) -> Result<Stage, CliError> {
-        let Some(named) = named else { return Stage::claim_temporary(keep) };
+    pub(super) fn claim(named: Option<&Utf8Path>, keep: bool) -> Result<DemoStage, CliError> {
+        let Some(named) = named else { return DemoStage::claim_temporary(keep) };
         let directory = current_directory()?.join(named);
         let made = private().create(&directory);
         let was_there = match made {
@@ -75,17 +75,17 @@ impl Stage {
                 return Err(CliError::usage(message).hint("name a directory that is not there yet"));
             }
         }
-        Stage { directory, keep, was_there }.settled()
+        DemoStage { directory, keep, was_there }.settled()
     }
 
-    fn claim_temporary(keep: bool) -> Result<Stage, CliError> {
+    fn claim_temporary(keep: bool) -> Result<DemoStage, CliError> {
         let below = Utf8PathBuf::from_path_buf(std::env::temp_dir())
             .map_err(|_| CliError::usage("the path of the temporary directory is not UTF-8"))?;
         let process = std::process::id();
         for number in 0_u32.. {
             let directory = below.join(format!("ralph-demo-{process}-{number}"));
             match private().create(&directory) {
-                Ok(()) => return Stage { directory, keep, was_there: false }.settled(),
+                Ok(()) => return DemoStage { directory, keep, was_there: false }.settled(),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(no_place(&below, &error)),
             }
@@ -94,7 +94,7 @@ impl Stage {
     }
 
     /// Names the directory as the kernel does, for what is compared with it later.
-    fn settled(mut self) -> Result<Stage, CliError> {
+    fn settled(mut self) -> Result<DemoStage, CliError> {
         let named = self.directory.clone();
         let found = named.canonicalize_utf8().map_err(|error| no_place(&named, &error))?;
         self.directory = found;
@@ -184,7 +184,7 @@ impl Stage {
         let set = ours.iter().map(|(name, value)| (*name, Some(value.as_str())));
         let env: Vec<_> = removed.chain(set).collect();
         let repository = self.repository();
-        let answer = ask(&Question {
+        let answer = ask(&CaptureRequest {
             program: Path::new("git"),
             args,
             cwd: Some(repository.as_std_path()),
@@ -202,7 +202,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for DemoStage {
     fn drop(&mut self) {
         if self.keep {
             return;

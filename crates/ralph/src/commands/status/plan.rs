@@ -9,7 +9,7 @@ use crate::setup::Setup;
 
 /// Where the plan of a home stands.
 #[derive(Serialize)]
-pub(super) struct PlanStatus {
+pub(super) struct PlanSummary {
     spec: Option<String>,
     /// Absent where a line that cannot be read may be unfinished work.
     stage: Option<Stage>,
@@ -21,13 +21,13 @@ pub(super) struct PlanStatus {
     problems: Vec<String>,
 }
 
-impl PlanStatus {
+impl PlanSummary {
     /// Looks at the plan; returns nothing where there is none.
-    pub(super) fn of(setup: &Setup) -> Option<PlanStatus> {
+    pub(super) fn of(setup: &Setup) -> Option<PlanSummary> {
         let bytes = std::fs::read(setup.home.path.join("plan.jsonl")).ok()?;
         let plan = Plan::parse(&bytes);
         let named = |id: &str, name: &str| Some((id.to_owned(), name.to_owned()));
-        Some(PlanStatus {
+        Some(PlanSummary {
             spec: plan.spec().map(str::to_owned),
             stage: plan.certain_stage(),
             pending: plan.pending().len(),

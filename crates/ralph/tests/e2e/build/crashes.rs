@@ -7,7 +7,7 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{BUILDER, SPEC, Site, VERIFIER, task, task_with};
+use super::{BUILDER, SPEC, Site, VERIFIER, issue, task, task_with};
 use crate::crash::{Share, Sweep};
 use crate::harness::{PATIENCE, wait_for_file};
 
@@ -371,4 +371,78 @@ fn what_an_agent_accepted_is_accepted_though_a_person_deletes_right_after_ralph_
         site.assert_clean();
         site.place.assert_nothing_left();
     }
+}
+
+/// An investigator that is stopped between its task and the issue's end has made the task: the next one is told so.
+#[test]
+fn an_investigator_is_told_which_tasks_were_made_from_its_issues_already() {
+    let add = "run ralph task add '{\"id\": \"t-made\", \"name\": \"Mend the odd\"}'\n";
+    let script = format!(
+        "[investigator 1]\n{add}hang\n[investigator]\nexpect-prompt Mend the odd\nrun ralph issue done\nfinal done\n\
+         {BUILDER}{VERIFIER}"
+    );
+    for signal in [Signal::KILL, Signal::INT] {
+        let site = Site::planned(&script, &[issue("i-odd")]);
+        let running = site.place.start(&["build"]);
+        crate::harness::wait_until(PATIENCE, "the task is in the plan", || {
+            !site.records("task").is_empty()
+        });
+        running.signal(signal);
+        running.finish();
+        site.exits(0, &["build"]);
+        assert_eq!(site.roles(), ["investigator", "builder", "verifier", "investigator"]);
+        site.assert_complete();
+    }
+}
+
+/// A verdict that is in private state and not yet in the plan is carried out, not reached again.
+#[test]
+fn killed_after_the_verdict_it_runs_no_gate_again_and_the_plan_has_it_once() {
+    for (story, told, exit) in [(accepted(), "task_done", 0), (rejected(), "task_rejected", 0)] {
+        let site = story.site();
+        let sweep = Sweep::new(&site.place, ARGS);
+        let points = sweep.all_points();
+        let first = points.iter().position(|point| point.is_start_of("sh")).unwrap();
+        let judging = points[first..].iter().take_while(|point| !point.is_start_of("ralph"));
+        let last = judging.enumerate().filter(|(_, point)| point.is_start_of("sh")).last();
+        let gate = first + last.unwrap().0;
+        let is_recorded = |site: &Site| task_claim(site).is_some();
+        let mut visited = 0;
+        for point in &points[gate + 1..] {
+            let Some((reached, crashed)) = sweep.killed_at(point) else { break };
+            let judged = is_recorded(&site);
+            let in_plan = site.task("t-aaaa")["s"] == "d" || !site.records("reject").is_empty();
+            if in_plan {
+                break;
+            }
+            if !judged {
+                continue;
+            }
+            visited += 1;
+            let (again, log) = sweep.go_on(&["build", "1", "--no-wait"]);
+            let context = || format!("{reached}\n{crashed}\n{again}\n{}", site.plan_text());
+            let before_next = log.iter().take_while(|point| !point.is_start_of("ralph"));
+            assert_eq!(
+                before_next.filter(|point| point.is_start_of("sh")).count(),
+                0,
+                "{}",
+                context()
+            );
+            assert_eq!(site.logged(told).len(), 1, "{}", context());
+            site.exits(exit, ARGS);
+            assert_eq!(site.logged(told).len(), 1, "{}", context());
+            site.assert_complete();
+        }
+        assert!(visited > 0, "{told}: no point between the verdict and the plan");
+    }
+}
+
+/// What private state says of the verdict on `t-aaaa`.
+fn task_claim(site: &Site) -> Option<String> {
+    let base = fs::read_dir(site.place.path("state/ralph")).unwrap();
+    let mut places = base.map(|place| place.unwrap().path().join("tasks"));
+    let tasks = places.find(|path| path.exists())?;
+    let files = fs::read_dir(tasks).unwrap().map(|file| fs::read_to_string(file.unwrap().path()));
+    let mut records = files.filter_map(Result::ok);
+    records.find(|text| text.contains("accepted") || text.contains("rejected"))
 }

@@ -4,6 +4,7 @@ mod bounds;
 mod claims;
 mod commits;
 mod crashes;
+mod endings;
 mod homes;
 mod kills;
 mod people;

@@ -242,3 +242,24 @@ fn that_the_spec_is_gone_is_said_before_anything_is_built() {
     let finished = site.exits(0, &["build"]);
     assert!(finished.stderr.contains("the plan's spec is not there"), "{finished}");
 }
+
+/// One rule for all workflows: what is longer than a prompt should be has to be read from its file.
+#[test]
+fn a_spec_that_is_too_long_for_a_prompt_is_cut_for_whoever_is_shown_it() {
+    let told = "expect-prompt (The spec goes on; read its file.)\n";
+    let cut = |script: &str| script.replacen("]\n", &format!("]\n{told}"), 1);
+    let site = Site::new(&format!("{}{BUILDER}{}", cut(PLANNER), cut(VERIFIER)));
+    let long = format!("# Greet\n\n{}", "Say hello, and say it again.\n".repeat(10_000));
+    fs::write(site.path("ralph/specs").join(SPEC), long).unwrap();
+    site.commit_all("a long spec");
+    site.exits(0, &["plan", SPEC]);
+    site.exits(0, &["build"]);
+    for run in site.logged("run_started") {
+        let files = fs::read_dir(run["dir"].as_str().unwrap()).unwrap();
+        let mut files = files.map(|file| file.unwrap().path());
+        let prompt = files.find(|path| path.to_str().unwrap().ends_with(".prompt.md")).unwrap();
+        let length = fs::metadata(&prompt).unwrap().len();
+        assert!(length < 220 << 10, "{}: {length}", prompt.display());
+    }
+    assert_eq!(site.roles(), ["planner", "builder", "verifier"]);
+}

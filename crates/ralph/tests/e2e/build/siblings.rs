@@ -176,3 +176,29 @@ fn without_a_repository_for_home_the_plan_is_a_file_and_all_else_is_as_ever() {
     assert!(Path::new(&siblings.path("ralph/plan.jsonl")).exists());
     siblings.is_clean();
 }
+
+#[test]
+fn the_verifier_is_shown_the_work_in_every_repository() {
+    let script = "[builder]\nwrite alpha/a.txt fine\nwrite beta/b.txt fine\nrun ralph task done\nfinal done\n";
+    let siblings = Siblings::new(HOME, &format!("{script}{VERIFIER}"), SOUND, &[task("t-aaaa")]);
+    siblings.exits(1, &["build", "1"]);
+    let heads = ["alpha", "beta"].map(|name| siblings.git(name, &["rev-parse", "HEAD"]));
+    siblings.exits(0, &["build"]);
+    let log = fs::read_to_string(siblings.path(&format!("{HOME}/ralph.log"))).unwrap();
+    let events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut runs = events.filter(|event| event["event"] == "run_started");
+    let verifier = runs.find(|run| run["data"]["role"] == "verifier").unwrap();
+    let directory = Path::new(verifier["data"]["dir"].as_str().unwrap());
+    let files = fs::read_dir(directory).unwrap().map(|file| file.unwrap().path());
+    let mut prompts = files.filter(|path| path.to_str().unwrap().ends_with(".prompt.md"));
+    let prompt = fs::read_to_string(prompts.next().unwrap()).unwrap();
+    for head in &heads {
+        assert!(prompt.contains(head), "{head}: {prompt}");
+    }
+    // Each in a checkout that is not the person's.
+    let checkouts = prompt.lines().filter_map(|line| line.split("checked out in ").nth(1));
+    let root = siblings.path("");
+    let theirs = |path: &&str| path.starts_with(root.to_str().unwrap());
+    let checkouts: Vec<&str> = checkouts.collect();
+    assert!(!checkouts.is_empty() && !checkouts.iter().any(theirs), "{prompt}");
+}

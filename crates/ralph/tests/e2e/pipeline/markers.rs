@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::harness::{PATIENCE, wait_until};
 
-use super::{Stage, files_below, on, willing};
+use super::{PLANS, Stage, files_below, on, willing};
 
 #[test]
 fn a_plan_that_a_person_wrote_is_used_as_it_is() {
@@ -222,4 +222,41 @@ fn every_event_is_one_line_of_the_text_log() {
     let log = stage.read("ralph/ralph.log");
     assert!(log.lines().all(|line| line.starts_with("=== 20") && line.ends_with(" ===")), "{log}");
     assert!(log.contains("| verify_fail |") && log.contains("| spec_result |"), "{log}");
+}
+
+#[test]
+fn a_plan_by_hand_counts_also_when_it_is_written_while_the_planner_is_at_work() {
+    let plans = PLANS.split_once('\n').unwrap().1;
+    let waits = "run until test -e $RALPH_HOME/go; do sleep 0.01; done\n";
+    let stage = Stage::new(&willing(&[on("planner", 1, &format!("{waits}{plans}"))]));
+    let running = stage.place.start(&["pipeline"]);
+    wait_until(PATIENCE, "it plans", || stage.has("ralph/ralph.log") && stage.runs() == "p");
+    stage.write("ralph/specs/plans/0001-greeting.md", "# Mine\n\nWave.\n");
+    stage.write("ralph/go", "");
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("written by hand while the planner was at work"), "{said}");
+    assert_eq!(stage.runs(), "piv");
+    assert_eq!(stage.read("ralph/specs/plans/0001-greeting.md"), "# Mine\n\nWave.\n");
+    assert!(stage.prompt("implementer", 1).contains("Wave."));
+    let row = stage.row("0001-greeting.md");
+    assert_eq!((&row["state"], &row["attempts_used"]), (&json!("done"), &json!(0)));
+}
+
+#[test]
+fn a_state_file_that_cannot_be_read_stops_no_other_spec_with_keep_going() {
+    let specs = ["0001-first.md", "0002-broken.md", "0003-last.md"];
+    for path in ["plans/0002-broken.json", "candidates/0002-broken.json"] {
+        let path = format!("ralph/specs/{path}");
+        for (args, runs, said) in
+            [(&[][..], "piv", "Not reached: 1"), (&["--keep-going"], "pivpiv", "Completed: 2")]
+        {
+            let stage = Stage::with(&willing(&[]), "", &specs);
+            let broken = "{\n  \"spec_rel\": \"0002-broken.md\",\n  oops\n";
+            stage.write(&path, broken);
+            stage.pipeline(args).exits(1).says(&path).says("line 3").says(said);
+            assert_eq!(stage.runs(), runs, "{path} {args:?}");
+            assert_eq!(stage.read(&path), broken);
+        }
+    }
 }

@@ -26,13 +26,16 @@
 //! | A12.17 a detached head for the person | `everyday::a_verifier_moves_neither_the_persons_branch_nor_their_files` |
 
 mod attempts;
+mod bounds;
 mod everyday;
+mod leftovers;
 mod markers;
 mod people;
 mod restart;
 mod siblings;
 mod story;
 mod trouble;
+mod verifiers;
 
 use ralph_model::role::Role;
 use std::collections::BTreeMap;

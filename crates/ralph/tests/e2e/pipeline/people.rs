@@ -143,3 +143,72 @@ fn a_spec_that_a_person_makes_and_marks_done_needs_no_agent() {
     assert_eq!(stage.runs(), "piv");
     assert!(stage.read("ralph/specs/done/0002-say-goodbye.md").contains("by hand"));
 }
+
+/// A question that nobody needs an answer to any more is not asked any more.
+#[test]
+fn forcing_a_spec_that_waits_or_marking_it_done_withdraws_its_question() {
+    for (args, code) in [
+        (&["pipeline", "--force", "0001-greeting"][..], 0),
+        (&["specs", "mark-done", "0001-greeting"], 0),
+    ] {
+        let stage = idle(&["0001-greeting.md"]);
+        stage.pipeline(&[]).exits(3);
+        let questions = || stage.ralph(&["status", "--json"]).json()["questions"].clone();
+        assert_eq!(questions().as_array().unwrap().len(), 1);
+        stage.ralph(args).exits(code);
+        assert_eq!(questions(), json!([]), "{args:?}");
+        let status = stage.ralph(&["status"]).finished.stdout;
+        assert!(!status.contains("waits for you"), "{args:?}: {status}");
+        stage.ralph(&["answer", "0001-greeting", "yes"]).exits(2);
+        assert_eq!(stage.row("0001-greeting.md")["state"], "done");
+    }
+}
+
+#[test]
+fn a_person_who_changes_the_gates_meanwhile_is_not_held_against_the_agent() {
+    // The agent adds everything, the person's edit of the configuration included.
+    for committed in [true, false] {
+        let stage = Stage::new(&willing(&[on("verifier", 1, "final Rude.\n")]));
+        let gate = |command: &str| {
+            stage.settings(&format!("[[gate]]\nname = \"g\"\nrun = [\"{command}\"]\n"));
+        };
+        gate("true");
+        let commit = || {
+            stage.git(&["add", "-A"]);
+            stage.git(&["commit", "-q", "-m", "a gate"]);
+        };
+        commit();
+        stage.pipeline(&["--max-attempts", "1"]).exits(1);
+        gate("ls");
+        if committed {
+            commit();
+        }
+        stage.pipeline(&["1"]).exits(0).says("the gates were changed");
+        assert_eq!(stage.row("0001-greeting.md")["state"], "done");
+    }
+}
+
+#[test]
+fn a_spec_that_a_person_marks_as_done_or_removes_while_it_is_worked_on_stops_no_other() {
+    let wait =
+        "write ready.txt x\nrun until test -e go.txt; do sleep 0.01; done; rm ready.txt go.txt\n";
+    let works = format!("{wait}{}", BUILDS.split_once('\n').unwrap().1);
+    for removed in [false, true] {
+        let stage = Stage::with(
+            &willing(&[on("implementer", 1, &works)]),
+            "",
+            &["0001-greeting.md", "0002-next.md"],
+        );
+        let running = stage.place.start(&["pipeline"]);
+        wait_for_file(&stage.file("ready.txt"));
+        if removed {
+            fs::remove_file(stage.file("ralph/specs/0001-greeting.md")).unwrap();
+        } else {
+            stage.ralph(&["specs", "mark-done", "1", "--reason", "by hand"]).exits(0);
+        }
+        fs::write(stage.file("go.txt"), "").unwrap();
+        let (code, said) = running.finish();
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(stage.row("0002-next.md")["state"], "done", "{said}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{AGREES, Ended, GREETS, PLANS, Stage};
 
@@ -17,8 +17,19 @@ const SHELL: &str = "[roles.implementer]\nagent = \"shell\"\n[agents.shell]\ncom
     cat > /dev/null; cd beta; echo hello > greeting.txt; git add -A; git commit -qm work; git rev-parse HEAD; \
     echo 'I AM HYPER SURE I AM DONE!'\"\"\"]\n";
 
+/// The first run claims its commit in `beta` and leaves something wrong in `alpha`; the second puts that right.
+const BOTH: &str = "[roles.implementer]\nagent = \"shell\"\n[agents.shell]\ncommand = [\"sh\", \"-c\", \"\"\"\
+    cat > /dev/null; word=hello; test -e alpha/greeting.txt || word=adieu; \
+    cd alpha; echo $word > greeting.txt; git add -A; git commit -qm elsewhere; \
+    cd ../beta; echo $word >> other.txt; git add -A; git commit -qm work; git rev-parse HEAD; \
+    echo 'I AM HYPER SURE I AM DONE!'\"\"\"]\n";
+
 impl Siblings {
     fn new(home: &str) -> Siblings {
+        Siblings::with(home, SHELL)
+    }
+
+    fn with(home: &str, implementer: &str) -> Siblings {
         let siblings = Siblings { stage: Stage::new(&format!("{PLANS}{AGREES}")) };
         for name in ["alpha", "beta"] {
             siblings.write(&format!("{name}/README.md"), name);
@@ -27,7 +38,7 @@ impl Siblings {
             siblings.git(name, &["commit", "--quiet", "--message=start"]);
         }
         let usual = siblings.stage.read("ralph.toml");
-        siblings.write("ralph.toml", &format!("home = \"{home}\"\n{usual}{SHELL}{GREETS}"));
+        siblings.write("ralph.toml", &format!("home = \"{home}\"\n{usual}{implementer}{GREETS}"));
         siblings.write(&format!("{home}/specs/0001-greeting.md"), "# Greeting\n");
         siblings
     }
@@ -96,4 +107,37 @@ fn home_may_lie_in_one_of_the_repositories_and_the_work_in_another() {
     assert!(subjects.all(|subject| subject.starts_with("ralph: ")));
     let tracked = siblings.git("alpha", &["ls-files", "ralph/specs/done"]);
     assert_eq!(tracked, "ralph/specs/done/0001-greeting.md");
+}
+
+#[test]
+fn what_was_done_beside_the_claimed_commit_is_judged_and_shown_to_the_verifier() {
+    let siblings = Siblings::with("ralph", BOTH);
+    siblings.pipeline().exits(0);
+    let told = |name| told(&siblings, name);
+    let roles: Vec<Value> = told("run_started").iter().map(|run| run["role"].clone()).collect();
+    assert_eq!(roles, ["planner", "implementer", "implementer", "verifier"]);
+    let why = told("impl_rejected")[0]["reason"].as_str().unwrap().to_owned();
+    assert!(why.contains("alpha") && why.contains("greets"), "{why}");
+    // The verifier has both before it: each commit, and a checkout of each that is not the person's.
+    let verifier = &told("run_started")[3];
+    let prompt = Path::new(verifier["dir"].as_str().unwrap()).join("verify-attempt-2.prompt.md");
+    let prompt = std::fs::read_to_string(prompt).unwrap();
+    for repository in ["alpha", "beta"] {
+        let commit = siblings.git(repository, &["rev-parse", "HEAD"]);
+        assert!(prompt.contains(&commit), "{repository} {commit}: {prompt}");
+    }
+    let elsewhere = prompt.lines().find(|line| line.starts_with("- `alpha`: commit ")).unwrap();
+    let checkout = elsewhere.split("checked out in ").nth(1).unwrap().split(';').next().unwrap();
+    assert!(!checkout.starts_with(&siblings.root()), "{checkout}");
+    let candidate = siblings.stage.json("../ws/ralph/specs/candidates/0001-greeting.json");
+    assert_eq!(candidate["also"][0]["repository"], "alpha", "{candidate}");
+    for repository in ["alpha", "beta"] {
+        siblings.git(repository, &["notes", "--ref=ralph", "show", "HEAD"]);
+    }
+}
+
+fn told(siblings: &Siblings, name: &str) -> Vec<Value> {
+    let log = siblings.stage.read("../ws/ralph/ralph.log");
+    let events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.filter(|event| event["event"] == name).map(|mut event| event["data"].take()).collect()
 }

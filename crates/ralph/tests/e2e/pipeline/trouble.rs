@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{PHRASE, Stage, claims, on, willing};
+use super::{BUILDS, PHRASE, PLANS, Stage, claims, on, willing};
 use crate::harness::{PATIENCE, wait_until};
 
 #[test]
@@ -160,5 +160,67 @@ fn an_interrupted_pipeline_stops_its_agent_and_goes_on_in_the_same_attempt() {
     stage.place.assert_nothing_left();
     stage.pipeline(&[]).exits(0);
     assert_eq!(stage.runs(), "piiv");
+    assert_eq!(stage.row("0001-greeting.md")["attempts_used"], 0);
+}
+
+/// Wherever it comes: in a run, in a pause, in a wait, in a gate.
+#[test]
+fn an_interruption_is_told_once() {
+    let gate = "[[gate]]\nname = \"slow\"\nrun = [\"sleep\", \"600\"]\n";
+    for (implementer, settings, sign) in [
+        ("session impl-1\nhang", "", "impl-1"),
+        ("final no", "limits.backoff = \"1h\"\n", "trying again in"),
+        ("limit in 1h\nexit 1", "", "[wait]"),
+        (
+            "write a.txt a\ncommit \"work\" a.txt\nfinal <<END\n${COMMIT}\nI AM HYPER SURE I AM DONE!\nEND",
+            gate,
+            "slow",
+        ),
+    ] {
+        let script = willing(&[on("implementer", 1, implementer)]);
+        let stage = Stage::with(&script, settings, &["0001-greeting.md"]);
+        let running = stage.place.start(&["pipeline"]);
+        wait_until(PATIENCE, sign, || running.said().contains(sign));
+        running.signal(Signal::INT);
+        let (code, said) = running.finish();
+        assert_eq!(code, Some(130), "{said}");
+        assert_eq!(stage.told("interrupted").len(), 1, "{said}");
+        assert_eq!(
+            stage.row("0001-greeting.md")["attempts_used"],
+            u8::from(sign == "trying again in")
+        );
+        stage.place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn pauses_grow_over_rejected_attempts_though_each_had_a_candidate() {
+    let stage = Stage::with(
+        &format!("{PLANS}{BUILDS}[verifier]\nfinal Rude.\n"),
+        "limits.backoff = \"1h\"\n",
+        &["0001-greeting.md"],
+    );
+    let running = stage.place.start(&["pipeline"]);
+    let pauses = || {
+        let log = if stage.has("ralph/ralph.log") { stage.told("backoff_wait") } else { vec![] };
+        log.iter().map(|pause| pause["wait_seconds"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    wait_until(PATIENCE, "it pauses twice", || pauses().len() == 2);
+    running.signal(Signal::INT);
+    running.finish();
+    assert_eq!(pauses(), [2, 4]);
+    assert_eq!(stage.runs(), "piviv");
+}
+
+/// What wraps an agent (`agent | tee log`) exits with 0 for it.
+#[test]
+fn a_usage_limit_that_is_only_said_is_waited_for_though_the_agent_exits_with_0() {
+    let limit = "session s-${INVOCATION}\nfinal You have hit your usage limit.\n";
+    let stage = Stage::new(&willing(&[on("planner", 1, limit), on("implementer", 1, limit)]));
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.runs(), "ppiiv");
+    assert_eq!(stage.told("usage_limit_wait").len(), 2);
+    let attempts = stage.told("run_started").iter().all(|run| run["attempt"] == 1);
+    assert!(attempts, "{:?}", stage.told("run_started"));
     assert_eq!(stage.row("0001-greeting.md")["attempts_used"], 0);
 }

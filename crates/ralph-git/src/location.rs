@@ -14,7 +14,7 @@ use super::error::GitError;
 
 /// The directories of one repository, absolute and without links.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct RepositoryLocation {
     pub git_dir: Utf8PathBuf,
     /// The same as `git_dir` but in a linked worktree.
     pub common_dir: Utf8PathBuf,
@@ -22,7 +22,7 @@ pub struct Place {
     pub worktree: Option<Utf8PathBuf>,
 }
 
-impl Place {
+impl RepositoryLocation {
     /// Returns where git notes that history ends early here.
     pub(crate) fn shallow_file(&self) -> Utf8PathBuf {
         self.common_dir.join("shallow")
@@ -45,7 +45,7 @@ impl Place {
         if !whole {
             return Err(none());
         }
-        Ok(Place { git_dir, common_dir, worktree: Some(worktree.to_owned()) })
+        Ok(RepositoryLocation { git_dir, common_dir, worktree: Some(worktree.to_owned()) })
     }
 
     /// Checks that the links between the directories still lead where they led.

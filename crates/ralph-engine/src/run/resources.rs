@@ -17,26 +17,26 @@ use ralph_proc::launcher::Launcher;
 use super::fresh_nonce;
 use crate::boundary::{Baseline, repositories};
 use crate::files::PathError;
-use crate::git::Place;
+use crate::git::RepositoryLocation;
 use crate::state::{LiveRecord, State};
 
 /// What this process uses for its runs.
 #[derive(Debug)]
-pub struct RunPlace {
+pub struct RunResources {
     pub(crate) scratch: Scratch,
     pub(crate) live: LiveRecord,
     pub(crate) launcher: RefCell<Launcher>,
     pub(super) baseline: RefCell<Baseline>,
     /// Found once: a run can re-point a repository.
-    repositories: OnceCell<Vec<Place>>,
+    repositories: OnceCell<Vec<RepositoryLocation>>,
 }
 
-impl RunPlace {
-    pub fn open(state: &State) -> Result<RunPlace, PathError> {
+impl RunResources {
+    pub fn open(state: &State) -> Result<RunResources, PathError> {
         let baseline = RefCell::new(Baseline::new(state.baseline()));
         let (scratch, live) = (Scratch::create()?, state.live_record()?);
         let launcher = RefCell::default();
-        Ok(RunPlace { scratch, live, launcher, baseline, repositories: OnceCell::new() })
+        Ok(RunResources { scratch, live, launcher, baseline, repositories: OnceCell::new() })
     }
 
     /// Where a run of this place finds its outbox.
@@ -44,7 +44,7 @@ impl RunPlace {
         self.scratch.outbox()
     }
 
-    pub(super) fn repositories(&self, workspace: &Utf8Path) -> &[Place] {
+    pub(super) fn repositories(&self, workspace: &Utf8Path) -> &[RepositoryLocation] {
         self.repositories.get_or_init(|| repositories(workspace))
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::error::{PlanError, WishError};
 use super::ids::TaskId;
-use super::words::Priority;
+use super::task_fields::Priority;
 
 /// The fields that a new task may have.
 const FIELDS: &[&str] =
@@ -15,7 +15,7 @@ const FIELDS: &[&str] =
 
 /// A task that somebody wants to have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wish {
+pub(super) struct TaskDraft {
     pub(super) id: Option<String>,
     pub(super) name: String,
     pub(super) notes: Option<String>,
@@ -28,14 +28,14 @@ pub(super) struct Wish {
 }
 
 /// Reads all tasks that `text` asks for; `spec` is the current one.
-pub(super) fn wishes(text: &str, spec: &str) -> Result<Vec<Wish>, PlanError> {
+pub(super) fn task_drafts(text: &str, spec: &str) -> Result<Vec<TaskDraft>, PlanError> {
     let text = text.trim();
     let refused = |at: usize| move |why| PlanError::Wish { at, why };
     if !text.starts_with(['{', '[']) {
         if text.is_empty() {
             return Err(refused(1)(WishError::NoName));
         }
-        return Ok(vec![Wish { name: text.to_owned(), ..Wish::default() }]);
+        return Ok(vec![TaskDraft { name: text.to_owned(), ..TaskDraft::default() }]);
     }
     let value: Value =
         serde_json::from_str(text).map_err(|error| PlanError::BadJson(error.to_string()))?;
@@ -54,8 +54,8 @@ pub(super) fn wishes(text: &str, spec: &str) -> Result<Vec<Wish>, PlanError> {
     }
 }
 
-fn wish(object: Map<String, Value>, spec: &str) -> Result<Wish, WishError> {
-    let mut wish = Wish::default();
+fn wish(object: Map<String, Value>, spec: &str) -> Result<TaskDraft, WishError> {
+    let mut wish = TaskDraft::default();
     for (field, value) in object {
         // Absent, said in another way.
         if value.is_null() {

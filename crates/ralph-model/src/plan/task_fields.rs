@@ -44,7 +44,7 @@ impl Priority {
         }
     }
 
-    pub fn of_name(name: &str) -> Option<Priority> {
+    pub(crate) fn of_name(name: &str) -> Option<Priority> {
         [Priority::High, Priority::Medium, Priority::Low].into_iter().find(|one| one.name() == name)
     }
 }
@@ -66,7 +66,7 @@ impl Kill {
     }
 
     /// Reads the name, also those of predecessors.
-    pub fn of_name(name: &str) -> Option<Kill> {
+    pub(crate) fn of_name(name: &str) -> Option<Kill> {
         match name {
             "timeout" => Some(Kill::Timeout),
             "context" | "context_limit" | "compaction_failed" => Some(Kill::Context),

@@ -7,7 +7,7 @@ use crate::git::{Git, Oid};
 
 /// What git knows of a work tree when it is looked at for the first time.
 #[derive(Default)]
-pub(super) struct Survey {
+pub(super) struct TreeStatus {
     /// Clean files, by where they lie.
     pub(super) objects: HashMap<PathBuf, Oid>,
     /// Changed and untracked files.
@@ -16,28 +16,28 @@ pub(super) struct Survey {
     pub(super) directories: HashSet<PathBuf>,
 }
 
-impl Survey {
+impl TreeStatus {
     /// Asks git which files are its own and clean, and which are not. `None` where git knows nothing.
-    pub(super) fn of(gits: &[Git]) -> Option<Survey> {
-        let mut survey = Survey::default();
+    pub(super) fn of(gits: &[Git]) -> Option<TreeStatus> {
+        let mut status = TreeStatus::default();
         for git in gits {
             let root = git.place().worktree.as_ref()?.as_std_path();
-            survey.directories.insert(root.to_owned());
+            status.directories.insert(root.to_owned());
             let head = git.head().ok()?;
             let files = head.id().map(|id| git.tree(id)).transpose().ok()?.unwrap_or_default();
             for file in files {
                 let path = root.join(&file.path);
-                survey.reaches(root, &path);
-                survey.objects.insert(path, file.id);
+                status.reaches(root, &path);
+                status.objects.insert(path, file.id);
             }
             for entry in git.status().ok()? {
                 let path = root.join(&entry.path);
-                survey.reaches(root, &path);
-                survey.objects.remove(&path);
-                survey.dirty.insert(path);
+                status.reaches(root, &path);
+                status.objects.remove(&path);
+                status.dirty.insert(path);
             }
         }
-        (!gits.is_empty()).then_some(survey)
+        (!gits.is_empty()).then_some(status)
     }
 
     fn reaches(&mut self, root: &Path, path: &Path) {

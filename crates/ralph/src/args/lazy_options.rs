@@ -7,9 +7,9 @@ use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
 
 /// The options, or the further commands, of a command; made known to clap when it gets there.
 #[derive(Debug)]
-pub(crate) struct Later<T>(Box<T>);
+pub(crate) struct LazyOptions<T>(Box<T>);
 
-impl<T> Deref for Later<T> {
+impl<T> Deref for LazyOptions<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -17,9 +17,9 @@ impl<T> Deref for Later<T> {
     }
 }
 
-impl<T: FromArgMatches> FromArgMatches for Later<T> {
+impl<T: FromArgMatches> FromArgMatches for LazyOptions<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        T::from_arg_matches(matches).map(|value| Later(Box::new(value)))
+        T::from_arg_matches(matches).map(|value| LazyOptions(Box::new(value)))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -27,7 +27,7 @@ impl<T: FromArgMatches> FromArgMatches for Later<T> {
     }
 }
 
-impl<T: Args> Args for Later<T> {
+impl<T: Args> Args for LazyOptions<T> {
     fn augment_args(command: Command) -> Command {
         command.defer(|command| keep_about(command, T::augment_args))
     }
@@ -37,7 +37,7 @@ impl<T: Args> Args for Later<T> {
     }
 }
 
-impl<T: Subcommand> Subcommand for Later<T> {
+impl<T: Subcommand> Subcommand for LazyOptions<T> {
     fn augment_subcommands(command: Command) -> Command {
         command.defer(|command| keep_about(command, T::augment_subcommands))
     }
