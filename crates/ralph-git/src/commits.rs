@@ -26,6 +26,7 @@ use super::drivers::Drivers;
 use super::identity::{Identity, Signer};
 use super::lock::LockFile;
 use super::parse::{ChangeKind, PathChange, parse_raw_diff};
+use super::replaced::Replaced;
 use super::{Git, GitError, Head, Oid, unexpected};
 
 /// Signing may wait for a person's passphrase.
@@ -72,6 +73,10 @@ pub enum CommitError {
     Outside { path: PathBuf },
     #[error("the branch moved while the commit was made")]
     Moved,
+    #[error("`{}` is staged as an earlier commit has it", path.display())]
+    Older { path: PathBuf },
+    #[error("`{}` was replaced by another program before it was committed", path.display())]
+    Replaced { path: PathBuf },
     #[error("the commit could not be signed, as `git.sign` asks")]
     NotSigned(#[source] GitError),
     #[error("cannot write `{}`", path.display())]
@@ -88,6 +93,15 @@ pub enum CommitError {
 pub fn commit_paths(
     git: &Git,
     request: &CommitRequest<'_>,
+) -> Result<Option<Committed>, CommitError> {
+    commit_paths_as(git, request, None)
+}
+
+/// Commits the given paths; where one is replaced, only as it was written.
+pub(super) fn commit_paths_as(
+    git: &Git,
+    request: &CommitRequest<'_>,
+    replaced: Option<Replaced<'_>>,
 ) -> Result<Option<Committed>, CommitError> {
     let drivers = Drivers::of(git)?;
     let paths = expand(git, &drivers, request.paths)?;
@@ -108,8 +122,17 @@ pub fn commit_paths(
     if let Some(torn) = before.iter().find(|change| change.kind == ChangeKind::Unmerged) {
         return Err(CommitError::Unmerged { path: torn.path.clone() });
     }
+    if let Some(replaced) = replaced {
+        for (path, staged) in before.iter().filter_map(|one| Some((&one.path, one.id.as_ref()?))) {
+            replaced.wait_for_switch(git, &head, path, &staged.to_id())?;
+        }
+    }
     bench.look_again(&index, &named(git, request.paths))?;
     bench.take_in(&index, &paths)?;
+    if let Some(replaced) = replaced {
+        // Whoever replaces it later finds it committed as it was.
+        paths.iter().try_for_each(|path| replaced.check_file(git, path))?;
+    }
     let after = bench.staged(&index, &wanted)?;
     if after.is_empty() {
         if !before.is_empty() {

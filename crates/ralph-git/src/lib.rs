@@ -30,6 +30,7 @@ mod parse;
 mod provision;
 mod refs;
 mod regular_file;
+pub mod replaced;
 mod revisions;
 mod settings;
 mod switch;

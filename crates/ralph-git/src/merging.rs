@@ -29,18 +29,23 @@ pub fn merge_lines(
 }
 
 impl Git {
-    /// Names the program that merges files of an attribute, in this repository's own configuration; `false` if one is
-    /// named already.
+    /// Names the program that merges files of an attribute, in this repository's own configuration; `false` if that one
+    /// is named already, or another that is not to be replaced.
     pub fn name_merge_driver(
         &self,
         driver: &str,
         title: &str,
         command: &str,
+        may_replace: impl Fn(&str) -> bool,
     ) -> Result<bool, GitError> {
         let key = |what: &str| format!("merge.{driver}.{what}");
         let (name, run) = (key("name"), key("driver"));
-        if self.ask_whether(&["config", "--local", "--get", &run])?.is_some() {
-            return Ok(false);
+        if let Some(found) = self.ask_whether(&["config", "--local", "--get", &run])? {
+            let found = String::from_utf8_lossy(&found);
+            let found = found.trim_end_matches('\n');
+            if found == command || !may_replace(found) {
+                return Ok(false);
+            }
         }
         self.ask(&["config", "--local", &name, title])?;
         self.ask(&["config", "--local", &run, command])?;

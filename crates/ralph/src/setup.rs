@@ -18,6 +18,7 @@ use ralph_engine::session::{
 };
 use ralph_engine::state::{State, state_base};
 use ralph_engine::workflow::project::{Opened, Project};
+use ralph_model::journal::Overview;
 use ralph_model::policy::budget::Budget;
 use ralph_model::role::Role;
 
@@ -206,6 +207,11 @@ impl Setup {
         open.journal.report_mirror_problem(self.mirror_report());
         self.show_rebuilt(&open);
         Ok(open)
+    }
+
+    /// Folds the journal for a report, which leaves nothing behind.
+    pub(crate) fn overview(&self) -> Result<Overview, CliError> {
+        Ok(OpenState::find_overview(&self.workspace, &self.environment)?)
     }
 
     /// Opens private state for a short command, which leaves nothing in home but what it is about.

@@ -1,5 +1,8 @@
 //! Locks between processes: one workflow per home, one writer at a time.
 //!
+//! The file of a lock is in private state, which another user, a container or another path to the same directory does
+//! not share. Writers therefore lock the home directory itself as well: its inode is the same for everybody.
+//!
 //! The kernel holds the lock, so it ends with the process that has it, however that ends; nothing here ever decides by
 //! age or by pid whether a lock is stale. What the lock file says is only for the message that names the owner, and is
 //! believed only if that very process is alive. The file stays when the lock is released: removing it would let two
@@ -76,29 +79,52 @@ impl RunLock {
 /// The right to write a home's state files, held for moments. Ends when it is dropped, or with the process.
 #[derive(Debug)]
 pub struct WriteLock {
-    _held: HeldLock,
+    /// Released first: who waits for the file finds the directory free.
+    _directory: Option<HeldLock>,
+    _file: HeldLock,
 }
 
 impl WriteLock {
-    /// Takes the lock, waiting up to `patience` for whoever has it.
+    /// Takes the lock file and the home directory, waiting up to `patience` for whoever has them.
     ///
-    /// Nobody's name is written for these moments: who has it all the same when patience ends, the kernel knows.
-    pub fn acquire(path: &Utf8Path, patience: Duration) -> Result<Self, LockError> {
-        // The kernel's own waiting has no time limit. Pauses are counted, so that no clock is read.
+    /// Nobody's name is written for these moments: who has it all the same when patience ends, the kernel knows. A home
+    /// that is not there, or on a file system that cannot lock directories (NFS), is protected by the lock file alone.
+    pub fn acquire(
+        path: &Utf8Path,
+        home: &Utf8Path,
+        patience: Duration,
+    ) -> Result<Self, LockError> {
         let mut waited = Duration::ZERO;
-        let mut pause = Duration::from_millis(1);
-        loop {
-            if let Some(held) = HeldLock::try_acquire(path, None)? {
-                return Ok(WriteLock { _held: held });
-            }
-            if waited >= patience {
-                return Err(LockError::WriteHeld { owner: holder(path), waited });
-            }
-            let step = pause.min(patience.saturating_sub(waited));
-            thread::sleep(step);
-            waited += step;
-            pause = (pause * 2).min(Duration::from_millis(50));
+        let file = wait(path, patience, &mut waited, || HeldLock::try_acquire(path, None))?;
+        let mut directory = open_directory(home).map(|file| HeldLock { file, is_named: false });
+        if let Some(held) = &directory {
+            let is_held = wait(home, patience, &mut waited, || Ok(held.try_again()))?;
+            directory = directory.filter(|_| is_held);
         }
+        Ok(WriteLock { _directory: directory, _file: file })
+    }
+}
+
+/// Tries until the lock is there, for at most so long in all.
+fn wait<T>(
+    path: &Utf8Path,
+    patience: Duration,
+    waited: &mut Duration,
+    mut attempt: impl FnMut() -> Result<Option<T>, PathError>,
+) -> Result<T, LockError> {
+    // The kernel's own waiting has no time limit. Pauses are counted, so that no clock is read.
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(held) = attempt()? {
+            return Ok(held);
+        }
+        if *waited >= patience {
+            return Err(LockError::WriteHeld { owner: holder(path), waited: *waited });
+        }
+        let step = pause.min(patience.saturating_sub(*waited));
+        thread::sleep(step);
+        *waited += step;
+        pause = (pause * 2).min(Duration::from_millis(50));
     }
 }
 
@@ -148,6 +174,15 @@ impl HeldLock {
         let _ = owner.map(|owner| write_owner(&mut file, owner));
         Ok(Some(HeldLock { file, is_named: owner.is_some() }))
     }
+
+    /// Locks what is open: `None` if another process has it, `false` if it cannot be locked at all.
+    fn try_again(&self) -> Option<bool> {
+        match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Some(true),
+            Err(Errno::WOULDBLOCK) => None,
+            Err(_) => Some(false),
+        }
+    }
 }
 
 impl Drop for HeldLock {
@@ -158,6 +193,12 @@ impl Drop for HeldLock {
         }
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
+}
+
+/// Opens a home to lock it, if it is there.
+fn open_directory(home: &Utf8Path) -> Option<File> {
+    let flags = OFlags::DIRECTORY.bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(flags).open(home).ok()
 }
 
 fn open_lock_file(path: &Utf8Path) -> io::Result<File> {

@@ -7,6 +7,8 @@ use tempfile::TempDir;
 use super::*;
 
 const NO_TIME: Duration = Duration::ZERO;
+/// A home that is not there.
+const NO_HOME: &str = "no home";
 
 fn temp() -> (TempDir, Utf8PathBuf) {
     let directory = tempfile::tempdir().unwrap();
@@ -79,7 +81,7 @@ fn a_living_owner_is_named() {
     let expected = format!("`ralph build` (pid {}, since 2026-01-02T03:04:05Z)", holder.child.id());
     let run = RunLock::acquire(&path, &me()).unwrap_err();
     assert_eq!(run.to_string(), format!("{expected} is at work in this home"));
-    let write = WriteLock::acquire(&path, Duration::from_millis(3)).unwrap_err();
+    let write = WriteLock::acquire(&path, NO_HOME.into(), Duration::from_millis(3)).unwrap_err();
     assert_eq!(
         write.to_string(),
         format!("{expected} is writing in this home and did not finish within 3ms")
@@ -104,7 +106,8 @@ fn a_writer_waits_for_the_one_before_it() {
     let (_guard, path) = temp();
     let mut holder = Holder::start(&path);
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| WriteLock::acquire(&path, Duration::from_mins(1)));
+        let waiting =
+            scope.spawn(|| WriteLock::acquire(&path, NO_HOME.into(), Duration::from_mins(1)));
         drop(holder.child.stdin.take());
         waiting.join().unwrap().unwrap();
     });
@@ -132,16 +135,30 @@ fn a_stale_or_damaged_lock_file_blocks_nobody() {
         ["", "{", "{\"process\":{\"pid\":1},\"command\":\"x\",\"since\":\"2026-01-02T03:04:05Z\"}"]
     {
         fs::write(&path, content).unwrap();
-        WriteLock::acquire(&path, NO_TIME).unwrap();
+        WriteLock::acquire(&path, NO_HOME.into(), NO_TIME).unwrap();
     }
 }
 
 #[test]
 fn who_writes_is_named_though_it_left_no_name() {
     let (_guard, path) = temp();
-    let lock = WriteLock::acquire(&path, NO_TIME).unwrap();
-    let error = WriteLock::acquire(&path, NO_TIME).unwrap_err().to_string();
+    let lock = WriteLock::acquire(&path, NO_HOME.into(), NO_TIME).unwrap();
+    let error = WriteLock::acquire(&path, NO_HOME.into(), NO_TIME).unwrap_err().to_string();
     assert!(error.contains(&format!("(pid {})", std::process::id())), "{error}");
     drop(lock);
-    WriteLock::acquire(&path, NO_TIME).unwrap();
+    WriteLock::acquire(&path, NO_HOME.into(), NO_TIME).unwrap();
+}
+
+/// Two private states, or two paths to one home, have a lock file each.
+#[test]
+fn writers_with_different_lock_files_exclude_each_other_in_one_home() {
+    let (directory, path) = temp();
+    let home = Utf8Path::from_path(directory.path()).unwrap();
+    let other = path.with_file_name("other.lock");
+    let lock = WriteLock::acquire(&path, home, NO_TIME).unwrap();
+    let error = WriteLock::acquire(&other, home, Duration::from_millis(3)).unwrap_err().to_string();
+    assert!(error.contains(&format!("(pid {})", std::process::id())), "{error}");
+    assert!(error.contains("within 3ms"), "{error}");
+    drop(lock);
+    WriteLock::acquire(&other, home, NO_TIME).unwrap();
 }

@@ -123,7 +123,9 @@ fn what_is_there_is_kept_and_what_differs_is_told() {
     let notes: Vec<_> = plan.notes.iter().map(ToString::to_string).collect();
     let ignore = place.root.join("scripts/ralph/.gitignore");
     let expected = [
-        format!("`{ignore}` is kept, but does not ignore `ralph.log`, `specs/sessions/`"),
+        format!(
+            "`{ignore}` is kept, but does not ignore `ralph.log`, `specs/sessions/`, `.*.ralph-tmp`"
+        ),
         "`ralph.toml` is kept, without a gate for the tests (`Cargo.toml` is a cargo workspace)"
             .to_owned(),
         "`ralph.toml` is kept, without the set-up `cargo fetch`".to_owned(),

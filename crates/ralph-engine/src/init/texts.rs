@@ -1,7 +1,7 @@
 //! The texts of the files in a new home.
 
 /// What home's own ignore file ignores.
-pub(super) const IGNORED: [&str; 3] = ["runs/", "ralph.log", "specs/sessions/"];
+pub(super) const IGNORED: [&str; 4] = ["runs/", "ralph.log", "specs/sessions/", ".*.ralph-tmp"];
 
 /// Returns the text of home's own ignore file.
 pub(super) fn ignore_file() -> String {

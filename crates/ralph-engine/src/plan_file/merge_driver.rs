@@ -1,8 +1,8 @@
 //! Git's merges of the plan: record by record where both sides can be read, else line by line as git does it.
 //!
 //! The driver is named in a repository's own configuration, which no clone takes along, and asked for by an attributes file
-//! in home, which every clone does. Where the one is there without the other git merges lines, and where `ralph` is not on
-//! the path the driver has git do it.
+//! in home, which every clone does. Where the one is there without the other git merges lines, and where the Ralph that
+//! was named is no more the driver has git do it. Another program that is called `ralph` is never asked.
 
 use std::fs;
 
@@ -17,9 +17,14 @@ use crate::git::{Git, GitError, GitProgram};
 /// The driver's name in attributes and settings.
 const DRIVER: &str = "ralph-plan";
 
-/// What git runs: `%O` is the base, `%A` ours and the result, `%B` theirs, `%P` the plan's path.
-const COMMAND: &str = "command -v ralph >/dev/null 2>&1 && exec ralph merge-plan %O %A %B %P; \
-                       exec git merge-file %A %O %B";
+/// What the driver is asked: `%O` is the base, `%A` ours and the result, `%B` theirs, `%P` the plan's path.
+const ARGUMENTS: &str = "merge-plan %O %A %B %P";
+
+/// Returns what git has a shell run. Git expands `%` in it, and the shell reads quotes.
+fn command(program: &Utf8Path) -> String {
+    let program = program.as_str().replace('%', "%%").replace('\'', r"'\''");
+    format!("test -x '{program}' && exec '{program}' {ARGUMENTS}; exec git merge-file %A %O %B")
+}
 
 /// What a merge came to; the result is in place of our side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +84,10 @@ pub(crate) fn asks_for_driver(attributes: &str) -> bool {
     })
 }
 
-/// Tells the repository how to merge plans; `false` if it was told before, whatever it was told.
-pub fn install(git: &Git) -> Result<bool, GitError> {
-    git.name_merge_driver(DRIVER, "Ralph's plan, record by record", COMMAND)
+/// Tells the repository that this `program` merges plans; `false` if it was told before. What another Ralph told it is
+/// replaced, what a person did is not.
+pub fn install(git: &Git, program: &Utf8Path) -> Result<bool, GitError> {
+    let is_ours = |found: &str| found.contains(ARGUMENTS);
+    let title = "Ralph's plan, record by record";
+    git.name_merge_driver(DRIVER, title, &command(program), is_ours)
 }

@@ -1,6 +1,8 @@
 //! `plan.jsonl` on disk and in git: one writer at a time, each change whole, and committed alone.
 //!
-//! A change is made under the write lock, on what the file holds then, and is on disk before the lock is given back. What
+//! A change is made under the write lock, on what the file holds then, and is on disk before the lock is given back. From
+//! before it is read until it is committed the index of the repository is held too, so that git does not replace the file
+//! meanwhile; what is committed is what was written, on the branch whose file was read, or nothing. What
 //! is to be committed is noted first ([`intent`]), so that a change which a crash left uncommitted is committed by the next
 //! one under its own message: the history would tell another story otherwise. What became of tasks that are no longer in
 //! the file, and which ids were ever taken, [`past`] knows. Who may change what is for others to say.
@@ -10,7 +12,7 @@ pub mod known;
 pub mod merge_driver;
 pub mod past;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,7 +29,8 @@ use crate::files::{
     PathError, create_directory, read_optional, remove_abandoned, replace_atomically,
 };
 use crate::git::commits::{CommitError, CommitRequest, Signing};
-use crate::git::direct::commit_files;
+use crate::git::direct::{commit_files, commit_replaced};
+use crate::git::replaced::{HeldIndex, Replaced};
 use crate::git::{GitError, GitProgram};
 use crate::home::Home;
 use crate::state::State;
@@ -53,6 +56,14 @@ pub struct PlanFile {
     later: Mutex<Vec<Change>>,
 }
 
+/// A change that is on disk.
+struct Written {
+    change: Change,
+    /// The file as it was read, and as it is now.
+    before: Vec<u8>,
+    after: Vec<u8>,
+}
+
 /// A change was not made; the plan is as it was.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanFileError {
@@ -69,6 +80,9 @@ pub enum PlanFileError {
     /// A change that is not made on top of one that cannot be committed: each has a message of its own.
     #[error("nothing was changed: the change before this one is still to be committed")]
     Waits(#[source] CommitError),
+    /// The file that was read is no more the one to be changed.
+    #[error("the change was not kept")]
+    Lost(#[source] CommitError),
 }
 
 impl PlanFileError {
@@ -96,6 +110,11 @@ impl PlanFileError {
             PlanFileError::Waits(_) => {
                 Some("put that right, then ask for this change again".to_owned())
             }
+            PlanFileError::Lost(CommitError::Older { path }) => Some(format!(
+                "`git checkout HEAD -- {0}` brings the last one back; if the earlier one is wanted, commit it first",
+                path.display()
+            )),
+            PlanFileError::Lost(_) => Some("ask for this change again".to_owned()),
             PlanFileError::Git(error) => error.hint(),
             PlanFileError::Lock(LockError::WriteHeld { .. }) => {
                 Some("wait for it to end, then try again".to_owned())
@@ -158,7 +177,7 @@ impl PlanFile {
             later.truncate(before);
         }
         *self.later() = later;
-        changed
+        changed.map(|written| written.change)
     }
 
     /// Makes a change, writes it and commits it.
@@ -168,18 +187,22 @@ impl PlanFile {
     ) -> Result<Change, PlanFileError> {
         let _lock = self.lock()?;
         self.heal()?;
-        let change = self.write(change, |change, digest| self.note(change.message(), digest))?;
-        if let Some(message) = change.message() {
-            self.commit_locked(&message)?;
+        let held = self.hold_index()?;
+        let written = self.write(change, |change, digest| self.note(change.message(), digest))?;
+        if let Some(message) = written.change.message() {
+            self.commit_written(&message, held, &written.before, &written.after)?;
         }
-        Ok(change)
+        Ok(written.change)
     }
 
     /// Commits what is written: what was changed for later as what it was, then whatever else was edited.
     pub fn commit(&self) -> Result<(), PlanFileError> {
         let _lock = self.lock()?;
         self.heal()?;
-        self.commit_locked("ralph: update plan")
+        let Some(past) = self.past.as_ref().filter(|_| self.commits) else { return Ok(()) };
+        let paths = [Path::to_owned(past.path())];
+        commit_files(past.git(), &self.request(&paths, "ralph: update plan\n"))?;
+        Ok(Intent::settle(&self.state, &self.path)?)
     }
 
     /// Returns what tells whether an id was ever in the plan.
@@ -211,7 +234,11 @@ impl PlanFile {
     }
 
     fn lock(&self) -> Result<WriteLock, LockError> {
-        WriteLock::acquire(&self.lock, self.patience)
+        WriteLock::acquire(&self.lock, self.home(), self.patience)
+    }
+
+    fn home(&self) -> &Utf8Path {
+        self.path.parent().expect("the plan is in home")
     }
 
     fn later(&self) -> MutexGuard<'_, Vec<Change>> {
@@ -229,15 +256,18 @@ impl PlanFile {
     /// Commits, under its own message, what another writer wrote and did not commit: it has died, or commits later.
     fn heal(&self) -> Result<(), PlanFileError> {
         let Some(intent) = Intent::left(&self.state, &self.path)? else { return Ok(()) };
-        if intent.was_written(&self.read()?) {
-            self.commit_locked(intent.message()).map_err(|error| match error {
+        let held = self.hold_index().map_err(|why| PlanFileError::Waits(why.into()))?;
+        let bytes = self.read()?;
+        if intent.was_written(&bytes) {
+            let committed = self.commit_written(intent.message(), held, &bytes, &bytes);
+            committed.map_err(|error| match error {
                 PlanFileError::Commit(why) => PlanFileError::Waits(why),
                 other => other,
             })?;
         }
         // It may have died before its file had a name; git would take that in with everything else.
-        if let Some(home) = self.path.parent().filter(|home| home.is_dir()) {
-            remove_abandoned(home)?;
+        if self.home().is_dir() {
+            remove_abandoned(self.home())?;
         }
         Ok(Intent::settle(&self.state, &self.path)?)
     }
@@ -246,32 +276,60 @@ impl PlanFile {
         &self,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
         before_writing: impl FnOnce(&Change, &str) -> Result<(), PathError>,
-    ) -> Result<Change, PlanFileError> {
+    ) -> Result<Written, PlanFileError> {
         let before = self.read()?;
         let mut plan = Plan::parse(&before);
         let change = change(&mut plan)?;
-        let bytes = plan.render();
-        if bytes != before {
-            let digest = digest::of_bytes(&bytes);
+        let after = plan.render();
+        if after != before {
+            let digest = digest::of_bytes(&after);
             before_writing(&change, &digest)?;
             // A run that is under way must not take it for its agent's doing.
             vouch_for(&self.state, &self.path, &digest)?;
             if before.is_empty() {
-                create_directory(self.path.parent().expect("it lies in home"))?;
+                create_directory(self.home())?;
             }
-            replace_atomically(&self.path, &bytes)?;
+            replace_atomically(&self.path, &after)?;
         }
-        Ok(change)
+        Ok(Written { change, before, after })
     }
 
-    fn commit_locked(&self, message: &str) -> Result<(), PlanFileError> {
-        let Some(past) = self.past.as_ref().filter(|_| self.commits) else { return Ok(()) };
+    /// Keeps git from replacing the file, where it is committed.
+    fn hold_index(&self) -> Result<Option<HeldIndex>, GitError> {
+        let past = self.past.as_ref().filter(|_| self.commits);
+        past.map(|past| past.git().hold_index(self.patience)).transpose()
+    }
+
+    fn request<'a>(&self, paths: &'a [PathBuf], message: &'a str) -> CommitRequest<'a> {
+        CommitRequest { paths, message, signing: self.signing, patience: self.patience }
+    }
+
+    /// Commits the file as it was written since the index is held.
+    fn commit_written(
+        &self,
+        message: &str,
+        held: Option<HeldIndex>,
+        before: &[u8],
+        after: &[u8],
+    ) -> Result<(), PlanFileError> {
+        let Some((past, held)) = self.past.as_ref().zip(held) else { return Ok(()) };
         let paths = [Path::to_owned(past.path())];
         let message = format!("{}\n", message.trim_end());
-        let (message, signing) = (message.as_str(), self.signing);
-        let request = CommitRequest { paths: &paths, message, signing, patience: self.patience };
-        commit_files(past.git(), &request)?;
-        Ok(Intent::settle(&self.state, &self.path)?)
+        let request = self.request(&paths, &message);
+        match commit_replaced(past.git(), &request, held, Replaced { before, after }) {
+            Ok(_) => Ok(Intent::settle(&self.state, &self.path)?),
+            Err(why @ CommitError::Older { .. }) => {
+                vouch_for(&self.state, &self.path, &digest::of_bytes(before))?;
+                replace_atomically(&self.path, before)?;
+                Intent::settle(&self.state, &self.path)?;
+                Err(PlanFileError::Lost(why))
+            }
+            Err(why @ CommitError::Replaced { .. }) => {
+                Intent::settle(&self.state, &self.path)?;
+                Err(PlanFileError::Lost(why))
+            }
+            Err(why) => Err(why.into()),
+        }
     }
 }
 

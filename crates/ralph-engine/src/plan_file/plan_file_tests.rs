@@ -37,8 +37,12 @@ impl World {
     }
 
     fn file(&self) -> PlanFile {
+        self.file_with(&self.state)
+    }
+
+    fn file_with(&self, state: &State) -> PlanFile {
         let program = GitProgram::new("git", std::env::vars_os());
-        let file = PlanFile::open(&program, &self.state, &self.home, Signing::Unsigned);
+        let file = PlanFile::open(&program, state, &self.home, Signing::Unsigned);
         PlanFile { patience: Duration::from_millis(50), ..file }
     }
 
@@ -61,25 +65,116 @@ impl World {
     }
 }
 
+/// A container beside its host, `sudo`, another user: each has a private state of its own.
 #[test]
-fn a_locked_index_is_explained_and_the_change_committed_by_the_next_one() {
+fn a_writer_with_another_private_state_is_waited_for_and_named() {
+    let world = World::new();
+    world.set_spec("a.md").unwrap();
+    let other = world.file_with(&world.place.state());
+    let held = other.lock().unwrap();
+    let error = world.set_spec("b.md").unwrap_err();
+    assert!(matches!(error, PlanFileError::Lock(LockError::WriteHeld { .. })), "{error:?}");
+    assert!(error.to_string().contains(&format!("pid {}", std::process::id())), "{error}");
+    drop(held);
+    world.set_spec("b.md").unwrap();
+}
+
+#[test]
+fn a_locked_index_is_explained_and_nothing_is_changed() {
     let world = World::new();
     world.set_spec("a.md").unwrap();
     let lock = world.place.root.join(".git/index.lock");
     std::fs::write(&lock, "").unwrap();
+    let before = world.file().read().unwrap();
     let error = world.add("first").unwrap_err();
-    assert!(matches!(error, PlanFileError::Commit(_)), "{error:?}");
-    let hint = error.hint().unwrap();
-    assert!(hint.contains("index.lock") && hint.contains("next change"), "{hint}");
-    assert!(world.file().is_uncommitted().unwrap());
+    assert!(error.hint().unwrap().contains("index.lock"), "{error:?}");
+    assert_eq!(world.file().read().unwrap(), before);
     std::fs::remove_file(&lock).unwrap();
     world.add("second").unwrap();
-    assert!(!world.file().is_uncommitted().unwrap());
     let subjects = world.place.git(&["log", "--format=%s"]);
-    assert_eq!(
-        subjects,
-        "ralph: task add - second\nralph: task add - first\nralph: set spec a.md\n"
-    );
+    assert_eq!(subjects, "ralph: task add - second\nralph: set spec a.md\n");
+}
+
+/// Two branches, each with a task that the other has not; on `other`.
+fn two_branches() -> World {
+    let world = World::new();
+    world.set_spec("a.md").unwrap();
+    world.place.git(&["branch", "other"]);
+    world.add(r#"{"id": "t-main", "name": "x"}"#).unwrap();
+    world.place.git(&["branch", "-m", "main"]);
+    world.place.git(&["checkout", "-q", "other"]);
+    world.add(r#"{"id": "t-other", "name": "x"}"#).unwrap();
+    world
+}
+
+/// The tasks of a branch, a done one with a mark.
+fn tasks_on(world: &World, branch: &str) -> Vec<String> {
+    let plan = world.place.git(&["show", &format!("{branch}:ralph/{PLAN_FILE}")]);
+    let of = |record: serde_json::Value| {
+        let mark = if record["s"] == "d" { " done" } else { "" };
+        Some(format!("{}{mark}", record["id"].as_str()?))
+    };
+    plan.lines().filter_map(|line| of(serde_json::from_str(line).unwrap())).collect()
+}
+
+#[test]
+fn git_switches_no_branch_between_the_read_and_the_commit() {
+    let world = two_branches();
+    let file = world.file();
+    let mut switched = true;
+    file.change_and_commit(|plan| {
+        let mut git = std::process::Command::new("git");
+        git.args(["checkout", "-q", "main"]).current_dir(&world.place.root);
+        switched = git.output().unwrap().status.success();
+        plan.done("t-other", &DoneAt::Unborn)
+    })
+    .unwrap();
+    assert!(!switched, "the index is locked");
+    assert_eq!(tasks_on(&world, "main"), ["t-main"]);
+    assert_eq!(tasks_on(&world, "other"), ["t-other done"]);
+    assert!(!file.is_uncommitted().unwrap());
+}
+
+/// `git checkout` moves `HEAD` after it gave the index back.
+#[test]
+fn a_checkout_that_has_yet_to_move_head_is_waited_for() {
+    let world = two_branches();
+    world.place.git(&["read-tree", "--reset", "-u", "main"]);
+    let mut checkout = std::process::Command::new("git");
+    checkout.args(["cat-file", "--batch"]).current_dir(&world.place.root);
+    checkout.stdin(std::process::Stdio::piped());
+    let mut checkout = checkout.spawn().unwrap();
+    let (file, lock) = (world.file(), world.place.root.join(".git/index.lock"));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // The new index is written there, and the branch has not moved yet.
+            while !std::fs::metadata(&lock).is_ok_and(|lock| lock.len() > 0) {
+                std::thread::yield_now();
+            }
+            world.place.git(&["symbolic-ref", "HEAD", "refs/heads/main"]);
+            drop(checkout.stdin.take());
+            checkout.wait().unwrap();
+        });
+        file.change_and_commit(|plan| plan.done("t-main", &DoneAt::Unborn)).unwrap();
+    });
+    assert_eq!(tasks_on(&world, "main"), ["t-main done"]);
+    assert_eq!(tasks_on(&world, "other"), ["t-other"]);
+    assert!(!file.is_uncommitted().unwrap());
+}
+
+/// `git checkout` looks the branch up before it takes the index, and may miss a commit in between.
+#[test]
+fn a_plan_that_is_staged_as_an_earlier_commit_has_it_is_not_built_upon() {
+    let world = two_branches();
+    world.place.git(&["checkout", "-q", "HEAD~1", "--", "ralph/plan.jsonl"]);
+    let file = world.file();
+    let before = file.read().unwrap();
+    let error = world.add("next").unwrap_err();
+    assert!(error.hint().unwrap().contains("git checkout HEAD -- ralph/plan.jsonl"), "{error:?}");
+    assert_eq!(file.read().unwrap(), before);
+    world.place.git(&["checkout", "-q", "HEAD", "--", "ralph/plan.jsonl"]);
+    world.add("next").unwrap();
+    assert_eq!(tasks_on(&world, "other").len(), 2);
 }
 
 #[test]

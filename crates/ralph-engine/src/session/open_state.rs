@@ -112,6 +112,16 @@ impl OpenState {
         Err(SessionError::StateInWorkspace { state, workspace })
     }
 
+    /// Folds the journal of a workspace for a report, which makes no file: without state there is nothing to tell.
+    pub fn find_overview(
+        workspace: &Workspace,
+        environment: &Environment,
+    ) -> Result<Overview, OpenStateError> {
+        let base = state_base(&|name| environment.text(name))?;
+        State::find(&base, workspace)?
+            .map_or_else(|| Ok(Overview::default()), |state| overview(&state))
+    }
+
     /// Folds the whole journal.
     pub fn overview(&self) -> Result<Overview, OpenStateError> {
         overview(&self.state)

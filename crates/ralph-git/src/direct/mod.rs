@@ -30,10 +30,11 @@ use gix_hash::{Kind, ObjectId};
 use ralph_proc::fault;
 
 use super::call::path_bytes;
-use super::commits::{CommitError, CommitRequest, Committed, Signing, commit_paths};
+use super::commits::{CommitError, CommitRequest, Committed, Signing, commit_paths_as};
 use super::lock::LockFile;
 use super::objects::{ObjectKind, Objects};
 use super::refs::{LookupStep, NotMoved, RefFiles};
+use super::replaced::{HeldIndex, Replaced};
 use super::settings::{Settings, Unfit};
 use super::{Git, GitError, Head, Oid, RepositoryLocation, regular_file};
 use index::{IndexEdit, NotPatched, Patched, Staged};
@@ -53,11 +54,32 @@ pub fn commit_files(
     git: &Git,
     request: &CommitRequest<'_>,
 ) -> Result<Option<Committed>, CommitError> {
+    commit(git, request, None, None)
+}
+
+/// Commits one file as it was written while the index was held; `None` if `HEAD` has it so already.
+///
+/// What is in the work tree must still be what was written, else [`CommitError::Replaced`].
+pub fn commit_replaced(
+    git: &Git,
+    request: &CommitRequest<'_>,
+    held: HeldIndex,
+    replaced: Replaced<'_>,
+) -> Result<Option<Committed>, CommitError> {
+    commit(git, request, Some(held), Some(replaced))
+}
+
+fn commit(
+    git: &Git,
+    request: &CommitRequest<'_>,
+    mut held: Option<HeldIndex>,
+    replaced: Option<Replaced<'_>>,
+) -> Result<Option<Committed>, CommitError> {
     let mut left = ATTEMPTS;
     loop {
-        let made = match commit_in_process(git, request) {
+        let made = match attempt(git, request, held.take(), replaced) {
             Ok(made) => Ok(made),
-            Err(Setback::Unfit(_)) => commit_paths(git, request),
+            Err(Setback::Unfit(_)) => commit_paths_as(git, request, replaced),
             Err(Setback::Refused(error)) => Err(error),
         };
         left -= 1;
@@ -106,9 +128,16 @@ impl FoundFile<'_> {
 }
 
 /// Commits without a git process, or says why not.
-pub(super) fn commit_in_process(
+#[cfg(test)]
+fn commit_in_process(git: &Git, request: &CommitRequest<'_>) -> Result<Option<Committed>, Setback> {
+    attempt(git, request, None, None)
+}
+
+fn attempt(
     git: &Git,
     request: &CommitRequest<'_>,
+    held: Option<HeldIndex>,
+    replaced: Option<Replaced<'_>>,
 ) -> Result<Option<Committed>, Setback> {
     git.place().check()?;
     if request.signing == Signing::AsThePersonDoes {
@@ -128,9 +157,12 @@ pub(super) fn commit_in_process(
         return Err(Unfit("it is shared by several people").into());
     }
     let signature = Signature::of(git.program(), &settings)?;
-    let git_dir = git.place().git_dir.as_std_path();
-    let lock = LockFile::take(&git_dir.join("index.lock"), request.patience)?;
-    let bench = Bench { git, settings: &settings, kind: settings.layout().format.kind() };
+    let HeldIndex { lock } = match held {
+        Some(held) => held,
+        None => git.hold_index(request.patience)?,
+    };
+    let kind = settings.layout().format.kind();
+    let bench = Bench { git, settings: &settings, kind, replaced };
     bench.commit(lock, &paths, request, &signature)
 }
 
@@ -138,6 +170,7 @@ struct Bench<'a> {
     git: &'a Git,
     settings: &'a Settings,
     kind: Kind,
+    replaced: Option<Replaced<'a>>,
 }
 
 impl Bench<'_> {
@@ -167,6 +200,9 @@ impl Bench<'_> {
         let mut news = Vec::new();
         let mut at_head = Vec::new();
         for file in &files {
+            if let Some(replaced) = self.replaced {
+                replaced.check_content(file.path, &file.content).map_err(Setback::Refused)?;
+            }
             let path = path_bytes(file.path);
             let old = trees::find(&mut trees, base, path)?;
             let mut one = NewObjects::new(self.kind);
@@ -182,6 +218,18 @@ impl Bench<'_> {
         let path = self.place().git_dir.join("index").into_std_path_buf();
         let index = NewIndex::prepare(lock, path, self.kind, &edits, &watched)
             .map_err(|not| unpatched(&not, paths))?;
+        if let Some(replaced) = self.replaced {
+            for ((path, staged), at_head) in paths.iter().zip(&index.before).zip(&at_head) {
+                let Some(staged) = staged.as_ref().filter(|staged| !staged.promised) else {
+                    continue;
+                };
+                if Some(staged.id) != *at_head {
+                    replaced
+                        .wait_for_switch(self.git, &head, path, &staged.id)
+                        .map_err(Setback::Refused)?;
+                }
+            }
+        }
         if news.is_empty() {
             if index.differs(&edits) {
                 index.take_place()?;

@@ -378,3 +378,31 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 }
+
+/// A killed task counts as pending for what is next; what happened to it is what its line says.
+#[test]
+fn a_task_that_was_killed_and_done_all_the_same_is_accepted_when_it_leaves() {
+    let killed = done().replace("\"s\":\"d\"", "\"s\":\"d\",\"kill\":\"timeout\"");
+    assert!(killed.contains("kill"));
+    let mut repository = Repository::default();
+    repository.line(&[SPEC, &format!("{SPEC}{P}"), &format!("{SPEC}{killed}"), SPEC]);
+    assert_eq!(repository.outcome("t-1"), "accepted");
+    let view = repository.view(&Filter::default());
+    assert_eq!(view[0]["done"]["commit"], "abc");
+}
+
+#[test]
+fn an_accept_record_says_how_a_task_left() {
+    let accept = "{\"t\":\"accept\",\"id\":\"t-1\",\"reason\":\"ok\"}\n";
+    let rejected = format!("{P}{STONE}");
+    for (before, after, outcome) in [
+        (rejected.as_str(), format!("{STONE}{accept}"), "accepted"),
+        (P, accept.to_owned(), "accepted"),
+        (P, accept.replace("t-1", "t-2"), "cancelled"),
+        (&rejected, STONE.to_owned(), "rejected"),
+    ] {
+        let mut repository = Repository::default();
+        repository.line(&[SPEC, &format!("{SPEC}{before}"), &format!("{SPEC}{after}")]);
+        assert_eq!(repository.outcome("t-1"), outcome, "{after}");
+    }
+}

@@ -6,19 +6,21 @@
 //! with what differs from all of its parents: everything else happened on a branch, and was seen there.
 //!
 //! The order of events decides what became of a task: one that is taken out while done was accepted, whatever was said
-//! of it earlier; one that is taken out while pending was rejected if its last attempt was, and cancelled otherwise.
+//! of it earlier, as was one that an `accept` record names; one that is taken out while pending was rejected if its last
+//! attempt was, and cancelled otherwise.
 //! Which versions there are, and whether a stored fold still belongs to them, is for others to find out.
 
 mod lines;
 mod view;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::id::CommitId;
-use crate::plan::{CANCELS, DELETES, Record, SETS_SPEC, Status, Task, Tombstone};
+use crate::plan::{CANCELS, DELETES, Record, SETS_SPEC, Status, Task, Tombstone, accepted_by_line};
 
 pub use lines::{ChangedLines, changed_lines};
 pub use view::{ChangeView, Filter, HistoryView, LogView, RecentView, Since, TaskOutcome};
@@ -119,6 +121,8 @@ struct Diff<'a> {
     issues: Vec<String>,
     spec_changed: bool,
     superseded: Vec<String>,
+    /// Tasks that a record of their own calls accepted.
+    accepted: Vec<String>,
 }
 
 impl<'a> Diff<'a> {
@@ -129,13 +133,14 @@ impl<'a> Diff<'a> {
             issues: Vec::new(),
             spec_changed: false,
             superseded: Vec::new(),
+            accepted: Vec::new(),
         };
         let (mut old_spec, mut new_spec) = (None, None);
         let mut old_tombstones: HashMap<(String, String, String), usize> = HashMap::new();
         for line in &changed.removed {
             match Record::of_line(line) {
                 Record::Task(head) => {
-                    diff.pair(head.id.into_owned()).before = Task::of_line(line);
+                    diff.pair(head.id.into_owned()).before = task_of(line);
                 }
                 Record::Reject { .. } => {
                     if let Some(key) = Tombstone::of_line(line).map(tombstone_key) {
@@ -149,7 +154,7 @@ impl<'a> Diff<'a> {
         for line in &changed.added {
             match Record::of_line(line) {
                 Record::Task(head) => {
-                    let task = Task::of_line(line);
+                    let task = task_of(line);
                     let superseded = task.as_ref().and_then(|task| task.supersedes.as_deref());
                     diff.superseded.extend(superseded.map(str::to_owned));
                     diff.pair(head.id.into_owned()).after = task;
@@ -163,6 +168,9 @@ impl<'a> Diff<'a> {
                 }
                 Record::Issue { id } => diff.issues.push(id.into_owned()),
                 Record::Spec { spec } => new_spec = Some(spec),
+                Record::Other => {
+                    diff.accepted.extend(accepted_by_line(line).map(Cow::into_owned));
+                }
                 _ => {}
             }
         }
@@ -182,6 +190,13 @@ impl<'a> Diff<'a> {
     fn get(&self, id: &str) -> Option<&Pair<'a>> {
         self.places.get(id).map(|at| &self.tasks[*at].1)
     }
+}
+
+/// Decodes a task as its line has it. That a killed one counts as pending is for who looks for work.
+fn task_of(line: &[u8]) -> Option<Task<'_>> {
+    let task = Task::of_line(line)?;
+    let status = if task.was_done { Status::Done } else { task.status };
+    Some(Task { status, ..task })
 }
 
 fn tombstone_key(tombstone: Tombstone<'_>) -> (String, String, String) {
@@ -292,8 +307,10 @@ impl History {
         let cancelling = diff.spec_changed
             || TELLING_SUBJECTS.iter().any(|says| version.subject.starts_with(says));
         let superseded = diff.superseded.iter().any(|other| other == id);
+        let accepted = diff.accepted.iter().any(|other| other == id) && pair.reasons.is_empty();
         match before.status {
             Status::Accepted => None,
+            Status::Done | Status::Pending if accepted => Some(What::Accepted),
             Status::Done if !cancelling && !superseded && pair.reasons.is_empty() => {
                 Some(What::Accepted)
             }

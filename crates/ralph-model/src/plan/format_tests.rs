@@ -48,6 +48,7 @@ fn every_field_of_a_task_is_read() {
             priority: Some(Priority::Low),
             reject: Some("r".into()),
             killed: true,
+            was_done: false,
             kill: Some("timeout".into()),
             kill_log: Some("l".into()),
             parent: Some("P".into()),

@@ -38,6 +38,7 @@ pub use document::{Document, Line};
 pub use error::{PlanError, WishError};
 pub use flaw::{Flaw, Problem, ProblemKind};
 pub use ids::{InvalidIssueId, InvalidTaskId, IssueId, TaskId};
+pub(crate) use record::accepted_by_line;
 pub use record::{Issue, Record, Task, TaskHead, Tombstone};
 pub use stage::{Next, Stage};
 pub use task_fields::{Kill, Priority, Status};

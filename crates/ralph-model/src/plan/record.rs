@@ -61,6 +61,8 @@ pub struct Task<'a> {
     pub reject: Option<Cow<'a, str>>,
     /// Whether it waits to be decomposed.
     pub killed: bool,
+    /// Whether its line says that it is done: one that was killed since counts as pending all the same.
+    pub was_done: bool,
     /// The reason as it is written today; one that nobody knows is passed on.
     pub kill: Option<Cow<'a, str>>,
     pub kill_log: Option<Cow<'a, str>>,
@@ -331,6 +333,7 @@ impl<'a> Task<'a> {
             priority,
             reject: text(Key::Reject),
             killed,
+            was_done: fields.status() == Ok(Status::Done),
             kill: kill.map(|name| match Kill::of_name(&name) {
                 Some(kill) => Cow::Borrowed(kill.name()),
                 None => name,
@@ -342,6 +345,13 @@ impl<'a> Task<'a> {
             supersedes: text(Key::Supersedes),
         })
     }
+}
+
+/// Returns the task that a line of earlier tools says was accepted.
+pub(crate) fn accepted_by_line(line: &[u8]) -> Option<Cow<'_, str>> {
+    let fields = Fields::of(std::str::from_utf8(line).ok()?).ok()?;
+    (fields.needed(Key::T).ok()? == "accept").then_some(())?;
+    fields.needed(Key::Id).ok()
 }
 
 impl<'a> Issue<'a> {

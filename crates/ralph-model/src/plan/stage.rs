@@ -83,6 +83,13 @@ impl Plan<'_> {
         }
     }
 
+    /// Returns the stage, unless it would be called complete though a line cannot be read: that may be a task.
+    pub fn certain_stage(&self) -> Option<Stage> {
+        let stage = self.stage();
+        let is_certain = stage != Stage::Complete || self.document.broken().next().is_none();
+        is_certain.then_some(stage)
+    }
+
     pub fn next(&self) -> Next<'_> {
         match self.stage() {
             Stage::Plan => Next::Plan,

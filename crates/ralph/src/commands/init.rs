@@ -1,6 +1,6 @@
 //! `ralph init`: a home and a `ralph.toml`, made from what is there; nothing is ever overwritten.
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use ralph_engine::detect::agents::{find_agents, known_agents};
 use ralph_engine::git::{Git, GitError, GitProgram};
 use ralph_engine::home::WorkspaceKind;
@@ -104,10 +104,16 @@ fn install_merge_driver(scout: &Scout, home: &Utf8Path) -> Result<bool, GitError
     }
     let program = GitProgram::new("git", std::env::vars_os());
     match Git::discover(program, home) {
-        Ok(git) => merge_driver::install(&git),
+        Ok(git) => merge_driver::install(&git, &this_program()),
         Err(GitError::NotARepository { .. }) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Returns the path of this very program; its name alone where the path is no text.
+fn this_program() -> Utf8PathBuf {
+    let path = std::env::current_exe().ok();
+    path.and_then(|path| Utf8PathBuf::from_path_buf(path).ok()).unwrap_or_else(|| "ralph".into())
 }
 
 fn refused(error: &ralph_engine::init::InitError) -> CliError {

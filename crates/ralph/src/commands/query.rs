@@ -38,6 +38,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
     for problem in plan.document().broken().take(5) {
         setup.ui.labelled(Tone::Attention, "plan", &format!("`{path}`, {problem}"));
     }
+    let tells_stage = matches!(args.what, None | Some(QueryWhat::Stage | QueryWhat::Next));
+    if tells_stage && plan.certain_stage().is_none() {
+        let why = format!("`{path}` has lines that cannot be read, so nobody knows what is left");
+        return Err(CliError::failed(why).hint("`ralph validate` lists everything that is wrong"));
+    }
     if args.table {
         let text = table(setup.ui, &plan, args.what.as_ref());
         render::machine(&text).map_err(CliError::failed)?;

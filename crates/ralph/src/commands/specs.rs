@@ -56,7 +56,7 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
 
 /// Looks at every spec.
 pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, CliError> {
-    let overview = setup.open_state()?.overview()?;
+    let overview = setup.overview()?;
     let store = SpecStore::new(&setup.home.path);
     let row = |spec: &SpecPath| match list::row(&store, spec, &overview) {
         // One that cannot be read hides no other.
@@ -202,8 +202,8 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
     let specs = backlog(setup, false)?;
     let spec = select(&specs, typed).map_err(|error| not_selected(&error))?;
     let mut open = setup.open_state()?;
-    let _lock = WriteLock::acquire(&open.state.write_lock(&setup.home), PATIENCE)
-        .map_err(CliError::failed)?;
+    let lock = open.state.write_lock(&setup.home);
+    let _lock = WriteLock::acquire(&lock, &setup.home.path, PATIENCE).map_err(CliError::failed)?;
     let store = SpecStore::new(&setup.home.path);
     let markers = store.load(spec).map_err(CliError::usage)?;
     if markers.done.is_some() {

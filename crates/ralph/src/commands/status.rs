@@ -27,8 +27,7 @@ const SHOWN: usize = 8;
 
 pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
-    let open = setup.open_state()?;
-    let overview = open.overview()?;
+    let overview = setup.overview()?;
     if setup.json {
         print_json(&JsonStatus::new(&setup, &overview))?;
         return Ok(Exit::Done);

@@ -1,5 +1,4 @@
 //! Everything a person sees. All colours, symbols and wording of lines are made here, from facts.
-#![expect(clippy::print_stderr, reason = "this is the one place that prints")]
 
 pub(crate) mod agent_run;
 pub(crate) mod gates;
@@ -101,7 +100,7 @@ impl Ui {
     /// A line for the person, unless they asked for quiet.
     pub(crate) fn line(self, text: &str) {
         if !self.quiet {
-            eprintln!("{text}");
+            important(text);
         }
     }
 
@@ -113,7 +112,12 @@ impl Ui {
 
 /// A line the person must see.
 pub(crate) fn important(text: &str) {
-    eprintln!("{text}");
+    show(&format!("{text}\n"));
+}
+
+/// Writes to stderr. Work does not depend on who listens: a reader that went away, or a full disk, stops nothing.
+fn show(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Asks the person; anything but yes is no.
@@ -134,8 +138,8 @@ pub(crate) fn choose(letters: &str, otherwise: char) -> char {
 
 /// Returns what the person types; nothing if they end the input, or press Ctrl-C.
 fn answer(prompt: &str) -> Option<String> {
-    if !wait_for_input(io::stdin(), || eprint!("{prompt}")).unwrap_or(true) {
-        eprintln!();
+    if !wait_for_input(io::stdin(), || show(prompt)).unwrap_or(true) {
+        show("\n");
         return None;
     }
     let mut answer = String::new();
@@ -151,7 +155,7 @@ pub(crate) fn bug() -> Exit {
 
 /// Replaces the status line.
 pub(crate) fn redraw(text: &str) {
-    eprint!("\r\x1b[2K{text}");
+    show(&format!("\r\x1b[2K{text}"));
 }
 
 /// Machine output: to stdout, whole. A reader that went away ends the program quietly.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use camino::Utf8Path;
 
+use super::super::commits::commit_paths;
 use super::super::testing::{World, write};
 use super::*;
 

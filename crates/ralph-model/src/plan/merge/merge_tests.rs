@@ -400,3 +400,25 @@ proptest! {
         }
     }
 }
+
+/// Two lines that a hand kept of a conflict, or both sides of one that git met while it merged two bases.
+#[test]
+fn a_base_that_has_a_record_twice_is_a_base_all_the_same() {
+    let (one, two, added) = (line("t-1", ""), line("t-2", ""), line("t-3", ""));
+    let renamed = |name: &str| one.replace("\"name\": \"t-1\"", &format!("\"name\": \"{name}\""));
+    let (a, b) = (renamed("A"), renamed("B"));
+    let kept_both = [a.as_str(), &b, &two];
+    let block = format!("<<<<<<< ours\n{a}||||||| base\n{one}=======\n{b}>>>>>>> theirs\n{two}");
+    let without_base = format!("<<<<<<< ours\n{a}=======\n{b}>>>>>>> theirs\n{two}");
+    for base in [&kept_both[..], &[block.as_str()], &[without_base.as_str()]] {
+        let (text, said) = merged(base, &[&a], &[&a, &two, &added]);
+        assert_eq!(
+            (text, said),
+            (format!("{a}{added}"), vec![]),
+            "{base:?}: what is gone stays gone"
+        );
+    }
+    // Neither version is older than the other: who merges decides once more.
+    let (_, said) = merged(&[&block], &[&a, &two], &[&b, &two]);
+    assert_eq!(said.len(), 1, "{said:?}");
+}

@@ -24,7 +24,8 @@
 //! that neither side had is a conflict of the tasks in it.
 //!
 //! Lines stand in the order of our side, their additions behind ours. Swapping the sides gives the same records. A side
-//! with lines that cannot be read is not merged at all.
+//! with lines that cannot be read is not merged at all; a base with such lines, or with a record twice, is a base as far as
+//! it can be read.
 
 mod record;
 mod version;
@@ -106,11 +107,7 @@ pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Result<Merged, MergeErr
     let theirs = Document::parse(theirs);
     let our_version = side(&ours, Side::Ours)?;
     let their_version = side(&theirs, Side::Theirs)?;
-    // A base that cannot be read is nobody's fault today: then there is none.
-    let empty = Document::default();
-    let base = MergeVersion::of(&base).unwrap_or_else(|_| {
-        MergeVersion::of(&empty).unwrap_or_else(|_| unreachable!("an empty plan has nothing twice"))
-    });
+    let base = MergeVersion::of_base(&base);
     Ok(Merge { base, ours: our_version, theirs: their_version, results: HashMap::new() }.run())
 }
 

@@ -74,38 +74,77 @@ pub(super) struct MergeVersion<'d, 'a> {
 }
 
 impl<'d, 'a> MergeVersion<'d, 'a> {
+    /// Reads a version; one that has a record twice is refused, with both lines.
     pub(super) fn of(
         document: &'d Document<'a>,
     ) -> Result<MergeVersion<'d, 'a>, (Key, usize, usize)> {
-        let mut version = MergeVersion {
+        let mut version = MergeVersion::empty(document);
+        let mut alike = HashMap::new();
+        for (at, line) in document.lines.iter().enumerate() {
+            version.take(at, line, &mut alike)?;
+        }
+        Ok(version)
+    }
+
+    /// Reads a version that is nobody's to mend any more: of a record that it has twice, one line counts.
+    ///
+    /// Git merges two bases into one, and leaves what is in conflict there between markers. The version that both sides
+    /// began with counts then, if it is there, else the first one.
+    pub(super) fn of_base(document: &'d Document<'a>) -> MergeVersion<'d, 'a> {
+        let mut version = MergeVersion::empty(document);
+        let mut alike = HashMap::new();
+        let mut in_conflict = Vec::new();
+        let mut is_side = false;
+        for (at, line) in document.lines.iter().enumerate() {
+            match line.content() {
+                [b'<' | b'=', ..] => is_side = true,
+                [b'|' | b'>', ..] => is_side = false,
+                _ if is_side => in_conflict.push((at, line)),
+                _ => drop(version.take(at, line, &mut alike)),
+            }
+        }
+        for (at, line) in in_conflict {
+            drop(version.take(at, line, &mut alike));
+        }
+        version
+    }
+
+    fn empty(document: &'d Document<'a>) -> MergeVersion<'d, 'a> {
+        MergeVersion {
             document,
             lines: HashMap::new(),
             keys: Vec::new(),
             replaced: HashSet::new(),
             rejected: HashMap::new(),
-        };
-        let mut alike: HashMap<Key, usize> = HashMap::new();
-        for (at, line) in document.lines.iter().enumerate() {
-            let Some(mut key) = Key::of(line) else { continue };
-            if matches!(key, Key::Reject { .. } | Key::Other { .. }) {
-                let count = alike.entry(key.clone()).or_default();
-                key = key.nth(*count);
-                *count += 1;
-            }
-            if let Some(first) = version.lines.get(&key) {
-                return Err((key, *first, at));
-            }
-            version.lines.insert(key.clone(), at);
-            version.keys.push((at, key));
-            if let Record::Reject { id } = &line.record {
-                *version.rejected.entry(id.clone().into_owned()).or_default() += 1;
-            }
-            if let Some(task) = line.head().and_then(|_| line.task()) {
-                version.replaced.extend(task.parent.map(Cow::into_owned));
-                version.replaced.extend(task.supersedes.map(Cow::into_owned));
-            }
         }
-        Ok(version)
+    }
+
+    /// Takes in a line, unless the record is there; `alike` counts records that say the same.
+    fn take(
+        &mut self,
+        at: usize,
+        line: &Line<'_>,
+        alike: &mut HashMap<Key, usize>,
+    ) -> Result<(), (Key, usize, usize)> {
+        let Some(mut key) = Key::of(line) else { return Ok(()) };
+        if matches!(key, Key::Reject { .. } | Key::Other { .. }) {
+            let count = alike.entry(key.clone()).or_default();
+            key = key.nth(*count);
+            *count += 1;
+        }
+        if let Some(first) = self.lines.get(&key) {
+            return Err((key, *first, at));
+        }
+        self.lines.insert(key.clone(), at);
+        self.keys.push((at, key));
+        if let Record::Reject { id } = &line.record {
+            *self.rejected.entry(id.clone().into_owned()).or_default() += 1;
+        }
+        if let Some(task) = line.head().and_then(|_| line.task()) {
+            self.replaced.extend(task.parent.map(Cow::into_owned));
+            self.replaced.extend(task.supersedes.map(Cow::into_owned));
+        }
+        Ok(())
     }
 
     fn line(&self, key: &Key) -> Option<&'d Line<'a>> {

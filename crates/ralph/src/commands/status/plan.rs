@@ -11,7 +11,8 @@ use crate::setup::Setup;
 #[derive(Serialize)]
 pub(super) struct PlanSummary {
     spec: Option<String>,
-    stage: Stage,
+    /// Absent where a line that cannot be read may be unfinished work.
+    stage: Option<Stage>,
     pending: usize,
     done: usize,
     issues: usize,
@@ -28,7 +29,7 @@ impl PlanSummary {
         let named = |id: &str, name: &str| Some((id.to_owned(), name.to_owned()));
         Some(PlanSummary {
             spec: plan.spec().map(str::to_owned),
-            stage: plan.stage(),
+            stage: plan.certain_stage(),
             pending: plan.pending().len(),
             done: plan.done_tasks().count(),
             issues: plan.issues().count(),
@@ -43,10 +44,10 @@ impl PlanSummary {
     pub(super) fn lines(&self, ui: Ui) -> Vec<String> {
         let spec = self.spec.as_deref().unwrap_or("no spec");
         let issues = plural(self.issues as u64, "issue");
+        let stage = self.stage.map_or("cannot be read", Stage::name);
         let mut line = format!(
-            "{}       {spec}: {}, {} pending, {} done, {issues}",
+            "{}       {spec}: {stage}, {} pending, {} done, {issues}",
             ui.paint(Tone::Strong, "plan"),
-            self.stage,
             self.pending,
             self.done
         );

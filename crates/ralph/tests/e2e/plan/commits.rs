@@ -1,7 +1,7 @@
 //! What a change to the plan commits: the plan, and nothing else of what is staged, dirty, hooked or locked.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use crate::harness::{PATIENCE, wait_until};
@@ -114,8 +114,14 @@ fn a_locked_index_is_waited_for() {
     let args = ["task", "add", "later"];
     let env = &desk.place.env;
     let running = start(env, Path::new(RALPH), &args, &desk.place.variables(), "");
-    // It has written the plan and stands before the index.
-    wait_until(PATIENCE, "the plan is written", || desk.ids().len() == 2);
+    // It holds home, which comes before the index, and has changed nothing.
+    let home = fs::metadata(desk.repo().join("ralph")).unwrap().ino();
+    let is_held = || {
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        locks.lines().any(|line| line.contains("FLOCK") && line.contains(&format!(":{home} ")))
+    };
+    wait_until(PATIENCE, "home is held", is_held);
+    assert_eq!(desk.ids().len(), 1);
     let head = desk.head();
     fs::remove_file(&lock).unwrap();
     let finished = running.finish(PATIENCE);

@@ -1,10 +1,15 @@
 //! Plans of diverging branches, merged by git with the driver that `ralph init` names.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+
+use crate::harness::PATIENCE;
+use crate::support::process::run;
 
 use super::{Desk, Dice, PLAN, RALPH, text};
 
@@ -40,9 +45,14 @@ fn init_names_the_driver_once_and_never_replaces_one() {
     let desk = Desk::bare();
     with_driver(&desk);
     let driver = desk.git(&["config", "merge.ralph-plan.driver"]);
-    assert!(driver.contains("ralph merge-plan %O %A %B"), "{driver}");
+    assert!(driver.contains("' merge-plan %O %A %B %P"), "{driver}");
     let attributes = desk.git(&["check-attr", "merge", PLAN]);
     assert_eq!(attributes, format!("{PLAN}: merge: ralph-plan"));
+    // What an earlier Ralph named is mended, what a person named is theirs.
+    let old = "command -v ralph && exec ralph merge-plan %O %A %B %P; exec git merge-file %A %O %B";
+    desk.git(&["config", "merge.ralph-plan.driver", old]);
+    desk.ralph(&["init"]);
+    assert_eq!(desk.git(&["config", "merge.ralph-plan.driver"]), driver);
     desk.git(&["config", "merge.ralph-plan.driver", "mine"]);
     desk.ralph(&["init"]);
     assert_eq!(desk.git(&["config", "merge.ralph-plan.driver"]), "mine");
@@ -86,6 +96,105 @@ fn what_both_sides_did_is_there_and_what_cannot_be_both_is_a_readable_conflict()
     assert!(desk.plan().contains("<<<<<<<") && desk.plan().contains(">>>>>>>"));
     let said = desk.refused(&["task", "add", "x"]);
     assert!(said.contains("lines 1, ") && said.contains("git left a conflict here"), "{said}");
+}
+
+/// Earlier tools have the name too.
+#[test]
+fn another_program_called_ralph_merges_nothing() {
+    let desk = Desk::with_tasks(1);
+    let path = with_driver(&desk);
+    desk.git(&["branch", "other"]);
+    desk.done(&["task", "add", r#"{"name": "ours", "id": "t-ours"}"#]);
+    on_branch(&desk, "other", || {
+        desk.done(&["task", "add", r#"{"name": "theirs", "id": "t-theirs"}"#]);
+    });
+    desk.git(&["switch", "--quiet", "main"]);
+    let fake = desk.place.path("fake");
+    std::fs::create_dir(&fake).unwrap();
+    std::fs::write(fake.join("ralph"), "#!/bin/sh\nexit 0\n").unwrap();
+    std::fs::set_permissions(fake.join("ralph"), Permissions::from_mode(0o755)).unwrap();
+    let (clean, said) = merge(&desk, &format!("{}:{path}", fake.display()), "other");
+    assert!(clean, "{said}");
+    assert_eq!(desk.ids(), ["t-0001", "t-ours", "t-theirs"]);
+}
+
+/// The path of this program may hold anything; git expands `%` and a shell reads it.
+#[test]
+fn the_driver_is_found_under_an_odd_path() {
+    let desk = Desk::with_tasks(1);
+    let odd = desk.place.path("it's 100%O odd \"$HOME\"");
+    std::fs::create_dir(&odd).unwrap();
+    let program = odd.join("my ralph");
+    std::fs::copy(RALPH, &program).unwrap();
+    let variables = desk.place.variables();
+    let init = run(&desk.place.env, &program, &["init"], &variables, "", PATIENCE);
+    assert!(init.status.success(), "{init}");
+    desk.git(&["add", "--all"]);
+    desk.git(&["commit", "--quiet", "--message=init"]);
+    desk.git(&["branch", "other"]);
+    desk.done(&["task", "add", r#"{"name": "ours", "id": "t-ours"}"#]);
+    on_branch(&desk, "other", || {
+        desk.done(&["task", "add", r#"{"name": "theirs", "id": "t-theirs"}"#]);
+    });
+    desk.git(&["switch", "--quiet", "main"]);
+    let (clean, said) = merge(&desk, &std::env::var("PATH").unwrap(), "other");
+    assert!(clean, "lines at one place are a conflict to git: {said}");
+    assert_eq!(desk.ids(), ["t-0001", "t-ours", "t-theirs"]);
+}
+
+/// Two branches that merged each other's earlier tip have two bases, which git merges first.
+#[test]
+fn what_left_the_plan_since_a_criss_cross_merge_stays_away() {
+    let desk = Desk::with_tasks(3);
+    let path = with_driver(&desk);
+    let rename = |name: &str| {
+        let plan = desk.plan().replace("\"task 3\"", &format!("\"{name}\""));
+        desk.write_plan(&plan);
+        desk.git(&["commit", "--quiet", "--message=rename", "--", PLAN]);
+    };
+    let resolve = |name: &str, other: &str, branch: &str| {
+        let before = desk.plan();
+        let (clean, said) = merge(&desk, &path, branch);
+        assert!(!clean && said.contains("`t-0003`"), "{said}");
+        desk.write_plan(&before.replace(other, name));
+        desk.git(&["commit", "--quiet", "--all", "--message=cross"]);
+    };
+    desk.git(&["branch", "other"]);
+    desk.done(&["task", "done", "t-0001"]);
+    rename("A");
+    desk.git(&["tag", "ours"]);
+    on_branch(&desk, "other", || {
+        rename("B");
+        desk.git(&["tag", "theirs"]);
+        // Theirs takes over what ours did to the first task.
+        desk.write_plan(&desk.plan());
+        let (clean, _) = merge(&desk, &path, "ours");
+        assert!(!clean);
+        let ours = desk.git(&["show", &format!("ours:{PLAN}")]) + "\n";
+        desk.write_plan(&ours.replace("\"A\"", "\"B\""));
+        desk.git(&["commit", "--quiet", "--all", "--message=cross"]);
+    });
+    desk.git(&["switch", "--quiet", "main"]);
+    resolve("A", "B", "theirs");
+    rename_to_same(&desk, "B", "A");
+    desk.done(&["task", "accept", "t-0001"]);
+    desk.done(&["task", "delete", "t-0002"]);
+    on_branch(&desk, "other", || {
+        rename_to_same(&desk, "B", "A");
+        desk.done(&["task", "add", r#"{"name": "theirs", "id": "t-theirs"}"#]);
+    });
+    desk.git(&["switch", "--quiet", "main"]);
+    assert_eq!(desk.git(&["merge-base", "--all", "main", "other"]).lines().count(), 2);
+    let (clean, said) = merge(&desk, &path, "other");
+    assert!(clean, "{said}");
+    assert_eq!(desk.ids(), ["t-0003", "t-theirs"]);
+}
+
+/// Gives the third task the name that both sides agree on at last.
+fn rename_to_same(desk: &Desk, from: &str, to: &str) {
+    let plan = desk.plan().replace(&format!("\"{from}\""), &format!("\"{to}\""));
+    desk.write_plan(&plan);
+    desk.git(&["commit", "--quiet", "--allow-empty", "--message=agree", "--", PLAN]);
 }
 
 #[test]

@@ -1,6 +1,12 @@
 //! Files that are not sound: mutations stop and name the line, `ralph validate` tells everything at once.
 
 use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::harness::PATIENCE;
+use crate::support::process::run;
 
 use super::{Desk, PLAN, json};
 
@@ -138,4 +144,67 @@ fn a_plan_that_is_larger_than_any_text_is_looked_at_as_well() {
     assert!(finished.stdout.contains("`t-0001` stands on line 2 already"), "{}", finished.stdout);
     desk.write_plan(&large);
     assert!(desk.ralph(&["validate"]).status.success());
+}
+
+/// A script that waits for the end must not take damage for it.
+#[test]
+fn a_plan_with_a_line_that_cannot_be_read_is_never_complete() {
+    let desk = Desk::new();
+    assert_eq!(desk.ralph(&["query", "stage"]).stdout.trim(), "COMPLETE");
+    let plan = desk.plan();
+    for bad in ["{\"t\": \"task\", \"id\": \"t-1\", \"name\": \"x\", \"s\": \"x\"}", "{\"t\": \"ta"]
+    {
+        desk.write_plan(&format!("{plan}{bad}\n"));
+        for args in [&["query", "stage"][..], &["query", "next"], &["query"], &["query", "--table"]]
+        {
+            let finished = desk.ralph(args);
+            assert_eq!(finished.status.code(), Some(1), "{args:?}: {finished}");
+            assert_eq!(finished.stdout, "", "{args:?}: {finished}");
+            assert!(finished.stderr.contains("line 2"), "{args:?}: {finished}");
+        }
+        assert!(!desk.ralph(&["status"]).stdout.contains("COMPLETE"));
+        assert_eq!(json(&desk.ralph(&["status", "--json"]))["plan"]["stage"], Value::Null);
+        assert!(
+            desk.ralph(&["query", "tasks"]).status.success(),
+            "what can be read can be asked for"
+        );
+    }
+}
+
+/// Such as a `git add --all` beside a change meets them.
+#[test]
+fn unfinished_files_in_home_are_ignored_by_git() {
+    let desk = Desk::bare();
+    desk.ralph(&["init"]);
+    let ignored = desk.git(&["check-ignore", "ralph/.plan.jsonl.4711.0.ralph-tmp"]);
+    assert_eq!(ignored, "ralph/.plan.jsonl.4711.0.ralph-tmp");
+}
+
+/// Home may be older than Ralph, and ignore nothing.
+#[test]
+fn a_report_leaves_no_file_in_home_and_needs_no_state() {
+    let desk = Desk::with_tasks(1);
+    fs::write(desk.repo().join("ralph/specs/0001-one.md"), "# One\n\ntext\n").unwrap();
+    desk.git(&["add", "ralph/specs"]);
+    desk.git(&["commit", "--quiet", "--message=spec"]);
+    let state = desk.place.path("state");
+    fs::remove_dir_all(&state).unwrap();
+    for args in [&["status"][..], &["specs", "list"], &["query"]] {
+        let finished = desk.ralph(args);
+        assert!(finished.status.success(), "{args:?}: {finished}");
+        assert_eq!(desk.git(&["status", "--porcelain"]), "", "{args:?}");
+        assert!(!state.exists(), "{args:?}");
+    }
+}
+
+/// `| head`, a pager that is left, a full disk: what is done does not depend on who listens.
+#[test]
+fn a_stderr_that_cannot_be_written_stops_nothing() {
+    let desk = Desk::with_tasks(1);
+    let script = format!("exec '{}' task add 'one more' >/dev/null 2>/dev/full", super::RALPH);
+    let sh = Path::new("/bin/sh");
+    let args = ["-c", script.as_str()];
+    let finished = run(&desk.place.env, sh, &args, &desk.place.variables(), "", PATIENCE);
+    assert!(finished.status.success(), "{finished}");
+    assert_eq!(desk.ids().len(), 2);
 }

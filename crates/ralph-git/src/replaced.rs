@@ -1,0 +1,118 @@
+//! A file that is replaced and committed while git cannot switch branches underneath.
+//!
+//! `index.lock` is held from before the file is read until it is committed: `git checkout`, `merge`, `rebase`, `stash` and
+//! `pull` need it to touch the work tree. They move `HEAD` only after they released it, so for a moment index and work
+//! tree are those of another branch than `HEAD`. [`Replaced::wait_for_switch`] recognises that moment: the index has the
+//! file as it was read, and `HEAD` has not. A person who staged the file leaves the same trace, but no git at work.
+
+use std::fs;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use gix_hash::ObjectId;
+
+use super::commits::CommitError;
+use super::lock::LockFile;
+use super::{Git, GitError, Head, regular_file};
+
+/// How long a git is given to move `HEAD` that cannot be seen: it runs in a container, or as another user.
+const UNSEEN: Duration = Duration::from_millis(20);
+/// How long a git at work is waited for. It may be one that never ends, such as a daemon.
+const SEEN: Duration = Duration::from_secs(2);
+
+/// How many commits a git at work may have missed.
+const RECENT: usize = 4;
+
+/// The right to change a repository's index, and thereby its work tree.
+#[derive(Debug)]
+pub struct HeldIndex {
+    pub(super) lock: LockFile,
+}
+
+impl Git {
+    /// Takes `index.lock`, waiting for another holder at most for `patience`.
+    pub fn hold_index(&self, patience: Duration) -> Result<HeldIndex, GitError> {
+        let path = self.place().git_dir.join("index.lock");
+        Ok(HeldIndex { lock: LockFile::take(path.as_std_path(), patience)? })
+    }
+}
+
+/// The one file of a commit, as it was read and as it was written since.
+#[derive(Clone, Copy, Debug)]
+pub struct Replaced<'a> {
+    pub before: &'a [u8],
+    pub after: &'a [u8],
+}
+
+impl Replaced<'_> {
+    /// Refuses a file that is not as it was written.
+    pub(super) fn check_content(&self, path: &Path, content: &[u8]) -> Result<(), CommitError> {
+        if content == self.after {
+            return Ok(());
+        }
+        Err(CommitError::Replaced { path: path.to_owned() })
+    }
+
+    /// Refuses a file in the work tree that is not as it was written.
+    pub(super) fn check_file(&self, git: &Git, path: &Path) -> Result<(), CommitError> {
+        let root = git.place().worktree.as_ref().map(|root| root.as_std_path().join(path));
+        let content =
+            root.and_then(|file| regular_file::read(&file).ok().flatten()).unwrap_or_default();
+        self.check_content(path, &content)
+    }
+
+    /// Waits for a git that is between a new work tree and its `HEAD`; `staged` is not what `HEAD` has.
+    pub(super) fn wait_for_switch(
+        &self,
+        git: &Git,
+        head: &Head,
+        path: &Path,
+        staged: &ObjectId,
+    ) -> Result<(), CommitError> {
+        let mut hasher = gix_hash::hasher(staged.kind());
+        hasher.update(format!("blob {}\0", self.before.len()).as_bytes());
+        hasher.update(self.before);
+        if !hasher.try_finalize().is_ok_and(|read| read == *staged) {
+            return Ok(());
+        }
+        let start = Instant::now();
+        loop {
+            if git.current_head()? != *head {
+                return Err(CommitError::Moved);
+            }
+            let waited = start.elapsed();
+            if waited >= SEEN || (waited >= UNSEEN && !is_git_at_work(git)) {
+                return self.refuse_older(git, path);
+            }
+            sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Replaced<'_> {
+    /// Refuses a file that was read as one of the last commits has it, and not the last one.
+    ///
+    /// A `git checkout` that looked the branch up before these commits puts such a file there and stages it.
+    fn refuse_older(&self, git: &Git, path: &Path) -> Result<(), CommitError> {
+        for back in 1..=RECENT {
+            let Some(commit) = git.resolve(&format!("HEAD~{back}"))? else { break };
+            if git.file_at(&commit, path)?.is_some_and(|old| old == self.before) {
+                return Err(CommitError::Older { path: path.to_owned() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells whether a git process works in the repository, as far as can be seen.
+fn is_git_at_work(git: &Git) -> bool {
+    let place = git.place();
+    let mut roots = vec![place.git_dir.as_std_path()];
+    roots.extend(place.worktree.as_ref().map(|root| root.as_std_path()));
+    fs::read_dir("/proc").into_iter().flatten().flatten().any(|process| {
+        fs::read(process.path().join("comm")).is_ok_and(|name| name.starts_with(b"git"))
+            && fs::read_link(process.path().join("cwd"))
+                .is_ok_and(|cwd| roots.iter().any(|root| cwd.starts_with(root)))
+    })
+}
