@@ -10,7 +10,7 @@ pub mod home_committer;
 pub mod pipeline;
 pub mod project;
 pub mod repeat;
-pub mod repositories;
+pub(crate) mod repositories;
 mod spec_text;
 
 use ralph_model::build::IllegalTaskFact;

@@ -5,14 +5,14 @@ use ralph_model::prompt::{Prompts, RulesSource, SpecSource, Surroundings};
 
 use super::WorkflowError;
 use super::home_committer::HomeCommitter;
-use super::repositories::Repositories;
+use super::repositories::{BeforeAll, Repositories};
 use super::spec_text::SpecText;
 use crate::prompts::{self, Rules};
 use crate::session::{Opening, Session, SessionContext, SessionError, SessionRequest};
 
 /// The project that a workflow works on.
 pub struct Project {
-    pub repositories: Repositories,
+    pub(crate) repositories: Repositories,
     pub(crate) prompts: Prompts,
     pub(crate) committer: HomeCommitter,
     rules: Option<Rules>,
@@ -39,6 +39,11 @@ impl Project {
         let committer = HomeCommitter::open(&git, &home.path, &config.git);
         let project = Project { repositories, prompts, committer, rules };
         Ok(Opened { session, project, opening })
+    }
+
+    /// Returns what is changed and uncommitted outside home and is a person's own: no run left it.
+    pub fn dirt(&self, context: &SessionContext) -> Result<Vec<String>, WorkflowError> {
+        self.repositories.dirt(&BeforeAll::all(&context.state)?)
     }
 
     /// Returns what every prompt has.

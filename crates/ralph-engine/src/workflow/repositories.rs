@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const WORKSPACE: &str = ".";
 
 /// All repositories of the workspace.
-pub struct Repositories {
+pub(crate) struct Repositories {
     found: Vec<TrackedRepository>,
 }
 
@@ -50,7 +50,7 @@ struct TrackedRepository {
 
 /// What there was before a run, in every repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BeforeAll {
+pub(crate) struct BeforeAll {
     repositories: BTreeMap<String, Before>,
     /// The run is over, and the branches that it began on were returned to. Where the person goes later is their own.
     #[serde(default)]
@@ -303,7 +303,7 @@ impl Repositories {
     /// Returns what is changed and uncommitted outside home and was not left by a run, by name from the workspace.
     ///
     /// What runs were begun with tells their leftovers from the person's own work.
-    pub fn dirt(&self, begun: &[BeforeAll]) -> Result<Vec<String>, WorkflowError> {
+    pub(crate) fn dirt(&self, begun: &[BeforeAll]) -> Result<Vec<String>, WorkflowError> {
         let mut paths = Vec::new();
         for repository in &self.found {
             let git = &repository.gates.git;
@@ -359,7 +359,7 @@ impl BeforeAll {
     }
 
     /// Returns what was kept for all items.
-    pub fn all(state: &State) -> Result<Vec<BeforeAll>, WorkflowError> {
+    pub(crate) fn all(state: &State) -> Result<Vec<BeforeAll>, WorkflowError> {
         Ok(BEFORE.all(state)?)
     }
 }

@@ -1,7 +1,7 @@
 //! `ralph agent list`: the agents Ralph knows, and which of them are here.
 
 use ralph_engine::config::AgentProgram;
-use ralph_engine::detect::agents::{FoundAgent, find_agents, known_agents};
+use ralph_engine::detect::agents::{FoundAgent, find_agents};
 use ralph_model::role::Role;
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ struct Row {
 
 pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
-    let found = find_agents(&known_agents(Some(&setup.config)), &|program| setup.look_up(program));
+    let found = find_agents(Some(&setup.config), &|program| setup.look_up(program));
     let mut rows: Vec<Row> = found.into_iter().map(|agent| installed(&setup, agent)).collect();
     rows.push(Row {
         roles: roles_of(&setup, "rehearsal"),

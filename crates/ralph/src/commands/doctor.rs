@@ -1,7 +1,7 @@
 //! `ralph doctor`: is this machine, and this workspace, ready?
 
 use camino::Utf8PathBuf;
-use ralph_engine::detect::agents::{find_agents, known_agents};
+use ralph_engine::detect::agents::find_agents;
 use ralph_engine::doctor::{Checkup, Finding, FindingStatus, examine};
 use ralph_engine::state::state_base;
 use ralph_proc::sandbox::Support;
@@ -26,7 +26,7 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     let scout = Scout::look(global, global.root.as_deref())?;
     let config = scout.config.as_ref();
     let look_up = |program: &str| scout.look_up(program);
-    let agents = find_agents(&known_agents(config.ok()), &look_up);
+    let agents = find_agents(config.ok(), &look_up);
     let private_state = state_base(&|name| scout.environment.text(name));
     let temp = Utf8PathBuf::from_path_buf(std::env::temp_dir()).unwrap_or_else(|_| "/tmp".into());
     let findings = examine(&Checkup {

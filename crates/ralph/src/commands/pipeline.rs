@@ -12,7 +12,6 @@ use ralph_engine::workflow::pipeline::queue::{PipelineReport, Queue, Selection};
 use ralph_engine::workflow::pipeline::store::SpecStore;
 use ralph_engine::workflow::pipeline::{Pipeline, PipelineOptions, SpecEnd};
 use ralph_engine::workflow::project::Project;
-use ralph_engine::workflow::repositories::BeforeAll;
 use ralph_model::role::Role;
 use ralph_model::spec::name::SpecPath;
 use ralph_model::spec::select::{SelectError, select};
@@ -200,8 +199,7 @@ pub(super) fn work(
 
 /// Asks about a person's uncommitted work: it is never lost, but agents and people do mix it up.
 pub(super) fn ask_about_dirt(context: &SessionContext, project: &Project) -> Result<(), CliError> {
-    let begun = BeforeAll::all(&context.state).map_err(CliError::failed)?;
-    let mut dirt = project.repositories.dirt(&begun).map_err(CliError::failed)?;
+    let mut dirt = project.dirt(context).map_err(CliError::failed)?;
     // It is the person's and Ralph's together, and no agent can change it.
     dirt.retain(|path| path != CONFIG_FILE);
     ask_about(&dirt)

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use ralph_engine::files::lock::current_owner;
+use ralph_engine::files::lock::is_owned;
 use ralph_engine::files::read_optional;
 use ralph_engine::home::find_workspace;
 use ralph_engine::journal::for_each_line;
@@ -75,7 +75,7 @@ fn iteration(setup: &Setup) -> Result<u32, CliError> {
     let workspace = outer.as_ref().unwrap_or(&setup.workspace);
     let found = State::find(&base, workspace).map_err(CliError::usage)?;
     let Some(state) = found else { return Ok(0) };
-    if current_owner(&state.run_lock(&setup.home)).is_none() {
+    if !is_owned(&state.run_lock(&setup.home)) {
         return Ok(0);
     }
     let mut iteration = 0;
