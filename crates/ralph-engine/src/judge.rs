@@ -105,6 +105,7 @@ pub enum JudgeError {
 }
 
 /// What a receipt says beside what was measured.
+#[derive(Clone)]
 pub struct Attested<'a> {
     pub item: &'a str,
     pub worker: Worker,

@@ -5,7 +5,7 @@ use ralph_model::prompt::{Prompts, RulesSource, SpecSource, Surroundings};
 
 use super::WorkflowError;
 use super::home_committer::HomeCommitter;
-use super::repositories::{BeforeAll, Repositories};
+use super::repositories::{BEFORE, BeforeAll, Repositories};
 use super::spec_text::SpecText;
 use crate::prompts::{self, Rules};
 use crate::session::{Opening, Session, SessionContext, SessionError, SessionRequest};
@@ -43,7 +43,7 @@ impl Project {
 
     /// Returns what is changed and uncommitted outside home and is a person's own: no run left it.
     pub fn dirt(&self, context: &SessionContext) -> Result<Vec<String>, WorkflowError> {
-        self.repositories.dirt(&BeforeAll::all(&context.state)?)
+        self.repositories.dirt(&BEFORE.all(&context.state)?)
     }
 
     /// Returns what every prompt has.
@@ -69,6 +69,20 @@ impl Project {
 
     fn rules(&self) -> Option<RulesSource<'_>> {
         self.rules.as_ref().map(Rules::source)
+    }
+
+    /// Returns to the branches that a run began on. What cannot be returned to is recorded.
+    pub(crate) fn return_to_branches(
+        &self,
+        session: &mut Session<'_>,
+        before: &mut BeforeAll,
+    ) -> Result<(), WorkflowError> {
+        for problem in self.repositories.return_to_branches(before)? {
+            let reason = Some(problem);
+            session
+                .tell(WorkflowKind::Note, WorkflowFields { reason, ..WorkflowFields::default() })?;
+        }
+        Ok(())
     }
 
     /// Commits home. A failure does not stop the work, because the files are on disk; it is recorded.

@@ -15,7 +15,7 @@ use super::{Build, BuildEnd, none};
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Turn, forget_troubles};
-use crate::workflow::repositories::BeforeAll;
+use crate::workflow::repositories::{BEFORE, BeforeAll};
 use ralph_model::build::Rejection;
 
 impl Build<'_, '_> {
@@ -77,7 +77,7 @@ impl Build<'_, '_> {
             Some(Healed::Rejected { for_agent }) => return self.fail(task, for_agent),
             None => {}
         }
-        let Some(before) = BeforeAll::load(&self.session.context.state, task)? else {
+        let Some(before) = BEFORE.load(&self.session.context.state, task)? else {
             return Ok(Turn::Again);
         };
         let run = result.run.clone();
@@ -192,11 +192,7 @@ impl Build<'_, '_> {
     }
 
     pub(super) fn back_to_branches(&mut self, before: &BeforeAll) -> Result<(), WorkflowError> {
-        for problem in self.project.repositories.return_to_branches(&mut before.clone())? {
-            let fields = WorkflowFields { reason: Some(problem), ..none() };
-            self.tell(WorkflowKind::Note, fields)?;
-        }
-        Ok(())
+        self.project.return_to_branches(self.session, &mut before.clone())
     }
 
     pub(super) fn name_of(&self, task: &str) -> Result<String, WorkflowError> {

@@ -16,7 +16,7 @@ use crate::session::AgentTask;
 use crate::specs;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Turn, WorkflowStep};
-use crate::workflow::repositories::BeforeAll;
+use crate::workflow::repositories::{BEFORE, BeforeAll};
 use crate::workflow::spec_text::SpecText;
 
 impl Build<'_, '_> {
@@ -70,20 +70,20 @@ impl Build<'_, '_> {
     /// Notes what there is before a run of a task, and from where its work counts.
     fn begin(&self, task: &Task<'_>) -> Result<BeforeAll, WorkflowError> {
         let state = &self.session.context.state;
-        let before = if let Some(earlier) = BeforeAll::load(state, &task.id)? {
+        let before = if let Some(earlier) = BEFORE.load(state, &task.id)? {
             self.project.repositories.note_further(&earlier)?
         } else {
             // A part of a task that was killed begins where that one began: what was half done then proves nothing.
             let mut base = self.project.repositories.base()?;
             for origin in task.parent.iter().chain(&task.created_from) {
-                if let Some(earlier) = BeforeAll::load(state, origin)? {
+                if let Some(earlier) = BEFORE.load(state, origin)? {
                     base = earlier.base();
                     break;
                 }
             }
             self.project.repositories.note_first(&base)?
         };
-        before.save(state, &task.id)?;
+        BEFORE.save(state, &task.id, &before)?;
         Ok(before)
     }
 
@@ -215,14 +215,14 @@ impl Build<'_, '_> {
         })?;
         let state = &self.session.context.state;
         if let Change::IssueAdded { issue } = &added
-            && let Some(before) = BeforeAll::load(state, &id)?
+            && let Some(before) = BEFORE.load(state, &id)?
         {
-            before.save(state, &issue.id)?;
+            BEFORE.save(state, &issue.id, &before)?;
         }
         self.change_plan(|plan| plan.delete(&id))?;
         let state = &self.session.context.state;
         TASKS.forget(state, &id)?;
-        BeforeAll::forget(state, &id)?;
+        BEFORE.forget(state, &id)?;
         Ok(Turn::Progress)
     }
 
@@ -241,11 +241,7 @@ impl Build<'_, '_> {
     /// done task is in.
     fn heads_of_work(&self, plan: &Plan<'_>) -> Result<Vec<Work>, WorkflowError> {
         let last = plan.done_tasks().last().and_then(|task| task.done_at?.parse::<CommitId>().ok());
-        let repositories = &self.project.repositories;
-        let Some(first) = repositories.head_with(last.as_ref())? else { return Ok(Vec::new()) };
-        let mut works = vec![first];
-        works.extend(repositories.heads_but(&works[0].repository)?);
-        Ok(works)
+        self.project.repositories.heads(last.as_ref())
     }
 
     pub(super) fn source(&self, plan: &Plan<'_>) -> Result<SpecText, WorkflowError> {

@@ -14,7 +14,7 @@ use crate::plan_file::PlanFileError;
 use crate::state::{Entry, State};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::forget_troubles;
-use crate::workflow::repositories::BeforeAll;
+use crate::workflow::repositories::BEFORE;
 
 pub(super) const TASKS: Entry<TaskRecord> = Entry::new("tasks");
 
@@ -116,16 +116,12 @@ impl Build<'_, '_> {
                 TaskWrite::PlanReject { rejection } => self.plan_reject(task, rejection)?,
                 TaskWrite::PlanKill { kill, log } => self.plan_kill(task, *kill, log.as_deref())?,
                 TaskWrite::BeginAttempt => {
-                    let state = &self.session.context.state;
-                    if let Some(mut before) = BeforeAll::load(state, task)? {
-                        self.project.repositories.begin_attempt(&mut before)?;
-                        before.save(state, task)?;
-                    }
+                    self.project.repositories.begin_attempt(&self.session.context.state, task)?;
                 }
                 TaskWrite::ForgetBeginning => {
                     let state = &self.session.context.state;
                     PinnedGates::forget(state, task)?;
-                    BeforeAll::forget(state, task)?;
+                    BEFORE.forget(state, task)?;
                     forget_troubles(state, task)?;
                 }
             }
@@ -145,7 +141,7 @@ impl Build<'_, '_> {
         }
         // The gates have passed: what comes of the same task after this one begins here.
         for origin in &origins {
-            BeforeAll::forget(&self.session.context.state, origin)?;
+            BEFORE.forget(&self.session.context.state, origin)?;
         }
         let fields = WorkflowFields {
             task: Some(task.to_owned()),

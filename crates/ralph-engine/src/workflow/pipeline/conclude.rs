@@ -8,7 +8,7 @@ use ralph_model::pipeline::done::{DoneMarker, Proof};
 use ralph_model::pipeline::records::CandidateStatus;
 use ralph_model::pipeline::settle::{Feedback, RunRef};
 use ralph_model::pipeline::{Candidate, Fact, Markers, Phase, SpecState, is_yes};
-use ralph_model::receipt::{Opinion, VerifierReceipt, Worker};
+use ralph_model::receipt::{Opinion, VerifierReceipt};
 use ralph_model::role::Role;
 use ralph_model::run::{RunOutcome, Trouble};
 use ralph_model::verdict::{Claim, Reason, Verdict, VerifierQuestion, VerifierReport};
@@ -16,11 +16,11 @@ use ralph_model::verdict::{Claim, Reason, Verdict, VerifierQuestion, VerifierRep
 use super::phases::{PLAN, SCRATCHPAD, works_of};
 use super::spec_work::SpecWork;
 use super::{SpecEnd, list, none};
-use crate::judge::{Attested, Case, Said};
+use crate::judge::{Case, Said};
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Turn, Void};
-use crate::workflow::repositories::BeforeAll;
+use crate::workflow::repositories::{BeforeAll, attestation};
 
 /// How much of a verifier's report goes to the next implementer.
 const FEEDBACK_LINES: usize = 200;
@@ -32,9 +32,7 @@ impl SpecWork<'_, '_, '_> {
             return Ok(());
         }
         let state = &self.pipeline.session.context.state;
-        let Some(mut before) = BeforeAll::load(state, &self.item)? else { return Ok(()) };
-        self.pipeline.project.repositories.note_left(&mut before)?;
-        before.save(state, &self.item)
+        self.pipeline.project.repositories.note_left(state, &self.item)
     }
 
     /// Nothing follows from a run but what its agent knows.
@@ -350,7 +348,7 @@ impl SpecWork<'_, '_, '_> {
                     model: result.model.clone(),
                     opinion: Opinion::Verified,
                 };
-                self.attest(markers, Some(&verifier))?;
+                self.attest(markers, Some(verifier))?;
                 self.finish(markers, Some(commit), proof, Some(result), said)
             }
             Ok(Verdict::PlanInvalid { reason }) => {
@@ -402,27 +400,14 @@ impl SpecWork<'_, '_, '_> {
     fn attest(
         &mut self,
         markers: &Markers,
-        verifier: Option<&VerifierReceipt>,
+        verifier: Option<VerifierReceipt>,
     ) -> Result<(), WorkflowError> {
-        let context = &self.pipeline.session.context;
-        let worker = &context.launch(Role::Implementer).choice;
         let before = self.before(markers)?;
         let cases = self.cases.as_deref().expect("what is accepted was measured");
+        let context = &self.pipeline.session.context;
+        let attested = attestation(context, &self.item, Role::Implementer, verifier);
         let repositories = &self.pipeline.project.repositories;
-        repositories.judge(&context.gates(), &before, &self.pinned, |judge| {
-            for case in cases {
-                let attested = Attested {
-                    item: &self.item,
-                    worker: Worker { agent: worker.name.clone(), model: worker.model.clone() },
-                    boundary: context.boundary,
-                    verifier: verifier.cloned(),
-                    at: self.pipeline.now(),
-                    ralph: env!("CARGO_PKG_VERSION"),
-                };
-                judge.attest(case, attested)?;
-            }
-            Ok(())
-        })
+        repositories.attest(&context.gates(), &before, &self.pinned, cases, &attested)
     }
 
     fn finish(

@@ -12,7 +12,7 @@ use crate::run::RESULTS;
 use crate::specs;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::Stop;
-use crate::workflow::repositories::BeforeAll;
+use crate::workflow::repositories::BEFORE;
 
 /// Which specs are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,7 +160,7 @@ impl Pipeline<'_, '_> {
         });
         let Some(item) = started.and_then(|started| started.item.clone()) else { return Ok(true) };
         let state = &self.session.context.state;
-        let Some(before) = BeforeAll::load(state, &item)? else { return Ok(true) };
+        let Some(before) = BEFORE.load(state, &item)? else { return Ok(true) };
         let is_pending = RESULTS.load(state, &item)?.is_some();
         if is_pending && self.project.repositories.is_detached_since(&before)? {
             return Ok(false);
@@ -172,11 +172,8 @@ impl Pipeline<'_, '_> {
     /// Returns to the branches that an item's last run began on.
     pub(super) fn return_to_branches(&mut self, item: &str) -> Result<(), WorkflowError> {
         let state = &self.session.context.state;
-        let Some(mut before) = BeforeAll::load(state, item)? else { return Ok(()) };
-        for problem in self.project.repositories.return_to_branches(&mut before)? {
-            let fields = WorkflowFields { reason: Some(problem), ..none() };
-            self.session.tell(WorkflowKind::Note, fields)?;
-        }
-        before.save(&self.session.context.state, item)
+        let Some(mut before) = BEFORE.load(state, item)? else { return Ok(()) };
+        self.project.return_to_branches(self.session, &mut before)?;
+        Ok(BEFORE.save(&self.session.context.state, item, &before)?)
     }
 }
