@@ -1,10 +1,11 @@
 //! The pipeline: one spec after the other through plan, implement, verify, until it is done.
 //!
 //! [`queue`] takes the specs in their order; [`spec_work`] is the workflow of one spec: it reads the markers, asks the
-//! machine what is next, and [`phases`] runs it; [`conclude`] draws the conclusions.
+//! machine what is next, and [`phases`] runs it; [`conclude`] draws the conclusions from what [`examination`] measured.
 
 mod conclude;
 pub mod dry_run;
+mod examination;
 pub mod list;
 mod phases;
 pub mod queue;
@@ -89,9 +90,7 @@ impl SpecEnd {
             SpecEnd::Stopped(stop) => stop.name(),
         }
     }
-}
 
-impl SpecEnd {
     /// Tells whether the spec failed, or cannot be worked on.
     pub const fn is_failure(&self) -> bool {
         matches!(

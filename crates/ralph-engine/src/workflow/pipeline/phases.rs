@@ -121,7 +121,7 @@ impl SpecWork<'_, '_, '_> {
             if let Some(Ok(verdict @ Verdict::Rejected { .. })) = self.verdict_so_far() {
                 // It passed once; what it rests on has changed since.
                 return self
-                    .reject(Phase::Verify, &verdict, Some(commit), None)
+                    .reject(Phase::Verify, &verdict, Some(commit.clone()), None)
                     .map(WorkflowStep::Turn);
             }
         }
