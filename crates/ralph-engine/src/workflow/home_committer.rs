@@ -60,7 +60,7 @@ impl HomeCommitter {
         let request = CommitRequest {
             paths: std::slice::from_ref(home),
             message,
-            signing: if self.settings.sign { Signing::AsThePersonDoes } else { Signing::Unsigned },
+            signing: Signing::allowed(self.settings.sign),
             patience: PATIENCE,
         };
         match commit_paths(git, &request) {

@@ -118,5 +118,5 @@ fn this_program() -> Utf8PathBuf {
 fn refused(error: &ralph_engine::init::InitError) -> CliError {
     let source = std::error::Error::source(error).map(|cause| format!(": {cause}"));
     let stopped = CliError::usage(format!("{error}{}", source.unwrap_or_default()));
-    error.hint().into_iter().fold(stopped, CliError::hint)
+    stopped.hints(error.hint())
 }

@@ -123,7 +123,7 @@ impl<'r, 's> Build<'r, 's> {
         let probe = SharedProbe::default();
         let config = &session.context.config;
         let most_rejections = config.limits.rejections;
-        let signing = if config.git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
+        let signing = Signing::allowed(config.git.sign);
         session.store = Box::new(PlanChannel {
             plan: Arc::clone(&plan),
             state: session.context.state.clone(),

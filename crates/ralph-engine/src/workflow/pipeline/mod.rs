@@ -17,7 +17,7 @@ use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{AttemptLimits, GiveUp};
 use ralph_model::spec::name::SpecPath;
 
-use self::store::SpecStore;
+use self::store::{SpecStore, whole_second};
 use super::WorkflowError;
 use super::driver::Stop;
 use super::project::Project;
@@ -135,8 +135,7 @@ impl<'r, 's> Pipeline<'r, 's> {
 
     /// The time, as the files have it.
     fn now(&self) -> jiff::Timestamp {
-        let now = self.session.context.clock.now();
-        jiff::Timestamp::from_second(now.as_second()).unwrap_or(now)
+        whole_second(self.session.context.clock.now())
     }
 }
 
