@@ -3,10 +3,10 @@
 use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::prompt::{Prompts, RulesSource, SpecSource, Surroundings};
 
-use super::WorkflowError;
 use super::home_committer::HomeCommitter;
 use super::repositories::{BEFORE, BeforeAll, Repositories};
 use super::spec_text::SpecText;
+use super::{WorkflowError, with_causes};
 use crate::prompts::{self, Rules};
 use crate::session::{Opening, Session, SessionContext, SessionError, SessionRequest};
 
@@ -93,7 +93,8 @@ impl Project {
         fields: WorkflowFields,
     ) -> Result<(), WorkflowError> {
         if let Err(problem) = self.committer.commit(message) {
-            let reason = Some(format!("Ralph's files are not committed: {problem}"));
+            let reason =
+                Some(format!("Ralph's files are not committed: {}", with_causes(&problem)));
             session.tell(WorkflowKind::Note, WorkflowFields { reason, ..fields })?;
         }
         Ok(())

@@ -8,11 +8,11 @@ use ralph_engine::channel::{CHANNEL_TIMEOUT, ChannelError, ask};
 use ralph_engine::clock::SystemClock;
 use ralph_engine::files::read_optional;
 use ralph_engine::plan_file::past::Past;
-use ralph_engine::plan_file::{PLAN_FILE, PlanFileError, random_numbers};
+use ralph_engine::plan_file::{PLAN_FILE, PlanFileError};
 use ralph_engine::workflow::home_committer::HomeCommitter;
 use ralph_model::channel::MutationRequest;
 use ralph_model::plan::view::{PrioritizedView, TaskView};
-use ralph_model::plan::{DoneAt, Plan, PlanContext, PlanError, WishError};
+use ralph_model::plan::{DoneAt, Plan, PlanError, WishError};
 use serde::Serialize;
 
 use super::build::find_spec;
@@ -140,35 +140,27 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
             .map_err(CliError::failed)?;
     }
     let file = setup.open_plan(&state);
+    let done_at = match &request {
+        MutationRequest::TaskDone { .. } => {
+            file.done_at().map_err(|error| not_made(&error, file.path()))?
+        }
+        _ => DoneAt::Unborn,
+    };
     let mut state_then = Ok(String::new());
-    let change = {
-        let known = file.known_ids();
-        let mut random = random_numbers();
-        let done_at = match &request {
-            MutationRequest::TaskDone { .. } => {
-                file.done_at().map_err(|error| not_made(&error, file.path()))?
-            }
-            _ => DoneAt::Unborn,
-        };
-        let mut surroundings = PlanContext {
-            known: &|id| known.has(id),
-            past_is_whole: &|| known.is_whole(),
-            random: &mut random,
-            done_at,
-        };
-        let made = file.change_and_commit(|plan| {
-            let change = plan.apply(&request, &mut surroundings)?;
+    let made = file.with_context(done_at, |context| {
+        file.change_and_commit(|plan| {
+            let change = plan.apply(&request, context)?;
             state_then = match &request {
                 MutationRequest::TaskPrioritize => as_json(&PrioritizedView::of(&change)),
                 _ => as_json(&plan.state_view()),
             };
             Ok(change)
-        });
-        made.map_err(|error| {
-            let gap = if is_about_the_past(&error) { file.gap() } else { None };
-            not_made(&error, file.path()).hints(gap)
-        })?
-    };
+        })
+    });
+    let change = made.map_err(|error| {
+        let gap = if is_about_the_past(&error) { file.gap() } else { None };
+        not_made(&error, file.path()).hints(gap)
+    })?;
     setup.ui.line(&change.to_string());
     if git.commit_home {
         setup.say_if_outside_git();

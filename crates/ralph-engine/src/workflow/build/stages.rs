@@ -4,7 +4,7 @@ use ralph_model::build::Work;
 use ralph_model::id::CommitId;
 use ralph_model::pipeline::records::Base;
 use ralph_model::plan::view::TaskView;
-use ralph_model::plan::{Change, Issue, Line, Plan, PlanError, Task};
+use ralph_model::plan::{Change, DoneAt, Issue, Line, Plan, PlanError, Task};
 use ralph_model::prompt::{BuildPrompt, DecomposePrompt, InvestigatePrompt, VerifyPrompt};
 use ralph_model::role::Role;
 use ralph_model::run::Trouble;
@@ -202,16 +202,8 @@ impl Build<'_, '_> {
             "Task {id} ({name}) was killed ({}), and its like were broken up {DEEPEST} times already: find another way",
             task.kill.as_deref().unwrap_or("timeout")
         );
-        let known = self.plan.known_ids();
-        let mut random = crate::plan_file::random_numbers();
-        let added = self.plan.change(|plan| {
-            let mut surroundings = ralph_model::plan::PlanContext {
-                known: &|id| known.has(id),
-                past_is_whole: &|| known.is_whole(),
-                random: &mut random,
-                done_at: ralph_model::plan::DoneAt::Unborn,
-            };
-            plan.add_issue(&description, &mut surroundings)
+        let added = self.plan.with_context(DoneAt::Unborn, |context| {
+            self.plan.change(|plan| plan.add_issue(&description, context))
         })?;
         let state = &self.session.context.state;
         if let Change::IssueAdded { issue } = &added

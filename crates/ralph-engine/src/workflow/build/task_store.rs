@@ -61,8 +61,11 @@ impl Build<'_, '_> {
     }
 
     pub(super) fn state_of(&self, task: &str) -> Result<TaskState, WorkflowError> {
-        let most = self.session.context.config.limits.rejections;
-        Ok(TaskState::of(&self.markers(task)?, most))
+        Ok(TaskState::of(&self.markers(task)?, self.most_rejections()))
+    }
+
+    fn most_rejections(&self) -> u32 {
+        self.session.context.config.limits.rejections
     }
 
     /// Returns why nothing has to change, if that is what a task's builder claims and no verifier has looked at it.
@@ -71,8 +74,7 @@ impl Build<'_, '_> {
         plan: &Plan<'_>,
         task: &str,
     ) -> Result<Option<String>, WorkflowError> {
-        let most = self.session.context.config.limits.rejections;
-        Ok(match TaskState::of(&self.markers_in(plan, task)?, most) {
+        Ok(match TaskState::of(&self.markers_in(plan, task)?, self.most_rejections()) {
             TaskState::NoChange { reason } => Some(reason),
             _ => None,
         })
@@ -80,8 +82,7 @@ impl Build<'_, '_> {
 
     /// Writes what a fact comes to, and commits the plan.
     pub(super) fn settle(&mut self, task: &str, fact: &TaskFact) -> Result<(), WorkflowError> {
-        let most = self.session.context.config.limits.rejections;
-        let writes = settle(&self.markers(task)?, fact, most)?;
+        let writes = settle(&self.markers(task)?, fact, self.most_rejections())?;
         self.write(task, &writes)
     }
 
