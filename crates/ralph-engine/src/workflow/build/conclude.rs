@@ -119,7 +119,7 @@ impl Build<'_, '_> {
                 self.back_to_branches(&before)?;
                 self.settle(task, &TaskFact::Unclaimed { run })?;
                 let feedback = format!(
-                    "the run ended without claiming its task: `ralph task done {task}` is missing"
+                    "the run ended without a claim that was accepted: do the work, then run `ralph task done {task}`"
                 );
                 self.fail(task, feedback)
             }

@@ -9,6 +9,7 @@ use ralph_model::plan::Plan;
 use serde::{Deserialize, Serialize};
 
 use super::{Build, BuildEnd};
+use crate::digest;
 use crate::state::Entry;
 use crate::workflow::WorkflowError;
 
@@ -20,6 +21,9 @@ struct Gain {
     spec: String,
     fewest: usize,
     rounds_without: u32,
+    /// The digest of the plan as the loop left it. `None` while the loop runs, or if it was killed.
+    #[serde(default)]
+    left: Option<String>,
 }
 
 impl Gain {
@@ -27,13 +31,36 @@ impl Gain {
     fn after_round(self, spec: &str, open: usize) -> Gain {
         let spec = spec.to_owned();
         if self.spec != spec || open < self.fewest {
-            return Gain { spec, fewest: open, rounds_without: 0 };
+            return Gain { spec, fewest: open, rounds_without: 0, left: None };
         }
         Gain { rounds_without: self.rounds_without.saturating_add(1), ..self }
     }
 }
 
 impl Build<'_, '_> {
+    /// Counts rounds anew if somebody changed the plan since the loop left it: they have brought it forward themselves.
+    pub(super) fn begin_rounds(&self) -> Result<(), WorkflowError> {
+        let state = &self.session.context.state;
+        let key = self.plan.path().as_str();
+        let Some(gain) = GAINS.load(state, key)? else { return Ok(()) };
+        match &gain.left {
+            None => Ok(()),
+            Some(left) if *left == digest::of_bytes(&self.plan.read()?) => {
+                Ok(GAINS.save(state, key, &Gain { left: None, ..gain })?)
+            }
+            Some(_) => Ok(GAINS.forget(state, key)?),
+        }
+    }
+
+    /// Notes how the loop leaves the plan.
+    pub(super) fn end_rounds(&self) -> Result<(), WorkflowError> {
+        let state = &self.session.context.state;
+        let key = self.plan.path().as_str();
+        let Some(gain) = GAINS.load(state, key)? else { return Ok(()) };
+        let left = Some(digest::of_bytes(&self.plan.read()?));
+        Ok(GAINS.save(state, key, &Gain { left, ..gain })?)
+    }
+
     /// Counts a round. Returns an end if there were too many without a net gain.
     pub(super) fn count_round(&mut self) -> Result<Option<BuildEnd>, WorkflowError> {
         let bytes = self.plan.read()?;

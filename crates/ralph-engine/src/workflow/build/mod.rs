@@ -156,6 +156,7 @@ impl<'r, 's> Build<'r, 's> {
     pub fn run(&mut self) -> Result<Ended<BuildEnd>, WorkflowError> {
         self.project.committer.prepare()?;
         self.forget_what_is_done()?;
+        self.begin_rounds()?;
         // Building what there is does not wait for the rest of the plan.
         self.forget_planning()?;
         let fields = WorkflowFields {
@@ -166,6 +167,7 @@ impl<'r, 's> Build<'r, 's> {
         self.tell(WorkflowKind::BuildStart, fields)?;
         let ended = drive(self)?;
         self.commit_plan()?;
+        self.end_rounds()?;
         let result = match &ended {
             Ended::By(end) => end.name(),
             Ended::Stopped(stop) => stop.name(),
@@ -317,7 +319,12 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
             }
             Next::Decompose(_) | Next::Verify(_) | Next::Investigate(_) => {}
         }
-        if self.loops(stage, &bytes)? {
+        let claim = match &next {
+            Next::Build(task) => self.no_change_claim(&plan, &task.id)?,
+            _ => None,
+        };
+        // A claim is in the task's record and not in the plan: the rounds only look the same.
+        if claim.is_none() && self.loops(stage, &bytes)? {
             return Ok(WorkflowStep::Turn(Turn::End(BuildEnd::Looping { stage })));
         }
         if let Some(what) = self.session.exhausted()? {
@@ -326,10 +333,6 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         self.round.iteration += 1;
         let task = match &next {
             Next::Build(task) | Next::Decompose(task) => Some(task),
-            _ => None,
-        };
-        let claim = match &next {
-            Next::Build(task) => self.no_change_claim(&plan, &task.id)?,
             _ => None,
         };
         let fields = WorkflowFields {
