@@ -295,7 +295,7 @@ impl Case {
 fn base_point(judged: &Judged<'_>, base: &CommitId) -> Result<Point, JudgeError> {
     let mirror = &judged.repository.mirror;
     let header = mirror.git().find_commit(base.as_str())?;
-    let tree = header.map_or_else(|| mirror.object_format().empty_tree(), |found| found.tree);
+    let tree = header.map_or_else(|| mirror.empty_tree(), |found| found.tree);
     Ok(Point { commit: base.clone(), tree: tree_id(&tree) })
 }
 
