@@ -48,16 +48,16 @@ impl std::fmt::Display for LockOwner {
 /// A lock could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    #[error("{} is at work in this home", owner_or_another(.owner))]
+    #[error("{} is at work in this home", owner_or_another(.owner.as_deref()))]
     RunHeld { owner: Option<String> },
-    #[error("{} is writing in this home and did not finish within {waited:?}", owner_or_another(.owner))]
+    #[error("{} is writing in this home and did not finish within {waited:?}", owner_or_another(.owner.as_deref()))]
     WriteHeld { owner: Option<String>, waited: Duration },
     #[error(transparent)]
     Path(#[from] PathError),
 }
 
-fn owner_or_another(owner: &Option<String>) -> &str {
-    owner.as_deref().unwrap_or("another process")
+fn owner_or_another(owner: Option<&str>) -> &str {
+    owner.unwrap_or("another process")
 }
 
 /// The right to run a workflow in a home. Ends when it is dropped, or with the process.
