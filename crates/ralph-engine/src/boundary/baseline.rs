@@ -1,9 +1,9 @@
 //! The baseline: what everything that is watched looked like before a run, and what is needed to put it back.
 //!
-//! It is kept from run to run. Before each run only what changed since the last one is taken in anew, so that a run in
-//! which nothing changed costs a look at each file and nothing else. It lies in private state as a log of [`record`]s; a
-//! later record of a path replaces the earlier. A Ralph that died leaves it to the next one, so it is written before the
-//! run starts. It means nothing after a reboot and is never forced to disk.
+//! It is kept from run to run. Before each run only changed files are recorded again, so that a run after which nothing
+//! changed costs one `stat` per file. It is stored in private state as a log of [`record`]s; a later record of a path
+//! replaces the earlier. The log is complete before the run starts: if Ralph is killed, the next start compares with it.
+//! It is worthless after a reboot and therefore never synced to disk.
 //!
 //! [`scan`] finds what differs from it, [`log`] reads and writes its file.
 //!
@@ -95,10 +95,10 @@ pub(crate) struct Baseline {
     samples: bool,
     /// Directories that git ignores: not walked.
     passed: HashSet<PathBuf>,
-    /// How the tree has been taken in so far.
+    /// The scope that the tree has been recorded with so far.
     tree: Option<Scope>,
     tree_bytes: u64,
-    /// The tree as it was walked when it was last taken in, in that order: the usual walk finds it again, word for word.
+    /// The last recorded walk of the tree, in walking order: a walk of an unchanged tree yields the same sequence.
     sequence: Vec<(OsString, Stamp)>,
     /// The directories of that walk, if all of them had been left alone for long enough to tell by their times whether
     /// they still are; else none.
@@ -134,7 +134,7 @@ impl Baseline {
         entries.map(|(path, entry)| (Path::new(path), entry))
     }
 
-    /// Takes in how everything looks now.
+    /// Records how everything looks now.
     pub(super) fn take(
         &mut self,
         field: &BaselineScope<'_>,
@@ -263,7 +263,7 @@ impl Baseline {
         }
     }
 
-    /// Takes in what was left or put back after a run, so that the next comparison does not find it again.
+    /// Drops the entry of a path that was left or put back after a run, so that the next comparison does not find it again.
     pub(super) fn forget(&mut self, path: &Path) {
         self.entries.remove(path.as_os_str());
     }

@@ -110,7 +110,7 @@ impl Baseline {
         self.listed = if settled { listed } else { Vec::new() };
     }
 
-    /// Whether something in the tree is not for us to look at.
+    /// Whether a path of the tree is left out: git directories, ignored directories, and what the harness writes.
     fn is_passed(
         &self,
         field: &BaselineScope<'_>,
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::boundary::baseline::Scope;
 
-    /// A tree that was taken in, with directories whose times are believed however young they are.
+    /// A tree that was recorded, with directories whose times are believed however young they are.
     fn taken(root: &Utf8Path) -> (Baseline, BaselineScope<'_>) {
         let scope = Scope { tree: true, contents: false, private: false };
         let field = BaselineScope { watched: Vec::new(), tree: root, exempt: Vec::new(), scope };
