@@ -63,7 +63,7 @@ use crate::journal::Journal;
 use crate::outbox::{self, Outbox};
 use crate::state::{LiveRun, State};
 use closing::Closing;
-use prepare::Prepared;
+use prepare::PreparedRun;
 use report::{end_of, exit_of, with_causes};
 use watcher::{AgentWatcher, STDERR_LINES, Tail};
 
@@ -233,7 +233,7 @@ impl Run<'_, '_> {
         self.context.place.scratch.make_ready().map_err(RunError::Prepare)?;
         self.logs.create(request.prompt)?;
         outbox::seed(&self.context.place.scratch.outbox(), request.outbox)?;
-        let Prepared { spec, watch } = self.prepare(environment)?;
+        let PreparedRun { spec, watch } = self.prepare(environment)?;
         let git = || GitProgram::new("git", self.context.environment.clone().into_variables());
         let mut baseline = self.context.place.baseline.borrow_mut();
         watch.take(&mut baseline, self.context.state, &git)?;

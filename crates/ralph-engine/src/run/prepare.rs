@@ -9,7 +9,7 @@ use crate::boundary::{self, InForce, Watch, Writable};
 use crate::files;
 
 /// A run that is ready to be started.
-pub(super) struct Prepared {
+pub(super) struct PreparedRun {
     pub(super) spec: CommandSpec,
     pub(super) watch: Watch,
 }
@@ -47,7 +47,7 @@ impl Run<'_, '_> {
     }
 
     /// Puts the command together, and what it is held to; what the adapter sets is added to the environment.
-    pub(super) fn prepare(&self, environment: &mut Environment) -> Result<Prepared, RunError> {
+    pub(super) fn prepare(&self, environment: &mut Environment) -> Result<PreparedRun, RunError> {
         let request = self.request;
         let isolated = request.isolate.then(|| self.context.state.agent_state(request.agent));
         let mut invocation = request.adapter.invocation(&AgentRequest {
@@ -104,6 +104,6 @@ impl Run<'_, '_> {
             stdin: Some(self.logs.prompt.clone().into()),
             confinement: (request.boundary == InForce::Kernel).then_some(confinement),
         };
-        Ok(Prepared { spec, watch })
+        Ok(PreparedRun { spec, watch })
     }
 }
