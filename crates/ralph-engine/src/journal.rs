@@ -1,7 +1,7 @@
 //! The journal: every fact, one line each, in private state, and mirrored where people look.
 //!
 //! Invariant: when [`Journal::append`] returns without an error, the line is on disk. The mirror (`ralph.log` in home)
-//! is for reading only: it lies where agents can write, so nothing is ever read from it, no link at its place is followed,
+//! is for reading only: it is stored where agents can write, so nothing is ever read from it, no link at its place is followed,
 //! and a mirror that cannot be written holds up nothing and is reported once. What a line means is not known here.
 
 use std::fs::File;
@@ -103,7 +103,7 @@ impl Journal {
 
 /// Reads a journal from its beginning, one line at a time. A missing journal is empty.
 ///
-/// A last line without its end is a fact that was never finished; it is left out, and told.
+/// A last line without a line end was never finished (a torn write); it is left out and reported.
 pub fn for_each_line<E>(
     path: &Utf8Path,
     mut take: impl FnMut(&str) -> Result<(), E>,

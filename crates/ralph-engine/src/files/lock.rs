@@ -48,16 +48,16 @@ impl std::fmt::Display for LockOwner {
 /// A lock could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    #[error("{} is at work in this home", owner_or_another(.owner))]
+    #[error("{} is at work in this home", owner_or_another(.owner.as_deref()))]
     RunHeld { owner: Option<String> },
-    #[error("{} is writing in this home and did not finish within {waited:?}", owner_or_another(.owner))]
+    #[error("{} is writing in this home and did not finish within {waited:?}", owner_or_another(.owner.as_deref()))]
     WriteHeld { owner: Option<String>, waited: Duration },
     #[error(transparent)]
     Path(#[from] PathError),
 }
 
-fn owner_or_another(owner: &Option<String>) -> &str {
-    owner.as_deref().unwrap_or("another process")
+fn owner_or_another(owner: Option<&str>) -> &str {
+    owner.unwrap_or("another process")
 }
 
 /// The right to run a workflow in a home. Ends when it is dropped, or with the process.
@@ -81,15 +81,15 @@ impl RunLock {
 /// The right to write a home's state files, held for moments. Ends when it is dropped, or with the process.
 #[derive(Debug)]
 pub struct WriteLock {
-    /// Released first: who waits for the file finds the directory free.
+    /// Released first, so that a process that waits for the file finds the directory free.
     _directory: Option<HeldLock>,
     _file: HeldLock,
 }
 
 impl WriteLock {
-    /// Takes the lock file and the home directory, waiting up to `patience` for whoever has them.
+    /// Takes the lock file and the home directory, waiting up to `patience` for their holders.
     ///
-    /// Nobody's name is written for these moments: who has it all the same when patience ends, the kernel knows. A home
+    /// No owner is written for these moments: if the wait times out, the kernel knows the holder. A home
     /// that is not there, or on a file system that cannot lock directories (NFS), is protected by the lock file alone.
     pub fn acquire(
         path: &Utf8Path,
