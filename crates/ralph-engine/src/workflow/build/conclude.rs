@@ -160,8 +160,8 @@ impl Build<'_, '_> {
         }
         self.commit_plan()?;
         let is_split = result.role == Role::Decomposer && changed;
-        if !is_split && let Some(end) = self.count_round()? {
-            return Ok(Turn::End(end));
+        if !is_split {
+            self.count_round()?;
         }
         match unfinished(&result.outcome) {
             None if changed => Ok(Turn::Progress),

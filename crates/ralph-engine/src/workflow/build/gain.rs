@@ -61,25 +61,39 @@ impl Build<'_, '_> {
         Ok(GAINS.save(state, key, &Gain { left, ..gain })?)
     }
 
-    /// Counts a round. Returns an end if there were too many without a net gain.
-    pub(super) fn count_round(&mut self) -> Result<Option<BuildEnd>, WorkflowError> {
+    /// Returns an end if there were too many rounds without a net gain, also if an earlier loop counted them.
+    pub(super) fn no_gain(&self, plan: &Plan<'_>) -> Result<Option<BuildEnd>, WorkflowError> {
+        let gain = GAINS.load(&self.session.context.state, self.plan.path().as_str())?;
+        let gain = gain.filter(|gain| plan.spec() == Some(&gain.spec));
+        let rounds = gain.unwrap_or_default().rounds_without;
+        let is_too_many = rounds >= self.session.context.config.limits.rounds;
+        Ok(is_too_many.then(|| BuildEnd::NoGain { rounds, open: open_items(plan) }))
+    }
+
+    /// Counts rounds anew: a person wants more of them.
+    pub(super) fn forget_rounds(&self) -> Result<(), WorkflowError> {
+        Ok(GAINS.forget(&self.session.context.state, self.plan.path().as_str())?)
+    }
+
+    /// Counts a round.
+    pub(super) fn count_round(&self) -> Result<(), WorkflowError> {
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
-        let open = plan.pending().len() + plan.done_tasks().count() + plan.issues().count();
+        let open = open_items(&plan);
         let state = &self.session.context.state;
         let key = self.plan.path().as_str();
         let before = GAINS.load(state, key)?.unwrap_or_default();
-        let gain = before.after_round(plan.spec().unwrap_or_default(), open);
-        let most = self.session.context.config.limits.rounds;
-        if open == 0 || gain.rounds_without >= most {
-            // It is said: whoever starts the loop again wants more rounds.
-            GAINS.forget(state, key)?;
-        } else {
-            GAINS.save(state, key, &gain)?;
+        if open == 0 {
+            return Ok(GAINS.forget(state, key)?);
         }
-        let rounds = gain.rounds_without;
-        Ok((rounds >= most && open > 0).then_some(BuildEnd::NoGain { rounds, open }))
+        let gain = before.after_round(plan.spec().unwrap_or_default(), open);
+        Ok(GAINS.save(state, key, &gain)?)
     }
+}
+
+/// Counts what is left to do.
+fn open_items(plan: &Plan<'_>) -> usize {
+    plan.pending().len() + plan.done_tasks().count() + plan.issues().count()
 }
 
 #[cfg(test)]

@@ -139,8 +139,10 @@ impl<'r, 's> Build<'r, 's> {
         (spent.iterations, spent.attempts, spent.consecutive_failures) = (0, 0, 0);
     }
 
-    /// Forgets the troubles and the rejections of all pending tasks: a person has them tried again.
+    /// Forgets the troubles and the rejections of all pending tasks, and rounds without a gain: a person has it tried
+    /// again.
     pub fn renew(&mut self) -> Result<(), WorkflowError> {
+        self.forget_rounds()?;
         let bytes = self.plan.read()?;
         for task in Plan::parse(&bytes).pending() {
             forget_troubles(&self.session.context.state, &task.id)?;
@@ -323,6 +325,9 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
             Next::Build(task) => self.no_change_claim(&plan, &task.id)?,
             _ => None,
         };
+        if let Some(end) = self.no_gain(&plan)? {
+            return Ok(WorkflowStep::Turn(Turn::End(end)));
+        }
         // A claim is in the task's record and not in the plan: the rounds only look the same.
         if claim.is_none() && self.loops(stage, &bytes)? {
             return Ok(WorkflowStep::Turn(Turn::End(BuildEnd::Looping { stage })));
@@ -375,6 +380,9 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         if let Next::Build(task) = plan.next()
             && matches!(self.state_of(&task.id)?, TaskState::Exhausted { .. })
         {
+            return Ok(false);
+        }
+        if self.no_gain(&plan)?.is_some() {
             return Ok(false);
         }
         let is_last_round = self.round.same + 1 >= ROUNDS_THAT_LOOP;

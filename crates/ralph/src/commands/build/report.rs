@@ -60,7 +60,7 @@ pub(super) fn report(setup: &Setup, ended: &Ended<BuildEnd>) -> Result<Exit, Cli
         BuildEnd::NoGain { rounds, open } => (
             Exit::Unfinished,
             format!(
-                "no net gain in {}: {} left; look at them with `ralph query`, `ralph build` goes on",
+                "no net gain in {}: {} left; look at them with `ralph query`; `ralph build --retry` goes on",
                 plural(u64::from(*rounds), "round"),
                 open_items(*open)
             ),
