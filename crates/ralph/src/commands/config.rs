@@ -6,7 +6,8 @@ use super::print_json;
 use crate::args::{ConfigArgs, GlobalArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::{self, Tone};
+use crate::render::human::{padded, widest};
+use crate::render::{Tone, styled};
 use crate::setup::Setup;
 
 #[derive(Serialize)]
@@ -36,13 +37,12 @@ pub(crate) fn run(global: &GlobalArgs, args: &ConfigArgs) -> Result<Exit, CliErr
     }
     let setting =
         |row: &Row| format!("{} = {}", row.key, row.value.as_deref().unwrap_or("(not set)"));
-    let width =
-        rows.iter().map(|row| setting(row).chars().count()).filter(|width| *width < 60).max();
-    let width = width.unwrap_or(0);
-    for row in &rows {
-        let line = format!("{:width$}", setting(row));
+    let settings: Vec<String> = rows.iter().map(setting).collect();
+    let widths = settings.iter().map(|setting| widest([setting.as_str()]));
+    let width = widths.filter(|width| *width < 60).max().unwrap_or(0);
+    setup.ui.print(rows.iter().zip(&settings).map(|(row, setting)| {
         let origin = setup.ui.paint(Tone::Faint, &format!("# {}", row.origin));
-        render::machine(&format!("{line}  {origin}")).map_err(CliError::failed)?;
-    }
+        styled!("{}  {origin}", padded(setting, width))
+    }))?;
     Ok(Exit::Done)
 }

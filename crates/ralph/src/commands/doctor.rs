@@ -11,7 +11,8 @@ use super::print_json;
 use crate::args::GlobalArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::{self, Tone, Ui};
+use crate::render::text::StyledLine;
+use crate::render::{Tone, Ui, styled};
 use crate::setup::Scout;
 
 #[derive(Serialize)]
@@ -43,8 +44,7 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
         let rows: Vec<Row<'_>> = findings.iter().map(row).collect();
         print_json(&rows)?;
     } else {
-        let lines: Vec<String> = findings.iter().map(|finding| line(scout.ui, finding)).collect();
-        render::machine(&lines.join("\n")).map_err(CliError::failed)?;
+        scout.ui.print(findings.iter().flat_map(|finding| lines(scout.ui, finding)))?;
     }
     Ok(if healthy { Exit::Done } else { Exit::Unfinished })
 }
@@ -66,16 +66,16 @@ fn row(finding: &Finding) -> Row<'_> {
     }
 }
 
-fn line(ui: Ui, finding: &Finding) -> String {
+fn lines(ui: Ui, finding: &Finding) -> Vec<StyledLine> {
     let tone = match finding.status {
         FindingStatus::Ok => Tone::Good,
         FindingStatus::Problem => Tone::Bad,
         FindingStatus::Note => Tone::Attention,
     };
     let status = format!("{:7}", name(finding.status));
-    let head = format!("{} {:10} {}", ui.paint(tone, &status), finding.area, finding.what);
-    match &finding.advice {
-        Some(advice) => format!("{head}\n{:19}{} {advice}", "", ui.symbol("→", "->")),
-        None => head,
-    }
+    let mut lines =
+        vec![styled!("{} {:10} {}", ui.paint(tone, &status), finding.area, finding.what)];
+    let arrow = ui.symbol("→", "->");
+    lines.extend(finding.advice.iter().map(|advice| styled!("{:19}{arrow} {advice}", "")));
+    lines
 }

@@ -23,8 +23,9 @@ use crate::args::{GatesCommand, GatesRunArgs, GlobalArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::gates::{GateScreen, argv_text, conclusion};
-use crate::render::human::duration;
-use crate::render::{self, Tone};
+use crate::render::human::{duration, padded, widest};
+use crate::render::text::StyledLine;
+use crate::render::{self, Tone, styled};
 use crate::setup::Setup;
 
 pub(crate) fn run(global: &GlobalArgs, command: Option<&GatesCommand>) -> Result<Exit, CliError> {
@@ -82,11 +83,11 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
         print_json(&rows)?;
         return Ok(Exit::Done);
     }
-    let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
-    let lines: Vec<String> = rows
+    let width = widest(rows.iter().map(|row| row.name.as_str()));
+    let lines: Vec<StyledLine> = rows
         .iter()
         .zip(&setup.config.gates)
-        .map(|(row, gate)| {
+        .flat_map(|(row, gate)| {
             let mut notes = vec![format!("at most {}", duration(gate.timeout))];
             for (is, what) in [(row.fast, "fast"), (row.net, "network"), (row.unix, "unix sockets")]
             {
@@ -95,16 +96,15 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
             if !row.paths.is_empty() {
                 notes.push(format!("for {}", row.paths.join(" ")));
             }
-            format!(
-                "{:width$}  {}\n{:width$}  {}",
-                row.name,
-                setup.ui.paint(Tone::Strong, &argv_text(&row.argv)),
-                "",
-                setup.ui.paint(Tone::Faint, &format!("{}; {}", notes.join(", "), row.origin)),
-            )
+            let notes = format!("{}; {}", notes.join(", "), row.origin);
+            let command = setup.ui.paint(Tone::Strong, &argv_text(&row.argv));
+            [
+                styled!("{}  {command}", padded(&row.name, width)),
+                styled!("{:width$}  {}", "", setup.ui.paint(Tone::Faint, &notes)),
+            ]
         })
         .collect();
-    render::machine(&lines.join("\n")).map_err(CliError::failed)?;
+    setup.ui.print(lines)?;
     Ok(Exit::Done)
 }
 
@@ -238,9 +238,7 @@ fn run_gates(setup: &Setup, args: &GatesRunArgs) -> Result<Exit, CliError> {
     if setup.json {
         print_json(&JsonRun::new(&room, &candidate, base.as_ref(), &assessment, &weakened))?;
     } else {
-        let lines: Vec<String> =
-            assessment.findings.iter().map(|finding| conclusion(setup.ui, finding)).collect();
-        render::machine(&lines.join("\n")).map_err(CliError::failed)?;
+        setup.ui.print(assessment.findings.iter().map(|finding| conclusion(setup.ui, finding)))?;
     }
     let passed = |finding: &GateFinding| finding.attribution == Attribution::Passed;
     let all_passed = assessment.findings.iter().all(passed) && weakened.is_empty();

@@ -24,6 +24,7 @@ mod verify;
 use std::ffi::OsString;
 
 use ralph_engine::rehearsal::{self, PlayRequest};
+use ralph_model::shown::shown;
 
 use crate::args::{AgentCommand, Cli, Command};
 use crate::error::CliError;
@@ -44,9 +45,7 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
     let cli = match Cli::understand(&args).or_else(|error| unnamed_build(&args).ok_or(error)) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are asked for and succeed; anything else is a wrong usage.
-            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
-            return if error.print().is_ok() { exit } else { Exit::Done };
+            return complain(&args, &error);
         }
     };
     let ui = Ui::early(&cli.global);
@@ -75,13 +74,29 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::MergePlan(args) => Ok(merge_plan::run(args)),
         Command::Validate => validate::run(&cli.global),
         Command::Config(args) => config::run(&cli.global, args),
-        Command::Completions { shell } => Ok(pages::completions(*shell)),
+        Command::Completions { shell } => pages::completions(*shell),
         Command::Man { out } => pages::manual(out.as_deref()),
     };
     result.unwrap_or_else(|error| {
         render::error(ui, &error);
         error.exit
     })
+}
+
+/// Shows help and version, which are asked for and succeed, or what is wrong with what was typed.
+fn complain(args: &[OsString], error: &clap::Error) -> Exit {
+    if !error.use_stderr() {
+        // A page that nobody reads to its end is no failure.
+        let _ = render::data(&error.to_string());
+        return Exit::Done;
+    }
+    // Words that were typed are repeated in the complaint, where a line end in one of them would look like Ralph's own.
+    let typed: Vec<OsString> =
+        args.iter().map(|word| shown(&word.to_string_lossy()).into_owned().into()).collect();
+    let error =
+        Cli::understand(&typed).err().map_or_else(|| error.to_string(), |error| error.to_string());
+    error.trim_end().lines().for_each(render::important);
+    Exit::Usage
 }
 
 /// `ralph N` builds.
@@ -121,7 +136,7 @@ fn rehearse(args: &[OsString]) -> ! {
 
 /// Prints a value as JSON, for machines.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
-    render::machine(&as_json(value)?).map_err(CliError::failed)
+    render::json(as_json(value)?)
 }
 
 /// JSON as machines and people read it.

@@ -24,9 +24,9 @@ use crate::args::GlobalArgs;
 use crate::args::pipeline::PipelineArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::plural;
+use crate::render::human::{padded, plural, widest};
 use crate::render::workflow::{Look, WorkflowScreen, conclude};
-use crate::render::{self, Tone, stop};
+use crate::render::{self, Tone, stop, styled};
 use crate::setup::{OpenProject, Setup, WorkflowRun};
 
 const COMMAND: &str = "ralph pipeline";
@@ -151,15 +151,11 @@ fn dry_run(setup: &Setup, chosen: &Chosen) -> Result<Exit, CliError> {
         print_json(&rows)?;
         return Ok(exit);
     }
-    let width = rows.iter().map(|row| row.spec.chars().count()).max().unwrap_or(0);
-    let lines: Vec<String> = rows
-        .iter()
-        .map(|row| {
-            let action = setup.ui.paint(Tone::Attention, &format!("{:9}", row.action));
-            format!("{:width$}  {action}  {}", row.spec, row.why)
-        })
-        .collect();
-    render::machine(&lines.join("\n")).map_err(CliError::failed)?;
+    let width = widest(rows.iter().map(|row| row.spec.as_str()));
+    setup.ui.print(rows.iter().map(|row| {
+        let action = setup.ui.paint(Tone::Attention, row.action);
+        styled!("{}  {action:9}  {}", padded(&row.spec, width), row.why)
+    }))?;
     setup.ui.labelled(
         Tone::Attention,
         "dry-run",

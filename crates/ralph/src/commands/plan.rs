@@ -112,7 +112,7 @@ fn asked(
     if !reply.accepted {
         return Err(CliError::failed(reply.text));
     }
-    render::machine(&reply.text).map_err(CliError::failed)?;
+    render::data(&reply.text)?;
     Ok(Exit::Done)
 }
 
@@ -175,11 +175,11 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
             gap.into_iter().fold(not_made(&error, file.path()), CliError::hint)
         })?
     };
-    setup.ui.line(&change.to_string());
+    change.to_string().lines().for_each(|line| setup.ui.line(line));
     if git.commit_home {
         setup.say_if_outside_git();
     }
-    render::machine(&state_then?).map_err(CliError::failed)?;
+    render::json(state_then?)?;
     Ok(Exit::Done)
 }
 
