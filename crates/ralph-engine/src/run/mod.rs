@@ -18,7 +18,6 @@ pub mod sandbox;
 mod watcher;
 
 use std::io::{self, BufWriter};
-use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::tz::TimeZone;
@@ -43,12 +42,12 @@ use rustix::rand::GetRandomFlags;
 
 pub(crate) use contract::Contract;
 pub use environment::Environment;
-pub use report::{RunLogs, RunReport, log_of};
+pub use report::{RunLogs, RunReport, events_of, log_of};
 pub use resources::RunResources;
 pub(crate) use resources::remove;
 pub(crate) use result::RESULTS;
 pub(crate) use result::RunResult;
-pub use watcher::RunObserver;
+pub use watcher::{RunObserver, parse_event_line};
 
 use crate::agent::{Adapter, AgentRequest, DecodeContext};
 use crate::boundary::{self, BoundaryReport, InForce, UnixSockets, Watch, Writable};
@@ -453,7 +452,6 @@ impl Run<'_, '_> {
             context_exceeded: None,
             hopeless: false,
             context_warned: false,
-            flushed: Duration::ZERO,
             texts: 0,
             events: Vec::new(),
         })

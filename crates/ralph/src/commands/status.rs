@@ -1,5 +1,6 @@
 //! `ralph status`: one screen, folded from the journal and from home: the markers of the specs, the plan.
 
+mod follow;
 mod pipeline;
 mod plan;
 
@@ -15,7 +16,7 @@ use self::pipeline::PipelineStatus;
 use self::plan::PlanSummary;
 use super::answer::how_to_answer;
 use super::print_json;
-use crate::args::GlobalArgs;
+use crate::args::{GlobalArgs, StatusArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::{
@@ -28,8 +29,11 @@ use crate::setup::{Setup, now};
 /// How many of the last runs are shown.
 const SHOWN: usize = 8;
 
-pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(global: &GlobalArgs, args: &StatusArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
+    if args.follow {
+        return follow::run(&setup, args.last);
+    }
     let overview = setup.overview()?;
     if setup.json {
         print_json(&JsonStatus::new(&setup, &overview))?;

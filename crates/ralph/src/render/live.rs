@@ -209,7 +209,7 @@ fn is_shown(event: &AgentEvent) -> bool {
 }
 
 /// Puts an event into words; what needs none has none.
-fn describe(event: &AgentEvent) -> Option<(Tone, &'static str, String)> {
+pub(crate) fn describe(event: &AgentEvent) -> Option<(Tone, &'static str, String)> {
     Some(match event {
         AgentEvent::Session { id, model } => {
             let model = model.as_deref().map(|model| format!(", {model}")).unwrap_or_default();

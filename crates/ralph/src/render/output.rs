@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::BorrowedFd;
 
 /// As many columns as a terminal has that does not say.
 const USUAL_WIDTH: usize = 80;
@@ -34,6 +35,11 @@ pub(super) fn write_stdout(text: &str) -> io::Result<()> {
 pub(crate) fn copy(file: &mut File) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     unless_gone(io::copy(file, &mut stdout).and_then(|_| stdout.flush()))
+}
+
+/// Where it can be seen that the reader of stdout has gone.
+pub(crate) fn stdout_reader() -> BorrowedFd<'static> {
+    rustix::stdio::stdout()
 }
 
 fn unless_gone(written: io::Result<()>) -> io::Result<()> {

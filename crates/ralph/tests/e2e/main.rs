@@ -19,6 +19,8 @@ mod escapes;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod follow;
+#[cfg(test)]
 mod forgery;
 #[cfg(test)]
 mod gate_bounds;
