@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use super::WorkflowError;
 use crate::config::GitSettings;
 use crate::files::{PathError, read_optional, replace_atomically};
-use crate::git::commits::{CommitError, CommitRequest, Committed, Signing, commit_paths};
+use crate::git::commits::{CommitError, CommitRequest, Signing, commit_paths};
 use crate::git::{Git, GitProgram};
 use crate::init::complete_ignores;
 
@@ -24,15 +25,6 @@ pub struct HomeCommitter {
     place: Option<(Git, PathBuf)>,
     home: Utf8PathBuf,
     settings: GitSettings,
-}
-
-/// Home could not be committed.
-#[derive(Debug, thiserror::Error)]
-pub enum CommitHomeError {
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    #[error(transparent)]
-    Path(#[from] PathError),
 }
 
 impl HomeCommitter {
@@ -49,25 +41,25 @@ impl HomeCommitter {
     /// Commits what is new in home. Nothing new, or no repository: nothing happens.
     ///
     /// What home ignores is seen to first: whoever took it away must not bring private files into a commit.
-    pub fn commit(&self, message: &str) -> Result<Option<Committed>, CommitHomeError> {
-        let Some((git, home)) = &self.place else { return Ok(None) };
-        if !self.settings.commit_home {
-            return Ok(None);
-        }
+    pub fn commit(&self, message: &str) -> Result<(), WorkflowError> {
+        let Some((git, home)) = self.place.as_ref().filter(|_| self.settings.commit_home) else {
+            return Ok(());
+        };
         if self.home.is_dir() {
             complete_ignores(&self.home)?;
         }
         let request = CommitRequest {
             paths: std::slice::from_ref(home),
             message,
-            signing: if self.settings.sign { Signing::AsThePersonDoes } else { Signing::Unsigned },
+            signing: Signing::allowed(self.settings.sign),
             patience: PATIENCE,
         };
         match commit_paths(git, &request) {
             // Somebody committed at the same time; the second time there is a new parent to build on.
-            Err(CommitError::Moved) => Ok(commit_paths(git, &request)?),
-            result => Ok(result?),
-        }
+            Err(CommitError::Moved) => commit_paths(git, &request)?,
+            result => result?,
+        };
+        Ok(())
     }
 
     /// Sees to it that git takes in what it should of home, and nothing else.

@@ -3,16 +3,16 @@
 use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::prompt::{Prompts, RulesSource, SpecSource, Surroundings};
 
-use super::WorkflowError;
 use super::home_committer::HomeCommitter;
-use super::repositories::Repositories;
+use super::repositories::{BEFORE, BeforeAll, Repositories};
 use super::spec_text::SpecText;
+use super::{WorkflowError, with_causes};
 use crate::prompts::{self, Rules};
 use crate::session::{Opening, Session, SessionContext, SessionError, SessionRequest};
 
 /// The project that a workflow works on.
 pub struct Project {
-    pub repositories: Repositories,
+    pub(crate) repositories: Repositories,
     pub(crate) prompts: Prompts,
     pub(crate) committer: HomeCommitter,
     rules: Option<Rules>,
@@ -41,6 +41,11 @@ impl Project {
         Ok(Opened { session, project, opening })
     }
 
+    /// Returns what is changed and uncommitted outside home and is a person's own: no run left it.
+    pub fn dirt(&self, context: &SessionContext) -> Result<Vec<String>, WorkflowError> {
+        self.repositories.dirt(&BEFORE.all(&context.state)?)
+    }
+
     /// Returns what every prompt has.
     pub(crate) fn surroundings<'p>(
         &'p self,
@@ -66,6 +71,20 @@ impl Project {
         self.rules.as_ref().map(Rules::source)
     }
 
+    /// Returns to the branches that a run began on. What cannot be returned to is recorded.
+    pub(crate) fn return_to_branches(
+        &self,
+        session: &mut Session<'_>,
+        before: &mut BeforeAll,
+    ) -> Result<(), WorkflowError> {
+        for problem in self.repositories.return_to_branches(before)? {
+            let reason = Some(problem);
+            session
+                .tell(WorkflowKind::Note, WorkflowFields { reason, ..WorkflowFields::default() })?;
+        }
+        Ok(())
+    }
+
     /// Commits home. A failure does not stop the work, because the files are on disk; it is recorded.
     pub(crate) fn commit_home(
         &self,
@@ -74,7 +93,8 @@ impl Project {
         fields: WorkflowFields,
     ) -> Result<(), WorkflowError> {
         if let Err(problem) = self.committer.commit(message) {
-            let reason = Some(format!("Ralph's files are not committed: {problem}"));
+            let reason =
+                Some(format!("Ralph's files are not committed: {}", with_causes(&problem)));
             session.tell(WorkflowKind::Note, WorkflowFields { reason, ..fields })?;
         }
         Ok(())

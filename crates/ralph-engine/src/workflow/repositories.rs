@@ -3,13 +3,15 @@
 mod work;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use camino::Utf8Path;
 use ralph_model::build::Work;
 use ralph_model::id::CommitId;
 use ralph_model::pipeline::records::Base;
+use ralph_model::receipt::{VerifierReceipt, Worker};
+use ralph_model::role::Role;
 use serde::{Deserialize, Serialize};
 
 use super::WorkflowError;
@@ -21,13 +23,15 @@ use crate::gates::{
 use crate::git::commits::{CommitRequest, Signing, commit_paths};
 use crate::git::evidence::{Before, Dirt};
 use crate::git::{GitProgram, Head, Oid, shown};
-use crate::judge::{Case, Judge, Judged, Said};
+use crate::judge::{Attested, Case, Judge, Judged, Said};
+use crate::session::SessionContext;
 use crate::state::{Entry, State};
 
-pub(crate) use work::ChangeProbe;
+pub(crate) use self::work::ChangeProbe;
+use self::work::is_in;
 
 /// What there was before the last run of each item that could write.
-const BEFORE: Entry<BeforeAll> = Entry::new("before");
+pub(crate) const BEFORE: Entry<BeforeAll> = Entry::new("before");
 
 /// How long another program that holds the index is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const WORKSPACE: &str = ".";
 
 /// All repositories of the workspace.
-pub struct Repositories {
+pub(crate) struct Repositories {
     found: Vec<TrackedRepository>,
 }
 
@@ -48,9 +52,24 @@ struct TrackedRepository {
     home: Option<PathBuf>,
 }
 
+impl TrackedRepository {
+    /// Returns its name in bases and notes.
+    fn key(&self) -> String {
+        key(&self.name)
+    }
+
+    fn work(&self, commit: &Oid) -> Work {
+        Work { commit: commit_id(commit), repository: self.name.clone() }
+    }
+
+    fn is_in_home(&self, path: &Path) -> bool {
+        is_in(self.home.as_deref(), path)
+    }
+}
+
 /// What there was before a run, in every repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BeforeAll {
+pub(crate) struct BeforeAll {
     repositories: BTreeMap<String, Before>,
     /// The run is over, and the branches that it began on were returned to. Where the person goes later is their own.
     #[serde(default)]
@@ -106,7 +125,7 @@ impl Repositories {
         let mut base = Base::new();
         for repository in &self.found {
             if let Some(id) = repository.gates.git.head()?.id() {
-                base.insert(key(&repository.name), commit_id(id));
+                base.insert(repository.key(), commit_id(id));
             }
         }
         Ok(base)
@@ -118,14 +137,14 @@ impl Repositories {
         for repository in &self.found {
             let git = &repository.gates.git;
             let Some(head) = git.head()?.id().cloned() else { continue };
-            let Some(old) = base.get(&key(&repository.name)) else { continue };
+            let Some(old) = base.get(&repository.key()) else { continue };
             let old = oid(old);
             let is_there = git.have(std::slice::from_ref(&old))?[0];
             if is_there && git.is_ancestor(&old, &head)? {
                 continue;
             }
             let joint = if is_there { git.merge_base(&old, &head)? } else { None };
-            moved.insert(key(&repository.name), commit_id(&joint.unwrap_or(head)));
+            moved.insert(repository.key(), commit_id(&joint.unwrap_or(head)));
         }
         Ok((moved != *base).then_some(moved))
     }
@@ -135,12 +154,12 @@ impl Repositories {
         let mut repositories = BTreeMap::new();
         for repository in &self.found {
             let git = &repository.gates.git;
-            let base = base.get(&key(&repository.name)).map(oid);
+            let base = base.get(&repository.key()).map(oid);
             let also: Vec<Oid> = base.iter().cloned().collect();
             let refs = repository.gates.mirror.fill(git, &also)?;
             let base = base.or_else(|| refs.head.id().cloned());
             let before = Before { base, refs, dirt: Dirt::of(git)? };
-            repositories.insert(key(&repository.name), before);
+            repositories.insert(repository.key(), before);
         }
         Ok(BeforeAll { repositories, returned: false, since: Base::new(), left: BTreeMap::new() })
     }
@@ -155,6 +174,23 @@ impl Repositories {
         observer: &mut dyn GateObserver,
     ) -> Result<Case, WorkflowError> {
         self.judge(context, before, pinned, |judge| Ok(judge.examine(said, observer)?))
+    }
+
+    /// Puts receipts on the commits of accepted work.
+    pub(crate) fn attest(
+        &self,
+        context: &GateContext<'_>,
+        before: &BeforeAll,
+        pinned: &PinnedGates,
+        cases: &[Case],
+        attested: &Attested<'_>,
+    ) -> Result<(), WorkflowError> {
+        self.judge(context, before, pinned, |judge| {
+            for case in cases {
+                judge.attest(case, attested.clone())?;
+            }
+            Ok(())
+        })
     }
 
     /// Lends a judge of these repositories.
@@ -172,7 +208,7 @@ impl Repositories {
                 Some(Judged {
                     repository: &repository.gates,
                     name: &repository.name,
-                    before: before.repositories.get(&key(&repository.name))?,
+                    before: before.repositories.get(&repository.key())?,
                     home: repository.home.as_deref(),
                 })
             })
@@ -213,13 +249,10 @@ impl Repositories {
         signing: Signing,
     ) -> Result<(), WorkflowError> {
         for repository in &self.found {
-            let Some(noted) = before.repositories.get(&key(&repository.name)) else { continue };
+            let Some(noted) = before.repositories.get(&repository.key()) else { continue };
             let git = &repository.gates.git;
             let mut paths = noted.dirt.leftovers(&Dirt::of(git)?).new;
-            let in_home = |path: &PathBuf| {
-                repository.home.as_ref().is_some_and(|home| path.starts_with(home))
-            };
-            paths.retain(|path| !in_home(path));
+            paths.retain(|path| !repository.is_in_home(path));
             if !paths.is_empty() {
                 commit_paths(
                     git,
@@ -230,37 +263,21 @@ impl Repositories {
         Ok(())
     }
 
-    /// Returns where the repository stands that has a commit, or the first one.
-    pub(crate) fn head_with(
-        &self,
-        commit: Option<&CommitId>,
-    ) -> Result<Option<Work>, WorkflowError> {
-        let mut first = None;
+    /// Returns where every repository stands, the one first that has a commit.
+    pub(crate) fn heads(&self, commit: Option<&CommitId>) -> Result<Vec<Work>, WorkflowError> {
+        let (mut first, mut others) = (Vec::new(), Vec::new());
         for repository in &self.found {
             let git = &repository.gates.git;
             let Some(head) = git.head()?.id().cloned() else { continue };
-            let found = Work { commit: commit_id(&head), repository: repository.name.clone() };
-            if let Some(commit) = commit
-                && git.have(&[oid(commit)])?[0]
-            {
-                return Ok(Some(found));
-            }
-            first.get_or_insert(found);
+            let has_commit = match commit {
+                Some(commit) if first.is_empty() => git.have(&[oid(commit)])?[0],
+                _ => false,
+            };
+            let heads = if has_commit { &mut first } else { &mut others };
+            heads.push(repository.work(&head));
         }
+        first.append(&mut others);
         Ok(first)
-    }
-
-    /// Returns where all repositories but one stand.
-    pub(crate) fn heads_but(&self, but: &str) -> Result<Vec<Work>, WorkflowError> {
-        let mut works = Vec::new();
-        for repository in self.found.iter().filter(|found| found.name != but) {
-            let head = repository.gates.git.head()?.id().cloned();
-            works.extend(head.map(|head| Work {
-                commit: commit_id(&head),
-                repository: repository.name.clone(),
-            }));
-        }
-        Ok(works)
     }
 
     /// Returns to the branches that a run began on. Returns what could not be returned to, and why.
@@ -273,7 +290,7 @@ impl Repositories {
             return Ok(problems);
         }
         for repository in &self.found {
-            let Some(noted) = before.repositories.get(&key(&repository.name)) else { continue };
+            let Some(noted) = before.repositories.get(&repository.key()) else { continue };
             let git = &repository.gates.git;
             let now = git.head()?;
             let (Head::Branch { name: then, .. }, now) = (&noted.refs.head, now) else { continue };
@@ -291,7 +308,7 @@ impl Repositories {
     /// Tells whether a head is detached that was on a branch before the run.
     pub(crate) fn is_detached_since(&self, before: &BeforeAll) -> Result<bool, WorkflowError> {
         for repository in &self.found {
-            let noted = before.repositories.get(&key(&repository.name));
+            let noted = before.repositories.get(&repository.key());
             let began = noted.is_some_and(|noted| matches!(noted.refs.head, Head::Branch { .. }));
             if began && matches!(repository.gates.git.head()?, Head::Detached { .. }) {
                 return Ok(true);
@@ -303,19 +320,15 @@ impl Repositories {
     /// Returns what is changed and uncommitted outside home and was not left by a run, by name from the workspace.
     ///
     /// What runs were begun with tells their leftovers from the person's own work.
-    pub fn dirt(&self, begun: &[BeforeAll]) -> Result<Vec<String>, WorkflowError> {
+    pub(crate) fn dirt(&self, begun: &[BeforeAll]) -> Result<Vec<String>, WorkflowError> {
         let mut paths = Vec::new();
         for repository in &self.found {
             let git = &repository.gates.git;
             let now = Dirt::of(git)?;
-            let left: Vec<PathBuf> = begun
-                .iter()
-                .flat_map(|all| all.left_by_runs(&key(&repository.name), &now))
-                .collect();
+            let left: Vec<PathBuf> =
+                begun.iter().flat_map(|all| all.left_by_runs(&repository.key(), &now)).collect();
             for entry in git.status()? {
-                let in_home =
-                    repository.home.as_ref().is_some_and(|home| entry.path.starts_with(home));
-                if in_home || left.contains(&entry.path) {
+                if repository.is_in_home(&entry.path) || left.contains(&entry.path) {
                     continue;
                 }
                 let path = shown(&entry.path);
@@ -342,25 +355,23 @@ impl BeforeAll {
             .filter_map(|(name, before)| Some((name.clone(), commit_id(before.base.as_ref()?))))
             .collect()
     }
+}
 
-    /// Keeps it for whoever draws the conclusions of the run that is about to begin.
-    pub(crate) fn save(&self, state: &State, item: &str) -> Result<(), WorkflowError> {
-        Ok(BEFORE.save(state, item, self)?)
-    }
-
-    /// Forgets what was kept for an item.
-    pub(crate) fn forget(state: &State, item: &str) -> Result<(), WorkflowError> {
-        Ok(BEFORE.forget(state, item)?)
-    }
-
-    /// Returns what was kept, if it is still there and can be read.
-    pub(crate) fn load(state: &State, item: &str) -> Result<Option<BeforeAll>, WorkflowError> {
-        Ok(BEFORE.load(state, item)?)
-    }
-
-    /// Returns what was kept for all items.
-    pub fn all(state: &State) -> Result<Vec<BeforeAll>, WorkflowError> {
-        Ok(BEFORE.all(state)?)
+/// Returns what the receipts of an item's work say beside what was measured. `worker` is the role that did it.
+pub(crate) fn attestation<'i>(
+    context: &SessionContext,
+    item: &'i str,
+    worker: Role,
+    verifier: Option<VerifierReceipt>,
+) -> Attested<'i> {
+    let worker = &context.launch(worker).choice;
+    Attested {
+        item,
+        worker: Worker { agent: worker.name.clone(), model: worker.model.clone() },
+        boundary: context.boundary,
+        verifier,
+        at: context.clock.now(),
+        ralph: env!("CARGO_PKG_VERSION"),
     }
 }
 

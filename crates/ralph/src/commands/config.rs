@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 
-use super::print_json;
+use super::print_either;
 use crate::args::{ConfigArgs, GlobalArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::{padded, widest};
-use crate::render::{Tone, styled};
+use crate::render::text::StyledLine;
+use crate::render::{Tone, Ui, styled};
 use crate::setup::Setup;
 
 #[derive(Serialize)]
@@ -31,18 +32,19 @@ pub(crate) fn run(global: &GlobalArgs, args: &ConfigArgs) -> Result<Exit, CliErr
         return Err(CliError::usage(format!("no setting begins with `{prefix}`"))
             .hint("`ralph config` lists all of them"));
     }
-    if setup.json {
-        print_json(&rows)?;
-        return Ok(Exit::Done);
-    }
+    print_either(setup.ui, setup.json, &rows, || lines(setup.ui, &rows))?;
+    Ok(Exit::Done)
+}
+
+fn lines(ui: Ui, rows: &[Row]) -> Vec<StyledLine> {
     let setting =
         |row: &Row| format!("{} = {}", row.key, row.value.as_deref().unwrap_or("(not set)"));
     let settings: Vec<String> = rows.iter().map(setting).collect();
     let widths = settings.iter().map(|setting| widest([setting.as_str()]));
     let width = widths.filter(|width| *width < 60).max().unwrap_or(0);
-    setup.ui.print(rows.iter().zip(&settings).map(|(row, setting)| {
-        let origin = setup.ui.paint(Tone::Faint, &format!("# {}", row.origin));
+    let line = |(row, setting): (&Row, &String)| {
+        let origin = ui.paint(Tone::Faint, &format!("# {}", row.origin));
         styled!("{}  {origin}", padded(setting, width))
-    }))?;
-    Ok(Exit::Done)
+    };
+    rows.iter().zip(&settings).map(line).collect()
 }

@@ -43,13 +43,13 @@ pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError>
         setup.say_if_outside_git();
     } else if !setup.config.git.commit_home {
         let told = "`git.commit_home` is off: what is not committed is not in the history";
-        setup.ui.labelled(Tone::Attention, "note", told);
+        setup.ui.note(told);
     }
     let Some(past) = past else {
         return show(&setup, args, &History::default(), &Plan::default(), &Filter::default());
     };
     if past.git().is_shallow() {
-        setup.ui.labelled(Tone::Attention, "note", SHALLOW);
+        setup.ui.note(SHALLOW);
     }
     let mut filter = Filter { spec: args.spec.as_deref(), ..Filter::default() };
     let tip = match &args.branch {
@@ -121,7 +121,7 @@ fn plan_bytes(setup: &Setup, past: &Past, args: &LogArgs, tip: &Tip) -> Result<V
 
 fn refused(error: PastError) -> CliError {
     let hint = error.hint();
-    hint.into_iter().fold(CliError::usage(error), CliError::hint)
+    CliError::usage(error).hints(hint)
 }
 
 /// Finds the name that tasks have for the spec that was typed.
@@ -138,7 +138,7 @@ fn say_if_unknown(setup: &Setup, history: &History, spec: &str) {
     if !specs.contains(spec) {
         let known: Vec<&str> = specs.into_iter().collect();
         let message = format!("no task was ever of `{spec}`; there were: {}", known.join(", "));
-        setup.ui.labelled(Tone::Attention, "note", &message);
+        setup.ui.note(&message);
     }
 }
 
@@ -213,9 +213,7 @@ fn show(
     match (args.all, args.table) {
         (true, false) => print_json(&history.log_view(plan, filter))?,
         (false, false) => print_json(&history.recent_view(filter, RECENT))?,
-        (true, true) => {
-            setup.ui.print(tasks_table(setup.ui, &history.log_view(plan, filter)))?;
-        }
+        (true, true) => setup.ui.print(tasks_table(setup.ui, &history.log_view(plan, filter)))?,
         (false, true) => {
             setup.ui.print(changes_table(setup.ui, &history.recent_view(filter, RECENT)))?;
         }

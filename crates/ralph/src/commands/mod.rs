@@ -29,6 +29,7 @@ use ralph_model::shown::shown;
 use crate::args::{AgentCommand, Cli, Command};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::render::text::StyledLine;
 use crate::render::{self, Ui};
 use crate::setup::Setup;
 
@@ -132,6 +133,16 @@ fn rehearse(args: &[OsString]) -> ! {
         }
     }
     std::process::exit(rehearsal::play(&request))
+}
+
+/// Prints a value as JSON, or the lines that show it to people.
+pub(crate) fn print_either(
+    ui: Ui,
+    json: bool,
+    value: &impl serde::Serialize,
+    lines: impl FnOnce() -> Vec<StyledLine>,
+) -> Result<(), CliError> {
+    if json { print_json(value) } else { ui.print(lines()) }
 }
 
 /// Prints a value as JSON, for machines.

@@ -2,7 +2,7 @@
 //!
 //! It is asked often, by agents and scripts, so it opens no private state, starts no process and makes no file.
 
-use ralph_engine::files::lock::current_owner;
+use ralph_engine::files::lock::is_owned;
 use ralph_engine::files::read_optional;
 use ralph_engine::home::find_workspace;
 use ralph_engine::journal::for_each_line;
@@ -27,8 +27,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
     setup.require_repository()?;
     setup.require_plan_in_tree()?;
     if matches!(args.what, Some(QueryWhat::Iteration)) {
-        let number = iteration(&setup)?;
-        render::data(&number.to_string())?;
+        render::data(&iteration(&setup)?.to_string())?;
         return Ok(Exit::Done);
     }
     let path = setup.home.path.join(PLAN_FILE);
@@ -71,7 +70,7 @@ fn iteration(setup: &Setup) -> Result<u32, CliError> {
     let workspace = outer.as_ref().unwrap_or(&setup.workspace);
     let found = State::find(&base, workspace).map_err(CliError::usage)?;
     let Some(state) = found else { return Ok(0) };
-    if current_owner(&state.run_lock(&setup.home)).is_none() {
+    if !is_owned(&state.run_lock(&setup.home)) {
         return Ok(0);
     }
     let mut iteration = 0;

@@ -37,9 +37,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &StatusArgs) -> Result<Exit, CliErr
     let overview = setup.overview()?;
     if setup.json {
         print_json(&JsonStatus::new(&setup, &overview))?;
-        return Ok(Exit::Done);
+    } else {
+        setup.ui.print(screen(&setup, &overview))?;
     }
-    setup.ui.print(screen(&setup, &overview))?;
     Ok(Exit::Done)
 }
 

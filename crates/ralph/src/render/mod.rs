@@ -118,6 +118,11 @@ impl Ui {
         self.write(&line.wrap(width, indent, LongWords::Whole));
     }
 
+    /// Something that the person should know.
+    pub(crate) fn note(self, message: &str) {
+        self.labelled(Tone::Attention, "note", message);
+    }
+
     /// `[label] message`, only the label coloured.
     pub(crate) fn labelled(self, tone: Tone, label: &str, message: &str) {
         let width = self.terminal.then(stderr_width);

@@ -12,7 +12,7 @@ use crate::run::RESULTS;
 use crate::specs;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::Stop;
-use crate::workflow::repositories::BeforeAll;
+use crate::workflow::repositories::BEFORE;
 
 /// Which specs are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,21 @@ pub enum Selection {
         to: Option<SpecPath>,
     },
     Named(Vec<SpecPath>),
+}
+
+impl Selection {
+    /// Returns the specs that are meant, in their order.
+    pub fn among(&self, all: impl FnOnce() -> Vec<SpecPath>) -> Vec<SpecPath> {
+        match self {
+            Selection::Named(named) => named.clone(),
+            Selection::All { to } => {
+                let mut found = all();
+                let end = to.as_ref().and_then(|to| found.iter().position(|spec| spec == to));
+                found.truncate(end.map_or(found.len(), |end| end + 1));
+                found
+            }
+        }
+    }
 }
 
 /// The specs of one home that are to be worked on.
@@ -36,18 +51,7 @@ pub struct Queue {
 impl Queue {
     /// Returns those that are there now, in their order.
     pub(crate) fn now(&self) -> Vec<SpecPath> {
-        match &self.selection {
-            Selection::Named(named) => named.clone(),
-            Selection::All { to } => {
-                let mut found = specs::discover(&self.specs).specs;
-                if let Some(end) =
-                    to.as_ref().and_then(|to| found.iter().position(|spec| spec == to))
-                {
-                    found.truncate(end + 1);
-                }
-                found
-            }
-        }
+        self.selection.among(|| specs::discover(&self.specs).specs)
     }
 
     fn problem(&self, spec: &SpecPath) -> Option<String> {
@@ -160,7 +164,7 @@ impl Pipeline<'_, '_> {
         });
         let Some(item) = started.and_then(|started| started.item.clone()) else { return Ok(true) };
         let state = &self.session.context.state;
-        let Some(before) = BeforeAll::load(state, &item)? else { return Ok(true) };
+        let Some(before) = BEFORE.load(state, &item)? else { return Ok(true) };
         let is_pending = RESULTS.load(state, &item)?.is_some();
         if is_pending && self.project.repositories.is_detached_since(&before)? {
             return Ok(false);
@@ -172,11 +176,8 @@ impl Pipeline<'_, '_> {
     /// Returns to the branches that an item's last run began on.
     pub(super) fn return_to_branches(&mut self, item: &str) -> Result<(), WorkflowError> {
         let state = &self.session.context.state;
-        let Some(mut before) = BeforeAll::load(state, item)? else { return Ok(()) };
-        for problem in self.project.repositories.return_to_branches(&mut before)? {
-            let fields = WorkflowFields { reason: Some(problem), ..none() };
-            self.session.tell(WorkflowKind::Note, fields)?;
-        }
-        before.save(&self.session.context.state, item)
+        let Some(mut before) = BEFORE.load(state, item)? else { return Ok(()) };
+        self.project.return_to_branches(self.session, &mut before)?;
+        Ok(BEFORE.save(&self.session.context.state, item, &before)?)
     }
 }

@@ -15,7 +15,7 @@ use crate::workflow::WorkflowError;
 use crate::workflow::driver::{
     Ended, QuestionKind, Stop, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles,
 };
-use crate::workflow::repositories::BeforeAll;
+use crate::workflow::repositories::{BEFORE, BeforeAll};
 
 /// Work on one spec. What is not on disk can be lost: that costs time, never truth.
 pub(super) struct SpecWork<'p, 'r, 's> {
@@ -276,7 +276,7 @@ impl SpecWork<'_, '_, '_> {
 
     /// Returns what there was before the last run that could write, or at least where work began.
     pub(super) fn before(&self, markers: &Markers) -> Result<BeforeAll, WorkflowError> {
-        if let Some(before) = BeforeAll::load(&self.pipeline.session.context.state, &self.item)? {
+        if let Some(before) = BEFORE.load(&self.pipeline.session.context.state, &self.item)? {
             return Ok(before);
         }
         let base = markers.plan.as_ref().map(|plan| plan.base.clone()).unwrap_or_default();

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use ralph_model::build::Work;
 
-use super::{BeforeAll, Repositories, commit_id, key, oid};
+use super::{BEFORE, BeforeAll, Repositories, oid};
 use crate::git::evidence::{Before, Dirt};
 use crate::git::{Git, Head, Oid, RefsSnapshot};
+use crate::state::State;
 use crate::workflow::WorkflowError;
 
 impl Repositories {
@@ -54,7 +55,7 @@ impl Repositories {
         for repository in self.found.iter().filter(|found| found.name != but) {
             let git = &repository.gates.git;
             let refs = git.refs()?;
-            let Some(noted) = before.repositories.get(&key(&repository.name)) else { continue };
+            let Some(noted) = before.repositories.get(&repository.key()) else { continue };
             let home = repository.home.as_deref();
             let base = noted.base.as_ref();
             let head = refs.head.id().cloned();
@@ -65,26 +66,24 @@ impl Repositories {
                     .find(|tip| is_work(git, home, base, tip))
                     .cloned(),
             };
-            works.extend(commit.map(|commit| Work {
-                commit: commit_id(&commit),
-                repository: repository.name.clone(),
-            }));
+            works.extend(commit.map(|commit| repository.work(&commit)));
         }
         Ok(works)
     }
 
     /// Notes what a run has left, so that a person's later changes can be told from it.
-    pub(crate) fn note_left(&self, before: &mut BeforeAll) -> Result<(), WorkflowError> {
+    pub(crate) fn note_left(&self, state: &State, item: &str) -> Result<(), WorkflowError> {
+        let Some(mut before) = BEFORE.load(state, item)? else { return Ok(()) };
         for repository in &self.found {
-            before.left.insert(key(&repository.name), Dirt::of(&repository.gates.git)?);
+            before.left.insert(repository.key(), Dirt::of(&repository.gates.git)?);
         }
-        Ok(())
+        Ok(BEFORE.save(state, item, &before)?)
     }
 
     /// Begins another attempt: what there is counts as done before it.
-    pub(crate) fn begin_attempt(&self, before: &mut BeforeAll) -> Result<(), WorkflowError> {
-        before.since = self.base()?;
-        Ok(())
+    pub(crate) fn begin_attempt(&self, state: &State, item: &str) -> Result<(), WorkflowError> {
+        let Some(before) = BEFORE.load(state, item)? else { return Ok(()) };
+        Ok(BEFORE.save(state, item, &BeforeAll { since: self.base()?, ..before })?)
     }
 
     /// Returns what tells whether an attempt has changed anything.
@@ -92,8 +91,8 @@ impl Repositories {
         let repositories = self.found.iter().filter_map(|repository| {
             Some(Probed {
                 git: repository.gates.git.clone(),
-                before: before.repositories.get(&key(&repository.name))?.clone(),
-                since: before.since.get(&key(&repository.name)).map(oid),
+                before: before.repositories.get(&repository.key())?.clone(),
+                since: before.since.get(&repository.key()).map(oid),
                 home: repository.home.clone(),
             })
         });
@@ -110,23 +109,19 @@ impl Repositories {
             let git = &repository.gates.git;
             let refs = git.refs()?;
             let Some(head) = refs.head.id().cloned() else { continue };
-            let work = |commit: &Oid| Work {
-                commit: commit_id(commit),
-                repository: repository.name.clone(),
-            };
-            first.get_or_insert_with(|| work(&head));
-            let noted = before.repositories.get(&key(&repository.name));
-            let since = before.since.get(&key(&repository.name)).map(oid);
+            first.get_or_insert_with(|| repository.work(&head));
+            let noted = before.repositories.get(&repository.key());
+            let since = before.since.get(&repository.key()).map(oid);
             let home = repository.home.as_deref();
             let is_new = |tip: &&Oid| is_work(git, home, since.as_ref(), tip);
             let on_branch = || moved_branches(&noted?.refs, &refs).find(is_new);
             let base = noted.and_then(|noted| noted.base.as_ref());
             if is_new(&&head) {
-                works.push(work(&last_work(git, home, since.as_ref(), head)?));
+                works.push(repository.work(&last_work(git, home, since.as_ref(), head)?));
             } else if let Some(tip) = on_branch() {
-                works.push(work(tip));
+                works.push(repository.work(tip));
             } else if base.is_some() && is_work(git, home, base, &head) {
-                earlier.push(work(&last_work(git, home, base, head)?));
+                earlier.push(repository.work(&last_work(git, home, base, head)?));
             }
         }
         works.append(&mut earlier);
@@ -146,7 +141,7 @@ impl Repositories {
                 print += last_work(git, home, None, head)?.as_str();
             }
             let mut dirt = Dirt::of(git)?;
-            dirt.paths.retain(|dirty| !is_in(home, &dirty.entry.path));
+            dirt.paths.retain(|dirty| !repository.is_in_home(&dirty.entry.path));
             print += &serde_json::to_string(&dirt).expect("it is plain data");
         }
         Ok(print)
@@ -262,6 +257,6 @@ fn moved_branches<'r>(
     branches.filter(|found| before.id_of(&found.name) != Some(&found.id)).map(|found| &found.id)
 }
 
-fn is_in(home: Option<&Path>, path: &Path) -> bool {
+pub(super) fn is_in(home: Option<&Path>, path: &Path) -> bool {
     home.is_some_and(|home| path.starts_with(home))
 }
