@@ -286,12 +286,13 @@ impl<'a> Session<'a> {
         loop {
             let deadline = self.protocol.deadline();
             let timeout = deadline.map(|deadline| deadline.saturating_sub(self.now()));
-            let timeout = [timeout, every].into_iter().flatten().min();
+            let timeout = [timeout, every, output.until_flush()].into_iter().flatten().min();
             let knocks = visitor.as_ref().and_then(|visitor| visitor.fd.as_ref());
             let (spoke, knocked) = self
                 .wait(timeout, signals, knocks, output.fds())
                 .map_err(SuperviseError::Broken)?;
             output.take();
+            output.flush_when_due();
             if let Some(visitor) = visitor.as_mut().filter(|_| knocked || every.is_some()) {
                 (visitor.call)();
             }

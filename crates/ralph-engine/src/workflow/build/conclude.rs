@@ -7,6 +7,7 @@ use ralph_model::permission::Mutation;
 use ralph_model::plan::{Kill, Plan};
 use ralph_model::role::Role;
 use ralph_model::run::RunOutcome;
+use ralph_model::shown::shown;
 
 use super::channel::{FEWEST_PARTS, parts_of};
 use super::questions::OPINION;
@@ -192,10 +193,11 @@ impl Build<'_, '_> {
         self.project.return_to_branches(self.session, &mut before.clone())
     }
 
+    /// Returns the name of a task as commit messages have it.
     pub(super) fn name_of(&self, task: &str) -> Result<String, WorkflowError> {
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
-        Ok(plan.task_view(task).map_or_else(|| task.to_owned(), |task| task.name.to_string()))
+        Ok(plan.task_view(task).map_or_else(|| task.to_owned(), |task| shown(&task.name).into()))
     }
 }
 
