@@ -23,7 +23,7 @@ use crate::boundary::InForce;
 use crate::gates::assess::{Assessment, Assessor, Extent, Points};
 use crate::gates::pin::PinnedGates;
 use crate::gates::receipt::{ReceiptFault, write_receipt};
-use crate::gates::{GateContext, GateError, GateObserver, GateRepository, weakened};
+use crate::gates::{GateContext, GateError, GateRepository, Tell, weakened};
 use crate::git::evidence::{
     self as measuring, Before, EvidenceError, EvidenceRepository, RepositoryEvidence,
 };
@@ -118,11 +118,7 @@ pub struct Attested<'a> {
 
 impl Judge<'_> {
     /// Measures what an agent said.
-    pub fn examine(
-        &self,
-        said: &Said,
-        observer: &mut dyn GateObserver,
-    ) -> Result<Case, JudgeError> {
+    pub fn examine(&self, said: &Said, tell: Tell<'_>) -> Result<Case, JudgeError> {
         let without = |claim| Case { claim, assessment: Assessment::default(), found: None };
         match said {
             Said::Nothing => Ok(without(Claim::Nothing)),
@@ -130,15 +126,11 @@ impl Judge<'_> {
             Said::PlanInvalid { reason } => {
                 Ok(without(Claim::PlanInvalid { reason: reason.clone() }))
             }
-            Said::Commit { claimed } => self.examine_commit(claimed, observer),
+            Said::Commit { claimed } => self.examine_commit(claimed, tell),
         }
     }
 
-    fn examine_commit(
-        &self,
-        claimed: &CommitId,
-        observer: &mut dyn GateObserver,
-    ) -> Result<Case, JudgeError> {
+    fn examine_commit(&self, claimed: &CommitId, tell: Tell<'_>) -> Result<Case, JudgeError> {
         let repositories: Vec<EvidenceRepository<'_>> = self
             .repositories
             .iter()
@@ -184,7 +176,7 @@ impl Judge<'_> {
                 extent: Extent::UntilRejected,
             };
             let mut assessor = Assessor::open(self.context, judged.repository, self.pinned)?;
-            let assessment = assessor.assess(&points, observer)?;
+            let assessment = assessor.assess(&points, tell)?;
             told.checked = Some(told.tree.clone());
             assessment
         } else {

@@ -17,7 +17,7 @@ pub struct Launch {
     pub choice: AgentChoice,
     pub(crate) adapter: &'static dyn Adapter,
     /// The program; `None` where Ralph plays the agent itself.
-    executable: Option<Utf8PathBuf>,
+    pub(crate) executable: Option<Utf8PathBuf>,
     args: Vec<String>,
     env: Vec<(String, String)>,
     prices: PriceTable,
@@ -123,6 +123,7 @@ impl Launch {
             resume: None,
             item: None,
             attempt: 1,
+            try_number: None,
             prompt,
             boundary,
             writable: &config.writable,

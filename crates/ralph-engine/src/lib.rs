@@ -30,6 +30,7 @@ pub mod run;
 pub mod session;
 pub mod specs;
 pub mod state;
+pub mod subscriber;
 #[cfg(test)]
 mod test_place;
 pub mod validate;

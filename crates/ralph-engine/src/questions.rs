@@ -1,11 +1,11 @@
 //! Questions that only a person can settle: asked by a workflow, answered by `ralph answer`, taken up by the workflow.
 //!
 //! The journal is where they are kept, so they survive as it does and a view that follows along knows them too. Every
-//! step is on disk before the call returns and before the overview knows of it.
+//! step is on disk before the call returns and before the board knows of it.
 
-use ralph_model::id::RunId;
+use ralph_model::board::Question;
 use ralph_model::journal::{
-    AnswerTaken, JournalEntry, JournalEvent, Overview, Question, QuestionAnswered, QuestionAsked,
+    AnswerOrigin, AnswerTaken, JournalEvent, QuestionAnswered, QuestionAsked, QuestionKind,
 };
 
 use crate::clock::Clock;
@@ -15,8 +15,6 @@ use crate::journal::Journal;
 /// The questions of one workspace.
 pub struct Questions<'a> {
     pub journal: &'a mut Journal,
-    /// What the journal adds up to; kept in step.
-    pub overview: &'a mut Overview,
     pub clock: &'a dyn Clock,
 }
 
@@ -39,29 +37,37 @@ impl Questions<'_> {
         &mut self,
         item: &str,
         question: &str,
-        run: Option<&RunId>,
+        kind: QuestionKind,
+        commit: Option<&str>,
     ) -> Result<Question, PathError> {
         if let Some(open) = self.open_of(item).filter(|open| open.text == question) {
             return Ok(open);
         }
-        let id = format!("q{}", self.overview.questions_asked() + 1);
+        let id = format!("q{}", self.journal.board().questions_asked() + 1);
         let (item, question) = (item.to_owned(), question.to_owned());
-        let asked = QuestionAsked { id, item: item.clone(), question };
-        self.record(run, JournalEvent::QuestionAsked(asked))?;
+        let (choices, commit) = (kind.choices(), commit.map(str::to_owned));
+        let asked =
+            QuestionAsked { id, item: item.clone(), question, kind: Some(kind), choices, commit };
+        self.record(asked)?;
         Ok(self.open_of(&item).expect("what was just asked is open"))
     }
 
     /// Asks, unless an answer to an item's question waits for its workflow.
     pub fn ask_unless_answered(&mut self, item: &str, question: &str) -> Result<(), PathError> {
-        if self.overview.answered(item).is_none() {
-            self.ask(item, question, None)?;
+        if self.journal.board().answered(item).is_none() {
+            self.ask(item, question, QuestionKind::Accept, None)?;
         }
         Ok(())
     }
 
     /// Answers the open question of an item, by its name or the question's id, or the only one that is open.
-    pub fn answer(&mut self, item: Option<&str>, text: &str) -> Result<Question, AnswerError> {
-        let mut open: Vec<Question> = self.overview.open_questions().cloned().collect();
+    pub fn answer(
+        &mut self,
+        item: Option<&str>,
+        text: &str,
+        by: AnswerOrigin,
+    ) -> Result<Question, AnswerError> {
+        let mut open: Vec<Question> = self.journal.board().open_questions().cloned().collect();
         let place = match item {
             _ if open.is_empty() => return Err(AnswerError::NoneOpen),
             None if open.len() > 1 => return Err(AnswerError::Several { open }),
@@ -75,46 +81,43 @@ impl Questions<'_> {
         };
         let mut question = open.swap_remove(place);
         let (id, answer) = (question.id.clone(), text.to_owned());
-        self.record(None, JournalEvent::QuestionAnswered(QuestionAnswered { id, answer }))?;
+        self.record(QuestionAnswered { id, answer, by: Some(by) })?;
         question.answer = Some(text.to_owned());
         Ok(question)
     }
 
     /// Takes the answer to an item's question, once: the question is settled with it.
     pub(crate) fn take_answer(&mut self, item: &str) -> Result<Option<Question>, PathError> {
-        let Some(question) = self.overview.answered(item).cloned() else { return Ok(None) };
+        let Some(question) = self.journal.board().answered(item).cloned() else { return Ok(None) };
         let id = question.id.clone();
-        self.record(None, JournalEvent::AnswerTaken(AnswerTaken { id }))?;
+        self.record(AnswerTaken { id })?;
         Ok(Some(question))
     }
 
     /// Withdraws an item's question, answered or not: what it was about is settled otherwise.
     pub fn withdraw(&mut self, item: &str) -> Result<(), PathError> {
-        let open = self.open_of(item).or_else(|| self.overview.answered(item).cloned());
+        let open = self.open_of(item).or_else(|| self.journal.board().answered(item).cloned());
         let Some(question) = open else { return Ok(()) };
-        self.record(None, JournalEvent::AnswerTaken(AnswerTaken { id: question.id }))
+        self.record(AnswerTaken { id: question.id })
     }
 
     fn open_of(&self, item: &str) -> Option<Question> {
-        self.overview.open_questions().find(|open| open.item == item).cloned()
+        self.journal.board().open_questions().find(|open| open.item == item).cloned()
     }
 
-    fn record(&mut self, run: Option<&RunId>, event: JournalEvent) -> Result<(), PathError> {
-        let entry = JournalEntry { at: self.clock.now(), run: run.cloned(), event };
-        self.journal.record(&entry)?;
-        self.overview.apply(&entry);
-        Ok(())
+    fn record(&mut self, event: impl Into<JournalEvent>) -> Result<(), PathError> {
+        self.journal.record(self.clock.now(), None, event)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use camino::Utf8PathBuf;
-    use ralph_model::journal::parse_line;
+    use ralph_model::board::Board;
 
     use super::*;
     use crate::clock::SystemClock;
-    use crate::journal::for_each_line;
+    use crate::journal::load_board;
     use crate::test_place::Place;
 
     /// Each step is done by a Ralph that has just started and knows what the journal tells.
@@ -132,42 +135,44 @@ mod tests {
         }
 
         fn start<T>(&self, step: impl FnOnce(&mut Questions<'_>) -> T) -> T {
-            let mut overview = self.read();
             let mut journal = Journal::open(&self.path()).unwrap();
-            let done = step(&mut Questions {
-                journal: &mut journal,
-                overview: &mut overview,
-                clock: &SystemClock,
-            });
-            assert_eq!(overview, self.read());
+            journal.fold().unwrap();
+            let done = step(&mut Questions { journal: &mut journal, clock: &SystemClock });
+            assert_eq!(*journal.board(), self.read());
             done
         }
 
-        fn read(&self) -> Overview {
-            let mut overview = Overview::default();
-            for_each_line(&self.path(), |line| {
-                parse_line(line.as_bytes()).map(|entry| overview.apply(&entry))
+        fn read(&self) -> Board {
+            load_board(&self.path()).unwrap()
+        }
+
+        fn ask(&self, item: &str, question: &str) -> Question {
+            self.start(|questions| {
+                questions.ask(item, question, QuestionKind::Retry, Some("c0ffee")).unwrap()
             })
-            .unwrap();
-            overview
+        }
+
+        fn answer(&self, item: Option<&str>, text: &str) -> Result<Question, AnswerError> {
+            self.start(|questions| questions.answer(item, text, AnswerOrigin::Cli))
         }
     }
 
     #[test]
     fn a_question_survives_restarts_until_its_answer_is_taken() {
         let night = Night::new();
-        let run: RunId = "20261115-203000Z-00000001".parse().unwrap();
-        let asked = night.start(|questions| {
-            questions.ask("0001-a", "Is nothing to be done?", Some(&run)).unwrap()
-        });
-        assert_eq!((asked.id.as_str(), asked.run), ("q1", Some(run)));
+        let asked = night.ask("0001-a", "Is nothing to be done?");
+        assert_eq!((asked.id.as_str(), asked.kind), ("q1", Some(QuestionKind::Retry)));
+        assert_eq!(
+            (asked.choices, asked.commit.as_deref()),
+            (vec!["yes".to_owned()], Some("c0ffee"))
+        );
         assert_eq!(night.start(|questions| questions.take_answer("0001-a").unwrap()), None);
-        let answered = night.start(|questions| questions.answer(None, "Right.").unwrap());
+        let answered = night.answer(None, "Right.").unwrap();
         assert_eq!(answered.item, "0001-a");
         let taken = night.start(|questions| questions.take_answer("0001-a").unwrap()).unwrap();
         assert_eq!(taken.answer.as_deref(), Some("Right."));
         assert_eq!(night.start(|questions| questions.take_answer("0001-a").unwrap()), None);
-        let error = night.start(|questions| questions.answer(None, "again").unwrap_err());
+        let error = night.answer(None, "again").unwrap_err();
         assert!(matches!(error, AnswerError::NoneOpen));
     }
 
@@ -175,24 +180,24 @@ mod tests {
     fn several_open_questions_need_a_name() {
         let night = Night::new();
         for item in ["a", "b"] {
-            night.start(|questions| questions.ask(item, "?", None).unwrap());
+            night.ask(item, "?");
         }
-        let error = night.start(|questions| questions.answer(None, "x").unwrap_err());
+        let error = night.answer(None, "x").unwrap_err();
         assert!(matches!(error, AnswerError::Several { open } if open.len() == 2));
-        let error = night.start(|questions| questions.answer(Some("c"), "x").unwrap_err());
+        let error = night.answer(Some("c"), "x").unwrap_err();
         assert!(matches!(error, AnswerError::NotOpen { open, .. } if open.len() == 2));
-        let by_id = night.start(|questions| questions.answer(Some("q2"), "x").unwrap());
+        let by_id = night.answer(Some("q2"), "x").unwrap();
         assert_eq!(by_id.item, "b");
-        assert_eq!(night.start(|questions| questions.answer(None, "y").unwrap()).item, "a");
+        assert_eq!(night.answer(None, "y").unwrap().item, "a");
     }
 
     #[test]
     fn a_question_that_is_settled_otherwise_is_withdrawn() {
         let night = Night::new();
         for answered in [false, true] {
-            night.start(|questions| questions.ask("a", "?", None).unwrap());
+            night.ask("a", "?");
             if answered {
-                night.start(|questions| questions.answer(None, "yes").unwrap());
+                night.answer(None, "yes").unwrap();
             }
             night.start(|questions| questions.withdraw("a").unwrap());
             assert_eq!(night.read().open_questions().count(), 0);
@@ -204,9 +209,9 @@ mod tests {
     #[test]
     fn asking_the_same_again_after_a_crash_asks_once() {
         let night = Night::new();
-        let first = night.start(|questions| questions.ask("a", "?", None).unwrap());
-        assert_eq!(night.start(|questions| questions.ask("a", "?", None).unwrap()), first);
-        let other = night.start(|questions| questions.ask("a", "But?", None).unwrap());
+        let first = night.ask("a", "?");
+        assert_eq!(night.ask("a", "?"), first);
+        let other = night.ask("a", "But?");
         assert_eq!(other.id, "q2");
         assert_eq!(night.read().open_questions().count(), 1);
     }

@@ -6,10 +6,9 @@
 use std::time::{Duration, Instant};
 
 use ralph_model::id::RunId;
-use ralph_model::journal::{JournalEntry, JournalEvent, LeftoversEnded};
+use ralph_model::journal::{BoundaryCrossed, LeftoversEnded};
 use ralph_proc::tree;
 
-use crate::boundary::BoundaryReport;
 use crate::clock::Clock;
 use crate::files::PathError;
 use crate::git::GitProgram;
@@ -21,13 +20,13 @@ use crate::state::{LiveRun, State};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What one dead run left.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Recovered {
     pub run_id: String,
     /// How many of its processes were still there and have been ended.
     pub processes: usize,
     /// What it had changed that it was to leave alone.
-    pub boundary: BoundaryReport,
+    pub boundary: BoundaryCrossed,
     /// Which of git's locks it had left and were removed, in words.
     pub removed_locks: Vec<String>,
 }
@@ -49,21 +48,19 @@ pub fn end_leftovers(
         let id: Option<RunId> = run.run_id.parse().ok();
         let removed_locks = locks::remove_left(&run.free_locks);
         for lock in &removed_locks {
-            let event = locks::removed_event(lock);
-            journal.record(&JournalEntry { at: clock.now(), run: id.clone(), event })?;
+            journal.record(clock.now(), id.as_ref(), locks::removed_note(lock))?;
         }
         // Only now, with nobody left who could change more.
         let git = || GitProgram::new("git", environment.clone().into_variables());
         let settled = run.watch.as_ref().map(|watch| watch.settle_abandoned(state, &git));
         let boundary = settled.unwrap_or_default();
-        if !boundary.is_empty() {
-            let event = JournalEvent::BoundaryCrossed(Box::new(boundary.journal()));
-            journal.record(&JournalEntry { at: clock.now(), run: id.clone(), event })?;
+        let is_crossed = !boundary.is_empty();
+        let boundary = boundary.journal();
+        if is_crossed {
+            journal.record(clock.now(), id.as_ref(), boundary.clone())?;
         }
-        let event = JournalEvent::LeftoversEnded(LeftoversEnded {
-            processes: u32::try_from(processes).unwrap_or(u32::MAX),
-        });
-        journal.record(&JournalEntry { at: clock.now(), run: id, event })?;
+        let ended = LeftoversEnded { processes: u32::try_from(processes).unwrap_or(u32::MAX) };
+        journal.record(clock.now(), id.as_ref(), ended)?;
         leftover.forget()?;
         recovered.push(Recovered {
             run_id: run.run_id.clone(),

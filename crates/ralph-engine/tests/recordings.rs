@@ -137,7 +137,7 @@ fn micro_dollars(usd: Option<f64>) -> Option<String> {
     usd.map(|usd| format!("{:.0}", usd * 1e6))
 }
 
-/// Compares everything that the stream came to, but for the model and the text before the last word.
+/// Compares everything that the stream came to, but for the model, the fullest context and the text before the last word.
 fn assert_row(row: &Row) {
     let mut facts = facts_of(row.name);
     let micro_dollars = micro_dollars(facts.cost_usd.take());
@@ -152,6 +152,7 @@ fn assert_row(row: &Row) {
         usage_is_cumulative: row.usage_is_cumulative,
         cost_usd: None,
         context: row.context.map(|(used, window)| ContextFill { used, window }),
+        context_max: facts.context_max,
         tool_calls: row.tool_calls,
         open_tools: row.open_tools.iter().map(|id| (*id).to_owned()).collect(),
         last_text: facts.last_text.clone(),

@@ -107,6 +107,17 @@ pub enum GateStatus {
 }
 
 impl GateStatus {
+    /// Returns the name that is written.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            GateStatus::Passed => "passed",
+            GateStatus::Failed { .. } => "failed",
+            GateStatus::TimedOut => "timed_out",
+            GateStatus::CouldNotRun { .. } => "could_not_run",
+            GateStatus::ProvedNothing => "proved_nothing",
+        }
+    }
+
     /// Returns the status of a gate that ended by itself.
     pub fn of(exit: ProcessExit, tests: Option<TestCounts>) -> GateStatus {
         if !exit.is_success() {
@@ -303,6 +314,21 @@ pub enum Effect {
 }
 
 impl Attribution {
+    /// Returns the name that is written.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Attribution::Passed => "passed",
+            Attribution::ProvedNothing => "proved_nothing",
+            Attribution::Regressed => "regressed",
+            Attribution::Failed => "failed",
+            Attribution::Flaky => "flaky",
+            Attribution::RedBeforeAndAfter => "red_before_and_after",
+            Attribution::FewerTests { .. } => "fewer_tests",
+            Attribution::Broken { .. } => "broken",
+            Attribution::CouldNotRun { .. } => "could_not_run",
+        }
+    }
+
     pub const fn effect(&self) -> Effect {
         match self {
             Attribution::Passed => Effect::Proof,

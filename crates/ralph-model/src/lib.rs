@@ -3,6 +3,7 @@
 //! Everything here is pure. There is no file, clock, process, environment or randomness in this crate; times and ids
 //! come in as arguments, so that a whole night of runs can be decided in a test in a millisecond.
 
+pub mod board;
 pub mod build;
 pub mod channel;
 pub mod contract;

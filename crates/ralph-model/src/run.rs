@@ -114,6 +114,8 @@ pub struct RunFacts {
     pub cost_usd: Option<f64>,
     pub cost_is_cumulative: bool,
     pub context: Option<ContextFill>,
+    /// The most that the context ever held.
+    pub context_max: Option<u64>,
     pub tool_calls: u64,
     pub open_tools: HashSet<String>,
     pub last_text: Option<String>,
@@ -161,6 +163,7 @@ impl RunFacts {
             AgentEvent::Context { used, window } => {
                 let window = window.or(self.context.and_then(|context| context.window));
                 self.context = Some(ContextFill { used: *used, window });
+                self.context_max = self.context_max.max(Some(*used));
             }
             AgentEvent::RateLimit { status: LimitStatus::Rejected, resets_at } => {
                 let known = self.limit.and_then(|limit| limit.resets_at);

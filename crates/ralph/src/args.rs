@@ -173,8 +173,8 @@ pub(crate) struct StatusArgs {
     /// Show what happens as it happens, a line each, until Ctrl-C; with --json the lines of the journal
     #[arg(long, short)]
     pub(crate) follow: bool,
-    /// How many of the last lines --follow begins with
-    #[arg(long, value_name = "N", default_value_t = 20, requires = "follow")]
+    /// How many of the last runs --json lists, or of the last lines --follow begins with
+    #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) last: usize,
 }
 

@@ -15,11 +15,11 @@ use ralph_engine::recover::Recovered;
 use ralph_engine::run::Environment;
 use ralph_engine::session::{
     Locking, OpenState, OpenStateError, Opening, Session, SessionError, SessionRequest,
-    WorkflowObserver,
 };
 use ralph_engine::state::{State, state_base};
+use ralph_engine::subscriber::Subscriber;
 use ralph_engine::workflow::project::{Opened, Project};
-use ralph_model::journal::Overview;
+use ralph_model::board::Board;
 use ralph_model::policy::budget::Budget;
 use ralph_model::role::Role;
 
@@ -219,8 +219,8 @@ impl Setup {
     }
 
     /// Folds the journal for a report, which leaves nothing behind.
-    pub(crate) fn overview(&self) -> Result<Overview, CliError> {
-        Ok(OpenState::find_overview(&self.workspace, &self.environment)?)
+    pub(crate) fn board(&self) -> Result<Board, CliError> {
+        Ok(OpenState::find_board(&self.workspace, &self.environment)?)
     }
 
     /// Opens private state for a short command, which leaves nothing in home but what it is about.
@@ -275,6 +275,7 @@ impl Setup {
             config: &self.config,
             environment: &self.environment,
             command: run.command,
+            args: arguments(),
             roles: run.roles,
             locking: Locking::Exclusive,
             budget: run.budget,
@@ -282,7 +283,7 @@ impl Setup {
             context_limit: run.context_limit,
             reload: Box::new(move || self.reload(&flags)),
             mirror_report: self.mirror_report(),
-            observer: run.observer,
+            subscriber: run.subscriber,
         });
         let Opened { session, project, opening } = opened?;
         self.show_opening(&opening);
@@ -315,6 +316,11 @@ impl Setup {
     }
 }
 
+/// What was typed after the program's name.
+pub(crate) fn arguments() -> Vec<String> {
+    std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
 /// What a command runs a workflow with.
 pub(crate) struct WorkflowRun<'a> {
     pub(crate) command: &'a str,
@@ -323,7 +329,7 @@ pub(crate) struct WorkflowRun<'a> {
     pub(crate) budget: Budget,
     pub(crate) no_wait: bool,
     pub(crate) context_limit: Option<u64>,
-    pub(crate) observer: &'a mut dyn WorkflowObserver,
+    pub(crate) subscriber: Box<dyn Subscriber>,
 }
 
 /// A session with its project.

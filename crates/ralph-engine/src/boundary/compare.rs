@@ -106,6 +106,7 @@ impl BoundaryReport {
         BoundaryCrossed {
             violations: self.violated(),
             put_back: names(&self.put_back),
+            left: names(&self.left),
             kept: names(&self.kept),
             saved_in: self.saved_in.as_ref().map(ToString::to_string),
             displaced: self.displaced.clone(),

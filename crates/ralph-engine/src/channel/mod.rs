@@ -10,6 +10,6 @@ mod client;
 mod server;
 
 pub use client::{CHANNEL_TIMEOUT, ChannelError, ask};
-pub(crate) use server::{Attendant, Door, Serving};
+pub(crate) use server::{Applied, Attendant, Door, Serving};
 pub use server::{Declined, Served};
 pub(crate) use server::{MutationStore, NoStore};

@@ -14,8 +14,13 @@ use ralph_model::channel::{
     Request, RequestName, UnfinishedFile,
 };
 use ralph_model::id::RunId;
-use ralph_model::journal::{JournalEntry, JournalEvent, MutationRequested, RequestIgnored};
+use ralph_model::journal::{
+    JournalEvent, MutationRequested, PlanChanged, ReasonText, RequestIgnored, VerdictKind,
+    VerdictReached,
+};
 use ralph_model::permission::{Asker, Mutation, Refusal};
+use ralph_model::plan::Change;
+use ralph_model::role::Role;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
@@ -30,11 +35,20 @@ const MOST_NAMES: usize = 20_000;
 
 /// What the requests of a run change.
 pub(crate) trait MutationStore: Send {
-    /// Applies a request that `asker`'s role permits, and returns what to tell the agent.
+    /// Applies a request that `asker`'s role permits.
     ///
     /// A request that names no task is about one that only the store can find: for that one it asks
     /// [`ralph_model::permission::check`] itself.
-    fn apply(&mut self, request: &MutationRequest, asker: Asker<'_>) -> Result<String, Declined>;
+    fn apply(&mut self, request: &MutationRequest, asker: Asker<'_>) -> Result<Applied, Declined>;
+}
+
+/// A request that was applied.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    /// What to tell the agent.
+    pub(crate) text: String,
+    /// What changed in the plan, if anything did.
+    pub(crate) change: Option<Change>,
 }
 
 /// A request that is not applied, in one sentence that the agent can act on.
@@ -51,7 +65,7 @@ pub enum Declined {
 pub(crate) struct NoStore;
 
 impl MutationStore for NoStore {
-    fn apply(&mut self, request: &MutationRequest, _: Asker<'_>) -> Result<String, Declined> {
+    fn apply(&mut self, request: &MutationRequest, _: Asker<'_>) -> Result<Applied, Declined> {
         Err(Declined::Plan(format!(
             "`{}` has no effect, for this run works on no plan: say it in the last message instead.",
             request.command()
@@ -219,9 +233,9 @@ impl<'a> Serving<'a> {
             .check(asker)
             .map_err(Declined::from)
             .and_then(|()| self.attendant.store.apply(&request, asker));
-        let (accepted, text) = match decided {
-            Ok(text) => (true, text),
-            Err(declined) => (false, declined.to_string()),
+        let (accepted, text, change) = match decided {
+            Ok(Applied { text, change }) => (true, text, change),
+            Err(declined) => (false, declined.to_string(), None),
         };
         if accepted {
             self.served.accepted += 1;
@@ -232,9 +246,38 @@ impl<'a> Serving<'a> {
         if request.mutation().is_some() {
             let text = text.clone();
             let data = MutationRequested { request, accepted, text };
-            self.record(JournalEvent::MutationRequested(Box::new(data)))?;
+            self.record(data)?;
+        }
+        if let Some(change) = change {
+            self.record_change(&change)?;
         }
         Ok(Reply::new(name, accepted, text))
+    }
+
+    /// Records what an agent changed in the plan, and what a verifier decided by it.
+    fn record_change(&mut self, change: &Change) -> Result<(), PathError> {
+        let role = self.attendant.asker.role;
+        self.record(PlanChanged::of(role.as_str(), change))?;
+        if role != Role::Verifier {
+            return Ok(());
+        }
+        let (verdict, reasons) = match change {
+            Change::TasksAccepted { .. } => (VerdictKind::Accepted, Vec::new()),
+            Change::TaskRejected { reason, .. } => {
+                (VerdictKind::Rejected, vec![ReasonText::new("not_verified", reason)])
+            }
+            _ => return Ok(()),
+        };
+        for id in change.ids() {
+            self.record(VerdictReached {
+                item: id.to_owned(),
+                verdict,
+                by: role.as_str().to_owned(),
+                reasons: reasons.clone(),
+                ..VerdictReached::default()
+            })?;
+        }
+        Ok(())
     }
 
     /// Counts files that are not requests; the journal records each reason once.
@@ -244,12 +287,11 @@ impl<'a> Serving<'a> {
             return Ok(());
         }
         let (name, reason) = (name.to_owned(), reason.to_owned());
-        self.record(JournalEvent::RequestIgnored(RequestIgnored { name, reason }))
+        self.record(RequestIgnored { name, reason })
     }
 
-    fn record(&mut self, event: JournalEvent) -> Result<(), PathError> {
-        let (at, run) = (self.attendant.clock.now(), Some(self.run.clone()));
-        self.attendant.journal.record(&JournalEntry { at, run, event })
+    fn record(&mut self, event: impl Into<JournalEvent>) -> Result<(), PathError> {
+        self.attendant.journal.record(self.attendant.clock.now(), Some(&self.run), event)
     }
 
     /// Takes the request away and leaves the reply. An agent that makes this fail gets no reply.

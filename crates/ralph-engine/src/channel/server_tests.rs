@@ -23,17 +23,18 @@ struct Memory {
 }
 
 impl MutationStore for Memory {
-    fn apply(&mut self, request: &MutationRequest, asker: Asker<'_>) -> Result<String, Declined> {
+    fn apply(&mut self, request: &MutationRequest, asker: Asker<'_>) -> Result<Applied, Declined> {
+        let told = |text: String| Ok(Applied { text, change: None });
         let text = match request {
             MutationRequest::IssueAdd { description } => description.clone(),
-            MutationRequest::TaskShow { .. } => return Ok("all tasks".to_owned()),
+            MutationRequest::TaskShow { .. } => return told("all tasks".to_owned()),
             other => format!("{} {}", other.command(), asker.role),
         };
         if text == "bad" {
             return Err(Declined::Plan("the plan does not want it.".to_owned()));
         }
         self.applied.push(text.clone());
-        Ok(format!("applied {text}"))
+        told(format!("applied {text}"))
     }
 }
 

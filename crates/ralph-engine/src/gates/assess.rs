@@ -5,16 +5,19 @@
 
 use std::time::Duration;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::gate::{
     Attribution, Effect, GateReport, GateRun, GateRuns, GateSpec, GateStatus, GatesView, Wanted,
     attribute, in_order,
+};
+use ralph_model::journal::{
+    GateAttempt, GateFinished, GatePoint, GateStarted, JournalEvent, Place,
 };
 use ralph_model::receipt::{Caches, GateReceipt};
 
 use super::pin::PinnedGates;
 use super::workbench::{Workbench, lock_file};
-use super::{GateAttempt, GateContext, GateError, GateObserver, GateRepository};
+use super::{GateContext, GateError, GateRepository, Tell};
 use crate::digest;
 use crate::files::lock::{LockOwner, RunLock};
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
@@ -119,6 +122,8 @@ pub struct Assessor<'a> {
     pinned: &'a PinnedGates,
     candidate: Workbench<'a>,
     base: Workbench<'a>,
+    /// The last run, not told yet: whether its gate is decided by it shows when no further run is wanted.
+    untold: Option<(GateStarted, GateRun)>,
     _lock: RunLock,
 }
 
@@ -143,15 +148,11 @@ impl<'a> Assessor<'a> {
         let lock = RunLock::acquire(&lock_file(&repository.directory), &owner)?;
         let bench = |name| Workbench::new(context, repository, pinned, name);
         let (candidate, base) = (bench(candidate), bench(base));
-        Ok(Assessor { context, repository, pinned, candidate, base, _lock: lock })
+        Ok(Assessor { context, repository, pinned, candidate, base, untold: None, _lock: lock })
     }
 
     /// Runs the gates that the change concerns.
-    pub fn assess(
-        &mut self,
-        points: &Points<'_>,
-        observer: &mut dyn GateObserver,
-    ) -> Result<Assessment, GateError> {
+    pub fn assess(&mut self, points: &Points<'_>, tell: Tell<'_>) -> Result<Assessment, GateError> {
         let mut assessment = Assessment::default();
         for gate in in_order(&self.pinned.gates) {
             let name = || gate.name.clone();
@@ -165,7 +166,7 @@ impl<'a> Assessor<'a> {
                 assessment.unreached.push(name());
                 continue;
             }
-            assessment.findings.push(self.find(gate, points, observer)?);
+            assessment.findings.push(self.find(gate, points, tell)?);
         }
         assessment.warm = self.candidate.found_warm().to_vec();
         Ok(assessment)
@@ -181,22 +182,23 @@ impl<'a> Assessor<'a> {
         &mut self,
         gate: &GateSpec,
         points: &Points<'_>,
-        observer: &mut dyn GateObserver,
+        tell: Tell<'_>,
     ) -> Result<GateFinding, GateError> {
-        let candidate = self.at_candidate(gate, points, GateAttempt::Candidate, observer)?;
+        let candidate = self.at_candidate(gate, points, GateAttempt::First, tell)?;
         let (mut again, mut base) = (None, None);
         loop {
             let runs =
                 GateRuns { candidate: &candidate, again: again.as_ref(), base: base.as_ref() };
             match (runs.wanted(), points.base) {
                 (Some(Wanted::Again), _) => {
-                    again = Some(self.again(gate, points, observer)?);
+                    again = Some(self.again(gate, points, tell)?);
                 }
                 (Some(Wanted::Base), Some(commit)) => {
-                    base = Some(self.at_base(gate, commit, observer)?);
+                    base = Some(self.at_base(gate, commit, tell)?);
                 }
                 (Some(Wanted::Base), None) | (None, _) => {
                     let attribution = attribute(runs);
+                    self.tell_finished(Some(&attribution), tell)?;
                     let gate = gate.clone();
                     return Ok(GateFinding { gate, candidate, again, base, attribution });
                 }
@@ -210,15 +212,15 @@ impl<'a> Assessor<'a> {
         &mut self,
         gate: &GateSpec,
         points: &Points<'_>,
-        observer: &mut dyn GateObserver,
+        tell: Tell<'_>,
     ) -> Result<GateRun, GateError> {
-        let again = self.at_candidate(gate, points, GateAttempt::Again, observer)?;
+        let again = self.at_candidate(gate, points, GateAttempt::Again, tell)?;
         let passed = matches!(again.status, GateStatus::Passed | GateStatus::ProvedNothing);
         if !passed || !self.candidate.has_caches() {
             return Ok(again);
         }
         self.candidate.forget_caches(points.candidate)?;
-        self.at_candidate(gate, points, GateAttempt::Fresh, observer)
+        self.at_candidate(gate, points, GateAttempt::Fresh, tell)
     }
 
     fn at_candidate(
@@ -226,28 +228,70 @@ impl<'a> Assessor<'a> {
         gate: &GateSpec,
         points: &Points<'_>,
         turn: GateAttempt,
-        observer: &mut dyn GateObserver,
+        tell: Tell<'_>,
     ) -> Result<GateRun, GateError> {
-        observer.began(gate, turn);
-        let run = self.candidate.run(gate, points.candidate, observer)?;
-        observer.ended(gate, turn, &run);
+        let started = self.begin(gate, points.candidate, GatePoint::Candidate, turn, tell)?;
+        let run = self.candidate.run(gate, points.candidate, tell)?;
+        self.untold = Some((started, run.clone()));
         Ok(run)
+    }
+
+    /// Tells that a gate begins to run, after what came of the run before it.
+    fn begin(
+        &mut self,
+        gate: &GateSpec,
+        commit: &Oid,
+        at: GatePoint,
+        attempt: GateAttempt,
+        tell: Tell<'_>,
+    ) -> Result<GateStarted, GateError> {
+        self.tell_finished(None, tell)?;
+        let started = GateStarted {
+            item: self.context.item.map(str::to_owned),
+            commit: commit.to_string(),
+            at,
+            gate: gate.name.clone(),
+            attempt,
+            argv: gate.argv.clone(),
+        };
+        tell(JournalEvent::from(started.clone()))?;
+        Ok(started)
+    }
+
+    fn tell_finished(
+        &mut self,
+        attribution: Option<&Attribution>,
+        tell: Tell<'_>,
+    ) -> Result<(), GateError> {
+        let Some((started, run)) = self.untold.take() else { return Ok(()) };
+        let bench = match started.at {
+            GatePoint::Candidate => &self.candidate,
+            GatePoint::Base => &self.base,
+        };
+        let state = self.context.state.directory();
+        let log = Utf8Path::new(&run.output.path).strip_prefix(state).ok();
+        let finished = GateFinished {
+            warm: Some(!bench.found_warm().is_empty()),
+            log: log.map(|log| Place { home: None, state: Some(log.to_string()) }),
+            ..GateFinished::of(&started, &run, attribution)
+        };
+        Ok(tell(JournalEvent::from(finished))?)
     }
 
     fn at_base(
         &mut self,
         gate: &GateSpec,
         commit: &Oid,
-        observer: &mut dyn GateObserver,
+        tell: Tell<'_>,
     ) -> Result<GateRun, GateError> {
         let kept = self.kept_base(gate, commit);
         let text = read_optional(&kept)?;
         if let Some(run) = text.and_then(|text| serde_json::from_slice(&text).ok()) {
             return Ok(run);
         }
-        observer.began(gate, GateAttempt::Base);
-        let run = self.base.run(gate, commit, observer)?;
-        observer.ended(gate, GateAttempt::Base, &run);
+        let started = self.begin(gate, commit, GatePoint::Base, GateAttempt::First, tell)?;
+        let run = self.base.run(gate, commit, tell)?;
+        self.untold = Some((started, run.clone()));
         if !matches!(run.status, GateStatus::CouldNotRun { .. }) {
             let text = serde_json::to_vec(&run).expect("a run of a gate is plain data");
             replace_unsynced(&kept, &text)?;

@@ -20,7 +20,7 @@ use std::io;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_model::gate::{GateRun, GateSpec};
+use ralph_model::journal::JournalEvent;
 use ralph_proc::signal::SignalPipe;
 
 use crate::boundary::InForce;
@@ -51,6 +51,8 @@ pub struct GateContext<'a> {
     /// How many bytes of a gate's output are kept.
     pub log: u64,
     pub clock: &'a dyn Clock,
+    /// What the gates are run for; events name it.
+    pub item: Option<&'a str>,
     /// What the person typed, for others who find a checkout in use.
     pub command: &'a str,
     pub signals: Option<&'a SignalPipe>,
@@ -96,28 +98,8 @@ impl GateRepository {
     }
 }
 
-/// Which run of a gate is under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GateAttempt {
-    Candidate,
-    /// At the candidate, once more.
-    Again,
-    /// At the candidate, once more and without what is in the caches.
-    Fresh,
-    Base,
-}
-
-/// Told what happens while gates run.
-pub trait GateObserver {
-    fn setup(&mut self, _argv: &[String]) {}
-    fn began(&mut self, _gate: &GateSpec, _turn: GateAttempt) {}
-    fn ended(&mut self, _gate: &GateSpec, _turn: GateAttempt, _run: &GateRun) {}
-}
-
-/// Reports to nobody.
-pub struct Unobserved;
-
-impl GateObserver for Unobserved {}
+/// Records what happens while gates run: `setup_started`, `gate_started`, `gate_finished`.
+pub type Tell<'a> = &'a mut dyn FnMut(JournalEvent) -> Result<(), PathError>;
 
 /// The harness could not do its part.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,7 @@ use ralph_model::testcount::TestCounts;
 use super::assess::{Assessor, Extent, GateFinding, Points};
 use super::pin::PinnedGates;
 use super::receipt::{ReceiptFault, read_receipt};
-use super::{GateContext, GateError, GateObserver, GateRepository};
+use super::{GateContext, GateError, GateRepository, Tell};
 use crate::git::{GitError, Oid};
 
 /// What became of checking one commit.
@@ -55,7 +55,7 @@ pub fn verify(
     context: &GateContext<'_>,
     repository: &GateRepository,
     commit: &Oid,
-    observer: &mut dyn GateObserver,
+    tell: Tell<'_>,
 ) -> Result<CommitCheck, GateError> {
     let receipt = match read_receipt(&repository.git, commit) {
         Ok(Some(receipt)) => receipt,
@@ -92,7 +92,7 @@ pub fn verify(
         // What passed must pass; only what did not is compared with the base again.
         let base = base.as_ref().filter(|_| needs_base(&recorded.finding));
         let points = Points { candidate: commit, base, changed: None, extent: Extent::All };
-        let now = assessor.find(&recorded.gate, &points, observer)?;
+        let now = assessor.find(&recorded.gate, &points, tell)?;
         let against = against(recorded, &now);
         gates.push(GateCheck { recorded: recorded.clone(), now, against });
     }

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::gate::{GateRun, GateSpec, GateStatus, Obstacle};
+use ralph_model::journal::{JournalEvent, SetupStarted};
 use serde::{Deserialize, Serialize};
 
 use super::pin::PinnedGates;
 use super::runner::{self, CommandEnd, Done, Job};
-use super::{GateContext, GateError, GateObserver, GateRepository};
+use super::{GateContext, GateError, GateRepository, Tell};
 use crate::digest;
 use crate::files::{read_optional, remove_optional, replace_unsynced};
 use crate::git::Oid;
@@ -78,9 +79,9 @@ impl<'a> Workbench<'a> {
         &mut self,
         gate: &GateSpec,
         commit: &Oid,
-        observer: &mut dyn GateObserver,
+        tell: Tell<'_>,
     ) -> Result<GateRun, GateError> {
-        let obstacle = self.make_ready(commit, observer)?;
+        let obstacle = self.make_ready(commit, tell)?;
         let tree = self.dir.join("tree");
         let tree = tree.canonicalize_utf8().unwrap_or(tree);
         let cwd = tree.join(&self.repository.prefix);
@@ -108,11 +109,7 @@ impl<'a> Workbench<'a> {
     }
 
     /// Resets the checkout to a commit and sets it up; returns what keeps gates from running in it.
-    fn make_ready(
-        &mut self,
-        commit: &Oid,
-        observer: &mut dyn GateObserver,
-    ) -> Result<Option<Obstacle>, GateError> {
+    fn make_ready(&mut self, commit: &Oid, tell: Tell<'_>) -> Result<Option<Obstacle>, GateError> {
         let prepared = Checkout::prepare(&self.repository.mirror, &self.dir, commit, &self.caches);
         let checkout = match prepared {
             Ok(checkout) => checkout,
@@ -125,7 +122,7 @@ impl<'a> Workbench<'a> {
             let message = format!("the commit has no directory `{}`", self.repository.prefix);
             return Ok(Some(Obstacle::Setup { message }));
         }
-        let problem = match self.set_up(&checkout, observer)? {
+        let problem = match self.set_up(&checkout, tell)? {
             None => self.unfilled(&checkout)?,
             problem => problem,
         };
@@ -133,11 +130,7 @@ impl<'a> Workbench<'a> {
     }
 
     /// Runs `setup` where it is needed; returns what went wrong.
-    fn set_up(
-        &self,
-        checkout: &Checkout,
-        observer: &mut dyn GateObserver,
-    ) -> Result<Option<String>, GateError> {
+    fn set_up(&self, checkout: &Checkout, tell: Tell<'_>) -> Result<Option<String>, GateError> {
         if self.setup.is_empty() {
             return Ok(None);
         }
@@ -156,7 +149,11 @@ impl<'a> Workbench<'a> {
         }
         remove_optional(&record)?;
         for argv in self.setup {
-            observer.setup(argv);
+            tell(JournalEvent::from(SetupStarted {
+                item: self.context.item.map(str::to_owned),
+                commit: checkout.commit().to_string(),
+                argv: argv.clone(),
+            }))?;
             let cwd = checkout.worktree().join(&self.repository.prefix);
             let job = Job {
                 argv,
@@ -230,10 +227,10 @@ pub(crate) fn checkout_for_verifier(
     repository: &GateRepository,
     pinned: &PinnedGates,
     commit: &Oid,
-    observer: &mut dyn GateObserver,
+    tell: Tell<'_>,
 ) -> Result<VerifierCheckout, GateError> {
     let mut bench = Workbench::new(context, repository, pinned, "verifier");
-    bench.make_ready(commit, observer)?;
+    bench.make_ready(commit, tell)?;
     let tree = bench.dir.join("tree");
     let tree = tree.canonicalize_utf8().unwrap_or(tree);
     let inside = tree.join(&repository.prefix);

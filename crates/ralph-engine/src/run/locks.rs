@@ -4,7 +4,7 @@
 //! that a living process may hold is never removed: see [`remove_left_behind`].
 
 use camino::Utf8PathBuf;
-use ralph_model::journal::{JournalEvent, WorkflowEvent, WorkflowFields, WorkflowKind};
+use ralph_model::journal::Note;
 
 use crate::git::{RepositoryLocation, remove_left_behind};
 
@@ -34,7 +34,6 @@ pub(crate) fn removed(lock: &Utf8PathBuf) -> String {
 }
 
 /// Records that a lock was removed.
-pub(crate) fn removed_event(lock: &Utf8PathBuf) -> JournalEvent {
-    let fields = WorkflowFields { reason: Some(removed(lock)), ..WorkflowFields::default() };
-    JournalEvent::Workflow(Box::new(WorkflowEvent { kind: WorkflowKind::Note, fields }))
+pub(crate) fn removed_note(lock: &Utf8PathBuf) -> Note {
+    Note { reason: removed(lock), ..Note::default() }
 }

@@ -27,7 +27,7 @@ use std::io::{self, BufWriter};
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::tz::TimeZone;
 use ralph_model::id::RunId;
-use ralph_model::journal::{JournalEntry, JournalEvent, RunStarted};
+use ralph_model::journal::{JournalEvent, Place, RunStarted};
 use ralph_model::permission::Asker;
 use ralph_model::policy::context::ContextPolicy;
 use ralph_model::policy::limit::TAIL_LINES;
@@ -50,7 +50,7 @@ pub use resources::RunResources;
 pub(crate) use resources::remove;
 pub(crate) use result::RESULTS;
 pub(crate) use result::RunResult;
-pub use watcher::{RunObserver, parse_event_line};
+pub use watcher::parse_event_line;
 
 use crate::agent::{Adapter, DecodeContext};
 use crate::boundary::{InForce, UnixSockets};
@@ -61,6 +61,7 @@ use crate::git::GitProgram;
 use crate::journal::Journal;
 use crate::outbox::{self, Outbox};
 use crate::state::{LiveRun, State};
+use crate::subscriber::RunObserver;
 use closing::Closing;
 use prepare::PreparedRun;
 use report::{end_of, exit_of, with_causes};
@@ -102,6 +103,8 @@ pub(crate) struct RunRequest<'a> {
     /// What the run is for; names its directory.
     pub item: Option<&'a str>,
     pub attempt: u32,
+    /// Which run of the item and role it is, where there is an item.
+    pub try_number: Option<u32>,
     pub prompt: &'a [u8],
     pub boundary: InForce,
     /// Paths beside the role's own that may be written.
@@ -139,12 +142,11 @@ pub enum RunError {
 pub(crate) fn run_agent(
     context: &mut RunContext<'_>,
     request: &RunRequest<'_>,
-    observer: &mut dyn RunObserver,
 ) -> Result<RunReport, RunError> {
     let id = RunId::new(context.clock.now(), fresh_nonce().map_err(RunError::Prepare)?);
     let logs = RunLogs::of(context, request, &id);
     let place = context.place;
-    let report = Run { context, request, id, logs }.perform(observer);
+    let report = Run { context, request, id, logs }.perform();
     place.scratch.clear();
     report
 }
@@ -170,19 +172,19 @@ struct Run<'a, 'c> {
 }
 
 impl Run<'_, '_> {
-    fn perform(mut self, observer: &mut dyn RunObserver) -> Result<RunReport, RunError> {
+    fn perform(mut self) -> Result<RunReport, RunError> {
         self.journal_start()?;
         let mut environment = self.environment();
-        let closing = self.attempt(&mut environment, observer).unwrap_or_else(|error| Closing {
+        let closing = self.attempt(&mut environment).unwrap_or_else(|error| Closing {
             fault: Some(with_causes(&error)),
             ..Closing::default()
         });
         let mut report = self.report(closing, &environment);
         if !report.boundary.is_empty() {
-            self.journal(JournalEvent::BoundaryCrossed(Box::new(report.boundary.journal())))?;
+            self.journal(report.boundary.journal())?;
         }
         self.keep_result(&mut report);
-        self.journal(report.journal_event())?;
+        self.journal(report.finished())?;
         self.context.place.live.clear()?;
         Ok(report)
     }
@@ -191,16 +193,22 @@ impl Run<'_, '_> {
         let request = self.request;
         // A run without its record is no worse off than without a crash: the guard ends it with us.
         let _ = self.context.place.live.save(&self.live_run());
-        let started = self.journal(JournalEvent::RunStarted(Box::new(RunStarted {
+        let directory = &self.logs.directory;
+        let below = |base: &Utf8Path| Some(directory.strip_prefix(base).ok()?.to_string());
+        let home = self.context.home.and_then(below);
+        let state = if home.is_none() { below(self.context.state.directory()) } else { None };
+        let started = self.journal(RunStarted {
             item: request.item.map(str::to_owned),
             role: request.role,
             agent: request.agent.to_owned(),
             model: request.model.map(str::to_owned),
             attempt: request.attempt,
+            try_number: request.try_number,
             boundary: request.boundary.as_str().to_owned(),
-            dir: self.logs.directory.to_string(),
+            dir: directory.to_string(),
+            place: Some(Place { home, state }),
             resumed_session: request.resume.map(str::to_owned),
-        })));
+        });
         if started.is_err() {
             // What was not started needs no end.
             let _ = self.context.place.live.clear();
@@ -223,11 +231,7 @@ impl Run<'_, '_> {
 
     /// Prepares the run, has the agent do it, and compares with what was before. An error means that the agent was not
     /// started.
-    fn attempt(
-        &mut self,
-        environment: &mut Environment,
-        observer: &mut dyn RunObserver,
-    ) -> Result<Closing, RunError> {
+    fn attempt(&mut self, environment: &mut Environment) -> Result<Closing, RunError> {
         let request = self.request;
         self.context.place.scratch.make_ready().map_err(RunError::Prepare)?;
         self.logs.create(request.prompt)?;
@@ -237,6 +241,7 @@ impl Run<'_, '_> {
         let mut baseline = self.context.place.baseline.borrow_mut();
         watch.take(&mut baseline, self.context.state, &git)?;
         let pulse = Pulse::new().map_err(RunError::Prepare)?;
+        let observer = self.context.journal.follow(&self.id);
         let watcher = self.watcher(pulse.clone(), observer)?;
         pulse.set_busy(watcher.is_busy());
         let free_locks = locks::free_locks(self.context.place.repositories(self.context.workspace));
@@ -316,16 +321,15 @@ impl Run<'_, '_> {
         }
     }
 
-    fn journal(&mut self, event: JournalEvent) -> Result<(), PathError> {
-        let (at, run) = (self.context.clock.now(), Some(self.id.clone()));
-        self.context.journal.record(&JournalEntry { at, run, event })
+    fn journal(&mut self, event: impl Into<JournalEvent>) -> Result<(), PathError> {
+        self.context.journal.record(self.context.clock.now(), Some(&self.id), event)
     }
 
-    fn watcher<'o>(
+    fn watcher(
         &self,
         pulse: Pulse,
-        observer: &'o mut dyn RunObserver,
-    ) -> Result<AgentWatcher<'o>, RunError> {
+        observer: Box<dyn RunObserver>,
+    ) -> Result<AgentWatcher, RunError> {
         let adapter = self.request.adapter;
         let context = DecodeContext { now: self.context.clock.now(), zone: TimeZone::system() };
         let event_log = files::create_log(&self.logs.events)?;

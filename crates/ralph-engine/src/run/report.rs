@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::id::RunId;
-use ralph_model::journal::{JournalEvent, RunFinished, RunStarted, summary_line};
+use ralph_model::journal::{OutboxRefusal, RunFinished, RunStarted, summary_line};
 use ralph_model::role::Role;
 use ralph_model::run::{ProcessExit, RunEnd, RunFacts, RunOutcome};
 use ralph_model::usage::Usage;
@@ -91,10 +91,6 @@ impl RunLogs {
 }
 
 impl RunReport {
-    pub(crate) fn journal_event(&self) -> JournalEvent {
-        JournalEvent::RunFinished(Box::new(self.finished()))
-    }
-
     /// What the journal keeps of it.
     pub(crate) fn finished(&self) -> RunFinished {
         let said = self.facts.final_message.as_deref();
@@ -103,11 +99,26 @@ impl RunReport {
             exit: self.exit,
             outcome: self.outcome.clone(),
             session: self.facts.session.clone(),
+            model: self.facts.model.clone(),
             usage: self.usage,
             cost_usd: self.cost_usd,
             cost_is_estimate: self.cost_is_estimate,
             duration: self.elapsed,
+            cpu_ms: u64::try_from(self.cpu.as_millis()).ok(),
             tool_calls: self.facts.tool_calls,
+            context_max: self.facts.context_max,
+            retries: Some(self.facts.retries),
+            stdout_bytes: Some(self.stdout_bytes),
+            leftovers: Some(self.leftovers as u64).filter(|leftovers| *leftovers > 0),
+            not_taken: self
+                .outbox
+                .not_taken
+                .iter()
+                .map(|left| OutboxRefusal {
+                    name: left.name.clone(),
+                    reason: left.reason.to_string(),
+                })
+                .collect(),
             final_line: said.and_then(summary_line),
         }
     }
@@ -117,15 +128,18 @@ fn log_stem(role: Role, attempt: u32) -> String {
     format!("{}-attempt-{attempt}", role.log_name())
 }
 
-/// Returns where a run's output is, as its start tells.
-pub fn log_of(started: &RunStarted) -> Utf8PathBuf {
+/// Returns where a run's output is: below home where it was put there, also if home has moved since.
+pub fn log_of(started: &RunStarted, home: Option<&Utf8Path>) -> Utf8PathBuf {
     let name = format!("{}.log", log_stem(started.role, started.attempt));
-    Utf8Path::new(&started.dir).join(name)
+    let place = started.place.as_ref().and_then(|place| place.home.as_deref());
+    let moved = home.zip(place).map(|(home, place)| home.join(place));
+    let directory = moved.filter(|directory| directory.is_dir());
+    directory.unwrap_or_else(|| Utf8PathBuf::from(&started.dir)).join(name)
 }
 
 /// Returns where the events of a run are, as its start tells.
 pub fn events_of(started: &RunStarted) -> Utf8PathBuf {
-    log_of(started).with_extension("events.jsonl")
+    log_of(started, None).with_extension("events.jsonl")
 }
 
 /// Formats an error with everything that caused it.
@@ -147,7 +161,7 @@ pub(super) fn exit_of(finished: &Finished) -> Option<ProcessExit> {
 /// Why the run is over.
 pub(super) fn end_of(
     finished: &Result<Finished, SuperviseError>,
-    watcher: &AgentWatcher<'_>,
+    watcher: &AgentWatcher,
 ) -> RunEnd {
     let finished = match finished {
         Ok(finished) => finished,

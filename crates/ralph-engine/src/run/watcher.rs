@@ -13,15 +13,7 @@ use ralph_proc::pulse::Pulse;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{Decoder, Traits};
-
-/// Told of everything that happens in a run while it happens. Called on the thread that reads the stream.
-pub trait RunObserver: Send {
-    /// `at` counts from the start of the run.
-    fn event(&mut self, at: Duration, event: &AgentEvent);
-
-    /// The context fills up.
-    fn context_warning(&mut self, percent: u8);
-}
+use crate::subscriber::RunObserver;
 
 /// Longer texts are cut in the event log; the agent's own log has them whole.
 const EVENT_TEXT: usize = 4000;
@@ -51,13 +43,13 @@ pub fn parse_event_line(line: &[u8]) -> Option<AgentEvent> {
     serde_json::from_slice(line).map(|LoggedEvent { event }| event).ok()
 }
 
-pub(super) struct AgentWatcher<'a> {
+pub(super) struct AgentWatcher {
     pub(super) decoder: Box<dyn Decoder>,
     pub(super) traits: Traits,
     pub(super) context: ContextPolicy,
     pub(super) pulse: Pulse,
     pub(super) event_log: BufWriter<File>,
-    pub(super) observer: &'a mut dyn RunObserver,
+    pub(super) observer: Box<dyn RunObserver>,
     pub(super) facts: RunFacts,
     pub(super) tail: Tail,
     /// What it said on stderr last, for a message.
@@ -69,7 +61,7 @@ pub(super) struct AgentWatcher<'a> {
     pub(super) events: Vec<AgentEvent>,
 }
 
-impl AgentWatcher<'_> {
+impl AgentWatcher {
     /// Takes in what only the end of the stream tells.
     pub(super) fn finish(&mut self, exit: Option<ProcessExit>) {
         let mut events = std::mem::take(&mut self.events);
@@ -150,7 +142,7 @@ impl AgentWatcher<'_> {
     }
 }
 
-impl Watcher for AgentWatcher<'_> {
+impl Watcher for AgentWatcher {
     fn line(&mut self, stream: Stream, line: &[u8]) {
         let mut events = std::mem::take(&mut self.events);
         match stream {

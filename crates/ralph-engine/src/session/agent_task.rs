@@ -2,7 +2,6 @@
 
 use camino::Utf8PathBuf;
 use ralph_model::contract::{FinalMessage, PlannerClaim};
-use ralph_model::journal::{JournalEntry, WorkflowFields, WorkflowKind};
 use ralph_model::role::Role;
 
 use super::Session;
@@ -160,7 +159,8 @@ impl Session<'_> {
         request.context.limit = context.context_limit.or(request.context.limit);
         // A workflow has a home even if it was only just made.
         let has_home = context.home.exists || !task.workflow.is_empty();
-        let mut watching = self.observer.run_begins(task, request.agent, request.resume.is_some());
+        let board = self.journal.board();
+        request.try_number = task.item.as_ref().map(|item| board.next_try(item, task.role));
         let mut run_context = RunContext {
             workspace: &context.workspace.root,
             git_dirs: &context.git_dirs,
@@ -174,16 +174,11 @@ impl Session<'_> {
             program: &context.program,
             store: Some(self.store.as_mut()),
         };
-        let report = run_agent(&mut run_context, &request, watching.as_mut())?;
-        drop(watching);
-        self.observer.run_ended(&report);
+        let report = run_agent(&mut run_context, &request)?;
         let at = context.clock.now();
         let result = RunResult::of(&report, &request, report.finished(), at);
-        let event = report.journal_event();
-        self.overview.apply(&JournalEntry { at, run: Some(report.id.clone()), event });
         for lock in &report.removed_locks {
-            let reason = Some(locks::removed(lock));
-            self.tell(WorkflowKind::Note, WorkflowFields { reason, ..WorkflowFields::default() })?;
+            self.record(locks::removed_note(lock))?;
         }
         Ok((report, result))
     }

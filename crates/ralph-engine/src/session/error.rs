@@ -38,6 +38,8 @@ pub enum SessionError {
     Repositories(Box<WorkflowError>),
     #[error("cannot handle signals")]
     Signals(#[source] io::Error),
+    #[error("cannot make an id")]
+    NoId(#[source] io::Error),
     #[error("cannot find the running program")]
     Program(#[source] io::Error),
     #[error("the path of `ralph` is not UTF-8")]
@@ -67,6 +69,7 @@ impl SessionError {
             SessionError::Lock(_)
             | SessionError::Repositories(_)
             | SessionError::Signals(_)
+            | SessionError::NoId(_)
             | SessionError::Program(_)
             | SessionError::Path(_) => false,
         }

@@ -1,11 +1,11 @@
 //! What a session records, asks and waits for. Everything is in the journal before the call returns.
 
-use std::time::Duration;
+use std::mem::discriminant;
 
 use jiff::Timestamp;
 use ralph_model::journal::{
-    BudgetStop, JournalEntry, JournalEvent, LimitWaitEnded, LimitWaitStarted, WorkflowEvent,
-    WorkflowFields, WorkflowKind,
+    BackoffWait, BudgetNear, BudgetStop, GatesChanged, JournalEvent, LimitWaitEnded,
+    LimitWaitStarted, UsageLimitWait,
 };
 use ralph_model::policy::backoff::backoff;
 use ralph_model::policy::budget::{self, BudgetExhausted};
@@ -19,43 +19,35 @@ use crate::gates::pin::PinnedGates;
 use crate::questions::Questions;
 use crate::run::RunResult;
 use crate::wait::{RealWaiter, Waited, Waiter};
+use crate::workflow::driver::Subject;
 
 impl Session<'_> {
-    /// Records an event of the workflow, and shows it.
-    pub(crate) fn tell(
-        &mut self,
-        kind: WorkflowKind,
-        fields: WorkflowFields,
-    ) -> Result<(), PathError> {
-        let event = WorkflowEvent { kind, fields };
-        self.observer.recorded(&event);
-        self.record(JournalEvent::Workflow(Box::new(event)))
-    }
-
-    pub(crate) fn record(&mut self, event: JournalEvent) -> Result<(), PathError> {
-        let entry = JournalEntry { at: self.context.clock.now(), run: None, event };
-        self.journal.record(&entry)?;
-        self.overview.apply(&entry);
-        Ok(())
+    /// Records an event; whoever follows the session is told.
+    pub(crate) fn record(&mut self, event: impl Into<JournalEvent>) -> Result<(), PathError> {
+        self.journal.record(self.context.clock.now(), None, event)
     }
 
     /// Records the end of a run whose Ralph died after it had kept the result and before it could record the end.
     pub(crate) fn record_missing_end(&mut self, result: &RunResult) -> Result<(), PathError> {
-        let run = self.overview.runs().iter().find(|run| run.id == result.run);
-        if run.is_some_and(|run| run.finished.is_some()) {
+        // A run that the board does not know is one of long ago, and has its end.
+        let run = self.journal.board().run(&result.run);
+        if run.is_none_or(|run| run.finished.is_some()) {
             return Ok(());
         }
-        let event = JournalEvent::RunFinished(Box::new(result.finished.clone()));
-        let entry = JournalEntry { at: result.at, run: Some(result.run.clone()), event };
-        self.journal.record(&entry)?;
-        self.overview.apply(&entry);
-        Ok(())
+        self.journal.record(result.at, Some(&result.run), result.finished.clone())
     }
 
-    /// Returns the budget that is used up, if one is, and records that.
+    /// Returns the budget that is used up, if one is, and records that; one that is nearly used up is recorded once.
     pub(crate) fn exhausted(&mut self) -> Result<Option<BudgetExhausted>, PathError> {
+        let near: Vec<BudgetExhausted> = budget::near(&self.budget, &self.spent).collect();
+        for what in near {
+            if !self.told_near.contains(&discriminant(&what)) {
+                self.told_near.push(discriminant(&what));
+                self.record(BudgetNear { what })?;
+            }
+        }
         let Err(what) = budget::check(&self.budget, &self.spent) else { return Ok(None) };
-        self.record(JournalEvent::BudgetExhausted(BudgetStop { what }))?;
+        self.record(BudgetStop { what })?;
         Ok(Some(what))
     }
 
@@ -66,13 +58,13 @@ impl Session<'_> {
         agent: &str,
         resets_at: Option<Timestamp>,
     ) -> Result<LimitWait, PathError> {
-        let unknown = self.overview.unknown_limits_in_a_row(agent);
+        let unknown = self.journal.board().unknown_limits_in_a_row(agent);
         let now = self.context.clock.now();
         let limit = UsageLimit { resets_at };
         let wait = self.context.limit_policy().wait_until(limit, unknown, now);
         let LimitWait { until, known } = wait;
         let started = LimitWaitStarted { agent: agent.to_owned(), until, known };
-        self.record(JournalEvent::LimitWaitStarted(started))?;
+        self.record(started)?;
         Ok(wait)
     }
 
@@ -81,23 +73,28 @@ impl Session<'_> {
         &mut self,
         agent: &str,
         wait: LimitWait,
-        fields: WorkflowFields,
+        subject: Subject,
     ) -> Result<Option<Waited>, PathError> {
         let left = wait.until.duration_since(self.context.clock.now());
-        let fields = WorkflowFields {
-            agent: Some(agent.to_owned()),
-            wait_seconds: Some(u64::try_from(left.as_secs()).unwrap_or(0)),
-            reason: Some(if wait.known { "reset_seconds" } else { "unknown_reset" }.to_owned()),
-            ..fields
-        };
-        self.tell(WorkflowKind::UsageLimitWait, fields)?;
+        let seconds = u64::try_from(left.as_secs()).unwrap_or(0);
+        let margin = self.context.config.limits.margin.as_secs();
+        let Subject { spec, item, phase } = subject;
+        self.record(UsageLimitWait {
+            spec,
+            item,
+            phase,
+            agent: agent.to_owned(),
+            wait_seconds: Some(seconds),
+            reset_seconds: wait.known.then(|| seconds.saturating_sub(margin)),
+            reason: if wait.known { "reset_seconds" } else { "unknown_reset" }.to_owned(),
+            until: Some(wait.until),
+        })?;
         if !self.context.wait_for_limits {
             return Ok(None);
         }
-        let waited = self.wait_until(wait.until, |observer, left| observer.waiting(wait, left));
+        let waited = self.wait_until(wait.until);
         let interrupted = waited == Waited::Interrupted;
-        let ended = LimitWaitEnded { agent: agent.to_owned(), interrupted };
-        self.record(JournalEvent::LimitWaitEnded(ended))?;
+        self.record(LimitWaitEnded { agent: agent.to_owned(), interrupted })?;
         Ok(Some(waited))
     }
 
@@ -105,52 +102,42 @@ impl Session<'_> {
     pub(crate) fn pause(
         &mut self,
         failures: u32,
-        fields: WorkflowFields,
+        reason: Option<&str>,
+        subject: Subject,
     ) -> Result<Waited, PathError> {
         let Some(wait) = backoff(failures, self.context.config.limits.backoff) else {
             return Ok(Waited::Reached);
         };
-        let fields = WorkflowFields { wait_seconds: Some(wait.as_secs()), ..fields };
-        self.tell(WorkflowKind::BackoffWait, fields)?;
+        let Subject { spec, item, phase } = subject;
+        let (wait_seconds, reason) = (Some(wait.as_secs()), reason.map(str::to_owned));
+        self.record(BackoffWait { spec, item, phase, wait_seconds, reason })?;
         let now = self.context.clock.now();
         let until = now.checked_add(wait).unwrap_or(now);
-        Ok(self.wait_until(until, |observer, left| observer.pausing(left)))
+        Ok(self.wait_until(until))
     }
 
-    fn wait_until(
-        &mut self,
-        until: Timestamp,
-        show: impl Fn(&mut dyn super::WorkflowObserver, Duration),
-    ) -> Waited {
-        let context = &self.context;
-        let observer = &mut *self.observer;
+    fn wait_until(&mut self, until: Timestamp) -> Waited {
+        let Session { context, journal, .. } = self;
         RealWaiter { clock: context.clock, signals: Some(&context.signals) }
-            .wait_until(until, &mut |left| show(observer, left))
+            .wait_until(until, &mut |left| journal.waiting(left))
     }
 
     /// Returns the gates of an item as they were pinned; a person's change since then is taken up and recorded.
-    pub(crate) fn pin(
-        &mut self,
-        item: &str,
-        fields: WorkflowFields,
-    ) -> Result<PinnedGates, GateError> {
+    pub(crate) fn pin(&mut self, item: &str, subject: Subject) -> Result<PinnedGates, GateError> {
         let config = (self.reload)().ok();
         let config = config.as_ref().unwrap_or(&self.context.config);
         let (pinned, changes) = PinnedGates::keep(&self.context.state, item, config)?;
         if !changes.is_empty() {
             let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
-            let fields = WorkflowFields { reason: Some(changes.join(", ")), ..fields };
-            self.tell(WorkflowKind::GatesChanged, fields)?;
+            let (reason, Subject { spec, item, .. }) = (changes.join(", "), subject);
+            let task = item.filter(|_| spec.is_none());
+            self.record(GatesChanged { spec, task, reason })?;
         }
         Ok(pinned)
     }
 
     /// The questions that wait for a person.
     pub(crate) fn questions(&mut self) -> Questions<'_> {
-        Questions {
-            journal: &mut self.journal,
-            overview: &mut self.overview,
-            clock: self.context.clock,
-        }
+        Questions { journal: &mut self.journal, clock: self.context.clock }
     }
 }

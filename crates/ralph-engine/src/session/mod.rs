@@ -8,53 +8,37 @@ mod error;
 mod journaling;
 mod open_state;
 
-use std::time::Duration;
+use std::mem::Discriminant;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_model::journal::{JournalEntry, Overview, WorkflowEvent};
-use ralph_model::policy::budget::{Budget, Spent};
-use ralph_model::policy::limit::{LimitPolicy, LimitWait};
+use ralph_model::id::RunId;
+use ralph_model::journal::{BudgetLimits, RoleAgent, WorkflowEnded, WorkflowStarted};
+use ralph_model::policy::budget::{Budget, BudgetExhausted, Spent};
+use ralph_model::policy::limit::LimitPolicy;
 use ralph_model::role::Role;
 use ralph_proc::sandbox::Support;
 use ralph_proc::signal::SignalPipe;
+use ralph_proc::tree::ProcessIdentity;
 
 use crate::boundary::{InForce, in_force, repositories};
 use crate::channel::{MutationStore, NoStore};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigError};
 use crate::files::lock::{LockOwner, RunLock};
-use crate::gates::{GateContext, GateObserver};
+use crate::gates::{GateContext, Tell};
 use crate::git::GitProgram;
 use crate::home::{Home, Workspace};
 use crate::journal::{Journal, MirrorReport};
 use crate::launch::Launch;
 use crate::recover::{Recovered, end_leftovers};
-use crate::run::{Environment, RunObserver, RunReport, RunResources, locks};
+use crate::run::{Environment, RunResources, fresh_nonce, locks};
 use crate::state::State;
+use crate::subscriber::Subscriber;
 
 pub use agent_task::AgentTask;
 pub(crate) use agent_task::{TaskContract, TaskFile, TaskOutbox};
 pub use error::SessionError;
 pub use open_state::{OpenState, OpenStateError};
-
-/// Shows what happens in a session.
-pub trait StepObserver {
-    /// A run is about to begin.
-    fn run_begins(&mut self, task: &AgentTask, agent: &str, resumed: bool) -> Box<dyn RunObserver>;
-    /// A run ended. The observer that `run_begins` returned has been dropped.
-    fn run_ended(&mut self, report: &RunReport);
-    /// Waiting for a usage limit; called about once a second.
-    fn waiting(&mut self, wait: LimitWait, left: Duration);
-    /// Waiting after a failure.
-    fn pausing(&mut self, left: Duration);
-    /// An event was recorded.
-    fn recorded(&mut self, event: &WorkflowEvent);
-}
-
-/// Shows a workflow: its runs and its gates.
-pub trait WorkflowObserver: StepObserver + GateObserver {}
-
-impl<T: StepObserver + GateObserver> WorkflowObserver for T {}
 
 /// Reads the configuration again: a person may change gates between two runs.
 pub(crate) type Reload<'a> = Box<dyn Fn() -> Result<Config, ConfigError> + 'a>;
@@ -75,6 +59,8 @@ pub struct SessionRequest<'a> {
     pub environment: &'a Environment,
     /// What the person typed: others who find a lock taken are told.
     pub command: &'a str,
+    /// All that was typed after the program's name.
+    pub args: Vec<String>,
     /// The roles whose agents must be there.
     pub roles: &'a [Role],
     pub locking: Locking,
@@ -86,7 +72,8 @@ pub struct SessionRequest<'a> {
     pub reload: Reload<'a>,
     /// Told once if the journal's mirror in home cannot be written.
     pub mirror_report: MirrorReport,
-    pub observer: &'a mut dyn WorkflowObserver,
+    /// Told all that happens.
+    pub subscriber: Box<dyn Subscriber>,
 }
 
 /// What stays as it was when the session was opened.
@@ -113,11 +100,13 @@ pub struct SessionContext {
 /// A command at work: what it was opened with, its journal, and what it has spent.
 pub struct Session<'a> {
     pub context: SessionContext,
-    pub(crate) overview: Overview,
     pub(crate) budget: Budget,
     pub(crate) spent: Spent,
+    /// The parts of the budget of which it was told that they are nearly used up.
+    told_near: Vec<Discriminant<BudgetExhausted>>,
     pub(crate) journal: Journal,
-    pub(crate) observer: &'a mut dyn WorkflowObserver,
+    /// How the workflow ended, once it has.
+    pub(crate) ending: Option<&'static str>,
     /// What agents may change while they run.
     pub(crate) store: Box<dyn MutationStore>,
     reload: Reload<'a>,
@@ -162,11 +151,28 @@ impl<'a> Session<'a> {
         if lock.is_some() {
             for lock in locks::remove_left_of_notes(&repositories(&workspace.root)) {
                 warnings.push(locks::removed(&lock));
-                let event = locks::removed_event(&lock);
-                journal.record(&JournalEntry { at: clock.now(), run: None, event })?;
+                journal.record(clock.now(), None, locks::removed_note(&lock))?;
             }
         }
-        let overview = open_state::overview(&state)?;
+        // Only now, with the lock held and everything of earlier workflows recorded.
+        journal.fold().map_err(OpenStateError::Journal)?;
+        let id = RunId::new(clock.now(), fresh_nonce().map_err(SessionError::NoId)?);
+        let own = ProcessIdentity::own();
+        let roles = launches.iter().map(|(role, launch): &(Role, Launch)| {
+            let (agent, model) = (launch.choice.name.clone(), launch.choice.model.clone());
+            (role.to_string(), RoleAgent { agent, model })
+        });
+        let started = WorkflowStarted {
+            id,
+            kind: request.command.trim_start_matches("ralph ").to_owned(),
+            args: request.args,
+            pid: own.pid,
+            started: own.start,
+            ralph: env!("CARGO_PKG_VERSION").to_owned(),
+            budget: BudgetLimits::from(&request.budget),
+            roles: roles.collect(),
+        };
+        journal.attach(clock.now(), started, request.subscriber);
         let context = SessionContext {
             place: RunResources::open(&state)?,
             signals: SignalPipe::install().map_err(SessionError::Signals)?,
@@ -187,15 +193,38 @@ impl<'a> Session<'a> {
         };
         let session = Session {
             context,
-            overview,
             budget: request.budget,
             spent: Spent::default(),
+            told_near: Vec::new(),
             journal,
-            observer: request.observer,
+            ending: None,
             store: Box::new(NoStore),
             reload: request.reload,
         };
         Ok((session, Opening { rebuilt, warnings, recovered }))
+    }
+}
+
+impl Session<'_> {
+    /// Lends what the gates of an item are run with, and a way to record what happens.
+    pub(crate) fn with_gates<T>(
+        &mut self,
+        item: &str,
+        run: impl FnOnce(&GateContext<'_>, Tell<'_>) -> T,
+    ) -> T {
+        let Session { context, journal, .. } = self;
+        let clock = context.clock;
+        run(&context.gates(item), &mut |event| journal.record(clock.now(), None, event))
+    }
+}
+
+impl Drop for Session<'_> {
+    /// Records the end of the workflow, also of one that an error ended.
+    fn drop(&mut self) {
+        if self.journal.has_begun() {
+            let how = self.ending.unwrap_or("failed").to_owned();
+            let _ = self.record(WorkflowEnded { how });
+        }
     }
 }
 
@@ -228,9 +257,10 @@ impl SessionContext {
         GitProgram::new("git", self.environment.clone().into_variables())
     }
 
-    /// What gates are run with.
-    pub(crate) fn gates(&self) -> GateContext<'_> {
+    /// What the gates of an item are run with.
+    pub(crate) fn gates<'c>(&'c self, item: &'c str) -> GateContext<'c> {
         GateContext {
+            item: Some(item),
             state: &self.state,
             place: &self.place,
             environment: &self.environment,

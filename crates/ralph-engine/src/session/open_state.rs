@@ -1,17 +1,17 @@
 //! Private state and journal, opened together.
 
 use camino::Utf8Path;
-use ralph_model::journal::{
-    JournalEntry, JournalEvent, JournalLineError, Overview, StateRebuilt, parse_line,
-};
+use ralph_model::board::Board;
+use ralph_model::journal::{JournalLineError, StateRebuilt};
 
 use super::SessionError;
-use crate::clock::Clock;
+use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::files::PathError;
 use crate::git::{Git, GitProgram};
 use crate::home::{Home, Workspace};
-use crate::journal::{Journal, JournalMirror, ReadJournalError, for_each_line};
+use crate::journal::{Journal, JournalMirror, ReadJournalError, load_board};
+use crate::questions::Questions;
 use crate::run::Environment;
 use crate::state::{State, StateError, StateRequest, state_base};
 
@@ -95,8 +95,7 @@ impl OpenState {
         let mut rebuilt = None;
         if fresh.is_some_and(|fresh| fresh.home_has_history) {
             let reason = "private state was not there; rebuilt from the committed files";
-            let event = JournalEvent::StateRebuilt(StateRebuilt { reason: reason.to_owned() });
-            journal.record(&JournalEntry { at: clock.now(), run: None, event })?;
+            journal.record(clock.now(), None, StateRebuilt { reason: reason.to_owned() })?;
             rebuilt = Some(reason);
         }
         Ok(OpenState { state, journal, rebuilt })
@@ -112,29 +111,23 @@ impl OpenState {
         Err(SessionError::StateInWorkspace { state, workspace })
     }
 
-    /// Folds the journal of a workspace for a report, which makes no file: without state there is nothing to tell.
-    pub fn find_overview(
+    /// Folds the journal, and returns the questions that wait for a person.
+    pub fn questions(&mut self) -> Result<Questions<'_>, OpenStateError> {
+        self.journal.fold()?;
+        Ok(Questions { journal: &mut self.journal, clock: &SystemClock })
+    }
+
+    /// Folds the journal of a workspace for a report, which makes no state: without it there is nothing to tell.
+    pub fn find_board(
         workspace: &Workspace,
         environment: &Environment,
-    ) -> Result<Overview, OpenStateError> {
+    ) -> Result<Board, OpenStateError> {
         let base = state_base(&|name| environment.text(name))?;
-        State::find(&base, workspace)?
-            .map_or_else(|| Ok(Overview::default()), |state| overview(&state))
+        match State::find(&base, workspace)? {
+            Some(state) => Ok(load_board(&state.journal())?),
+            None => Ok(Board::default()),
+        }
     }
-
-    /// Folds the whole journal.
-    pub fn overview(&self) -> Result<Overview, OpenStateError> {
-        overview(&self.state)
-    }
-}
-
-/// Folds the whole journal of a workspace.
-pub(super) fn overview(state: &State) -> Result<Overview, OpenStateError> {
-    let mut overview = Overview::default();
-    for_each_line(&state.journal(), |line| {
-        parse_line(line.as_bytes()).map(|entry| overview.apply(&entry))
-    })?;
-    Ok(overview)
 }
 
 /// Asks git where history began, which tells two repositories at one path apart.

@@ -8,7 +8,8 @@
 //! A result is pending from before the journal has the end of its run until the workflow has recorded what follows from
 //! it. [`Workflow::pending`] leaves out results of runs that are recorded as settled.
 
-use ralph_model::journal::{JournalEvent, WorkflowFields, WorkflowKind};
+use ralph_model::journal::{JournalEvent, QuestionKind, TroubleMet};
+use ralph_model::pipeline::Phase;
 use ralph_model::policy::budget::BudgetExhausted;
 use ralph_model::policy::limit::LimitWait;
 use ralph_model::policy::trouble::TroubleStreak;
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{WorkflowError, interruption_or_trouble};
 use crate::files::PathError;
-use crate::run::{RESULTS, RunResult};
+use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::{AgentTask, Session};
 use crate::state::{Entry, State};
 use crate::wait::Waited;
@@ -47,15 +48,6 @@ pub enum Stop {
         question: String,
         asked: QuestionKind,
     },
-}
-
-/// What a person's `yes` means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QuestionKind {
-    /// The work is accepted as it is.
-    Accept,
-    /// The item is tried again.
-    Retry,
 }
 
 impl Stop {
@@ -107,6 +99,14 @@ pub(crate) enum Void {
     Resumed,
 }
 
+/// What an event of the loop is about.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Subject {
+    pub spec: Option<String>,
+    pub item: Option<String>,
+    pub phase: Option<Phase>,
+}
+
 /// A workflow, as the loop sees it.
 pub(crate) trait Workflow<'s> {
     type End;
@@ -117,7 +117,12 @@ pub(crate) trait Workflow<'s> {
     fn item(&self) -> Option<String>;
 
     /// Returns what the loop's events are about.
-    fn subject(&self) -> WorkflowFields;
+    fn subject(&self) -> Subject;
+
+    /// Returns why the last attempt failed, in a word that the log has for it.
+    fn failure(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Returns the result that is not recorded yet, if there is one.
     fn pending(&mut self) -> Result<Option<RunResult>, WorkflowError>;
@@ -126,7 +131,7 @@ pub(crate) trait Workflow<'s> {
     fn next(&mut self) -> Result<WorkflowStep<Self::End>, WorkflowError>;
 
     /// Notes what a run left, before anything follows from it. Not called for a result of an earlier process.
-    fn ended(&mut self, _result: &RunResult) -> Result<(), WorkflowError> {
+    fn ended(&mut self, _report: RunReport, _result: &RunResult) -> Result<(), WorkflowError> {
         Ok(())
     }
 
@@ -172,10 +177,16 @@ struct Pace {
 
 /// Goes on with a workflow until it ends or is stopped.
 pub(crate) fn drive<'s, W: Workflow<'s>>(workflow: &mut W) -> Result<Ended<W::End>, WorkflowError> {
+    workflow.session().ending = None;
     let ended = turn_until_end(workflow)?;
+    let session = workflow.session();
     if matches!(ended, Ended::Stopped(Stop::Interrupted)) {
-        workflow.session().record(JournalEvent::Interrupted)?;
+        session.record(JournalEvent::Interrupted)?;
     }
+    session.ending = Some(match &ended {
+        Ended::By(_) => "completed",
+        Ended::Stopped(stop) => stop.name(),
+    });
     Ok(ended)
 }
 
@@ -186,7 +197,7 @@ fn turn_until_end<'s, W: Workflow<'s>>(workflow: &mut W) -> Result<Ended<W::End>
             Ok(turn) => turn,
             Err(error) => interruption_or_trouble(error)?,
         };
-        let failures = match turn {
+        let (failures, reason) = match turn {
             Turn::End(end) => return Ok(Ended::By(end)),
             Turn::Stop(stop) => return Ok(Ended::Stopped(stop)),
             Turn::Again => continue,
@@ -202,21 +213,22 @@ fn turn_until_end<'s, W: Workflow<'s>>(workflow: &mut W) -> Result<Ended<W::End>
                 if let Some(what) = session.exhausted()? {
                     return Ok(Ended::Stopped(Stop::OutOfBudget(what)));
                 }
-                pace.failures
+                (pace.failures, workflow.failure())
             }
             Turn::Trouble(trouble) => {
                 if let Some(end) = workflow.end_on_trouble() {
                     return Ok(Ended::By(end));
                 }
+                let crashed = matches!(trouble, Trouble::Crash { .. });
                 if let Some(stop) = meet_trouble(workflow, &mut pace, trouble)? {
                     return Ok(Ended::Stopped(stop));
                 }
-                pace.troubles
+                (pace.troubles, Some(if crashed { "nonzero_exit" } else { "exception" }))
             }
         };
         if workflow.tries_again()? {
             let subject = workflow.subject();
-            if workflow.session().pause(failures, subject)? == Waited::Interrupted {
+            if workflow.session().pause(failures, reason, subject)? == Waited::Interrupted {
                 return Ok(Ended::Stopped(Stop::Interrupted));
             }
         }
@@ -231,10 +243,11 @@ fn meet_trouble<'s, W: Workflow<'s>>(
 ) -> Result<Option<Stop>, WorkflowError> {
     pace.troubles += 1;
     pace.streak.apply(&RunOutcome::Trouble { trouble: trouble.clone() });
-    let fields = WorkflowFields { reason: Some(trouble.to_string()), ..workflow.subject() };
+    let Subject { spec, item, phase } = workflow.subject();
+    let met = TroubleMet { spec, item, phase, reason: trouble.to_string() };
     let item = workflow.item();
     let session = workflow.session();
-    session.tell(WorkflowKind::Trouble, fields)?;
+    session.record(met)?;
     let most = session.context.config.limits.troubles;
     let times = match item {
         None => pace.troubles,
@@ -292,7 +305,7 @@ fn run<'s, W: Workflow<'s>>(
     let subject = workflow.subject();
     let session = workflow.session();
     // A limit that was hit before a restart still stands: hitting it again would only prolong it.
-    if let Some(wait) = session.overview.limit_wait(&agent, session.context.clock.now())
+    if let Some(wait) = session.journal.board().limit_wait(&agent, session.context.clock.now())
         && let Some(stop) = sit_out(session, &agent, wait, subject.clone())?
     {
         return Ok(Turn::Stop(stop));
@@ -305,7 +318,10 @@ fn run<'s, W: Workflow<'s>>(
         }
         let (report, result) = session.run_once(task, after_limit.as_deref())?;
         session.spent.run(&report.usage, report.cost_usd, report.elapsed);
-        workflow.ended(&result)?;
+        // A session is worth resuming if something had been done in it when the limit came.
+        let worked = report.facts.tool_calls > 0 || report.facts.last_text.is_some();
+        let left_session = report.facts.session.clone().filter(|_| worked && resumes);
+        workflow.ended(report, &result)?;
         let RunOutcome::Trouble { trouble: Trouble::UsageLimit { resets_at } } = result.outcome
         else {
             workflow.session().spent.iterations += 1;
@@ -325,10 +341,7 @@ fn run<'s, W: Workflow<'s>>(
             return Ok(Turn::Stop(stop));
         }
         workflow.discard(&result, Void::Resumed)?;
-        // A session is worth resuming if something had been done in it when the limit came.
-        let worked = report.facts.tool_calls > 0 || report.facts.last_text.is_some();
-        let session = report.facts.session.clone().filter(|_| worked && resumes);
-        after_limit = session.or(after_limit);
+        after_limit = left_session.or(after_limit);
     }
 }
 
@@ -385,7 +398,7 @@ fn sit_out(
     session: &mut Session<'_>,
     agent: &str,
     wait: LimitWait,
-    subject: WorkflowFields,
+    subject: Subject,
 ) -> Result<Option<Stop>, PathError> {
     Ok(match session.wait_for_limit(agent, wait, subject)? {
         None => Some(Stop::Limited { agent: agent.to_owned(), wait }),

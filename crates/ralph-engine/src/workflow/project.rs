@@ -1,6 +1,6 @@
 //! What a workflow works on beside its agents: the repositories, the prompts and rules that people wrote, and home.
 
-use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::journal::Note;
 use ralph_model::prompt::{Prompts, RulesSource, SpecSource, Surroundings};
 
 use super::home_committer::HomeCommitter;
@@ -77,10 +77,8 @@ impl Project {
         session: &mut Session<'_>,
         before: &mut BeforeAll,
     ) -> Result<(), WorkflowError> {
-        for problem in self.repositories.return_to_branches(before)? {
-            let reason = Some(problem);
-            session
-                .tell(WorkflowKind::Note, WorkflowFields { reason, ..WorkflowFields::default() })?;
+        for reason in self.repositories.return_to_branches(before)? {
+            session.record(Note { reason, ..Note::default() })?;
         }
         Ok(())
     }
@@ -90,12 +88,11 @@ impl Project {
         &self,
         session: &mut Session<'_>,
         message: &str,
-        fields: WorkflowFields,
+        spec: Option<String>,
     ) -> Result<(), WorkflowError> {
         if let Err(problem) = self.committer.commit(message) {
-            let reason =
-                Some(format!("Ralph's files are not committed: {}", with_causes(&problem)));
-            session.tell(WorkflowKind::Note, WorkflowFields { reason, ..fields })?;
+            let reason = format!("Ralph's files are not committed: {}", with_causes(&problem));
+            session.record(Note { spec, task: None, reason })?;
         }
         Ok(())
     }

@@ -2,12 +2,11 @@
 //!
 //! It takes no position on whether the work is done: that is for the workflows that judge.
 
-use ralph_model::journal::WorkflowFields;
 use ralph_model::run::RunOutcome;
 
 use super::WorkflowError;
-use super::driver::{Ended, Turn, Void, Workflow, WorkflowStep, drive};
-use crate::run::RunResult;
+use super::driver::{Ended, Subject, Turn, Void, Workflow, WorkflowStep, drive};
+use crate::run::{RunReport, RunResult};
 use crate::session::{AgentTask, Session};
 
 /// How repeated runs ended when nothing stopped them.
@@ -24,15 +23,18 @@ struct Repeat<'r, 's> {
     task: AgentTask,
     left: u32,
     only_one: bool,
+    last: Option<RunReport>,
 }
 
-/// Runs a task until `times` of its runs have completed.
+/// Runs a task until `times` of its runs have completed. Returns what became of the last run, too.
 pub fn repeat(
     session: &mut Session<'_>,
     task: AgentTask,
     times: u32,
-) -> Result<Ended<RepeatEnd>, WorkflowError> {
-    drive(&mut Repeat { session, task, left: times, only_one: times == 1 })
+) -> Result<(Ended<RepeatEnd>, Option<RunReport>), WorkflowError> {
+    let mut repeat = Repeat { session, task, left: times, only_one: times == 1, last: None };
+    let ended = drive(&mut repeat)?;
+    Ok((ended, repeat.last))
 }
 
 impl<'s> Workflow<'s> for Repeat<'_, 's> {
@@ -46,8 +48,8 @@ impl<'s> Workflow<'s> for Repeat<'_, 's> {
         None
     }
 
-    fn subject(&self) -> WorkflowFields {
-        WorkflowFields::default()
+    fn subject(&self) -> Subject {
+        Subject::default()
     }
 
     fn pending(&mut self) -> Result<Option<RunResult>, WorkflowError> {
@@ -59,6 +61,11 @@ impl<'s> Workflow<'s> for Repeat<'_, 's> {
             0 => WorkflowStep::Turn(Turn::End(RepeatEnd::Completed)),
             _ => WorkflowStep::Run(Box::new(self.task.clone())),
         })
+    }
+
+    fn ended(&mut self, report: RunReport, _: &RunResult) -> Result<(), WorkflowError> {
+        self.last = Some(report);
+        Ok(())
     }
 
     fn conclude(&mut self, result: &RunResult) -> Result<Turn<RepeatEnd>, WorkflowError> {

@@ -17,9 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::WorkflowError;
 use crate::boundary;
 use crate::gates::pin::PinnedGates;
-use crate::gates::{
-    GateContext, GateObserver, GateRepository, VerifierCheckout, checkout_for_verifier,
-};
+use crate::gates::{GateContext, GateRepository, Tell, VerifierCheckout, checkout_for_verifier};
 use crate::git::commits::{CommitRequest, Signing, commit_paths};
 use crate::git::evidence::{Before, Dirt};
 use crate::git::{GitProgram, Head, Oid, shown};
@@ -171,9 +169,9 @@ impl Repositories {
         before: &BeforeAll,
         pinned: &PinnedGates,
         said: &Said,
-        observer: &mut dyn GateObserver,
+        tell: Tell<'_>,
     ) -> Result<Case, WorkflowError> {
-        self.judge(context, before, pinned, |judge| Ok(judge.examine(said, observer)?))
+        self.judge(context, before, pinned, |judge| Ok(judge.examine(said, tell)?))
     }
 
     /// Puts receipts on the commits of accepted work.
@@ -228,14 +226,14 @@ impl Repositories {
         context: &GateContext<'_>,
         pinned: &PinnedGates,
         works: &[Work],
-        observer: &mut dyn GateObserver,
+        tell: Tell<'_>,
     ) -> Result<Vec<WorkCheckout>, WorkflowError> {
         let mut checkouts = Vec::new();
         for work in works {
             let Some(repository) = self.gates(&work.repository) else { continue };
             let id = oid(&work.commit);
             repository.mirror.fill(&repository.git, std::slice::from_ref(&id))?;
-            let checkout = checkout_for_verifier(context, repository, pinned, &id, observer)?;
+            let checkout = checkout_for_verifier(context, repository, pinned, &id, tell)?;
             checkouts.push(WorkCheckout { work: work.clone(), checkout });
         }
         Ok(checkouts)

@@ -11,7 +11,7 @@ use ralph_engine::clock::SystemClock;
 use ralph_engine::config::BoundaryMode;
 use ralph_engine::gates::pin::PinnedGates;
 use ralph_engine::gates::verify::{CommitCheck, verify};
-use ralph_engine::gates::{GateContext, GateRepository, Unobserved};
+use ralph_engine::gates::{GateContext, GateRepository};
 use ralph_engine::git::evidence::{Before, Dirt};
 use ralph_engine::git::{GitProgram, Oid};
 use ralph_engine::home::find_workspace;
@@ -98,7 +98,7 @@ impl World {
     }
 
     pub(crate) fn examine(&self, said: &Said) -> Result<Case, JudgeError> {
-        self.with_judge(|judge| judge.examine(said, &mut Unobserved))
+        self.with_judge(|judge| judge.examine(said, &mut |_| Ok(())))
     }
 
     /// Judges the claim of a commit.
@@ -124,11 +124,12 @@ impl World {
 
     pub(crate) fn verify(&self, commit: &str) -> CommitCheck {
         let commit = Oid::parse(commit.as_bytes()).unwrap();
-        verify(&self.context(), self.repository(), &commit, &mut Unobserved).unwrap()
+        verify(&self.context(), self.repository(), &commit, &mut |_| Ok(())).unwrap()
     }
 
     fn context(&self) -> GateContext<'_> {
         GateContext {
+            item: None,
             state: &self.state,
             place: &self.place,
             environment: &self.environment,

@@ -1,149 +1,105 @@
-//! Questions to the person: which wait for an answer, and which answers wait for their workflow.
-//!
-//! An item has one question at a time: a new one takes the place of the old one, answered or not, because the work
-//! that the old one was about has gone on since. The first answer counts.
+//! Events of those who ask: agents for changes to the plan, the harness for a person's word.
 
-use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
-use super::{JournalEntry, JournalEvent};
-use crate::id::RunId;
+use super::event_data;
+use crate::channel::MutationRequest;
 
-/// A question to the person.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+/// An agent asked for a change to the plan through its run's channel, and was answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MutationRequested {
+    pub request: MutationRequest,
+    pub accepted: bool,
+    /// What the agent was told.
+    pub text: String,
+}
+
+/// Something in a run's channel was no request. Told once for each reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestIgnored {
+    pub name: String,
+    pub reason: String,
+}
+
+/// What a person's `yes` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionKind {
+    /// The work is accepted as it is.
+    Accept,
+    /// The item is tried again.
+    Retry,
+    /// Something that a newer Ralph asks.
+    #[serde(other)]
+    Other,
+}
+
+impl QuestionKind {
+    /// Returns the answers that mean something by themselves; any other goes to the next attempt.
+    pub fn choices(self) -> Vec<String> {
+        match self {
+            QuestionKind::Accept | QuestionKind::Retry => vec!["yes".to_owned()],
+            QuestionKind::Other => Vec::new(),
+        }
+    }
+}
+
+/// An item needs a person's word to go on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuestionAsked {
+    /// Unique in this journal.
     pub id: String,
     pub item: String,
-    pub text: String,
-    pub asked_at: Timestamp,
-    /// The run that led to it.
-    pub run: Option<RunId>,
-    pub answer: Option<String>,
+    pub question: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<QuestionKind>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+    /// The commit that it is about, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
 }
 
-/// The questions that the journal tells of and that are not settled.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct QuestionLog {
-    asked: u64,
-    unsettled: Vec<Question>,
+/// From where an answer came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerOrigin {
+    Cli,
+    /// The question was settled without a person.
+    Harness,
+    /// A way that a newer Ralph knows.
+    #[serde(other)]
+    Other,
 }
 
-impl QuestionLog {
-    pub(super) fn apply(&mut self, entry: &JournalEntry) {
-        match &entry.event {
-            JournalEvent::QuestionAsked(asked) => {
-                self.asked += 1;
-                self.unsettled.retain(|known| known.item != asked.item && known.id != asked.id);
-                self.unsettled.push(Question {
-                    id: asked.id.clone(),
-                    item: asked.item.clone(),
-                    text: asked.question.clone(),
-                    asked_at: entry.at,
-                    run: entry.run.clone(),
-                    answer: None,
-                });
-            }
-            JournalEvent::QuestionAnswered(answered) => {
-                let mut known = self.unsettled.iter_mut();
-                if let Some(question) = known.find(|question| question.id == answered.id) {
-                    question.answer.get_or_insert_with(|| answered.answer.clone());
-                }
-            }
-            JournalEvent::AnswerTaken(taken) => {
-                self.unsettled.retain(|question| question.id != taken.id);
-            }
-            _ => {}
-        }
-    }
-
-    /// How many were ever asked.
-    pub(super) const fn asked(&self) -> u64 {
-        self.asked
-    }
-
-    /// All that are not settled, the oldest first.
-    pub(super) fn unsettled(&self) -> &[Question] {
-        &self.unsettled
-    }
+/// The person gave their word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuestionAnswered {
+    pub id: String,
+    pub answer: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<AnswerOrigin>,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::journal::samples::{entry, of_run, run_id, time};
-    use crate::journal::{AnswerTaken, Overview, QuestionAnswered, QuestionAsked};
+/// The workflow went on with the answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswerTaken {
+    pub id: String,
+}
 
-    fn asked(id: &str, item: &str) -> JournalEvent {
-        let question = format!("What of {item}?");
-        JournalEvent::QuestionAsked(QuestionAsked { id: id.into(), item: item.into(), question })
+event_data! {
+    /// The workflow stops at an item until a person has answered.
+    PersonNeeded {
+        spec: Option<String>,
+        task: Option<String>,
+        question: String,
     }
 
-    fn answered(id: &str, answer: &str) -> JournalEvent {
-        JournalEvent::QuestionAnswered(QuestionAnswered { id: id.into(), answer: answer.into() })
-    }
-
-    fn taken(id: &str) -> JournalEvent {
-        JournalEvent::AnswerTaken(AnswerTaken { id: id.into() })
-    }
-
-    fn fold(events: &[JournalEvent]) -> Overview {
-        let mut overview = Overview::default();
-        for event in events {
-            overview.apply(&of_run(1, 5, event.clone()));
-        }
-        overview
-    }
-
-    fn open(overview: &Overview) -> Vec<&str> {
-        overview.open_questions().map(|question| question.id.as_str()).collect()
-    }
-
-    #[test]
-    fn a_question_is_open_until_it_is_answered_and_its_answer_waits_until_it_is_taken() {
-        let story = [asked("q1", "a"), asked("q2", "b"), answered("q1", "yes"), taken("q1")];
-        let open_after = |steps: usize| {
-            let overview = fold(&story[..steps]);
-            (open(&overview).join(" "), overview.answered("a").map(|found| found.id.clone()))
-        };
-        assert_eq!(open_after(0), (String::new(), None));
-        assert_eq!(open_after(1), ("q1".to_owned(), None));
-        assert_eq!(open_after(2), ("q1 q2".to_owned(), None));
-        assert_eq!(open_after(3), ("q2".to_owned(), Some("q1".to_owned())));
-        assert_eq!(open_after(4), ("q2".to_owned(), None));
-    }
-
-    #[test]
-    fn an_open_question_tells_all_that_is_known() {
-        let overview = fold(&[asked("q1", "a")]);
-        let expected = Question {
-            id: "q1".to_owned(),
-            item: "a".to_owned(),
-            text: "What of a?".to_owned(),
-            asked_at: time(5),
-            run: Some(run_id(1)),
-            answer: None,
-        };
-        assert_eq!(overview.open_questions().collect::<Vec<_>>(), [&expected]);
-    }
-
-    #[test]
-    fn a_new_question_takes_the_place_of_the_items_old_one() {
-        let overview = fold(&[asked("q1", "a"), answered("q1", "yes"), asked("q2", "a")]);
-        assert_eq!(open(&overview), ["q2"]);
-        assert_eq!(overview.answered("a"), None);
-        assert_eq!(overview.questions_asked(), 2);
-    }
-
-    #[test]
-    fn the_first_answer_counts_and_answers_to_nothing_are_passed_over() {
-        let overview = fold(&[
-            answered("q9", "?"),
-            asked("q1", "a"),
-            answered("q1", "yes"),
-            answered("q1", "no"),
-        ]);
-        assert_eq!(overview.answered("a").unwrap().answer.as_deref(), Some("yes"));
-        let mut empty = Overview::default();
-        empty.apply(&entry(0, taken("q1")));
-        assert_eq!(empty.open_questions().count(), 0);
+    /// The workflow acts on a person's answer.
+    PersonAnswered {
+        spec: Option<String>,
+        task: Option<String>,
+        /// The answer.
+        reason: String,
     }
 }

@@ -1,320 +1,413 @@
-//! Entries for the journal's tests.
+//! One entry of each kind, for the tests of the journal and of what is folded from it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use proptest::option;
-use proptest::prelude::*;
 
 use super::*;
 use crate::channel::MutationRequest;
-use crate::channel::tests::any_request;
+use crate::pipeline::Phase;
+use crate::plan::Stage;
 use crate::policy::budget::BudgetExhausted;
-use crate::run::Trouble;
+use crate::role::Role;
+use crate::run::{ProcessExit, RunEnd, RunOutcome, Trouble};
+use crate::usage::Usage;
 
 /// A time some seconds after the one all samples begin at.
-pub(super) fn time(seconds: i64) -> Timestamp {
+pub(crate) fn time(seconds: i64) -> Timestamp {
     let start: Timestamp = "2026-11-15T20:30:00Z".parse().unwrap();
     Timestamp::from_second(start.as_second() + seconds).unwrap()
 }
 
 /// An id as earlier versions wrote them, which journals still hold.
-pub(super) fn run_id(nonce: u32) -> RunId {
+pub(crate) fn run_id(nonce: u32) -> RunId {
     format!("20261115-203000Z-{nonce:08x}").parse().unwrap()
 }
 
-pub(super) fn entry(seconds: i64, event: JournalEvent) -> JournalEntry {
-    JournalEntry { at: time(seconds), run: None, event }
+pub(crate) fn entry(seconds: i64, event: impl Into<JournalEvent>) -> JournalEntry {
+    JournalEntry { at: time(seconds), run: None, wf: None, event: event.into() }
 }
 
-pub(super) fn of_run(nonce: u32, seconds: i64, event: JournalEvent) -> JournalEntry {
+pub(crate) fn of_run(nonce: u32, seconds: i64, event: impl Into<JournalEvent>) -> JournalEntry {
     JournalEntry { run: Some(run_id(nonce)), ..entry(seconds, event) }
 }
 
-pub(super) fn started() -> RunStarted {
+pub(super) fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "most fields are optional")]
+pub(super) fn some(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+pub(crate) fn started() -> RunStarted {
     RunStarted {
-        item: Some("0001-a".to_owned()),
+        item: some("0001-a"),
         role: Role::Implementer,
-        agent: "codex".to_owned(),
-        model: Some("gpt-5.5".to_owned()),
+        agent: text("codex"),
+        model: some("gpt-5.5"),
         attempt: 2,
-        boundary: "kernel".to_owned(),
-        dir: "ralph/runs/0001-a/1".to_owned(),
-        resumed_session: Some("s1".to_owned()),
+        try_number: Some(1),
+        boundary: text("kernel"),
+        dir: text("/w/ralph/runs/0001-a/1"),
+        place: Some(Place { home: some("runs/0001-a/1"), state: None }),
+        resumed_session: some("s1"),
     }
 }
 
-pub(super) fn finished() -> RunFinished {
+pub(crate) fn finished() -> RunFinished {
     RunFinished {
         end: RunEnd::IdleTimeout { after: Duration::from_mins(15) },
         exit: Some(ProcessExit::Signal(9)),
         outcome: RunOutcome::Trouble {
             trouble: Trouble::UsageLimit { resets_at: Some(time(1800)) },
         },
-        session: Some("s1".to_owned()),
+        session: some("s1"),
+        model: some("gpt-5.5-codex"),
         usage: Usage { input: 1, cache_read: 2, cache_write: 3, output: 4 },
         cost_usd: Some(0.25),
         cost_is_estimate: true,
         duration: Duration::from_millis(1500),
+        cpu_ms: Some(700),
         tool_calls: 3,
-        final_line: Some("bye".to_owned()),
+        context_max: Some(9000),
+        retries: Some(1),
+        stdout_bytes: Some(12_345),
+        leftovers: Some(2),
+        not_taken: vec![OutboxRefusal { name: text("x"), reason: text("it is not a file") }],
+        final_line: some("bye"),
     }
 }
 
-fn crossed() -> BoundaryCrossed {
+pub(super) fn crossed() -> BoundaryCrossed {
     BoundaryCrossed {
-        violations: vec!["ralph.toml".to_owned()],
-        put_back: vec!["ralph.toml".to_owned()],
-        saved_in: Some("/state/displaced/1".to_owned()),
+        violations: vec![text("ralph.toml")],
+        put_back: vec![text("ralph.toml")],
+        saved_in: some("/state/displaced/1"),
         ..BoundaryCrossed::default()
     }
 }
 
-pub(super) fn limit_wait(until: i64, known: bool) -> JournalEvent {
-    let agent = "codex".to_owned();
-    JournalEvent::LimitWaitStarted(LimitWaitStarted { agent, until: time(until), known })
+pub(crate) fn limit_wait(until: i64, known: bool) -> JournalEvent {
+    LimitWaitStarted { agent: text("codex"), until: time(until), known }.into()
 }
 
-pub(super) fn limit_wait_ended(interrupted: bool) -> JournalEvent {
-    JournalEvent::LimitWaitEnded(LimitWaitEnded { agent: "codex".to_owned(), interrupted })
+pub(crate) fn limit_wait_ended(interrupted: bool) -> JournalEvent {
+    LimitWaitEnded { agent: text("codex"), interrupted }.into()
 }
 
-pub(super) fn one_of_each() -> Vec<JournalEntry> {
-    let cost = BudgetExhausted::Cost { limit_usd: 5.0, spent_usd: 5.25 };
-    let backoff = BackoffStarted { wait: Duration::from_secs(4), reason: "gate failed".to_owned() };
+pub(crate) fn workflow_started() -> WorkflowStarted {
+    let agent = RoleAgent { agent: text("codex"), model: some("gpt-5.5") };
+    WorkflowStarted {
+        id: run_id(9),
+        kind: text("pipeline"),
+        args: vec![text("pipeline"), text("0001")],
+        pid: 4711,
+        started: 815,
+        ralph: text("0.1.0"),
+        budget: BudgetLimits { cost_usd: Some(20.0), ..BudgetLimits::default() },
+        roles: BTreeMap::from([(text("implementer"), agent)]),
+    }
+}
+
+pub(crate) fn gate_started() -> GateStarted {
+    GateStarted {
+        item: some("0001-a"),
+        commit: text("c0ffee"),
+        at: GatePoint::Candidate,
+        gate: text("tests"),
+        attempt: GateAttempt::First,
+        argv: vec![text("cargo"), text("test")],
+    }
+}
+
+pub(crate) fn gate_finished() -> GateFinished {
+    GateFinished {
+        item: some("0001-a"),
+        commit: text("c0ffee"),
+        at: GatePoint::Candidate,
+        gate: text("tests"),
+        attempt: GateAttempt::Again,
+        status: text("failed"),
+        reason: some("exit 1"),
+        attribution: some("regressed"),
+        duration_ms: 1234,
+        tests: Some(GateTests { passed: 146, failed: 2, skipped: 0 }),
+        warm: Some(true),
+        log: Some(Place { home: None, state: some("gates/c0ffee/tests-1.log") }),
+    }
+}
+
+pub(crate) fn verdict(item: &str, verdict: VerdictKind) -> VerdictReached {
+    VerdictReached {
+        item: text(item),
+        commit: some("c0ffee"),
+        verdict,
+        by: text("judge"),
+        reasons: vec![ReasonText { code: text("gate_regressed"), text: text("It fails.") }],
+        proven_by_gates: None,
+        files: Some(3),
+    }
+}
+
+fn pipeline_events() -> Vec<JournalEvent> {
+    let spec = || text("0001-a.md");
+    let item = || text("0001-a");
     vec![
-        of_run(1, 0, JournalEvent::RunStarted(Box::new(started()))),
-        of_run(1, 1, JournalEvent::RunFinished(Box::new(finished()))),
-        entry(2, limit_wait(1830, true)),
-        entry(3, limit_wait_ended(true)),
-        entry(4, JournalEvent::BackoffStarted(backoff)),
-        entry(5, JournalEvent::LeftoversEnded(LeftoversEnded { processes: 2 })),
-        entry(6, JournalEvent::StateRebuilt(StateRebuilt { reason: "new clone".to_owned() })),
-        entry(7, JournalEvent::BudgetExhausted(BudgetStop { what: cost })),
-        entry(8, JournalEvent::Interrupted),
-        of_run(1, 9, JournalEvent::MutationRequested(Box::new(mutation()))),
-        of_run(1, 10, JournalEvent::RequestIgnored(ignored())),
-        of_run(1, 11, JournalEvent::QuestionAsked(asked())),
-        entry(12, JournalEvent::QuestionAnswered(answered())),
-        entry(13, JournalEvent::AnswerTaken(AnswerTaken { id: "q1".to_owned() })),
-        of_run(1, 14, JournalEvent::BoundaryCrossed(Box::new(crossed()))),
-        entry(15, pipeline(WorkflowKind::VerifyFail)),
+        RunStart {
+            total: 2,
+            magic_phrase: text("DONE"),
+            max_attempts: 10,
+            agent: text("codex"),
+            exe: some("/bin/codex"),
+            args: vec![text("--x")],
+            boundary: text("kernel"),
+            force: vec![spec()],
+            workspace_root: some("/w"),
+            ralph_home: some("/w/ralph"),
+            specs_root: some("/w/ralph/specs"),
+            plans_root: some("/w/ralph/specs/plans"),
+            candidates_root: some("/w/ralph/specs/candidates"),
+            done_root: some("/w/ralph/specs/done"),
+            sessions_root: some("/w/ralph/specs/sessions"),
+            runs_root: some("/w/ralph/runs"),
+        }
+        .into(),
+        RunError { error: text("no disk") }.into(),
+        RunStopped { spec: spec(), reason: text("after 0001-a.md") }.into(),
+        RunComplete { completed_count: 1, skipped_count: 2, failed_count: 0, waiting_count: 1 }
+            .into(),
+        SpecQueue { spec: spec(), index: 1, total: 2 }.into(),
+        SpecStart { spec: spec(), item: item(), forced: Some(false), already_done: Some(false) }
+            .into(),
+        SpecSkipped { spec: spec(), reason: some("changed since done") }.into(),
+        SpecFailed { spec: spec(), reason: text("max attempts exceeded") }.into(),
+        SpecResult { spec: spec(), result: text("completed") }.into(),
+        PlanAdopted { spec: spec(), plan_file: text("specs/plans/0001-a.md") }.into(),
+        PlanStart {
+            spec: spec(),
+            item: item(),
+            attempt: 1,
+            max_attempts: 10,
+            plan_attempt: 2,
+            replanning: Some(true),
+        }
+        .into(),
+        PlanException { spec: spec(), attempt: 1, error: text("no such program") }.into(),
+        PlanRunComplete {
+            spec: spec(),
+            attempt: 1,
+            exit_code: Some(0),
+            completed: Some(true),
+            plan_file_exists: Some(true),
+            session_id: some("s1"),
+            resumed_from_session: some("s0"),
+            tokens_used: Some(10),
+            run_dir: some("runs/0001-a/1"),
+            summary: some("bye"),
+        }
+        .into(),
+        PlanPass { spec: spec(), plan_attempt: 2, plan_file: text("specs/plans/0001-a.md") }.into(),
+        PlanFail { spec: spec(), reason: text("it left no plan") }.into(),
+        PlanInvalidated { spec: spec(), attempt: Some(3), reason: text("no such API") }.into(),
     ]
 }
 
-fn pipeline(kind: WorkflowKind) -> JournalEvent {
-    let fields = WorkflowFields {
-        spec: Some("0001-a.md".to_owned()),
-        phase: Some(crate::pipeline::Phase::Verify),
-        attempt: Some(2),
-        ..WorkflowFields::default()
-    };
-    JournalEvent::Workflow(Box::new(WorkflowEvent { kind, fields }))
+fn implementation_events() -> Vec<JournalEvent> {
+    let spec = || text("0001-a.md");
+    let item = || text("0001-a");
+    vec![
+        ImplStart { spec: spec(), item: item(), attempt: 1, max_attempts: 10 }.into(),
+        ImplException { spec: spec(), attempt: 1, error: text("no such program") }.into(),
+        ImplNonzeroExit { spec: spec(), attempt: 1, exit_code: 2 }.into(),
+        ImplRunComplete {
+            spec: spec(),
+            attempt: 1,
+            exit_code: Some(0),
+            completed: Some(true),
+            completion_ok: Some(true),
+            completion_commit: some("c0ffee"),
+            session_id: some("s1"),
+            resumed_from_session: some("s0"),
+            tokens_used: Some(10),
+            run_dir: some("runs/0001-a/1"),
+            summary: some("bye"),
+        }
+        .into(),
+        ImplNoCompletion { spec: spec(), attempt: Some(1) }.into(),
+        ImplRejected { spec: spec(), commit: some("c0ffee"), reason: text("It fails.") }.into(),
+        CandidateLoaded { spec: spec(), commit: text("c0ffee"), attempt: 1, max_attempts: 10 }
+            .into(),
+        CandidateWritten {
+            spec: spec(),
+            commit: some("c0ffee"),
+            proven_by_gates: Some(true),
+            reason: some("so"),
+            candidate_file: some("specs/candidates/0001-a.json"),
+        }
+        .into(),
+        VerifyStart {
+            spec: spec(),
+            item: item(),
+            commit: text("c0ffee"),
+            attempt: 1,
+            max_attempts: 10,
+        }
+        .into(),
+        VerifyException { spec: spec(), attempt: 1, error: text("no such program") }.into(),
+        VerifyNonzeroExit { spec: spec(), attempt: 1, exit_code: 2 }.into(),
+        VerifyRunComplete {
+            spec: spec(),
+            attempt: 1,
+            exit_code: Some(0),
+            completed: Some(true),
+            commit_match: Some(true),
+            session_id: some("s1"),
+            resumed_from_session: some("s0"),
+            tokens_used: Some(10),
+            run_dir: some("runs/0001-a/1"),
+            summary: some("bye"),
+        }
+        .into(),
+        VerifyPass {
+            spec: spec(),
+            commit: some("c0ffee"),
+            proven_by_gates: Some(true),
+            done_file: some("specs/done/0001-a.md"),
+        }
+        .into(),
+        VerifyFail {
+            spec: spec(),
+            commit: some("c0ffee"),
+            observed_commit: some("decade"),
+            reason: text("no"),
+        }
+        .into(),
+    ]
+}
+
+fn build_events() -> Vec<JournalEvent> {
+    let task = || text("t-1");
+    vec![
+        BuildStart { spec: some("s.md"), boundary: text("kernel") }.into(),
+        BuildResult { result: text("complete"), iteration: Some(4) }.into(),
+        IterationStart {
+            iteration: Some(3),
+            stage: Some(Stage::Build),
+            item: some("t-1"),
+            try_number: Some(2),
+            task: some("t-1"),
+            name: some("Do it"),
+            spec: some("s.md"),
+        }
+        .into(),
+        IterationResult {
+            iteration: Some(3),
+            stage: Some(Stage::Build),
+            item: some("t-1"),
+            try_number: Some(2),
+            result: StepResult::Failed,
+            reason: some("no claim"),
+        }
+        .into(),
+        TaskDone { task: task(), commit: some("c0ffee"), proven_by_gates: Some(true) }.into(),
+        TaskRejected { task: task(), commit: some("c0ffee"), reason: text("It fails.") }.into(),
+        TaskKilled { task: task(), reason: text("timeout") }.into(),
+        PlanChanged { by: text("person"), what: text("tasks_added"), ids: vec![task()] }.into(),
+    ]
+}
+
+fn session_events() -> Vec<JournalEvent> {
+    let cost = BudgetExhausted::Cost { limit_usd: 5.0, spent_usd: 5.25 };
+    let near = BudgetExhausted::Tokens { limit: 100, spent: 80 };
+    let (spec, phase) = (|| some("0001-a.md"), Some(Phase::Verify));
+    vec![
+        WorkflowEnded { how: text("completed") }.into(),
+        limit_wait(1830, true),
+        limit_wait_ended(true),
+        LeftoversEnded { processes: 2 }.into(),
+        StateRebuilt { reason: text("new clone") }.into(),
+        BudgetNear { what: near }.into(),
+        BudgetStop { what: cost }.into(),
+        JournalEvent::Interrupted,
+        answered().into(),
+        AnswerTaken { id: text("q1") }.into(),
+        PersonNeeded { spec: spec(), task: None, question: text("Is it so?") }.into(),
+        PersonAnswered { spec: None, task: some("t-1"), reason: text("yes") }.into(),
+        SetupStarted { item: some("0001-a"), commit: text("c0ffee"), argv: vec![text("npm")] }
+            .into(),
+        gate_started().into(),
+        gate_finished().into(),
+        GatesChanged { spec: spec(), task: None, reason: text("tests: added") }.into(),
+        verdict("0001-a", VerdictKind::Rejected).into(),
+        TroubleMet { spec: spec(), item: some("0001-a"), phase, reason: text("no network") }.into(),
+        UsageLimitWait {
+            spec: spec(),
+            item: some("0001-a"),
+            phase,
+            agent: text("codex"),
+            wait_seconds: Some(90),
+            reset_seconds: Some(60),
+            reason: text("reset_seconds"),
+            until: Some(time(90)),
+        }
+        .into(),
+        BackoffWait {
+            spec: spec(),
+            item: some("0001-a"),
+            phase,
+            wait_seconds: Some(4),
+            reason: some("verify_failed"),
+        }
+        .into(),
+        Note { spec: spec(), task: None, reason: text("so it is") }.into(),
+    ]
+}
+
+/// One entry of each kind, all of them as full as they can be.
+pub(crate) fn one_of_each() -> Vec<JournalEntry> {
+    let mut entries = vec![
+        entry(0, workflow_started()),
+        of_run(1, 0, started()),
+        of_run(1, 1, finished()),
+        of_run(1, 9, mutation()),
+        of_run(1, 10, ignored()),
+        of_run(1, 11, asked()),
+        of_run(1, 14, crossed()),
+    ];
+    let events =
+        [session_events(), pipeline_events(), implementation_events(), build_events()].concat();
+    entries.extend(
+        (20..)
+            .zip(events)
+            .map(|(seconds, event)| JournalEntry { wf: Some(run_id(9)), ..entry(seconds, event) }),
+    );
+    entries
 }
 
 fn mutation() -> MutationRequested {
-    let request =
-        MutationRequest::TaskDone { id: Some("t-1".to_owned()), no_change: Some("so".to_owned()) };
-    MutationRequested { request, accepted: true, text: "noted".to_owned() }
+    let request = MutationRequest::TaskDone { id: some("t-1"), no_change: some("so") };
+    MutationRequested { request, accepted: true, text: text("noted") }
 }
 
 fn ignored() -> RequestIgnored {
-    RequestIgnored { name: "x.req".to_owned(), reason: "it is not a file".to_owned() }
+    RequestIgnored { name: text("x.req"), reason: text("it is not a file") }
 }
 
-fn asked() -> QuestionAsked {
-    let question = "Is it so?".to_owned();
-    QuestionAsked { id: "q1".to_owned(), item: "0001-a".to_owned(), question }
+pub(super) fn asked() -> QuestionAsked {
+    let kind = QuestionKind::Accept;
+    QuestionAsked {
+        id: text("q1"),
+        item: text("0001-a"),
+        question: text("Is it so?"),
+        kind: Some(kind),
+        choices: kind.choices(),
+        commit: some("c0ffee"),
+    }
 }
 
 fn answered() -> QuestionAnswered {
-    QuestionAnswered { id: "q1".to_owned(), answer: "yes".to_owned() }
-}
-
-fn any_text() -> impl Strategy<Value = String> {
-    prop_oneof!["[a-z]{0,8}", "(?s).{0,30}"]
-}
-
-fn any_time() -> impl Strategy<Value = Timestamp> {
-    (0_i64..1_000_000_000_000).prop_map(|nanos| {
-        Timestamp::from_nanosecond(time(0).as_nanosecond() + i128::from(nanos)).unwrap()
-    })
-}
-
-fn any_wait() -> impl Strategy<Value = Duration> {
-    (0_u64..100_000_000).prop_map(Duration::from_millis)
-}
-
-fn any_agent() -> impl Strategy<Value = String> {
-    prop_oneof![Just("codex".to_owned()), Just("claude".to_owned())]
-}
-
-fn any_end() -> impl Strategy<Value = RunEnd> {
-    prop_oneof![
-        Just(RunEnd::Exited),
-        Just(RunEnd::Interrupted),
-        Just(RunEnd::Hopeless),
-        any_wait().prop_map(|after| RunEnd::WallTimeout { after }),
-        any_wait().prop_map(|after| RunEnd::IdleTimeout { after }),
-        any::<(u64, u64)>().prop_map(|(used, window)| RunEnd::ContextLimit { used, window }),
-        any_text().prop_map(|reason| RunEnd::NotStarted { reason }),
-        any_text().prop_map(|reason| RunEnd::MachineFault { reason }),
-    ]
-}
-
-fn any_stderr() -> impl Strategy<Value = Option<String>> {
-    proptest::option::of("\\PC{0,20}")
-}
-
-fn any_exit() -> impl Strategy<Value = ProcessExit> {
-    prop_oneof![
-        any::<i32>().prop_map(ProcessExit::Code),
-        any::<i32>().prop_map(ProcessExit::Signal)
-    ]
-}
-
-fn any_trouble() -> impl Strategy<Value = Trouble> {
-    prop_oneof![
-        option::of(any_time()).prop_map(|resets_at| Trouble::UsageLimit { resets_at }),
-        any_text().prop_map(|message| Trouble::Network { message }),
-        any_text().prop_map(|message| Trouble::Server { message }),
-        any_text().prop_map(|message| Trouble::Auth { message }),
-        any_text().prop_map(|message| Trouble::Billing { message }),
-        any_text().prop_map(|message| Trouble::UnknownSession { message }),
-        any_text().prop_map(|message| Trouble::Spawn { message }),
-        any_text().prop_map(|message| Trouble::Machine { message }),
-        Just(Trouble::NoOutput),
-        (any_exit(), any_stderr()).prop_map(|(exit, stderr)| Trouble::Crash { exit, stderr }),
-        any_text().prop_map(|message| Trouble::Agent { message }),
-    ]
-}
-
-fn any_outcome() -> impl Strategy<Value = RunOutcome> {
-    prop_oneof![
-        Just(RunOutcome::Completed),
-        Just(RunOutcome::ContextFull),
-        proptest::collection::vec(any_text(), 0..3)
-            .prop_map(|paths| RunOutcome::Violation { paths }),
-        Just(RunOutcome::Interrupted),
-        (any::<bool>(), any_wait()).prop_map(|(idle, after)| RunOutcome::TimedOut { idle, after }),
-        any_trouble().prop_map(|trouble| RunOutcome::Trouble { trouble }),
-    ]
-}
-
-fn any_started() -> impl Strategy<Value = RunStarted> {
-    let texts = (option::of(any_text()), option::of(any_text()), option::of(any_text()));
-    (texts, 0..Role::ALL.len(), any_agent(), any::<u32>(), any_text(), any_text()).prop_map(
-        |((item, model, resumed_session), role, agent, attempt, boundary, dir)| RunStarted {
-            item,
-            role: Role::ALL[role],
-            agent,
-            model,
-            attempt,
-            boundary,
-            dir,
-            resumed_session,
-        },
-    )
-}
-
-fn any_finished() -> impl Strategy<Value = RunFinished> {
-    let ending = (any_end(), option::of(any_exit()), any_outcome());
-    let texts = (option::of(any_text()), option::of(any_text()));
-    let cost = (option::of(0.0..1e6_f64), any::<bool>());
-    let counts = (any::<(u64, u64, u64, u64)>(), any::<u64>());
-    (ending, texts, cost, counts, any_wait()).prop_map(
-        |((end, exit, outcome), (session, final_line), cost, (usage, tool_calls), duration)| {
-            let (input, cache_read, cache_write, output) = usage;
-            RunFinished {
-                end,
-                exit,
-                outcome,
-                session,
-                usage: Usage { input, cache_read, cache_write, output },
-                cost_usd: cost.0,
-                cost_is_estimate: cost.1,
-                duration,
-                tool_calls,
-                final_line,
-            }
-        },
-    )
-}
-
-fn any_exhausted() -> impl Strategy<Value = BudgetExhausted> {
-    prop_oneof![
-        any::<(u32, u32)>().prop_map(|(limit, spent)| BudgetExhausted::Iterations { limit, spent }),
-        any::<(u32, u32)>().prop_map(|(limit, spent)| BudgetExhausted::Attempts { limit, spent }),
-        any::<(u64, u64)>().prop_map(|(limit, spent)| BudgetExhausted::Tokens { limit, spent }),
-        (0.0..1e6_f64, 0.0..1e6_f64)
-            .prop_map(|(limit_usd, spent_usd)| BudgetExhausted::Cost { limit_usd, spent_usd }),
-        (any_wait(), any_wait()).prop_map(|(limit, spent)| BudgetExhausted::Wall { limit, spent }),
-        any::<(u32, u32)>()
-            .prop_map(|(limit, spent)| BudgetExhausted::ConsecutiveFailures { limit, spent }),
-    ]
-}
-
-/// An event of a later Ralph, read from its line, which is the only way to come by one.
-fn any_unknown() -> impl Strategy<Value = JournalEvent> {
-    let data = prop_oneof![
-        Just(String::new()),
-        Just(r#","data":{"x": 1,"a":[1e400, "\u0000"]}"#.to_owned()),
-        Just(r#","data":12345678901234567890123"#.to_owned()),
-    ];
-    ("[a-z.]{1,9}", data).prop_map(|(name, data)| {
-        let line = format!(r#"{{"v":1,"at":"2026-11-15T20:30:00Z","event":"later.{name}"{data}}}"#);
-        parse_line(line.as_bytes()).unwrap().event
-    })
-}
-
-fn any_event() -> impl Strategy<Value = JournalEvent> {
-    prop_oneof![
-        4 => any_started().prop_map(|data| JournalEvent::RunStarted(Box::new(data))),
-        4 => any_finished().prop_map(|data| JournalEvent::RunFinished(Box::new(data))),
-        2 => (any_agent(), any_time(), any::<bool>()).prop_map(|(agent, until, known)| {
-            JournalEvent::LimitWaitStarted(LimitWaitStarted { agent, until, known })
-        }),
-        1 => (any_agent(), any::<bool>()).prop_map(|(agent, interrupted)| {
-            JournalEvent::LimitWaitEnded(LimitWaitEnded { agent, interrupted })
-        }),
-        1 => (any_wait(), any_text()).prop_map(|(wait, reason)| {
-            JournalEvent::BackoffStarted(BackoffStarted { wait, reason })
-        }),
-        1 => any::<u32>()
-            .prop_map(|processes| JournalEvent::LeftoversEnded(LeftoversEnded { processes })),
-        1 => any_text().prop_map(|reason| JournalEvent::StateRebuilt(StateRebuilt { reason })),
-        1 => any_exhausted().prop_map(|what| JournalEvent::BudgetExhausted(BudgetStop { what })),
-        1 => Just(JournalEvent::Interrupted),
-        1 => (any_request(), any::<bool>(), any_text()).prop_map(|(request, accepted, text)| {
-            JournalEvent::MutationRequested(Box::new(MutationRequested { request, accepted, text }))
-        }),
-        1 => (any_text(), any_text()).prop_map(|(name, reason)| {
-            JournalEvent::RequestIgnored(RequestIgnored { name, reason })
-        }),
-        1 => ("q[12]", "[ab]", any_text()).prop_map(|(id, item, question)| {
-            JournalEvent::QuestionAsked(QuestionAsked { id, item, question })
-        }),
-        1 => ("q[12]", any_text()).prop_map(|(id, answer)| {
-            JournalEvent::QuestionAnswered(QuestionAnswered { id, answer })
-        }),
-        1 => "q[12]".prop_map(|id| JournalEvent::AnswerTaken(AnswerTaken { id })),
-        1 => (proptest::collection::vec(any_text(), 0..3), option::of(any_text())).prop_map(
-            |(kept, displaced)| {
-                let crossed = BoundaryCrossed { kept, displaced, ..crossed() };
-                JournalEvent::BoundaryCrossed(Box::new(crossed))
-            }
-        ),
-        1 => (0..WorkflowKind::ALL.len()).prop_map(|kind| pipeline(WorkflowKind::ALL[kind])),
-        1 => any_unknown(),
-    ]
-}
-
-/// Any entry there can be, of few runs, so that entries meet.
-pub(super) fn any_entry() -> impl Strategy<Value = JournalEntry> {
-    let run = option::weighted(0.9, (0_u32..4).prop_map(run_id));
-    (any_time(), run, any_event()).prop_map(|(at, run, event)| JournalEntry { at, run, event })
-}
-
-pub(super) fn any_journal() -> impl Strategy<Value = Vec<JournalEntry>> {
-    proptest::collection::vec(any_entry(), 0..16)
+    QuestionAnswered { id: text("q1"), answer: text("yes"), by: Some(AnswerOrigin::Cli) }
 }

@@ -17,6 +17,9 @@ pub fn render_text(entry: &JournalEntry) -> String {
     if let Some(run) = &entry.run {
         write!(line, " | run={run}").expect("a string takes everything");
     }
+    if let Some(wf) = &entry.wf {
+        write!(line, " | wf={wf}").expect("a string takes everything");
+    }
     let data = entry.event.data();
     let data = data.as_deref().map(RawValue::get).map(serde_json::from_str::<Value>);
     match data {
@@ -88,43 +91,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::journal::samples;
-    use crate::journal::{JournalEvent, StateRebuilt, parse_line};
+    use crate::journal::{StateRebuilt, parse_line};
+    use crate::journal::{any, samples};
 
     #[test]
     fn entries_read_as_pairs() {
         let lines: Vec<_> = samples::one_of_each().iter().map(render_text).collect();
-        assert_eq!(
-            lines,
-            [
-                "=== 2026-11-15T20:30:00Z | run_started | run=20261115-203000Z-00000001 | agent=codex | \
-                 attempt=2 | boundary=kernel | dir=ralph/runs/0001-a/1 | item=0001-a | model=gpt-5.5 | \
-                 resumed_session=s1 | role=implementer ===",
-                "=== 2026-11-15T20:30:01Z | run_finished | run=20261115-203000Z-00000001 | cost_is_estimate=true | \
-                 cost_usd=0.25 | duration_ms=1500 | end=idle_timeout | end.after_ms=900000 | exit.signal=9 | \
-                 final_line=bye | outcome=trouble | outcome.trouble=usage_limit | \
-                 outcome.trouble.resets_at=2026-11-15T21:00:00Z | session=s1 | tool_calls=3 | usage.cache_read=2 | \
-                 usage.cache_write=3 | usage.input=1 | usage.output=4 ===",
-                "=== 2026-11-15T20:30:02Z | limit_wait_started | agent=codex | known=true | until=2026-11-15T21:00:30Z ===",
-                "=== 2026-11-15T20:30:03Z | limit_wait_ended | agent=codex | interrupted=true ===",
-                "=== 2026-11-15T20:30:04Z | backoff_started | reason=gate failed | wait_ms=4000 ===",
-                "=== 2026-11-15T20:30:05Z | leftovers_ended | processes=2 ===",
-                "=== 2026-11-15T20:30:06Z | state_rebuilt | reason=new clone ===",
-                "=== 2026-11-15T20:30:07Z | budget_exhausted | what=cost | what.limit_usd=5.0 | what.spent_usd=5.25 ===",
-                "=== 2026-11-15T20:30:08Z | interrupted ===",
-                "=== 2026-11-15T20:30:09Z | mutation_requested | run=20261115-203000Z-00000001 | accepted=true | \
-                 request=task_done | request.id=t-1 | request.no_change=so | text=noted ===",
-                "=== 2026-11-15T20:30:10Z | request_ignored | run=20261115-203000Z-00000001 | name=x.req | \
-                 reason=it is not a file ===",
-                "=== 2026-11-15T20:30:11Z | question_asked | run=20261115-203000Z-00000001 | id=q1 | item=0001-a | \
-                 question=Is it so? ===",
-                "=== 2026-11-15T20:30:12Z | question_answered | answer=yes | id=q1 ===",
-                "=== 2026-11-15T20:30:13Z | answer_taken | id=q1 ===",
-                "=== 2026-11-15T20:30:14Z | boundary_crossed | run=20261115-203000Z-00000001 | \
-                 put_back=[\"ralph.toml\"] | saved_in=/state/displaced/1 | violations=[\"ralph.toml\"] ===",
-                "=== 2026-11-15T20:30:15Z | verify_fail | attempt=2 | phase=verify | spec=0001-a.md ===",
-            ]
-        );
+        let expected: Vec<_> = include_str!("golden.txt").lines().collect();
+        assert_eq!(lines, expected);
     }
 
     #[test]
@@ -143,9 +117,7 @@ mod tests {
 
     #[test]
     fn what_would_break_the_line_is_escaped() {
-        let event = JournalEvent::StateRebuilt(StateRebuilt {
-            reason: "a\nb\\c\r\t\u{1b}[31m\u{2028}é".to_owned(),
-        });
+        let event = StateRebuilt { reason: "a\nb\\c\r\t\u{1b}[31m\u{2028}é".to_owned() };
         let text = render_text(&samples::entry(0, event));
         assert_eq!(
             text,
@@ -170,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_entry_stays_one_line(entry in samples::any_entry()) {
+        fn any_entry_stays_one_line(entry in any::any_entry()) {
             let text = render_text(&entry);
             prop_assert!(!text.chars().any(is_hidden));
             prop_assert!(text.starts_with("=== ") && text.ends_with(" ==="));

@@ -1,13 +1,13 @@
 //! Lines of the journal as bytes.
 
+use std::borrow::Cow;
 use std::num::NonZeroU32;
 
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
-use super::{JournalEntry, JournalEvent, WorkflowEvent};
+use super::{JournalEntry, JournalEvent};
 use crate::id::RunId;
 use crate::shown::shown_json;
 
@@ -17,8 +17,8 @@ pub const JOURNAL_VERSION: u32 = 1;
 /// An event of a name that this Ralph does not know, kept as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownEvent {
-    name: String,
-    data: Option<String>,
+    pub(super) name: String,
+    pub(super) data: Option<String>,
 }
 
 /// A line that is no entry of the journal.
@@ -50,18 +50,25 @@ struct EnvelopeOut<'a> {
     at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<&'a RunId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wf: Option<&'a RunId>,
     event: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Box<RawValue>>,
 }
 
+/// A line whose data has not been looked at yet. Nothing of it is copied: most lines are passed over.
 #[derive(Deserialize)]
-struct EnvelopeIn<'a> {
+pub(crate) struct Envelope<'a> {
     v: NonZeroU32,
-    at: Timestamp,
-    #[serde(default)]
-    run: Option<RunId>,
-    event: String,
+    #[serde(borrow)]
+    at: Cow<'a, str>,
+    #[serde(borrow, default)]
+    run: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    wf: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    event: Cow<'a, str>,
     #[serde(borrow, default)]
     data: Option<&'a RawValue>,
 }
@@ -78,6 +85,7 @@ pub fn render_line(entry: &JournalEntry) -> String {
         v: JOURNAL_VERSION,
         at: entry.at,
         run: entry.run.as_ref(),
+        wf: entry.wf.as_ref(),
         event: entry.event.name(),
         data: entry.event.data(),
     };
@@ -87,30 +95,48 @@ pub fn render_line(entry: &JournalEntry) -> String {
     line
 }
 
+impl<'a> Envelope<'a> {
+    /// Reads the envelope of one line.
+    pub(crate) fn parse(line: &'a [u8]) -> Result<Envelope<'a>, JournalLineError> {
+        let envelope: Envelope<'a> = serde_json::from_slice(line).map_err(|error| {
+            // A newer envelope may look quite different, and then its version is what there is to say.
+            match serde_json::from_slice(line).map(|VersionIn { v }| v.get()) {
+                Ok(found) if found > JOURNAL_VERSION => JournalLineError::Newer { found },
+                _ => JournalLineError::Malformed(error),
+            }
+        })?;
+        match envelope.v.get() {
+            found if found > JOURNAL_VERSION => Err(JournalLineError::Newer { found }),
+            _ => Ok(envelope),
+        }
+    }
+
+    pub(crate) fn event(&self) -> &str {
+        &self.event
+    }
+
+    /// Reads the rest.
+    pub(crate) fn into_entry(self) -> Result<JournalEntry, JournalLineError> {
+        use serde::de::Error;
+        let malformed = |error: String| JournalLineError::Malformed(Error::custom(error));
+        let id =
+            |id: Option<Cow<'_, str>>| id.map(|id| RunId::try_from(id.into_owned())).transpose();
+        let at = self.at.parse().map_err(|error: jiff::Error| malformed(error.to_string()))?;
+        let run = id(self.run).map_err(|error| malformed(error.to_string()))?;
+        let wf = id(self.wf).map_err(|error| malformed(error.to_string()))?;
+        let event = JournalEvent::parse(&self.event, self.data)
+            .map_err(|source| JournalLineError::Event { name: self.event.into_owned(), source })?;
+        Ok(JournalEntry { at, run, wf, event })
+    }
+}
+
 /// Reads one line, with or without its line end.
 pub fn parse_line(line: &[u8]) -> Result<JournalEntry, JournalLineError> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     if line.contains(&b'\n') {
         return Err(JournalLineError::SeveralLines);
     }
-    let envelope: EnvelopeIn<'_> = match serde_json::from_slice(line) {
-        Ok(envelope) => envelope,
-        Err(error) => {
-            // A newer envelope may look quite different, and then its version is what there is to say.
-            let version = serde_json::from_slice(line).map(|VersionIn { v }| v);
-            return Err(match version {
-                Ok(v) if v.get() > JOURNAL_VERSION => JournalLineError::Newer { found: v.get() },
-                _ => JournalLineError::Malformed(error),
-            });
-        }
-    };
-    if envelope.v.get() > JOURNAL_VERSION {
-        return Err(JournalLineError::Newer { found: envelope.v.get() });
-    }
-    let EnvelopeIn { at, run, event: name, data, .. } = envelope;
-    let event = JournalEvent::parse(&name, data)
-        .map_err(|source| JournalLineError::Event { name, source })?;
-    Ok(JournalEntry { at, run, event })
+    Envelope::parse(line)?.into_entry()
 }
 
 /// Reads the entries of a whole journal, up to the first that cannot be read.
@@ -154,87 +180,6 @@ impl Iterator for Entries<'_> {
             });
             return Some(entry);
         }
-    }
-}
-
-impl JournalEvent {
-    /// The name on the wire.
-    pub(crate) fn name(&self) -> &str {
-        match self {
-            JournalEvent::RunStarted(_) => "run_started",
-            JournalEvent::RunFinished(_) => "run_finished",
-            JournalEvent::LimitWaitStarted(_) => "limit_wait_started",
-            JournalEvent::LimitWaitEnded(_) => "limit_wait_ended",
-            JournalEvent::BackoffStarted(_) => "backoff_started",
-            JournalEvent::BoundaryCrossed(_) => "boundary_crossed",
-            JournalEvent::LeftoversEnded(_) => "leftovers_ended",
-            JournalEvent::StateRebuilt(_) => "state_rebuilt",
-            JournalEvent::BudgetExhausted(_) => "budget_exhausted",
-            JournalEvent::MutationRequested(_) => "mutation_requested",
-            JournalEvent::RequestIgnored(_) => "request_ignored",
-            JournalEvent::QuestionAsked(_) => "question_asked",
-            JournalEvent::QuestionAnswered(_) => "question_answered",
-            JournalEvent::AnswerTaken(_) => "answer_taken",
-            JournalEvent::Workflow(event) => event.kind.name(),
-            JournalEvent::Interrupted => "interrupted",
-            JournalEvent::Unknown(unknown) => &unknown.name,
-        }
-    }
-
-    pub(super) fn data(&self) -> Option<Box<RawValue>> {
-        let data = match self {
-            JournalEvent::RunStarted(data) => to_raw_value(data),
-            JournalEvent::RunFinished(data) => to_raw_value(data),
-            JournalEvent::LimitWaitStarted(data) => to_raw_value(data),
-            JournalEvent::LimitWaitEnded(data) => to_raw_value(data),
-            JournalEvent::BackoffStarted(data) => to_raw_value(data),
-            JournalEvent::BoundaryCrossed(data) => to_raw_value(data),
-            JournalEvent::LeftoversEnded(data) => to_raw_value(data),
-            JournalEvent::StateRebuilt(data) => to_raw_value(data),
-            JournalEvent::BudgetExhausted(data) => to_raw_value(data),
-            JournalEvent::MutationRequested(data) => to_raw_value(data),
-            JournalEvent::RequestIgnored(data) => to_raw_value(data),
-            JournalEvent::QuestionAsked(data) => to_raw_value(data),
-            JournalEvent::QuestionAnswered(data) => to_raw_value(data),
-            JournalEvent::AnswerTaken(data) => to_raw_value(data),
-            JournalEvent::Workflow(event) => to_raw_value(&event.fields),
-            JournalEvent::Interrupted => return None,
-            JournalEvent::Unknown(unknown) => RawValue::from_string(unknown.data.clone()?),
-        };
-        Some(data.expect("events have string keys only, and unknown data is as it was read"))
-    }
-
-    fn parse(name: &str, data: Option<&RawValue>) -> Result<JournalEvent, serde_json::Error> {
-        fn read<T: DeserializeOwned>(data: Option<&RawValue>) -> Result<T, serde_json::Error> {
-            serde_json::from_str(data.map_or("{}", RawValue::get))
-        }
-        Ok(match name {
-            "run_started" => JournalEvent::RunStarted(read(data)?),
-            "run_finished" => JournalEvent::RunFinished(read(data)?),
-            "limit_wait_started" => JournalEvent::LimitWaitStarted(read(data)?),
-            "limit_wait_ended" => JournalEvent::LimitWaitEnded(read(data)?),
-            "backoff_started" => JournalEvent::BackoffStarted(read(data)?),
-            "boundary_crossed" => JournalEvent::BoundaryCrossed(read(data)?),
-            "leftovers_ended" => JournalEvent::LeftoversEnded(read(data)?),
-            "state_rebuilt" => JournalEvent::StateRebuilt(read(data)?),
-            "budget_exhausted" => JournalEvent::BudgetExhausted(read(data)?),
-            "mutation_requested" => JournalEvent::MutationRequested(read(data)?),
-            "request_ignored" => JournalEvent::RequestIgnored(read(data)?),
-            "question_asked" => JournalEvent::QuestionAsked(read(data)?),
-            "question_answered" => JournalEvent::QuestionAnswered(read(data)?),
-            "answer_taken" => JournalEvent::AnswerTaken(read(data)?),
-            "interrupted" => JournalEvent::Interrupted,
-            _ => match WorkflowEvent::kind_of(name) {
-                Some(kind) => {
-                    let fields = read(data)?;
-                    JournalEvent::Workflow(Box::new(WorkflowEvent { kind, fields }))
-                }
-                None => JournalEvent::Unknown(UnknownEvent {
-                    name: name.to_owned(),
-                    data: data.map(|data| data.get().to_owned()),
-                }),
-            },
-        })
     }
 }
 

@@ -239,8 +239,7 @@ fn writes(markers: &Markers, fact: &Fact, at: Timestamp) -> Vec<Write> {
             let claim = feedback.as_ref().and_then(|feedback| {
                 feedback.commit.as_ref().or(feedback.claimed.as_ref()).cloned()
             });
-            let plan = drafts.spent(*phase, outcome, run.as_ref(), claim);
-            writes.push(Write::Plan(Box::new(plan)));
+            writes.push(Write::Plan(Box::new(drafts.spent(*phase, outcome, run.as_ref(), claim))));
             writes
         }
         Fact::VerificationFailed { outcome, run } => {

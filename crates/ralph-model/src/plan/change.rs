@@ -85,6 +85,46 @@ pub enum Change {
 }
 
 impl Change {
+    /// Returns the name that the journal has for it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Change::Nothing => "nothing",
+            Change::TasksAdded { .. } => "tasks_added",
+            Change::TaskDone { .. } => "task_done",
+            Change::TasksAccepted { .. } => "tasks_accepted",
+            Change::TaskRejected { .. } => "task_rejected",
+            Change::TaskDeleted { .. } => "task_deleted",
+            Change::TaskKilled { .. } => "task_killed",
+            Change::Prioritized { .. } => "prioritized",
+            Change::IssueAdded { .. } => "issue_added",
+            Change::IssuesDone { .. } => "issues_done",
+            Change::SpecSet { .. } => "spec_set",
+            Change::TasksCancelled { .. } => "tasks_cancelled",
+            Change::TombstonesCleared { .. } => "tombstones_cleared",
+        }
+    }
+
+    /// Returns the ids of the tasks or issues that it is about.
+    pub fn ids(&self) -> Vec<&str> {
+        match self {
+            Change::TasksAdded { tasks, .. } => tasks.iter().map(|task| task.id.as_str()).collect(),
+            Change::TaskDone { task }
+            | Change::TaskRejected { task, .. }
+            | Change::TaskDeleted { task, .. }
+            | Change::TaskKilled { task, .. }
+            | Change::IssueAdded { issue: task } => vec![&task.id],
+            Change::TasksAccepted { tasks }
+            | Change::TasksCancelled { tasks }
+            | Change::IssuesDone { issues: tasks }
+            | Change::SpecSet { cancelled: tasks, .. } => {
+                tasks.iter().map(|task| task.id.as_str()).collect()
+            }
+            Change::Nothing | Change::Prioritized { .. } | Change::TombstonesCleared { .. } => {
+                Vec::new()
+            }
+        }
+    }
+
     pub(crate) fn is_nothing(&self) -> bool {
         *self == Change::Nothing
     }

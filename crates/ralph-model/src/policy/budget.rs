@@ -74,33 +74,54 @@ pub enum BudgetExhausted {
 
 /// Says whether another run may start. Where several limits are reached, the first in the order of the fields is named.
 pub fn check(budget: &Budget, spent: &Spent) -> Result<(), BudgetExhausted> {
-    use BudgetExhausted as E;
-    let found = reached(budget.iterations, spent.iterations)
-        .map(|limit| E::Iterations { limit, spent: spent.iterations })
-        .or_else(|| {
-            reached(budget.attempts, spent.attempts)
-                .map(|limit| E::Attempts { limit, spent: spent.attempts })
-        })
-        .or_else(|| {
-            reached(budget.tokens, spent.tokens)
-                .map(|limit| E::Tokens { limit, spent: spent.tokens })
-        })
-        .or_else(|| {
-            reached(budget.cost_usd, spent.cost_usd)
-                .map(|limit_usd| E::Cost { limit_usd, spent_usd: spent.cost_usd })
-        })
-        .or_else(|| {
-            reached(budget.wall, spent.wall).map(|limit| E::Wall { limit, spent: spent.wall })
-        })
-        .or_else(|| {
-            reached(budget.consecutive_failures, spent.consecutive_failures)
-                .map(|limit| E::ConsecutiveFailures { limit, spent: spent.consecutive_failures })
-        });
-    found.map_or(Ok(()), Err)
+    uses(budget, spent).find(|(_, part)| *part >= 1.0).map_or(Ok(()), |(what, _)| Err(what))
 }
 
-fn reached<T: PartialOrd + Copy>(limit: Option<T>, spent: T) -> Option<T> {
-    limit.filter(|limit| spent >= *limit)
+/// Returns what is used up to four fifths or more, and not wholly. Failures in a row are not used up bit by bit.
+pub fn near(budget: &Budget, spent: &Spent) -> impl Iterator<Item = BudgetExhausted> {
+    let near = uses(budget, spent).filter(|(_, part)| (0.8..1.0).contains(part));
+    near.map(|(what, _)| what)
+        .filter(|what| !matches!(what, BudgetExhausted::ConsecutiveFailures { .. }))
+}
+
+/// Returns every limit with what was spent of it, and which part of it that is.
+fn uses(budget: &Budget, spent: &Spent) -> impl Iterator<Item = (BudgetExhausted, f64)> {
+    use BudgetExhausted as E;
+    let Spent { iterations, attempts, tokens, cost_usd, wall, consecutive_failures } = *spent;
+    let whole = |limit: u32, spent: u32| part(f64::from(limit), f64::from(spent));
+    [
+        budget
+            .iterations
+            .map(|limit| (E::Iterations { limit, spent: iterations }, whole(limit, iterations))),
+        budget
+            .attempts
+            .map(|limit| (E::Attempts { limit, spent: attempts }, whole(limit, attempts))),
+        budget.tokens.map(|limit| {
+            (E::Tokens { limit, spent: tokens }, part(precise(limit), precise(tokens)))
+        }),
+        budget.cost_usd.map(|limit_usd| {
+            (E::Cost { limit_usd, spent_usd: cost_usd }, part(limit_usd, cost_usd))
+        }),
+        budget.wall.map(|limit| {
+            (E::Wall { limit, spent: wall }, part(limit.as_secs_f64(), wall.as_secs_f64()))
+        }),
+        budget.consecutive_failures.map(|limit| {
+            let spent = consecutive_failures;
+            (E::ConsecutiveFailures { limit, spent }, whole(limit, spent))
+        }),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// Returns which part of a limit is spent; of a limit of nothing, all.
+fn part(limit: f64, spent: f64) -> f64 {
+    if spent >= limit { 1.0 } else { spent / limit }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "which part it is needs no more")]
+fn precise(tokens: u64) -> f64 {
+    tokens as f64
 }
 
 /// A number of things, with the plural where it belongs.
@@ -184,6 +205,24 @@ mod tests {
             assert_eq!(check(&not_reached, &SPENT), Ok(()));
         }
         assert_eq!(check(&none, &SPENT), Ok(()));
+    }
+
+    #[test]
+    fn a_limit_is_near_from_four_fifths_on_until_it_is_reached() {
+        let none = Budget::default();
+        let names = |budget: Budget| near(&budget, &SPENT).count();
+        for (budget, is_near) in [
+            (Budget { cost_usd: Some(2.5), ..none }, 0),
+            (Budget { cost_usd: Some(3.1), ..none }, 1),
+            (Budget { cost_usd: Some(3.2), ..none }, 0),
+            (Budget { tokens: Some(1_250_000), iterations: Some(12), ..none }, 2),
+            (Budget { wall: Some(Duration::from_hours(1)), ..none }, 0),
+            (Budget { wall: Some(Duration::from_mins(70)), ..none }, 1),
+            (Budget { consecutive_failures: Some(4), ..none }, 0),
+            (none, 0),
+        ] {
+            assert_eq!(names(budget), is_near, "{budget:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::run::UsageLimit;
 
@@ -109,7 +110,7 @@ impl Default for LimitPolicy {
 }
 
 /// A wait for the end of a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitWait {
     pub until: Timestamp,
     /// Whether `until` comes from the provider, or is only a guess when to ask again.

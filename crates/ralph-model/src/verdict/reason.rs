@@ -51,6 +51,33 @@ fn short(commit: &CommitId) -> &str {
 }
 
 impl Reason {
+    /// Returns a name of a fixed set, for what counts and compares reasons.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Reason::NoClaim => "no_claim",
+            Reason::PlanIsTheVerifiersToJudge { .. } => "plan_is_the_verifiers_to_judge",
+            Reason::Evidence { fault } => match fault {
+                EvidenceFault::NoSuchCommit { .. } => "no_such_commit",
+                EvidenceFault::NotNew { .. } => "not_new",
+                EvidenceFault::NotFromBase { .. } => "not_from_base",
+                EvidenceFault::OnNoRef { .. } => "on_no_ref",
+                EvidenceFault::ChangesNothing { .. } => "changes_nothing",
+                EvidenceFault::ChangesOnlyHome { .. } => "changes_only_home",
+                EvidenceFault::RewroteHistory { .. } => "rewrote_history",
+            },
+            Reason::Weakened { .. } => "weakened",
+            Reason::Gate { report } => match report.attribution {
+                Attribution::Regressed => "gate_regressed",
+                Attribution::FewerTests { .. } => "gate_fewer_tests",
+                Attribution::Broken { .. } => "gate_broken",
+                _ => "gate_failed",
+            },
+            Reason::NotVerified { .. } => "not_verified",
+            Reason::AnotherVerified { .. } => "another_verified",
+            Reason::Elsewhere { reason, .. } => reason.code(),
+        }
+    }
+
     /// Tells the agent what to do.
     pub fn for_agent(&self) -> String {
         match self {
@@ -285,6 +312,24 @@ pub enum PersonQuestion {
     },
     /// Nothing stands against the commit, but gates cannot be run, here or at the base.
     GatesCannotRun { commit: CommitId, gates: Vec<GateReport> },
+}
+
+impl PersonQuestion {
+    /// Returns a name of a fixed set, as [`Reason::code`] does.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            PersonQuestion::NoChange { .. } => "no_change",
+            PersonQuestion::GatesCannotRun { .. } => "gates_cannot_run",
+        }
+    }
+
+    /// Returns the commit that it is about.
+    pub const fn commit(&self) -> Option<&CommitId> {
+        match self {
+            PersonQuestion::NoChange { .. } => None,
+            PersonQuestion::GatesCannotRun { commit, .. } => Some(commit),
+        }
+    }
 }
 
 impl fmt::Display for PersonQuestion {

@@ -5,19 +5,20 @@ use std::io::Read;
 use ralph_engine::config::FlagValue;
 use ralph_engine::files::lock::LockError;
 use ralph_engine::session::{AgentTask, Locking, Opening, Session, SessionError, SessionRequest};
-use ralph_engine::workflow::repeat::repeat;
+use ralph_engine::workflow::driver::Ended;
+use ralph_engine::workflow::repeat::{RepeatEnd, repeat};
 use ralph_model::policy::budget::Budget;
 
 use crate::args::{AgentOptions, AgentRunArgs, GlobalArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::agent_run::{AgentRunScreen, announce};
-use crate::setup::Setup;
+use crate::render::agent_run::{AgentRunScreen, announce, show_report, show_stop};
+use crate::setup::{Setup, arguments};
 
 pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &flags(&args.agent))?;
     let prompt = read_prompt(args)?;
-    let mut shown = AgentRunScreen::new(setup.ui, setup.cwd.clone(), args.repeat);
+    let screen = AgentRunScreen::new(setup.ui, setup.cwd.clone(), args.repeat);
     // Two agents that change one workspace would spoil each other's work; those that only read it do not.
     let locking = if args.role.writes_workspace() { Locking::Exclusive } else { Locking::Shared };
     let opened = Session::open(SessionRequest {
@@ -26,6 +27,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
         config: &setup.config,
         environment: &setup.environment,
         command: "ralph agent run",
+        args: arguments(),
         roles: std::slice::from_ref(&args.role),
         locking,
         budget: budget(&setup, args),
@@ -33,7 +35,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
         context_limit: None,
         reload: Box::new(|| setup.reload(&flags(&args.agent))),
         mirror_report: setup.mirror_report(),
-        observer: &mut shown,
+        subscriber: Box::new(screen),
     });
     let (mut session, opening) = opened.map_err(|error| {
         let held = matches!(error, SessionError::Lock(LockError::RunHeld { .. }));
@@ -45,9 +47,17 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
     let (agent, boundary) = (launch.choice.name.clone(), session.context.boundary);
     announce(setup.ui, launch, args.role, boundary);
     let task = AgentTask::plain(args.role, prompt, args.resume.clone());
-    let ended = repeat(&mut session, task, args.repeat).map_err(CliError::failed)?;
+    let (ended, last) = repeat(&mut session, task, args.repeat).map_err(CliError::failed)?;
     drop(session);
-    shown.conclude(&ended, setup.json, &agent, boundary)
+    let exit = match &ended {
+        Ended::By(RepeatEnd::Completed) => Exit::Done,
+        Ended::By(RepeatEnd::Failed) => Exit::Unfinished,
+        Ended::Stopped(stop) => show_stop(stop, &agent, last.as_ref()),
+    };
+    if let Some(report) = &last {
+        show_report(setup.ui, &setup.cwd, report, setup.json.then_some(boundary))?;
+    }
+    Ok(exit)
 }
 
 /// The options of a command that runs agents, as settings over all others.

@@ -1,11 +1,11 @@
 //! `ralph answer`: the person's word on what a workflow asked.
 
-use ralph_engine::clock::SystemClock;
-use ralph_engine::questions::{AnswerError, Questions};
+use ralph_engine::questions::AnswerError;
 use ralph_engine::specs::{self as backlog, SPECS};
 use ralph_engine::workflow::pipeline::list;
 use ralph_engine::workflow::pipeline::store::SpecStore;
-use ralph_model::journal::Question;
+use ralph_model::board::Question;
+use ralph_model::journal::AnswerOrigin;
 use ralph_model::plan::TaskId;
 use serde::Serialize;
 
@@ -38,15 +38,13 @@ pub(crate) fn run(global: &GlobalArgs, args: &AnswerArgs) -> Result<Exit, CliErr
     };
     let setup = Setup::load(global, &[])?;
     let mut open = setup.open_state()?;
-    let mut overview = open.overview()?;
-    let mut questions =
-        Questions { journal: &mut open.journal, overview: &mut overview, clock: &SystemClock };
+    let mut questions = open.questions()?;
     let specs = backlog::discover(&setup.home.path.join(SPECS)).specs;
     for (item, question) in list::waiting(&SpecStore::new(&setup.home.path), &specs) {
         // Home keeps the question of a spec; private state may be new.
         questions.ask_unless_answered(&item, &question).map_err(CliError::failed)?;
     }
-    let question = questions.answer(item, text).map_err(not_answered)?;
+    let question = questions.answer(item, text, AnswerOrigin::Cli).map_err(not_answered)?;
     if setup.json {
         print_json(&JsonAnswer {
             id: &question.id,

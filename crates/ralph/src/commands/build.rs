@@ -199,7 +199,7 @@ fn with_build<T>(
     job: &Job<'_>,
     go: impl FnOnce(&mut Build<'_, '_>, &PlanFile) -> Result<T, CliError>,
 ) -> Result<T, CliError> {
-    let mut screen = WorkflowScreen::new(setup.ui, Look::of(setup, job.options.stream));
+    let screen = WorkflowScreen::new(setup.ui, Look::of(setup, job.options.stream));
     let OpenProject { mut session, project } = setup.open_project(WorkflowRun {
         command,
         roles: &ROLES,
@@ -207,7 +207,7 @@ fn with_build<T>(
         budget: job.budget,
         no_wait: job.options.no_wait,
         context_limit: job.options.context_limit,
-        observer: &mut screen,
+        subscriber: Box::new(screen),
     })?;
     let plan = Arc::new(setup.open_plan(&session.context.state));
     let bytes = plan.read().map_err(CliError::failed)?;

@@ -13,7 +13,7 @@ use ralph_engine::workflow::pipeline::SpecEnd;
 use ralph_engine::workflow::pipeline::list::SpecRow;
 use ralph_engine::workflow::pipeline::store::SpecStore;
 use ralph_model::contract::DEFAULT_MAGIC_PHRASE;
-use ralph_model::journal::{WorkflowEvent, WorkflowKind};
+use ralph_model::journal::JournalEvent;
 use ralph_model::pipeline::done::Proof;
 use ralph_model::pipeline::{DEFAULT_ATTEMPTS, Phase};
 use ralph_model::spec::name::SpecPath;
@@ -56,8 +56,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &DemoArgs) -> Result<Exit, CliError
     let chosen = Chosen::of(&asked, &backlog, setup.config.limits.repeats)?;
     let look =
         Look { stream: true, width: Some(WIDTH), narrator: Some(caption), ..Look::default() };
-    let mut screen = WorkflowScreen::new(setup.ui, look);
-    let report = work(&setup, &asked, &chosen, &mut screen)?;
+    let screen = WorkflowScreen::new(setup.ui, look);
+    let report = work(&setup, &asked, &chosen, screen)?;
     if report.ends.iter().any(|(_, end)| *end == SpecEnd::Stopped(Stop::Interrupted))
         || signals.take() == Some(SignalRequest::Stop)
     {
@@ -115,34 +115,32 @@ fn introduce(ui: Ui) {
 }
 
 /// Says a word at the moments that matter.
-fn caption(event: &WorkflowEvent) -> Option<(Tone, String)> {
-    let fields = &event.fields;
-    let reason = fields.reason.as_deref().unwrap_or_default();
-    let first = fields.spec.as_deref().is_some_and(|spec| spec.starts_with("0001"));
-    let (tone, text) = match event.kind {
-        WorkflowKind::SpecQueue => (
+fn caption(event: &JournalEvent) -> Option<(Tone, String)> {
+    let first = |spec: &str| spec.starts_with("0001");
+    let (tone, text) = match event {
+        JournalEvent::SpecQueue(queue) => (
             Tone::Active,
-            match fields.index? {
+            match queue.index {
                 1 => "A spec that goes straight through.",
                 2 => "An agent that says it is done, and is not.",
                 _ => "A plan that cannot work, whoever implements it.",
             },
         ),
-        WorkflowKind::PlanPass if first => {
+        JournalEvent::PlanPass(pass) if first(&pass.spec) => {
             (Tone::Progress, "The planner may read everything and write nothing but this plan.")
         }
-        WorkflowKind::GatesStart if first => {
+        JournalEvent::ImplRunComplete(complete) if first(&complete.spec) => {
             (Tone::Progress, "Only a claim. Ralph checks the commit out and runs your gates on it.")
         }
-        WorkflowKind::CandidateWritten if first => {
+        JournalEvent::CandidateWritten(written) if first(&written.spec) => {
             (Tone::Progress, "Now a second agent looks at exactly this commit, with fresh eyes.")
         }
-        WorkflowKind::ImplRejected if reason.contains("does not exist") => (
+        JournalEvent::ImplRejected(rejected) if rejected.reason.contains("does not exist") => (
             Tone::Bad,
             "Caught! The agent said that it was done. Ralph looked for the commit and found none; \
              the agent is told so, and has to try again.",
         ),
-        WorkflowKind::PlanInvalidated => (
+        JournalEvent::PlanInvalidated(_) => (
             Tone::Bad,
             "Plan thrown away! The tests passed, and still it was not what the spec asks for. The \
              old plan is archived; a planner makes another and is told why.",

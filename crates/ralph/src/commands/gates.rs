@@ -134,6 +134,7 @@ impl GateRoom {
 
     pub(super) fn context<'a>(&'a self, setup: &'a Setup, command: &'a str) -> GateContext<'a> {
         GateContext {
+            item: None,
             state: &self.open.state,
             place: &self.place,
             environment: &setup.environment,
@@ -201,7 +202,7 @@ fn run_gates(setup: &Setup, args: &GatesRunArgs) -> Result<Exit, CliError> {
         None => Vec::new(),
     };
     let context = room.context(setup, "ralph gates run");
-    let mut screen = GateScreen::start(setup.ui, candidate.as_str(), room.boundary);
+    let screen = GateScreen::start(setup.ui, candidate.as_str(), room.boundary);
     let points = Points {
         candidate: &candidate,
         base: base.as_ref(),
@@ -209,7 +210,7 @@ fn run_gates(setup: &Setup, args: &GatesRunArgs) -> Result<Exit, CliError> {
         extent: Extent::All,
     };
     let assessed = Assessor::open(&context, &room.repository, &pinned)
-        .and_then(|mut assessor| assessor.assess(&points, &mut screen));
+        .and_then(|mut assessor| assessor.assess(&points, &mut screen.tell()));
     let assessment = match assessed {
         Ok(assessment) => assessment,
         Err(GateError::Interrupted) => {

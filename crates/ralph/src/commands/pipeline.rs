@@ -41,7 +41,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &PipelineArgs) -> Result<Exit, CliE
         return dry_run(&setup, &chosen);
     }
     let look = Look::of(&setup, args.stream);
-    let report = work(&setup, args, &chosen, &mut WorkflowScreen::new(setup.ui, look))?;
+    let report = work(&setup, args, &chosen, WorkflowScreen::new(setup.ui, look))?;
     conclude(setup.ui, &report);
     if setup.json {
         print_json(&JsonReport::new(&report))?;
@@ -152,7 +152,7 @@ pub(super) fn work(
     setup: &Setup,
     args: &PipelineArgs,
     chosen: &Chosen,
-    screen: &mut WorkflowScreen,
+    screen: WorkflowScreen,
 ) -> Result<PipelineReport, CliError> {
     let OpenProject { mut session, project } = setup.open_project(WorkflowRun {
         command: COMMAND,
@@ -161,7 +161,7 @@ pub(super) fn work(
         budget: setup.budget(args.max_tokens, args.max_cost),
         no_wait: args.no_wait,
         context_limit: None,
-        observer: screen,
+        subscriber: Box::new(screen),
     })?;
     if !args.allow_dirty {
         ask_about_dirt(&session.context, &project)?;

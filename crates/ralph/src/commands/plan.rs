@@ -7,6 +7,7 @@ use ralph_engine::boundary::repositories;
 use ralph_engine::channel::{CHANNEL_TIMEOUT, ChannelError, ask};
 use ralph_engine::clock::SystemClock;
 use ralph_engine::files::read_optional;
+use ralph_engine::journal::record_persons_change;
 use ralph_engine::plan_file::past::Past;
 use ralph_engine::plan_file::{PLAN_FILE, PlanFileError};
 use ralph_engine::workflow::home_committer::HomeCommitter;
@@ -22,7 +23,7 @@ use crate::args::plan::{IssueCommand, SetSpecArgs, TaskCommand};
 use crate::error::{CliError, chain};
 use crate::exit::Exit;
 use crate::render;
-use crate::setup::Setup;
+use crate::setup::{Setup, now};
 
 #[derive(Serialize)]
 struct JsonReply<'a> {
@@ -162,6 +163,9 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
         let gap = if is_about_the_past(&error) { file.gap() } else { None };
         not_made(&error, file.path()).hints(gap)
     })?;
+    if let Err(problem) = record_persons_change(&state.journal(), now(), &change) {
+        setup.ui.note(&format!("not in the journal: {problem}"));
+    }
     change.to_string().lines().for_each(|line| setup.ui.line(line));
     if git.commit_home {
         setup.say_if_outside_git();

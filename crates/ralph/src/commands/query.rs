@@ -5,10 +5,9 @@
 use ralph_engine::files::lock::is_owned;
 use ralph_engine::files::read_optional;
 use ralph_engine::home::find_workspace;
-use ralph_engine::journal::for_each_line;
+use ralph_engine::journal::load_board;
 use ralph_engine::plan_file::PLAN_FILE;
 use ralph_engine::state::State;
-use ralph_model::journal::{JournalEvent, WorkflowKind, parse_line};
 use ralph_model::plan::view::{IssueView, TaskView};
 use ralph_model::plan::{Plan, Status};
 
@@ -73,22 +72,7 @@ fn iteration(setup: &Setup) -> Result<u32, CliError> {
     if !is_owned(&state.run_lock(&setup.home)) {
         return Ok(0);
     }
-    let mut iteration = 0;
-    for_each_line(&state.journal(), |line| {
-        parse_line(line.as_bytes()).map(|entry| {
-            if let JournalEvent::Workflow(event) = entry.event {
-                match event.kind {
-                    WorkflowKind::IterationStart => {
-                        iteration = event.fields.iteration.unwrap_or(iteration + 1);
-                    }
-                    WorkflowKind::BuildStart | WorkflowKind::BuildResult => iteration = 0,
-                    _ => {}
-                }
-            }
-        })
-    })
-    .map_err(CliError::usage)?;
-    Ok(iteration)
+    Ok(load_board(&state.journal()).map_err(CliError::usage)?.iteration())
 }
 
 /// The plan for people.

@@ -2,9 +2,7 @@
 
 use camino::Utf8Path;
 use ralph_engine::boundary;
-use ralph_engine::clock::SystemClock;
 use ralph_engine::files::lock::WriteLock;
-use ralph_engine::questions::Questions;
 use ralph_engine::specs::{self, NewSpec, SPECS};
 use ralph_engine::workflow::WorkflowError;
 use ralph_engine::workflow::home_committer::HomeCommitter;
@@ -52,9 +50,9 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
 
 /// Looks at every spec.
 pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, CliError> {
-    let overview = setup.overview()?;
+    let board = setup.board()?;
     let store = SpecStore::new(&setup.home.path);
-    let row = |spec: &SpecPath| match list::row(&store, spec, &overview) {
+    let row = |spec: &SpecPath| match list::row(&store, spec, &board) {
         // One that cannot be read hides no other.
         Err(problem @ WorkflowError::StateFile { .. }) => {
             Ok(SpecRow::unreadable(spec, &problem.to_string()))
@@ -232,10 +230,7 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
         .commit(&format!("ralph: {} is done, by hand", spec.id()))
         .map_err(CliError::failed)?;
     // Nobody needs an answer to what it asked any more.
-    let mut overview = open.overview()?;
-    Questions { journal: &mut open.journal, overview: &mut overview, clock: &SystemClock }
-        .withdraw(&spec.run_id())
-        .map_err(CliError::failed)?;
+    open.questions()?.withdraw(&spec.run_id()).map_err(CliError::failed)?;
     setup.ui.labelled(Tone::Good, "done", &format!("{spec}, by hand"));
     Ok(Exit::Done)
 }

@@ -7,9 +7,18 @@ mod plan;
 use std::fmt::Write as _;
 
 use camino::Utf8PathBuf;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
 use ralph_engine::run::log_of;
-use ralph_model::journal::{Overview, RunState, RunView};
+use ralph_model::board::{
+    Activity, Board, GateTimes, RunState, RunView, SumRow, Totals, WorkflowView,
+};
+use ralph_model::id::RunId;
+use ralph_model::journal::QuestionKind;
+use ralph_model::policy::budget::BudgetExhausted;
+use ralph_model::role::Role;
 use ralph_model::run::RunOutcome;
+use ralph_proc::tree::ProcessIdentity;
 use serde::Serialize;
 
 use self::pipeline::PipelineStatus;
@@ -29,21 +38,24 @@ use crate::setup::{Setup, now};
 /// How many of the last runs are shown.
 const SHOWN: usize = 8;
 
+/// The sums of so many days are listed.
+const DAYS: i32 = 31;
+
 pub(crate) fn run(global: &GlobalArgs, args: &StatusArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
     if args.follow {
         return follow::run(&setup, args.last);
     }
-    let overview = setup.overview()?;
+    let board = setup.board()?;
     if setup.json {
-        print_json(&JsonStatus::new(&setup, &overview))?;
+        print_json(&JsonStatus::new(&setup, &board, args.last))?;
     } else {
-        setup.ui.print(screen(&setup, &overview))?;
+        setup.ui.print(screen(&setup, &board))?;
     }
     Ok(Exit::Done)
 }
 
-fn screen(setup: &Setup, overview: &Overview) -> Vec<StyledLine> {
+fn screen(setup: &Setup, board: &Board) -> Vec<StyledLine> {
     let ui = setup.ui;
     let mut lines =
         vec![styled!("{}  {}", ui.paint(Tone::Strong, "workspace"), setup.workspace.root)];
@@ -53,46 +65,89 @@ fn screen(setup: &Setup, overview: &Overview) -> Vec<StyledLine> {
         "none yet (`ralph init` makes one)".to_owned()
     };
     lines.push(styled!("{}       {home}", ui.paint(Tone::Strong, "home")));
-    for (agent, wait) in overview.limit_waits(now()) {
+    for (agent, wait) in board.limit_waits(now()) {
         let until = local_time(wait.until, now());
         let text = format!("{agent} is at its usage limit until about {until}");
         lines.push(ui.paint(Tone::Attention, &text).into());
     }
-    for question in overview.open_questions() {
+    for question in board.open_questions() {
         let text = format!("waits for you: {}", how_to_answer(question));
         lines.push(ui.paint(Tone::Attention, &text).into());
     }
-    let pipeline = PipelineStatus::of(setup, overview);
+    let pipeline = PipelineStatus::of(setup, board);
     lines.extend(pipeline.iter().flat_map(|pipeline| pipeline.lines(ui)));
     lines.extend(PlanSummary::of(setup).iter().flat_map(|plan| plan.lines(ui)));
-    let runs = overview.runs();
-    if runs.is_empty() {
+    lines.extend(board.workflows().next_back().and_then(|workflow| workflow_line(ui, workflow)));
+    let runs = board.runs();
+    if runs.len() == 0 {
         let how = if pipeline.is_some() { "ralph pipeline" } else { "ralph agent run \"…\"" };
         lines.push(styled!("no runs yet; try `{how}`"));
         return lines;
     }
     lines.push("".into());
-    for run in &runs[runs.len().saturating_sub(SHOWN)..] {
+    let older = runs.len().saturating_sub(SHOWN);
+    for run in runs.skip(older) {
         lines.push(run_line(ui, run));
         lines.extend(log_line(setup, run));
     }
-    let totals = overview.totals();
-    let mut sum = format!(
+    let totals = board.totals();
+    lines.push("".into());
+    lines.push(styled!(
         "{}, {}, {} tokens, {}",
         plural(totals.finished_runs, "run"),
         duration(totals.duration),
         count(totals.usage.total()),
-        dollars(totals.cost_usd)
-    );
+        cost(totals)
+    ));
+    lines
+}
+
+/// What runs cost as far as that is known.
+fn cost(totals: &Totals) -> String {
+    let unknown = || format!("{} of unknown cost", plural(totals.runs_without_cost, "run"));
+    let Some(usd) = totals.cost_usd else { return unknown() };
+    let mut text = dollars(usd);
     if totals.cost_is_estimate {
-        sum.push_str(" (in part estimated)");
+        text.push_str(" (in part estimated)");
     }
     if totals.runs_without_cost > 0 {
-        let _ = write!(sum, ", {} of unknown cost", plural(totals.runs_without_cost, "run"));
+        let _ = write!(text, ", {}", unknown());
     }
-    lines.push("".into());
-    lines.push(sum.into());
-    lines
+    text
+}
+
+/// What the last workflow is at, if it is still at work.
+fn workflow_line(ui: Ui, workflow: &WorkflowView) -> Option<StyledLine> {
+    if state_of_workflow(workflow) != "running" {
+        return None;
+    }
+    let doing = match &workflow.activity {
+        None => String::new(),
+        Some((since, activity)) => {
+            let (what, item) = match activity {
+                Activity::Run { item, .. } => ("a run".to_owned(), item.as_ref()),
+                Activity::Gate { gate, item } => (format!("gate {gate}"), item.as_ref()),
+                Activity::Limit { agent, .. } => (format!("waits for {agent}'s limit"), None),
+                Activity::Backoff { .. } => ("waits to try again".to_owned(), None),
+            };
+            let item = item.map(|item| format!(" of {item}")).unwrap_or_default();
+            format!(", {what}{item} since {}", local_time(*since, now()))
+        }
+    };
+    let since = local_time(workflow.at, now());
+    let label = ui.paint(Tone::Strong, "now");
+    Some(styled!("{label}        {} since {since}{doing}", workflow.started.kind))
+}
+
+fn state_of_workflow(workflow: &WorkflowView) -> &'static str {
+    let started = &workflow.started;
+    let is_alive =
+        || ProcessIdentity::of(started.pid).is_some_and(|process| process.start == started.started);
+    match &workflow.ended {
+        Some(_) => "ended",
+        None if is_alive() => "running",
+        None => "killed",
+    }
 }
 
 fn run_line(ui: Ui, run: &RunView) -> StyledLine {
@@ -107,13 +162,13 @@ fn run_line(ui: Ui, run: &RunView) -> StyledLine {
 }
 
 /// Where a run's output is, if it is still there.
-fn log(run: &RunView) -> Option<Utf8PathBuf> {
+fn log(setup: &Setup, run: &RunView) -> Option<Utf8PathBuf> {
     let (_, started) = run.started.as_ref()?;
-    Some(log_of(started)).filter(|log| log.exists())
+    Some(log_of(started, Some(&setup.home.path))).filter(|log| log.exists())
 }
 
 fn log_line(setup: &Setup, run: &RunView) -> Option<StyledLine> {
-    let log = log(run)?;
+    let log = log(setup, run)?;
     let shown = seen_from(&setup.cwd, &log);
     Some(styled!("{:>18}{}", "", setup.ui.paint(Tone::Faint, shown.as_str())))
 }
@@ -138,46 +193,75 @@ fn state_of(run: &RunView) -> (Tone, String) {
 }
 
 #[derive(Serialize)]
-struct JsonStatus {
+struct JsonStatus<'b> {
     workspace: String,
     home: Option<String>,
-    waits: Vec<JsonWait>,
-    questions: Vec<JsonQuestion>,
+    /// The last workflow; `null` where there was none.
+    workflow: Option<JsonWorkflow<'b>>,
+    waits: Vec<JsonWait<'b>>,
+    questions: Vec<JsonQuestion<'b>>,
     /// `null` where there are no specs.
     pipeline: Option<PipelineStatus>,
     /// `null` where there is no plan.
     plan: Option<PlanSummary>,
-    runs: Vec<JsonRun>,
+    runs: Vec<JsonRun<'b>>,
     totals: JsonTotals,
+    /// By day, agent, model and role; the last days only.
+    sums: Vec<JsonSum<'b>>,
+    gates: Vec<JsonGate<'b>>,
 }
 
 #[derive(Serialize)]
-struct JsonWait {
-    agent: String,
-    until: jiff::Timestamp,
+struct JsonWorkflow<'b> {
+    id: &'b str,
+    kind: &'b str,
+    args: &'b [String],
+    pid: i32,
+    started: Timestamp,
+    /// `running`, `ended` or `killed`.
+    state: &'static str,
+    ended: Option<Timestamp>,
+    how: Option<&'b str>,
+    activity: Option<&'b Activity>,
+    since: Option<Timestamp>,
+    spent: JsonTotals,
+    /// What of the budget is nearly used up, or used up.
+    budget: &'b [BudgetExhausted],
+}
+
+#[derive(Serialize)]
+struct JsonWait<'b> {
+    agent: &'b str,
+    until: Timestamp,
     known: bool,
 }
 
 /// A question that waits for a person.
 #[derive(Serialize)]
-struct JsonQuestion {
-    id: String,
-    item: String,
-    question: String,
-    asked_at: jiff::Timestamp,
-    run: Option<String>,
+struct JsonQuestion<'b> {
+    id: &'b str,
+    item: &'b str,
+    question: &'b str,
+    kind: Option<QuestionKind>,
+    choices: &'b [String],
+    commit: Option<&'b str>,
+    asked_at: Timestamp,
+    run: Option<&'b str>,
 }
 
 #[derive(Serialize)]
-struct JsonRun {
-    id: String,
-    started: Option<jiff::Timestamp>,
-    role: Option<String>,
-    agent: Option<String>,
+struct JsonRun<'b> {
+    id: &'b str,
+    item: Option<&'b str>,
+    started: Option<Timestamp>,
+    role: Option<Role>,
+    agent: Option<&'b str>,
+    model: Option<&'b str>,
+    attempt: Option<u32>,
     state: &'static str,
-    outcome: Option<RunOutcome>,
+    outcome: Option<&'b RunOutcome>,
     cost_usd: Option<f64>,
-    dir: Option<String>,
+    dir: Option<&'b str>,
     /// `null` where it is not there any more.
     log: Option<Utf8PathBuf>,
 }
@@ -186,69 +270,153 @@ struct JsonRun {
 struct JsonTotals {
     runs: u64,
     tokens: u64,
-    cost_usd: f64,
+    /// Of the runs whose cost is known; `null` where there is none.
+    cost_usd: Option<f64>,
     cost_is_estimate: bool,
     runs_without_cost: u64,
 }
 
-impl JsonStatus {
-    fn new(setup: &Setup, overview: &Overview) -> JsonStatus {
-        let totals = overview.totals();
+#[derive(Serialize)]
+struct JsonSum<'b> {
+    day: Option<jiff::civil::Date>,
+    agent: Option<&'b str>,
+    model: Option<&'b str>,
+    role: Option<Role>,
+    #[serde(flatten)]
+    totals: JsonTotals,
+}
+
+#[derive(Serialize)]
+struct JsonGate<'b> {
+    gate: &'b str,
+    last: Timestamp,
+    runs: u64,
+    passed: u64,
+    flaky: u64,
+    median_ms: u64,
+    p90_ms: u64,
+}
+
+impl<'b> JsonStatus<'b> {
+    fn new(setup: &Setup, board: &'b Board, last: usize) -> JsonStatus<'b> {
+        let older = board.runs().len().saturating_sub(last);
+        let first_day = now().to_zoned(TimeZone::UTC).date().saturating_sub(DAYS.days());
         JsonStatus {
             workspace: setup.workspace.root.to_string(),
             home: setup.home.exists.then(|| setup.home.path.to_string()),
-            waits: overview
+            workflow: board.workflows().next_back().map(JsonWorkflow::new),
+            waits: board
                 .limit_waits(now())
-                .map(|(agent, wait)| JsonWait {
-                    agent: agent.to_owned(),
-                    until: wait.until,
-                    known: wait.known,
-                })
+                .map(|(agent, wait)| JsonWait { agent, until: wait.until, known: wait.known })
                 .collect(),
-            questions: overview
+            questions: board
                 .open_questions()
                 .map(|question| JsonQuestion {
-                    id: question.id.clone(),
-                    item: question.item.clone(),
-                    question: question.text.clone(),
+                    id: &question.id,
+                    item: &question.item,
+                    question: &question.text,
+                    kind: question.kind,
+                    choices: &question.choices,
+                    commit: question.commit.as_deref(),
                     asked_at: question.asked_at,
-                    run: question.run.as_ref().map(ToString::to_string),
+                    run: question.run.as_ref().map(RunId::as_str),
                 })
                 .collect(),
-            pipeline: PipelineStatus::of(setup, overview),
+            pipeline: PipelineStatus::of(setup, board),
             plan: PlanSummary::of(setup),
-            runs: overview.runs().iter().map(JsonRun::new).collect(),
-            totals: JsonTotals {
-                runs: totals.finished_runs,
-                tokens: totals.usage.total(),
-                cost_usd: totals.cost_usd,
-                cost_is_estimate: totals.cost_is_estimate,
-                runs_without_cost: totals.runs_without_cost,
-            },
+            runs: board.runs().skip(older).map(|run| JsonRun::new(setup, run)).collect(),
+            totals: JsonTotals::new(board.totals()),
+            sums: board
+                .sums()
+                .iter()
+                .filter(|row| row.day.is_some_and(|day| day > first_day))
+                .map(JsonSum::new)
+                .collect(),
+            gates: board.gates().iter().map(JsonGate::new).collect(),
         }
     }
 }
 
-impl JsonRun {
-    fn new(run: &RunView) -> JsonRun {
-        let started = run.started.as_ref();
-        let (state, outcome, cost_usd) = match run.state() {
-            RunState::Running => ("running", None, None),
-            RunState::Abandoned => ("abandoned", None, None),
-            RunState::Finished(finished) => {
-                ("finished", Some(finished.outcome.clone()), finished.cost_usd)
-            }
+impl<'b> JsonWorkflow<'b> {
+    fn new(workflow: &'b WorkflowView) -> JsonWorkflow<'b> {
+        let started = &workflow.started;
+        JsonWorkflow {
+            id: started.id.as_str(),
+            kind: &started.kind,
+            args: &started.args,
+            pid: started.pid,
+            started: workflow.at,
+            state: state_of_workflow(workflow),
+            ended: workflow.ended.as_ref().map(|(at, _)| *at),
+            how: workflow.ended.as_ref().map(|(_, how)| how.as_str()),
+            activity: workflow.activity.as_ref().map(|(_, activity)| activity),
+            since: workflow.activity.as_ref().map(|(since, _)| *since),
+            spent: JsonTotals::new(&workflow.spent),
+            budget: &workflow.budget,
+        }
+    }
+}
+
+impl JsonTotals {
+    fn new(totals: &Totals) -> JsonTotals {
+        JsonTotals {
+            runs: totals.finished_runs,
+            tokens: totals.usage.total(),
+            cost_usd: totals.cost_usd,
+            cost_is_estimate: totals.cost_is_estimate,
+            runs_without_cost: totals.runs_without_cost,
+        }
+    }
+}
+
+impl<'b> JsonSum<'b> {
+    fn new(row: &'b SumRow) -> JsonSum<'b> {
+        JsonSum {
+            day: row.day,
+            agent: row.agent.as_deref(),
+            model: row.model.as_deref(),
+            role: row.role,
+            totals: JsonTotals::new(&row.totals),
+        }
+    }
+}
+
+impl<'b> JsonGate<'b> {
+    fn new((gate, times): (&'b String, &GateTimes)) -> JsonGate<'b> {
+        JsonGate {
+            gate,
+            last: times.last,
+            runs: times.runs,
+            passed: times.passed,
+            flaky: times.flaky,
+            median_ms: times.percentile(50),
+            p90_ms: times.percentile(90),
+        }
+    }
+}
+
+impl<'b> JsonRun<'b> {
+    fn new(setup: &Setup, run: &'b RunView) -> JsonRun<'b> {
+        let (state, finished) = match run.state() {
+            RunState::Running => ("running", None),
+            RunState::Abandoned => ("abandoned", None),
+            RunState::Finished(finished) => ("finished", Some(finished)),
         };
+        let started = run.started.as_ref();
+        let told = finished.and_then(|finished| finished.model.as_deref());
         JsonRun {
-            id: run.id.to_string(),
+            id: run.id.as_str(),
+            item: started.and_then(|(_, started)| started.item.as_deref()),
             started: started.map(|(at, _)| *at),
-            role: started.map(|(_, started)| started.role.to_string()),
-            agent: started.map(|(_, started)| started.agent.clone()),
+            role: started.map(|(_, started)| started.role),
+            agent: started.map(|(_, started)| started.agent.as_str()),
+            model: told.or_else(|| started.and_then(|(_, started)| started.model.as_deref())),
+            attempt: started.map(|(_, started)| started.attempt),
             state,
-            outcome,
-            cost_usd,
-            dir: started.map(|(_, started)| started.dir.clone()),
-            log: log(run),
+            outcome: finished.map(|finished| &finished.outcome),
+            cost_usd: finished.and_then(|finished| finished.cost_usd),
+            dir: started.map(|(_, started)| started.dir.as_str()),
+            log: log(setup, run),
         }
     }
 }

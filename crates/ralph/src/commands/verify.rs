@@ -51,8 +51,8 @@ pub(super) fn check<'c>(
     let context = room.context(setup, "ralph verify");
     let mut checks = Vec::new();
     for commit in commits {
-        let mut screen = GateScreen::start(ui, commit.as_str(), room.boundary);
-        match verify(&context, &room.repository, commit, &mut screen) {
+        let screen = GateScreen::start(ui, commit.as_str(), room.boundary);
+        match verify(&context, &room.repository, commit, &mut screen.tell()) {
             Ok(check) => checks.push((commit, check)),
             Err(GateError::Interrupted) => return Ok(None),
             Err(error) => return Err(not_run(error)),

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_engine::boundary::{BoundaryFinding, BoundaryReport, InForce};
+use jiff::Timestamp;
+use ralph_engine::boundary::{BoundaryReport, InForce};
 use ralph_engine::channel::Served;
-use ralph_engine::gates::GateObserver;
 use ralph_engine::launch::Launch;
-use ralph_engine::run::{RunObserver, RunReport};
-use ralph_engine::session::{AgentTask, StepObserver};
-use ralph_engine::workflow::driver::{Ended, Stop};
-use ralph_engine::workflow::repeat::RepeatEnd;
-use ralph_model::journal::WorkflowEvent;
-use ralph_model::policy::limit::LimitWait;
+use ralph_engine::run::{RunReport, log_of};
+use ralph_engine::subscriber::{RunObserver, Subscriber};
+use ralph_engine::workflow::driver::Stop;
+use ralph_model::board::{Board, RunView};
+use ralph_model::id::RunId;
+use ralph_model::journal::{BoundaryCrossed, JournalEntry, JournalEvent};
 use ralph_model::role::Role;
 use ralph_model::run::{RunEnd, RunOutcome, Trouble};
 use serde::Serialize;
@@ -33,9 +33,7 @@ pub(crate) struct AgentRunScreen {
     cwd: Utf8PathBuf,
     repeat: u32,
     completed: u32,
-    last: Option<RunReport>,
-    /// The wait that was announced, and when its countdown was last shown on a plain screen.
-    waited: Option<(LimitWait, Duration)>,
+    wait: WaitLine,
 }
 
 /// Says which agent is about to run, and what of its settings has no effect.
@@ -55,175 +53,199 @@ pub(crate) fn announce(ui: Ui, launch: &Launch, role: Role, boundary: InForce) {
 
 impl AgentRunScreen {
     pub(crate) fn new(ui: Ui, cwd: Utf8PathBuf, repeat: u32) -> AgentRunScreen {
-        AgentRunScreen { ui, cwd, repeat, completed: 0, last: None, waited: None }
-    }
-
-    /// What the agent asked for and left.
-    fn show_channel_and_outbox(&self, report: &RunReport) {
-        let served = &report.served;
-        if *served != Served::default() {
-            let text = format!(
-                "{} requests accepted, {} refused, {} ignored",
-                served.accepted, served.refused, served.ignored
-            );
-            self.ui.labelled(Tone::Attention, "channel", &text);
-        }
-        for path in &report.outbox.kept {
-            self.ui.labelled(Tone::Faint, "left", seen_from(&self.cwd, path).as_str());
-        }
-        for left in &report.outbox.not_taken {
-            let text = format!("not kept: `{}`: {}", left.name.escape_debug(), left.reason);
-            self.ui.labelled(Tone::Attention, "left", &text);
-        }
-    }
-
-    /// Prints the result and says how to go on.
-    pub(crate) fn conclude(
-        self,
-        ended: &Ended<RepeatEnd>,
-        json: bool,
-        agent: &str,
-        boundary: InForce,
-    ) -> Result<Exit, CliError> {
-        let exit = match ended {
-            Ended::By(RepeatEnd::Completed) => Exit::Done,
-            Ended::By(RepeatEnd::Failed) => Exit::Unfinished,
-            Ended::Stopped(stop) => self.show_stop(stop, agent),
-        };
-        let Some(report) = &self.last else { return Ok(exit) };
-        if json {
-            print_json(&JsonReport::new(report, boundary))?;
-        } else if let Some(text) = &report.facts.final_message {
-            render::data(text)?;
-        }
-        Ok(exit)
-    }
-
-    /// Says why no further run was started. There is no item that a next start would go on with.
-    fn show_stop(&self, stop: &Stop, agent: &str) -> Exit {
-        match stop {
-            Stop::Interrupted => {
-                let session = self.last.as_ref().and_then(|report| report.facts.session.clone());
-                let how = session.map(|session| format!("; go on with --resume {session}"));
-                render::important(&format!("interrupted{}", how.unwrap_or_default()));
-                return Exit::Interrupted;
-            }
-            Stop::OutOfBudget(budget) => render::important(&format!("stopped: {budget}")),
-            Stop::Limited { wait, .. } => {
-                let until = local_time(wait.until, now());
-                render::important(&format!("{agent} is at its usage limit until about {until}"));
-            }
-            Stop::Stuck { .. } => {
-                render::important("the same trouble three times in a row; giving up");
-            }
-            Stop::TooMuchTrouble { times, .. } => {
-                render::important(&format!("trouble {times} times in a row; giving up"));
-            }
-            Stop::Waiting { question, .. } => render::important(question),
-        }
-        Exit::Unfinished
+        AgentRunScreen { ui, cwd, repeat, completed: 0, wait: WaitLine::new(ui) }
     }
 }
 
-impl GateObserver for AgentRunScreen {}
+impl Subscriber for AgentRunScreen {
+    fn recorded(&mut self, entry: &JournalEntry, board: &Board) {
+        self.wait.recorded(&entry.event);
+        match &entry.event {
+            JournalEvent::BoundaryCrossed(crossed) => show_boundary(self.ui, crossed),
+            JournalEvent::RunFinished(finished) => {
+                self.completed += u32::from(finished.outcome == RunOutcome::Completed);
+                if let Some(run) = entry.run.as_ref().and_then(|run| board.run(run)) {
+                    show_end(self.ui, run, Some(&self.cwd));
+                }
+            }
+            _ => {}
+        }
+    }
 
-impl StepObserver for AgentRunScreen {
-    fn run_begins(&mut self, task: &AgentTask, agent: &str, resumed: bool) -> Box<dyn RunObserver> {
-        self.waited = None;
-        let mut title = format!("{} {agent}", task.role);
+    fn follow(&mut self, run: &RunId, board: &Board) -> Box<dyn RunObserver> {
+        let mut title = title(board.run(run));
         if self.repeat > 1 {
             title = format!("{title} {}/{}", self.completed + 1, self.repeat);
-        }
-        if resumed {
-            title.push_str(" (resumed)");
         }
         Box::new(Live::start(self.ui, title))
     }
 
-    fn run_ended(&mut self, report: &RunReport) {
-        self.completed += u32::from(report.outcome == RunOutcome::Completed);
-        show_end(self.ui, report, Some(&self.cwd));
-        self.show_channel_and_outbox(report);
-        self.last = Some(report.clone());
+    fn waiting(&mut self, left: Duration) {
+        self.wait.show(left);
+    }
+}
+
+/// Names a run while it goes on: role and agent.
+pub(super) fn title(run: Option<&RunView>) -> String {
+    let Some((_, started)) = run.and_then(|run| run.started.as_ref()) else { return String::new() };
+    let resumed = if started.resumed_session.is_some() { " (resumed)" } else { "" };
+    format!("{} {}{resumed}", started.role, started.agent)
+}
+
+/// A wait as a person sees it: a line that is redrawn, or one every few minutes.
+pub(super) struct WaitLine {
+    ui: Ui,
+    /// When the usage limit ends that is waited for; `None` for a wait after a failure.
+    until: Option<Timestamp>,
+    told: Option<Duration>,
+}
+
+impl WaitLine {
+    pub(super) fn new(ui: Ui) -> WaitLine {
+        WaitLine { ui, until: None, told: None }
     }
 
-    fn recorded(&mut self, _: &WorkflowEvent) {}
+    /// Notes which wait it is that begins.
+    pub(super) fn recorded(&mut self, event: &JournalEvent) {
+        match event {
+            JournalEvent::UsageLimitWait(wait) => self.until = wait.until,
+            JournalEvent::BackoffWait(_) => self.until = None,
+            JournalEvent::RunStarted(_) => self.told = None,
+            _ => {}
+        }
+    }
 
-    fn waiting(&mut self, wait: LimitWait, left: Duration) {
-        let announced = self.waited.map(|(_, told)| told);
+    pub(super) fn show(&mut self, left: Duration) {
+        let Some(until) = self.until else {
+            if self.ui.rich {
+                render::redraw(&format!("trying again in {}", duration(left)));
+            }
+            return;
+        };
         let text = format!(
             "usage limit: waiting until {} ({} left); Ctrl-C stops, and the next start goes on waiting",
-            local_time(wait.until, now()),
+            local_time(until, now()),
             duration(left)
         );
         if self.ui.rich {
             render::redraw(&text);
-        } else if announced.is_none_or(|told| told.saturating_sub(left) >= Duration::from_mins(5)) {
+        } else if self.told.is_none_or(|told| told.saturating_sub(left) >= Duration::from_mins(5)) {
             self.ui.labelled(Tone::Attention, "wait", &text);
-            self.waited = Some((wait, left));
-        }
-    }
-
-    fn pausing(&mut self, left: Duration) {
-        if self.ui.rich {
-            render::redraw(&format!("trying again in {}", duration(left)));
+            self.told = Some(left);
         }
     }
 }
 
-/// Says how a run ended, what it used and, to somebody who stands somewhere, where its log is.
-pub(crate) fn show_end(ui: Ui, report: &RunReport, cwd: Option<&Utf8Path>) {
-    let (tone, label, what) = describe(report);
-    let mut parts = vec![what, duration(report.elapsed)];
-    if report.usage.total() > 0 {
-        parts.push(format!("{} tokens", count(report.usage.total())));
+/// Says why no further run was started. There is no item that a next start would go on with.
+pub(crate) fn show_stop(stop: &Stop, agent: &str, last: Option<&RunReport>) -> Exit {
+    match stop {
+        Stop::Interrupted => {
+            let session = last.and_then(|report| report.facts.session.clone());
+            let how = session.map(|session| format!("; go on with --resume {session}"));
+            render::important(&format!("interrupted{}", how.unwrap_or_default()));
+            return Exit::Interrupted;
+        }
+        Stop::OutOfBudget(budget) => render::important(&format!("stopped: {budget}")),
+        Stop::Limited { wait, .. } => {
+            let until = local_time(wait.until, now());
+            render::important(&format!("{agent} is at its usage limit until about {until}"));
+        }
+        Stop::Stuck { .. } => {
+            render::important("the same trouble three times in a row; giving up");
+        }
+        Stop::TooMuchTrouble { times, .. } => {
+            render::important(&format!("trouble {times} times in a row; giving up"));
+        }
+        Stop::Waiting { question, .. } => render::important(question),
     }
-    if let Some(cost) = report.cost_usd {
-        let about = if report.cost_is_estimate { "about " } else { "" };
+    Exit::Unfinished
+}
+
+/// Shows what the agent asked for and left, and prints what it said; for machines, all that is known of the run.
+pub(crate) fn show_report(
+    ui: Ui,
+    cwd: &Utf8Path,
+    report: &RunReport,
+    json: Option<InForce>,
+) -> Result<(), CliError> {
+    let served = &report.served;
+    if *served != Served::default() {
+        let text = format!(
+            "{} requests accepted, {} refused, {} ignored",
+            served.accepted, served.refused, served.ignored
+        );
+        ui.labelled(Tone::Attention, "channel", &text);
+    }
+    for path in &report.outbox.kept {
+        ui.labelled(Tone::Faint, "left", seen_from(cwd, path).as_str());
+    }
+    for left in &report.outbox.not_taken {
+        let text = format!("not kept: `{}`: {}", left.name.escape_debug(), left.reason);
+        ui.labelled(Tone::Attention, "left", &text);
+    }
+    if let Some(boundary) = json {
+        print_json(&JsonReport::new(report, boundary))
+    } else if let Some(text) = &report.facts.final_message {
+        render::data(text)
+    } else {
+        Ok(())
+    }
+}
+
+/// Says how a run ended, what it used and, to somebody who stands somewhere, where its log is.
+pub(crate) fn show_end(ui: Ui, run: &RunView, cwd: Option<&Utf8Path>) {
+    let Some((_, finished)) = &run.finished else { return };
+    let (tone, label, what) = describe(&finished.outcome);
+    let mut parts = vec![what, duration(finished.duration)];
+    if finished.usage.total() > 0 {
+        parts.push(format!("{} tokens", count(finished.usage.total())));
+    }
+    if let Some(cost) = finished.cost_usd {
+        let about = if finished.cost_is_estimate { "about " } else { "" };
         parts.push(format!("{about}{}", dollars(cost)));
     }
-    if report.facts.tool_calls > 0 {
-        parts.push(plural(report.facts.tool_calls, "tool call"));
+    if finished.tool_calls > 0 {
+        parts.push(plural(finished.tool_calls, "tool call"));
     }
-    if report.leftovers > 0 {
-        parts.push(format!("{} left behind and ended", plural(report.leftovers as u64, "process")));
+    if let Some(leftovers) = finished.leftovers {
+        parts.push(format!("{} left behind and ended", plural(leftovers, "process")));
     }
     ui.labelled(tone, label, &parts.join(", "));
-    show_boundary(ui, &report.boundary);
-    if let Some(cwd) = cwd {
-        let log = &report.logs.stdout;
-        let text = format!("{} ({})", seen_from(cwd, log), bytes(report.stdout_bytes));
+    if let (Some(cwd), Some((_, started))) = (cwd, &run.started) {
+        let log = log_of(started, None);
+        let size = finished.stdout_bytes.map(|size| format!(" ({})", bytes(size)));
+        let text = format!("{}{}", seen_from(cwd, &log), size.unwrap_or_default());
         ui.labelled(Tone::Faint, "log", &text);
     }
 }
 
 /// Says what a run changed that it was to leave alone, and what became of it.
-pub(crate) fn show_boundary(ui: Ui, boundary: &BoundaryReport) {
-    let list = |found: &[BoundaryFinding]| {
-        let names: Vec<&str> = found.iter().take(5).map(|found| found.path.as_str()).collect();
+pub(crate) fn show_boundary(ui: Ui, crossed: &BoundaryCrossed) {
+    let list = |found: &[String]| {
+        let names: Vec<&str> = found.iter().take(5).map(String::as_str).collect();
         let more = found.len().saturating_sub(5);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         format!("{}{more}", names.join(", "))
     };
     for (tone, what, found) in [
-        (Tone::Bad, "changed, and must not be:", &boundary.violations),
-        (Tone::Attention, "put back:", &boundary.put_back),
-        (Tone::Bad, "not put back:", &boundary.left),
-        (Tone::Faint, "yours, and kept:", &boundary.kept),
+        (Tone::Bad, "changed, and must not be:", &crossed.violations),
+        (Tone::Attention, "put back:", &crossed.put_back),
+        (Tone::Bad, "not put back:", &crossed.left),
+        (Tone::Faint, "yours, and kept:", &crossed.kept),
     ] {
         if !found.is_empty() {
             ui.labelled(tone, "boundary", &format!("{what} {}", list(found)));
         }
     }
-    if let Some(directory) = &boundary.saved_in {
-        let commit = boundary.displaced.as_ref().map(|name| format!(" and {name}"));
+    if let Some(directory) = &crossed.saved_in {
+        let commit = crossed.displaced.as_ref().map(|name| format!(" and {name}"));
         let text = format!("what was undone is in {directory}{}", commit.unwrap_or_default());
         ui.labelled(Tone::Faint, "boundary", &text);
     }
 }
 
-fn describe(report: &RunReport) -> (Tone, &'static str, String) {
-    match &report.outcome {
+fn describe(outcome: &RunOutcome) -> (Tone, &'static str, String) {
+    match outcome {
         RunOutcome::Completed => (Tone::Good, "done", "completed".to_owned()),
         RunOutcome::TimedOut { idle: true, after } => {
             (Tone::Bad, "timeout", format!("no progress for {}", duration(*after)))

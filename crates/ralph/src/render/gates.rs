@@ -2,15 +2,17 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::time::Duration;
 
 use ralph_engine::boundary::InForce;
+use ralph_engine::files::PathError;
 use ralph_engine::gates::assess::{Assessment, GateFinding};
-use ralph_engine::gates::{GateAttempt, GateObserver};
-use ralph_model::gate::{Attribution, GateRun, GateSpec, GateStatus};
+use ralph_model::gate::{Attribution, GateStatus};
+use ralph_model::journal::{GateAttempt, GateFinished, GatePoint, JournalEvent};
 use ralph_model::shown::{shown_lines, without_escapes};
 use ralph_model::weaken::Weakening;
 
-use super::human::{duration, padded};
+use super::human::{duration, padded, plural};
 use super::text::{StyledLine, cut};
 use super::{Tone, Ui, redraw, styled};
 
@@ -18,12 +20,6 @@ use super::{Tone, Ui, redraw, styled};
 const SHOWN_LINES: usize = 20;
 /// As much of the end of an output as is looked at for them.
 const SHOWN_BYTES: u64 = 16 << 10;
-
-/// A line for each gate, wherever gates are run.
-#[derive(Clone, Copy)]
-pub(crate) struct GateLines {
-    pub(crate) ui: Ui,
-}
 
 /// Shows gates as they run.
 pub(crate) struct GateScreen {
@@ -36,6 +32,15 @@ impl GateScreen {
         let text = format!("gates at {commit}, boundary: {}", boundary.as_str());
         ui.labelled(Tone::Active, "start", &text);
         GateScreen { ui }
+    }
+
+    /// Shows what is told of gates that no workflow runs, and of which nothing is kept.
+    pub(crate) fn tell(&self) -> impl FnMut(JournalEvent) -> Result<(), PathError> + use<> {
+        let ui = self.ui;
+        move |event| {
+            show(ui, &event);
+            Ok(())
+        }
     }
 
     /// Shows what failed, what was left out and what was weakened.
@@ -82,75 +87,60 @@ impl GateScreen {
     }
 }
 
-impl GateObserver for GateLines {
-    fn setup(&mut self, argv: &[String]) {
-        self.ui.labelled(Tone::Active, "setup", &argv_text(argv));
-    }
-
-    fn began(&mut self, gate: &GateSpec, turn: GateAttempt) {
-        let text = format!("{}{}: {}", gate.name, turn_text(turn), argv_text(&gate.argv));
-        if self.ui.rich {
-            redraw(&text);
-        } else {
-            self.ui.labelled(Tone::Active, "gate", &text);
+/// Shows an event of gates, wherever they run; returns `false` for any other.
+pub(crate) fn show(ui: Ui, event: &JournalEvent) -> bool {
+    match event {
+        JournalEvent::SetupStarted(setup) => {
+            ui.labelled(Tone::Active, "setup", &argv_text(&setup.argv));
         }
-    }
-
-    fn ended(&mut self, gate: &GateSpec, turn: GateAttempt, run: &GateRun) {
-        if self.ui.rich {
-            redraw("");
+        JournalEvent::GateStarted(started) => {
+            let which = which(started.at, started.attempt);
+            let text = format!("{}{which}: {}", started.gate, argv_text(&started.argv));
+            if ui.rich {
+                redraw(&text);
+            } else {
+                ui.labelled(Tone::Active, "gate", &text);
+            }
         }
-        let (tone, label) = label_of(&run.status);
-        let text = format!("{}{}: {}", gate.name, turn_text(turn), facts(run));
-        self.ui.labelled(tone, label, &text);
+        JournalEvent::GateFinished(finished) => {
+            if ui.rich {
+                redraw("");
+            }
+            let (tone, label) = label_of(&finished.status);
+            let which = which(finished.at, finished.attempt);
+            ui.labelled(tone, label, &format!("{}{which}: {}", finished.gate, facts(finished)));
+        }
+        _ => return false,
+    }
+    true
+}
+
+const fn which(at: GatePoint, attempt: GateAttempt) -> &'static str {
+    match (at, attempt) {
+        (GatePoint::Base, _) => " (at the base)",
+        (GatePoint::Candidate, GateAttempt::First) => "",
+        (GatePoint::Candidate, GateAttempt::Again) => " (again)",
+        (GatePoint::Candidate, GateAttempt::Fresh) => " (again, without caches)",
     }
 }
 
-impl GateObserver for GateScreen {
-    fn setup(&mut self, argv: &[String]) {
-        GateLines { ui: self.ui }.setup(argv);
-    }
-
-    fn began(&mut self, gate: &GateSpec, turn: GateAttempt) {
-        GateLines { ui: self.ui }.began(gate, turn);
-    }
-
-    fn ended(&mut self, gate: &GateSpec, turn: GateAttempt, run: &GateRun) {
-        GateLines { ui: self.ui }.ended(gate, turn, run);
-    }
-}
-
-fn turn_text(turn: GateAttempt) -> &'static str {
-    match turn {
-        GateAttempt::Candidate => "",
-        GateAttempt::Again => " (again)",
-        GateAttempt::Fresh => " (again, without caches)",
-        GateAttempt::Base => " (at the base)",
-    }
-}
-
-fn label_of(status: &GateStatus) -> (Tone, &'static str) {
+fn label_of(status: &str) -> (Tone, &'static str) {
     match status {
-        GateStatus::Passed => (Tone::Good, "passed"),
-        GateStatus::ProvedNothing => (Tone::Attention, "nothing"),
-        GateStatus::Failed { .. } => (Tone::Bad, "failed"),
-        GateStatus::TimedOut => (Tone::Bad, "timeout"),
-        GateStatus::CouldNotRun { .. } => (Tone::Bad, "not run"),
+        "passed" => (Tone::Good, "passed"),
+        "proved_nothing" => (Tone::Attention, "nothing"),
+        "failed" => (Tone::Bad, "failed"),
+        "timed_out" => (Tone::Bad, "timeout"),
+        _ => (Tone::Bad, "not run"),
     }
 }
 
-fn facts(run: &GateRun) -> String {
-    let mut parts = vec![duration(run.duration)];
-    match &run.status {
-        GateStatus::Failed { exit } => parts.push(exit.to_string()),
-        GateStatus::CouldNotRun { obstacle } => parts.push(obstacle.to_string()),
-        _ => {}
-    }
-    if let Some(tests) = run.tests {
+fn facts(finished: &GateFinished) -> String {
+    let mut parts = vec![duration(Duration::from_millis(finished.duration_ms))];
+    parts.extend(finished.reason.clone());
+    if let Some(tests) = &finished.tests {
         let failed =
             if tests.failed > 0 { format!(", {} failed", tests.failed) } else { String::new() };
-        let noun = if tests.executed() == 1 { "test" } else { "tests" };
-        parts.push(format!("{} {noun}{failed}", tests.executed()));
+        parts.push(format!("{}{failed}", plural(tests.passed + tests.failed, "test")));
     }
     parts.join(", ")
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ralph_engine::run::RunObserver;
+use ralph_engine::subscriber::RunObserver;
 use ralph_model::event::{AgentEvent, LimitStatus};
 use ralph_model::run::RunFacts;
 

@@ -1,6 +1,7 @@
 //! Why a workflow stopped before its end: one wording for all of them.
 
-use ralph_engine::workflow::driver::{QuestionKind, Stop};
+use ralph_engine::workflow::driver::Stop;
+use ralph_model::journal::QuestionKind;
 
 use super::human::{local_time, one_line};
 use crate::exit::Exit;
@@ -36,7 +37,7 @@ pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String, 
         Stop::Waiting { item, question, asked } => {
             let question = one_line(question, 600);
             let yes = match asked {
-                QuestionKind::Accept => "accepts it",
+                QuestionKind::Accept | QuestionKind::Other => "accepts it",
                 QuestionKind::Retry => "tries it again",
             };
             let text = format!("{item} waits for you: {question}");

@@ -3,28 +3,24 @@
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
-use ralph_engine::gates::{GateAttempt, GateObserver};
-use ralph_engine::run::{RunObserver, RunReport};
-use ralph_engine::session::{AgentTask, StepObserver};
+use ralph_engine::subscriber::{RunObserver, Subscriber};
 use ralph_engine::workflow::driver::Stop;
 use ralph_engine::workflow::pipeline::SpecEnd;
 use ralph_engine::workflow::pipeline::queue::PipelineReport;
-use ralph_model::gate::{GateRun, GateSpec};
-use ralph_model::journal::{WorkflowEvent, WorkflowFields, WorkflowKind};
+use ralph_model::board::Board;
+use ralph_model::id::RunId;
+use ralph_model::journal::{JournalEntry, JournalEvent, VerdictKind};
 use ralph_model::pipeline::GiveUp;
-use ralph_model::policy::limit::LimitWait;
 
-use super::agent_run::show_end;
-use super::gates::GateLines;
-use super::human::{duration, local_time, one_line, plural, seen_from, wrap};
+use super::agent_run::{WaitLine, show_boundary, show_end, title};
+use super::human::{duration, one_line, plural, seen_from, wrap};
 use super::live::Live;
-use super::stop;
 use super::text::LongWords;
-use super::{Tone, Ui, important, redraw, styled};
-use crate::setup::{Setup, now};
+use super::{Tone, Ui, gates, important, redraw, stop, styled};
+use crate::setup::Setup;
 
 /// Says a word about an event, for those who see one for the first time.
-pub(crate) type Narrator = fn(&WorkflowEvent) -> Option<(Tone, String)>;
+pub(crate) type Narrator = fn(&JournalEvent) -> Option<(Tone, String)>;
 
 /// How much is shown, and how.
 #[derive(Clone, Debug, Default)]
@@ -48,11 +44,10 @@ impl Look {
     }
 
     /// Names a file of home as the person finds it.
-    fn file(&self, file: Option<&String>) -> String {
-        let file = file.cloned().unwrap_or_default();
+    fn file(&self, file: &str) -> String {
         match (&self.cwd, &self.home) {
-            (Some(cwd), Some(home)) => seen_from(cwd, &home.join(&file)).to_string(),
-            _ => file,
+            (Some(cwd), Some(home)) => seen_from(cwd, &home.join(file)).to_string(),
+            _ => file.to_owned(),
         }
     }
 }
@@ -61,13 +56,12 @@ impl Look {
 pub(crate) struct WorkflowScreen {
     ui: Ui,
     look: Look,
-    gates: GateLines,
-    told_of_wait: Option<Duration>,
+    wait: WaitLine,
 }
 
 impl WorkflowScreen {
     pub(crate) fn new(ui: Ui, look: Look) -> WorkflowScreen {
-        WorkflowScreen { ui, look, gates: GateLines { ui }, told_of_wait: None }
+        WorkflowScreen { ui, look, wait: WaitLine::new(ui) }
     }
 
     /// `[label] message`, with what does not fit into the line below its beginning.
@@ -78,7 +72,7 @@ impl WorkflowScreen {
         }
     }
 
-    fn narrate(&self, event: &WorkflowEvent) {
+    fn narrate(&self, event: &JournalEvent) {
         let Some((tone, text)) = self.look.narrator.and_then(|narrator| narrator(event)) else {
             return;
         };
@@ -89,213 +83,196 @@ impl WorkflowScreen {
     }
 }
 
-impl StepObserver for WorkflowScreen {
-    fn run_begins(&mut self, task: &AgentTask, agent: &str, resumed: bool) -> Box<dyn RunObserver> {
-        self.told_of_wait = None;
-        let mut title = format!("{} {agent}, attempt {}", task.role, task.attempt);
-        if resumed {
-            title.push_str(" (resumed)");
-        }
-        Box::new(Live::start(self.ui, title).streaming(self.look.stream).within(self.look.width))
-    }
-
-    fn run_ended(&mut self, report: &RunReport) {
-        show_end(self.ui, report, self.look.cwd.as_deref());
-        for left in &report.outbox.not_taken {
-            let text = format!("not taken: `{}`: {}", left.name.escape_debug(), left.reason);
-            self.labelled(Tone::Attention, "outbox", &text);
-        }
-    }
-
-    fn waiting(&mut self, wait: LimitWait, left: Duration) {
-        let until = local_time(wait.until, now());
-        let text = format!(
-            "usage limit: until {until} ({} left); Ctrl-C stops, and the next start goes on waiting",
-            duration(left)
-        );
-        if self.ui.rich {
-            redraw(&text);
-        } else if self
-            .told_of_wait
-            .is_none_or(|told| told.saturating_sub(left) >= Duration::from_mins(5))
-        {
-            self.ui.labelled(Tone::Attention, "wait", &text);
-            self.told_of_wait = Some(left);
-        }
-    }
-
-    fn pausing(&mut self, left: Duration) {
-        if self.ui.rich {
-            redraw(&format!("trying again in {}", duration(left)));
-        }
-    }
-
-    fn recorded(&mut self, event: &WorkflowEvent) {
-        if self.ui.rich {
+impl Subscriber for WorkflowScreen {
+    fn recorded(&mut self, entry: &JournalEntry, board: &Board) {
+        let event = &entry.event;
+        self.wait.recorded(event);
+        if self.ui.rich && !matches!(event, JournalEvent::GateStarted(_)) {
             redraw("");
         }
-        if let Some((tone, label, text)) = line(event, &self.look) {
-            self.labelled(tone, label, &text);
-        } else if event.kind == WorkflowKind::SpecQueue {
-            let WorkflowFields { index, total, spec, .. } = &event.fields;
-            let (index, total) = (index.unwrap_or(0), total.unwrap_or(0));
-            let heading = format!("=== [{index}/{total}] {} ===", spec.as_deref().unwrap_or(""));
-            if self.look.narrator.is_some() {
-                self.ui.line("");
+        match event {
+            JournalEvent::RunFinished(finished) => {
+                if let Some(run) = entry.run.as_ref().and_then(|run| board.run(run)) {
+                    show_end(self.ui, run, self.look.cwd.as_deref());
+                }
+                for left in &finished.not_taken {
+                    let name = left.name.escape_debug();
+                    let text = format!("not taken: `{name}`: {}", left.reason);
+                    self.labelled(Tone::Attention, "outbox", &text);
+                }
             }
-            self.ui.line(self.ui.paint(Tone::Strong, &heading));
+            JournalEvent::BoundaryCrossed(crossed) => show_boundary(self.ui, crossed),
+            JournalEvent::SpecQueue(queue) => {
+                let heading = format!("=== [{}/{}] {} ===", queue.index, queue.total, queue.spec);
+                if self.look.narrator.is_some() {
+                    self.ui.line("");
+                }
+                self.ui.line(self.ui.paint(Tone::Strong, &heading));
+            }
+            event if gates::show(self.ui, event) => {}
+            _ => {
+                if let Some((tone, label, text)) = line(entry, &self.look) {
+                    self.labelled(tone, label, &text);
+                }
+            }
         }
         self.narrate(event);
     }
-}
 
-impl GateObserver for WorkflowScreen {
-    fn setup(&mut self, argv: &[String]) {
-        self.gates.setup(argv);
+    fn follow(&mut self, run: &RunId, board: &Board) -> Box<dyn RunObserver> {
+        let run = board.run(run);
+        let started = run.and_then(|run| run.started.as_ref());
+        let attempt = started.map_or(1, |(_, started)| started.attempt);
+        let title = format!("{}, attempt {attempt}", title(run));
+        Box::new(Live::start(self.ui, title).streaming(self.look.stream).within(self.look.width))
     }
 
-    fn began(&mut self, gate: &GateSpec, turn: GateAttempt) {
-        self.gates.began(gate, turn);
-    }
-
-    fn ended(&mut self, gate: &GateSpec, turn: GateAttempt, run: &GateRun) {
-        self.gates.ended(gate, turn, run);
+    fn waiting(&mut self, left: Duration) {
+        self.wait.show(left);
     }
 }
 
-/// Puts an event into a line; what needs none has none.
-fn line(event: &WorkflowEvent, look: &Look) -> Option<(Tone, &'static str, String)> {
-    let fields = &event.fields;
-    let reason = || one_line(fields.reason.as_deref().unwrap_or(""), 300);
-    let commit = || fields.commit.as_deref().map_or("", |commit| commit.get(..8).unwrap_or(commit));
-    let attempt = || match (fields.attempt, fields.max_attempts) {
-        (Some(attempt), Some(max)) => format!(", attempt {attempt} of {max}"),
-        _ => String::new(),
-    };
-    let proof = || match fields.proven_by_gates {
-        Some(true) => "proven by gates",
-        _ => "not proven by gates",
-    };
-    Some(match event.kind {
-        WorkflowKind::RunStart => {
-            let specs = plural(fields.total.unwrap_or(0) as u64, "spec");
-            let agents = fields.agent.as_deref().unwrap_or("");
-            let boundary = fields.boundary.as_deref().unwrap_or("");
-            (Tone::Active, "start", format!("{specs}; {agents}; boundary: {boundary}"))
+/// Puts an entry into a line; what needs none has none.
+fn line(entry: &JournalEntry, look: &Look) -> Option<(Tone, &'static str, String)> {
+    use JournalEvent as E;
+    let short = |reason: &str| one_line(reason, 300);
+    let of = |attempt: u32, max: u32| format!(", attempt {attempt} of {max}");
+    Some(match &entry.event {
+        E::RunStart(start) => {
+            let specs = plural(start.total, "spec");
+            let text = format!("{specs}; {}; boundary: {}", start.agent, start.boundary);
+            (Tone::Active, "start", text)
         }
-        WorkflowKind::SpecSkipped if fields.reason.is_some() => {
+        E::SpecSkipped(skipped) if skipped.reason.is_some() => {
             (Tone::Attention, "skip", "done, and changed since: --force does it again".to_owned())
         }
-        WorkflowKind::SpecSkipped => (Tone::Faint, "skip", "done".to_owned()),
-        WorkflowKind::PlanAdopted => (
-            Tone::Progress,
-            "planned",
-            format!("by hand: {}", look.file(fields.plan_file.as_ref())),
-        ),
-        WorkflowKind::PlanStart => {
-            let again = if fields.replanning { " again" } else { "" };
-            (Tone::Active, "plan", format!("planning{again}{}", attempt()))
+        E::SpecSkipped(_) => (Tone::Faint, "skip", "done".to_owned()),
+        E::PlanAdopted(plan) => {
+            (Tone::Progress, "planned", format!("by hand: {}", look.file(&plan.plan_file)))
         }
-        WorkflowKind::PlanPass => (Tone::Progress, "planned", look.file(fields.plan_file.as_ref())),
-        WorkflowKind::PlanFail => (Tone::Attention, "retry", format!("no plan: {}", reason())),
-        WorkflowKind::PlanInvalidated => (Tone::Attention, "plan-invalid", reason()),
-        WorkflowKind::CandidateLoaded => {
-            (Tone::Progress, "pending", format!("{} waits for its verification", commit()))
+        E::PlanStart(start) => {
+            let again = if start.replanning == Some(true) { " again" } else { "" };
+            let of = of(start.attempt, start.max_attempts);
+            (Tone::Active, "plan", format!("planning{again}{of}"))
         }
-        WorkflowKind::ImplStart => (Tone::Active, "start", format!("implementing{}", attempt())),
-        WorkflowKind::ImplRejected => {
-            (Tone::Attention, "retry", format!("turned down: {}", reason()))
+        E::PlanPass(plan) => (Tone::Progress, "planned", look.file(&plan.plan_file)),
+        E::PlanFail(fail) => {
+            (Tone::Attention, "retry", format!("no plan: {}", short(&fail.reason)))
         }
-        WorkflowKind::CandidateWritten if fields.commit.is_none() => {
-            let text = format!("the agent says that nothing needs to change: {}", reason());
+        E::PlanInvalidated(plan) => (Tone::Attention, "plan-invalid", short(&plan.reason)),
+        E::CandidateLoaded(candidate) => {
+            let commit = short_id(&candidate.commit);
+            (Tone::Progress, "pending", format!("{commit} waits for its verification"))
+        }
+        E::ImplStart(start) => {
+            let of = of(start.attempt, start.max_attempts);
+            (Tone::Active, "start", format!("implementing{of}"))
+        }
+        E::ImplRejected(rejected) => {
+            (Tone::Attention, "retry", format!("rejected: {}", short(&rejected.reason)))
+        }
+        E::CandidateWritten(written) => {
+            let text = if let Some(commit) = &written.commit {
+                format!("{}, {}", short_id(commit), proof(written.proven_by_gates))
+            } else {
+                let reason = short(written.reason.as_deref().unwrap_or(""));
+                format!("the agent says that nothing needs to change: {reason}")
+            };
             (Tone::Progress, "candidate", text)
         }
-        WorkflowKind::CandidateWritten => {
-            (Tone::Progress, "candidate", format!("{}, {}", commit(), proof()))
+        E::VerifyStart(start) => {
+            let of = of(start.attempt, start.max_attempts);
+            (Tone::Active, "start", format!("verifying {}{of}", short_id(&start.commit)))
         }
-        WorkflowKind::VerifyStart => {
-            (Tone::Active, "start", format!("verifying {}{}", commit(), attempt()))
+        E::VerifyPass(pass) => {
+            let text = match &pass.commit {
+                Some(commit) => format!("{}, {}", short_id(commit), proof(pass.proven_by_gates)),
+                None => "nothing had to change, a person decided".to_owned(),
+            };
+            (Tone::Good, "done", text)
         }
-        WorkflowKind::VerifyPass if fields.commit.is_none() => {
-            (Tone::Good, "done", "nothing had to change, a person decided".to_owned())
+        E::VerifyFail(fail) => {
+            (Tone::Attention, "retry", format!("not verified: {}", short(&fail.reason)))
         }
-        WorkflowKind::VerifyPass => (Tone::Good, "done", format!("{}, {}", commit(), proof())),
-        WorkflowKind::VerifyFail => {
-            (Tone::Attention, "retry", format!("not verified: {}", reason()))
-        }
-        WorkflowKind::Trouble => (Tone::Bad, "trouble", reason()),
-        WorkflowKind::BackoffWait => {
-            let wait = Duration::from_secs(fields.wait_seconds.unwrap_or(0));
+        E::Trouble(trouble) => (Tone::Bad, "trouble", short(&trouble.reason)),
+        E::BackoffWait(wait) => {
+            let wait = Duration::from_secs(wait.wait_seconds.unwrap_or(0));
             (Tone::Attention, "wait", format!("trying again in {}", duration(wait)))
         }
-        WorkflowKind::PersonAnswered => (Tone::Progress, "answer", reason()),
-        WorkflowKind::PersonNeeded => {
-            let question = one_line(fields.question.as_deref().unwrap_or(""), 600);
+        E::BudgetNear(near) => {
+            (Tone::Attention, "budget", format!("nearly used up: {}", near.what))
+        }
+        E::PersonAnswered(answered) => (Tone::Progress, "answer", short(&answered.reason)),
+        E::PersonNeeded(needed) => {
+            let question = one_line(&needed.question, 600);
             (Tone::Attention, "waiting", format!("for you: {question}"))
         }
-        WorkflowKind::GatesChanged => (
-            Tone::Attention,
-            "note",
-            format!("the gates were changed, and count from now: {}", reason()),
-        ),
-        WorkflowKind::Note => (Tone::Attention, "note", reason()),
-        WorkflowKind::SpecFailed => (Tone::Bad, "failed", reason()),
-        WorkflowKind::IterationStart
-        | WorkflowKind::IterationResult
-        | WorkflowKind::TaskDone
-        | WorkflowKind::TaskRejected
-        | WorkflowKind::TaskKilled
-        | WorkflowKind::BuildStart => return build_line(event),
-        WorkflowKind::BuildResult
-        | WorkflowKind::SpecQueue
-        | WorkflowKind::SpecStart
-        | WorkflowKind::PlanRunComplete
-        | WorkflowKind::ImplRunComplete
-        | WorkflowKind::ImplNoCompletion
-        | WorkflowKind::GatesStart
-        | WorkflowKind::VerifyRunComplete
-        | WorkflowKind::UsageLimitWait
-        | WorkflowKind::SpecResult
-        | WorkflowKind::RunStopped
-        | WorkflowKind::RunComplete => return None,
+        E::GatesChanged(changed) => {
+            let what = short(&changed.reason);
+            let text = format!("the gates were changed, and count from now: {what}");
+            (Tone::Attention, "note", text)
+        }
+        E::Note(note) => (Tone::Attention, "note", short(&note.reason)),
+        E::SpecFailed(failed) => (Tone::Bad, "failed", short(&failed.reason)),
+        _ => return build_line(entry),
     })
 }
 
-/// Puts an event of the build loop into a line.
-fn build_line(event: &WorkflowEvent) -> Option<(Tone, &'static str, String)> {
-    let fields = &event.fields;
-    let reason = one_line(fields.reason.as_deref().unwrap_or(""), 300);
-    let task = fields.task.as_deref().unwrap_or("");
-    Some(match event.kind {
-        WorkflowKind::IterationStart => {
-            let stage = fields.stage.map_or("", ralph_model::plan::Stage::name);
-            let number = fields.iteration.unwrap_or(0);
-            let what = if task.is_empty() { String::new() } else { format!(" {task}: {reason}") };
-            (Tone::Active, "start", format!("{number}. {stage}{what}"))
+/// Puts an entry of the build loop into a line.
+fn build_line(entry: &JournalEntry) -> Option<(Tone, &'static str, String)> {
+    use JournalEvent as E;
+    let short = |reason: &str| one_line(reason, 300);
+    Some(match &entry.event {
+        E::BuildStart(start) => {
+            let spec = start.spec.as_deref().unwrap_or("no spec");
+            (Tone::Active, "start", format!("building {spec}; boundary: {}", start.boundary))
         }
-        WorkflowKind::TaskDone => {
-            let commit = fields.commit.as_deref().unwrap_or("");
-            let proof = match fields.proven_by_gates {
-                Some(true) => "proven by gates",
-                _ => "not proven by gates",
-            };
-            let commit = commit.get(..8).unwrap_or(commit);
-            (Tone::Good, "built", format!("{task} at {commit}, {proof}"))
+        E::IterationStart(start) => {
+            let stage = start.stage.map_or("", ralph_model::plan::Stage::name);
+            let number = start.iteration.unwrap_or(0);
+            let name = short(start.name.as_deref().unwrap_or(""));
+            let what = start.task.as_ref().map(|task| format!(" {task}: {name}"));
+            let again = start.try_number.filter(|number| *number > 1);
+            let again = again.map(|number| format!(", try {number}")).unwrap_or_default();
+            (Tone::Active, "start", format!("{number}. {stage}{}{again}", what.unwrap_or_default()))
         }
-        WorkflowKind::TaskRejected => {
-            (Tone::Attention, "retry", format!("{task} turned down: {reason}"))
+        E::IterationResult(result) => (Tone::Attention, "retry", short(result.reason.as_deref()?)),
+        E::TaskDone(done) => {
+            let commit = short_id(done.commit.as_deref().unwrap_or(""));
+            let text = format!("{} at {commit}, {}", done.task, proof(done.proven_by_gates));
+            (Tone::Good, "built", text)
         }
-        WorkflowKind::TaskKilled => {
-            (Tone::Attention, "killed", format!("{task} ({reason}): it will be broken up"))
+        E::TaskRejected(rejected) => {
+            let text = format!("{} rejected: {}", rejected.task, short(&rejected.reason));
+            (Tone::Attention, "retry", text)
         }
-        WorkflowKind::BuildStart => {
-            let spec = fields.spec.as_deref().unwrap_or("no spec");
-            let boundary = fields.boundary.as_deref().unwrap_or("");
-            (Tone::Active, "start", format!("building {spec}; boundary: {boundary}"))
+        E::TaskKilled(killed) => {
+            let text = format!("{} ({}): it will be broken up", killed.task, short(&killed.reason));
+            (Tone::Attention, "killed", text)
         }
-        WorkflowKind::IterationResult => (Tone::Attention, "retry", reason),
+        // What a verifier decides while it runs; any other verdict has an event of its workflow.
+        E::Verdict(verdict) if entry.run.is_some() => {
+            let reasons: Vec<&str> = verdict.reasons.iter().map(|why| why.text.as_str()).collect();
+            if verdict.verdict == VerdictKind::Accepted {
+                (Tone::Good, "accepted", verdict.item.clone())
+            } else {
+                let text = format!("{}: {}", verdict.item, short(&reasons.join(" ")));
+                (Tone::Attention, "rejected", text)
+            }
+        }
         _ => return None,
     })
+}
+
+fn short_id(commit: &str) -> &str {
+    commit.get(..8).unwrap_or(commit)
+}
+
+const fn proof(proven_by_gates: Option<bool>) -> &'static str {
+    match proven_by_gates {
+        Some(true) => "proven by gates",
+        _ => "not proven by gates",
+    }
 }
 
 /// Sums up: what was done, what was not and why, and how to go on.

@@ -5,7 +5,7 @@ use std::fs;
 use ralph_engine::clock::SystemClock;
 use ralph_engine::journal::Journal;
 use ralph_engine::questions::Questions;
-use ralph_model::journal::{Overview, parse_line};
+use ralph_model::journal::QuestionKind;
 use serde_json::{Value, json};
 
 use crate::harness::{Place, Report};
@@ -249,14 +249,11 @@ fn ask(place: &Place, item: &str, question: &str) {
         .map(|entry| entry.unwrap().path().join("journal.jsonl"))
         .find(|path| path.exists())
         .unwrap();
-    let mut overview = Overview::default();
-    for line in fs::read_to_string(&journal).unwrap().lines() {
-        overview.apply(&parse_line(line.as_bytes()).unwrap());
-    }
     let path = camino::Utf8PathBuf::from_path_buf(journal).unwrap();
     let mut journal = Journal::open(&path).unwrap();
-    Questions { journal: &mut journal, overview: &mut overview, clock: &SystemClock }
-        .ask(item, question, None)
+    journal.fold().unwrap();
+    Questions { journal: &mut journal, clock: &SystemClock }
+        .ask(item, question, QuestionKind::Accept, None)
         .unwrap();
 }
 

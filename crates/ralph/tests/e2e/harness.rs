@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::replay;
 use crate::support::process::{Finished, processes_marked, run};
 use crate::support::{TestEnv, text};
 
@@ -56,7 +57,14 @@ impl Place {
 
     /// Runs `ralph` to its end.
     pub(crate) fn ralph(&self, args: &[&str]) -> Finished {
-        run(&self.env, Path::new(RALPH), args, &self.variables(), "", PATIENCE)
+        let state = self.path("state");
+        let before = replay::length(&state);
+        let finished = run(&self.env, Path::new(RALPH), args, &self.variables(), "", PATIENCE);
+        let is_workflow = args.first().is_some_and(|word| ["pipeline", "build"].contains(word));
+        if is_workflow && !args.contains(&"--quiet") {
+            replay::assert_told(&state, before, &finished);
+        }
+        finished
     }
 
     /// Runs an agent on a prompt and returns its report.

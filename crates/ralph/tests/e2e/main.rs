@@ -41,6 +41,8 @@ mod plan;
 #[cfg(test)]
 mod receipts;
 #[cfg(test)]
+mod replay;
+#[cfg(test)]
 mod runs;
 #[cfg(test)]
 mod status;

@@ -30,7 +30,8 @@ fn a_run_is_told_who_it_is_and_finds_ralph_on_its_path() {
     let log = fs::read_to_string(home.join("ralph.log")).unwrap();
     let events: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
-    assert_eq!(names, ["run_started", "run_finished"]);
+    assert_eq!(names, ["workflow_started", "run_started", "run_finished", "workflow_ended"]);
+    assert!(events.iter().skip(1).all(|event| event["wf"] == events[0]["data"]["id"]), "{log}");
     place.assert_nothing_left();
 }
 

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::made::note_made;
 use super::task_store::{TASKS, markers};
-use crate::channel::{Declined, MutationStore};
+use crate::channel::{Applied, Declined, MutationStore};
 use crate::plan_file::{PlanFile, PlanFileError};
 use crate::state::State;
 use crate::workflow::repositories::ChangeProbe;
@@ -40,11 +40,11 @@ pub(super) struct PlanChannel {
 }
 
 impl MutationStore for PlanChannel {
-    fn apply(&mut self, request: &MutationRequest, asker: Asker<'_>) -> Result<String, Declined> {
+    fn apply(&mut self, request: &MutationRequest, asker: Asker<'_>) -> Result<Applied, Declined> {
         let bytes = self.plan.read().map_err(told)?;
         let plan = Plan::parse(&bytes);
         if let MutationRequest::TaskShow { id } = request {
-            return shown(&plan, id.as_deref());
+            return shown(&plan, id.as_deref()).map(unchanged);
         }
         let mutation = request.mutation().expect("only a question changes nothing");
         let request = within_given(request, asker);
@@ -53,10 +53,13 @@ impl MutationStore for PlanChannel {
             permission::check(asker, mutation, Some(target))?;
         }
         if let MutationRequest::TaskDone { id, no_change } = &request {
-            return self.claim(&plan, asker, id.as_deref(), no_change.as_deref());
+            let noted = self.claim(&plan, asker, id.as_deref(), no_change.as_deref());
+            return noted.map(unchanged);
         }
         let request = related(&plan, &request, asker)?;
-        Ok(told_of(&self.change(&request, asker.role)?))
+        let change = self.change(&request, asker.role)?;
+        let changed = (change != Change::Nothing).then(|| change.clone());
+        Ok(Applied { text: told_of(&change), change: changed })
     }
 }
 
@@ -181,6 +184,11 @@ fn with_relation(task: &str, field: &str, id: &str) -> (String, usize) {
         }
         _ => (task.to_owned(), 1),
     }
+}
+
+/// What is told where the plan is as it was.
+const fn unchanged(text: String) -> Applied {
+    Applied { text, change: None }
 }
 
 fn shown(plan: &Plan<'_>, id: Option<&str>) -> Result<String, Declined> {

@@ -2,7 +2,7 @@
 
 use ralph_model::build::{TaskFact, TaskState};
 use ralph_model::contract::FinalMessage;
-use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::journal::{Note, ReasonText};
 use ralph_model::permission::Mutation;
 use ralph_model::plan::{Kill, Plan};
 use ralph_model::role::Role;
@@ -12,7 +12,7 @@ use ralph_model::shown::shown;
 use super::channel::{FEWEST_PARTS, parts_of};
 use super::questions::OPINION;
 use super::task_store::Healed;
-use super::{Build, BuildEnd, none};
+use super::{Build, BuildEnd};
 use crate::run::RunResult;
 use crate::workflow::driver::{Turn, forget_troubles};
 use crate::workflow::repositories::{BEFORE, BeforeAll};
@@ -103,7 +103,8 @@ impl Build<'_, '_> {
         }
         if let Some(reason) = unfinished(&result.outcome) {
             self.back_to_branches(&before)?;
-            return self.reject(task, Some(run), Rejection::plain(reason));
+            let reasons = vec![ReasonText::new("run_unfinished", &reason)];
+            return self.reject(task, Some(run), Rejection::plain(reason), reasons);
         }
         match state {
             TaskState::Claimed { run: claimed, no_change } if claimed == run => {
@@ -144,8 +145,7 @@ impl Build<'_, '_> {
         let reason = format!(
             "`{task}` was no longer pending when its run ended; what the run made is committed, and not judged"
         );
-        let fields = WorkflowFields { task: Some(task.to_owned()), reason: Some(reason), ..none() };
-        self.tell(WorkflowKind::Note, fields)?;
+        self.tell(Note { spec: None, task: Some(task.to_owned()), reason })?;
         Ok(Turn::Progress)
     }
 

@@ -5,15 +5,16 @@
 use ralph_model::build::{Acceptance, Rejection, TaskFact, Work};
 use ralph_model::evidence::EvidenceFault;
 use ralph_model::id::RunId;
+use ralph_model::journal::{QuestionKind, ReasonText, VerdictKind, VerdictReached};
 use ralph_model::role::Role;
 use ralph_model::run::Trouble;
-use ralph_model::verdict::{PersonQuestion, Reason, Verdict, VerifierReport};
+use ralph_model::verdict::{Claim, PersonQuestion, Reason, Verdict, VerifierReport};
 
 use super::{Build, BuildEnd};
 use crate::gates::pin::PinnedGates;
 use crate::judge::{Case, Said};
 use crate::workflow::WorkflowError;
-use crate::workflow::driver::{QuestionKind, Turn};
+use crate::workflow::driver::Turn;
 use crate::workflow::repositories::{BeforeAll, attestation};
 
 /// Work, and what the judge measured of it.
@@ -57,15 +58,12 @@ impl Build<'_, '_> {
     ) -> Result<Examined, WorkflowError> {
         let pinned = self.pin(task)?;
         let mut cases = Vec::new();
+        let repositories = &self.project.repositories;
         for work in &works {
             let said = Said::Commit { claimed: work.commit.clone() };
-            cases.push(self.project.repositories.examine(
-                &self.session.context.gates(),
-                before,
-                &pinned,
-                &said,
-                self.session.observer,
-            )?);
+            cases.push(self.session.with_gates(task, |context, tell| {
+                repositories.examine(context, before, &pinned, &said, tell)
+            })?);
         }
         Ok(Examined { works, pinned, cases })
     }
@@ -81,30 +79,48 @@ impl Build<'_, '_> {
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
         let Examined { works, pinned, cases } = examined;
         let Some(first) = works.first() else {
-            return self.reject(task, run, Rejection::plain("there is no commit".to_owned()));
+            let reason = "there is no commit".to_owned();
+            let reasons = vec![ReasonText::new("no_commit", &reason)];
+            return self.reject(task, run, Rejection::plain(reason), reasons);
         };
         let found = match Findings::of(&works, &cases) {
             Ok(found) => found,
             Err(trouble) => return Ok(Turn::Trouble(trouble)),
         };
         if let Some(rejection) = found.rejected {
-            return self.reject(task, run, rejection);
+            return self.reject(task, run, rejection, found.reasons);
         }
         if let Some(question) = found.question.filter(|_| person == Person::NotAsked) {
+            let verdict = Verdict::NeedsHuman { question: question.clone() };
+            self.tell(VerdictReached {
+                commit: Some(first.commit.to_string()),
+                ..VerdictReached::of(task, "judge", &verdict)
+            })?;
+            let commit = question.commit().map(ToString::to_string);
             let question = question.to_string();
             let fact = TaskFact::Undecided { run, works, question: question.clone() };
             self.settle(task, &fact)?;
-            return self.ask_person(task, question, QuestionKind::Accept);
+            return self.ask_person(task, question, QuestionKind::Accept, commit.as_deref());
         }
         let context = &self.session.context;
         let attested = attestation(context, task, Role::Builder, None);
         let repositories = &self.project.repositories;
-        repositories.attest(&context.gates(), before, &pinned, &cases, &attested)?;
+        repositories.attest(&context.gates(task), before, &pinned, &cases, &attested)?;
         let acceptance = Acceptance {
             done_at: Some(first.commit.clone()),
             works,
             proven_by_gates: found.is_proven,
         };
+        let by = if person == Person::Agrees { "person" } else { "judge" };
+        self.tell(VerdictReached {
+            item: task.to_owned(),
+            commit: acceptance.done_at.as_ref().map(ToString::to_string),
+            verdict: VerdictKind::Accepted,
+            by: by.to_owned(),
+            proven_by_gates: Some(acceptance.proven_by_gates),
+            files: Some(changed_files(&cases)),
+            ..VerdictReached::default()
+        })?;
         self.settle(task, &TaskFact::Accepted { run, acceptance })?;
         Ok(Turn::Progress)
     }
@@ -115,7 +131,16 @@ impl Build<'_, '_> {
         task: &str,
         run: Option<RunId>,
         rejection: Rejection,
+        reasons: Vec<ReasonText>,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
+        self.tell(VerdictReached {
+            item: task.to_owned(),
+            commit: rejection.commit.as_ref().map(ToString::to_string),
+            verdict: VerdictKind::Rejected,
+            by: "judge".to_owned(),
+            reasons,
+            ..VerdictReached::default()
+        })?;
         // The rejection itself was told when it was written to the plan.
         self.round.feedback = Some((task.to_owned(), rejection.for_agent.clone()));
         self.settle(task, &TaskFact::Rejected { run, rejection })?;
@@ -126,17 +151,21 @@ impl Build<'_, '_> {
 /// What the judge says of all work together.
 struct Findings {
     rejected: Option<Rejection>,
+    /// Why, each with its code.
+    reasons: Vec<ReasonText>,
     question: Option<PersonQuestion>,
     is_proven: bool,
 }
 
 impl Findings {
     fn of(works: &[Work], cases: &[Case]) -> Result<Findings, Trouble> {
-        let mut found = Findings { rejected: None, question: None, is_proven: true };
+        let mut found =
+            Findings { rejected: None, reasons: Vec::new(), question: None, is_proven: true };
         for (work, case) in works.iter().zip(cases) {
             match case.verdict(&VerifierReport::NotAsked)? {
                 Verdict::Accepted { proven_by_gates, .. } => found.is_proven &= proven_by_gates,
                 Verdict::Rejected { reasons } => {
+                    found.reasons.extend(reasons.iter().map(ReasonText::from));
                     let place = (works.len() > 1).then_some(work.repository.as_str());
                     let more = rejection(work, place, &reasons);
                     found.rejected = Some(match found.rejected {
@@ -145,6 +174,7 @@ impl Findings {
                     });
                 }
                 Verdict::PlanInvalid { reason } => {
+                    found.reasons.push(ReasonText::new("plan_invalid", &reason));
                     let commit = Some(work.commit.clone());
                     found.rejected.get_or_insert(Rejection { commit, ..Rejection::plain(reason) });
                 }
@@ -156,6 +186,15 @@ impl Findings {
         }
         Ok(found)
     }
+}
+
+/// How many files the work changes in all repositories.
+fn changed_files(cases: &[Case]) -> u64 {
+    let found = cases.iter().filter_map(|case| match &case.claim {
+        Claim::Commit(measured) => measured.evidence.commit(),
+        _ => None,
+    });
+    found.map(|found| found.changed.len() as u64).sum()
 }
 
 /// Formats a reason for the agent and for the person.

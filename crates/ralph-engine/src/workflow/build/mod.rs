@@ -19,20 +19,24 @@ mod task_store;
 use std::sync::Arc;
 
 use ralph_model::build::TaskState;
-use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::journal::{
+    BuildResult, BuildStart, IterationResult, IterationStart, JournalEvent, StepResult,
+};
 use ralph_model::plan::{Next, Plan, Stage, Status, TaskId};
+use ralph_model::role::Role;
 
 use self::channel::{PlanChannel, SharedProbe};
 use self::kill_log::LogBases;
+use self::questions::OPINION;
 use self::task_store::TASKS;
 use super::WorkflowError;
-use super::driver::{Ended, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles};
+use super::driver::{Ended, Subject, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles};
 use super::project::Project;
 use super::repositories::BEFORE;
 use crate::gates::pin::PinnedGates;
 use crate::git::commits::Signing;
 use crate::plan_file::PlanFile;
-use crate::run::{RESULTS, RunResult};
+use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::Session;
 
 /// The name of the workflow in the results of its runs.
@@ -97,6 +101,8 @@ struct Round {
     iteration: u32,
     /// What the next step is for.
     item: Option<String>,
+    /// The step under way, until it is told what came of it.
+    step: Option<IterationResult>,
     /// What the last run for an item did wrong.
     feedback: Option<(String, String)>,
     /// What the last rounds looked like before they began.
@@ -161,12 +167,8 @@ impl<'r, 's> Build<'r, 's> {
         self.begin_rounds()?;
         // Building what there is does not wait for the rest of the plan.
         self.forget_planning()?;
-        let fields = WorkflowFields {
-            spec: self.spec()?,
-            boundary: Some(self.session.context.boundary.as_str().to_owned()),
-            ..none()
-        };
-        self.tell(WorkflowKind::BuildStart, fields)?;
+        let (spec, boundary) = (self.spec()?, self.session.context.boundary.as_str().to_owned());
+        self.tell(BuildStart { spec, boundary })?;
         let ended = drive(self)?;
         self.commit_plan()?;
         self.end_rounds()?;
@@ -174,12 +176,9 @@ impl<'r, 's> Build<'r, 's> {
             Ended::By(end) => end.name(),
             Ended::Stopped(stop) => stop.name(),
         };
-        let fields = WorkflowFields {
-            result: Some(result.to_owned()),
-            iteration: Some(self.round.iteration),
-            ..none()
-        };
-        self.tell(WorkflowKind::BuildResult, fields)?;
+        let iteration = Some(self.round.iteration);
+        self.tell(BuildResult { result: result.to_owned(), iteration })?;
+        self.session.ending = Some(result);
         Ok(ended)
     }
 
@@ -200,7 +199,8 @@ impl<'r, 's> Build<'r, 's> {
         let kept = kept.chain(results.iter().map(|result| result.item.as_str()));
         TASKS.retain(state, kept)?;
         // Nobody is to be kept waiting for an answer about a task that a person deleted or marked as done.
-        let open = self.session.overview.open_questions().map(|question| question.item.clone());
+        let board = self.session.journal.board();
+        let open = board.open_questions().map(|question| question.item.clone());
         let is_settled = |item: &String| {
             item.parse::<TaskId>().is_ok()
                 && !unfinished.iter().any(|task| task.id == *item && task.status != Status::Done)
@@ -215,13 +215,13 @@ impl<'r, 's> Build<'r, 's> {
     /// Commits what was changed in the plan since the last commit, and the rest of home.
     fn commit_plan(&mut self) -> Result<(), WorkflowError> {
         self.plan.commit()?;
-        self.project.commit_home(self.session, "ralph: update home", none())
+        self.project.commit_home(self.session, "ralph: update home", None)
     }
 
     /// Returns the gates of a task as they were pinned; a person's change since then is taken up and recorded.
     fn pin(&mut self, item: &str) -> Result<PinnedGates, WorkflowError> {
-        let fields = WorkflowFields { task: Some(item.to_owned()), ..none() };
-        Ok(self.session.pin(item, fields)?)
+        let subject = Subject { item: Some(item.to_owned()), ..Subject::default() };
+        Ok(self.session.pin(item, subject)?)
     }
 
     fn log_bases(&self) -> LogBases<'_> {
@@ -238,8 +238,18 @@ impl<'r, 's> Build<'r, 's> {
         Ok(Plan::parse(&bytes).spec().map(str::to_owned))
     }
 
-    fn tell(&mut self, kind: WorkflowKind, fields: WorkflowFields) -> Result<(), WorkflowError> {
-        Ok(self.session.tell(kind, fields)?)
+    fn tell(&mut self, event: impl Into<JournalEvent>) -> Result<(), WorkflowError> {
+        Ok(self.session.record(event)?)
+    }
+
+    /// Tells what came of the step under way, once.
+    fn end_step(
+        &mut self,
+        result: StepResult,
+        reason: Option<String>,
+    ) -> Result<(), WorkflowError> {
+        let Some(step) = self.round.step.take() else { return Ok(()) };
+        self.tell(IterationResult { result, reason, ..step })
     }
 
     /// Returns what tells one state of plan and work from another.
@@ -258,8 +268,12 @@ impl<'r, 's> Build<'r, 's> {
 
     /// Says what a run for an item did wrong: the next one is told.
     fn fail(&mut self, item: &str, feedback: String) -> Result<Turn<BuildEnd>, WorkflowError> {
-        let reason = Some(feedback.clone());
-        self.tell(WorkflowKind::IterationResult, WorkflowFields { reason, ..none() })?;
+        // Without a step under way a verdict was completed that a crash had cut short.
+        self.round.step.get_or_insert_with(|| IterationResult {
+            item: Some(item.to_owned()),
+            ..IterationResult::default()
+        });
+        self.end_step(StepResult::Failed, Some(feedback.clone()))?;
         self.round.feedback = Some((item.to_owned(), feedback));
         Ok(Turn::Failed)
     }
@@ -276,8 +290,8 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         self.round.item.clone()
     }
 
-    fn subject(&self) -> WorkflowFields {
-        none()
+    fn subject(&self) -> Subject {
+        Subject { item: self.round.item.clone(), ..Subject::default() }
     }
 
     /// Returns the oldest result of this loop that is not recorded, whatever the plan says is next: what agents changed
@@ -340,15 +354,26 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
             Next::Build(task) | Next::Decompose(task) => Some(task),
             _ => None,
         };
-        let fields = WorkflowFields {
-            stage: Some(if claim.is_some() { Stage::Verify } else { stage }),
-            task: task.map(|task| task.id.to_string()),
+        let stage = if claim.is_some() { Stage::Verify } else { stage };
+        let item = item_of(&next);
+        let item = if claim.is_some() { format!("{item}{OPINION}") } else { item };
+        let step = IterationResult {
             iteration: Some(self.round.iteration),
-            spec: plan.spec().map(str::to_owned),
-            reason: task.map(|task| task.name.to_string()),
-            ..none()
+            stage: Some(stage),
+            try_number: Some(self.session.journal.board().next_try(&item, role_of(stage))),
+            item: Some(item),
+            ..IterationResult::default()
         };
-        self.tell(WorkflowKind::IterationStart, fields)?;
+        self.tell(IterationStart {
+            iteration: step.iteration,
+            stage: step.stage,
+            item: step.item.clone(),
+            try_number: step.try_number,
+            task: task.map(|task| task.id.to_string()),
+            name: task.map(|task| task.name.to_string()),
+            spec: plan.spec().map(str::to_owned),
+        })?;
+        self.round.step = Some(step);
         match next {
             Next::Build(task) => match claim {
                 Some(reason) => self.ask_for_opinion(&plan, &task.id, &reason),
@@ -362,15 +387,25 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
     }
 
     /// Notes what a builder left, for the next run of its task.
-    fn ended(&mut self, result: &RunResult) -> Result<(), WorkflowError> {
-        if result.role != ralph_model::role::Role::Builder {
+    fn ended(&mut self, _: RunReport, result: &RunResult) -> Result<(), WorkflowError> {
+        if result.role != Role::Builder {
             return Ok(());
         }
         self.project.repositories.note_left(&self.session.context.state, &result.item)
     }
 
     fn conclude(&mut self, result: &RunResult) -> Result<Turn<BuildEnd>, WorkflowError> {
-        self.conclude_run(result)
+        let turn = self.conclude_run(result)?;
+        self.end_step(
+            match &turn {
+                Turn::Progress | Turn::Again => StepResult::Progress,
+                Turn::Failed => StepResult::Failed,
+                Turn::Trouble(_) => StepResult::Trouble,
+                Turn::Stop(_) | Turn::End(_) => StepResult::Stopped,
+            },
+            None,
+        )?;
+        Ok(turn)
     }
 
     /// A loop that is about to end, or to ask a person, does not wait first.
@@ -392,7 +427,8 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
     fn discard(&mut self, result: &RunResult, _: Void) -> Result<(), WorkflowError> {
         // That nothing came of it is not the work's fault: it is no round of a loop.
         self.round.last = None;
-        self.discard_run(result)
+        self.discard_run(result)?;
+        self.end_step(StepResult::Trouble, None)
     }
 }
 
@@ -407,6 +443,13 @@ fn item_of(next: &Next<'_>) -> String {
     }
 }
 
-fn none() -> WorkflowFields {
-    WorkflowFields::default()
+/// Who does the run of a stage.
+const fn role_of(stage: Stage) -> Role {
+    match stage {
+        Stage::Plan => Role::Planner,
+        Stage::Decompose => Role::Decomposer,
+        Stage::Build => Role::Builder,
+        Stage::Verify | Stage::Complete => Role::Verifier,
+        Stage::Investigate => Role::Investigator,
+    }
 }

@@ -3,7 +3,6 @@
 //! From before its run until its conclusions are drawn a note in private state says which spec is being planned. Whoever
 //! finds one goes on: what becomes of the tasks was asked already, and a run that is over is not repeated.
 
-use ralph_model::journal::WorkflowFields;
 use ralph_model::plan::{Plan, Unfinished};
 use ralph_model::prompt::PlanPrompt;
 use ralph_model::role::Role;
@@ -11,13 +10,17 @@ use ralph_model::run::RunOutcome;
 use serde::{Deserialize, Serialize};
 
 use super::stages::json;
-use super::{Build, channel, none};
+use super::{Build, channel};
+use crate::digest;
+use crate::files;
 use crate::run::{RESULTS, RunResult};
 use crate::session::{AgentTask, Session};
+use crate::specs;
 use crate::state::Entry;
-use crate::workflow::driver::{Ended, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles};
+use crate::workflow::driver::{
+    Ended, Subject, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles,
+};
 use crate::workflow::{WorkflowError, unfinished};
-use crate::{digest, files, specs};
 
 /// The name of the workflow in the results of its runs.
 const WORKFLOW: &str = "plan";
@@ -143,8 +146,8 @@ impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
         Some(ITEM.to_owned())
     }
 
-    fn subject(&self) -> WorkflowFields {
-        none()
+    fn subject(&self) -> Subject {
+        Subject { item: Some(ITEM.to_owned()), ..Subject::default() }
     }
 
     fn pending(&mut self) -> Result<Option<RunResult>, WorkflowError> {

@@ -4,18 +4,21 @@
 //! be judged is judged once more before a person is asked about it again.
 
 use ralph_model::build::{Acceptance, Rejection, TaskFact, TaskState, Work};
-use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::journal::{
+    AnswerOrigin, PersonAnswered, PersonNeeded, QuestionKind, ReasonText, VerdictKind,
+    VerdictReached,
+};
 use ralph_model::pipeline::is_yes;
 use ralph_model::plan::Plan;
 use ralph_model::verdict::PersonQuestion;
 
 use super::judging::Person;
 use super::task_store::Healed;
-use super::{Build, BuildEnd, none};
+use super::{Build, BuildEnd};
 use crate::questions::AnswerError;
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
-use crate::workflow::driver::{QuestionKind, Stop, Turn, WorkflowStep};
+use crate::workflow::driver::{Stop, Turn, WorkflowStep};
 use crate::workflow::repositories::BEFORE;
 
 /// How a verifier's item is named that is asked for its opinion on a task.
@@ -55,14 +58,29 @@ impl Build<'_, '_> {
 
     /// Returns the person's answer to the question of a task, and records that it was heard.
     fn answer(&mut self, task: &str) -> Result<Option<String>, WorkflowError> {
-        let Some(answered) = self.session.overview.answered(task).cloned() else {
+        let Some(answered) = self.session.journal.board().answered(task).cloned() else {
             return Ok(None);
         };
         let answer = answered.answer.unwrap_or_default();
-        let fields =
-            WorkflowFields { task: Some(task.to_owned()), reason: Some(answer.clone()), ..none() };
-        self.tell(WorkflowKind::PersonAnswered, fields)?;
+        let reason = answer.clone();
+        self.tell(PersonAnswered { spec: None, task: Some(task.to_owned()), reason })?;
         Ok(Some(answer))
+    }
+
+    /// Records what a person decided on a task.
+    fn tell_persons_verdict(
+        &mut self,
+        task: &str,
+        verdict: VerdictKind,
+        answer: &str,
+    ) -> Result<(), WorkflowError> {
+        self.tell(VerdictReached {
+            item: task.to_owned(),
+            verdict,
+            by: "person".to_owned(),
+            reasons: vec![ReasonText::new("person", answer)],
+            ..VerdictReached::default()
+        })
     }
 
     fn decide_no_change(
@@ -71,9 +89,13 @@ impl Build<'_, '_> {
         question: &PersonQuestion,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
         let Some(answer) = self.answer(task)? else {
-            return self.ask_person(task, question.to_string(), QuestionKind::Accept);
+            let question = question.to_string();
+            return self.ask_person(task, question, QuestionKind::Accept, None);
         };
-        let fact = if is_yes(&answer) {
+        let accepted = is_yes(&answer);
+        let kind = if accepted { VerdictKind::Accepted } else { VerdictKind::Rejected };
+        self.tell_persons_verdict(task, kind, &answer)?;
+        let fact = if accepted {
             let done_at = self.project.repositories.base()?.into_values().next();
             let acceptance = Acceptance { works: Vec::new(), done_at, proven_by_gates: false };
             TaskFact::Accepted { run: None, acceptance }
@@ -90,12 +112,14 @@ impl Build<'_, '_> {
     fn judge_again(&mut self, task: &str, works: &[Work]) -> Result<Turn<BuildEnd>, WorkflowError> {
         let Some(before) = BEFORE.load(&self.session.context.state, task)? else {
             // Where work began is not known any more, so that it cannot be judged: it begins anew.
-            let rejection = Rejection::plain("what was done cannot be judged any more".to_owned());
-            return self.reject(task, None, rejection);
+            let reason = "what was done cannot be judged any more".to_owned();
+            let reasons = vec![ReasonText::new("cannot_be_judged", &reason)];
+            return self.reject(task, None, Rejection::plain(reason), reasons);
         };
         let answer = self.answer(task)?;
         let turn = match &answer {
             Some(answer) if !is_yes(answer) => {
+                self.tell_persons_verdict(task, VerdictKind::Rejected, answer)?;
                 let rejection = objection(answer, works);
                 self.settle(task, &TaskFact::Rejected { run: None, rejection })?;
                 Turn::Progress
@@ -108,8 +132,8 @@ impl Build<'_, '_> {
         };
         if answer.is_none() && !matches!(turn, Turn::Stop(_) | Turn::Trouble(_)) {
             // It was decided without an answer, and nobody is to be kept waiting for one.
-            let settled =
-                self.session.questions().answer(Some(task), "it could be judged after all");
+            let text = "it could be judged after all";
+            let settled = self.session.questions().answer(Some(task), text, AnswerOrigin::Harness);
             if let Err(AnswerError::Path(error)) = settled {
                 return Err(error.into());
             }
@@ -127,7 +151,7 @@ impl Build<'_, '_> {
         question: String,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
         let Some(answer) = self.answer(task)? else {
-            return self.ask_person(task, question, QuestionKind::Retry);
+            return self.ask_person(task, question, QuestionKind::Retry, None);
         };
         let advice =
             (!is_yes(&answer)).then(|| format!("A person looked at it and says: {answer}"));
@@ -182,15 +206,12 @@ impl Build<'_, '_> {
         task: &str,
         question: String,
         asked: QuestionKind,
+        commit: Option<&str>,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
-        self.session.questions().ask(task, &question, None)?;
+        self.session.questions().ask(task, &question, asked, commit)?;
         self.commit_plan()?;
-        let fields = WorkflowFields {
-            task: Some(task.to_owned()),
-            question: Some(question.clone()),
-            ..none()
-        };
-        self.tell(WorkflowKind::PersonNeeded, fields)?;
+        let (task_id, text) = (Some(task.to_owned()), question.clone());
+        self.tell(PersonNeeded { spec: None, task: task_id, question: text })?;
         Ok(Turn::Stop(Stop::Waiting { item: task.to_owned(), question, asked }))
     }
 }

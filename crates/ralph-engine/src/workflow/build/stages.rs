@@ -111,12 +111,9 @@ impl Build<'_, '_> {
         let base = repositories.base()?;
         repositories.note(&base)?;
         let works = self.heads_of_work(plan)?;
-        let checkouts = repositories.checkouts_for_verifier(
-            &self.session.context.gates(),
-            &pinned,
-            &works,
-            self.session.observer,
-        )?;
+        let checkouts = self.session.with_gates(item, |context, tell| {
+            repositories.checkouts_for_verifier(context, &pinned, &works, tell)
+        })?;
         let Some((first, others)) = checkouts.split_first() else {
             let message = "there is no commit to verify".to_owned();
             return Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })));
@@ -218,9 +215,9 @@ impl Build<'_, '_> {
         Ok(Turn::Progress)
     }
 
-    /// Returns the task of an agent in this iteration.
+    /// Returns the task of an agent. Attempts are counted by item and role.
     fn task(&self, role: Role, item: &str, prompt: String) -> AgentTask {
-        let attempt = self.round.iteration.max(1);
+        let attempt = self.session.journal.board().next_try(item, role);
         AgentTask { attempt, ..AgentTask::new(WORKFLOW, role, item, prompt) }
     }
 

@@ -4,10 +4,10 @@ use ralph_model::build::{
     Acceptance, Rejection, TaskClaim, TaskFact, TaskInPlan, TaskMarkers, TaskRecord, TaskState,
     TaskWrite, Work, heal, settle,
 };
-use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::journal::{Note, TaskDone, TaskKilled, TaskRejected};
 use ralph_model::plan::{Change, DoneAt, Kill, Line, Plan, PlanError};
 
-use super::{Build, none};
+use super::Build;
 use crate::files::PathError;
 use crate::gates::pin::PinnedGates;
 use crate::plan_file::PlanFileError;
@@ -144,17 +144,15 @@ impl Build<'_, '_> {
         for origin in &origins {
             BEFORE.forget(&self.session.context.state, origin)?;
         }
-        let fields = WorkflowFields {
-            task: Some(task.to_owned()),
-            commit: acceptance.done_at.as_ref().map(ToString::to_string),
-            proven_by_gates: Some(acceptance.proven_by_gates),
-            ..none()
-        };
         // A person decided that nothing had to change: that was told when they did.
         if acceptance.works.is_empty() {
             return Ok(());
         }
-        self.tell(WorkflowKind::TaskDone, fields)
+        self.tell(TaskDone {
+            task: task.to_owned(),
+            commit: acceptance.done_at.as_ref().map(ToString::to_string),
+            proven_by_gates: Some(acceptance.proven_by_gates),
+        })
     }
 
     fn plan_reject(&mut self, task: &str, rejection: &Rejection) -> Result<(), WorkflowError> {
@@ -167,13 +165,8 @@ impl Build<'_, '_> {
         if !changed {
             return Ok(());
         }
-        let fields = WorkflowFields {
-            task: Some(task.to_owned()),
-            commit: commit.as_ref().map(ToString::to_string),
-            reason: Some(for_person.clone()),
-            ..none()
-        };
-        self.tell(WorkflowKind::TaskRejected, fields)
+        let commit = commit.as_ref().map(ToString::to_string);
+        self.tell(TaskRejected { task: task.to_owned(), commit, reason: for_person.clone() })
     }
 
     fn plan_kill(
@@ -185,12 +178,7 @@ impl Build<'_, '_> {
         if !self.change_plan(|plan| plan.kill(task, kill, log))? {
             return Ok(());
         }
-        let fields = WorkflowFields {
-            task: Some(task.to_owned()),
-            reason: Some(kill.name().to_owned()),
-            ..none()
-        };
-        self.tell(WorkflowKind::TaskKilled, fields)
+        self.tell(TaskKilled { task: task.to_owned(), reason: kill.name().to_owned() })
     }
 
     /// Changes the plan and commits it. Returns `false` where a person has taken the task from the pending ones since it
@@ -220,8 +208,7 @@ impl Build<'_, '_> {
         for work in works {
             if let Some(reason) = self.project.repositories.take_in(work)? {
                 let task = task.map(str::to_owned);
-                let fields = WorkflowFields { task, reason: Some(reason), ..none() };
-                self.tell(WorkflowKind::Note, fields)?;
+                self.tell(Note { spec: None, task, reason })?;
             }
         }
         Ok(())

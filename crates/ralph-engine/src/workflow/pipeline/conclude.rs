@@ -7,16 +7,23 @@ mod implementation;
 mod plan;
 mod verification;
 
+use ralph_model::contract::PlannerClaim;
 use ralph_model::id::CommitId;
-use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::journal::{
+    ImplException, ImplNonzeroExit, ImplRejected, ImplRunComplete, JournalEvent, PlanException,
+    PlanFail, PlanRunComplete, ReasonText, VerdictKind, VerdictReached, VerifyException,
+    VerifyFail, VerifyNonzeroExit, VerifyRunComplete,
+};
 use ralph_model::pipeline::settle::{Feedback, RunRef};
 use ralph_model::pipeline::{Fact, Phase};
 use ralph_model::role::Role;
-use ralph_model::run::{RunOutcome, Trouble};
+use ralph_model::run::{ProcessExit, RunOutcome, Trouble};
 use ralph_model::verdict::{Reason, Verdict};
 
+use super::SpecEnd;
+use super::examination::commit_evidence;
+use super::phases::PLAN;
 use super::spec_work::SpecWork;
-use super::{SpecEnd, none};
 use crate::judge::Said;
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
@@ -42,6 +49,7 @@ impl SpecWork<'_, '_, '_> {
         if let RunOutcome::Trouble { trouble } = &result.outcome {
             if !matches!(trouble, Trouble::UsageLimit { .. }) {
                 self.tell_run_complete(phase, result)?;
+                self.tell_exception(phase, result, trouble)?;
             }
             let keep = !matches!(trouble, Trouble::UnknownSession { .. });
             if result.session.is_some() || !keep {
@@ -71,20 +79,130 @@ impl SpecWork<'_, '_, '_> {
     }
 
     fn tell_run_complete(&mut self, phase: Phase, result: &RunResult) -> Result<(), WorkflowError> {
-        let fields = WorkflowFields {
-            completed: Some(result.outcome == RunOutcome::Completed),
-            session_id: result.session.clone(),
-            tokens_used: Some(result.finished.usage.total()),
-            run_dir: Some(self.pipeline.store.relative_to_home(&result.dir)),
-            attempt: Some(result.attempt),
-            ..none()
+        self.phase = Some(phase);
+        let (spec, attempt, finished) = (self.spec.to_string(), result.attempt, &result.finished);
+        let exit_code = exit_code(result);
+        let completed = result.outcome == RunOutcome::Completed;
+        let session_id = result.session.clone();
+        let run = self.pipeline.session.journal.board().run(&result.run);
+        let started = run.and_then(|run| run.started.as_ref());
+        let resumed_from_session = started.and_then(|(_, started)| started.resumed_session.clone());
+        let tokens_used = Some(finished.usage.total());
+        let run_dir = Some(self.pipeline.store.relative_to_home(&result.dir));
+        let summary = finished.final_line.clone();
+        let (ending, answer) = (&self.pipeline.options.magic_phrase, result.answer());
+        let event: JournalEvent = match phase {
+            Phase::Plan => {
+                let plan = result.file(PLAN);
+                let planned = answer.planner_claim(ending, plan) == PlannerClaim::Planned;
+                let plan_file_exists = plan.is_some_and(|plan| !plan.trim().is_empty());
+                PlanRunComplete {
+                    spec,
+                    attempt,
+                    exit_code,
+                    completed: Some(completed && planned),
+                    plan_file_exists: Some(plan_file_exists),
+                    session_id,
+                    resumed_from_session,
+                    tokens_used,
+                    run_dir,
+                    summary,
+                }
+                .into()
+            }
+            Phase::Implement => {
+                let claim = answer.completion(ending);
+                ImplRunComplete {
+                    spec,
+                    attempt,
+                    exit_code,
+                    completed: Some(completed),
+                    completion_ok: Some(claim.is_some()),
+                    completion_commit: claim.map(|claim| claim.commit.to_string()),
+                    session_id,
+                    resumed_from_session,
+                    tokens_used,
+                    run_dir,
+                    summary,
+                }
+                .into()
+            }
+            Phase::Verify => {
+                let candidate = self.pipeline.store.load(self.spec)?.candidate;
+                let candidate = candidate.and_then(|record| record.candidate_commit);
+                let claim = answer.verifier_claim(ending);
+                VerifyRunComplete {
+                    spec,
+                    attempt,
+                    exit_code,
+                    completed: Some(completed),
+                    commit_match: Some(claim.commit.is_some() && claim.commit == candidate),
+                    session_id,
+                    resumed_from_session,
+                    tokens_used,
+                    run_dir,
+                    summary,
+                }
+                .into()
+            }
         };
-        let kind = match phase {
-            Phase::Plan => WorkflowKind::PlanRunComplete,
-            Phase::Implement => WorkflowKind::ImplRunComplete,
-            Phase::Verify => WorkflowKind::VerifyRunComplete,
+        Ok(self.pipeline.session.record(event)?)
+    }
+
+    /// Tells how a run failed through no fault of the work.
+    fn tell_exception(
+        &mut self,
+        phase: Phase,
+        result: &RunResult,
+        trouble: &Trouble,
+    ) -> Result<(), WorkflowError> {
+        let (spec, attempt, error) = (self.spec.to_string(), result.attempt, trouble.to_string());
+        let code = exit_code(result).filter(|code| *code != 0);
+        let event: JournalEvent = match (phase, code) {
+            (Phase::Plan, _) => PlanException { spec, attempt, error }.into(),
+            (Phase::Implement, None) => ImplException { spec, attempt, error }.into(),
+            (Phase::Implement, Some(exit_code)) => {
+                ImplNonzeroExit { spec, attempt, exit_code }.into()
+            }
+            (Phase::Verify, None) => VerifyException { spec, attempt, error }.into(),
+            (Phase::Verify, Some(exit_code)) => {
+                VerifyNonzeroExit { spec, attempt, exit_code }.into()
+            }
         };
-        self.tell(kind, fields)
+        Ok(self.pipeline.session.record(event)?)
+    }
+
+    /// Records a verdict on the spec.
+    pub(super) fn tell_verdict(
+        &mut self,
+        by: &str,
+        verdict: &Verdict,
+        commit: Option<&CommitId>,
+    ) -> Result<(), WorkflowError> {
+        let claim = self.cases.as_ref().map(|cases| &cases[0].claim);
+        let files = claim.and_then(commit_evidence).map(|found| found.changed.len() as u64);
+        Ok(self.pipeline.session.record(VerdictReached {
+            commit: commit.map(ToString::to_string),
+            files,
+            ..VerdictReached::of(&self.item, by, verdict)
+        })?)
+    }
+
+    /// Records what a person decided on the spec.
+    pub(super) fn tell_persons_verdict(
+        &mut self,
+        verdict: VerdictKind,
+        commit: Option<&CommitId>,
+        answer: &str,
+    ) -> Result<(), WorkflowError> {
+        Ok(self.pipeline.session.record(VerdictReached {
+            item: self.item.clone(),
+            commit: commit.map(ToString::to_string),
+            verdict,
+            by: "person".to_owned(),
+            reasons: vec![ReasonText::new("person", answer)],
+            ..VerdictReached::default()
+        })?)
     }
 
     /// Notes the session that the next run of a phase may go on with.
@@ -109,6 +227,8 @@ impl SpecWork<'_, '_, '_> {
         commit: Option<CommitId>,
         result: Option<&RunResult>,
     ) -> Result<Turn<SpecEnd>, WorkflowError> {
+        let by = if phase == Phase::Verify && result.is_some() { "verifier" } else { "judge" };
+        self.tell_verdict(by, verdict, commit.as_ref())?;
         self.cases = None;
         let reasons = match verdict {
             Verdict::Rejected { reasons } => reasons.as_slice(),
@@ -143,19 +263,20 @@ impl SpecWork<'_, '_, '_> {
         observed_commit: Option<String>,
         result: Option<&RunResult>,
     ) -> Result<Turn<SpecEnd>, WorkflowError> {
-        let (kind, message) = match phase {
-            Phase::Plan => (WorkflowKind::PlanFail, "was not planned"),
-            Phase::Implement => (WorkflowKind::ImplRejected, "was rejected"),
-            Phase::Verify => (WorkflowKind::VerifyFail, "was rejected"),
-        };
         let commit = feedback.as_ref().and_then(|feedback| feedback.commit.as_ref());
-        let fields = WorkflowFields {
-            reason: Some(outcome.clone()),
-            commit: commit.map(ToString::to_string),
-            observed_commit,
-            ..none()
+        let (commit, reason) = (commit.map(ToString::to_string), outcome.clone());
+        let spec = self.spec.to_string();
+        let (event, failure): (JournalEvent, _) = match phase {
+            Phase::Plan => (PlanFail { spec, reason }.into(), "plan_failed"),
+            Phase::Implement => (ImplRejected { spec, commit, reason }.into(), "no_completion"),
+            Phase::Verify => {
+                let event = VerifyFail { spec, commit, observed_commit, reason };
+                (event.into(), "verify_failed")
+            }
         };
-        self.tell(kind, fields)?;
+        self.failure = Some(failure);
+        self.pipeline.session.record(event)?;
+        let message = if phase == Phase::Plan { "was not planned" } else { "was rejected" };
         let run = result.map(|result| self.run_ref(result));
         self.settle(&Fact::AttemptFailed { phase, outcome, feedback, run }, message)?;
         Ok(Turn::Failed)
@@ -176,6 +297,13 @@ fn phase_of(result: &RunResult) -> Phase {
         Role::Planner => Phase::Plan,
         Role::Verifier => Phase::Verify,
         _ => Phase::Implement,
+    }
+}
+
+fn exit_code(result: &RunResult) -> Option<i32> {
+    match result.finished.exit {
+        Some(ProcessExit::Code(code)) => Some(code),
+        _ => None,
     }
 }
 

@@ -29,14 +29,10 @@ impl SpecWork<'_, '_, '_> {
     }
 
     fn examine_one(&mut self, before: &BeforeAll, said: &Said) -> Result<Case, WorkflowError> {
-        let pipeline = &mut *self.pipeline;
-        pipeline.project.repositories.examine(
-            &pipeline.session.context.gates(),
-            before,
-            &self.pinned,
-            said,
-            pipeline.session.observer,
-        )
+        let repositories = &self.pipeline.project.repositories;
+        self.pipeline.session.with_gates(&self.item, |context, tell| {
+            repositories.examine(context, before, &self.pinned, said, tell)
+        })
     }
 
     pub(super) fn are_proven(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Where every spec stands, for people and machines; nothing is written.
 
-use ralph_model::journal::Overview;
+use ralph_model::board::Board;
 use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{Markers, SpecState, heal};
 use ralph_model::spec::name::SpecPath;
@@ -22,9 +22,11 @@ pub struct SpecRow {
     pub proof: Option<String>,
     pub changed_since_done: bool,
     pub question: Option<String>,
+    /// Of the runs whose cost is known.
     pub cost_usd: Option<f64>,
+    pub runs_without_cost: u64,
     pub(crate) tokens: u64,
-    pub(crate) runs: usize,
+    pub(crate) runs: u64,
     /// What came of the last attempt that was spent.
     pub last: Option<Try>,
     /// Why its state files cannot be read.
@@ -46,27 +48,10 @@ impl SpecRow {
 }
 
 /// Looks at one spec.
-pub fn row(
-    store: &SpecStore,
-    spec: &SpecPath,
-    overview: &Overview,
-) -> Result<SpecRow, WorkflowError> {
+pub fn row(store: &SpecStore, spec: &SpecPath, board: &Board) -> Result<SpecRow, WorkflowError> {
     let markers = store.load(spec)?;
     let state = SpecState::of(&markers);
-    let item = spec.run_id();
-    let runs = overview.runs().iter().filter(|run| {
-        run.started.as_ref().is_some_and(|(_, started)| started.item.as_deref() == Some(&item))
-    });
-    let (mut cost_usd, mut tokens, mut count) = (None, 0, 0);
-    for run in runs {
-        count += 1;
-        if let Some((_, finished)) = &run.finished {
-            tokens += finished.usage.total();
-            if let Some(usd) = finished.cost_usd {
-                *cost_usd.get_or_insert(0.0) += usd;
-            }
-        }
-    }
+    let item = board.item(&spec.run_id());
     let text = store.text(spec.as_str())?.unwrap_or_default();
     let candidate = markers.candidate.as_ref().and_then(|record| record.candidate_commit.clone());
     let done = markers.done.clone();
@@ -88,9 +73,10 @@ pub fn row(
             SpecState::Waiting { question } => Some(question),
             _ => None,
         },
-        cost_usd,
-        tokens,
-        runs: count,
+        cost_usd: item.and_then(|item| item.totals.cost_usd),
+        runs_without_cost: item.map_or(0, |item| item.totals.runs_without_cost),
+        tokens: item.map_or(0, |item| item.totals.usage.total()),
+        runs: item.map_or(0, |item| item.runs),
         last: markers.plan.and_then(|plan| plan.tries.last().cloned()),
         problem: None,
     })

@@ -12,7 +12,6 @@ pub mod queue;
 mod spec_work;
 pub mod store;
 
-use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{AttemptLimits, GiveUp};
 use ralph_model::spec::name::SpecPath;
@@ -116,29 +115,14 @@ impl<'r, 's> Pipeline<'r, 's> {
         Pipeline { session, project, store, options }
     }
 
-    fn tell(
-        &mut self,
-        spec: &SpecPath,
-        kind: WorkflowKind,
-        fields: WorkflowFields,
-    ) -> Result<(), WorkflowError> {
-        let fields = WorkflowFields { spec: Some(spec.to_string()), ..fields };
-        Ok(self.session.tell(kind, fields)?)
-    }
-
     /// Commits home after a transition of a spec.
     fn commit_home(&mut self, spec: &SpecPath, message: &str) -> Result<(), WorkflowError> {
         let message = format!("ralph: {} {message}", spec.id());
-        let fields = WorkflowFields { spec: Some(spec.to_string()), ..none() };
-        self.project.commit_home(self.session, &message, fields)
+        self.project.commit_home(self.session, &message, Some(spec.to_string()))
     }
 
     /// The time, as the files have it.
     fn now(&self) -> jiff::Timestamp {
         whole_second(self.session.context.clock.now())
     }
-}
-
-fn none() -> WorkflowFields {
-    WorkflowFields::default()
 }

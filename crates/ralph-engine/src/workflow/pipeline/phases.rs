@@ -1,13 +1,13 @@
 //! The three kinds of runs, each from what the state asks for to the task of an agent.
 
 use ralph_model::id::CommitId;
-use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::journal::{CandidateLoaded, ImplStart, PlanStart, VerifyStart};
 use ralph_model::pipeline::{Fact, Markers, Phase, Replan};
 use ralph_model::prompt::{
     self, PromptContext, SpecImplementPrompt, SpecPlanPrompt, SpecVerifyPrompt,
 };
 use ralph_model::role::Role;
-use ralph_model::run::{RunOutcome, Trouble};
+use ralph_model::run::Trouble;
 use ralph_model::verdict::Verdict;
 
 use super::spec_work::SpecWork;
@@ -36,12 +36,16 @@ impl SpecWork<'_, '_, '_> {
         let base = self.pipeline.project.repositories.base()?;
         self.settle(&Fact::PlanningBegan { number, base }, "is being planned")?;
         self.pipeline.project.repositories.note(&self.base()?)?;
-        let fields = WorkflowFields {
-            plan_attempt: Some(number),
-            replanning: replan.is_some(),
-            ..self.attempt_fields(markers)
-        };
-        self.tell(WorkflowKind::PlanStart, fields)?;
+        let (item, attempt, max_attempts) = self.attempt(Phase::Plan, markers);
+        let (plan_attempt, replanning) = (number, Some(replan.is_some()));
+        self.tell(|spec| PlanStart {
+            spec,
+            item,
+            attempt,
+            max_attempts,
+            plan_attempt,
+            replanning,
+        })?;
         let store = &self.pipeline.store;
         let old_plan = match replan {
             Some(replan) => store.text(&self.spec.archive(replan.archive))?,
@@ -88,7 +92,8 @@ impl SpecWork<'_, '_, '_> {
         let earlier = BEFORE.load(state, &self.item)?;
         let before = self.pipeline.project.repositories.note_again(earlier.as_ref(), &base)?;
         BEFORE.save(state, &self.item, &before)?;
-        self.tell(WorkflowKind::ImplStart, self.attempt_fields(markers))?;
+        let (item, attempt, max_attempts) = self.attempt(Phase::Implement, markers);
+        self.tell(|spec| ImplStart { spec, item, attempt, max_attempts })?;
         let store = &self.pipeline.store;
         let plan = store.text(&self.spec.plan_md())?.unwrap_or_default();
         let plan_path = store.path(self.spec.plan_md());
@@ -113,10 +118,10 @@ impl SpecWork<'_, '_, '_> {
         commit: &CommitId,
         no_change: Option<&str>,
     ) -> Result<WorkflowStep<SpecEnd>, WorkflowError> {
-        let fields =
-            WorkflowFields { commit: Some(commit.to_string()), ..self.attempt_fields(markers) };
+        let (item, attempt, max_attempts) = self.attempt(Phase::Verify, markers);
         if self.cases.is_none() {
-            self.tell(WorkflowKind::CandidateLoaded, fields.clone())?;
+            let candidate = commit.to_string();
+            self.tell(|spec| CandidateLoaded { spec, commit: candidate, attempt, max_attempts })?;
             self.examine_candidate(markers)?;
             if let Some(Ok(verdict @ Verdict::Rejected { .. })) = self.verdict_so_far() {
                 // It passed once; what it rests on has changed since.
@@ -126,18 +131,16 @@ impl SpecWork<'_, '_, '_> {
             }
         }
         let works = works_of(markers, commit);
-        let pipeline = &mut *self.pipeline;
-        let checkouts = pipeline.project.repositories.checkouts_for_verifier(
-            &pipeline.session.context.gates(),
-            &self.pinned,
-            &works,
-            pipeline.session.observer,
-        )?;
+        let repositories = &self.pipeline.project.repositories;
+        let checkouts = self.pipeline.session.with_gates(&self.item, |context, tell| {
+            repositories.checkouts_for_verifier(context, &self.pinned, &works, tell)
+        })?;
         let Some((first, others)) = checkouts.split_first() else {
             let message = format!("the repository of {commit} was not found");
             return Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })));
         };
-        self.tell(WorkflowKind::VerifyStart, fields)?;
+        let candidate = commit.to_string();
+        self.tell(|spec| VerifyStart { spec, item, commit: candidate, attempt, max_attempts })?;
         let store = &self.pipeline.store;
         let plan = store.text(&self.spec.plan_md())?.unwrap_or_default();
         let questions = self.questions();
@@ -200,19 +203,14 @@ impl SpecWork<'_, '_, '_> {
     /// Returns the session of the last run if that run hit its usage limit: a Ralph that waited for the limit and died
     /// goes on where that one would have.
     fn limited_session(&self, role: Role, agent: &str) -> Option<&str> {
-        let mut runs = self.pipeline.session.overview.runs().iter().rev();
-        let (started, finished) = runs.find_map(|run| {
-            let (_, started) = run.started.as_ref()?;
-            let ours = started.item.as_deref() == Some(self.item.as_str());
-            ours.then_some((started, run.finished.as_ref()))
-        })?;
-        let (_, finished) = finished?;
-        let limited = matches!(
-            &finished.outcome,
-            RunOutcome::Trouble { trouble: Trouble::UsageLimit { .. } }
-        );
-        let same = started.role == role && started.agent == agent;
-        finished.session.as_deref().filter(|_| limited && same)
+        self.pipeline.session.journal.board().item(&self.item)?.limited_session(role, agent)
+    }
+
+    /// Notes the phase that begins; returns the item, which attempt it is, and how many there are.
+    fn attempt(&mut self, phase: Phase, markers: &Markers) -> (String, u32, u32) {
+        self.phase = Some(phase);
+        let max_attempts = self.pipeline.options.max_attempts;
+        (self.item.clone(), markers.attempts_used() + 1, max_attempts)
     }
 
     fn source(&self) -> Result<SpecText, WorkflowError> {

@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 
 use camino::Utf8PathBuf;
-use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::journal::{
+    RunComplete, RunError, RunStart, RunStopped, SpecFailed, SpecQueue, SpecResult,
+};
 use ralph_model::role::Role;
 use ralph_model::spec::name::SpecPath;
 
-use super::{Pipeline, SpecEnd, none};
+use super::{Pipeline, SpecEnd};
 use crate::run::RESULTS;
 use crate::specs;
-use crate::workflow::WorkflowError;
 use crate::workflow::driver::Stop;
 use crate::workflow::repositories::BEFORE;
+use crate::workflow::{WorkflowError, with_causes};
 
 /// Which specs are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,20 +79,46 @@ impl PipelineReport {
 impl Pipeline<'_, '_> {
     /// Works on one spec after the other.
     pub fn run(&mut self, queue: &Queue) -> Result<PipelineReport, WorkflowError> {
-        let start = WorkflowFields {
-            total: Some(queue.now().len()),
-            magic_phrase: Some(self.options.magic_phrase.clone()),
-            max_attempts: Some(self.options.max_attempts),
-            agent: Some(self.session.context.agents()),
-            boundary: Some(self.session.context.boundary.as_str().to_owned()),
+        let report = self.work_all(queue);
+        if let Err(error) = &report {
+            self.session.ending = None;
+            self.session.record(RunError { error: with_causes(error) })?;
+        }
+        report
+    }
+
+    fn run_start(&self, queue: &Queue) -> RunStart {
+        let context = &self.session.context;
+        let launch = context.launch(Role::Implementer);
+        let home = context.home_path();
+        let below = |name: &str| Some(home.join(name).to_string());
+        RunStart {
+            total: queue.now().len() as u64,
+            magic_phrase: self.options.magic_phrase.clone(),
+            max_attempts: self.options.max_attempts,
+            agent: context.agents(),
+            exe: launch.executable.as_ref().map(ToString::to_string),
+            args: launch.choice.args.clone(),
+            boundary: context.boundary.as_str().to_owned(),
             force: self.options.forced.iter().map(ToString::to_string).collect(),
-            ..none()
-        };
-        self.session.tell(WorkflowKind::RunStart, start)?;
+            workspace_root: Some(context.workspace.root.to_string()),
+            ralph_home: Some(home.to_string()),
+            specs_root: below("specs"),
+            plans_root: below("specs/plans"),
+            candidates_root: below("specs/candidates"),
+            done_root: below("specs/done"),
+            sessions_root: below("specs/sessions"),
+            runs_root: below("runs"),
+        }
+    }
+
+    fn work_all(&mut self, queue: &Queue) -> Result<PipelineReport, WorkflowError> {
+        let start = self.run_start(queue);
+        self.session.record(start)?;
         self.project.committer.prepare()?;
         // A Ralph that died between a write and its commit left this to the next one.
         if self.is_where_work_began()? {
-            self.project.commit_home(self.session, "ralph: what was left to commit", none())?;
+            self.project.commit_home(self.session, "ralph: what was left to commit", None)?;
         }
         let mut handled = BTreeSet::new();
         let mut report = PipelineReport::default();
@@ -99,11 +127,11 @@ impl Pipeline<'_, '_> {
             report.left = specs.iter().filter(|spec| !handled.contains(*spec)).count();
             let Some(at) = specs.iter().position(|spec| !handled.contains(spec)) else { break };
             let spec = &specs[at];
-            let place = WorkflowFields { index: Some(at + 1), total: Some(specs.len()), ..none() };
-            self.tell(spec, WorkflowKind::SpecQueue, place)?;
+            let (index, total) = (at as u64 + 1, specs.len() as u64);
+            self.session.record(SpecQueue { spec: spec.to_string(), index, total })?;
             let end = self.work_or_unusable(queue, spec)?;
-            let result = WorkflowFields { result: Some(end.name().to_owned()), ..none() };
-            self.tell(spec, WorkflowKind::SpecResult, result)?;
+            let result = end.name().to_owned();
+            self.session.record(SpecResult { spec: spec.to_string(), result })?;
             handled.insert(spec.clone());
             report.left -= 1;
             let goes_on = match &end {
@@ -119,19 +147,21 @@ impl Pipeline<'_, '_> {
             };
             report.ends.push((spec.clone(), end));
             if !goes_on {
-                let reason = Some(format!("after {spec}"));
-                self.tell(spec, WorkflowKind::RunStopped, WorkflowFields { reason, ..none() })?;
+                let reason = format!("after {spec}");
+                self.session.record(RunStopped { spec: spec.to_string(), reason })?;
                 break;
             }
         }
-        let counts = WorkflowFields {
-            completed_count: Some(report.count(|end| matches!(end, SpecEnd::Done { .. }))),
-            skipped_count: Some(report.count(|end| matches!(end, SpecEnd::Skipped { .. }))),
-            failed_count: Some(report.count(SpecEnd::is_failure)),
-            waiting_count: Some(report.count(SpecEnd::is_waiting)),
-            ..none()
-        };
-        self.session.tell(WorkflowKind::RunComplete, counts)?;
+        self.session.record(RunComplete {
+            completed_count: report.count(|end| matches!(end, SpecEnd::Done { .. })) as u64,
+            skipped_count: report.count(|end| matches!(end, SpecEnd::Skipped { .. })) as u64,
+            failed_count: report.count(SpecEnd::is_failure) as u64,
+            waiting_count: report.count(SpecEnd::is_waiting) as u64,
+        })?;
+        self.session.ending = Some(match report.ends.last() {
+            Some((_, end)) if report.left > 0 => end.name(),
+            _ => "completed",
+        });
         Ok(report)
     }
 
@@ -148,8 +178,8 @@ impl Pipeline<'_, '_> {
                 result => return result,
             },
         };
-        let fields = WorkflowFields { reason: Some(problem.clone()), ..none() };
-        self.tell(spec, WorkflowKind::SpecFailed, fields)?;
+        let reason = problem.clone();
+        self.session.record(SpecFailed { spec: spec.to_string(), reason })?;
         Ok(SpecEnd::Unusable { problem })
     }
 
@@ -157,12 +187,8 @@ impl Pipeline<'_, '_> {
     ///
     /// Commits on a head that was detached are found by that head alone: it stays until the run's result is concluded.
     fn is_where_work_began(&mut self) -> Result<bool, WorkflowError> {
-        let mut runs = self.session.overview.runs().iter().rev();
-        let started = runs.find_map(|run| {
-            let started = run.started.as_ref().map(|(_, started)| started);
-            started.filter(|run| run.role == Role::Implementer)
-        });
-        let Some(item) = started.and_then(|started| started.item.clone()) else { return Ok(true) };
+        let item = self.session.journal.board().last_item(Role::Implementer);
+        let Some(item) = item.map(str::to_owned) else { return Ok(true) };
         let state = &self.session.context.state;
         let Some(before) = BEFORE.load(state, &item)? else { return Ok(true) };
         let is_pending = RESULTS.load(state, &item)?.is_some();

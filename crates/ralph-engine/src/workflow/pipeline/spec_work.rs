@@ -1,19 +1,22 @@
 //! The workflow of one spec: read the markers, ask the machine what is next, do it, write down what came of it.
 
-use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::journal::{
+    JournalEvent, Note, PersonAnswered, PersonNeeded, PlanAdopted, QuestionKind, SpecFailed,
+    SpecSkipped, SpecStart,
+};
 use ralph_model::pipeline::done::Proof;
 use ralph_model::pipeline::records::Base;
-use ralph_model::pipeline::{Action, Fact, GiveUp, Markers, Write, heal, next, settle};
+use ralph_model::pipeline::{Action, Fact, GiveUp, Markers, Phase, Write, heal, next, settle};
 use ralph_model::spec::name::SpecPath;
 
-use super::{Pipeline, SpecEnd, list, none};
+use super::{Pipeline, SpecEnd, list};
 use crate::gates::pin::PinnedGates;
 use crate::judge::Case;
-use crate::run::{RESULTS, RunResult};
+use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::Session;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{
-    Ended, QuestionKind, Stop, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles,
+    Ended, Stop, Subject, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles,
 };
 use crate::workflow::repositories::{BEFORE, BeforeAll};
 
@@ -28,6 +31,9 @@ pub(super) struct SpecWork<'p, 'r, 's> {
     pub(super) cases: Option<Vec<Case>>,
     /// The spec as its verifier was given it: a person may edit it meanwhile.
     pub(super) spec_digest: Option<String>,
+    /// The phase that it is in, and why the last attempt failed, for events.
+    pub(super) phase: Option<Phase>,
+    pub(super) failure: Option<&'static str>,
 }
 
 impl Pipeline<'_, '_> {
@@ -41,19 +47,32 @@ impl Pipeline<'_, '_> {
             RESULTS.forget(&self.session.context.state, &item)?;
             self.session.questions().withdraw(&item)?;
             let reason = changed_since_done.then(|| "changed since done".to_owned());
-            self.tell(spec, WorkflowKind::SpecSkipped, WorkflowFields { reason, ..none() })?;
+            self.session.record(SpecSkipped { spec: spec.to_string(), reason })?;
             return Ok(SpecEnd::Skipped { changed_since_done });
         }
-        self.tell(spec, WorkflowKind::SpecStart, WorkflowFields { forced, ..none() })?;
-        let fields = WorkflowFields { spec: Some(item.clone()), ..none() };
-        let pinned = self.session.pin(&item, fields)?;
+        self.session.record(SpecStart {
+            spec: spec.to_string(),
+            item: item.clone(),
+            forced: Some(forced),
+            already_done: Some(markers.done.is_some()),
+        })?;
+        let subject = subject(spec, &item, None);
+        let pinned = self.session.pin(&item, subject)?;
         self.begin(spec, &markers, forced)?;
         if let Some(problem) = self.store.drop_broken_sessions(spec)? {
-            let reason = Some(format!("the sessions were forgotten: {problem}"));
-            self.tell(spec, WorkflowKind::Note, WorkflowFields { reason, ..none() })?;
+            let reason = format!("the sessions were forgotten: {problem}");
+            self.session.record(Note { spec: Some(spec.to_string()), task: None, reason })?;
         }
-        let mut work =
-            SpecWork { pipeline: self, spec, item, pinned, cases: None, spec_digest: None };
+        let mut work = SpecWork {
+            pipeline: self,
+            spec,
+            item,
+            pinned,
+            cases: None,
+            spec_digest: None,
+            phase: None,
+            failure: None,
+        };
         let ended = drive(&mut work)?;
         let item = work.item;
         Ok(match ended {
@@ -128,8 +147,12 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
         Some(self.item.clone())
     }
 
-    fn subject(&self) -> WorkflowFields {
-        WorkflowFields { spec: Some(self.spec.to_string()), ..none() }
+    fn subject(&self) -> Subject {
+        subject(self.spec, &self.item, self.phase)
+    }
+
+    fn failure(&self) -> Option<&'static str> {
+        self.failure
     }
 
     /// Returns the spec's result, unless its files have it already.
@@ -154,7 +177,7 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
         }
     }
 
-    fn ended(&mut self, result: &RunResult) -> Result<(), WorkflowError> {
+    fn ended(&mut self, _: RunReport, result: &RunResult) -> Result<(), WorkflowError> {
         self.note_left(result)
     }
 
@@ -181,8 +204,7 @@ impl SpecWork<'_, '_, '_> {
     fn next_step(&mut self) -> Result<WorkflowStep<SpecEnd>, WorkflowError> {
         let markers = self.pipeline.heal(self.spec)?;
         if self.pipeline.store.text(self.spec.as_str())?.is_none() && markers.done.is_none() {
-            let reason = Some("the spec was removed; work on it ends".to_owned());
-            self.tell(WorkflowKind::Note, WorkflowFields { reason, ..none() })?;
+            self.note("the spec was removed; work on it ends".to_owned())?;
             return Ok(WorkflowStep::Turn(Turn::End(SpecEnd::Removed)));
         }
         match next(&markers, self.pipeline.options.limits()) {
@@ -202,8 +224,7 @@ impl SpecWork<'_, '_, '_> {
                     GiveUp::AttemptsSpent => "max attempts exceeded".to_owned(),
                     GiveUp::Repetition { times } => format!("the same result {times} times"),
                 };
-                let fields = WorkflowFields { reason: Some(reason), ..none() };
-                self.tell(WorkflowKind::SpecFailed, fields)?;
+                self.tell(|spec| SpecFailed { spec, reason })?;
                 Ok(WorkflowStep::Turn(Turn::End(SpecEnd::Failed { why, tries })))
             }
         }
@@ -214,8 +235,7 @@ impl SpecWork<'_, '_, '_> {
         if self.pipeline.store.load(self.spec)?.done.is_none() {
             return Err(error);
         }
-        let reason = Some("it was marked as done meanwhile; what its run made is kept".to_owned());
-        self.tell(WorkflowKind::Note, WorkflowFields { reason, ..none() })?;
+        self.note("it was marked as done meanwhile; what its run made is kept".to_owned())?;
         Ok(Turn::Again)
     }
 
@@ -224,8 +244,8 @@ impl SpecWork<'_, '_, '_> {
         let base = self.pipeline.project.repositories.base()?;
         self.settle(&Fact::PlanAdopted { number, base }, "takes the plan by hand")?;
         let store = &self.pipeline.store;
-        let plan_file = Some(store.relative_to_home(&store.path(self.spec.plan_md())));
-        self.tell(WorkflowKind::PlanAdopted, WorkflowFields { plan_file, ..none() })?;
+        let plan_file = store.relative_to_home(&store.path(self.spec.plan_md()));
+        self.tell(|spec| PlanAdopted { spec, plan_file })?;
         Ok(Turn::Again)
     }
 
@@ -236,18 +256,20 @@ impl SpecWork<'_, '_, '_> {
     ) -> Result<Turn<SpecEnd>, WorkflowError> {
         let item = self.item.clone();
         let session = &mut *self.pipeline.session;
-        if let Some(answered) = session.overview.answered(&item).cloned() {
+        if let Some(answered) = session.journal.board().answered(&item).cloned() {
             let answer = answered.answer.unwrap_or_default();
-            let fields = WorkflowFields { reason: Some(answer.clone()), ..none() };
-            self.tell(WorkflowKind::PersonAnswered, fields)?;
+            let reason = answer.clone();
+            self.tell(|spec| PersonAnswered { spec: Some(spec), task: None, reason })?;
             self.take_answer(markers, &answer)?;
             // After acting on it: an answer that was taken before a crash would be lost.
             self.pipeline.session.questions().take_answer(&item)?;
             return Ok(Turn::Again);
         }
-        session.questions().ask(&item, &question, None)?;
-        let fields = WorkflowFields { question: Some(question.clone()), ..none() };
-        self.tell(WorkflowKind::PersonNeeded, fields)?;
+        let commit = markers.candidate.as_ref().and_then(|record| record.candidate_commit.as_ref());
+        let commit = commit.map(ToString::to_string);
+        session.questions().ask(&item, &question, QuestionKind::Accept, commit.as_deref())?;
+        let asked = question.clone();
+        self.tell(|spec| PersonNeeded { spec: Some(spec), task: None, question: asked })?;
         Ok(Turn::Stop(Stop::Waiting { item, question, asked: QuestionKind::Accept }))
     }
 
@@ -259,18 +281,22 @@ impl SpecWork<'_, '_, '_> {
         self.pipeline.commit_home(self.spec, message)
     }
 
-    pub(super) fn tell(
+    /// Records an event that names the spec.
+    pub(super) fn tell<E: Into<JournalEvent>>(
         &mut self,
-        kind: WorkflowKind,
-        fields: WorkflowFields,
+        event: impl FnOnce(String) -> E,
     ) -> Result<(), WorkflowError> {
-        self.pipeline.tell(self.spec, kind, fields)
+        Ok(self.pipeline.session.record(event(self.spec.to_string()))?)
+    }
+
+    pub(super) fn note(&mut self, reason: String) -> Result<(), WorkflowError> {
+        self.tell(|spec| Note { spec: Some(spec), task: None, reason })
     }
 
     /// Returns the gates as they were pinned; a person's change since then is taken up and recorded.
     pub(super) fn pin(&mut self) -> Result<(), WorkflowError> {
-        let fields = WorkflowFields { spec: Some(self.item.clone()), ..none() };
-        self.pinned = self.pipeline.session.pin(&self.item, fields)?;
+        let subject = subject(self.spec, &self.item, self.phase);
+        self.pinned = self.pipeline.session.pin(&self.item, subject)?;
         Ok(())
     }
 
@@ -287,14 +313,10 @@ impl SpecWork<'_, '_, '_> {
         let plan = self.pipeline.store.load(self.spec)?.plan;
         Ok(plan.map(|plan| plan.base).unwrap_or_default())
     }
+}
 
-    pub(super) fn attempt_fields(&self, markers: &Markers) -> WorkflowFields {
-        WorkflowFields {
-            attempt: Some(markers.attempts_used() + 1),
-            max_attempts: Some(self.pipeline.options.max_attempts),
-            ..none()
-        }
-    }
+fn subject(spec: &SpecPath, item: &str, phase: Option<Phase>) -> Subject {
+    Subject { spec: Some(spec.to_string()), item: Some(item.to_owned()), phase }
 }
 
 fn done_end(markers: &Markers) -> SpecEnd {

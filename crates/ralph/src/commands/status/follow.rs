@@ -6,8 +6,9 @@
 use ralph_engine::follow::{Followed, Follower, start_of_last, wait};
 use ralph_engine::run::{events_of, parse_event_line};
 use ralph_engine::state::State;
+use ralph_model::board::RunState;
 use ralph_model::id::RunId;
-use ralph_model::journal::{JournalEvent, RunStarted, RunState, parse_line, render_text};
+use ralph_model::journal::{JournalEvent, RunStarted, parse_line, render_text};
 use ralph_model::shown::shown_json;
 
 use crate::error::CliError;
@@ -87,9 +88,9 @@ fn state_when_there(setup: &Setup) -> Result<Option<(State, bool)>, CliError> {
 
 /// The runs that are under way, with the last `count` of their events still to be shown.
 fn running(setup: &Setup, count: usize) -> Result<Vec<Live>, CliError> {
-    let overview = setup.overview()?;
+    let board = setup.board()?;
     let mut live = Vec::new();
-    for run in overview.runs() {
+    for run in board.runs() {
         if let (RunState::Running, Some((_, started))) = (run.state(), &run.started) {
             let cursor = start_of_last(&events_of(started), count).map_err(CliError::failed)?;
             live.push(Live::new(run.id.clone(), started, cursor));

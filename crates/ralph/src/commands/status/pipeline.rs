@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use ralph_engine::specs::{self as backlog, SPECS};
 use ralph_engine::workflow::pipeline::list::{self, SpecRow};
 use ralph_engine::workflow::pipeline::store::SpecStore;
-use ralph_model::journal::Overview;
+use ralph_model::board::Board;
 use serde::Serialize;
 
 use crate::commands::specs;
@@ -35,7 +35,7 @@ pub(super) struct PipelineStatus {
 
 impl PipelineStatus {
     /// Looks at the specs; returns nothing where there are none.
-    pub(super) fn of(setup: &Setup, overview: &Overview) -> Option<PipelineStatus> {
+    pub(super) fn of(setup: &Setup, board: &Board) -> Option<PipelineStatus> {
         let directory = setup.home.path.join(SPECS);
         if !directory.is_dir() {
             return None;
@@ -48,7 +48,7 @@ impl PipelineStatus {
         let store = SpecStore::new(&setup.home.path);
         let mut rows = Vec::new();
         for spec in &found.specs {
-            match list::row(&store, spec, overview) {
+            match list::row(&store, spec, board) {
                 Ok(row) => rows.push(row),
                 Err(error) => problems.push(error.to_string()),
             }

@@ -1,5 +1,6 @@
 //! One spec through all stages.
 
+use crate::replay::assert_status;
 use std::fs;
 
 use serde_json::json;
@@ -110,6 +111,7 @@ fn a_spec_goes_from_plan_to_complete_through_all_that_can_befall_its_tasks() {
     let finished = site.exits(0, &["build", "--json"]);
     let end: serde_json::Value = serde_json::from_str(&finished.stdout).unwrap();
     assert_eq!(end["result"], "complete", "{finished}");
+    assert_status(&site.place);
 
     assert_eq!(
         site.roles(),

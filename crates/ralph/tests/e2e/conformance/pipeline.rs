@@ -5,8 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use ralph_model::board::Board;
 use ralph_model::contract::DEFAULT_MAGIC_PHRASE as PHRASE;
-use ralph_model::journal::{JournalEntry, JournalEvent, Overview, RunFinished, RunStarted};
+use ralph_model::journal::{JournalEntry, JournalEvent, RunFinished, RunStarted};
 use ralph_model::journal::{LimitWaitStarted, parse_line};
 use ralph_model::role::Role;
 use ralph_proc::sandbox::Support;
@@ -82,11 +83,11 @@ impl Stage {
 
     /// Returns all runs, in order, from beginning to end.
     pub(super) fn runs(&self) -> Vec<(RunStarted, RunFinished)> {
-        let mut overview = Overview::default();
+        let mut board = Board::default();
         for entry in self.journal() {
-            overview.apply(&entry);
+            board.apply(&entry);
         }
-        let runs = overview.runs().iter();
+        let runs = board.runs();
         runs.map(|run| {
             let (_, started) = run.started.clone().expect("it began");
             let (_, finished) = run.finished.clone().expect("it ended");
@@ -264,7 +265,7 @@ pub(super) fn waits_out_a_limit_in_mid_implementation_in_the_same_attempt(stage:
         .journal()
         .into_iter()
         .filter_map(|entry| match entry.event {
-            JournalEvent::LimitWaitStarted(wait) => Some(wait),
+            JournalEvent::LimitWaitStarted(wait) => Some(*wait),
             _ => None,
         })
         .collect();

@@ -1,5 +1,6 @@
 //! The way of a spec from fresh to done, and the ways in which it goes back.
 
+use crate::replay::assert_status;
 use serde_json::{Value, json};
 
 use super::{GREETS, PHRASE, Stage, claims, on, willing};
@@ -87,6 +88,7 @@ fn a_planner_that_keeps_no_contract_is_told_and_asked_again() {
 fn what_a_verifier_finds_goes_to_the_next_implementer() {
     let stage = Stage::new(&willing(&[on("verifier", 1, "final The greeting is rude.")]));
     stage.pipeline(&[]).exits(0);
+    assert_status(&stage.place);
     assert_eq!(stage.runs(), "piviv");
     assert!(!stage.prompt("implementer", 1).contains("# Fix these first"));
     let again = stage.prompt("implementer", 2);

@@ -2,7 +2,7 @@
 
 use ralph_model::build::Work;
 use ralph_model::id::CommitId;
-use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::journal::{CandidateWritten, ImplNoCompletion};
 use ralph_model::pipeline::records::CandidateStatus;
 use ralph_model::pipeline::settle::Feedback;
 use ralph_model::pipeline::{Candidate, Fact, Markers, Phase};
@@ -11,9 +11,9 @@ use ralph_model::verdict::{Claim, Verdict};
 use crate::judge::Said;
 use crate::run::RunResult;
 use crate::workflow::driver::Turn;
+use crate::workflow::pipeline::SpecEnd;
 use crate::workflow::pipeline::examination::commit_evidence;
 use crate::workflow::pipeline::spec_work::SpecWork;
-use crate::workflow::pipeline::{SpecEnd, none};
 use crate::workflow::{WorkflowError, unfinished};
 
 impl SpecWork<'_, '_, '_> {
@@ -34,9 +34,8 @@ impl SpecWork<'_, '_, '_> {
             return self.reject_repeated(claimed.clone(), feedback, result);
         }
         if said == Said::Nothing {
-            self.tell(WorkflowKind::ImplNoCompletion, none())?;
-        } else if matches!(said, Said::Commit { .. }) && !self.pinned.gates.is_empty() {
-            self.tell(WorkflowKind::GatesStart, none())?;
+            let attempt = Some(result.attempt);
+            self.tell(|spec| ImplNoCompletion { spec, attempt })?;
         }
         let before = self.before(markers)?;
         let cases = self.examine(&before, &said)?;
@@ -61,7 +60,11 @@ impl SpecWork<'_, '_, '_> {
     fn take_candidate(&mut self, result: &RunResult) -> Result<Turn<SpecEnd>, WorkflowError> {
         let run = self.run_ref(result);
         let cases = self.cases.as_ref().expect("the cases were just measured");
-        let (fact, fields) = match &cases[0].claim {
+        let store = &self.pipeline.store;
+        let candidate_file = Some(store.relative_to_home(&store.path(self.spec.candidate())));
+        let spec = self.spec.to_string();
+        let written = CandidateWritten { spec, candidate_file, ..CandidateWritten::default() };
+        let (fact, written) = match &cases[0].claim {
             Claim::NoChange { reason } => {
                 let base = self.pipeline.project.repositories.base()?;
                 let Some(commit) = base.into_values().next() else {
@@ -69,8 +72,8 @@ impl SpecWork<'_, '_, '_> {
                         .fail_implementation(result, "there is no commit to look at".to_owned());
                 };
                 let reason = reason.clone();
-                let fields = WorkflowFields { reason: Some(reason.clone()), ..none() };
-                (Fact::NoChangeClaimed { reason, commit, run }, fields)
+                let written = CandidateWritten { reason: Some(reason.clone()), ..written };
+                (Fact::NoChangeClaimed { reason, commit, run }, written)
             }
             Claim::Commit(measured) => {
                 let found = measured.evidence.commit().expect("an accepted commit was found");
@@ -85,19 +88,19 @@ impl SpecWork<'_, '_, '_> {
                     refs: found.refs.clone(),
                     also: also.collect(),
                 };
-                let fields = WorkflowFields {
+                let written = CandidateWritten {
                     commit: Some(found.commit.to_string()),
                     proven_by_gates: Some(self.are_proven()),
-                    ..none()
+                    ..written
                 };
-                (Fact::CandidateFound { candidate, run }, fields)
+                (Fact::CandidateFound { candidate, run }, written)
             }
             Claim::Nothing | Claim::PlanInvalid { .. } => {
                 unreachable!("the judge accepts neither")
             }
         };
         self.settle(&fact, "has a candidate")?;
-        self.tell(WorkflowKind::CandidateWritten, fields)?;
+        self.pipeline.session.record(written)?;
         Ok(Turn::Again)
     }
 

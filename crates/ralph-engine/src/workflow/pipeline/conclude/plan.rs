@@ -1,14 +1,14 @@
 //! What follows from a planner's run: its plan becomes the spec's, unless a person wrote one meanwhile.
 
 use ralph_model::contract::PlannerClaim;
-use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::journal::PlanPass;
 use ralph_model::pipeline::{Fact, Markers, Phase, SpecState};
 
 use crate::run::RunResult;
 use crate::workflow::driver::Turn;
+use crate::workflow::pipeline::SpecEnd;
 use crate::workflow::pipeline::phases::{PLAN, SCRATCHPAD};
 use crate::workflow::pipeline::spec_work::SpecWork;
-use crate::workflow::pipeline::{SpecEnd, none};
 use crate::workflow::{WorkflowError, unfinished};
 
 impl SpecWork<'_, '_, '_> {
@@ -23,7 +23,7 @@ impl SpecWork<'_, '_, '_> {
                 "{path} was written by hand while the planner was at work, and is used; the planner's plan is in {}",
                 result.dir
             );
-            self.tell(WorkflowKind::Note, WorkflowFields { reason: Some(reason), ..none() })?;
+            self.note(reason)?;
             return Ok(Turn::Again);
         }
         let plan = result.file(PLAN);
@@ -43,8 +43,9 @@ impl SpecWork<'_, '_, '_> {
                 let run = result.run.clone();
                 self.settle(&Fact::PlanWritten { text, scratchpad, run }, "is planned")?;
                 let store = &self.pipeline.store;
-                let plan_file = Some(store.relative_to_home(&store.path(self.spec.plan_md())));
-                self.tell(WorkflowKind::PlanPass, WorkflowFields { plan_file, ..none() })?;
+                let plan_file = store.relative_to_home(&store.path(self.spec.plan_md()));
+                let plan_attempt = store.load(self.spec)?.plan.map_or(1, |plan| plan.attempt);
+                self.tell(|spec| PlanPass { spec, plan_attempt, plan_file })?;
                 return Ok(Turn::Again);
             }
         };

@@ -1,7 +1,7 @@
 //! What follows from a verifier's run, or from a person's answer: the spec is done, planned again, or sent back.
 
 use ralph_model::id::CommitId;
-use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::journal::{PlanInvalidated, VerdictKind, VerifyFail, VerifyPass};
 use ralph_model::pipeline::done::{DoneMarker, Proof};
 use ralph_model::pipeline::{Fact, Markers, Phase, is_yes};
 use ralph_model::receipt::{Opinion, VerifierReceipt};
@@ -12,7 +12,7 @@ use crate::run::RunResult;
 use crate::workflow::driver::Turn;
 use crate::workflow::pipeline::examination::verdict_of;
 use crate::workflow::pipeline::spec_work::SpecWork;
-use crate::workflow::pipeline::{SpecEnd, list, none};
+use crate::workflow::pipeline::{SpecEnd, list};
 use crate::workflow::repositories::attestation;
 use crate::workflow::{WorkflowError, unfinished};
 
@@ -32,12 +32,9 @@ impl SpecWork<'_, '_, '_> {
         };
         if let Some(outcome) = unfinished(&result.outcome) {
             let outcome = format!("the verification was not finished: {outcome}");
-            let fields = WorkflowFields {
-                reason: Some(outcome.clone()),
-                commit: Some(commit.to_string()),
-                ..none()
-            };
-            self.tell(WorkflowKind::VerifyFail, fields)?;
+            let (reason, commit) = (outcome.clone(), Some(commit.to_string()));
+            self.failure = Some("verify_failed");
+            self.tell(|spec| VerifyFail { spec, commit, observed_commit: None, reason })?;
             let fact = Fact::VerificationFailed { outcome, run: self.run_ref(result) };
             self.settle(&fact, "is verified again")?;
             return Ok(Turn::Failed);
@@ -55,7 +52,8 @@ impl SpecWork<'_, '_, '_> {
                 self.cases = None;
                 Ok(Turn::Trouble(trouble))
             }
-            Ok(Verdict::Accepted { .. }) => {
+            Ok(verdict @ Verdict::Accepted { .. }) => {
+                self.tell_verdict("verifier", &verdict, Some(&commit))?;
                 let proof = if self.are_proven() { Proof::Gates } else { Proof::VerifierOnly };
                 let verifier = VerifierReceipt {
                     agent: result.agent.clone(),
@@ -66,14 +64,19 @@ impl SpecWork<'_, '_, '_> {
                 self.finish(markers, Some(commit), proof, Some(result), said)
             }
             Ok(Verdict::PlanInvalid { reason }) => {
-                let run = self.run_ref(result);
-                let fields = WorkflowFields { reason: Some(reason.clone()), ..none() };
+                let verdict = Verdict::PlanInvalid { reason: reason.clone() };
+                self.tell_verdict("verifier", &verdict, Some(&commit))?;
+                let (run, why) = (self.run_ref(result), reason.clone());
                 self.settle(&Fact::PlanInvalidated { reason, run }, "needs another plan")?;
-                self.tell(WorkflowKind::PlanInvalidated, fields)?;
+                let attempt = Some(result.attempt);
+                self.failure = Some("plan_invalidated");
+                self.tell(|spec| PlanInvalidated { spec, attempt, reason: why })?;
                 self.cases = None;
                 Ok(Turn::Failed)
             }
             Ok(Verdict::NeedsHuman { question }) => {
+                let verdict = Verdict::NeedsHuman { question: question.clone() };
+                self.tell_verdict("judge", &verdict, Some(&commit))?;
                 // An answer that a crash left behind was to another question, however alike the two are.
                 self.pipeline.session.questions().take_answer(&self.item)?;
                 let question = question.to_string();
@@ -94,6 +97,7 @@ impl SpecWork<'_, '_, '_> {
         answer: &str,
     ) -> Result<(), WorkflowError> {
         if !is_yes(answer) {
+            self.tell_persons_verdict(VerdictKind::Rejected, None, answer)?;
             let fact = Fact::PersonObjected { answer: answer.to_owned() };
             return self.settle(&fact, "goes on as a person said");
         }
@@ -105,6 +109,7 @@ impl SpecWork<'_, '_, '_> {
             self.examine_candidate(markers)?;
             self.attest(markers, None)?;
         }
+        self.tell_persons_verdict(VerdictKind::Accepted, commit.as_ref(), answer)?;
         let said = format!("A person decided: {answer}");
         self.finish(markers, commit, Proof::Person, None, &said)?;
         Ok(())
@@ -121,7 +126,7 @@ impl SpecWork<'_, '_, '_> {
         let context = &self.pipeline.session.context;
         let attested = attestation(context, &self.item, Role::Implementer, verifier);
         let repositories = &self.pipeline.project.repositories;
-        repositories.attest(&context.gates(), &before, &self.pinned, cases, &attested)
+        repositories.attest(&context.gates(&self.item), &before, &self.pinned, cases, &attested)
     }
 
     fn finish(
@@ -148,13 +153,8 @@ impl SpecWork<'_, '_, '_> {
         };
         let done_file = Some(store.relative_to_home(&store.path(self.spec.done())));
         self.settle(&Fact::Verified { done }, "is done")?;
-        let fields = WorkflowFields {
-            commit: commit.map(String::from),
-            proven_by_gates: Some(proof == Proof::Gates),
-            done_file,
-            ..none()
-        };
-        self.tell(WorkflowKind::VerifyPass, fields)?;
+        let (commit, proven_by_gates) = (commit.map(String::from), Some(proof == Proof::Gates));
+        self.tell(|spec| VerifyPass { spec, commit, proven_by_gates, done_file })?;
         Ok(Turn::Again)
     }
 }

@@ -1,25 +1,45 @@
 //! The journal: every fact, one line each, in private state, and mirrored where people look.
 //!
 //! Invariant: when [`Journal::append`] returns without an error, the line is on disk. The mirror (`ralph.log` in home)
-//! is for reading only: it is stored where agents can write, so nothing is ever read from it, no link at its place is followed,
-//! and a mirror that cannot be written holds up nothing and is reported once. What a line means is not known here.
+//! is for reading only: it lies where agents can write, so nothing is ever read from it, no link at its place is followed,
+//! and a mirror that cannot be written holds up nothing and is reported once.
+//!
+//! What is recorded is folded into the journal's board and told to its subscriber, in this order and after it is on disk.
+
+mod snapshot;
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use jiff::Timestamp;
+use ralph_model::board::Board;
+use ralph_model::id::RunId;
+use ralph_model::journal::{
+    JournalEntry, JournalEvent, JournalLineError, PlanChanged, WorkflowStarted, render_line,
+    render_text,
+};
+use ralph_model::plan::Change;
 
-use ralph_model::journal::{JournalEntry, JournalEvent, render_line, render_text};
-
+pub use self::snapshot::load_board;
 use crate::config::LogFormat;
 use crate::files::append::{AppendFile, TornTail};
 use crate::files::{PathError, fault, open_to_append};
+use crate::subscriber::{RunObserver, Subscriber, Unobserved};
 
 /// Facts, appended and read back in order.
 pub struct Journal {
+    path: Utf8PathBuf,
     file: AppendFile,
     mirror: Option<JournalMirror>,
     report: Option<MirrorReport>,
+    /// The invocation whose lines these are.
+    workflow: Option<RunId>,
+    /// Its start, until there is something else to record: one that does nothing leaves no line.
+    opening: Option<(Timestamp, JournalEvent)>,
+    board: Board,
+    subscriber: Option<Box<dyn Subscriber>>,
 }
 
 /// Called with the first thing that goes wrong with the mirror, and then no more.
@@ -58,14 +78,66 @@ pub enum ReadJournalError<E> {
 }
 
 impl Journal {
-    /// Opens a journal, or creates it.
+    /// Opens a journal, or creates it. Its board is empty until [`Journal::fold`].
     pub fn open(path: &Utf8Path) -> Result<Self, PathError> {
-        Ok(Journal { file: AppendFile::open(path)?, mirror: None, report: None })
+        Ok(Journal {
+            path: path.to_owned(),
+            file: AppendFile::open(path)?,
+            mirror: None,
+            report: None,
+            workflow: None,
+            opening: None,
+            board: Board::default(),
+            subscriber: None,
+        })
     }
 
     /// Mirrors the journal to a file, which is only written while its directory exists.
     pub(crate) fn mirrored(self, mirror: Option<JournalMirror>) -> Self {
         Journal { mirror, ..self }
+    }
+
+    /// Folds all that is recorded, also by others.
+    pub fn fold(&mut self) -> Result<(), ReadJournalError<JournalLineError>> {
+        self.board = load_board(&self.path)?;
+        Ok(())
+    }
+
+    /// What all recorded entries add up to, but for what others recorded since [`Journal::fold`].
+    pub const fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// Marks all further lines as those of one invocation, and has them told. Its start is recorded before the first.
+    pub(crate) fn attach(
+        &mut self,
+        at: Timestamp,
+        started: WorkflowStarted,
+        subscriber: Box<dyn Subscriber>,
+    ) {
+        self.workflow = Some(started.id.clone());
+        self.opening = Some((at, started.into()));
+        self.subscriber = Some(subscriber);
+    }
+
+    /// Tells whether anything of the invocation was recorded.
+    pub(crate) const fn has_begun(&self) -> bool {
+        self.opening.is_none()
+    }
+
+    /// Returns who follows a run that has begun.
+    pub(crate) fn follow(&mut self, run: &RunId) -> Box<dyn RunObserver> {
+        match &mut self.subscriber {
+            Some(subscriber) => subscriber.follow(run, &self.board),
+            None => Box::new(Unobserved),
+        }
+    }
+
+    /// Shows that the wait that was recorded last goes on.
+    pub(crate) fn waiting(&mut self, left: Duration) {
+        if let Some(subscriber) = &mut self.subscriber {
+            subscriber.waiting(left);
+        }
     }
 
     /// Names who is to know when the mirror cannot be written.
@@ -87,18 +159,41 @@ impl Journal {
         Ok(torn)
     }
 
-    /// Appends an entry durably, mirrored in the form people asked for.
-    pub(crate) fn record(&mut self, entry: &JournalEntry) -> Result<(), PathError> {
-        let record = render_line(entry);
+    /// Records an event durably, mirrored in the form people asked for; then it is folded and told.
+    pub(crate) fn record(
+        &mut self,
+        at: Timestamp,
+        run: Option<&RunId>,
+        event: impl Into<JournalEvent>,
+    ) -> Result<(), PathError> {
+        if let Some((at, started)) = self.opening.take() {
+            self.record(at, None, started)?;
+        }
+        let (run, wf, event) = (run.cloned(), self.workflow.clone(), event.into());
+        let entry = JournalEntry { at, run, wf, event };
+        let record = render_line(&entry);
         let as_text = self.mirror.as_ref().is_some_and(|mirror| mirror.format == LogFormat::Text);
-        let text = as_text.then(|| render_text(entry));
+        let text = as_text.then(|| render_text(&entry));
         self.append(JournalLine { record: record.trim_end(), mirrored: text.as_deref() })?;
-        // What the pipeline only tells is never read back: dying after it is dying after the write before it.
-        if !matches!(entry.event, JournalEvent::Workflow(_)) {
+        if entry.event.is_decisive() {
             fault::after_write();
+        }
+        self.board.apply(&entry);
+        if let Some(subscriber) = &mut self.subscriber {
+            subscriber.recorded(&entry, &self.board);
         }
         Ok(())
     }
+}
+
+/// Records a change that a person made to the plan. The mirror in home is left alone: such a command writes nothing there
+/// but the plan.
+pub fn record_persons_change(
+    journal: &Utf8Path,
+    at: Timestamp,
+    change: &Change,
+) -> Result<(), PathError> {
+    Journal::open(journal)?.record(at, None, PlanChanged::of("person", change))
 }
 
 /// Reads a journal from its beginning, one line at a time. A missing journal is empty.
@@ -108,27 +203,78 @@ pub fn for_each_line<E>(
     path: &Utf8Path,
     mut take: impl FnMut(&str) -> Result<(), E>,
 ) -> Result<Option<TornTail>, ReadJournalError<E>> {
-    let error = |source| PathError::new("read", path, source);
-    let file = match File::open(path) {
-        Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(error)?,
-    };
-    let mut reader = BufReader::new(file);
-    let mut bytes = Vec::new();
-    for line in 1.. {
-        bytes.clear();
-        if reader.read_until(b'\n', &mut bytes).map_err(error)? == 0 {
-            break;
-        }
-        if bytes.pop_if(|byte| *byte == b'\n').is_none() {
-            return Ok(Some(TornTail { bytes: bytes.len() as u64 }));
-        }
-        let path = || path.to_owned();
-        let text =
-            str::from_utf8(&bytes).map_err(|_| ReadJournalError::NotText { path: path(), line })?;
-        take(text).map_err(|source| ReadJournalError::Line { path: path(), line, source })?;
+    let Some(file) = open_optional(path)? else { return Ok(None) };
+    let mut lines = Lines::new(path, &file, 0, 0)?;
+    while let Some(line) = lines.next()? {
+        take(line).map_err(|source| lines.refused(source))?;
     }
-    Ok(None)
+    Ok(lines.torn)
+}
+
+fn open_optional(path: &Utf8Path) -> Result<Option<File>, PathError> {
+    match File::open(path) {
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(problem) => Err(PathError::new("read", path, problem)),
+        Ok(file) => Ok(Some(file)),
+    }
+}
+
+/// Reads the whole lines of a journal from an offset on.
+struct Lines<'f> {
+    path: Utf8PathBuf,
+    reader: BufReader<&'f File>,
+    bytes: Vec<u8>,
+    offset: u64,
+    number: usize,
+    torn: Option<TornTail>,
+}
+
+impl<'f> Lines<'f> {
+    /// As much is read at once: long journals are read whole.
+    const CHUNK: usize = 256 << 10;
+
+    fn new(path: &Utf8Path, file: &'f File, offset: u64, number: usize) -> Result<Self, PathError> {
+        let mut place = file;
+        let error = |source| PathError::new("read", path, source);
+        place.seek(SeekFrom::Start(offset)).map_err(error)?;
+        let reader = BufReader::with_capacity(Self::CHUNK, file);
+        Ok(Lines { path: path.to_owned(), reader, bytes: Vec::new(), offset, number, torn: None })
+    }
+
+    /// Returns the next line without its end.
+    fn next<E>(&mut self) -> Result<Option<&str>, ReadJournalError<E>> {
+        self.bytes.clear();
+        let read = self.reader.read_until(b'\n', &mut self.bytes);
+        let read = read.map_err(|source| PathError::new("read", &self.path, source))?;
+        if read == 0 {
+            return Ok(None);
+        }
+        if self.bytes.pop_if(|byte| *byte == b'\n').is_none() {
+            self.torn = Some(TornTail { bytes: read as u64 });
+            return Ok(None);
+        }
+        self.offset += read as u64;
+        self.number += 1;
+        match str::from_utf8(&self.bytes) {
+            Ok(text) => Ok(Some(text)),
+            Err(_) => Err(ReadJournalError::NotText { path: self.path.clone(), line: self.number }),
+        }
+    }
+
+    /// The error of a line that was read and cannot be used.
+    fn refused<E>(&self, source: E) -> ReadJournalError<E> {
+        ReadJournalError::Line { path: self.path.clone(), line: self.number, source }
+    }
+
+    /// Where the last whole line ends.
+    const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// How many lines there are before that.
+    const fn number(&self) -> usize {
+        self.number
+    }
 }
 
 /// The mirror is opened anew for each line, so that a person may move or delete it at any time.

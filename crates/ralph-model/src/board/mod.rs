@@ -1,0 +1,264 @@
+//! What the journal adds up to: runs, items, sums, gates, questions, waits, and the workflows themselves.
+//!
+//! A board is a fold and nothing else, so that a restart, `ralph status` and a view that follows along know the same.
+//! It speaks of what was written down: whether a run without an end still lives is for the run lock to say.
+//!
+//! Invariants: memory is bounded however long the journal is; folding a part, writing the board down, reading it back and
+//! folding the rest gives what folding all gives. What decisions rest on is never among what the bounds drop, but for
+//! items and runs that thousands of others came after.
+
+mod gates;
+mod items;
+mod questions;
+mod runs;
+mod sums;
+mod workflows;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+pub use self::gates::GateTimes;
+pub use self::items::{ItemView, LastVerdict};
+pub use self::questions::Question;
+pub use self::runs::{RunState, RunView};
+pub use self::sums::{SumRow, Totals};
+pub use self::workflows::{Activity, WorkflowView};
+
+use self::items::Items;
+use self::questions::QuestionLog;
+use self::runs::RunLog;
+use self::sums::Sums;
+use self::workflows::WorkflowLog;
+use crate::id::RunId;
+use crate::journal::{Envelope, JournalEntry, JournalEvent, JournalLineError, RunFinished};
+use crate::policy::limit::LimitWait;
+use crate::role::Role;
+use crate::run::{RunOutcome, Trouble};
+
+/// Goes up whenever a board is made otherwise from the same journal: what was written down before is not used then.
+pub const BOARD_VERSION: u32 = 1;
+
+/// The kinds that a board is made of. The data of all others is passed over unread.
+const FOLDED: &[&str] = &[
+    "run_started",
+    "run_finished",
+    "gate_finished",
+    "gate_started",
+    "iteration_start",
+    "iteration_result",
+    "verdict",
+    "workflow_started",
+    "workflow_ended",
+    "usage_limit_wait",
+    "backoff_wait",
+    "limit_wait_started",
+    "limit_wait_ended",
+    "leftovers_ended",
+    "question_asked",
+    "question_answered",
+    "answer_taken",
+    "budget_near",
+    "budget_exhausted",
+    "build_start",
+    "build_result",
+];
+
+/// Everything the journal tells, folded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Board {
+    runs: RunLog,
+    totals: Totals,
+    sums: Sums,
+    items: Items,
+    /// The item that the last run of each role was for.
+    last_items: BTreeMap<Role, String>,
+    gates: BTreeMap<String, GateTimes>,
+    limits: BTreeMap<String, AgentLimit>,
+    questions: QuestionLog,
+    workflows: WorkflowLog,
+    /// The iteration of the build loop that is under way.
+    iteration: u32,
+}
+
+/// Where an agent stands with its limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct AgentLimit {
+    wait: Option<LimitWait>,
+    unknown_in_a_row: u32,
+}
+
+impl Board {
+    /// Takes one line of the journal into account, without its line end.
+    pub fn apply_line(&mut self, line: &str) -> Result<(), JournalLineError> {
+        let envelope = Envelope::parse(line.as_bytes())?;
+        if FOLDED.contains(&envelope.event()) {
+            self.apply(&envelope.into_entry()?);
+        }
+        Ok(())
+    }
+
+    /// Takes one entry into account.
+    pub fn apply(&mut self, entry: &JournalEntry) {
+        match &entry.event {
+            JournalEvent::RunStarted(started) => {
+                if let Some(id) = &entry.run {
+                    if let Some(item) = &started.item {
+                        self.items.started(item, started);
+                        self.last_items.insert(started.role, item.clone());
+                    }
+                    self.runs.started(id, entry.at, started);
+                }
+            }
+            JournalEvent::RunFinished(finished) => self.apply_finish(entry, finished),
+            JournalEvent::LimitWaitStarted(started) => {
+                let limit = self.limits.entry(started.agent.clone()).or_default();
+                limit.wait = Some(LimitWait { until: started.until, known: started.known });
+                // A known reset between two unknown ones does not show that the agent got through.
+                if !started.known {
+                    limit.unknown_in_a_row = limit.unknown_in_a_row.saturating_add(1);
+                }
+            }
+            JournalEvent::LimitWaitEnded(ended) => {
+                // Whoever stops waiting does not end the limit: the next start goes on with the same wait.
+                if !ended.interrupted
+                    && let Some(limit) = self.limits.get_mut(&ended.agent)
+                {
+                    limit.wait = None;
+                }
+            }
+            JournalEvent::LeftoversEnded(_) => {
+                if let Some(id) = &entry.run {
+                    self.runs.abandoned(id, entry.at);
+                }
+            }
+            JournalEvent::QuestionAsked(_)
+            | JournalEvent::QuestionAnswered(_)
+            | JournalEvent::AnswerTaken(_) => self.questions.apply(entry),
+            JournalEvent::GateFinished(finished) => {
+                gates::apply(&mut self.gates, finished, entry.at);
+            }
+            JournalEvent::Verdict(verdict) => self.items.judged(verdict, entry.at),
+            JournalEvent::IterationStart(started) => {
+                self.iteration = started.iteration.unwrap_or(self.iteration + 1);
+            }
+            JournalEvent::IterationResult(result) => self.items.stepped(result),
+            JournalEvent::BuildStart(_) | JournalEvent::BuildResult(_) => self.iteration = 0,
+            _ => {}
+        }
+        self.workflows.apply(entry);
+    }
+
+    fn apply_finish(&mut self, entry: &JournalEntry, finished: &RunFinished) {
+        let started = match &entry.run {
+            None => None,
+            Some(id) => match self.runs.finished(id, entry.at, finished) {
+                // Told twice, by a harness that died between writing it down and knowing so.
+                None => return,
+                Some(run) => run.started.as_ref().map(|(_, started)| started.clone()),
+            },
+        };
+        let started = started.as_deref();
+        if let Some(started) = started {
+            let limited = matches!(
+                finished.outcome,
+                RunOutcome::Trouble { trouble: Trouble::UsageLimit { .. } }
+            );
+            if !limited && let Some(limit) = self.limits.get_mut(&started.agent) {
+                limit.unknown_in_a_row = 0;
+            }
+            if let Some(item) = &started.item {
+                self.items.finished(item, started, finished);
+            }
+        }
+        self.totals.add(finished);
+        self.sums.add(entry.at, started, finished);
+    }
+
+    /// The last runs, in the order in which they were first told of.
+    pub fn runs(&self) -> impl DoubleEndedIterator<Item = &RunView> + ExactSizeIterator {
+        self.runs.recent()
+    }
+
+    /// Returns a run that is among the last, or whose end was never told.
+    pub fn run(&self, id: &RunId) -> Option<&RunView> {
+        self.runs.get(id)
+    }
+
+    /// Sums over all runs.
+    pub const fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Sums by day, agent, model and role; the oldest first.
+    pub fn sums(&self) -> &[SumRow] {
+        self.sums.rows()
+    }
+
+    /// What is known of an item, if it is among those that were worked on last.
+    pub fn item(&self, item: &str) -> Option<&ItemView> {
+        self.items.get(item)
+    }
+
+    /// Returns which run of an item and role the next one is, among those that no trouble cut short.
+    pub fn next_try(&self, item: &str, role: Role) -> u32 {
+        self.item(item).and_then(|view| view.tries.get(&role)).copied().unwrap_or(0) + 1
+    }
+
+    /// The item that the last run of a role was for.
+    pub fn last_item(&self, role: Role) -> Option<&str> {
+        self.last_items.get(&role).map(String::as_str)
+    }
+
+    /// How long gates take and what came of them, by name.
+    pub const fn gates(&self) -> &BTreeMap<String, GateTimes> {
+        &self.gates
+    }
+
+    /// The last workflows, the latest last.
+    pub fn workflows(&self) -> impl DoubleEndedIterator<Item = &WorkflowView> {
+        self.workflows.recent()
+    }
+
+    /// Which iteration of the build loop is under way, if a loop is.
+    pub const fn iteration(&self) -> u32 {
+        self.iteration
+    }
+
+    /// Returns the wait that an agent is still to sit out, as of `now`.
+    pub fn limit_wait(&self, agent: &str, now: Timestamp) -> Option<LimitWait> {
+        self.limits.get(agent)?.wait.filter(|wait| wait.until > now)
+    }
+
+    /// Returns all waits that are still to be sat out, by agent.
+    pub fn limit_waits(&self, now: Timestamp) -> impl Iterator<Item = (&str, LimitWait)> {
+        let waits = self.limits.iter().filter_map(|(agent, limit)| Some((agent, limit.wait?)));
+        waits.filter(move |(_, wait)| wait.until > now).map(|(agent, wait)| (agent.as_str(), wait))
+    }
+
+    /// How many waits without a known reset an agent had since it last got through, for the length of the next one.
+    pub fn unknown_limits_in_a_row(&self, agent: &str) -> u32 {
+        self.limits.get(agent).map_or(0, |limit| limit.unknown_in_a_row)
+    }
+
+    /// The questions that wait for a person, the oldest first.
+    pub fn open_questions(&self) -> impl Iterator<Item = &Question> {
+        self.questions.unsettled().iter().filter(|question| question.answer.is_none())
+    }
+
+    /// The answered question of an item whose workflow has not gone on yet.
+    pub fn answered(&self, item: &str) -> Option<&Question> {
+        let mut unsettled = self.questions.unsettled().iter();
+        unsettled.find(|question| question.item == item && question.answer.is_some())
+    }
+
+    /// How many questions were ever asked.
+    pub const fn questions_asked(&self) -> u64 {
+        self.questions.asked()
+    }
+}
+
+#[cfg(test)]
+#[path = "board_tests.rs"]
+mod tests;

@@ -1,0 +1,115 @@
+//! The last runs, and those whose end was never told.
+
+use std::collections::VecDeque;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::id::RunId;
+use crate::journal::{RunFinished, RunStarted};
+
+/// How many runs are kept, and how many beside them that have no end.
+pub(super) const MOST_RUNS: usize = 1000;
+
+/// One run as the journal knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunView {
+    pub id: RunId,
+    /// Missing where the journal begins in the middle of a run.
+    pub started: Option<(Timestamp, Box<RunStarted>)>,
+    pub finished: Option<(Timestamp, Box<RunFinished>)>,
+    /// When its leftovers were ended, because its harness had died.
+    pub abandoned: Option<Timestamp>,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RunState<'a> {
+    /// It has begun, and nothing tells of its end.
+    Running,
+    Finished(&'a RunFinished),
+    /// Its harness died before it ended.
+    Abandoned,
+}
+
+impl RunView {
+    pub fn state(&self) -> RunState<'_> {
+        match (&self.finished, self.abandoned) {
+            (Some((_, finished)), _) => RunState::Finished(finished),
+            (None, Some(_)) => RunState::Abandoned,
+            (None, None) => RunState::Running,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct RunLog {
+    recent: VecDeque<RunView>,
+    /// Older ones without an end: it may still be told, and must count once.
+    unfinished: VecDeque<RunView>,
+}
+
+impl RunLog {
+    pub(super) fn started(&mut self, id: &RunId, at: Timestamp, started: &RunStarted) {
+        let run = self.get_or_insert(id);
+        run.started.get_or_insert_with(|| (at, Box::new(started.clone())));
+    }
+
+    /// Notes the end of a run; returns `None` where it was told before.
+    pub(super) fn finished(
+        &mut self,
+        id: &RunId,
+        at: Timestamp,
+        finished: &RunFinished,
+    ) -> Option<&RunView> {
+        let run = self.get_or_insert(id);
+        if run.finished.is_some() {
+            return None;
+        }
+        run.finished = Some((at, Box::new(finished.clone())));
+        Some(run)
+    }
+
+    /// Notes that a run's harness died. Gates are ended like runs and have ids of their own: what never began as a run is
+    /// none.
+    pub(super) fn abandoned(&mut self, id: &RunId, at: Timestamp) {
+        if let Some(run) = self.get_mut(id) {
+            run.abandoned = Some(at);
+        }
+    }
+
+    pub(super) fn recent(&self) -> impl DoubleEndedIterator<Item = &RunView> + ExactSizeIterator {
+        self.recent.iter()
+    }
+
+    pub(super) fn get(&self, id: &RunId) -> Option<&RunView> {
+        // It is nearly always about the last one.
+        self.recent.iter().rev().chain(&self.unfinished).find(|run| run.id == *id)
+    }
+
+    fn get_mut(&mut self, id: &RunId) -> Option<&mut RunView> {
+        self.recent.iter_mut().rev().chain(&mut self.unfinished).find(|run| run.id == *id)
+    }
+
+    /// Returns the run of that id, as one not heard of before if need be.
+    fn get_or_insert(&mut self, id: &RunId) -> &mut RunView {
+        let (recent, unfinished) = (&self.recent, &self.unfinished);
+        if let Some(place) = recent.iter().rposition(|run| run.id == *id) {
+            return &mut self.recent[place];
+        }
+        if let Some(place) = unfinished.iter().position(|run| run.id == *id) {
+            return &mut self.unfinished[place];
+        }
+        if self.recent.len() == MOST_RUNS
+            && let Some(oldest) = self.recent.pop_front().filter(|run| run.finished.is_none())
+        {
+            if self.unfinished.len() == MOST_RUNS {
+                self.unfinished.pop_front();
+            }
+            self.unfinished.push_back(oldest);
+        }
+        let id = id.clone();
+        self.recent.push_back(RunView { id, started: None, finished: None, abandoned: None });
+        self.recent.back_mut().expect("it was just added")
+    }
+}

@@ -1,0 +1,190 @@
+//! Events of judgement: gates as they run, and verdicts with their reasons.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Place, event_data};
+use crate::gate::{Attribution, GateRun, GateStatus};
+use crate::testcount::TestCounts;
+use crate::verdict::{Reason, Verdict};
+
+/// At which commit a gate runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GatePoint {
+    /// At the commit that is judged.
+    #[default]
+    Candidate,
+    /// Where work began.
+    Base,
+}
+
+/// Which run of a gate at one commit it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateAttempt {
+    #[default]
+    First,
+    /// Once more.
+    Again,
+    /// Once more and without what is in the caches.
+    Fresh,
+}
+
+/// What came of a judgement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictKind {
+    Accepted,
+    Rejected,
+    PlanInvalid,
+    NeedsHuman,
+    /// One that a newer Ralph knows.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+event_data! {
+    /// A checkout for gates is set up.
+    SetupStarted {
+        item: Option<String>,
+        commit: String,
+        argv: Vec<String>,
+    }
+
+    /// A gate begins to run.
+    GateStarted {
+        item: Option<String>,
+        commit: String,
+        at: GatePoint,
+        gate: String,
+        attempt: GateAttempt,
+        argv: Vec<String>,
+    }
+
+    /// A gate has run.
+    GateFinished {
+        item: Option<String>,
+        commit: String,
+        at: GatePoint,
+        gate: String,
+        attempt: GateAttempt,
+        /// `passed`, `proved_nothing`, `failed`, `timed_out` or `could_not_run`.
+        status: String,
+        /// How it failed, or what kept it from running.
+        reason: Option<String>,
+        /// What all runs of the gate say of the candidate; told with the last of them.
+        attribution: Option<String>,
+        duration_ms: u64,
+        tests: Option<GateTests>,
+        /// Whether caches were filled by earlier runs.
+        warm: Option<bool>,
+        log: Option<Place>,
+    }
+
+    /// How many tests a gate ran.
+    GateTests {
+        passed: u64,
+        failed: u64,
+        skipped: u64,
+    }
+
+    /// A person changed the gates of an item that is worked on.
+    GatesChanged {
+        spec: Option<String>,
+        task: Option<String>,
+        /// What changed.
+        reason: String,
+    }
+
+    /// The judge, a verifier or a person decided on an item.
+    VerdictReached {
+        item: String,
+        commit: Option<String>,
+        verdict: VerdictKind,
+        /// `judge`, `verifier` or `person`.
+        by: String,
+        reasons: Vec<ReasonText>,
+        proven_by_gates: Option<bool>,
+        /// How many files the work changes, where that was measured.
+        files: Option<u64>,
+    }
+
+    /// Why.
+    ReasonText {
+        /// Of a fixed set; see [`Reason::code`].
+        code: String,
+        text: String,
+    }
+}
+
+impl From<TestCounts> for GateTests {
+    fn from(tests: TestCounts) -> GateTests {
+        GateTests { passed: tests.passed, failed: tests.failed, skipped: tests.skipped }
+    }
+}
+
+impl GateFinished {
+    /// Tells how a gate ran that was announced so.
+    pub fn of(
+        started: &GateStarted,
+        run: &GateRun,
+        attribution: Option<&Attribution>,
+    ) -> GateFinished {
+        let GateStarted { item, commit, at, gate, attempt, .. } = started.clone();
+        GateFinished {
+            item,
+            commit,
+            at,
+            gate,
+            attempt,
+            status: run.status.name().to_owned(),
+            reason: match &run.status {
+                GateStatus::Failed { exit } => Some(exit.to_string()),
+                GateStatus::CouldNotRun { obstacle } => Some(obstacle.to_string()),
+                _ => None,
+            },
+            attribution: attribution.map(|attribution| attribution.name().to_owned()),
+            duration_ms: u64::try_from(run.duration.as_millis()).unwrap_or(u64::MAX),
+            tests: run.tests.map(GateTests::from),
+            warm: None,
+            log: None,
+        }
+    }
+}
+
+impl VerdictReached {
+    /// Tells a verdict on an item.
+    pub fn of(item: &str, by: &str, verdict: &Verdict) -> VerdictReached {
+        let (kind, reasons) = match verdict {
+            Verdict::Accepted { .. } => (VerdictKind::Accepted, Vec::new()),
+            Verdict::Rejected { reasons } => {
+                (VerdictKind::Rejected, reasons.iter().map(ReasonText::from).collect())
+            }
+            Verdict::PlanInvalid { reason } => {
+                (VerdictKind::PlanInvalid, vec![ReasonText::new("plan_invalid", reason)])
+            }
+            Verdict::NeedsHuman { question } => {
+                (VerdictKind::NeedsHuman, vec![ReasonText::new(question.code(), question)])
+            }
+        };
+        let proven_by_gates = match verdict {
+            Verdict::Accepted { proven_by_gates, .. } => Some(*proven_by_gates),
+            _ => None,
+        };
+        let (item, by) = (item.to_owned(), by.to_owned());
+        VerdictReached { item, by, verdict: kind, reasons, proven_by_gates, ..Self::default() }
+    }
+}
+
+impl ReasonText {
+    pub fn new(code: &str, text: &(impl ToString + ?Sized)) -> ReasonText {
+        ReasonText { code: code.to_owned(), text: text.to_string() }
+    }
+}
+
+impl From<&Reason> for ReasonText {
+    fn from(reason: &Reason) -> ReasonText {
+        ReasonText::new(reason.code(), &reason.for_person())
+    }
+}

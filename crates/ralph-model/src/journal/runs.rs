@@ -1,0 +1,143 @@
+//! Events of runs: how each began and ended, what it used, and what had to be put right after it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::event_data;
+use crate::millis;
+use crate::role::Role;
+use crate::run::{ProcessExit, RunEnd, RunOutcome};
+use crate::usage::Usage;
+
+/// A run began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunStarted {
+    /// What the run is for. A single run that a person asked for is for nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<String>,
+    pub role: Role,
+    pub agent: String,
+    /// As it is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    pub attempt: u32,
+    /// Which run of this item and role it is that was not cut short by trouble.
+    #[serde(default, rename = "try", skip_serializing_if = "Option::is_none")]
+    pub try_number: Option<u32>,
+    /// The boundary in force.
+    pub boundary: String,
+    /// Where the run's log is.
+    pub dir: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed_session: Option<String>,
+}
+
+/// A run is over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunFinished {
+    pub end: RunEnd,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<ProcessExit>,
+    pub outcome: RunOutcome,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// As the agent told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What this run used, also where the agent counts over the whole session.
+    pub usage: Usage,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Whether the cost was reckoned from a price table and not told by the agent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cost_is_estimate: bool,
+    #[serde(with = "millis", rename = "duration_ms")]
+    pub duration: Duration,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ms: Option<u64>,
+    #[serde(default)]
+    pub tool_calls: u64,
+    /// The most tokens that its context ever held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_max: Option<u64>,
+    /// Requests that the agent tried again by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout_bytes: Option<u64>,
+    /// Processes that it left behind and that were ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leftovers: Option<u64>,
+    /// What its outbox held and was not taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_taken: Vec<OutboxRefusal>,
+    /// The last line of the final message, as [`super::summary_line`] cuts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_line: Option<String>,
+}
+
+/// A wait for the end of a usage limit began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitWaitStarted {
+    pub agent: String,
+    pub until: Timestamp,
+    /// Whether `until` comes from the provider.
+    pub known: bool,
+}
+
+/// A wait for the end of a usage limit is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitWaitEnded {
+    pub agent: String,
+    /// Whether somebody stopped waiting before the limit ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
+}
+
+/// Processes of a run whose harness died were found and ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftoversEnded {
+    pub processes: u32,
+}
+
+/// Private state was lost and made anew from the committed files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateRebuilt {
+    pub reason: String,
+}
+
+event_data! {
+    /// Where something is, so that it is found after a move or on another machine: relative to one of these.
+    Place {
+        /// Ralph's home.
+        home: Option<String>,
+        /// The workspace's private state.
+        state: Option<String>,
+    }
+
+    /// Something in a run's outbox that was not taken.
+    OutboxRefusal {
+        name: String,
+        reason: String,
+    }
+
+    /// A run was found to have changed what was watched.
+    BoundaryCrossed {
+        /// What its role must not change.
+        violations: Vec<String>,
+        /// Everything that is as it was before the run again.
+        put_back: Vec<String>,
+        /// What could not be put back.
+        left: Vec<String>,
+        /// What only the person can have changed, and what stays for that.
+        kept: Vec<String>,
+        /// Where the changes are that were undone: a directory of private state.
+        saved_in: Option<String>,
+        /// The commit that has them, where they were in a work tree.
+        displaced: Option<String>,
+    }
+}
