@@ -137,9 +137,9 @@ impl Watch {
             watched.push(Watched { path: path.into(), class: Class::Agent, below: *below });
         }
         if scope.private {
-            let names = ["state.json", "sessions.json", "bin/ralph"];
-            let files = names.iter().map(|name| state.directory().join(name));
+            let files = ["state.json", "bin/ralph"].map(|name| state.directory().join(name));
             watched.extend(files.map(|path| Watched::file(path, Class::Private)));
+            watched.push(Watched::below(state.sessions(), Class::Private));
         }
         let logs = self.home.iter().flat_map(|home| [home.join("runs"), home.join("ralph.log")]);
         let exempt = logs.map(PathBuf::from).collect();

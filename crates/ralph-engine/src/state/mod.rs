@@ -235,10 +235,6 @@ impl State {
     fn live_directory(&self) -> Utf8PathBuf {
         self.directory.join("live")
     }
-
-    fn sessions(&self) -> Utf8PathBuf {
-        self.directory.join("sessions.json")
-    }
 }
 
 /// Whether Ralph has left traces of work in a home.
