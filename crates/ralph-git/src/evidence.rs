@@ -60,14 +60,20 @@ pub struct Leftovers {
 }
 
 impl Dirt {
-    /// Looks at a work tree.
-    pub fn of(git: &Git) -> Result<Self, GitError> {
+    /// Looks at a work tree, but for Ralph's home in it: that has a guard and commits of its own.
+    pub fn of(git: &Git, home: Option<&Path>) -> Result<Self, GitError> {
         let root = git.place().worktree.clone().unwrap_or_default();
+        // A home that is the work tree itself leaves nothing to look at.
+        let found = match home {
+            Some(home) if home.as_os_str().is_empty() => Vec::new(),
+            Some(home) => git.status_without(home)?,
+            None => git.status()?,
+        };
         let stamped = |entry: StatusEntry| {
             let file = stamp(&root.as_std_path().join(&entry.path));
             DirtyPath { entry, file }
         };
-        Ok(Dirt { paths: git.status()?.into_iter().map(stamped).collect() })
+        Ok(Dirt { paths: found.into_iter().map(stamped).collect() })
     }
 
     /// Compares with the dirt that there is now.
@@ -250,7 +256,7 @@ impl EvidenceRepository<'_> {
         Ok(RepositoryEvidence {
             head_now: now.head.clone(),
             dropped: self.dropped(now)?,
-            leftovers: self.before.dirt.leftovers(&Dirt::of(self.git)?),
+            leftovers: self.before.dirt.leftovers(&Dirt::of(self.git, self.home)?),
         })
     }
 

@@ -46,7 +46,7 @@ impl Scene {
 
 fn note(git: &Git, mirror: &Mirror) -> Before {
     let refs = mirror.fill(git, &[]).unwrap();
-    Before { base: refs.head.id().cloned(), refs, dirt: Dirt::of(git).unwrap() }
+    Before { base: refs.head.id().cloned(), refs, dirt: Dirt::of(git, None).unwrap() }
 }
 
 fn paths(changes: &[PathChange]) -> Vec<&str> {

@@ -38,6 +38,7 @@ mod switch;
 mod testing;
 pub mod undo;
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -269,6 +270,20 @@ impl Git {
     ///
     /// A submodule counts as changed when another commit is checked out in it; what is dirty inside is not looked at.
     pub fn status(&self) -> Result<Vec<StatusEntry>, GitError> {
+        self.status_of(&[OsStr::new(":(top)")])
+    }
+
+    /// Returns what is not as `HEAD` has it below a directory of the work tree.
+    pub fn status_within(&self, directory: &Path) -> Result<Vec<StatusEntry>, GitError> {
+        self.status_of(&[&pathspec(":(top,literal)", directory)])
+    }
+
+    /// Returns what is not as `HEAD` has it, but for what lies below a directory: that is not even looked at.
+    pub fn status_without(&self, directory: &Path) -> Result<Vec<StatusEntry>, GitError> {
+        self.status_of(&[OsStr::new(":(top)"), &pathspec(":(top,literal,exclude)", directory)])
+    }
+
+    fn status_of(&self, pathspecs: &[&OsStr]) -> Result<Vec<StatusEntry>, GitError> {
         let drivers = Drivers::of(self)?;
         let args = [
             "status",
@@ -277,8 +292,13 @@ impl Git {
             "--untracked-files=all",
             "--no-renames",
             "--ignore-submodules=dirty",
+            "--",
         ];
-        let call = Call::new(&args).person(UserConfig::Heard).configs(drivers.overrides());
+        let mut call = Call::new(&args).person(UserConfig::Heard).configs(drivers.overrides());
+        call = call.env("GIT_LITERAL_PATHSPECS", "0");
+        for pathspec in pathspecs {
+            call = call.name(pathspec);
+        }
         let output = self.call(call.timeout(LONG))?.stdout;
         parse_status(&output).ok_or_else(|| unexpected(&args, &output))
     }
@@ -307,6 +327,13 @@ impl Git {
         let output = self.call(Call::new(args).timeout(LONG))?.stdout;
         parse_ids(&output).ok_or_else(|| unexpected(args, &output))
     }
+}
+
+/// Names a path of the work tree to a command that knows how to read more into it.
+fn pathspec(magic: &str, path: &Path) -> OsString {
+    let mut pathspec = OsString::from(magic);
+    pathspec.push(path);
+    pathspec
 }
 
 fn unexpected(args: &[&str], output: &[u8]) -> GitError {

@@ -50,9 +50,15 @@ impl Git {
             input.extend(path_bytes(path));
             input.push(0);
         }
-        let args = ["check-ignore", "-z", "--stdin"];
-        let call = Call::new(&args).person(UserConfig::Heard).input(&input).accept(&[1]);
-        let output = self.call(call.env("GIT_LITERAL_PATHSPECS", "0"))?.stdout;
+        let ask = |args: &[&str]| {
+            let call = Call::new(args).person(UserConfig::Heard).input(&input).accept(&[1]);
+            Ok(self.call(call.env("GIT_LITERAL_PATHSPECS", "0"))?.stdout)
+        };
+        // Only where a rule applies does it matter what is tracked all the same, for which git reads the whole index.
+        if ask(&["check-ignore", "-z", "--stdin", "--no-index"])?.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let output = ask(&["check-ignore", "-z", "--stdin"])?;
         let names = output.split(|byte| *byte == 0).filter_map(|name| name.strip_prefix(b"./"));
         Ok(names.map(path_from).collect())
     }

@@ -1,12 +1,15 @@
 //! What a workflow works on beside its agents: the repositories, the prompts and rules that people wrote, and home.
 
+use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::prompt::{Prompts, RulesSource, SpecSource, Surroundings};
 
 use super::WorkflowError;
-use super::home_committer::HomeCommitter;
+use super::home_committer::{CommitHomeError, HomeCommitter};
 use super::repositories::Repositories;
 use super::spec_text::SpecText;
+use crate::files::PathError;
+use crate::files::note::{clear_note, read_note, write_note};
 use crate::prompts::{self, Rules};
 use crate::session::{Opening, Session, SessionContext, SessionError, SessionRequest};
 
@@ -66,17 +69,62 @@ impl Project {
         self.rules.as_ref().map(Rules::source)
     }
 
-    /// Commits home. A failure does not stop the work, because the files are on disk; it is recorded.
+    /// Commits all of home, with whatever a person changed in it.
     pub(crate) fn commit_home(
         &self,
         session: &mut Session<'_>,
         message: &str,
         fields: WorkflowFields,
     ) -> Result<(), WorkflowError> {
-        if let Err(problem) = self.committer.commit(message) {
+        conclude_commit(session, self.committer.commit(message), fields)
+    }
+
+    /// Has files of home written, and commits exactly these.
+    ///
+    /// They are noted first: a Ralph that dies in between, or cannot commit, leaves them to the next commit.
+    pub(crate) fn write_and_commit(
+        &self,
+        session: &mut Session<'_>,
+        mut files: Vec<Utf8PathBuf>,
+        write: impl FnOnce() -> Result<(), PathError>,
+        message: &str,
+        fields: WorkflowFields,
+    ) -> Result<(), WorkflowError> {
+        let note = session.context.state.uncommitted(session.context.home_path());
+        files.extend(read_files(&note)?);
+        files.sort();
+        files.dedup();
+        write_note(&note, &serde_json::to_string(&files).expect("paths are text"))?;
+        write()?;
+        conclude_commit(session, self.committer.commit_files(&files, message), fields)
+    }
+
+    /// Commits what a Ralph that died had written and not committed.
+    pub(crate) fn commit_left(&self, session: &mut Session<'_>) -> Result<(), WorkflowError> {
+        let files = read_files(&session.context.state.uncommitted(session.context.home_path()))?;
+        let message = "ralph: what was left to commit";
+        let committed = self.committer.commit_files(&files, message);
+        conclude_commit(session, committed, WorkflowFields::default())
+    }
+}
+
+/// Reads which files were being written. A note that is damaged names none: the next commit of all of home has them.
+fn read_files(note: &Utf8Path) -> Result<Vec<Utf8PathBuf>, PathError> {
+    let text = read_note(note)?;
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+}
+
+/// A failure to commit does not stop the work, because the files are on disk; it is recorded.
+fn conclude_commit<T>(
+    session: &mut Session<'_>,
+    committed: Result<T, CommitHomeError>,
+    fields: WorkflowFields,
+) -> Result<(), WorkflowError> {
+    match committed {
+        Ok(_) => Ok(clear_note(&session.context.state.uncommitted(session.context.home_path()))?),
+        Err(problem) => {
             let reason = Some(format!("Ralph's files are not committed: {problem}"));
-            session.tell(WorkflowKind::Note, WorkflowFields { reason, ..fields })?;
+            Ok(session.tell(WorkflowKind::Note, WorkflowFields { reason, ..fields })?)
         }
-        Ok(())
     }
 }

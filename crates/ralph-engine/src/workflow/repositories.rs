@@ -19,8 +19,8 @@ use crate::gates::{
     GateContext, GateObserver, GateRepository, VerifierCheckout, checkout_for_verifier,
 };
 use crate::git::commits::{CommitRequest, Signing, commit_paths};
-use crate::git::evidence::{Before, Dirt};
-use crate::git::{GitProgram, Head, Oid, shown};
+use crate::git::evidence::{Before, Dirt, DirtyPath};
+use crate::git::{GitError, GitProgram, Head, Oid, shown};
 use crate::judge::{Case, Judge, Judged, Said};
 use crate::state::{Entry, State};
 
@@ -46,6 +46,13 @@ struct TrackedRepository {
     gates: GateRepository,
     /// Home, named from the root of its work tree, if it lies in it.
     home: Option<PathBuf>,
+}
+
+impl TrackedRepository {
+    /// What is changed and uncommitted outside home.
+    fn dirt(&self) -> Result<Dirt, GitError> {
+        Dirt::of(&self.gates.git, self.home.as_deref())
+    }
 }
 
 /// What there was before a run, in every repository.
@@ -139,7 +146,7 @@ impl Repositories {
             let also: Vec<Oid> = base.iter().cloned().collect();
             let refs = repository.gates.mirror.fill(git, &also)?;
             let base = base.or_else(|| refs.head.id().cloned());
-            let before = Before { base, refs, dirt: Dirt::of(git)? };
+            let before = Before { base, refs, dirt: repository.dirt()? };
             repositories.insert(key(&repository.name), before);
         }
         Ok(BeforeAll { repositories, returned: false, since: Base::new(), left: BTreeMap::new() })
@@ -215,11 +222,7 @@ impl Repositories {
         for repository in &self.found {
             let Some(noted) = before.repositories.get(&key(&repository.name)) else { continue };
             let git = &repository.gates.git;
-            let mut paths = noted.dirt.leftovers(&Dirt::of(git)?).new;
-            let in_home = |path: &PathBuf| {
-                repository.home.as_ref().is_some_and(|home| path.starts_with(home))
-            };
-            paths.retain(|path| !in_home(path));
+            let paths = noted.dirt.leftovers(&repository.dirt()?).new;
             if !paths.is_empty() {
                 commit_paths(
                     git,
@@ -306,16 +309,13 @@ impl Repositories {
     pub fn dirt(&self, begun: &[BeforeAll]) -> Result<Vec<String>, WorkflowError> {
         let mut paths = Vec::new();
         for repository in &self.found {
-            let git = &repository.gates.git;
-            let now = Dirt::of(git)?;
+            let now = repository.dirt()?;
             let left: Vec<PathBuf> = begun
                 .iter()
                 .flat_map(|all| all.left_by_runs(&key(&repository.name), &now))
                 .collect();
-            for entry in git.status()? {
-                let in_home =
-                    repository.home.as_ref().is_some_and(|home| entry.path.starts_with(home));
-                if in_home || left.contains(&entry.path) {
+            for DirtyPath { entry, .. } in &now.paths {
+                if left.contains(&entry.path) {
                     continue;
                 }
                 let path = shown(&entry.path);

@@ -83,7 +83,7 @@ impl World {
             let before = Before {
                 base: refs.head.id().cloned(),
                 refs,
-                dirt: Dirt::of(&repository.git).unwrap(),
+                dirt: Dirt::of(&repository.git, None).unwrap(),
             };
             self.repositories.push(((*name).to_owned(), repository, before));
         }
@@ -93,7 +93,7 @@ impl World {
     pub(crate) fn next_attempt(&mut self) {
         for (_, repository, before) in &mut self.repositories {
             before.refs = repository.mirror.fill(&repository.git, &[]).unwrap();
-            before.dirt = Dirt::of(&repository.git).unwrap();
+            before.dirt = Dirt::of(&repository.git, None).unwrap();
         }
     }
 

@@ -86,7 +86,7 @@ impl Pipeline<'_, '_> {
         self.project.committer.prepare()?;
         // A Ralph that died between a write and its commit left this to the next one.
         if self.is_where_work_began()? {
-            self.project.commit_home(self.session, "ralph: what was left to commit", none())?;
+            self.project.commit_left(self.session)?;
         }
         let mut handled = BTreeSet::new();
         let mut report = PipelineReport::default();

@@ -76,8 +76,7 @@ impl Pipeline<'_, '_> {
         if writes.is_empty() {
             return Ok(markers);
         }
-        self.write(spec, &writes)?;
-        self.commit_home(spec, "is put in order")?;
+        self.write(spec, &writes, "is put in order")?;
         self.store.load(spec)
     }
 
@@ -105,15 +104,25 @@ impl Pipeline<'_, '_> {
         };
         forget_troubles(&self.session.context.state, &item)?;
         let writes = settle(markers, &fact, self.now())?;
-        self.write(spec, &writes)?;
-        self.commit_home(spec, if forced { "begins again" } else { "gets its attempts back" })
+        let message = if forced { "begins again" } else { "gets its attempts back" };
+        self.write(spec, &writes, message)
     }
 
-    fn write(&mut self, spec: &SpecPath, writes: &[Write]) -> Result<(), WorkflowError> {
-        for write in writes {
-            self.store.perform(spec, write)?;
-        }
-        Ok(())
+    /// Performs writes, and commits the files that they changed.
+    fn write(
+        &mut self,
+        spec: &SpecPath,
+        writes: &[Write],
+        message: &str,
+    ) -> Result<(), WorkflowError> {
+        let store = &self.store;
+        // What an agent noted for the next one goes along.
+        let mut files = store.memory();
+        files.extend(writes.iter().flat_map(|write| store.files_of(spec, write)));
+        let perform = || writes.iter().try_for_each(|write| store.perform(spec, write));
+        let message = format!("ralph: {} {message}", spec.id());
+        let fields = WorkflowFields { spec: Some(spec.to_string()), ..none() };
+        self.project.write_and_commit(self.session, files, perform, &message, fields)
     }
 }
 
@@ -255,8 +264,7 @@ impl SpecWork<'_, '_, '_> {
     pub(super) fn settle(&mut self, fact: &Fact, message: &str) -> Result<(), WorkflowError> {
         let markers = self.pipeline.store.load(self.spec)?;
         let writes = settle(&markers, fact, self.pipeline.now())?;
-        self.pipeline.write(self.spec, &writes)?;
-        self.pipeline.commit_home(self.spec, message)
+        self.pipeline.write(self.spec, &writes, message)
     }
 
     pub(super) fn tell(

@@ -76,7 +76,7 @@ impl Repositories {
     /// Notes what a run has left, so that a person's later changes can be told from it.
     pub(crate) fn note_left(&self, before: &mut BeforeAll) -> Result<(), WorkflowError> {
         for repository in &self.found {
-            before.left.insert(key(&repository.name), Dirt::of(&repository.gates.git)?);
+            before.left.insert(key(&repository.name), repository.dirt()?);
         }
         Ok(())
     }
@@ -145,9 +145,7 @@ impl Repositories {
             if let Some(head) = git.head()?.id().cloned() {
                 print += last_work(git, home, None, head)?.as_str();
             }
-            let mut dirt = Dirt::of(git)?;
-            dirt.paths.retain(|dirty| !is_in(home, &dirty.entry.path));
-            print += &serde_json::to_string(&dirt).expect("it is plain data");
+            print += &serde_json::to_string(&repository.dirt()?).expect("it is plain data");
         }
         Ok(print)
     }
@@ -198,10 +196,9 @@ impl ChangeProbe {
             let Probed { git, before, since, home } = probed;
             let home = home.as_deref();
             let Ok(refs) = git.refs() else { return false };
-            let Ok(dirt) = Dirt::of(git) else { return false };
-            let left = before.dirt.leftovers(&dirt).new;
+            let Ok(dirt) = Dirt::of(git, home) else { return false };
             let mut tips = refs.head.id().into_iter().chain(moved_branches(&before.refs, &refs));
-            left.iter().all(|path| is_in(home, path))
+            before.dirt.leftovers(&dirt).new.is_empty()
                 && !tips.any(|tip| is_work(git, home, since.as_ref(), tip))
         })
     }
