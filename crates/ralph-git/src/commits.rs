@@ -161,14 +161,19 @@ pub(super) fn commit_paths_as(
 }
 
 /// The steps of a commit; each is one call.
-struct Bench<'a> {
-    git: &'a Git,
-    drivers: &'a Drivers,
-    base: &'a Oid,
+pub(super) struct Bench<'a> {
+    pub(super) git: &'a Git,
+    pub(super) drivers: &'a Drivers,
+    pub(super) base: &'a Oid,
 }
 
 impl Bench<'_> {
-    fn call(&self, index: &Scratch, args: &[&str], input: &[u8]) -> Result<Vec<u8>, GitError> {
+    pub(super) fn call(
+        &self,
+        index: &Scratch,
+        args: &[&str],
+        input: &[u8],
+    ) -> Result<Vec<u8>, GitError> {
         let call = Call::new(args)
             .person(UserConfig::Heard)
             .configs(self.drivers.overrides())
@@ -220,7 +225,7 @@ impl Bench<'_> {
     }
 
     /// Takes the paths from the work tree into an index.
-    fn take_in(&self, index: &Scratch, paths: &[PathBuf]) -> Result<(), GitError> {
+    pub(super) fn take_in(&self, index: &Scratch, paths: &[PathBuf]) -> Result<(), GitError> {
         let args = [
             "update-index",
             "--add",
@@ -312,7 +317,7 @@ impl Bench<'_> {
     }
 }
 
-fn parse_id(args: &[&str], output: &[u8]) -> Result<Oid, GitError> {
+pub(super) fn parse_id(args: &[&str], output: &[u8]) -> Result<Oid, GitError> {
     Oid::parse(output.trim_ascii()).ok_or_else(|| unexpected(args, output))
 }
 
@@ -320,13 +325,13 @@ fn parse_id(args: &[&str], output: &[u8]) -> Result<Oid, GitError> {
 const SCRATCH: &str = "ralph-index-";
 
 /// An index that is not yet the index; removed when dropped.
-struct Scratch {
+pub(super) struct Scratch {
     path: Utf8PathBuf,
 }
 
 impl Scratch {
     /// Names a file beside the index, where a split index finds its other half.
-    fn absent(git_dir: &Utf8Path) -> Self {
+    pub(super) fn absent(git_dir: &Utf8Path) -> Self {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = git_dir.join(format!("{SCRATCH}{}-{number}", std::process::id()));

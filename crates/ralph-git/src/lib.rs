@@ -32,13 +32,14 @@ mod refs;
 mod regular_file;
 pub mod replaced;
 mod revisions;
+pub mod saved;
 mod settings;
 mod switch;
 #[cfg(test)]
 mod testing;
 pub mod undo;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -80,6 +81,13 @@ pub struct RefsSnapshot {
 }
 
 impl RefsSnapshot {
+    /// Returns what refs and `HEAD`s point at, but for refs of Ralph's own.
+    pub(crate) fn tips_of_persons(&self) -> Vec<Oid> {
+        let mut refs = self.clone();
+        refs.refs.retain(|reference| !reference.name.starts_with("refs/ralph/"));
+        refs.tips()
+    }
+
     /// Returns every commit or tag that something points at, each once.
     pub(crate) fn tips(&self) -> Vec<Oid> {
         let refs = self.refs.iter().map(|reference| &reference.id);
@@ -270,20 +278,23 @@ impl Git {
     ///
     /// A submodule counts as changed when another commit is checked out in it; what is dirty inside is not looked at.
     pub fn status(&self) -> Result<Vec<StatusEntry>, GitError> {
-        self.status_of(&[OsStr::new(":(top)")])
+        self.status_without(&[])
     }
 
     /// Returns what is not as `HEAD` has it below a directory of the work tree.
     pub fn status_within(&self, directory: &Path) -> Result<Vec<StatusEntry>, GitError> {
-        self.status_of(&[&pathspec(":(top,literal)", directory)])
+        self.status_of(&[pathspec(":(top,literal)", directory)])
     }
 
-    /// Returns what is not as `HEAD` has it, but for what lies below a directory: that is not even looked at.
-    pub fn status_without(&self, directory: &Path) -> Result<Vec<StatusEntry>, GitError> {
-        self.status_of(&[OsStr::new(":(top)"), &pathspec(":(top,literal,exclude)", directory)])
+    /// Returns what is not as `HEAD` has it, but for some files and what lies below some directories: these are not even
+    /// looked at.
+    pub(crate) fn status_without(&self, paths: &[PathBuf]) -> Result<Vec<StatusEntry>, GitError> {
+        let mut pathspecs = vec![OsString::from(":(top)")];
+        pathspecs.extend(paths.iter().map(|path| pathspec(":(top,literal,exclude)", path)));
+        self.status_of(&pathspecs)
     }
 
-    fn status_of(&self, pathspecs: &[&OsStr]) -> Result<Vec<StatusEntry>, GitError> {
+    fn status_of(&self, pathspecs: &[OsString]) -> Result<Vec<StatusEntry>, GitError> {
         let drivers = Drivers::of(self)?;
         let args = [
             "status",

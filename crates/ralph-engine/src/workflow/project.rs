@@ -3,14 +3,16 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::prompt::{Prompts, RulesSource, SpecSource, Surroundings};
+use ralph_model::role::Role;
 
 use super::WorkflowError;
 use super::home_committer::{CommitHomeError, HomeCommitter};
-use super::repositories::Repositories;
+use super::repositories::{BeforeAll, Repositories};
 use super::spec_text::SpecText;
 use crate::files::PathError;
 use crate::files::note::{clear_note, read_note, write_note};
 use crate::prompts::{self, Rules};
+use crate::run::RESULTS;
 use crate::session::{Opening, Session, SessionContext, SessionError, SessionRequest};
 
 /// The project that a workflow works on.
@@ -67,6 +69,46 @@ impl Project {
 
     fn rules(&self) -> Option<RulesSource<'_>> {
         self.rules.as_ref().map(Rules::source)
+    }
+
+    /// Returns to the branches that the last run of a role began on, if its Ralph died before it could.
+    ///
+    /// Commits on a head that was detached are found by that head alone: it stays until the run's result is concluded.
+    pub(crate) fn is_where_work_began(
+        &self,
+        session: &mut Session<'_>,
+        role: Role,
+    ) -> Result<bool, WorkflowError> {
+        let mut runs = session.overview.runs().iter().rev();
+        let started = runs.find_map(|run| {
+            let started = run.started.as_ref().map(|(_, started)| started);
+            started.filter(|run| run.role == role)
+        });
+        let Some(item) = started.and_then(|started| started.item.clone()) else { return Ok(true) };
+        let state = &session.context.state;
+        let Some(before) = BeforeAll::load(state, &item)? else { return Ok(true) };
+        let is_pending = RESULTS.load(state, &item)?.is_some();
+        if is_pending && self.repositories.is_detached_since(&before)? {
+            return Ok(false);
+        }
+        self.return_to_branches(session, &item)?;
+        Ok(true)
+    }
+
+    /// Returns to the branches that an item's last run began on.
+    pub(crate) fn return_to_branches(
+        &self,
+        session: &mut Session<'_>,
+        item: &str,
+    ) -> Result<(), WorkflowError> {
+        let Some(mut before) = BeforeAll::load(&session.context.state, item)? else {
+            return Ok(());
+        };
+        for told in self.repositories.return_to_branches(&mut before)? {
+            let fields = WorkflowFields { reason: Some(told), ..WorkflowFields::default() };
+            session.tell(WorkflowKind::Note, fields)?;
+        }
+        before.save(&session.context.state, item)
     }
 
     /// Commits all of home, with whatever a person changed in it.

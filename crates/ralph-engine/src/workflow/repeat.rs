@@ -2,11 +2,12 @@
 //!
 //! It takes no position on whether the work is done: that is for the workflows that judge.
 
-use ralph_model::journal::WorkflowFields;
+use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::run::RunOutcome;
 
 use super::WorkflowError;
 use super::driver::{Ended, Turn, Void, Workflow, WorkflowStep, drive};
+use crate::boundary;
 use crate::run::RunResult;
 use crate::session::{AgentTask, Session};
 
@@ -32,7 +33,19 @@ pub fn repeat(
     task: AgentTask,
     times: u32,
 ) -> Result<Ended<RepeatEnd>, WorkflowError> {
-    drive(&mut Repeat { session, task, left: times, only_one: times == 1 })
+    let places = boundary::repositories(&session.context.workspace.root);
+    let began = boundary::checked_out(&places);
+    let ended = drive(&mut Repeat { session, task, left: times, only_one: times == 1 })?;
+    for ((place, then), now) in places.iter().zip(&began).zip(boundary::checked_out(&places)) {
+        if let (Some(then), Some(now)) = (then, now)
+            && *then != now
+        {
+            let place = place.worktree.as_ref().unwrap_or(&place.git_dir);
+            let reason = Some(format!("{place}: {now} is checked out; the run began on {then}"));
+            session.tell(WorkflowKind::Note, WorkflowFields { reason, ..Default::default() })?;
+        }
+    }
+    Ok(ended)
 }
 
 impl<'s> Workflow<'s> for Repeat<'_, 's> {

@@ -8,11 +8,9 @@ use ralph_model::role::Role;
 use ralph_model::spec::name::SpecPath;
 
 use super::{Pipeline, SpecEnd, none};
-use crate::run::RESULTS;
 use crate::specs;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::Stop;
-use crate::workflow::repositories::BeforeAll;
 
 /// Which specs are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +83,7 @@ impl Pipeline<'_, '_> {
         self.session.tell(WorkflowKind::RunStart, start)?;
         self.project.committer.prepare()?;
         // A Ralph that died between a write and its commit left this to the next one.
-        if self.is_where_work_began()? {
+        if self.project.is_where_work_began(self.session, Role::Implementer)? {
             self.project.commit_left(self.session)?;
         }
         let mut handled = BTreeSet::new();
@@ -147,36 +145,5 @@ impl Pipeline<'_, '_> {
         let fields = WorkflowFields { reason: Some(problem.clone()), ..none() };
         self.tell(spec, WorkflowKind::SpecFailed, fields)?;
         Ok(SpecEnd::Unusable { problem })
-    }
-
-    /// Returns to the branches that the last run began on, if its Ralph died before it could.
-    ///
-    /// Commits on a head that was detached are found by that head alone: it stays until the run's result is concluded.
-    fn is_where_work_began(&mut self) -> Result<bool, WorkflowError> {
-        let mut runs = self.session.overview.runs().iter().rev();
-        let started = runs.find_map(|run| {
-            let started = run.started.as_ref().map(|(_, started)| started);
-            started.filter(|run| run.role == Role::Implementer)
-        });
-        let Some(item) = started.and_then(|started| started.item.clone()) else { return Ok(true) };
-        let state = &self.session.context.state;
-        let Some(before) = BeforeAll::load(state, &item)? else { return Ok(true) };
-        let is_pending = RESULTS.load(state, &item)?.is_some();
-        if is_pending && self.project.repositories.is_detached_since(&before)? {
-            return Ok(false);
-        }
-        self.return_to_branches(&item)?;
-        Ok(true)
-    }
-
-    /// Returns to the branches that an item's last run began on.
-    pub(super) fn return_to_branches(&mut self, item: &str) -> Result<(), WorkflowError> {
-        let state = &self.session.context.state;
-        let Some(mut before) = BeforeAll::load(state, item)? else { return Ok(()) };
-        for problem in self.project.repositories.return_to_branches(&mut before)? {
-            let fields = WorkflowFields { reason: Some(problem), ..none() };
-            self.session.tell(WorkflowKind::Note, fields)?;
-        }
-        before.save(&self.session.context.state, item)
     }
 }

@@ -39,6 +39,7 @@ impl Pipeline<'_, '_> {
         if markers.done.is_some() && !forced {
             let changed_since_done = list::changed_since_done(&self.store, spec, &markers)?;
             RESULTS.forget(&self.session.context.state, &item)?;
+            BeforeAll::forget(&self.session.context.state, &item)?;
             self.session.questions().withdraw(&item)?;
             let reason = changed_since_done.then(|| "changed since done".to_owned());
             self.tell(spec, WorkflowKind::SpecSkipped, WorkflowFields { reason, ..none() })?;
@@ -63,6 +64,8 @@ impl Pipeline<'_, '_> {
                     let state = &self.session.context.state;
                     PinnedGates::forget(state, &item)?;
                     forget_troubles(state, &item)?;
+                    // What is dirty from now on is the person's.
+                    BeforeAll::forget(state, &item)?;
                 }
                 end
             }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ralph_model::build::Work;
 
 use super::{BeforeAll, Repositories, commit_id, key, oid};
-use crate::git::evidence::{Before, Dirt};
+use crate::git::evidence::{Before, Dirt, is_own};
 use crate::git::{Git, Head, Oid, RefsSnapshot};
 use crate::workflow::WorkflowError;
 
@@ -29,21 +29,6 @@ impl Repositories {
         Ok(BeforeAll { since: earlier.since.clone(), ..before })
     }
 
-    /// Notes what there is before a run. What earlier runs of the item left uncommitted is not taken for the person's.
-    pub(crate) fn note_again(
-        &self,
-        earlier: Option<&BeforeAll>,
-        base: &super::Base,
-    ) -> Result<BeforeAll, WorkflowError> {
-        let mut before = self.note(base)?;
-        for (name, noted) in &mut before.repositories {
-            let Some(earlier) = earlier else { continue };
-            let left = earlier.left_by_runs(name, &noted.dirt);
-            noted.dirt.paths.retain(|dirty| !left.contains(&dirty.entry.path));
-        }
-        Ok(before)
-    }
-
     /// Returns what was done since the item's base in all repositories but one.
     pub(crate) fn work_elsewhere(
         &self,
@@ -55,14 +40,14 @@ impl Repositories {
             let git = &repository.gates.git;
             let refs = git.refs()?;
             let Some(noted) = before.repositories.get(&key(&repository.name)) else { continue };
-            let home = repository.home.as_deref();
+            let own = &repository.own;
             let base = noted.base.as_ref();
             let head = refs.head.id().cloned();
-            let head = head.filter(|head| base != Some(head) && is_work(git, home, base, head));
+            let head = head.filter(|head| base != Some(head) && is_work(git, own, base, head));
             let commit = match head {
-                Some(head) => Some(last_work(git, home, base, head)?),
+                Some(head) => Some(last_work(git, own, base, head)?),
                 None => moved_branches(&noted.refs, &refs)
-                    .find(|tip| is_work(git, home, base, tip))
+                    .find(|tip| is_work(git, own, base, tip))
                     .cloned(),
             };
             works.extend(commit.map(|commit| Work {
@@ -94,7 +79,7 @@ impl Repositories {
                 git: repository.gates.git.clone(),
                 before: before.repositories.get(&key(&repository.name))?.clone(),
                 since: before.since.get(&key(&repository.name)).map(oid),
-                home: repository.home.clone(),
+                own: repository.own.clone(),
             })
         });
         ChangeProbe { repositories: repositories.collect() }
@@ -117,16 +102,16 @@ impl Repositories {
             first.get_or_insert_with(|| work(&head));
             let noted = before.repositories.get(&key(&repository.name));
             let since = before.since.get(&key(&repository.name)).map(oid);
-            let home = repository.home.as_deref();
-            let is_new = |tip: &&Oid| is_work(git, home, since.as_ref(), tip);
+            let own = &repository.own;
+            let is_new = |tip: &&Oid| is_work(git, own, since.as_ref(), tip);
             let on_branch = || moved_branches(&noted?.refs, &refs).find(is_new);
             let base = noted.and_then(|noted| noted.base.as_ref());
             if is_new(&&head) {
-                works.push(work(&last_work(git, home, since.as_ref(), head)?));
+                works.push(work(&last_work(git, own, since.as_ref(), head)?));
             } else if let Some(tip) = on_branch() {
                 works.push(work(tip));
-            } else if base.is_some() && is_work(git, home, base, &head) {
-                earlier.push(work(&last_work(git, home, base, head)?));
+            } else if base.is_some() && is_work(git, own, base, &head) {
+                earlier.push(work(&last_work(git, own, base, head)?));
             }
         }
         works.append(&mut earlier);
@@ -141,9 +126,9 @@ impl Repositories {
         let mut print = String::new();
         for repository in &self.found {
             let git = &repository.gates.git;
-            let home = repository.home.as_deref();
+            let own = &repository.own;
             if let Some(head) = git.head()?.id().cloned() {
-                print += last_work(git, home, None, head)?.as_str();
+                print += last_work(git, own, None, head)?.as_str();
             }
             print += &serde_json::to_string(&repository.dirt()?).expect("it is plain data");
         }
@@ -185,7 +170,7 @@ struct Probed {
     git: Git,
     before: Before,
     since: Option<Oid>,
-    home: Option<PathBuf>,
+    own: Vec<PathBuf>,
 }
 
 impl ChangeProbe {
@@ -193,13 +178,12 @@ impl ChangeProbe {
     /// look again.
     pub(crate) fn is_unchanged(&self) -> bool {
         self.repositories.iter().all(|probed| {
-            let Probed { git, before, since, home } = probed;
-            let home = home.as_deref();
+            let Probed { git, before, since, own } = probed;
             let Ok(refs) = git.refs() else { return false };
-            let Ok(dirt) = Dirt::of(git, home) else { return false };
+            let Ok(dirt) = Dirt::of(git, own) else { return false };
             let mut tips = refs.head.id().into_iter().chain(moved_branches(&before.refs, &refs));
             before.dirt.leftovers(&dirt).new.is_empty()
-                && !tips.any(|tip| is_work(git, home, since.as_ref(), tip))
+                && !tips.any(|tip| is_work(git, own, since.as_ref(), tip))
         })
     }
 }
@@ -223,19 +207,19 @@ impl BeforeAll {
 }
 
 /// Tells whether there is anything outside home between two commits. What cannot be compared counts as work.
-fn is_work(git: &Git, home: Option<&Path>, since: Option<&Oid>, tip: &Oid) -> bool {
+fn is_work(git: &Git, own: &[PathBuf], since: Option<&Oid>, tip: &Oid) -> bool {
     let Some(since) = since else { return true };
     if since == tip {
         return false;
     }
     git.changes(since, tip)
-        .map_or(true, |changes| changes.iter().any(|change| !is_in(home, &change.path)))
+        .map_or(true, |changes| changes.iter().any(|change| !is_own(own, &change.path)))
 }
 
 /// Returns the last commit that changed something outside home, from `tip` back.
 fn last_work(
     git: &Git,
-    home: Option<&Path>,
+    own: &[PathBuf],
     since: Option<&Oid>,
     tip: Oid,
 ) -> Result<Oid, WorkflowError> {
@@ -243,7 +227,7 @@ fn last_work(
     while Some(&at) != since {
         let Some(header) = git.find_commit(at.as_str())? else { break };
         let [parent] = &header.parents[..] else { break };
-        if is_work(git, home, Some(parent), &at) {
+        if is_work(git, own, Some(parent), &at) {
             break;
         }
         at = parent.clone();
@@ -257,8 +241,4 @@ fn moved_branches<'r>(
 ) -> impl Iterator<Item = &'r Oid> {
     let branches = now.refs.iter().filter(|found| found.name.starts_with("refs/heads/"));
     branches.filter(|found| before.id_of(&found.name) != Some(&found.id)).map(|found| &found.id)
-}
-
-fn is_in(home: Option<&Path>, path: &Path) -> bool {
-    home.is_some_and(|home| path.starts_with(home))
 }
