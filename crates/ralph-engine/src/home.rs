@@ -1,7 +1,7 @@
 //! Where Ralph works: the workspace, its repository, and home.
 //!
 //! Everything is found by looking at files; no process is started. Finding comes in two steps, because home may be named
-//! by the configuration, which lies at the workspace's root: first [`find_workspace`], then [`Workspace::home`].
+//! by the configuration, which is at the workspace's root: first [`find_workspace`], then [`Workspace::home`].
 //!
 //! While walking up, a directory that anybody may write to and that belongs to nobody (`/tmp`) is passed over: a
 //! `ralph.toml` that a stranger left there would otherwise decide which programs run.
@@ -34,7 +34,7 @@ pub struct Workspace {
 /// What a workspace is to git.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkspaceKind {
-    /// It is, or lies in, the working tree of a repository.
+    /// It is, or is inside, the working tree of a repository.
     Repository(Repository),
     /// Its children are repositories.
     RepositoryCollection,
@@ -128,7 +128,7 @@ impl Workspace {
         }
     }
 
-    /// Returns the git directories that belong to the workspace but lie outside it: those of a linked worktree, of a
+    /// Returns the git directories that belong to the workspace but are outside it: those of a linked worktree, of a
     /// submodule, of a workspace that is a part of its repository.
     pub fn outer_git_dirs(&self) -> Vec<Utf8PathBuf> {
         let Some(own) = self.git_dir() else { return Vec::new() };

@@ -1,7 +1,7 @@
 //! The journal: every fact, one line each, in private state, and mirrored where people look.
 //!
 //! Invariant: when [`Journal::append`] returns without an error, the line is on disk. The mirror (`ralph.log` in home)
-//! is for reading only: it lies where agents can write, so nothing is ever read from it, no link at its place is followed,
+//! is for reading only: it is stored where agents can write, so nothing is ever read from it, no link at its place is followed,
 //! and a mirror that cannot be written holds up nothing and is reported once. What a line means is not known here.
 
 use std::fs::File;
@@ -27,7 +27,7 @@ pub type MirrorReport = Box<dyn FnOnce(&PathError) + Send>;
 
 /// Where people read along.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JournalMirror {
+pub(crate) struct JournalMirror {
     pub(crate) path: Utf8PathBuf,
     pub(crate) format: LogFormat,
 }
@@ -58,9 +58,14 @@ pub enum ReadJournalError<E> {
 }
 
 impl Journal {
-    /// Opens a journal, or makes it. The mirror is only written while the directory it lies in exists.
-    pub fn open(path: &Utf8Path, mirror: Option<JournalMirror>) -> Result<Self, PathError> {
-        Ok(Journal { file: AppendFile::open(path)?, mirror, report: None })
+    /// Opens a journal, or creates it.
+    pub fn open(path: &Utf8Path) -> Result<Self, PathError> {
+        Ok(Journal { file: AppendFile::open(path)?, mirror: None, report: None })
+    }
+
+    /// Mirrors the journal to a file, which is only written while its directory exists.
+    pub(crate) fn mirrored(self, mirror: Option<JournalMirror>) -> Self {
+        Journal { mirror, ..self }
     }
 
     /// Names who is to know when the mirror cannot be written.
@@ -98,7 +103,7 @@ impl Journal {
 
 /// Reads a journal from its beginning, one line at a time. A missing journal is empty.
 ///
-/// A last line without its end is a fact that was never finished; it is left out, and told.
+/// A last line without a line end was never finished (a torn write); it is left out and reported.
 pub fn for_each_line<E>(
     path: &Utf8Path,
     mut take: impl FnMut(&str) -> Result<(), E>,
@@ -171,7 +176,7 @@ mod tests {
         let (_guard, directory) = temp();
         let (path, mirror) = (directory.join("journal.jsonl"), directory.join("ralph.log"));
         assert_eq!(read(&path), (vec![], None));
-        let mut journal = Journal::open(&path, Some(json(&mirror))).unwrap();
+        let mut journal = Journal::open(&path).unwrap().mirrored(Some(json(&mirror)));
         journal.append(record("{\"a\":1}")).unwrap();
         journal.append(JournalLine { record: "{\"b\":2}", mirrored: Some("b is 2") }).unwrap();
         assert_eq!(read(&path).0, ["{\"a\":1}", "{\"b\":2}"]);
@@ -186,7 +191,7 @@ mod tests {
         let (_guard, directory) = temp();
         let path = directory.join("journal.jsonl");
         let mut journal =
-            Journal::open(&path, Some(json(&directory.join("ralph/ralph.log")))).unwrap();
+            Journal::open(&path).unwrap().mirrored(Some(json(&directory.join("ralph/ralph.log"))));
         journal.report_mirror_problem(Box::new(|problem| panic!("{problem}")));
         journal.append(record("{}")).unwrap();
         assert!(!directory.join("ralph").exists());
@@ -199,7 +204,7 @@ mod tests {
         let precious = directory.join("precious");
         fs::write(&precious, "").unwrap();
         symlink(&precious, &mirror).unwrap();
-        let mut journal = Journal::open(&path, Some(json(&mirror))).unwrap();
+        let mut journal = Journal::open(&path).unwrap().mirrored(Some(json(&mirror)));
         let (tell, told) = mpsc::channel();
         journal.report_mirror_problem(Box::new(move |problem| {
             tell.send(problem.path.clone()).unwrap();
@@ -243,7 +248,7 @@ mod tests {
             let whole = kept.split(|byte| *byte == b'\n').count() - 1;
             let (before, torn) = read(&path);
             prop_assert_eq!(&before, &lines[..whole]);
-            let mut journal = Journal::open(&path, None).unwrap();
+            let mut journal = Journal::open(&path).unwrap();
             prop_assert_eq!(journal.append(record("next")).unwrap(), torn);
             let (after, torn) = read(&path);
             prop_assert_eq!(&after[..whole], &lines[..whole]);

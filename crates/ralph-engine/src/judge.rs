@@ -1,7 +1,7 @@
 //! The one judge of all workflows: from what an agent said to a verdict, by what the harness measures itself.
 //!
 //! This is glue. What was claimed is measured in the mirrors, gates run in Ralph's own checkouts, and
-//! [`ralph_model::verdict`] decides; no rule of its own stands here. A workflow takes the case, asks its verifier about
+//! [`ralph_model::verdict`] decides; it has no rules of its own. A workflow takes the case, asks its verifier about
 //! [`Case::questions`] if it has one, and reads [`Case::verdict`]; an accepted commit gets a receipt by
 //! [`Judge::attest`].
 
@@ -105,6 +105,7 @@ pub enum JudgeError {
 }
 
 /// What a receipt says beside what was measured.
+#[derive(Clone)]
 pub struct Attested<'a> {
     pub item: &'a str,
     pub worker: Worker,
@@ -199,7 +200,7 @@ impl Judge<'_> {
         Ok(Case { claim, assessment, found: Some(found) })
     }
 
-    /// Puts what was measured of a commit into the words of the verdict.
+    /// Converts what was measured of a commit to the evidence that the verdict is decided on.
     fn told(
         &self,
         found: &measuring::GitCommitEvidence,
@@ -290,7 +291,7 @@ impl Case {
 fn base_point(judged: &Judged<'_>, base: &CommitId) -> Result<Point, JudgeError> {
     let mirror = &judged.repository.mirror;
     let header = mirror.git().find_commit(base.as_str())?;
-    let tree = header.map_or_else(|| mirror.object_format().empty_tree(), |found| found.tree);
+    let tree = header.map_or_else(|| mirror.empty_tree(), |found| found.tree);
     Ok(Point { commit: base.clone(), tree: tree_id(&tree) })
 }
 

@@ -14,13 +14,13 @@ use crate::files::{PathError, create_directory, create_log};
 /// The most bytes that are taken of one file.
 pub(crate) const LARGEST_OUTBOX_FILE: usize = 4 << 20;
 
-/// How many files are kept where any name is good, and how many are told of otherwise.
+/// How many files are kept where any name is allowed, and how many are reported otherwise.
 const MOST_FILES: usize = 20;
 
 /// How many names of a crowded outbox are looked at.
 const MOST_NAMES: usize = 1000;
 
-/// The channel lies in the outbox and is none of its files.
+/// The directory of the channel, which is inside the outbox and not one of its files.
 const CHANNEL: &str = "channel";
 
 /// What a run is to leave in its outbox.

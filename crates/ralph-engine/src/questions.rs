@@ -133,7 +133,7 @@ mod tests {
 
         fn start<T>(&self, step: impl FnOnce(&mut Questions<'_>) -> T) -> T {
             let mut overview = self.read();
-            let mut journal = Journal::open(&self.path(), None).unwrap();
+            let mut journal = Journal::open(&self.path()).unwrap();
             let done = step(&mut Questions {
                 journal: &mut journal,
                 overview: &mut overview,

@@ -1,4 +1,4 @@
-//! What a Ralph that was killed left behind is found and ended before anything new starts.
+//! Recovery at the start of a command: processes that a killed Ralph left behind are found and ended first.
 //!
 //! With the kernel boundary there is nothing to find: the guard ends everything with us. Without it an agent can kill its
 //! guard, and then only the mark in each process's environment tells whose it was.
@@ -32,7 +32,7 @@ pub struct Recovered {
     pub removed_locks: Vec<String>,
 }
 
-/// Ends what runs of dead Ralphs left, and says so in the journal.
+/// Ends the processes that runs of killed Ralphs left, and records that in the journal.
 pub fn end_leftovers(
     state: &State,
     journal: &mut Journal,

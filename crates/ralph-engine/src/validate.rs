@@ -9,6 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::pipeline::records::{self, CandidateRecord, PlanRecord};
 use ralph_model::plan::Plan;
 use ralph_model::prompt::PromptKind;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::files::plain::read_text;
@@ -21,13 +22,15 @@ use crate::specs::{self, SPECS, SpecProblem};
 const DEEPEST: usize = 32;
 
 /// Something wrong with a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileProblem {
     pub path: Utf8PathBuf,
     /// Counted from 1, where it has a line.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
     pub message: String,
     /// What can be done about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mend: Option<String>,
 }
 

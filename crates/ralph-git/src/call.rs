@@ -346,7 +346,7 @@ impl<'a> Call<'a> {
                 None => ask(&question),
             };
             match self.judge(program, answered) {
-                // One that a dead Ralph left is nobody's. Git meets locks before it changes what they protect, so asking again is safe.
+                // One that a killed Ralph left has no holder. Git meets locks before it changes what they protect, so asking again is safe.
                 Err(GitError::Locked { path, .. }) if in_the_way > 0 && remove_abandoned(&path) => {
                     in_the_way -= 1;
                 }

@@ -40,6 +40,13 @@ pub enum Signing {
     AsThePersonDoes,
 }
 
+impl Signing {
+    /// Returns what a setting that allows or forbids signing means.
+    pub const fn allowed(is_allowed: bool) -> Signing {
+        if is_allowed { Signing::AsThePersonDoes } else { Signing::Unsigned }
+    }
+}
+
 /// What is to be committed.
 #[derive(Clone, Debug)]
 pub struct CommitRequest<'a> {

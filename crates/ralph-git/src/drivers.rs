@@ -69,7 +69,7 @@ impl Drivers {
         !self.filters
     }
 
-    /// Returns the last value of a setting, whoever set it.
+    /// Returns the last value of a setting, from any source.
     pub(super) fn value(&self, key: &str) -> Option<&str> {
         self.last(key, |_| true)
     }

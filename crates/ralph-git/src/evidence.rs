@@ -1,7 +1,7 @@
 //! What is true of a claimed commit.
 //!
 //! Measured against what was noted before the run: where every ref stood and what the person had left dirty. Questions
-//! about commits are put to the private mirror, which is filled first; the work tree is asked only for what lies in it.
+//! about commits are put to the private mirror, which is filled first; the work tree is asked only for its own content.
 //! Nothing is concluded here: whether a fact stands in the way is the verdict's business.
 
 use std::collections::HashSet;

@@ -53,10 +53,9 @@ pub use location::{RepositoryLocation, real_directory};
 pub use lock::{Holder, remove_left_behind};
 pub use names::{ref_name, shown};
 pub use objects::ObjectError;
-pub use oid::{ObjectFormat, Oid};
-pub use parse::{
-    ChangeKind, CommitHeader, Head, PathChange, PathState, Ref, StatusEntry, TreeEntry,
-};
+pub(crate) use oid::ObjectFormat;
+pub use oid::Oid;
+pub use parse::{ChangeKind, CommitHeader, Head, PathChange, Ref, StatusEntry, TreeEntry};
 pub use provision::Provision;
 
 use call::{Call, UserConfig, first_line};

@@ -98,7 +98,7 @@ fn common_dir_of(git_dir: &Utf8Path) -> Option<Utf8PathBuf> {
 
 /// Tells whether an absolute path leads to a directory without any link on the way; to resolve it would give the same.
 ///
-/// One call instead of one for each directory on the way. Where the system has no such call, nothing is told.
+/// One call instead of one for each directory on the way. Where the system has no such call, nothing is returned.
 #[cfg(target_os = "linux")]
 fn is_real_directory(path: &Utf8Path) -> bool {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};

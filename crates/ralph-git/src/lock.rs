@@ -59,7 +59,7 @@ pub(super) fn holder_of(lock: &Path) -> Holder {
     if !Path::new("/proc/self/fd").exists() {
         return Holder::Unknown;
     }
-    // The lock of a ref lies deeper.
+    // The lock of a ref is in a subdirectory.
     let git_dir = lock.ancestors().find(|dir| dir.join("HEAD").exists());
     let git_dir = git_dir.or(lock.parent()).unwrap_or(lock);
     let worktree = git_dir.parent().unwrap_or(git_dir);
@@ -92,7 +92,7 @@ fn has_open(process: &Path, lock: &Path) -> bool {
     descriptors.flatten().any(|fd| fs::read_link(fd.path()).is_ok_and(|target| target == lock))
 }
 
-/// Removes a lock that a dead Ralph left, and says whether it did.
+/// Removes a lock that a killed Ralph left; returns whether it did.
 ///
 /// What is looked at is held meanwhile: between the look and the removal nobody else can remove it and take the lock anew,
 /// which would then be removed instead.
@@ -147,7 +147,7 @@ pub fn remove_left_behind(lock: &Path) -> bool {
     !is_held && unheld() == Some(first) && fs::remove_file(lock).is_ok()
 }
 
-/// Tries until it is done, for at most so long. A lock of a dead Ralph is removed; what stays locked is explained.
+/// Retries until it succeeds or the time is over. The lock of a killed Ralph is removed; any other is reported with its holder.
 fn with_patience<T>(
     lock: &Path,
     patience: Duration,
@@ -186,7 +186,7 @@ pub(super) struct LockFile {
 }
 
 impl LockFile {
-    /// Takes a lock, waiting for another holder at most for `patience`; one left by a dead Ralph is removed.
+    /// Takes a lock, waiting for another holder at most for `patience`; one left by a killed Ralph is removed.
     pub(super) fn take(path: &Path, patience: Duration) -> Result<Self, GitError> {
         with_patience(path, patience, || Self::create(path))
     }
@@ -219,7 +219,7 @@ impl LockFile {
     ) -> io::Result<()> {
         fs::rename(&self.path, path)?;
         self.is_given_away = true;
-        // The mark goes last: it does no harm there, and a lock without it could not be told from others.
+        // The mark goes last: it does no harm there, and a lock without it could not be distinguished from others.
         let own = || self.file.metadata().ok().map(|made| made.permissions());
         if let Some(permissions) = permissions.or_else(own) {
             let unmarked = Permissions::from_mode(permissions.mode() & !MARK);

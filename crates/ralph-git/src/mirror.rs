@@ -114,8 +114,13 @@ impl Mirror {
         &self.git
     }
 
-    pub fn object_format(&self) -> ObjectFormat {
+    pub(crate) fn object_format(&self) -> ObjectFormat {
         self.format
+    }
+
+    /// Returns the id of the tree that has nothing in it.
+    pub fn empty_tree(&self) -> Oid {
+        self.format.empty_tree()
     }
 
     /// Returns where the mirror's objects are; never to be writable by anyone but Ralph.

@@ -77,8 +77,7 @@ pub enum ObjectError {
 
 /// The object store of one repository.
 ///
-/// What was written last lies in files of its own and is read without more ado; packs and other repositories' stores are
-/// looked at when the first object is not found so.
+/// Loose objects are read directly. Packs and alternates are opened when the first object is not found among them.
 pub(super) struct Objects {
     place: RepositoryLocation,
     pub(super) kind: Kind,
@@ -171,7 +170,7 @@ impl Objects {
         Objects { place: place.clone(), kind, own: Loose::of(dir), rest: None }
     }
 
-    /// Reads an object of a certain kind; says where in its pack it lies, if it lies in one.
+    /// Reads an object of a certain kind; returns its offset if it is in a pack.
     pub(super) fn read(
         &mut self,
         id: &ObjectId,

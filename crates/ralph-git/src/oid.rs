@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// How a repository names its objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ObjectFormat {
+pub(crate) enum ObjectFormat {
     Sha1,
     Sha256,
 }
@@ -21,7 +21,7 @@ impl ObjectFormat {
     }
 
     /// Returns the id of the tree that has nothing in it.
-    pub fn empty_tree(self) -> Oid {
+    pub(crate) fn empty_tree(self) -> Oid {
         Oid(match self {
             ObjectFormat::Sha1 => "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
             ObjectFormat::Sha256 => {

@@ -84,7 +84,7 @@ pub struct StatusEntry {
 /// How a path differs in the index (first letter) and in the work tree (second letter).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PathState {
+pub(crate) enum PathState {
     Tracked {
         index: char,
         worktree: char,

@@ -96,7 +96,7 @@ impl Settings {
         self.own.layout
     }
 
-    /// Returns the last value of a setting, whoever set it.
+    /// Returns the last value of a setting, from any source.
     pub(super) fn value(&self, key: &str) -> Option<String> {
         let own = self.own.file.string(key);
         let value = own.or_else(|| self.persons.as_ref()?.string(key))?;

@@ -15,10 +15,9 @@ mod tests;
 
 use std::fmt;
 
-pub use grammar::STEP_NAMES;
 pub use parser::parse;
 pub use step::{DaemonEnvironment, Flood, FloodKind, Reset, Signal, SignalTarget, Step};
-pub use template::{Template, UnsetVariable, VARIABLES};
+pub use template::{Template, UnsetVariable};
 
 use crate::role::Role;
 

@@ -2,6 +2,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::grammar::STEP_NAMES;
+use super::template::VARIABLES;
 use super::*;
 use crate::event::ErrorKind;
 use crate::usage::Usage;

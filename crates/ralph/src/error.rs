@@ -38,6 +38,11 @@ impl CliError {
         self.hints.push(hint.into());
         self
     }
+
+    /// Adds what to do next, as far as something is known.
+    pub(crate) fn hints(self, hints: impl IntoIterator<Item: Into<String>>) -> CliError {
+        hints.into_iter().fold(self, CliError::hint)
+    }
 }
 
 /// The message with its causes, each said once.

@@ -6,10 +6,11 @@ use ralph_engine::agent::ADAPTERS;
 use ralph_engine::clock::{Clock, SystemClock};
 use ralph_engine::config::{Config, ConfigError, ConfigRequest, EnvNames, FlagValue};
 use ralph_engine::git::GitProgram;
+use ralph_engine::git::commits::Signing;
 use ralph_engine::home::{Home, Workspace, find_workspace};
 use ralph_engine::journal::MirrorReport;
-use ralph_engine::plan_file::PLAN_FILE;
 use ralph_engine::plan_file::past::Past;
+use ralph_engine::plan_file::{PLAN_FILE, PlanFile};
 use ralph_engine::recover::Recovered;
 use ralph_engine::run::Environment;
 use ralph_engine::session::{
@@ -54,7 +55,7 @@ impl Scout {
     ) -> Result<Scout, CliError> {
         let workspace = find_workspace(root, cwd).map_err(|error| {
             let hint = error.hint();
-            hint.into_iter().fold(CliError::usage(error), CliError::hint)
+            CliError::usage(error).hints(hint)
         })?;
         let mut all: Vec<FlagValue<'_>> = flags.to_vec();
         if let Some(home) = &global.home {
@@ -147,8 +148,16 @@ impl Setup {
     pub(crate) fn require_repository(&self) -> Result<(), CliError> {
         self.workspace.require_repository().map_err(|error| {
             let hint = error.hint();
-            hint.into_iter().fold(CliError::usage(error), CliError::hint)
+            CliError::usage(error).hints(hint)
         })
+    }
+
+    /// Refuses to go on without a home.
+    pub(crate) fn require_home(&self) -> Result<(), CliError> {
+        if self.home.exists {
+            return Ok(());
+        }
+        Err(CliError::usage("there is no home for Ralph here").hint("`ralph init` makes one"))
     }
 
     /// Refuses to take a plan that git keeps out of the work tree for one that is not there.
@@ -172,7 +181,7 @@ impl Setup {
             && home.canonicalize_utf8().is_ok_and(|home| home.starts_with(&self.workspace.root));
         if !is_inside && Past::of(&self.git(), home, None).is_none() {
             let message = format!("`{home}` is in no git repository: the plan has no history");
-            self.ui.labelled(Tone::Attention, "note", &message);
+            self.ui.note(&message);
         }
     }
 
@@ -226,12 +235,19 @@ impl Setup {
         Ok(open.state)
     }
 
+    /// Opens the plan of this home, which is committed and signed as the person wants it.
+    pub(crate) fn open_plan(&self, state: &State) -> PlanFile {
+        let git = &self.config.git;
+        let plan = PlanFile::open(&self.git(), state, &self.home, Signing::allowed(git.sign));
+        if git.commit_home { plan } else { plan.uncommitted() }
+    }
+
     /// Shows that the mirror of the journal cannot be written.
     pub(crate) fn mirror_report(&self) -> MirrorReport {
         let ui = self.ui;
         Box::new(move |problem| {
             let message = format!("{problem}, and goes on without: {}", problem.source);
-            ui.labelled(Tone::Attention, "note", &message);
+            ui.note(&message);
         })
     }
 
@@ -279,7 +295,7 @@ impl Setup {
             self.ui.labelled(Tone::Attention, "state", reason);
         }
         for warning in &opening.warnings {
-            self.ui.labelled(Tone::Attention, "note", warning);
+            self.ui.note(warning);
         }
         show_leftovers(self.ui, &opening.recovered);
     }
@@ -321,14 +337,14 @@ impl From<SessionError> for CliError {
         let hint = error.hint();
         let stopped =
             if error.is_usage() { CliError::usage(error) } else { CliError::failed(error) };
-        hint.into_iter().fold(stopped, CliError::hint)
+        stopped.hints(hint)
     }
 }
 
 impl From<OpenStateError> for CliError {
     fn from(error: OpenStateError) -> CliError {
         let hint = error.hint();
-        hint.into_iter().fold(CliError::usage(error), CliError::hint)
+        CliError::usage(error).hints(hint)
     }
 }
 
@@ -341,7 +357,7 @@ fn show_leftovers(ui: Ui, recovered: &[Recovered]) {
             ui.labelled(Tone::Attention, "leftovers", &text);
         }
         for removed in &left.removed_locks {
-            ui.labelled(Tone::Attention, "note", removed);
+            ui.note(removed);
         }
         show_boundary(ui, &left.boundary);
     }

@@ -1,4 +1,4 @@
-//! What the decoders share: forgiving JSON scalars, one-line summaries, and how a stream's ending is told.
+//! What the decoders share: forgiving JSON scalars, one-line summaries, and how the end of a stream is reported.
 //!
 //! A CLI may change the type of a field at any release. The types here read whatever stands there and fall back to an
 //! empty value, so that one odd field does not cost the line it stands in. Strings are borrowed from the line where it
@@ -330,9 +330,9 @@ pub(super) struct Failure {
     pub(super) resets_at: Option<Timestamp>,
 }
 
-/// How a turn ended, as far as the stream told.
+/// How a turn ended, as far as the stream says.
 ///
-/// Agents recover from errors and go on after what looked like an end, so the ending is told once, when the stream is
+/// Agents recover from errors and go on after what looked like an end, so the ending is reported once, when the stream is
 /// over: either a last word or an error, never both.
 #[derive(Debug, Default)]
 pub(super) struct Ending {

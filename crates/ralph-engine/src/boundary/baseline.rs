@@ -1,29 +1,30 @@
 //! The baseline: what everything that is watched looked like before a run, and what is needed to put it back.
 //!
-//! It is kept from run to run. Before each run only what changed since the last one is taken in anew, so that a run in
-//! which nothing changed costs a look at each file and nothing else. It lies in private state as a log of [`record`]s; a
-//! later record of a path replaces the earlier. A Ralph that died leaves it to the next one, so it is written before the
-//! run starts. It means nothing after a reboot and is never forced to disk.
+//! It is kept from run to run. Before each run only changed files are recorded again, so that a run after which nothing
+//! changed costs one `stat` per file. It is stored in private state as a log of [`record`]s; a later record of a path
+//! replaces the earlier. The log is complete before the run starts: if Ralph is killed, the next start compares with it.
+//! It is worthless after a reboot and therefore never synced to disk.
+//!
+//! [`scan`] finds what differs from it, [`log`] reads and writes its file.
 //!
 //! [`record`]: super::record
 
+mod log;
+mod scan;
+
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use super::protected::{Class, Watched, included, is_sample};
-use super::record::{Kept, RecordKept, Recorded, Records, append, read_content};
+use super::protected::{Class, Watched, included};
+use super::record::{Kept, RecordKept, append, read_content};
 use super::tree_status::TreeStatus;
-use super::walk::{Listed, Stamp, WalkStep, walk, walk_named};
-use crate::clock::{Clock, SystemClock};
-use crate::files::{PathError, remove_optional};
+use super::walk::{Listed, Stamp};
+use crate::files::PathError;
 use crate::git::Git;
 
 /// The largest file of the work tree that is kept, and how much is kept of all of them.
@@ -94,10 +95,10 @@ pub(crate) struct Baseline {
     samples: bool,
     /// Directories that git ignores: not walked.
     passed: HashSet<PathBuf>,
-    /// How the tree has been taken in so far.
+    /// The scope that the tree has been recorded with so far.
     tree: Option<Scope>,
     tree_bytes: u64,
-    /// The tree as it was walked when it was last taken in, in that order: the usual walk finds it again, word for word.
+    /// The last recorded walk of the tree, in walking order: a walk of an unchanged tree yields the same sequence.
     sequence: Vec<(OsString, Stamp)>,
     /// The directories of that walk, if all of them had been left alone for long enough to tell by their times whether
     /// they still are; else none.
@@ -123,35 +124,6 @@ impl Baseline {
         }
     }
 
-    /// Reads what a dead Ralph left. A record that was cut short ends the log.
-    pub(super) fn load(path: &Utf8Path) -> io::Result<Baseline> {
-        let mut baseline = Baseline::new(path.to_owned());
-        let mut bytes = Vec::new();
-        let file = File::open(path)?;
-        (&file).read_to_end(&mut bytes)?;
-        let mut records = Records::new(&bytes);
-        for Recorded { path, class, stamp, kept } in &mut records {
-            match stamp {
-                // A directory that was passed over is a record of its own: nothing below it is known.
-                Some(stamp) if stamp.kind().is_dir() && kept == Kept::Ignored => {
-                    baseline.passed.insert(path.to_owned());
-                }
-                Some(stamp) => {
-                    let name = path.file_name().unwrap_or_default();
-                    baseline.samples |= class == Class::Settings && is_sample(name.as_bytes());
-                    let entry = BaselineEntry { stamp, class, kept, seen: 0 };
-                    baseline.entries.insert(path.into(), entry);
-                }
-                None => {
-                    baseline.entries.remove(path.as_os_str());
-                }
-            }
-        }
-        baseline.end = records.end();
-        baseline.log = Some(file);
-        Ok(baseline)
-    }
-
     pub(super) fn entry(&self, path: &Path) -> Option<&BaselineEntry> {
         self.entries.get(path.as_os_str())
     }
@@ -162,15 +134,7 @@ impl Baseline {
         entries.map(|(path, entry)| (Path::new(path), entry))
     }
 
-    /// Reads a content that was kept in the log.
-    pub(super) fn bytes(&self, kept: &Kept) -> Option<Vec<u8>> {
-        let Kept::Bytes { offset, length } = kept else { return None };
-        let mut bytes = vec![0; usize::try_from(*length).ok()?];
-        self.log.as_ref()?.read_exact_at(&mut bytes, *offset).ok()?;
-        Some(bytes)
-    }
-
-    /// Takes in how everything looks now.
+    /// Records how everything looks now.
     pub(super) fn take(
         &mut self,
         field: &BaselineScope<'_>,
@@ -213,158 +177,6 @@ impl Baseline {
     /// Returns every path that is not as the baseline has it.
     pub(super) fn compare(&mut self, field: &BaselineScope<'_>) -> Vec<Difference> {
         self.differences(field, None, None)
-    }
-
-    /// Looks at everything. `walked` takes the tree in the order it was walked in, if that was necessary.
-    fn differences(
-        &mut self,
-        field: &BaselineScope<'_>,
-        status: Option<&TreeStatus>,
-        walked: Option<&mut Vec<(OsString, Stamp)>>,
-    ) -> Vec<Difference> {
-        self.generation = self.generation.wrapping_add(1);
-        let mut found = Vec::new();
-        let samples = self.samples;
-        for watched in &field.watched {
-            let Watched { path, class, below } = watched;
-            let Some(stamp) = Stamp::of(path) else { continue };
-            if !*below || !stamp.kind().is_dir() {
-                // A directory in the place of a file differs by its kind.
-                self.look(path, &stamp, *class, &mut found);
-                continue;
-            }
-            let hooks = watched.holds_hooks();
-            let wanted = |name: &[u8]| !hooks || samples || !is_sample(name);
-            walk_named(path, &wanted, &mut |path, name, stamp| {
-                if !stamp.kind().is_dir() {
-                    self.has_hooks |= hooks && !is_sample(name);
-                    self.look(path, stamp, *class, &mut found);
-                }
-                WalkStep::Enter
-            });
-        }
-        let unchanged = field.scope.tree && status.is_none() && self.is_tree_unchanged(field);
-        if field.scope.tree && !unchanged {
-            self.walk_tree(field, status, walked, &mut found);
-        }
-        let generation = self.generation;
-        let unseen = self.entries.iter().filter(|(_, entry)| {
-            entry.seen != generation
-                && field.scope.covers(entry.class)
-                && !(unchanged && entry.class == Class::Tree)
-        });
-        for (path, entry) in unseen {
-            // Not found where it was looked for, or not looked for by name: an included file.
-            let now = Stamp::of(Path::new(path));
-            if now != Some(entry.stamp) {
-                found.push(Difference { path: path.into(), class: entry.class, now });
-            }
-        }
-        if !found.is_empty() {
-            // What is listed under two names counts under the first.
-            let mut listed = HashSet::new();
-            found.retain(|difference| listed.insert(difference.path.clone()));
-        }
-        found
-    }
-
-    /// Whether a walk finds exactly what the last one found. Much cheaper than looking each file up.
-    fn is_tree_unchanged(&mut self, field: &BaselineScope<'_>) -> bool {
-        // Directories come first: they are few, and where one has changed the tree is walked all the same.
-        if !self.listed.is_empty() && self.listed.iter().all(Listed::is_same) {
-            return self.are_files_unchanged(field.tree.as_std_path());
-        }
-        let began = SystemClock.now().as_second();
-        let mut expected = self.sequence.iter();
-        let mut unchanged = !self.sequence.is_empty();
-        let listed = walk(field.tree.as_std_path(), &mut |path, name, stamp| {
-            if !unchanged || self.is_passed(field, path, name, stamp) {
-                return WalkStep::Pass;
-            }
-            unchanged = expected
-                .next()
-                .is_some_and(|(known, before)| known == path.as_os_str() && before == stamp);
-            WalkStep::Enter
-        });
-        unchanged &= expected.next().is_none();
-        if unchanged {
-            self.remember(listed, began);
-        }
-        unchanged
-    }
-
-    /// Whether everything of the last walk looks as it did then: two fifths cheaper than to list every directory again.
-    fn are_files_unchanged(&self, root: &Path) -> bool {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let Ok(directory) = openat(CWD, root, flags, Mode::empty()) else { return false };
-        self.sequence.iter().all(|(path, before)| {
-            let below = Path::new(path).strip_prefix(root);
-            below.is_ok_and(|path| Stamp::below(&directory, path).as_ref() == Some(before))
-        })
-    }
-
-    /// Keeps the directories of a walk, if their times will tell of every change.
-    fn remember(&mut self, listed: Vec<Listed>, began: i64) {
-        let settled = listed.iter().all(|directory| directory.is_settled(began));
-        self.listed = if settled { listed } else { Vec::new() };
-    }
-
-    /// Whether something in the tree is not for us to look at.
-    fn is_passed(
-        &self,
-        field: &BaselineScope<'_>,
-        path: &Path,
-        name: &[u8],
-        stamp: &Stamp,
-    ) -> bool {
-        name == b".git"
-            || stamp.kind().is_dir() && self.passed.contains(path)
-            || field.exempt.iter().any(|exempt| exempt.as_os_str() == path.as_os_str())
-    }
-
-    fn walk_tree(
-        &mut self,
-        field: &BaselineScope<'_>,
-        status: Option<&TreeStatus>,
-        mut walked: Option<&mut Vec<(OsString, Stamp)>>,
-        found: &mut Vec<Difference>,
-    ) {
-        let began = SystemClock.now().as_second();
-        let is_taken = walked.is_some();
-        let listed = walk(field.tree.as_std_path(), &mut |path, name, stamp| {
-            if self.is_passed(field, path, name, stamp) {
-                return WalkStep::Pass;
-            }
-            if stamp.kind().is_dir()
-                && status.is_some_and(|status| !status.directories.contains(path))
-            {
-                self.passed.insert(path.to_owned());
-                return WalkStep::Pass;
-            }
-            if let Some(walked) = &mut walked {
-                walked.push((path.into(), *stamp));
-            }
-            self.look(path, stamp, Class::Tree, found);
-            WalkStep::Enter
-        });
-        if is_taken {
-            self.remember(listed, began);
-        }
-    }
-
-    fn look(&mut self, path: &Path, stamp: &Stamp, class: Class, found: &mut Vec<Difference>) {
-        match self.entries.get_mut(path.as_os_str()) {
-            // What is listed under two names keeps the first.
-            Some(entry) if entry.seen == self.generation => {}
-            Some(entry) => {
-                entry.seen = self.generation;
-                if entry.stamp != *stamp {
-                    let class = entry.class;
-                    found.push(Difference { path: path.to_owned(), class, now: Some(*stamp) });
-                }
-            }
-            None => found.push(Difference { path: path.to_owned(), class, now: Some(*stamp) }),
-        }
     }
 
     fn absorb(
@@ -451,108 +263,12 @@ impl Baseline {
         }
     }
 
-    fn write(&mut self, text: &[u8]) -> io::Result<()> {
-        if self.log.is_none() {
-            let mut open = OpenOptions::new();
-            open.read(true).write(true).create(true).truncate(true).mode(0o600);
-            self.log = Some(open.open(&self.path)?);
-        }
-        let log = self.log.as_ref().expect("the log was opened above");
-        log.write_all_at(text, self.end)?;
-        self.end += text.len() as u64;
-        Ok(())
-    }
-
-    /// Writes the log anew, with nothing in it that was replaced.
-    fn rewrite(&mut self) -> io::Result<()> {
-        let path = self.path.with_extension("new");
-        let mut fresh = Baseline::new(path.clone());
-        let entries = std::mem::take(&mut self.entries);
-        for (path, mut entry) in entries {
-            let content = self.bytes(&entry.kept).unwrap_or_default();
-            let kept = RecordKept::of(&entry.kept);
-            let mut text = Vec::new();
-            append(&mut text, Path::new(&path), entry.class, Some(entry.stamp), &kept, &content);
-            fresh.write(&text)?;
-            entry.kept = kept.at(fresh.end - content.len() as u64);
-            self.entries.insert(path, entry);
-        }
-        fs::rename(&path, &self.path)?;
-        (self.log, self.end) = (fresh.log.take(), fresh.end);
-        Ok(())
-    }
-
-    /// Takes in what was left or put back after a run, so that the next comparison does not find it again.
+    /// Drops the entry of a path that was left or put back after a run, so that the next comparison does not find it again.
     pub(super) fn forget(&mut self, path: &Path) {
         self.entries.remove(path.as_os_str());
     }
 }
 
-impl Drop for Baseline {
-    fn drop(&mut self) {
-        if self.log.is_some() {
-            let _ = remove_optional(&self.path);
-        }
-    }
-}
-
 fn names_config(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "config" || name == "config.worktree")
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-    use std::time::{Duration, Instant};
-
-    use super::*;
-
-    /// A tree that was taken in, with directories whose times are believed however young they are.
-    fn taken(root: &Utf8Path) -> (Baseline, BaselineScope<'_>) {
-        let scope = Scope { tree: true, contents: false, private: false };
-        let field = BaselineScope { watched: Vec::new(), tree: root, exempt: Vec::new(), scope };
-        let mut baseline = Baseline::new(root.with_extension("log"));
-        baseline.take(&field, &[]).unwrap();
-        assert!(baseline.listed.is_empty(), "they changed a moment ago");
-        let listed = walk(root.as_std_path(), &mut |_, _, _| WalkStep::Enter);
-        baseline.remember(listed, i64::MAX);
-        (baseline, field)
-    }
-
-    /// Waits until the file system's clock ticks: until then a change can have the time of the one before it.
-    fn wait_for_a_tick(probe: &Utf8Path) {
-        let now = || {
-            fs::write(probe, "").unwrap();
-            Stamp::of(probe.as_std_path()).unwrap().ctime
-        };
-        let (before, deadline) = (now(), Instant::now() + Duration::from_secs(10));
-        while now() == before {
-            assert!(Instant::now() < deadline, "the clock stands still");
-        }
-    }
-
-    #[test]
-    fn directories_that_are_not_listed_again_hide_no_change() {
-        let parent = tempfile::tempdir().unwrap();
-        let root = Utf8PathBuf::try_from(parent.path().canonicalize().unwrap()).unwrap().join("r");
-        fs::create_dir_all(root.join("a/b")).unwrap();
-        let file = root.join("a/b/file");
-        let changes: [&dyn Fn(); 5] = [
-            &|| fs::write(&file, "2").unwrap(),
-            &|| fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap(),
-            &|| fs::set_permissions(root.join("a"), fs::Permissions::from_mode(0o700)).unwrap(),
-            &|| fs::write(root.join("a/new"), "").unwrap(),
-            &|| fs::remove_file(&file).unwrap(),
-        ];
-        for (number, change) in changes.iter().enumerate() {
-            fs::write(&file, "1").unwrap();
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-            let _ = fs::remove_file(root.join("a/new"));
-            let (mut baseline, field) = taken(&root);
-            assert!(baseline.is_tree_unchanged(&field) && !baseline.listed.is_empty());
-            wait_for_a_tick(&root.with_extension("probe"));
-            change();
-            assert!(!baseline.is_tree_unchanged(&field), "change {number} is not seen");
-        }
-    }
 }

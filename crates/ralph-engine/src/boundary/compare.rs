@@ -3,10 +3,10 @@
 //! | what changed | kernel | detect |
 //! |---|---|---|
 //! | state files, `ralph.toml` | put back, the run has failed; kept if the role cannot write there | put back, failed |
-//! | git settings, hooks, home's ignores, agent settings | put back, told; kept if the role cannot write there | put back, told |
+//! | git settings, hooks, home's ignores, agent settings | put back, reported; kept if the role cannot write there | put back, reported |
 //! | refs (roles that may write) | see [`run_refs`](super::run_refs) | the same |
 //! | home itself, moved away | moved back, failed; kept if the role cannot write there | moved back, failed |
-//! | specs and prompts, removed | put back, told; kept if the role cannot write there | put back, told |
+//! | specs and prompts, removed | put back, reported; kept if the role cannot write there | put back, reported |
 //! | refs, files (roles that must not write) | permissions: put back, failed; all else is the person's | put back, failed |
 //!
 //! What the harness itself wrote during a run, on somebody's behalf, it vouches for: that stays.
@@ -72,7 +72,7 @@ pub enum FindingKind {
     Permissions,
 }
 
-/// One change that was found, by its path in the workspace, or the whole path if it lies elsewhere.
+/// One change that was found, by its path in the workspace, or the whole path if it is elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct BoundaryFinding {
     pub path: String,
@@ -268,7 +268,7 @@ impl Watch {
         is_other.then_some(found)
     }
 
-    /// Compares what a dead Ralph's run left with the baseline that Ralph had taken.
+    /// Compares what the run of a killed Ralph left with the baseline that was recorded before it.
     pub(crate) fn settle_abandoned(
         &self,
         state: &State,
@@ -282,7 +282,7 @@ impl Watch {
     }
 }
 
-/// Finds the inodes of the git directories that lie where a run could replace them.
+/// Finds the inodes of the git directories that a run could replace.
 pub(crate) fn inodes(places: &[RepositoryLocation]) -> Vec<(Utf8PathBuf, u64)> {
     let dirs = places.iter().map(|place| &place.common_dir);
     dirs.filter_map(|dir| Some((dir.clone(), inode(dir)?))).collect()

@@ -20,11 +20,11 @@ use crate::home::CONFIG_FILE;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Class {
-    /// Git's settings and hooks: put back, told, no failure.
+    /// Git's settings and hooks: put back and reported; the run does not fail.
     Settings,
     /// What the harness believes: put back, and the run has failed.
     State,
-    /// The settings of the agent itself: put back, told, no failure.
+    /// The settings of the agent itself: put back and reported; the run does not fail.
     Agent,
     /// What people wrote into home: theirs to remove. An edit is an agent's ordinary work.
     People,
@@ -78,7 +78,7 @@ const SETTINGS: [&str; 7] = [
 /// Files of home that tell git what to leave out of commits, and how to merge.
 const HOME_SETTINGS: [&str; 2] = [".gitignore", ".gitattributes"];
 
-/// What people write in home, beside what lies in `specs` and the templates of prompts.
+/// What people write in home, beside the files in `specs` and the templates of prompts.
 const PEOPLES_FILES: [&str; 2] = ["prompt.md", "understand_prompt.md"];
 
 /// State files of home, and directories of them.
@@ -162,7 +162,7 @@ pub(super) fn state(workspace: &Utf8Path, home: Option<&Utf8Path>) -> Vec<Watche
         let settings =
             HOME_SETTINGS.iter().map(|name| Watched::file(home.join(name), Class::Settings));
         watched.extend(settings);
-        // After the directories of state files, which lie in it: what is listed twice counts as what it was first.
+        // After the directories of state files, which are inside it: a path that is listed twice keeps its first class.
         watched.push(Watched::below(home.join("specs"), Class::People));
         let templates = PromptKind::ALL.iter().map(|kind| kind.file_name());
         let files = PEOPLES_FILES.into_iter().chain(templates);
@@ -183,7 +183,7 @@ pub(super) fn included(config: &Path, text: &[u8]) -> Vec<PathBuf> {
         let Some((key, value)) = line.split_once('=').filter(|_| inside) else { continue };
         let key = key.rsplit(']').next().unwrap_or(key);
         let value = value.trim().trim_matches('"');
-        // What lies in the person's home directory is out of reach, or the person's own affair.
+        // The person's home directory is out of reach, or the person's own affair.
         if key.trim().eq_ignore_ascii_case("path") && !value.starts_with('~') {
             let base = config.parent().unwrap_or(config);
             found.push(base.join(value));

@@ -89,7 +89,7 @@ impl Settlement<'_> {
         self.report
     }
 
-    /// What was added goes first, for it may be in the way; what lies deepest before what it lies in.
+    /// Added paths are removed first, because they may be in the way; deeper paths before their parents.
     fn files(&mut self, files: &[Difference]) {
         let (added, others): (Vec<_>, Vec<_>) =
             files.iter().partition(|file| self.baseline.entry(&file.path).is_none());

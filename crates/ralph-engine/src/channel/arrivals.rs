@@ -1,4 +1,4 @@
-//! Waiting until something arrives in a directory: told by the kernel where it can, else by looking again and again.
+//! Waiting until something arrives in a directory: notified by the kernel where possible, else by polling.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,7 +1,7 @@
 //! The harness's end of the channel: takes requests in order while the agent runs, and once more when it has ended.
 //!
 //! Invariant: nothing is followed, waited for or read beyond its cap, whatever an agent places in its channel; each
-//! request is looked at once; what was applied is in the journal before the agent is told.
+//! request is read once; a change is in the journal before the agent gets its reply.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -155,7 +155,7 @@ impl<'a> Serving<'a> {
         Ok(())
     }
 
-    /// What lies in the channel now, in the order of the names.
+    /// Lists the files of the channel, ordered by name.
     fn names(&self) -> Vec<String> {
         let Ok(directory) = Dir::read_from(&self.attendant.door.directory) else {
             return Vec::new();
@@ -237,7 +237,7 @@ impl<'a> Serving<'a> {
         Ok(Reply::new(name, accepted, text))
     }
 
-    /// Counts what was no request; the journal is told once for each reason.
+    /// Counts files that are not requests; the journal records each reason once.
     fn note(&mut self, kind: &'static str, name: &str, reason: &str) -> Result<(), PathError> {
         self.served.ignored += 1;
         if !self.told.insert(kind) {

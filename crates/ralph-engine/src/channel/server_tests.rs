@@ -66,7 +66,7 @@ impl Stage {
 
     fn during_with<T>(&mut self, door: Door, work: impl FnOnce(&Utf8Path) -> T) -> (T, Served) {
         let channel = self.channel();
-        let mut journal = Journal::open(&self.journal(), None).unwrap();
+        let mut journal = Journal::open(&self.journal()).unwrap();
         let run: RunId = "20261115-203000Z-00000001".parse().unwrap();
         let given = ["t-1".to_owned()];
         let attendant = Attendant {

@@ -121,7 +121,7 @@ pub struct Config {
 
 /// How Ralph's own checkouts are made ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckoutConfig {
+pub(crate) struct CheckoutConfig {
     pub(crate) setup: Vec<Vec<String>>,
     /// Paths in the checkout, kept between runs.
     pub(crate) cache: Vec<String>,

@@ -22,11 +22,11 @@ const LONGEST_ANSWER: usize = 4096;
 
 /// An agent that may be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgentCandidate {
+struct AgentCandidate {
     /// The name in the configuration.
-    pub(crate) name: String,
+    name: String,
     /// A name to look for on PATH, or a path.
-    pub(crate) program: String,
+    program: String,
 }
 
 /// What was found of an agent.
@@ -49,7 +49,7 @@ impl FoundAgent {
 }
 
 /// Returns the agents that Ralph knows, each with the program that the configuration gives it, else its usual one.
-pub fn known_agents(config: Option<&Config>) -> Vec<AgentCandidate> {
+fn known_agents(config: Option<&Config>) -> Vec<AgentCandidate> {
     let choices: Vec<_> = config
         .map(|config| Role::ALL.map(|role| config.agent_for(role).program).to_vec())
         .unwrap_or_default();
@@ -67,8 +67,15 @@ pub fn known_agents(config: Option<&Config>) -> Vec<AgentCandidate> {
     known.map(candidate).collect()
 }
 
-/// Looks for each agent, and asks those that are there for their version.
+/// Looks for each agent that Ralph knows, and asks those that are installed for their version.
 pub fn find_agents(
+    config: Option<&Config>,
+    look_up: &dyn Fn(&str) -> Option<Utf8PathBuf>,
+) -> Vec<FoundAgent> {
+    find_candidates(&known_agents(config), look_up)
+}
+
+fn find_candidates(
     candidates: &[AgentCandidate],
     look_up: &dyn Fn(&str) -> Option<Utf8PathBuf>,
 ) -> Vec<FoundAgent> {

@@ -50,7 +50,7 @@ fn installed_agents_tell_their_version_and_broken_ones_their_problem() {
     let candidates = ["good", "broken", "mute", "absent"]
         .map(|name| AgentCandidate { name: format!("{name}-agent"), program: name.to_owned() });
     let look_up = |program: &str| Some(directory.join(program)).filter(|path| path.is_file());
-    let found = find_agents(&candidates, &look_up);
+    let found = find_candidates(&candidates, &look_up);
     let by_name = |name: &str| found.iter().find(|agent| agent.program == name).unwrap();
     let good = FoundAgent {
         name: "good-agent".to_owned(),

@@ -11,6 +11,7 @@ use std::fmt;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_proc::sandbox::Support;
+use serde::Serialize;
 
 use crate::config::{Config, ConfigError};
 use crate::detect::agents::FoundAgent;
@@ -32,7 +33,7 @@ pub struct Checkup<'a> {
 }
 
 /// One fact.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub area: Area,
     pub status: FindingStatus,
@@ -40,7 +41,8 @@ pub struct Finding {
     pub advice: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Area {
     Git,
     Workspace,
@@ -75,7 +77,8 @@ impl fmt::Display for Area {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum FindingStatus {
     Ok,
     /// Something does not work.

@@ -1,9 +1,9 @@
 //! Durable files: the only writer of state that must survive.
 //!
-//! Invariant: a file written here is at every instant either its old or its new self, whole, whatever dies in between;
-//! an appended line is on disk when the call returns. Symbolic links are never written through: whoever may place a link
-//! in a shared directory could otherwise make the harness write anywhere, and replacing the link would undo what a person
-//! set up. Linking a whole directory is fine. Who may write when is the business of [`lock`].
+//! Invariant: replacing a file is atomic, so that a crash leaves either the old or the new content; an appended line is on
+//! disk when the call returns. Symbolic links are never written through: a process that can place a link in a shared
+//! directory could otherwise make the harness write anywhere, and replacing the link would undo what a person set up.
+//! Linking a whole directory is fine. [`lock`] decides who may write when.
 
 pub(crate) mod append;
 pub mod lock;

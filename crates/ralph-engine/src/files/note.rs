@@ -1,8 +1,7 @@
 //! Notes of one line that are written over and over: in place, in one write, without making or removing a file each time.
 //!
-//! A note is not forced to disk, and who dies while writing one may leave it damaged, so only what can be told to be whole
-//! and true by its reader (a digest, a document) may stand in one. Whatever is left of a longer note lies behind the end of
-//! the line, where nobody reads.
+//! A note is not synced to disk, and a crash during the write may leave it damaged, so it may only hold what its reader
+//! can verify (a digest, a document). Bytes that are left of a longer note follow the end of the line; readers ignore them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};

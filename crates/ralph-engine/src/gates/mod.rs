@@ -63,7 +63,7 @@ pub struct GateRepository {
     pub mirror: Mirror,
     /// What belongs to it in private state.
     directory: Utf8PathBuf,
-    /// Where the workspace lies in it; empty where it is the repository.
+    /// The path of the workspace inside it; empty where it is the repository.
     prefix: Utf8PathBuf,
 }
 
@@ -84,7 +84,7 @@ impl GateRepository {
         Ok(GateRepository { git, mirror, directory, prefix })
     }
 
-    /// Names a path of the repository from the workspace, where it lies in it.
+    /// Returns a path of the repository relative to the workspace, if it is inside.
     fn seen_from_workspace<'p>(&self, path: &'p str) -> &'p str {
         let rest = path.strip_prefix(self.prefix.as_str());
         match rest {
@@ -114,7 +114,7 @@ pub trait GateObserver {
     fn ended(&mut self, _gate: &GateSpec, _turn: GateAttempt, _run: &GateRun) {}
 }
 
-/// Nobody is told.
+/// Reports to nobody.
 pub struct Unobserved;
 
 impl GateObserver for Unobserved {}

@@ -1,6 +1,6 @@
 //! How the output of a command ended, in words that may go anywhere: into a plan that is committed, into a prompt.
 //!
-//! It is short, has no control characters, and names no path of this machine: what lies in the checkout is named from its
+//! It is short, has no control characters, and names no path of this machine: paths in the checkout are named from its
 //! root. All of the output is in the log, which stays private.
 
 use std::fs::File;
@@ -13,7 +13,7 @@ const WINDOW: u64 = 16 << 10;
 const MOST_LINES: usize = 12;
 const MOST_CHARACTERS: usize = 160;
 
-/// A directory, and what is written in its place. With nothing in its place, what lies in it is named from there.
+/// A directory, and what is written in its place. With nothing in its place, paths inside it become relative to it.
 pub(super) type Alias<'a> = (&'a str, &'a str);
 
 /// Returns how a log ended. `aliases` are tried in order: the deeper directory stands first.

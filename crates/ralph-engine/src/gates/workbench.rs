@@ -1,8 +1,8 @@
 //! A checkout made ready for gates: at the commit, clean, set up.
 //!
 //! It is reset before every single run, so that nothing one gate leaves reaches the next but the named caches. `setup` runs
-//! when the checkout is new, when a lock file or the commands changed, and whenever the reset took away what it had made:
-//! whoever wants it once names in `cache` what it makes. It may use the network and is confined otherwise, as it runs
+//! when the checkout is new, when a lock file or the commands changed, and whenever the reset removed its results:
+//! a project that wants it to run once lists those in `cache`. It may use the network and is confined otherwise, as it runs
 //! code of the commit (install scripts). Submodules and LFS files that are not filled after it keep the gates from running.
 
 use std::fs::{self, File};
@@ -219,7 +219,7 @@ impl<'a> Workbench<'a> {
 pub(crate) struct VerifierCheckout {
     /// All of it, which the verifier may write.
     pub tree: Utf8PathBuf,
-    /// Where the workspace lies in it.
+    /// The path of the workspace inside it.
     pub directory: Utf8PathBuf,
 }
 

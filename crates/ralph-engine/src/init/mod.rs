@@ -18,7 +18,7 @@ pub use self::note::InitNote;
 use self::settings::NewSettings;
 use crate::config::{Config, ConfigError};
 use crate::detect::agents::FoundAgent;
-use crate::detect::checks::{Suggestions, detect_checks};
+use crate::detect::checks::{SuggestedGate, detect_checks};
 use crate::files::{Creation, PathError, create_new, read_optional, replace_atomically};
 use crate::home::{CONFIG_FILE, Workspace, WorkspaceKind, is_home};
 use crate::mailbox::{self, MailboxState};
@@ -46,7 +46,8 @@ pub struct InitPlan {
     /// In the order in which they are made.
     pub(crate) items: Vec<PlannedItem>,
     pub notes: Vec<InitNote>,
-    pub suggestions: Suggestions,
+    /// The gates that the project's files suggest.
+    pub gates: Vec<SuggestedGate>,
     /// The agent that a new configuration names.
     pub agent: Option<String>,
 }
@@ -145,7 +146,7 @@ pub fn plan_init(request: &InitRequest<'_>) -> Result<InitPlan, InitError> {
     } else if suggestions.gates.is_empty() {
         notes.push(InitNote::NoChecks);
     }
-    Ok(InitPlan { root, home, items, notes, suggestions, agent })
+    Ok(InitPlan { root, home, items, notes, gates: suggestions.gates, agent })
 }
 
 /// Makes what is planned and not there yet. When it fails, what it made is gone again.

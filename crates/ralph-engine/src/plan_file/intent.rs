@@ -1,8 +1,8 @@
 //! What a change was meant to be committed as, noted before it is written.
 //!
-//! Which tasks left the file because they were accepted and which because somebody deleted them, only the message of the
-//! commit tells. A note is there exactly as long as a change may be on disk and not in git; whoever holds the write lock and
-//! finds one of another writer knows that it has died, or that it is a run's and was to be committed when that ends.
+//! Whether a task left the file because it was accepted or because somebody deleted it is recorded in the commit message
+//! only. A note exists exactly as long as a change may be on disk and not in git. A process that holds the write lock and
+//! finds a note of another writer knows that the writer died, or that it was a run whose changes are committed at its end.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ impl Intent {
     ) -> Result<(), PathError> {
         let intent = Intent { message: message.to_owned(), digest: digest.to_owned() };
         let text = serde_json::to_string(&intent).expect("it is plain data");
-        // After a power failure there may be a note of nothing, or a change without one: both are only less well told.
+        // After a power failure there may be a note without a change, or a change without a note: either only costs the message.
         write_note(&place(state, plan), &text)
     }
 

@@ -84,8 +84,8 @@ pub(crate) fn asks_for_driver(attributes: &str) -> bool {
     })
 }
 
-/// Tells the repository that this `program` merges plans; `false` if it was told before. What another Ralph told it is
-/// replaced, what a person did is not.
+/// Configures this `program` as the repository's merge driver for plans; `false` if it was configured before. The entry
+/// of another Ralph is replaced, that of a person is not.
 pub fn install(git: &Git, program: &Utf8Path) -> Result<bool, GitError> {
     let is_ours = |found: &str| found.contains(ARGUMENTS);
     let title = "Ralph's plan, record by record";

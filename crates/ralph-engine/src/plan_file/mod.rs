@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_model::plan::{Change, DoneAt, Plan, PlanError, commit_message};
+use ralph_model::plan::{Change, DoneAt, Plan, PlanContext, PlanError, commit_message};
 
 use self::intent::Intent;
 use self::known::PastIds;
@@ -206,8 +206,25 @@ impl PlanFile {
     }
 
     /// Returns what tells whether an id was ever in the plan.
-    pub fn known_ids(&self) -> PastIds<'_> {
+    pub(crate) fn known_ids(&self) -> PastIds<'_> {
         PastIds::of(self.past.as_ref())
+    }
+
+    /// Calls a function with what a change needs to know that the plan does not say.
+    pub fn with_context<T>(
+        &self,
+        done_at: DoneAt,
+        change: impl FnOnce(&mut PlanContext<'_>) -> T,
+    ) -> T {
+        let ids = self.known_ids();
+        let (known, past_is_whole) = (|id: &str| ids.has(id), || ids.is_whole());
+        let mut random = random_numbers();
+        change(&mut PlanContext {
+            known: &known,
+            past_is_whole: &past_is_whole,
+            random: &mut random,
+            done_at,
+        })
     }
 
     /// Says what of the plan's past is not here, and how to fetch it.
@@ -334,7 +351,7 @@ impl PlanFile {
 }
 
 /// Numbers for new ids. They need not be secret, only unlike those of other processes.
-pub fn random_numbers() -> impl FnMut() -> u64 {
+fn random_numbers() -> impl FnMut() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     let mut count = 0_u64;
     let keys = RandomState::new();

@@ -1,9 +1,9 @@
 //! What the plan was: every id it ever had, and what became of every task, read from git and kept between commands.
 //!
-//! What is kept lies in private state, with the commit up to which it tells. That commit has to lead to the one that is
-//! asked about, else everything is read anew: a history that was rewritten is never patched. A merge among what is new
-//! makes histories be read anew too, as the order of events on both sides is not known from one of them. Losing what is
-//! kept costs time and nothing else.
+//! The results are cached in private state, with the last commit that they cover. That commit must be an ancestor of the
+//! one that is asked about, else everything is read again: a rewritten history is never patched. A merge among the new
+//! commits also causes a full read, because the order of events on both sides is not known from one of them. Losing the
+//! cache costs time and nothing else.
 
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
@@ -72,7 +72,7 @@ impl PastError {
     }
 }
 
-/// A commit up to which the past is told.
+/// The last commit of a history that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tip {
     pub commit: Oid,
@@ -103,7 +103,7 @@ pub struct ReportKey {
     format: u32,
     tip: Oid,
     branch: Option<String>,
-    /// The plan as it lies in the work tree.
+    /// The plan's file in the work tree.
     plan: Option<Stamp>,
 }
 
@@ -146,7 +146,7 @@ impl Past {
         self.ids().err().and_then(|error| error.hint())
     }
 
-    /// Returns where things are kept. What a cut history tells is not: it would still be told when the rest has come.
+    /// Returns the path of the cache. A shallow history is not cached: the cache would still be used once it is complete.
     fn cache(&self) -> Option<&Utf8Path> {
         self.cache.as_deref().filter(|_| !self.git.is_shallow())
     }

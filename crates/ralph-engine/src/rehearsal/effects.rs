@@ -1,6 +1,6 @@
 //! What the rehearsal agent does to the world as a tool: files, commands, commits.
 //!
-//! A tool that fails is no failure of the rehearsal. The agent is told, as an agent is, and goes on.
+//! A tool that fails does not fail the rehearsal: the agent gets the error, as a real agent does, and goes on.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -20,7 +20,7 @@ use crate::clock::{Clock, SystemClock};
 const STDOUT: RehearsalStream = RehearsalStream::new(Channel::Stdout);
 const STDERR: RehearsalStream = RehearsalStream::new(Channel::Stderr);
 
-/// Who plays, and what it was told.
+/// The role that is played, and how it was invoked.
 pub(super) struct Cast {
     pub(super) role: Role,
     pub(super) invocation: u32,
@@ -200,7 +200,7 @@ impl Player {
             .collect()
     }
 
-    /// A model that is named before there is a session is told with the session.
+    /// A model that is named before there is a session is reported with the session.
     fn tell_session(&self) -> Result<(), PlayError> {
         let Some(id) = self.session.clone() else { return Ok(()) };
         emit(&AgentEvent::Session { id, model: self.model.clone() })

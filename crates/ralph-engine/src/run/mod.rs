@@ -6,11 +6,16 @@
 //! and the next start journals that the run was abandoned. The same holds for a Ralph that is killed: the record is
 //! written before the start is journalled.
 //!
+//! [`prepare`] puts together what is started and what it is held to; [`closing`] makes the report of what is known when it
+//! has ended.
+//!
 //! A run never fails with an error of its own for what the agent did: that is what the report is for.
 
+mod closing;
 mod contract;
 mod environment;
 pub(crate) mod locks;
+mod prepare;
 mod report;
 mod resources;
 mod result;
@@ -24,19 +29,17 @@ use camino::{Utf8Path, Utf8PathBuf};
 use jiff::tz::TimeZone;
 use ralph_model::id::RunId;
 use ralph_model::journal::{JournalEntry, JournalEvent, RunStarted};
-use ralph_model::outcome::RunClose;
 use ralph_model::permission::Asker;
 use ralph_model::policy::context::ContextPolicy;
 use ralph_model::policy::limit::TAIL_LINES;
 use ralph_model::role::Role;
-use ralph_model::run::{ProcessExit, RunEnd, RunFacts, RunOutcome, Trouble};
-use ralph_model::usage::{PriceTable, Usage};
-use ralph_proc::command::CommandSpec;
+use ralph_model::run::{RunEnd, RunFacts, RunOutcome, Trouble};
+use ralph_model::usage::PriceTable;
 use ralph_proc::output::Log;
 use ralph_proc::protocol::StopLimits;
 use ralph_proc::pulse::Pulse;
 use ralph_proc::signal::SignalPipe;
-use ralph_proc::supervise::{Finished, Supervision, Visitor, supervise};
+use ralph_proc::supervise::{Supervision, Visitor, supervise};
 use ralph_proc::tree::ProcessIdentity;
 use rustix::io::Errno;
 use rustix::rand::GetRandomFlags;
@@ -50,15 +53,17 @@ pub(crate) use result::RESULTS;
 pub(crate) use result::RunResult;
 pub use watcher::RunObserver;
 
-use crate::agent::{Adapter, AgentRequest, DecodeContext};
-use crate::boundary::{self, BoundaryReport, InForce, UnixSockets, Watch, Writable};
-use crate::channel::{Attendant, Door, MutationStore, Served, Serving};
+use crate::agent::{Adapter, DecodeContext};
+use crate::boundary::{InForce, UnixSockets};
+use crate::channel::{Attendant, Door, MutationStore, Serving};
 use crate::clock::Clock;
 use crate::files::{self, PathError};
 use crate::git::GitProgram;
 use crate::journal::Journal;
 use crate::outbox::{self, Outbox};
-use crate::state::{LiveRun, SessionTotal, State};
+use crate::state::{LiveRun, State};
+use closing::Closing;
+use prepare::PreparedRun;
 use report::{end_of, exit_of, with_causes};
 use watcher::{AgentWatcher, STDERR_LINES, Tail};
 
@@ -165,29 +170,6 @@ struct Run<'a, 'c> {
     logs: RunLogs,
 }
 
-/// What is known when everything of a run has ended.
-#[derive(Default)]
-struct Closing {
-    /// `None` where the agent was never started because of `fault`.
-    end: Option<RunEnd>,
-    exit: Option<ProcessExit>,
-    tail: String,
-    stderr: String,
-    facts: RunFacts,
-    finished: Option<Finished>,
-    served: Served,
-    boundary: BoundaryReport,
-    removed_locks: Vec<Utf8PathBuf>,
-    /// What the harness could not do.
-    fault: Option<String>,
-}
-
-/// A run that is ready to be started.
-struct Prepared {
-    spec: CommandSpec,
-    watch: Watch,
-}
-
 impl Run<'_, '_> {
     fn perform(mut self, observer: &mut dyn RunObserver) -> Result<RunReport, RunError> {
         self.journal_start()?;
@@ -251,7 +233,7 @@ impl Run<'_, '_> {
         self.context.place.scratch.make_ready().map_err(RunError::Prepare)?;
         self.logs.create(request.prompt)?;
         outbox::seed(&self.context.place.scratch.outbox(), request.outbox)?;
-        let Prepared { spec, watch } = self.prepare(environment)?;
+        let PreparedRun { spec, watch } = self.prepare(environment)?;
         let git = || GitProgram::new("git", self.context.environment.clone().into_variables());
         let mut baseline = self.context.place.baseline.borrow_mut();
         watch.take(&mut baseline, self.context.state, &git)?;
@@ -340,103 +322,6 @@ impl Run<'_, '_> {
         self.context.journal.record(&JournalEntry { at, run, event })
     }
 
-    /// Where the agent works.
-    fn directory(&self) -> &Utf8Path {
-        self.request.directory.unwrap_or(self.context.workspace)
-    }
-
-    /// What the agent sees: the person's environment, its configuration, and what a run is told.
-    fn environment(&self) -> Environment {
-        let mut environment = self.context.environment.clone();
-        environment.configure_git("commit.gpgsign", "false");
-        environment.configure_git("tag.gpgsign", "false");
-        if let Some(directory) = self.context.state.program_directory(self.context.program) {
-            environment.prepend_path(&directory);
-        }
-        for (name, value) in self.request.env {
-            environment.set(name, value);
-        }
-        environment.set("TMPDIR", self.context.place.scratch.temporary().as_str());
-        environment.set("RALPH_ROLE", self.request.role.as_str());
-        environment.set("RALPH_RUN_ID", self.id.as_str());
-        environment.set("RALPH_OUT", self.context.place.scratch.outbox().as_str());
-        environment.set("RALPH_CHANNEL", self.context.place.scratch.channel().as_str());
-        if !self.request.role.writes_workspace() {
-            // A look at the status must not rewrite the index.
-            environment.set("GIT_OPTIONAL_LOCKS", "0");
-        }
-        if let Some(home) = self.context.home {
-            environment.set("RALPH_HOME", home.as_str());
-        }
-        environment
-    }
-
-    /// Puts the command together, and what it is held to; what the adapter sets is added to the environment.
-    fn prepare(&self, environment: &mut Environment) -> Result<Prepared, RunError> {
-        let request = self.request;
-        let isolated = request.isolate.then(|| self.context.state.agent_state(request.agent));
-        let mut invocation = request.adapter.invocation(&AgentRequest {
-            model: request.model,
-            reasoning: request.reasoning,
-            resume: request.resume,
-            extra_args: request.args,
-            workspace: self.directory(),
-            isolated_state: isolated.as_deref(),
-        });
-        for (name, value) in invocation.env.drain(..) {
-            environment.set(name, value);
-        }
-        let lookup = |name: &str| environment.text(name);
-        let mut agent_state = request.adapter.state_paths(&lookup);
-        agent_state.extend(isolated);
-        for path in agent_state.iter().filter(|path| path.extension() != Some("json")) {
-            // The kernel can only grant what exists. Single files are the agent's own to make.
-            files::create_directory(path)?;
-        }
-        agent_state.extend_from_slice(request.agent_state);
-        let user_home = lookup("HOME").map(Utf8PathBuf::from);
-        let writable = Writable {
-            role: request.role,
-            workspace: self.context.workspace,
-            git_dirs: self.context.git_dirs,
-            scratch: self.context.place.scratch.path(),
-            agent_state: &agent_state,
-            user_home: user_home.as_deref(),
-            extra: request.writable,
-        };
-        let confinement = boundary::confinement(&writable, request.unix_sockets);
-        let places = self.context.place.repositories(self.context.workspace);
-        let watch = Watch {
-            run: self.id.to_string(),
-            role: request.role,
-            in_force: request.boundary,
-            workspace: self.context.workspace.to_owned(),
-            home: self.context.home.map(ToOwned::to_owned),
-            git_dirs: boundary::inodes(places),
-            refs: if request.role.writes_workspace() && request.boundary != InForce::Off {
-                boundary::note_refs(places)
-            } else {
-                Vec::new()
-            },
-            home_inode: self.context.home.and_then(boundary::inode),
-            places: places.to_vec(),
-            writable: confinement.writable.clone(),
-            guarded: request.adapter.guarded_files(&lookup),
-            started: self.context.clock.now(),
-            baseline: self.context.state.baseline(),
-            journal: self.context.state.journal_length(),
-        };
-        let spec = CommandSpec {
-            program: request.executable.into(),
-            args: invocation.args.into_iter().map(Into::into).collect(),
-            cwd: self.directory().into(),
-            env: environment.clone().into_variables(),
-            stdin: Some(self.logs.prompt.clone().into()),
-            confinement: (request.boundary == InForce::Kernel).then_some(confinement),
-        };
-        Ok(Prepared { spec, watch })
-    }
-
     fn watcher<'o>(
         &self,
         pulse: Pulse,
@@ -462,85 +347,5 @@ impl Run<'_, '_> {
             texts: 0,
             events: Vec::new(),
         })
-    }
-
-    fn report(&self, closing: Closing, environment: &Environment) -> RunReport {
-        let Closing { end, exit, tail, stderr, mut facts, finished, served, boundary, .. } =
-            closing;
-        let lookup = |name: &str| environment.text(name);
-        if let Some(limit) = facts.limit.as_mut()
-            && let Some(session) = &facts.session
-            && let Some(recorded) = self.request.adapter.recorded_limit(session, &lookup)
-        {
-            // What the agent wrote down is exact; what it says is cut to the minute.
-            limit.resets_at = recorded.resets_at.or(limit.resets_at);
-        }
-        let (own, saved) = self.own_share(&facts);
-        let fault = closing.fault.or_else(|| saved.err().map(|error| with_causes(&error)));
-        let end = match (fault, end) {
-            (Some(reason), _) => RunEnd::MachineFault { reason },
-            (None, end) => end.expect("a run without an end has a fault"),
-        };
-        let now = self.context.clock.now();
-        let claim = self.request.contract.judge(&facts, &served, self.request.adapter.traits());
-        let close = RunClose { end: &end, exit, tail: &tail, stderr: &stderr, claim, now };
-        let mut outcome = facts.outcome(&close);
-        if outcome == RunOutcome::Completed && !boundary.violations.is_empty() {
-            outcome = RunOutcome::Violation { paths: boundary.violated() };
-        }
-        let model = facts.model.as_deref().or(self.request.model);
-        let price = model.and_then(|model| self.request.prices.price(model));
-        let estimate =
-            price.filter(|_| own.usage != Usage::default()).map(|price| price.cost(own.usage));
-        let cost_is_estimate = own.cost_usd.is_none() && estimate.is_some();
-        let cost_usd = own.cost_usd.or(estimate);
-        let finished = finished.as_ref();
-        RunReport {
-            id: self.id.clone(),
-            logs: self.logs.clone(),
-            end,
-            exit,
-            outcome,
-            usage: own.usage,
-            cost_usd,
-            cost_is_estimate,
-            elapsed: finished.map(|finished| finished.elapsed).unwrap_or_default(),
-            cpu: finished.map(|finished| finished.cpu).unwrap_or_default(),
-            stdout_bytes: finished.map_or(0, |finished| finished.kept.stdout_bytes),
-            stderr_bytes: finished.map_or(0, |finished| finished.kept.stderr_bytes),
-            leftovers: finished.map_or(0, |finished| finished.leftovers),
-            boundary,
-            removed_locks: closing.removed_locks,
-            facts,
-            served,
-            outbox: outbox::take(
-                &self.context.place.scratch.outbox(),
-                self.request.outbox,
-                &self.logs.directory,
-            ),
-        }
-    }
-
-    /// What this run used alone, where the agent counts over its whole session; and whether the session's sum is kept.
-    fn own_share(&self, facts: &RunFacts) -> (SessionTotal, Result<(), PathError>) {
-        let seen = self.context.clock.now();
-        let told = SessionTotal { usage: facts.usage, cost_usd: facts.cost_usd, seen };
-        let Some(session) = &facts.session else { return (told, Ok(())) };
-        if !facts.usage_is_cumulative && !facts.cost_is_cumulative {
-            return (told, Ok(()));
-        }
-        let (state, agent) = (self.context.state, self.request.agent);
-        let before = state.session_total(agent, session);
-        let saved = state.save_session_total(agent, session, &told);
-        let Some(before) = before else { return (told, saved) };
-        let usage =
-            if facts.usage_is_cumulative { told.usage.since(before.usage) } else { told.usage };
-        let cost_usd = match (told.cost_usd, before.cost_usd) {
-            (Some(now), Some(before)) if facts.cost_is_cumulative && now >= before => {
-                Some(now - before)
-            }
-            (cost, _) => cost,
-        };
-        (SessionTotal { usage, cost_usd, seen }, saved)
     }
 }

@@ -6,6 +6,7 @@
 
 use camino::Utf8PathBuf;
 use jiff::Timestamp;
+use ralph_model::contract::FinalMessage;
 use ralph_model::id::RunId;
 use ralph_model::journal::RunFinished;
 use ralph_model::permission::Mutation;
@@ -81,6 +82,11 @@ impl RunResult {
             at,
             finished,
         }
+    }
+
+    /// Returns the final message as an answer to the prompt.
+    pub(crate) fn answer(&self) -> FinalMessage<'_> {
+        FinalMessage::new(self.final_message.as_deref().unwrap_or("")).in_answer_to(&self.prompt)
     }
 
     /// Returns a file of the outbox.

@@ -15,7 +15,7 @@ const GO_ON: &str = "You were interrupted by a usage limit, which is over now. G
 
 /// A file that a role finds, or is to make, in its outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskFile {
+pub(crate) struct TaskFile {
     pub(crate) name: &'static str,
     /// What it holds before the run; `None` if the role is to make it.
     pub(crate) content: Option<Vec<u8>>,
@@ -23,7 +23,7 @@ pub struct TaskFile {
 
 /// What a run is to leave in its outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TaskOutbox {
+pub(crate) enum TaskOutbox {
     /// These files are taken, and nothing else.
     Files(Vec<TaskFile>),
     /// Whatever plain files there are go to the run's logs.
@@ -32,7 +32,7 @@ pub enum TaskOutbox {
 
 /// What the final message of a run must hold, for telling an answer from the report of a usage limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TaskContract {
+pub(crate) enum TaskContract {
     /// Not known, or free: a verifier rejects in its own words.
     Unknown,
     /// Any message is an answer.
@@ -62,26 +62,38 @@ impl TaskContract {
 pub struct AgentTask {
     pub role: Role,
     /// The workflow that concludes the run. If it is empty, no result is kept.
-    pub workflow: &'static str,
+    pub(crate) workflow: &'static str,
     /// What the run is for; a plain run that a person asked for is for nothing else.
-    pub item: Option<String>,
+    pub(crate) item: Option<String>,
     pub attempt: u32,
-    pub prompt: Vec<u8>,
+    pub(crate) prompt: Vec<u8>,
     /// The agent's session to go on with.
-    pub resume: Option<String>,
-    pub outbox: TaskOutbox,
+    pub(crate) resume: Option<String>,
+    pub(crate) outbox: TaskOutbox,
     /// Where the run works, if not in the workspace.
-    pub directory: Option<Utf8PathBuf>,
+    pub(crate) directory: Option<Utf8PathBuf>,
     /// Paths beside the role's own that it may write.
-    pub writable: Vec<Utf8PathBuf>,
+    pub(crate) writable: Vec<Utf8PathBuf>,
     /// What the run sees in its environment beside the usual.
-    pub variables: Vec<(&'static str, String)>,
+    pub(crate) variables: Vec<(&'static str, String)>,
     /// The ids of the tasks and issues that the run is to work on.
-    pub given: Vec<String>,
-    pub contract: TaskContract,
+    pub(crate) given: Vec<String>,
+    pub(crate) contract: TaskContract,
 }
 
 impl AgentTask {
+    /// Returns a task for a prompt that belongs to no workflow: no result is kept, and any message is an answer.
+    pub fn plain(role: Role, prompt: Vec<u8>, resume: Option<String>) -> AgentTask {
+        AgentTask {
+            item: None,
+            prompt,
+            resume,
+            outbox: TaskOutbox::Kept,
+            contract: TaskContract::Any,
+            ..AgentTask::new("", role, "", String::new())
+        }
+    }
+
     /// Returns a task for an item of a workflow, without anything that only some runs have.
     pub(crate) fn new(workflow: &'static str, role: Role, item: &str, prompt: String) -> AgentTask {
         AgentTask {

@@ -32,7 +32,8 @@ use crate::recover::{Recovered, end_leftovers};
 use crate::run::{Environment, RunObserver, RunReport, RunResources, locks};
 use crate::state::State;
 
-pub use agent_task::{AgentTask, TaskContract, TaskFile, TaskOutbox};
+pub use agent_task::AgentTask;
+pub(crate) use agent_task::{TaskContract, TaskFile, TaskOutbox};
 pub use error::SessionError;
 pub use open_state::{OpenState, OpenStateError};
 

@@ -91,7 +91,7 @@ impl OpenState {
             now: clock.now(),
             root_commit: &|root| root_commit(git(), root),
         })?;
-        let mut journal = Journal::open(&state.journal(), mirror)?;
+        let mut journal = Journal::open(&state.journal())?.mirrored(mirror);
         let mut rebuilt = None;
         if fresh.is_some_and(|fresh| fresh.home_has_history) {
             let reason = "private state was not there; rebuilt from the committed files";

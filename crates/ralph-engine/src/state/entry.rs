@@ -1,6 +1,6 @@
 //! Records of private state: one JSON file per kind and item.
 //!
-//! All of them can be lost. A file that cannot be read counts as absent, because whoever needs the record can do the
+//! All of them can be lost. A file that cannot be read counts as absent, because its reader can do the
 //! work again; a record that decides something carries its own proof of being whole (see `gates::pin`).
 
 use std::marker::PhantomData;

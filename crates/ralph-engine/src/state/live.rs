@@ -1,8 +1,8 @@
 //! Records of runs that are under way, so that the next start finds what a killed Ralph left behind.
 //!
-//! Each Ralph has one file and writes into it in place: making and removing a file per run costs more than all else the
-//! harness does for it. The record is the first line; whatever may stand behind it is what a longer one left. It means
-//! nothing after a reboot, so it is never forced to disk.
+//! Each process has one file and overwrites it in place: creating and removing a file per run costs more than everything
+//! else the harness does for a run. The record is the first line; bytes after it are left of a longer record and ignored.
+//! It is worthless after a reboot, so it is never synced to disk.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -103,7 +103,7 @@ impl State {
         Ok(LiveRecord { file: create_log(&path)?, path, tells: Cell::new(false) })
     }
 
-    /// Returns the runs whose Ralph is dead. Records of dead Ralphs that tell of no run are removed.
+    /// Returns the runs whose process is dead. Records of dead processes that had no run are removed.
     pub(crate) fn leftovers(&self) -> Result<Vec<Leftover>, PathError> {
         let directory = self.live_directory();
         let error = |source| PathError::new("read", &directory, source);

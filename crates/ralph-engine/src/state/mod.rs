@@ -1,8 +1,8 @@
 //! Private state: what only the harness may write, outside the workspace and every agent's reach.
 //!
-//! A workspace's state lies in `<base>/<name>-<hash of root commit and path>/`. An index by path remembers which, so that
-//! an ordinary start asks git nothing. All of it can be lost and made anew: what counts is committed in home. Whoever
-//! opens it is told when that happened.
+//! A workspace's state is stored in `<base>/<name>-<hash of root commit and path>/`. An index by path remembers which, so
+//! that an ordinary start does not call git. All of it can be lost and created again: what counts is committed in home.
+//! Opening it reports when that happened.
 
 mod entry;
 mod index;

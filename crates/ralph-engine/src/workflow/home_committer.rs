@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use super::WorkflowError;
 use crate::config::GitSettings;
 use crate::files::{PathError, read_optional, replace_atomically};
-use crate::git::commits::{CommitError, CommitRequest, Committed, Signing};
+use crate::git::commits::{CommitRequest, Signing};
 use crate::git::direct::commit_files;
 use crate::git::{Git, GitProgram};
 use crate::init::complete_ignores;
@@ -28,15 +29,6 @@ pub struct HomeCommitter {
     place: Option<(Git, PathBuf)>,
     home: Utf8PathBuf,
     settings: GitSettings,
-}
-
-/// Home could not be committed.
-#[derive(Debug, thiserror::Error)]
-pub enum CommitHomeError {
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    #[error(transparent)]
-    Path(#[from] PathError),
 }
 
 impl HomeCommitter {
@@ -53,23 +45,24 @@ impl HomeCommitter {
     /// Commits what is new in home. Nothing new, or no repository: nothing happens.
     ///
     /// What home ignores is seen to first: whoever took it away must not bring private files into a commit.
-    pub fn commit(&self, message: &str) -> Result<Option<Committed>, CommitHomeError> {
-        let Some((git, home)) = self.committed() else { return Ok(None) };
+    pub fn commit(&self, message: &str) -> Result<(), WorkflowError> {
+        let Some((git, home)) = self.committed() else { return Ok(()) };
         if self.home.is_dir() {
             complete_ignores(&self.home)?;
         }
         let changed =
             if home.as_os_str().is_empty() { git.status() } else { git.status_within(home) };
-        let changed = changed.map_err(CommitError::from)?.into_iter().map(|entry| entry.path);
+        let changed = changed?.into_iter().map(|entry| entry.path);
         // What ends in a slash is a repository of its own.
         let is_file = |path: &PathBuf| !path.as_os_str().as_encoded_bytes().ends_with(b"/");
         let mut paths: Vec<PathBuf> = changed.filter(is_file).collect();
         paths.sort();
         paths.dedup();
         if paths.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
-        Ok(commit_files(git, &self.request(&paths, message))?)
+        commit_files(git, &self.request(&paths, message))?;
+        Ok(())
     }
 
     /// Commits files of home that were just written or removed, and nothing else. What git ignores stays out.
@@ -77,16 +70,17 @@ impl HomeCommitter {
         &self,
         files: &[Utf8PathBuf],
         message: &str,
-    ) -> Result<Option<Committed>, CommitHomeError> {
-        let Some((git, home)) = self.committed() else { return Ok(None) };
+    ) -> Result<(), WorkflowError> {
+        let Some((git, home)) = self.committed() else { return Ok(()) };
         let inside = files.iter().filter_map(|file| file.strip_prefix(&self.home).ok());
         let mut paths: Vec<PathBuf> = inside.map(|file| home.join(file)).collect();
-        let ignored = git.ignored(&paths).map_err(CommitError::from)?;
+        let ignored = git.ignored(&paths)?;
         paths.retain(|path| !ignored.contains(path));
         if paths.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
-        Ok(commit_files(git, &self.request(&paths, message))?)
+        commit_files(git, &self.request(&paths, message))?;
+        Ok(())
     }
 
     /// The repository and home in it, where home is committed.
@@ -95,11 +89,10 @@ impl HomeCommitter {
     }
 
     fn request<'a>(&self, paths: &'a [PathBuf], message: &'a str) -> CommitRequest<'a> {
-        let sign = self.settings.sign;
         CommitRequest {
             paths,
             message,
-            signing: if sign { Signing::AsThePersonDoes } else { Signing::Unsigned },
+            signing: Signing::allowed(self.settings.sign),
             patience: PATIENCE,
         }
     }

@@ -10,12 +10,12 @@ pub mod home_committer;
 pub mod pipeline;
 pub mod project;
 pub mod repeat;
-pub mod repositories;
+pub(crate) mod repositories;
 mod spec_text;
 
 use ralph_model::build::IllegalTaskFact;
 use ralph_model::pipeline::IllegalFact;
-use ralph_model::run::Trouble;
+use ralph_model::run::{RunOutcome, Trouble};
 
 use self::driver::{Stop, Turn};
 use crate::files::PathError;
@@ -88,6 +88,25 @@ pub(crate) fn interruption_or_trouble<E>(error: WorkflowError) -> Result<Turn<E>
             Ok(Turn::Trouble(Trouble::Machine { message: with_causes(&error) }))
         }
     }
+}
+
+/// Returns why a run has no result that counts, if that is so.
+pub(crate) fn unfinished(outcome: &RunOutcome) -> Option<String> {
+    Some(match outcome {
+        RunOutcome::TimedOut { idle: true, .. } => {
+            "the run made no progress and was ended".to_owned()
+        }
+        RunOutcome::TimedOut { idle: false, .. } => {
+            "the run took too long and was ended".to_owned()
+        }
+        RunOutcome::ContextFull => "the run's context was full".to_owned(),
+        RunOutcome::Violation { paths } => {
+            format!("the run changed what its role must not change: {}", paths.join(", "))
+        }
+        RunOutcome::Completed | RunOutcome::Interrupted | RunOutcome::Trouble { .. } => {
+            return None;
+        }
+    })
 }
 
 fn with_causes(error: &dyn std::error::Error) -> String {

@@ -5,10 +5,10 @@ use ralph_model::journal::{WorkflowFields, WorkflowKind};
 use ralph_model::prompt::{Prompts, RulesSource, SpecSource, Surroundings};
 use ralph_model::role::Role;
 
-use super::WorkflowError;
-use super::home_committer::{CommitHomeError, HomeCommitter};
-use super::repositories::{BeforeAll, Repositories};
+use super::home_committer::HomeCommitter;
+use super::repositories::{BEFORE, Repositories};
 use super::spec_text::SpecText;
+use super::{WorkflowError, with_causes};
 use crate::files::PathError;
 use crate::files::note::{clear_note, read_note, write_note};
 use crate::prompts::{self, Rules};
@@ -17,7 +17,7 @@ use crate::session::{Opening, Session, SessionContext, SessionError, SessionRequ
 
 /// The project that a workflow works on.
 pub struct Project {
-    pub repositories: Repositories,
+    pub(crate) repositories: Repositories,
     pub(crate) prompts: Prompts,
     pub(crate) committer: HomeCommitter,
     rules: Option<Rules>,
@@ -44,6 +44,11 @@ impl Project {
         let committer = HomeCommitter::open(&git, &home.path, &config.git);
         let project = Project { repositories, prompts, committer, rules };
         Ok(Opened { session, project, opening })
+    }
+
+    /// Returns what is changed and uncommitted outside home and is a person's own: no run left it.
+    pub fn dirt(&self, context: &SessionContext) -> Result<Vec<String>, WorkflowError> {
+        self.repositories.dirt(&BEFORE.all(&context.state)?)
     }
 
     /// Returns what every prompt has.
@@ -86,7 +91,7 @@ impl Project {
         });
         let Some(item) = started.and_then(|started| started.item.clone()) else { return Ok(true) };
         let state = &session.context.state;
-        let Some(before) = BeforeAll::load(state, &item)? else { return Ok(true) };
+        let Some(before) = BEFORE.load(state, &item)? else { return Ok(true) };
         let is_pending = RESULTS.load(state, &item)?.is_some();
         if is_pending && self.repositories.is_detached_since(&before)? {
             return Ok(false);
@@ -101,14 +106,14 @@ impl Project {
         session: &mut Session<'_>,
         item: &str,
     ) -> Result<(), WorkflowError> {
-        let Some(mut before) = BeforeAll::load(&session.context.state, item)? else {
+        let Some(mut before) = BEFORE.load(&session.context.state, item)? else {
             return Ok(());
         };
         for told in self.repositories.return_to_branches(&mut before)? {
             let fields = WorkflowFields { reason: Some(told), ..WorkflowFields::default() };
             session.tell(WorkflowKind::Note, fields)?;
         }
-        before.save(&session.context.state, item)
+        Ok(BEFORE.save(&session.context.state, item, &before)?)
     }
 
     /// Commits all of home, with whatever a person changed in it.
@@ -157,15 +162,16 @@ fn read_files(note: &Utf8Path) -> Result<Vec<Utf8PathBuf>, PathError> {
 }
 
 /// A failure to commit does not stop the work, because the files are on disk; it is recorded.
-fn conclude_commit<T>(
+fn conclude_commit(
     session: &mut Session<'_>,
-    committed: Result<T, CommitHomeError>,
+    committed: Result<(), WorkflowError>,
     fields: WorkflowFields,
 ) -> Result<(), WorkflowError> {
     match committed {
-        Ok(_) => Ok(clear_note(&session.context.state.uncommitted(session.context.home_path()))?),
+        Ok(()) => Ok(clear_note(&session.context.state.uncommitted(session.context.home_path()))?),
         Err(problem) => {
-            let reason = Some(format!("Ralph's files are not committed: {problem}"));
+            let reason =
+                Some(format!("Ralph's files are not committed: {}", with_causes(&problem)));
             Ok(session.tell(WorkflowKind::Note, WorkflowFields { reason, ..fields })?)
         }
     }

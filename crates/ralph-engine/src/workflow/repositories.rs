@@ -10,6 +10,8 @@ use camino::Utf8Path;
 use ralph_model::build::Work;
 use ralph_model::id::CommitId;
 use ralph_model::pipeline::records::Base;
+use ralph_model::receipt::{VerifierReceipt, Worker};
+use ralph_model::role::Role;
 use serde::{Deserialize, Serialize};
 
 use super::WorkflowError;
@@ -23,13 +25,14 @@ use crate::git::evidence::{Before, Dirt, DirtyPath};
 use crate::git::undo::RefReturn;
 use crate::git::{GitError, GitProgram, Head, Oid, shown};
 use crate::home::CONFIG_FILE;
-use crate::judge::{Case, Judge, Judged, Said};
+use crate::judge::{Attested, Case, Judge, Judged, Said};
+use crate::session::SessionContext;
 use crate::state::{Entry, State, file_name};
 
-pub(crate) use work::ChangeProbe;
+pub(crate) use self::work::ChangeProbe;
 
 /// What there was before the last run of each item that could write.
-const BEFORE: Entry<BeforeAll> = Entry::new("before");
+pub(crate) const BEFORE: Entry<BeforeAll> = Entry::new("before");
 
 /// How long another program that holds the index is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -38,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const WORKSPACE: &str = ".";
 
 /// All repositories of the workspace.
-pub struct Repositories {
+pub(crate) struct Repositories {
     found: Vec<TrackedRepository>,
 }
 
@@ -55,9 +58,7 @@ impl TrackedRepository {
     fn dirt(&self) -> Result<Dirt, GitError> {
         Dirt::of(&self.gates.git, &self.own)
     }
-}
 
-impl TrackedRepository {
     /// Returns to a branch although something uncommitted is in the way, which is saved; says what was done.
     fn force_return(&self, branch: &str, problem: &CommitError) -> Result<String, WorkflowError> {
         let git = &self.gates.git;
@@ -118,11 +119,21 @@ impl TrackedRepository {
         }
         Ok(notes)
     }
+
+    /// Returns its name in bases and notes.
+    fn key(&self) -> String {
+        key(&self.name)
+    }
+
+    fn work(&self, commit: &Oid) -> Work {
+        Work { commit: commit_id(commit), repository: self.name.clone() }
+    }
+
 }
 
 /// What there was before a run, in every repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BeforeAll {
+pub(crate) struct BeforeAll {
     repositories: BTreeMap<String, Before>,
     /// The run is over, and the branches that it began on were returned to. Where the person goes later is their own.
     #[serde(default)]
@@ -180,7 +191,7 @@ impl Repositories {
         let mut base = Base::new();
         for repository in &self.found {
             if let Some(id) = repository.gates.git.head()?.id() {
-                base.insert(key(&repository.name), commit_id(id));
+                base.insert(repository.key(), commit_id(id));
             }
         }
         Ok(base)
@@ -192,14 +203,14 @@ impl Repositories {
         for repository in &self.found {
             let git = &repository.gates.git;
             let Some(head) = git.head()?.id().cloned() else { continue };
-            let Some(old) = base.get(&key(&repository.name)) else { continue };
+            let Some(old) = base.get(&repository.key()) else { continue };
             let old = oid(old);
             let is_there = git.have(std::slice::from_ref(&old))?[0];
             if is_there && git.is_ancestor(&old, &head)? {
                 continue;
             }
             let joint = if is_there { git.merge_base(&old, &head)? } else { None };
-            moved.insert(key(&repository.name), commit_id(&joint.unwrap_or(head)));
+            moved.insert(repository.key(), commit_id(&joint.unwrap_or(head)));
         }
         Ok((moved != *base).then_some(moved))
     }
@@ -219,7 +230,7 @@ impl Repositories {
         let mut repositories = BTreeMap::new();
         for repository in &self.found {
             let git = &repository.gates.git;
-            let name = key(&repository.name);
+            let name = repository.key();
             let mut dirt = repository.dirt()?;
             if let Some(earlier) = earlier {
                 let left = earlier.left_by_runs(&name, &dirt);
@@ -247,6 +258,23 @@ impl Repositories {
         self.judge(context, before, pinned, |judge| Ok(judge.examine(said, observer)?))
     }
 
+    /// Puts receipts on the commits of accepted work.
+    pub(crate) fn attest(
+        &self,
+        context: &GateContext<'_>,
+        before: &BeforeAll,
+        pinned: &PinnedGates,
+        cases: &[Case],
+        attested: &Attested<'_>,
+    ) -> Result<(), WorkflowError> {
+        self.judge(context, before, pinned, |judge| {
+            for case in cases {
+                judge.attest(case, attested.clone())?;
+            }
+            Ok(())
+        })
+    }
+
     /// Lends a judge of these repositories.
     pub(crate) fn judge<T>(
         &self,
@@ -262,7 +290,7 @@ impl Repositories {
                 Some(Judged {
                     repository: &repository.gates,
                     name: &repository.name,
-                    before: before.repositories.get(&key(&repository.name))?,
+                    before: before.repositories.get(&repository.key())?,
                     own: &repository.own,
                 })
             })
@@ -327,7 +355,7 @@ impl Repositories {
         signing: Signing,
     ) -> Result<(), WorkflowError> {
         for repository in &self.found {
-            let Some(noted) = before.repositories.get(&key(&repository.name)) else { continue };
+            let Some(noted) = before.repositories.get(&repository.key()) else { continue };
             let git = &repository.gates.git;
             let paths = noted.dirt.leftovers(&repository.dirt()?).new;
             if !paths.is_empty() {
@@ -340,37 +368,21 @@ impl Repositories {
         Ok(())
     }
 
-    /// Returns where the repository stands that has a commit, or the first one.
-    pub(crate) fn head_with(
-        &self,
-        commit: Option<&CommitId>,
-    ) -> Result<Option<Work>, WorkflowError> {
-        let mut first = None;
+    /// Returns where every repository stands, the one first that has a commit.
+    pub(crate) fn heads(&self, commit: Option<&CommitId>) -> Result<Vec<Work>, WorkflowError> {
+        let (mut first, mut others) = (Vec::new(), Vec::new());
         for repository in &self.found {
             let git = &repository.gates.git;
             let Some(head) = git.head()?.id().cloned() else { continue };
-            let found = Work { commit: commit_id(&head), repository: repository.name.clone() };
-            if let Some(commit) = commit
-                && git.have(&[oid(commit)])?[0]
-            {
-                return Ok(Some(found));
-            }
-            first.get_or_insert(found);
+            let has_commit = match commit {
+                Some(commit) if first.is_empty() => git.have(&[oid(commit)])?[0],
+                _ => false,
+            };
+            let heads = if has_commit { &mut first } else { &mut others };
+            heads.push(repository.work(&head));
         }
+        first.append(&mut others);
         Ok(first)
-    }
-
-    /// Returns where all repositories but one stand.
-    pub(crate) fn heads_but(&self, but: &str) -> Result<Vec<Work>, WorkflowError> {
-        let mut works = Vec::new();
-        for repository in self.found.iter().filter(|found| found.name != but) {
-            let head = repository.gates.git.head()?.id().cloned();
-            works.extend(head.map(|head| Work {
-                commit: commit_id(&head),
-                repository: repository.name.clone(),
-            }));
-        }
-        Ok(works)
     }
 
     /// Returns to the branches that a run began on, and to what the person had not committed there. Returns what is to be
@@ -384,7 +396,7 @@ impl Repositories {
             return Ok(problems);
         }
         for repository in &self.found {
-            let Some(noted) = before.repositories.get(&key(&repository.name)) else { continue };
+            let Some(noted) = before.repositories.get(&repository.key()) else { continue };
             let git = &repository.gates.git;
             let now = git.head()?;
             if let Head::Branch { name: then, .. } = &noted.refs.head
@@ -401,7 +413,7 @@ impl Repositories {
     /// Tells whether a head is detached that was on a branch before the run.
     pub(crate) fn is_detached_since(&self, before: &BeforeAll) -> Result<bool, WorkflowError> {
         for repository in &self.found {
-            let noted = before.repositories.get(&key(&repository.name));
+            let noted = before.repositories.get(&repository.key());
             let began = noted.is_some_and(|noted| matches!(noted.refs.head, Head::Branch { .. }));
             if began && matches!(repository.gates.git.head()?, Head::Detached { .. }) {
                 return Ok(true);
@@ -413,13 +425,13 @@ impl Repositories {
     /// Returns what is changed and uncommitted outside home and was not left by a run, by name from the workspace.
     ///
     /// What runs were begun with tells their leftovers from the person's own work.
-    pub fn dirt(&self, begun: &[BeforeAll]) -> Result<Vec<String>, WorkflowError> {
+    pub(crate) fn dirt(&self, begun: &[BeforeAll]) -> Result<Vec<String>, WorkflowError> {
         let mut paths = Vec::new();
         for repository in &self.found {
             let now = repository.dirt()?;
             let left: Vec<PathBuf> = begun
                 .iter()
-                .flat_map(|all| all.left_by_runs(&key(&repository.name), &now))
+                .flat_map(|all| all.left_by_runs(&repository.key(), &now))
                 .collect();
             for DirtyPath { entry, .. } in &now.paths {
                 if left.contains(&entry.path) {
@@ -449,25 +461,23 @@ impl BeforeAll {
             .filter_map(|(name, before)| Some((name.clone(), commit_id(before.base.as_ref()?))))
             .collect()
     }
+}
 
-    /// Keeps it for whoever draws the conclusions of the run that is about to begin.
-    pub(crate) fn save(&self, state: &State, item: &str) -> Result<(), WorkflowError> {
-        Ok(BEFORE.save(state, item, self)?)
-    }
-
-    /// Forgets what was kept for an item.
-    pub(crate) fn forget(state: &State, item: &str) -> Result<(), WorkflowError> {
-        Ok(BEFORE.forget(state, item)?)
-    }
-
-    /// Returns what was kept, if it is still there and can be read.
-    pub(crate) fn load(state: &State, item: &str) -> Result<Option<BeforeAll>, WorkflowError> {
-        Ok(BEFORE.load(state, item)?)
-    }
-
-    /// Returns what was kept for all items.
-    pub fn all(state: &State) -> Result<Vec<BeforeAll>, WorkflowError> {
-        Ok(BEFORE.all(state)?)
+/// Returns what the receipts of an item's work say beside what was measured. `worker` is the role that did it.
+pub(crate) fn attestation<'i>(
+    context: &SessionContext,
+    item: &'i str,
+    worker: Role,
+    verifier: Option<VerifierReceipt>,
+) -> Attested<'i> {
+    let worker = &context.launch(worker).choice;
+    Attested {
+        item,
+        worker: Worker { agent: worker.name.clone(), model: worker.model.clone() },
+        boundary: context.boundary,
+        verifier,
+        at: context.clock.now(),
+        ralph: env!("CARGO_PKG_VERSION"),
     }
 }
 

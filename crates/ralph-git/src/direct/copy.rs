@@ -169,7 +169,7 @@ impl<'a> Copying<'a> {
         Ok(())
     }
 
-    /// Reads on until so many bytes lie ahead.
+    /// Reads until so many bytes are buffered.
     fn fill(&mut self, count: usize) -> Result<(), Unfit> {
         self.write_passed()?;
         self.buffer.copy_within(self.position..self.end, 0);

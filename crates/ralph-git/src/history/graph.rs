@@ -1,4 +1,4 @@
-//! Which commits there are, and in which order they are told.
+//! Which commits there are, and in which order they are reported.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -40,7 +40,7 @@ pub(super) struct Graph {
     subjects: Vec<String>,
     /// Branches that were merged, by the names that the merges give them; the first one is the one that is asked about.
     branches: Vec<String>,
-    /// Those that are to be told, each after its parents.
+    /// The commits to report, each after its parents.
     pub(super) order: Vec<u32>,
     numbers: HashMap<ObjectId, u32>,
     author_numbers: HashMap<Vec<u8>, u32>,

@@ -1,13 +1,13 @@
 //! The history of one file: one pass over the commits that changed it, oldest first, with the lines that changed.
 //!
-//! Objects are read in process. A commit comes after its parents, else by its date; merges are told with what each of
-//! their parents had. A file that moves is followed: where a commit takes it away from one path and has it, the same or
+//! Objects are read in process. A commit comes after its parents, else by its date; merges are reported with their difference
+//! from each parent. A file that moves is followed: where a commit takes it away from one path and has it, the same or
 //! much alike and under the same file name, at another. Replace refs and grafts do not exist here; at the edge of a shallow
 //! clone history begins.
 //!
 //! What is kept in memory is a few numbers per commit and a handful of versions of the file, however many there are.
-//! With [`HistoryQuery::since`] only what is new since a commit is told; whether that commit leads to the tip is found
-//! out on the way, and a history that was rewritten is [`Walked::Rewritten`] and not guessed at.
+//! With [`HistoryQuery::since`] only commits that are new since a commit are reported. Whether that commit is an ancestor of
+//! the tip is found out on the way; a rewritten history ends as [`Walked::Rewritten`].
 
 mod graph;
 mod lines;
@@ -39,7 +39,7 @@ pub struct HistoryQuery<'a> {
     pub tip: &'a Oid,
     /// A commit up to which history is known already.
     pub since: Option<&'a Oid>,
-    /// How the first lines of messages begin that are to be told.
+    /// Prefixes of the subjects that are reported.
     pub subjects: &'a [&'a str],
 }
 
@@ -49,7 +49,7 @@ pub struct CommittedVersion<'a> {
     pub commit: Oid,
     /// As git has it: `Name <mail>`.
     pub author: &'a str,
-    /// The first line of its message if it is to be told, else nothing.
+    /// The first line of its message if its prefix was asked for, else empty.
     pub subject: &'a str,
     /// The branch that a merge says it came from; `None` for the branch of the tip.
     pub branch: Option<&'a str>,
@@ -66,11 +66,11 @@ pub struct CommittedVersion<'a> {
 pub enum Walked {
     /// Nothing is new since the commit that was named.
     UpToDate,
-    /// This many commits were told.
+    /// This many commits were reported.
     Told(usize),
     /// The visitor had enough.
     Stopped,
-    /// The commit that was named does not lead to the tip; nothing was told.
+    /// The commit that was named is not an ancestor of the tip; nothing was reported.
     Rewritten,
 }
 

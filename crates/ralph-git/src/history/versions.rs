@@ -141,7 +141,7 @@ fn look_up(
     Ok(at)
 }
 
-/// In which order objects lie in their pack.
+/// The order of objects in their pack.
 #[derive(Default)]
 struct Direction {
     backwards: bool,

@@ -11,6 +11,22 @@ fn date(number: usize) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + i64::try_from(number).unwrap()).unwrap()
 }
 
+/// Compares two versions line by line; a line that only moved is not changed.
+fn changed_lines<'a>(old: &'a str, new: &'a str) -> ChangedLines<'a> {
+    let without = |lines: &'a str, others: &'a str| {
+        let mut others: Vec<&str> = others.lines().collect();
+        let is_left = |line: &&str| match others.iter().position(|other| other == line) {
+            Some(at) => {
+                others.swap_remove(at);
+                false
+            }
+            None => true,
+        };
+        lines.lines().filter(is_left).map(str::as_bytes).collect()
+    };
+    ChangedLines { removed: without(old, new), added: without(new, old) }
+}
+
 /// A repository of nothing but plans.
 #[derive(Default)]
 struct Repository {
@@ -29,8 +45,7 @@ impl Repository {
             parents => parents.iter().map(|at| &self.versions[*at]).collect(),
         };
         let new = &self.versions[number];
-        let changes: Vec<_> =
-            olds.iter().map(|old| changed_lines(old.as_bytes(), new.as_bytes())).collect();
+        let changes: Vec<_> = olds.iter().map(|old| changed_lines(old, new)).collect();
         self.history.apply(&PlanVersion {
             commit: &commit(number),
             author: "a@example.org",

@@ -10,7 +10,6 @@
 //! attempt was, and cancelled otherwise.
 //! Which versions there are, and whether a stored fold still belongs to them, is for others to find out.
 
-mod lines;
 mod view;
 
 use std::borrow::Cow;
@@ -22,8 +21,14 @@ use serde::{Deserialize, Serialize};
 use crate::id::CommitId;
 use crate::plan::{CANCELS, DELETES, Record, SETS_SPEC, Status, Task, Tombstone, accepted_by_line};
 
-pub use lines::{ChangedLines, changed_lines};
 pub use view::{ChangeView, Filter, HistoryView, LogView, RecentView, Since, TaskOutcome};
+
+/// Lines that a version took away and brought, without their ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangedLines<'a> {
+    pub removed: Vec<&'a [u8]>,
+    pub added: Vec<&'a [u8]>,
+}
 
 /// How the first lines of messages begin that a history asks about; [`PlanVersion::subject`] may be empty for all others.
 pub const TELLING_SUBJECTS: [&str; 3] = [DELETES, CANCELS, SETS_SPEC];

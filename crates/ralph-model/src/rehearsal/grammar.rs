@@ -9,7 +9,7 @@ use crate::nearest::did_you_mean;
 use crate::usage::Usage;
 
 /// Every word that begins a step.
-pub const STEP_NAMES: [&str; 41] = [
+pub(crate) const STEP_NAMES: [&str; 41] = [
     "abort",
     "append",
     "child",

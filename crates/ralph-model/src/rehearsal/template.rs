@@ -6,7 +6,7 @@
 use crate::nearest::did_you_mean;
 
 /// The variables that a template may name.
-pub const VARIABLES: [&str; 14] = [
+pub(crate) const VARIABLES: [&str; 14] = [
     "COMMIT",
     "HEAD",
     "INVOCATION",

@@ -23,7 +23,8 @@ use serde::{Deserialize, Serialize};
 use crate::glob::Glob;
 pub use gate_files::{changed_gate_files, gate_files};
 use language::Language;
-pub use protect::{Protection, protection};
+pub use protect::Protection;
+use protect::protection;
 use scan::{Scan, Test};
 
 /// One version of a file.

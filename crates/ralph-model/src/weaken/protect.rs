@@ -106,7 +106,7 @@ const CODE: [&str; 27] = [
 ];
 
 /// Returns what a path is protected for, if the base has it.
-pub fn protection(path: &str) -> Option<Protection> {
+pub(crate) fn protection(path: &str) -> Option<Protection> {
     let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
     if CI_DIRECTORIES.iter().any(|directory| path.starts_with(directory))
         || CI_FILES.iter().any(|file| *file == path || *file == name)

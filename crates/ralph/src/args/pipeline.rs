@@ -8,7 +8,7 @@ use ralph_model::pipeline::DEFAULT_ATTEMPTS;
 use super::AgentOptions;
 
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct PipelineArgs {
     /// The specs to work on, by number, name or path; they get their attempts back [default: all, in order]
     #[arg(value_name = "SPEC")]

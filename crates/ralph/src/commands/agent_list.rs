@@ -1,15 +1,15 @@
 //! `ralph agent list`: the agents Ralph knows, and which of them are here.
 
 use ralph_engine::config::AgentProgram;
-use ralph_engine::detect::agents::{FoundAgent, find_agents, known_agents};
+use ralph_engine::detect::agents::{FoundAgent, find_agents};
 use ralph_model::role::Role;
 use serde::Serialize;
 
-use super::print_json;
+use super::print_either;
 use crate::args::GlobalArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::{self, Tone, Ui};
+use crate::render::{Tone, Ui};
 use crate::setup::Setup;
 
 #[derive(Serialize)]
@@ -26,7 +26,7 @@ struct Row {
 
 pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
-    let found = find_agents(&known_agents(Some(&setup.config)), &|program| setup.look_up(program));
+    let found = find_agents(Some(&setup.config), &|program| setup.look_up(program));
     let mut rows: Vec<Row> = found.into_iter().map(|agent| installed(&setup, agent)).collect();
     rows.push(Row {
         roles: roles_of(&setup, "rehearsal"),
@@ -40,12 +40,7 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     for name in setup.config.agent_names().into_iter().filter(|name| !known.contains(name)) {
         rows.push(configured(&setup, name));
     }
-    if setup.json {
-        print_json(&rows)?;
-    } else {
-        let lines: Vec<String> = rows.iter().map(|row| line(setup.ui, row)).collect();
-        render::machine(&lines.join("\n")).map_err(CliError::failed)?;
-    }
+    print_either(setup.json, &rows, || rows.iter().map(|row| line(setup.ui, row)).collect())?;
     Ok(Exit::Done)
 }
 

@@ -4,9 +4,7 @@ use std::io::Read;
 
 use ralph_engine::config::FlagValue;
 use ralph_engine::files::lock::LockError;
-use ralph_engine::session::{
-    AgentTask, Locking, Opening, Session, SessionError, SessionRequest, TaskContract, TaskOutbox,
-};
+use ralph_engine::session::{AgentTask, Locking, Opening, Session, SessionError, SessionRequest};
 use ralph_engine::workflow::repeat::repeat;
 use ralph_model::policy::budget::Budget;
 
@@ -46,20 +44,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
     let launch = session.context.launch(args.role);
     let (agent, boundary) = (launch.choice.name.clone(), session.context.boundary);
     announce(setup.ui, launch, args.role, boundary);
-    let task = AgentTask {
-        role: args.role,
-        workflow: "",
-        item: None,
-        attempt: 1,
-        prompt,
-        resume: args.resume.clone(),
-        outbox: TaskOutbox::Kept,
-        directory: None,
-        writable: Vec::new(),
-        variables: Vec::new(),
-        given: Vec::new(),
-        contract: TaskContract::Any,
-    };
+    let task = AgentTask::plain(args.role, prompt, args.resume.clone());
     let ended = repeat(&mut session, task, args.repeat).map_err(CliError::failed)?;
     drop(session);
     shown.conclude(&ended, setup.json, &agent, boundary)

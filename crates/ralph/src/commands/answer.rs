@@ -15,6 +15,7 @@ use crate::args::plan::AnswerArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::Tone;
+use crate::render::human::one_line;
 use crate::setup::Setup;
 
 #[derive(Serialize)]
@@ -54,7 +55,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AnswerArgs) -> Result<Exit, CliErr
             answer: text,
         })?;
     } else {
-        let told = format!("{}: {}", question.item, one_line(&question.text));
+        let told = format!("{}: {}", question.item, shown(&question.text));
         setup.ui.labelled(Tone::Good, "answered", &told);
         let is_task = question.item.parse::<TaskId>().is_ok();
         let command = if is_task { "ralph build" } else { "ralph pipeline" };
@@ -69,7 +70,7 @@ fn not_answered(error: AnswerError) -> CliError {
         AnswerError::NoneOpen => CliError::usage(error),
         AnswerError::NotOpen { ref open, .. } | AnswerError::Several { ref open } => {
             let hints: Vec<String> = open.iter().map(how_to_answer).collect();
-            hints.into_iter().fold(CliError::usage(error), CliError::hint)
+            CliError::usage(error).hints(hints)
         }
     }
 }
@@ -79,16 +80,10 @@ pub(crate) fn how_to_answer(question: &Question) -> String {
     let name = &question.item;
     let bare = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
     let name = if bare && !name.is_empty() { name } else { &question.id };
-    format!("ralph answer {name} \"…\"  ({})", one_line(&question.text))
+    format!("ralph answer {name} \"…\"  ({})", shown(&question.text))
 }
 
 /// A question as one line of a screen, whatever it holds.
-fn one_line(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let mut line = words.join(" ").replace(char::is_control, "");
-    if let Some((end, _)) = line.char_indices().nth(200) {
-        line.truncate(end);
-        line.push('…');
-    }
-    line
+fn shown(text: &str) -> String {
+    one_line(&text.split_whitespace().collect::<Vec<_>>().join(" "), 200)
 }

@@ -6,7 +6,6 @@ mod report;
 use std::sync::Arc;
 
 use camino::Utf8Path;
-use ralph_engine::git::commits::Signing;
 use ralph_engine::plan_file::PlanFile;
 use ralph_engine::specs::{SPECS, discover, locate};
 use ralph_engine::workflow::build::planning::PlanningEnd;
@@ -103,10 +102,9 @@ fn plan_first(
     let cut_short = build.planning_under_way().map_err(CliError::failed)?;
     let tasks = tasks_of(&found);
     match (spec, cut_short) {
-        (Some(spec), Some(cut_short)) if spec == cut_short => {
-            go_on_planning(setup, build, &found).map(Some)
-        }
-        (None, Some(_)) if found.stage() == Stage::Complete => {
+        (spec, Some(cut_short))
+            if spec.map_or(found.stage() == Stage::Complete, |spec| spec == cut_short) =>
+        {
             go_on_planning(setup, build, &found).map(Some)
         }
         (Some(spec), _) if found.spec() != Some(spec) || tasks == 0 => {
@@ -140,11 +138,7 @@ fn go_on_planning(
         0 => String::new(),
         tasks => format!(" with the {} there are", plural(tasks as u64, "task")),
     };
-    setup.ui.labelled(
-        Tone::Attention,
-        "note",
-        &format!("planning was cut short and goes on{kept}"),
-    );
+    setup.ui.note(&format!("planning was cut short and goes on{kept}"));
     build.go_on_planning().map_err(failed)
 }
 
@@ -207,10 +201,7 @@ fn with_build<T>(
         context_limit: job.options.context_limit,
         observer: &mut screen,
     })?;
-    let git = &setup.config.git;
-    let signing = if git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
-    let plan = PlanFile::open(&setup.git(), &session.context.state, &setup.home, signing);
-    let plan = Arc::new(if git.commit_home { plan } else { plan.uncommitted() });
+    let plan = Arc::new(setup.open_plan(&session.context.state));
     let bytes = plan.read().map_err(CliError::failed)?;
     if let Err(why) = Plan::parse(&bytes).writable() {
         return Err(CliError { exit: Exit::Unfinished, ..unwritable(&why, plan.path()) });
@@ -281,11 +272,10 @@ fn listed(setup: &Setup, error: CliError) -> CliError {
     names.extend(discover(&specs).specs.iter().map(ToString::to_string));
     names.sort();
     names.dedup();
-    if names.is_empty() {
-        error.hint("`ralph specs new \"Title\"` makes one")
-    } else {
-        error.hint(format!("there are: {}", names.join(", ")))
-    }
+    error.hint(match names.as_slice() {
+        [] => "`ralph specs new \"Title\"` makes one".to_owned(),
+        names => format!("there are: {}", names.join(", ")),
+    })
 }
 
 /// Says that agents will not see the spec; what is built and verified then is what tasks say.
@@ -297,7 +287,7 @@ fn say_if_spec_is_gone(setup: &Setup, plan: &PlanFile) -> Result<(), CliError> {
         let told = format!(
             "the plan's spec is not there (`{place}`): agents are told its name and its tasks alone"
         );
-        setup.ui.labelled(Tone::Attention, "note", &told);
+        setup.ui.note(&told);
     }
     Ok(())
 }

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::print_json;
+use super::print_either;
 use crate::args::{ConfigArgs, GlobalArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::{self, Tone};
+use crate::render::{Tone, Ui};
 use crate::setup::Setup;
 
 #[derive(Serialize)]
@@ -30,19 +30,19 @@ pub(crate) fn run(global: &GlobalArgs, args: &ConfigArgs) -> Result<Exit, CliErr
         return Err(CliError::usage(format!("no setting begins with `{prefix}`"))
             .hint("`ralph config` lists all of them"));
     }
-    if setup.json {
-        print_json(&rows)?;
-        return Ok(Exit::Done);
-    }
+    print_either(setup.json, &rows, || lines(setup.ui, &rows))?;
+    Ok(Exit::Done)
+}
+
+fn lines(ui: Ui, rows: &[Row]) -> Vec<String> {
     let setting =
         |row: &Row| format!("{} = {}", row.key, row.value.as_deref().unwrap_or("(not set)"));
     let width =
         rows.iter().map(|row| setting(row).chars().count()).filter(|width| *width < 60).max();
     let width = width.unwrap_or(0);
-    for row in &rows {
-        let line = format!("{:width$}", setting(row));
-        let origin = setup.ui.paint(Tone::Faint, &format!("# {}", row.origin));
-        render::machine(&format!("{line}  {origin}")).map_err(CliError::failed)?;
-    }
-    Ok(Exit::Done)
+    let line = |row: &Row| {
+        let origin = ui.paint(Tone::Faint, &format!("# {}", row.origin));
+        format!("{:width$}  {origin}", setting(row))
+    };
+    rows.iter().map(line).collect()
 }

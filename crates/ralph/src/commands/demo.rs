@@ -24,8 +24,8 @@ use self::stage::DemoStage;
 use super::gates::GateRoom;
 use super::pipeline::{Chosen, backlog, work};
 use super::{print_json, specs, verify};
+use crate::args::GlobalArgs;
 use crate::args::pipeline::{DemoArgs, PipelineArgs};
-use crate::args::{AgentOptions, GlobalArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::wrap;
@@ -97,21 +97,10 @@ fn require_git(stage: &DemoStage) -> Result<(), CliError> {
 /// The command that the demo stands for: `ralph pipeline`.
 fn everything() -> PipelineArgs {
     PipelineArgs {
-        specs: Vec::new(),
-        to: None,
-        force: Vec::new(),
-        retry: false,
         max_attempts: DEFAULT_ATTEMPTS,
-        keep_going: false,
-        dry_run: false,
-        skip_validation: false,
         magic_phrase: DEFAULT_MAGIC_PHRASE.to_owned(),
         stream: true,
-        allow_dirty: false,
-        max_tokens: None,
-        max_cost: None,
-        no_wait: false,
-        agent: AgentOptions::default(),
+        ..PipelineArgs::default()
     }
 }
 

@@ -3,7 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_engine::boundary::{InForce, in_force};
 use ralph_engine::clock::SystemClock;
-use ralph_engine::gates::assess::{Assessment, Assessor, Extent, GateFinding, Points};
+use ralph_engine::gates::assess::{Assessor, Extent, GateFinding, Points};
 use ralph_engine::gates::pin::PinnedGates;
 use ralph_engine::gates::{GateContext, GateError, GateRepository, weakened};
 use ralph_engine::git::Oid;
@@ -18,7 +18,7 @@ use ralph_proc::sandbox::Support;
 use ralph_proc::signal::SignalPipe;
 use serde::Serialize;
 
-use super::print_json;
+use super::print_either;
 use crate::args::{GatesCommand, GatesRunArgs, GlobalArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -78,34 +78,30 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
             }
         })
         .collect();
-    if setup.json {
-        print_json(&rows)?;
-        return Ok(Exit::Done);
-    }
-    let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
-    let lines: Vec<String> = rows
-        .iter()
-        .zip(&setup.config.gates)
-        .map(|(row, gate)| {
-            let mut notes = vec![format!("at most {}", duration(gate.timeout))];
-            for (is, what) in [(row.fast, "fast"), (row.net, "network"), (row.unix, "unix sockets")]
-            {
-                notes.extend(is.then(|| what.to_owned()));
-            }
-            if !row.paths.is_empty() {
-                notes.push(format!("for {}", row.paths.join(" ")));
-            }
-            format!(
-                "{:width$}  {}\n{:width$}  {}",
-                row.name,
-                setup.ui.paint(Tone::Strong, &argv_text(&row.argv)),
-                "",
-                setup.ui.paint(Tone::Faint, &format!("{}; {}", notes.join(", "), row.origin)),
-            )
-        })
-        .collect();
-    render::machine(&lines.join("\n")).map_err(CliError::failed)?;
+    print_either(setup.json, &rows, || gate_lines(setup, &rows))?;
     Ok(Exit::Done)
+}
+
+fn gate_lines(setup: &Setup, rows: &[ListedGate]) -> Vec<String> {
+    let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+    let rows = rows.iter().zip(&setup.config.gates);
+    rows.map(|(row, gate)| {
+        let mut notes = vec![format!("at most {}", duration(gate.timeout))];
+        for (is, what) in [(row.fast, "fast"), (row.net, "network"), (row.unix, "unix sockets")] {
+            notes.extend(is.then(|| what.to_owned()));
+        }
+        if !row.paths.is_empty() {
+            notes.push(format!("for {}", row.paths.join(" ")));
+        }
+        format!(
+            "{:width$}  {}\n{:width$}  {}",
+            row.name,
+            setup.ui.paint(Tone::Strong, &argv_text(&row.argv)),
+            "",
+            setup.ui.paint(Tone::Faint, &format!("{}; {}", notes.join(", "), row.origin)),
+        )
+    })
+    .collect()
 }
 
 /// What a command that runs gates needs, opened.
@@ -132,7 +128,7 @@ impl GateRoom {
         let signals = SignalPipe::install().map_err(CliError::failed)?;
         let repository =
             GateRepository::open(&setup.git(), &open.state, &at, &setup.workspace.root)
-                .map_err(|error| stopped(error).1)?;
+                .map_err(not_run)?;
         Ok(GateRoom { open, place, signals, repository, boundary })
     }
 
@@ -167,36 +163,24 @@ impl GateRoom {
 
 /// Returns the repository that the gates are about.
 fn repository_at(setup: &Setup) -> Result<Utf8PathBuf, CliError> {
-    match &setup.workspace.kind {
-        WorkspaceKind::Repository(repository) => Ok(repository.toplevel.clone()),
-        // The one the person stands in.
-        WorkspaceKind::RepositoryCollection => std::env::current_dir()
-            .ok()
-            .and_then(|path| Utf8PathBuf::from_path_buf(path).ok())
-            .filter(|path| path.canonicalize_utf8().is_ok_and(|path| path != setup.workspace.root))
-            .ok_or_else(|| {
-                CliError::usage("this workspace is a directory of repositories")
-                    .hint("run the command inside one of them")
-            }),
-        WorkspaceKind::Plain => {
-            let error = setup.workspace.require_repository().expect_err("it has no repository");
-            let hint = error.hint();
-            Err(hint.into_iter().fold(CliError::usage(error), CliError::hint))
-        }
+    setup.require_repository()?;
+    if let WorkspaceKind::Repository(repository) = &setup.workspace.kind {
+        return Ok(repository.toplevel.clone());
     }
+    // The one the person stands in.
+    if setup.cwd.canonicalize_utf8().is_ok_and(|path| path != setup.workspace.root) {
+        return Ok(setup.cwd.clone());
+    }
+    Err(CliError::usage("this workspace is a directory of repositories")
+        .hint("run the command inside one of them"))
 }
 
-/// Tells an interruption from what went wrong.
-pub(super) fn stopped(error: GateError) -> (Exit, CliError) {
+/// Says why gates could not be run.
+pub(super) fn not_run(error: GateError) -> CliError {
     match error {
-        GateError::Interrupted => (Exit::Interrupted, CliError::failed("interrupted")),
-        GateError::Lock(_) => {
-            (Exit::Unfinished, CliError::failed(error).hint("wait for it to finish, or stop it"))
-        }
-        GateError::Checkout(_) | GateError::NoSuchCommit { .. } => {
-            (Exit::Usage, CliError::usage(error))
-        }
-        error => (Exit::Unfinished, CliError::failed(error)),
+        GateError::Lock(_) => CliError::failed(error).hint("wait for it to finish, or stop it"),
+        GateError::Checkout(_) | GateError::NoSuchCommit { .. } => CliError::usage(error),
+        error => CliError::failed(error),
     }
 }
 
@@ -232,16 +216,25 @@ fn run_gates(setup: &Setup, args: &GatesRunArgs) -> Result<Exit, CliError> {
             render::important("interrupted; nothing of the gates is left running");
             return Ok(Exit::Interrupted);
         }
-        Err(error) => return Err(stopped(error).1),
+        Err(error) => return Err(not_run(error)),
     };
     screen.conclude(&assessment, &weakened, base.is_some());
-    if setup.json {
-        print_json(&JsonRun::new(&room, &candidate, base.as_ref(), &assessment, &weakened))?;
-    } else {
-        let lines: Vec<String> =
-            assessment.findings.iter().map(|finding| conclusion(setup.ui, finding)).collect();
-        render::machine(&lines.join("\n")).map_err(CliError::failed)?;
-    }
+    let value = JsonRun {
+        commit: candidate.as_str(),
+        base: base.as_ref().map(Oid::as_str),
+        boundary: room.boundary,
+        gates: assessment.findings.iter().map(JsonGate::new).collect(),
+        unconcerned: &assessment.unconcerned,
+        weakened: weakened
+            .iter()
+            .map(|weakening| JsonWeakening { weakening, text: weakening.to_string() })
+            .collect(),
+        caches: assessment.caches(),
+        proven: assessment.view().proven(),
+    };
+    print_either(setup.json, &value, || {
+        assessment.findings.iter().map(|finding| conclusion(setup.ui, finding)).collect()
+    })?;
     let passed = |finding: &GateFinding| finding.attribution == Attribution::Passed;
     let all_passed = assessment.findings.iter().all(passed) && weakened.is_empty();
     Ok(if all_passed { Exit::Done } else { Exit::Unfinished })
@@ -313,28 +306,4 @@ struct JsonWeakening<'a> {
     #[serde(flatten)]
     weakening: &'a Weakening,
     text: String,
-}
-
-impl<'a> JsonRun<'a> {
-    fn new(
-        room: &GateRoom,
-        candidate: &'a Oid,
-        base: Option<&'a Oid>,
-        assessment: &'a Assessment,
-        weakened: &'a [Weakening],
-    ) -> JsonRun<'a> {
-        JsonRun {
-            commit: candidate.as_str(),
-            base: base.map(Oid::as_str),
-            boundary: room.boundary,
-            gates: assessment.findings.iter().map(JsonGate::new).collect(),
-            unconcerned: &assessment.unconcerned,
-            weakened: weakened
-                .iter()
-                .map(|weakening| JsonWeakening { weakening, text: weakening.to_string() })
-                .collect(),
-            caches: assessment.caches(),
-            proven: assessment.view().proven(),
-        }
-    }
 }

@@ -12,7 +12,7 @@ use ralph_engine::plan_file::past::{Past, PastError, SHALLOW, Tip};
 use ralph_model::history::{Filter, History, LogView, RecentView, Since, TaskOutcome};
 use ralph_model::plan::Plan;
 
-use super::print_json;
+use super::{print_json, print_text};
 use crate::args::GlobalArgs;
 use crate::args::plan::LogArgs;
 use crate::error::CliError;
@@ -42,13 +42,13 @@ pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError>
         setup.say_if_outside_git();
     } else if !setup.config.git.commit_home {
         let told = "`git.commit_home` is off: what is not committed is not in the history";
-        setup.ui.labelled(Tone::Attention, "note", told);
+        setup.ui.note(told);
     }
     let Some(past) = past else {
         return show(&setup, args, &History::default(), &Plan::default(), &Filter::default());
     };
     if past.git().is_shallow() {
-        setup.ui.labelled(Tone::Attention, "note", SHALLOW);
+        setup.ui.note(SHALLOW);
     }
     let mut filter = Filter { spec: args.spec.as_deref(), ..Filter::default() };
     let tip = match &args.branch {
@@ -88,7 +88,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError>
         let mut report = serde_json::to_string_pretty(&view).map_err(CliError::failed)?;
         report.push('\n');
         past.keep_report(&key, &report);
-        render::machine(&report).map_err(CliError::failed)?;
+        print_text(&report)?;
         return Ok(Exit::Done);
     }
     let spec = args.spec.as_deref().map(|typed| spec_name(&history, typed));
@@ -120,7 +120,7 @@ fn plan_bytes(setup: &Setup, past: &Past, args: &LogArgs, tip: &Tip) -> Result<V
 
 fn refused(error: PastError) -> CliError {
     let hint = error.hint();
-    hint.into_iter().fold(CliError::usage(error), CliError::hint)
+    CliError::usage(error).hints(hint)
 }
 
 /// Finds the name that tasks have for the spec that was typed.
@@ -137,7 +137,7 @@ fn say_if_unknown(setup: &Setup, history: &History, spec: &str) {
     if !specs.contains(spec) {
         let known: Vec<&str> = specs.into_iter().collect();
         let message = format!("no task was ever of `{spec}`; there were: {}", known.join(", "));
-        setup.ui.labelled(Tone::Attention, "note", &message);
+        setup.ui.note(&message);
     }
 }
 
@@ -212,13 +212,9 @@ fn show(
     match (args.all, args.table) {
         (true, false) => print_json(&history.log_view(plan, filter))?,
         (false, false) => print_json(&history.recent_view(filter, RECENT))?,
-        (true, true) => {
-            let text = tasks_table(setup.ui, &history.log_view(plan, filter));
-            render::machine(&text).map_err(CliError::failed)?;
-        }
+        (true, true) => print_text(&tasks_table(setup.ui, &history.log_view(plan, filter)))?,
         (false, true) => {
-            let text = changes_table(setup.ui, &history.recent_view(filter, RECENT));
-            render::machine(&text).map_err(CliError::failed)?;
+            print_text(&changes_table(setup.ui, &history.recent_view(filter, RECENT)))?;
         }
     }
     Ok(Exit::Done)

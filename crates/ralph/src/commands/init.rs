@@ -1,7 +1,7 @@
 //! `ralph init`: a home and a `ralph.toml`, made from what is there; nothing is ever overwritten.
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_engine::detect::agents::{find_agents, known_agents};
+use ralph_engine::detect::agents::find_agents;
 use ralph_engine::git::{Git, GitError, GitProgram};
 use ralph_engine::home::WorkspaceKind;
 use ralph_engine::init::{InitRequest, StepOutcome, perform, plan_init};
@@ -30,8 +30,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
     let root = global.root.as_deref().unwrap_or(&args.dir);
     let scout = Scout::look(global, Some(root))?;
     let config = scout.config.as_ref();
-    let candidates = known_agents(config.ok());
-    let agents = find_agents(&candidates, &|program| scout.look_up(program));
+    let agents = find_agents(config.ok(), &|program| scout.look_up(program));
     let plan = plan_init(&InitRequest { workspace: &scout.workspace, config, agents: &agents })
         .map_err(|error| refused(&error))?;
     let steps = perform(&plan).map_err(|error| refused(&error))?;
@@ -60,7 +59,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
             ui.paint(Tone::Attention, "note:")
         )),
     }
-    for gate in &plan.suggestions.gates {
+    for gate in &plan.gates {
         ui.labelled(
             Tone::Active,
             "gate",
@@ -88,7 +87,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
             created,
             kept,
             agent: plan.agent.clone(),
-            gates: plan.suggestions.gates.iter().map(|gate| gate.run.clone()).collect(),
+            gates: plan.gates.iter().map(|gate| gate.run.clone()).collect(),
             notes: plan.notes.iter().map(ToString::to_string).collect(),
         })?;
     } else if !created.is_empty() {
@@ -119,5 +118,5 @@ fn this_program() -> Utf8PathBuf {
 fn refused(error: &ralph_engine::init::InitError) -> CliError {
     let source = std::error::Error::source(error).map(|cause| format!(": {cause}"));
     let stopped = CliError::usage(format!("{error}{}", source.unwrap_or_default()));
-    error.hint().into_iter().fold(stopped, CliError::hint)
+    stopped.hints(error.hint())
 }

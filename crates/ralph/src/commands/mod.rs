@@ -119,9 +119,23 @@ fn rehearse(args: &[OsString]) -> ! {
     std::process::exit(rehearsal::play(&request))
 }
 
+/// Prints a value as JSON, or the lines that show it to people.
+pub(crate) fn print_either(
+    json: bool,
+    value: &impl serde::Serialize,
+    lines: impl FnOnce() -> Vec<String>,
+) -> Result<(), CliError> {
+    if json { print_json(value) } else { print_text(&lines().join("\n")) }
+}
+
+/// Prints what the command is asked for.
+pub(crate) fn print_text(text: &str) -> Result<(), CliError> {
+    render::machine(text).map_err(CliError::failed)
+}
+
 /// Prints a value as JSON, for machines.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
-    render::machine(&as_json(value)?).map_err(CliError::failed)
+    print_text(&as_json(value)?)
 }
 
 /// JSON as machines and people read it.

@@ -11,21 +11,20 @@ use ralph_engine::workflow::pipeline::queue::{PipelineReport, Queue, Selection};
 use ralph_engine::workflow::pipeline::store::SpecStore;
 use ralph_engine::workflow::pipeline::{Pipeline, PipelineOptions, SpecEnd};
 use ralph_engine::workflow::project::Project;
-use ralph_engine::workflow::repositories::BeforeAll;
 use ralph_model::role::Role;
 use ralph_model::spec::name::SpecPath;
 use ralph_model::spec::select::{SelectError, select};
 use serde::Serialize;
 
 use super::agent_run::flags;
-use super::print_json;
+use super::{print_either, print_json};
 use crate::args::GlobalArgs;
 use crate::args::pipeline::PipelineArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::plural;
 use crate::render::workflow::{Look, WorkflowScreen, conclude};
-use crate::render::{self, Tone, stop};
+use crate::render::{self, Tone, Ui, stop};
 use crate::setup::{OpenProject, Setup, WorkflowRun};
 
 const COMMAND: &str = "ralph pipeline";
@@ -50,15 +49,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &PipelineArgs) -> Result<Exit, CliE
 
 /// Finds the specs of this home, and stops if something is wrong with them.
 pub(super) fn backlog(setup: &Setup, validate: bool) -> Result<Vec<SpecPath>, CliError> {
-    if let Err(error) = setup.workspace.require_repository() {
-        let hint = error.hint();
-        return Err(hint.into_iter().fold(CliError::usage(error), CliError::hint));
-    }
-    if !setup.home.exists {
-        return Err(
-            CliError::usage("there is no home for Ralph here").hint("`ralph init` makes one")
-        );
-    }
+    setup.require_repository()?;
+    setup.require_home()?;
     let directory = setup.home.path.join(SPECS);
     let found = specs::discover(&directory);
     let mut problems = found.problems;
@@ -69,12 +61,8 @@ pub(super) fn backlog(setup: &Setup, validate: bool) -> Result<Vec<SpecPath>, Cl
         return Ok(found.specs);
     }
     let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    let error = CliError::usage(problems.join("\n"));
-    Err(if found.specs.is_empty() {
-        error.hint("`ralph specs new \"Title\"` makes one")
-    } else {
-        error
-    })
+    let hint = found.specs.is_empty().then_some("`ralph specs new \"Title\"` makes one");
+    Err(CliError::usage(problems.join("\n")).hints(hint))
 }
 
 /// What the person asked for, with names that exist.
@@ -101,13 +89,7 @@ impl Chosen {
         let to = args.to.as_ref().map(find).transpose()?;
         let selection =
             if named.is_empty() { Selection::All { to } } else { Selection::Named(named.clone()) };
-        let specs = match &selection {
-            Selection::Named(named) => named.clone(),
-            Selection::All { to } => {
-                let end = to.as_ref().and_then(|to| backlog.iter().position(|spec| spec == to));
-                backlog[..end.map_or(backlog.len(), |end| end + 1)].to_vec()
-            }
-        };
+        let specs = selection.among(|| backlog.to_vec());
         if let Some(spec) = forced.iter().find(|spec| !specs.contains(spec)) {
             return Err(CliError::usage(format!(
                 "`{spec}` is forced, but not among the specs to work on"
@@ -146,25 +128,21 @@ fn dry_run(setup: &Setup, chosen: &Chosen) -> Result<Exit, CliError> {
             row => row.map_err(CliError::usage)?,
         });
     }
-    if setup.json {
-        print_json(&rows)?;
-        return Ok(exit);
+    print_either(setup.json, &rows, || forecast_lines(setup.ui, &rows))?;
+    if !setup.json {
+        let specs = plural(rows.len() as u64, "spec");
+        setup.ui.labelled(Tone::Attention, "dry-run", &format!("{specs}; nothing was written"));
     }
-    let width = rows.iter().map(|row| row.spec.chars().count()).max().unwrap_or(0);
-    let lines: Vec<String> = rows
-        .iter()
-        .map(|row| {
-            let action = setup.ui.paint(Tone::Attention, &format!("{:9}", row.action));
-            format!("{:width$}  {action}  {}", row.spec, row.why)
-        })
-        .collect();
-    render::machine(&lines.join("\n")).map_err(CliError::failed)?;
-    setup.ui.labelled(
-        Tone::Attention,
-        "dry-run",
-        &format!("{}; nothing was written", plural(rows.len() as u64, "spec")),
-    );
     Ok(exit)
+}
+
+fn forecast_lines(ui: Ui, rows: &[Forecast]) -> Vec<String> {
+    let width = rows.iter().map(|row| row.spec.chars().count()).max().unwrap_or(0);
+    let line = |row: &Forecast| {
+        let action = ui.paint(Tone::Attention, &format!("{:9}", row.action));
+        format!("{:width$}  {action}  {}", row.spec, row.why)
+    };
+    rows.iter().map(line).collect()
 }
 
 /// Works on what was chosen.
@@ -199,8 +177,7 @@ pub(super) fn work(
 
 /// Asks about a person's uncommitted work: it is never lost, but agents and people do mix it up.
 pub(super) fn ask_about_dirt(context: &SessionContext, project: &Project) -> Result<(), CliError> {
-    let begun = BeforeAll::all(&context.state).map_err(CliError::failed)?;
-    let dirt = project.repositories.dirt(&begun).map_err(CliError::failed)?;
+    let dirt = project.dirt(context).map_err(CliError::failed)?;
     ask_about(&dirt)
 }
 

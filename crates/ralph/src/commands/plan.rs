@@ -7,22 +7,20 @@ use ralph_engine::boundary::repositories;
 use ralph_engine::channel::{CHANNEL_TIMEOUT, ChannelError, ask};
 use ralph_engine::clock::SystemClock;
 use ralph_engine::files::read_optional;
-use ralph_engine::git::commits::Signing;
 use ralph_engine::plan_file::past::Past;
-use ralph_engine::plan_file::{PLAN_FILE, PlanFile, PlanFileError, random_numbers};
+use ralph_engine::plan_file::{PLAN_FILE, PlanFileError};
 use ralph_engine::workflow::home_committer::HomeCommitter;
 use ralph_model::channel::MutationRequest;
 use ralph_model::plan::view::{PrioritizedView, TaskView};
-use ralph_model::plan::{DoneAt, Plan, PlanContext, PlanError, WishError};
+use ralph_model::plan::{DoneAt, Plan, PlanError, WishError};
 use serde::Serialize;
 
 use super::build::find_spec;
-use super::{as_json, print_json};
+use super::{as_json, print_json, print_text};
 use crate::args::GlobalArgs;
 use crate::args::plan::{IssueCommand, SetSpecArgs, TaskCommand};
 use crate::error::{CliError, chain};
 use crate::exit::Exit;
-use crate::render;
 use crate::setup::Setup;
 
 #[derive(Serialize)]
@@ -112,7 +110,7 @@ fn asked(
     if !reply.accepted {
         return Err(CliError::failed(reply.text));
     }
-    render::machine(&reply.text).map_err(CliError::failed)?;
+    print_text(&reply.text)?;
     Ok(Exit::Done)
 }
 
@@ -136,50 +134,38 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
     };
     let state = setup.open_bare_state()?;
     let git = &setup.config.git;
-    let signing = if git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
-    let file = PlanFile::open(&setup.git(), &state, &setup.home, signing);
-    let file = if git.commit_home {
-        file
-    } else {
+    if !git.commit_home {
         HomeCommitter::open(&setup.git(), &setup.home.path, git)
             .prepare()
             .map_err(CliError::failed)?;
-        file.uncommitted()
+    }
+    let file = setup.open_plan(&state);
+    let done_at = match &request {
+        MutationRequest::TaskDone { .. } => {
+            file.done_at().map_err(|error| not_made(&error, file.path()))?
+        }
+        _ => DoneAt::Unborn,
     };
     let mut state_then = Ok(String::new());
-    let change = {
-        let known = file.known_ids();
-        let mut random = random_numbers();
-        let done_at = match &request {
-            MutationRequest::TaskDone { .. } => {
-                file.done_at().map_err(|error| not_made(&error, file.path()))?
-            }
-            _ => DoneAt::Unborn,
-        };
-        let mut surroundings = PlanContext {
-            known: &|id| known.has(id),
-            past_is_whole: &|| known.is_whole(),
-            random: &mut random,
-            done_at,
-        };
-        let made = file.change_and_commit(|plan| {
-            let change = plan.apply(&request, &mut surroundings)?;
+    let made = file.with_context(done_at, |context| {
+        file.change_and_commit(|plan| {
+            let change = plan.apply(&request, context)?;
             state_then = match &request {
                 MutationRequest::TaskPrioritize => as_json(&PrioritizedView::of(&change)),
                 _ => as_json(&plan.state_view()),
             };
             Ok(change)
-        });
-        made.map_err(|error| {
-            let gap = if is_about_the_past(&error) { file.gap() } else { None };
-            gap.into_iter().fold(not_made(&error, file.path()), CliError::hint)
-        })?
-    };
+        })
+    });
+    let change = made.map_err(|error| {
+        let gap = if is_about_the_past(&error) { file.gap() } else { None };
+        not_made(&error, file.path()).hints(gap)
+    })?;
     setup.ui.line(&change.to_string());
     if git.commit_home {
         setup.say_if_outside_git();
     }
-    render::machine(&state_then?).map_err(CliError::failed)?;
+    print_text(&state_then?)?;
     Ok(Exit::Done)
 }
 
@@ -194,13 +180,10 @@ pub(super) fn not_made(error: &PlanFileError, path: &Utf8Path) -> CliError {
     let stopped = match error {
         PlanFileError::Plan(why @ PlanError::Unreadable { .. }) => return unwritable(why, path),
         // What was asked for cannot be done to this plan.
-        PlanFileError::Plan(why) => {
-            let looks = where_to_look(why).into_iter();
-            looks.fold(CliError::usage(error.to_string()), CliError::hint)
-        }
+        PlanFileError::Plan(why) => CliError::usage(error.to_string()).hints(where_to_look(why)),
         error => CliError::failed(chain(error)),
     };
-    error.hint().into_iter().fold(stopped, CliError::hint)
+    stopped.hints(error.hint())
 }
 
 /// Names the command that lists what there is in place of what is not.
@@ -239,8 +222,8 @@ fn show(setup: &Setup, id: Option<&str>) -> Result<Exit, CliError> {
     };
     let unknown = || {
         let why = PlanError::UnknownTask { id: id.to_owned() };
-        let looks = where_to_look(&why).into_iter();
-        looks.fold(CliError::usage(why), CliError::hint)
+        let look = where_to_look(&why);
+        CliError::usage(why).hints(look)
     };
     let task = plan.task_view(id).ok_or_else(unknown)?;
     // Work may be in any repository of the workspace.

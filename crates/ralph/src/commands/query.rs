@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use ralph_engine::files::lock::current_owner;
+use ralph_engine::files::lock::is_owned;
 use ralph_engine::files::read_optional;
 use ralph_engine::home::find_workspace;
 use ralph_engine::journal::for_each_line;
@@ -14,13 +14,13 @@ use ralph_model::journal::{JournalEvent, WorkflowKind, parse_line};
 use ralph_model::plan::view::{IssueView, TaskView};
 use ralph_model::plan::{Plan, Status};
 
-use super::print_json;
+use super::{print_json, print_text};
 use crate::args::GlobalArgs;
 use crate::args::plan::{QueryArgs, QueryWhat};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::one_line;
-use crate::render::{self, Tone, Ui};
+use crate::render::{Tone, Ui};
 use crate::setup::Setup;
 
 pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliError> {
@@ -28,8 +28,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
     setup.require_repository()?;
     setup.require_plan_in_tree()?;
     if matches!(args.what, Some(QueryWhat::Iteration)) {
-        let number = iteration(&setup)?;
-        render::machine(&number.to_string()).map_err(CliError::failed)?;
+        print_text(&iteration(&setup)?.to_string())?;
         return Ok(Exit::Done);
     }
     let path = setup.home.path.join(PLAN_FILE);
@@ -44,8 +43,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
         return Err(CliError::failed(why).hint("`ralph validate` lists everything that is wrong"));
     }
     if args.table {
-        let text = table(setup.ui, &plan, args.what.as_ref());
-        render::machine(&text).map_err(CliError::failed)?;
+        print_text(&table(setup.ui, &plan, args.what.as_ref()))?;
         return Ok(Exit::Done);
     }
     match &args.what {
@@ -54,9 +52,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
         Some(QueryWhat::Tasks { done: true }) => print_json(&plan.done_view()),
         Some(QueryWhat::Issues) => print_json(&plan.issues_view()),
         Some(QueryWhat::Next) => print_json(&plan.next_view()),
-        Some(QueryWhat::Stage | QueryWhat::Iteration) => {
-            render::machine(plan.stage().name()).map_err(CliError::failed)
-        }
+        Some(QueryWhat::Stage | QueryWhat::Iteration) => print_text(plan.stage().name()),
     }?;
     Ok(Exit::Done)
 }
@@ -75,7 +71,7 @@ fn iteration(setup: &Setup) -> Result<u32, CliError> {
     let workspace = outer.as_ref().unwrap_or(&setup.workspace);
     let found = State::find(&base, workspace).map_err(CliError::usage)?;
     let Some(state) = found else { return Ok(0) };
-    if current_owner(&state.run_lock(&setup.home)).is_none() {
+    if !is_owned(&state.run_lock(&setup.home)) {
         return Ok(0);
     }
     let mut iteration = 0;
@@ -102,9 +98,7 @@ fn table(ui: Ui, plan: &Plan<'_>, what: Option<&QueryWhat>) -> String {
     let mut text = String::new();
     match what {
         Some(QueryWhat::Stage | QueryWhat::Iteration) => text.push_str(plan.stage().name()),
-        Some(QueryWhat::Next) => {
-            text.push_str(&next_line(plan));
-        }
+        Some(QueryWhat::Next) => text.push_str(&next_line(plan)),
         Some(QueryWhat::Issues) => issue_rows(ui, &mut text, &plan.issues_view()),
         Some(QueryWhat::Tasks { done: true }) => task_rows(ui, &mut text, &tasks.done),
         Some(QueryWhat::Tasks { done: false }) => {

@@ -2,7 +2,6 @@
 
 use std::os::unix::process::ExitStatusExt;
 
-use camino::Utf8PathBuf;
 use ralph_engine::boundary::{InForce, in_force};
 use ralph_engine::config::FlagValue;
 use ralph_engine::run::sandbox::{Sandbox, SandboxRequest};
@@ -20,12 +19,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &SandboxArgs) -> Result<Exit, CliEr
     let flag = flag.map(|value| FlagValue { flag: "--boundary", key: "boundary", value });
     let setup = Setup::load(global, &Vec::from_iter(flag))?;
     let boundary = in_force(setup.config.boundary, Support::probe()).map_err(CliError::usage)?;
-    let cwd = std::env::current_dir().map_err(CliError::usage)?;
-    let cwd = Utf8PathBuf::from_path_buf(cwd)
-        .map_err(|_| CliError::usage("the path of the current directory is not UTF-8"))?;
     let (program, rest) = args.command.split_first().expect("clap demands a command");
     let named = program.to_string_lossy().into_owned();
-    let found = setup.environment.find_program(&named, cwd.as_std_path());
+    let found = setup.environment.find_program(&named, setup.cwd.as_std_path());
     let program =
         found.ok_or_else(|| CliError::usage(format!("the program `{named}` was not found")))?;
     let sandbox = Sandbox::prepare(&SandboxRequest {
@@ -35,7 +31,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &SandboxArgs) -> Result<Exit, CliEr
         git_dirs: &setup.workspace.outer_git_dirs(),
         config: &setup.config,
         environment: &setup.environment,
-        cwd: &cwd,
+        cwd: &setup.cwd,
     })
     .map_err(CliError::failed)?;
     if args.verbose {

@@ -1,7 +1,6 @@
 //! `ralph specs`: the backlog, and where each spec stands.
 
 use camino::Utf8Path;
-use jiff::Timestamp;
 use ralph_engine::boundary;
 use ralph_engine::clock::SystemClock;
 use ralph_engine::files::lock::WriteLock;
@@ -10,7 +9,7 @@ use ralph_engine::specs::{self, NewSpec, SPECS};
 use ralph_engine::workflow::WorkflowError;
 use ralph_engine::workflow::home_committer::HomeCommitter;
 use ralph_engine::workflow::pipeline::list::{self, SpecRow};
-use ralph_engine::workflow::pipeline::store::{SpecStore, identity};
+use ralph_engine::workflow::pipeline::store::{SpecStore, identity, whole_second};
 use ralph_model::pipeline::done::{DoneMarker, Proof};
 use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{Fact, settle};
@@ -19,7 +18,7 @@ use ralph_model::spec::select::select;
 use serde::Serialize;
 
 use super::pipeline::{backlog, not_selected};
-use super::print_json;
+use super::{print_either, print_json, print_text};
 use crate::args::GlobalArgs;
 use crate::args::pipeline::SpecsCommand;
 use crate::error::CliError;
@@ -41,12 +40,7 @@ pub(crate) fn run(global: &GlobalArgs, command: Option<&SpecsCommand>) -> Result
 fn list(setup: &Setup) -> Result<Exit, CliError> {
     let specs = backlog(setup, false)?;
     let rows = rows(setup, &specs)?;
-    if setup.json {
-        print_json(&rows)?;
-    } else {
-        let lines: Vec<String> = table(setup.ui, &rows);
-        render::machine(&lines.join("\n")).map_err(CliError::failed)?;
-    }
+    print_either(setup.json, &rows, || table(setup.ui, &rows))?;
     let problems: Vec<&String> = rows.iter().filter_map(|row| row.problem.as_ref()).collect();
     for problem in &problems {
         render::important(problem);
@@ -165,7 +159,7 @@ fn show(setup: &Setup, typed: &str) -> Result<Exit, CliError> {
     if !files.is_empty() {
         lines.push(format!("\nfiles:\n  {}", files.join("\n  ")));
     }
-    render::machine(&lines.join("\n")).map_err(CliError::failed)?;
+    print_text(&lines.join("\n"))?;
     Ok(Exit::Done)
 }
 
@@ -176,18 +170,13 @@ struct JsonNew<'a> {
 }
 
 fn new(setup: &Setup, title: &str, area: Option<&str>) -> Result<Exit, CliError> {
-    if !setup.home.exists {
-        return Err(
-            CliError::usage("there is no home for Ralph here").hint("`ralph init` makes one")
-        );
-    }
+    setup.require_home()?;
     let directory = setup.home.path.join(SPECS);
     let spec = specs::create(&directory, NewSpec { title, area }).map_err(CliError::usage)?;
     let path = directory.join(spec.as_str());
-    if setup.json {
-        print_json(&JsonNew { spec: spec.as_str(), path: &path })?;
-    } else {
-        render::machine(path.as_str()).map_err(CliError::failed)?;
+    let value = JsonNew { spec: spec.as_str(), path: &path };
+    print_either(setup.json, &value, || vec![path.to_string()])?;
+    if !setup.json {
         setup.ui.labelled(Tone::Good, "new", "write down what is wanted, then `ralph pipeline`");
     }
     Ok(Exit::Done)
@@ -238,11 +227,6 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
         .map_err(CliError::failed)?;
     setup.ui.labelled(Tone::Good, "done", &format!("{spec}, by hand"));
     Ok(Exit::Done)
-}
-
-/// Files that people read have no fractions of seconds.
-fn whole_second(at: Timestamp) -> Timestamp {
-    Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 
 /// How long another writer is waited for.

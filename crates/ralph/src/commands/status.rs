@@ -14,12 +14,12 @@ use serde::Serialize;
 use self::pipeline::PipelineStatus;
 use self::plan::PlanSummary;
 use super::answer::how_to_answer;
-use super::print_json;
+use super::{print_json, print_text};
 use crate::args::GlobalArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::{count, dollars, duration, local_time, one_line, plural, seen_from};
-use crate::render::{self, Tone, Ui};
+use crate::render::{Tone, Ui};
 use crate::setup::{Setup, now};
 
 /// How many of the last runs are shown.
@@ -30,10 +30,9 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     let overview = setup.overview()?;
     if setup.json {
         print_json(&JsonStatus::new(&setup, &overview))?;
-        return Ok(Exit::Done);
+    } else {
+        print_text(&screen(&setup, &overview))?;
     }
-    let text = screen(&setup, &overview);
-    render::machine(&text).map_err(CliError::failed)?;
     Ok(Exit::Done)
 }
 

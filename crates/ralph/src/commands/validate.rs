@@ -9,35 +9,18 @@ use ralph_engine::plan_file::past::Past;
 use ralph_engine::validate::{FileProblem, examine};
 use serde::Serialize;
 
-use super::print_json;
+use super::print_either;
 use crate::args::GlobalArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::plural;
-use crate::render::{self, Tone, Ui};
+use crate::render::{Tone, Ui};
 use crate::setup::Scout;
 
 #[derive(Serialize)]
 struct Report {
     files: usize,
-    problems: Vec<JsonProblem>,
-}
-
-#[derive(Serialize)]
-struct JsonProblem {
-    path: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    line: Option<usize>,
-    message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mend: Option<String>,
-}
-
-impl From<FileProblem> for JsonProblem {
-    fn from(problem: FileProblem) -> JsonProblem {
-        let FileProblem { path, line, message, mend } = problem;
-        JsonProblem { path: path.to_string(), line, message, mend }
-    }
+    problems: Vec<FileProblem>,
 }
 
 pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
@@ -56,30 +39,23 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     let found = examine(&home.path, &known);
     if let Some(Some(gap)) = unsure.get() {
         let told = format!("ids that the plan no longer has were not looked up: {gap}");
-        scout.ui.labelled(Tone::Attention, "note", &told);
+        scout.ui.note(&told);
     }
     let mut report = Report {
         files: found.files + usize::from(scout.workspace.root.join(CONFIG_FILE).exists()),
-        problems: found.problems.into_iter().map(Into::into).collect(),
+        problems: found.problems,
     };
     if let Err(error) = &scout.config {
         report.problems.extend(error.problems.iter().map(|problem| {
             let (path, line) = match &problem.origin {
-                Origin::File { path, line, .. } => (path.to_string(), Some(*line)),
-                other => (other.to_string(), None),
+                Origin::File { path, line, .. } => (path.clone(), Some(*line)),
+                other => (other.to_string().into(), None),
             };
-            let message = problem.kind.to_string();
-            JsonProblem { path, line, message, mend: None }
+            FileProblem { path, line, message: problem.kind.to_string(), mend: None }
         }));
     }
-    let is_sound = report.problems.is_empty();
-    if global.json {
-        print_json(&report)?;
-    } else {
-        let lines = lines(scout.ui, &report, &home.path);
-        render::machine(&lines.join("\n")).map_err(CliError::failed)?;
-    }
-    Ok(if is_sound { Exit::Done } else { Exit::Unfinished })
+    print_either(global.json, &report, || lines(scout.ui, &report, &home.path))?;
+    Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Unfinished })
 }
 
 /// The report as people read it.

@@ -7,8 +7,8 @@ use ralph_model::gate::GateStatus;
 use ralph_model::receipt::Receipt;
 use serde::Serialize;
 
-use super::gates::{GateRoom, JsonGate, stopped};
-use super::print_json;
+use super::gates::{GateRoom, JsonGate, not_run};
+use super::print_either;
 use crate::args::{GlobalArgs, VerifyArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -24,15 +24,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<Exit, CliErr
         render::important("interrupted; nothing of the gates is left running");
         return Ok(Exit::Interrupted);
     };
-    if setup.json {
-        let rows: Vec<JsonCheck<'_>> =
-            checks.iter().map(|(commit, check)| JsonCheck::new(commit, check)).collect();
-        print_json(&rows)?;
-    } else {
-        let lines: Vec<String> =
-            checks.iter().flat_map(|(commit, check)| lines(setup.ui, commit, check)).collect();
-        render::machine(&lines.join("\n")).map_err(CliError::failed)?;
-    }
+    let rows: Vec<JsonCheck<'_>> =
+        checks.iter().map(|(commit, check)| JsonCheck::new(commit, check)).collect();
+    print_either(setup.json, &rows, || {
+        checks.iter().flat_map(|(commit, check)| lines(setup.ui, commit, check)).collect()
+    })?;
     let verdicts: Vec<bool> = checks.iter().filter_map(|(_, check)| check.holds()).collect();
     if verdicts.is_empty() {
         render::important(
@@ -58,7 +54,7 @@ pub(super) fn check<'c>(
         match verify(&context, &room.repository, commit, &mut screen) {
             Ok(check) => checks.push((commit, check)),
             Err(GateError::Interrupted) => return Ok(None),
-            Err(error) => return Err(stopped(error).1),
+            Err(error) => return Err(not_run(error)),
         }
     }
     Ok(Some(checks))

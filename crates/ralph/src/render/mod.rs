@@ -104,6 +104,11 @@ impl Ui {
         }
     }
 
+    /// Something that the person should know.
+    pub(crate) fn note(self, message: &str) {
+        self.labelled(Tone::Attention, "note", message);
+    }
+
     /// `[label] message`, only the label coloured.
     pub(crate) fn labelled(self, tone: Tone, label: &str, message: &str) {
         self.line(&format!("{} {message}", self.paint(tone, &format!("[{label}]"))));

@@ -254,7 +254,7 @@ fn ask(place: &Place, item: &str, question: &str) {
         overview.apply(&parse_line(line.as_bytes()).unwrap());
     }
     let path = camino::Utf8PathBuf::from_path_buf(journal).unwrap();
-    let mut journal = Journal::open(&path, None).unwrap();
+    let mut journal = Journal::open(&path).unwrap();
     Questions { journal: &mut journal, overview: &mut overview, clock: &SystemClock }
         .ask(item, question, None)
         .unwrap();

@@ -45,8 +45,8 @@ pub(crate) struct SuggestedCheckout {
 
 /// All that the project's files suggest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Suggestions {
-    pub gates: Vec<SuggestedGate>,
+pub(crate) struct Suggestions {
+    pub(crate) gates: Vec<SuggestedGate>,
     pub(crate) checkout: SuggestedCheckout,
 }
 

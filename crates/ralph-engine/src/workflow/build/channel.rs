@@ -9,14 +9,14 @@ use ralph_model::build::{TaskFact, TaskWrite, settle};
 use ralph_model::channel::MutationRequest;
 use ralph_model::permission::{self, Asker, Target};
 use ralph_model::plan::view::PrioritizedView;
-use ralph_model::plan::{Change, DoneAt, Plan, PlanContext, PlanError};
+use ralph_model::plan::{Change, DoneAt, Plan, PlanError};
 use ralph_model::role::Role;
 use serde_json::{Map, Value};
 
 use super::made::note_made;
 use super::task_store::{TASKS, markers};
 use crate::channel::{Declined, MutationStore};
-use crate::plan_file::{PlanFile, PlanFileError, random_numbers};
+use crate::plan_file::{PlanFile, PlanFileError};
 use crate::state::State;
 use crate::workflow::repositories::ChangeProbe;
 
@@ -62,21 +62,15 @@ impl MutationStore for PlanChannel {
 
 impl PlanChannel {
     fn change(&self, request: &MutationRequest, role: Role) -> Result<Change, Declined> {
-        let known = self.plan.known_ids();
-        let mut random = random_numbers();
-        let mut surroundings = PlanContext {
-            known: &|id| known.has(id),
-            past_is_whole: &|| known.is_whole(),
-            random: &mut random,
-            done_at: DoneAt::Unborn,
-        };
         let mut noted = Ok(());
-        let change = self.plan.change(|plan| {
-            let change = plan.apply(request, &mut surroundings)?;
-            if role == Role::Investigator {
-                noted = note_made(&self.state, plan, &change);
-            }
-            Ok(change)
+        let change = self.plan.with_context(DoneAt::Unborn, |context| {
+            self.plan.change(|plan| {
+                let change = plan.apply(request, context)?;
+                if role == Role::Investigator {
+                    noted = note_made(&self.state, plan, &change);
+                }
+                Ok(change)
+            })
         })?;
         noted.map_err(told)?;
         Ok(change)
@@ -210,11 +204,7 @@ fn told_of(change: &Change) -> String {
 }
 
 fn told(error: impl std::error::Error) -> Declined {
-    Declined::Plan(sentence(&error))
-}
-
-fn sentence(error: &dyn std::error::Error) -> String {
-    format!("{error}.")
+    Declined::Plan(format!("{error}."))
 }
 
 impl From<PlanFileError> for Declined {

@@ -13,9 +13,9 @@ use super::questions::OPINION;
 use super::task_store::Healed;
 use super::{Build, BuildEnd, none};
 use crate::run::RunResult;
-use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Turn, forget_troubles};
-use crate::workflow::repositories::BeforeAll;
+use crate::workflow::repositories::{BEFORE, BeforeAll};
+use crate::workflow::{WorkflowError, unfinished};
 use ralph_model::build::Rejection;
 
 impl Build<'_, '_> {
@@ -78,7 +78,7 @@ impl Build<'_, '_> {
             Some(Healed::Rejected { for_agent }) => return self.fail(task, for_agent),
             None => {}
         }
-        let Some(before) = BeforeAll::load(&self.session.context.state, task)? else {
+        let Some(before) = BEFORE.load(&self.session.context.state, task)? else {
             return Ok(Turn::Again);
         };
         let run = result.run.clone();
@@ -101,9 +101,7 @@ impl Build<'_, '_> {
             self.settle(task, &TaskFact::Killed { run, kill, log })?;
             return Ok(Turn::Progress);
         }
-        if let RunOutcome::Violation { paths } = &result.outcome {
-            let reason =
-                format!("the run changed what its role must not change: {}", paths.join(", "));
+        if let Some(reason) = unfinished(&result.outcome) {
             self.back_to_branches(task)?;
             return self.reject(task, Some(run), Rejection::plain(reason));
         }
@@ -166,10 +164,9 @@ impl Build<'_, '_> {
         if !is_split && let Some(end) = self.count_round()? {
             return Ok(Turn::End(end));
         }
-        match &result.outcome {
-            RunOutcome::Completed if changed => Ok(Turn::Progress),
-            RunOutcome::Completed => self.fail(&result.item, nothing.to_owned()),
-            outcome => self.fail(&result.item, unfinished(outcome)),
+        match unfinished(&result.outcome) {
+            None if changed => Ok(Turn::Progress),
+            why => self.fail(&result.item, why.unwrap_or_else(|| nothing.to_owned())),
         }
     }
 
@@ -210,18 +207,4 @@ fn has_changed_plan(result: &RunResult) -> bool {
         Role::Verifier => matches!(mutation, Mutation::TaskAccept | Mutation::TaskReject),
         _ => true,
     })
-}
-
-/// Says why a run has no result that counts.
-pub(super) fn unfinished(outcome: &RunOutcome) -> String {
-    match outcome {
-        RunOutcome::TimedOut { .. } => "the run took too long and was ended".to_owned(),
-        RunOutcome::ContextFull => "the run's context was full".to_owned(),
-        RunOutcome::Violation { paths } => {
-            format!("the run changed what its role must not change: {}", paths.join(", "))
-        }
-        RunOutcome::Completed | RunOutcome::Interrupted | RunOutcome::Trouble { .. } => {
-            "the run had no result".to_owned()
-        }
-    }
 }

@@ -5,17 +5,16 @@
 use ralph_model::build::{Acceptance, Rejection, TaskFact, Work};
 use ralph_model::evidence::EvidenceFault;
 use ralph_model::id::RunId;
-use ralph_model::receipt::Worker;
 use ralph_model::role::Role;
 use ralph_model::run::Trouble;
 use ralph_model::verdict::{PersonQuestion, Reason, Verdict, VerifierReport};
 
 use super::{Build, BuildEnd};
 use crate::gates::pin::PinnedGates;
-use crate::judge::{Attested, Case, Said};
+use crate::judge::{Case, Said};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{QuestionKind, Turn};
-use crate::workflow::repositories::BeforeAll;
+use crate::workflow::repositories::{BeforeAll, attestation};
 
 /// Work, and what the judge measured of it.
 pub(super) struct Examined {
@@ -97,7 +96,10 @@ impl Build<'_, '_> {
             self.settle(task, &fact)?;
             return self.ask_person(task, question, QuestionKind::Accept);
         }
-        self.attest(task, before, &pinned, &cases)?;
+        let context = &self.session.context;
+        let attested = attestation(context, task, Role::Builder, None);
+        let repositories = &self.project.repositories;
+        repositories.attest(&context.gates(), before, &pinned, &cases, &attested)?;
         let acceptance = Acceptance {
             done_at: Some(first.commit.clone()),
             works,
@@ -118,32 +120,6 @@ impl Build<'_, '_> {
         self.round.feedback = Some((task.to_owned(), rejection.for_agent.clone()));
         self.settle(task, &TaskFact::Rejected { run, rejection })?;
         Ok(Turn::Failed)
-    }
-
-    /// Puts receipts on the commits of accepted work.
-    fn attest(
-        &self,
-        task: &str,
-        before: &BeforeAll,
-        pinned: &PinnedGates,
-        cases: &[Case],
-    ) -> Result<(), WorkflowError> {
-        let context = &self.session.context;
-        let worker = &context.launch(Role::Builder).choice;
-        self.project.repositories.judge(&context.gates(), before, pinned, |judge| {
-            for case in cases {
-                let attested = Attested {
-                    item: task,
-                    worker: Worker { agent: worker.name.clone(), model: worker.model.clone() },
-                    boundary: context.boundary,
-                    verifier: None,
-                    at: context.clock.now(),
-                    ralph: env!("CARGO_PKG_VERSION"),
-                };
-                judge.attest(case, attested)?;
-            }
-            Ok(())
-        })
     }
 }
 

@@ -28,7 +28,7 @@ use self::task_store::TASKS;
 use super::WorkflowError;
 use super::driver::{Ended, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles};
 use super::project::Project;
-use super::repositories::BeforeAll;
+use super::repositories::BEFORE;
 use crate::gates::pin::PinnedGates;
 use crate::git::commits::Signing;
 use crate::plan_file::PlanFile;
@@ -123,7 +123,7 @@ impl<'r, 's> Build<'r, 's> {
         let probe = SharedProbe::default();
         let config = &session.context.config;
         let most_rejections = config.limits.rejections;
-        let signing = if config.git.sign { Signing::AsThePersonDoes } else { Signing::Unsigned };
+        let signing = Signing::allowed(config.git.sign);
         session.store = Box::new(PlanChannel {
             plan: Arc::clone(&plan),
             state: session.context.state.clone(),
@@ -197,7 +197,7 @@ impl<'r, 's> Build<'r, 's> {
         let state = &self.session.context.state;
         made::forget_closed(state, &plan)?;
         for task in plan.done_tasks() {
-            BeforeAll::forget(state, &task.id)?;
+            BEFORE.forget(state, &task.id)?;
         }
         let results = RESULTS.all(state)?;
         let unfinished = plan.unfinished();
@@ -368,10 +368,7 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         if result.role != ralph_model::role::Role::Builder {
             return Ok(());
         }
-        let state = &self.session.context.state;
-        let Some(mut before) = BeforeAll::load(state, &result.item)? else { return Ok(()) };
-        self.project.repositories.note_left(&mut before)?;
-        before.save(state, &result.item)
+        self.project.repositories.note_left(&self.session.context.state, &result.item)
     }
 
     fn conclude(&mut self, result: &RunResult) -> Result<Turn<BuildEnd>, WorkflowError> {

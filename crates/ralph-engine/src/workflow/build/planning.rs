@@ -10,14 +10,13 @@ use ralph_model::role::Role;
 use ralph_model::run::RunOutcome;
 use serde::{Deserialize, Serialize};
 
-use super::conclude::unfinished;
 use super::stages::json;
 use super::{Build, channel, none};
 use crate::run::{RESULTS, RunResult};
 use crate::session::{AgentTask, Session};
 use crate::state::Entry;
-use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Ended, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles};
+use crate::workflow::{WorkflowError, unfinished};
 
 /// The name of the workflow in the results of its runs.
 const WORKFLOW: &str = "plan";
@@ -148,15 +147,15 @@ impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
         let build = &mut *self.build;
         let bytes = build.plan.read()?;
         let tasks = Plan::parse(&bytes).pending().len();
-        let end = match &result.outcome {
-            RunOutcome::Completed if tasks > 0 => {
+        let end = match unfinished(&result.outcome) {
+            None if tasks > 0 => {
                 build.change_plan(|plan: &mut Plan<'_>| plan.prioritize())?;
                 PlanningEnd::Planned { tasks }
             }
-            RunOutcome::Completed => {
-                PlanningEnd::Failed { why: "it added no task".to_owned(), tasks }
+            why => {
+                let why = why.unwrap_or_else(|| "it added no task".to_owned());
+                PlanningEnd::Failed { why, tasks }
             }
-            outcome => PlanningEnd::Failed { why: unfinished(outcome), tasks },
         };
         build.commit_plan()?;
         build.forget_planning()?;

@@ -16,7 +16,7 @@ use crate::questions::AnswerError;
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{QuestionKind, Stop, Turn, WorkflowStep};
-use crate::workflow::repositories::BeforeAll;
+use crate::workflow::repositories::BEFORE;
 
 /// How a verifier's item is named that is asked for its opinion on a task.
 pub(super) const OPINION: &str = "-opinion";
@@ -88,7 +88,7 @@ impl Build<'_, '_> {
 
     /// Judges work once more that the judge could not decide on. A person may have put right what was in the way.
     fn judge_again(&mut self, task: &str, works: &[Work]) -> Result<Turn<BuildEnd>, WorkflowError> {
-        let Some(before) = BeforeAll::load(&self.session.context.state, task)? else {
+        let Some(before) = BEFORE.load(&self.session.context.state, task)? else {
             // Where work began is not known any more, so that it cannot be judged: it begins anew.
             let rejection = Rejection::plain("what was done cannot be judged any more".to_owned());
             return self.reject(task, None, rejection);

@@ -4,7 +4,7 @@ use ralph_model::build::Work;
 use ralph_model::id::CommitId;
 use ralph_model::pipeline::records::Base;
 use ralph_model::plan::view::TaskView;
-use ralph_model::plan::{Change, Issue, Line, Plan, PlanError, Task};
+use ralph_model::plan::{Change, DoneAt, Issue, Line, Plan, PlanError, Task};
 use ralph_model::prompt::{BuildPrompt, DecomposePrompt, InvestigatePrompt, VerifyPrompt};
 use ralph_model::role::Role;
 use ralph_model::run::Trouble;
@@ -16,7 +16,7 @@ use crate::session::AgentTask;
 use crate::specs;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Turn, WorkflowStep};
-use crate::workflow::repositories::BeforeAll;
+use crate::workflow::repositories::{BEFORE, BeforeAll};
 use crate::workflow::spec_text::SpecText;
 
 impl Build<'_, '_> {
@@ -70,20 +70,20 @@ impl Build<'_, '_> {
     /// Notes what there is before a run of a task, and from where its work counts.
     fn begin(&self, task: &Task<'_>) -> Result<BeforeAll, WorkflowError> {
         let state = &self.session.context.state;
-        let before = if let Some(earlier) = BeforeAll::load(state, &task.id)? {
+        let before = if let Some(earlier) = BEFORE.load(state, &task.id)? {
             self.project.repositories.note_further(&earlier)?
         } else {
             // A part of a task that was killed begins where that one began: what was half done then proves nothing.
             let mut base = self.project.repositories.base()?;
             for origin in task.parent.iter().chain(&task.created_from) {
-                if let Some(earlier) = BeforeAll::load(state, origin)? {
+                if let Some(earlier) = BEFORE.load(state, origin)? {
                     base = earlier.base();
                     break;
                 }
             }
             self.project.repositories.note_first(&base)?
         };
-        before.save(state, &task.id)?;
+        BEFORE.save(state, &task.id, &before)?;
         Ok(before)
     }
 
@@ -202,27 +202,19 @@ impl Build<'_, '_> {
             "Task {id} ({name}) was killed ({}), and its like were broken up {DEEPEST} times already: find another way",
             task.kill.as_deref().unwrap_or("timeout")
         );
-        let known = self.plan.known_ids();
-        let mut random = crate::plan_file::random_numbers();
-        let added = self.plan.change(|plan| {
-            let mut surroundings = ralph_model::plan::PlanContext {
-                known: &|id| known.has(id),
-                past_is_whole: &|| known.is_whole(),
-                random: &mut random,
-                done_at: ralph_model::plan::DoneAt::Unborn,
-            };
-            plan.add_issue(&description, &mut surroundings)
+        let added = self.plan.with_context(DoneAt::Unborn, |context| {
+            self.plan.change(|plan| plan.add_issue(&description, context))
         })?;
         let state = &self.session.context.state;
         if let Change::IssueAdded { issue } = &added
-            && let Some(before) = BeforeAll::load(state, &id)?
+            && let Some(before) = BEFORE.load(state, &id)?
         {
-            before.save(state, &issue.id)?;
+            BEFORE.save(state, &issue.id, &before)?;
         }
         self.change_plan(|plan| plan.delete(&id))?;
         let state = &self.session.context.state;
         TASKS.forget(state, &id)?;
-        BeforeAll::forget(state, &id)?;
+        BEFORE.forget(state, &id)?;
         Ok(Turn::Progress)
     }
 
@@ -241,11 +233,7 @@ impl Build<'_, '_> {
     /// done task is in.
     fn heads_of_work(&self, plan: &Plan<'_>) -> Result<Vec<Work>, WorkflowError> {
         let last = plan.done_tasks().last().and_then(|task| task.done_at?.parse::<CommitId>().ok());
-        let repositories = &self.project.repositories;
-        let Some(first) = repositories.head_with(last.as_ref())? else { return Ok(Vec::new()) };
-        let mut works = vec![first];
-        works.extend(repositories.heads_but(&works[0].repository)?);
-        Ok(works)
+        self.project.repositories.heads(last.as_ref())
     }
 
     pub(super) fn source(&self, plan: &Plan<'_>) -> Result<SpecText, WorkflowError> {

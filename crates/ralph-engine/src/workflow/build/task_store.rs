@@ -14,7 +14,7 @@ use crate::plan_file::PlanFileError;
 use crate::state::{Entry, State};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::forget_troubles;
-use crate::workflow::repositories::BeforeAll;
+use crate::workflow::repositories::BEFORE;
 
 pub(super) const TASKS: Entry<TaskRecord> = Entry::new("tasks");
 
@@ -61,8 +61,11 @@ impl Build<'_, '_> {
     }
 
     pub(super) fn state_of(&self, task: &str) -> Result<TaskState, WorkflowError> {
-        let most = self.session.context.config.limits.rejections;
-        Ok(TaskState::of(&self.markers(task)?, most))
+        Ok(TaskState::of(&self.markers(task)?, self.most_rejections()))
+    }
+
+    fn most_rejections(&self) -> u32 {
+        self.session.context.config.limits.rejections
     }
 
     /// Returns why nothing has to change, if that is what a task's builder claims and no verifier has looked at it.
@@ -71,8 +74,7 @@ impl Build<'_, '_> {
         plan: &Plan<'_>,
         task: &str,
     ) -> Result<Option<String>, WorkflowError> {
-        let most = self.session.context.config.limits.rejections;
-        Ok(match TaskState::of(&self.markers_in(plan, task)?, most) {
+        Ok(match TaskState::of(&self.markers_in(plan, task)?, self.most_rejections()) {
             TaskState::NoChange { reason } => Some(reason),
             _ => None,
         })
@@ -80,8 +82,7 @@ impl Build<'_, '_> {
 
     /// Writes what a fact comes to, and commits the plan.
     pub(super) fn settle(&mut self, task: &str, fact: &TaskFact) -> Result<(), WorkflowError> {
-        let most = self.session.context.config.limits.rejections;
-        let writes = settle(&self.markers(task)?, fact, most)?;
+        let writes = settle(&self.markers(task)?, fact, self.most_rejections())?;
         self.write(task, &writes)
     }
 
@@ -116,16 +117,12 @@ impl Build<'_, '_> {
                 TaskWrite::PlanReject { rejection } => self.plan_reject(task, rejection)?,
                 TaskWrite::PlanKill { kill, log } => self.plan_kill(task, *kill, log.as_deref())?,
                 TaskWrite::BeginAttempt => {
-                    let state = &self.session.context.state;
-                    if let Some(mut before) = BeforeAll::load(state, task)? {
-                        self.project.repositories.begin_attempt(&mut before)?;
-                        before.save(state, task)?;
-                    }
+                    self.project.repositories.begin_attempt(&self.session.context.state, task)?;
                 }
                 TaskWrite::ForgetBeginning => {
                     let state = &self.session.context.state;
                     PinnedGates::forget(state, task)?;
-                    BeforeAll::forget(state, task)?;
+                    BEFORE.forget(state, task)?;
                     forget_troubles(state, task)?;
                 }
             }
@@ -145,7 +142,7 @@ impl Build<'_, '_> {
         }
         // The gates have passed: what comes of the same task after this one begins here.
         for origin in &origins {
-            BeforeAll::forget(&self.session.context.state, origin)?;
+            BEFORE.forget(&self.session.context.state, origin)?;
         }
         let fields = WorkflowFields {
             task: Some(task.to_owned()),

@@ -10,7 +10,7 @@ use super::store::SpecStore;
 use crate::workflow::WorkflowError;
 
 /// One spec of the backlog.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct SpecRow {
     pub spec: String,
     pub(crate) id: String,
@@ -38,19 +38,9 @@ impl SpecRow {
         SpecRow {
             spec: spec.to_string(),
             id: spec.id().to_owned(),
-            title: None,
             state: "broken",
-            attempts_used: 0,
-            plan: None,
-            commit: None,
-            proof: None,
-            changed_since_done: false,
-            question: None,
-            cost_usd: None,
-            tokens: 0,
-            runs: 0,
-            last: None,
             problem: Some(problem.to_owned()),
+            ..SpecRow::default()
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The pipeline: one spec after the other through plan, implement, verify, until it is done.
 //!
 //! [`queue`] takes the specs in their order; [`spec_work`] is the workflow of one spec: it reads the markers, asks the
-//! machine what is next, and [`phases`] runs it; [`conclude`] draws the conclusions.
+//! machine what is next, and [`phases`] runs it; [`conclude`] draws the conclusions from what [`examination`] measured.
 
 mod conclude;
 pub mod dry_run;
+mod examination;
 pub mod list;
 mod phases;
 pub mod queue;
@@ -16,7 +17,7 @@ use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{AttemptLimits, GiveUp};
 use ralph_model::spec::name::SpecPath;
 
-use self::store::SpecStore;
+use self::store::{SpecStore, whole_second};
 use super::WorkflowError;
 use super::driver::Stop;
 use super::project::Project;
@@ -89,9 +90,7 @@ impl SpecEnd {
             SpecEnd::Stopped(stop) => stop.name(),
         }
     }
-}
 
-impl SpecEnd {
     /// Tells whether the spec failed, or cannot be worked on.
     pub const fn is_failure(&self) -> bool {
         matches!(
@@ -136,8 +135,7 @@ impl<'r, 's> Pipeline<'r, 's> {
 
     /// The time, as the files have it.
     fn now(&self) -> jiff::Timestamp {
-        let now = self.session.context.clock.now();
-        jiff::Timestamp::from_second(now.as_second()).unwrap_or(now)
+        whole_second(self.session.context.clock.now())
     }
 }
 

@@ -15,7 +15,7 @@ use super::{SpecEnd, WORKFLOW, list};
 use crate::session::{AgentTask, TaskContract, TaskFile, TaskOutbox};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Turn, WorkflowStep};
-use crate::workflow::repositories::BeforeAll;
+use crate::workflow::repositories::BEFORE;
 use crate::workflow::spec_text::SpecText;
 
 /// What a planner leaves in its outbox.
@@ -85,9 +85,9 @@ impl SpecWork<'_, '_, '_> {
         self.pipeline.commit_home(self.spec, "goes on")?;
         let base = self.base()?;
         let state = &self.pipeline.session.context.state;
-        let earlier = BeforeAll::load(state, &self.item)?;
+        let earlier = BEFORE.load(state, &self.item)?;
         let before = self.pipeline.project.repositories.note_again(earlier.as_ref(), &base)?;
-        before.save(state, &self.item)?;
+        BEFORE.save(state, &self.item, &before)?;
         self.tell(WorkflowKind::ImplStart, self.attempt_fields(markers))?;
         let store = &self.pipeline.store;
         let plan = store.text(&self.spec.plan_md())?.unwrap_or_default();
@@ -121,7 +121,7 @@ impl SpecWork<'_, '_, '_> {
             if let Some(Ok(verdict @ Verdict::Rejected { .. })) = self.verdict_so_far() {
                 // It passed once; what it rests on has changed since.
                 return self
-                    .reject(Phase::Verify, &verdict, Some(commit), None)
+                    .reject(Phase::Verify, &verdict, Some(commit.clone()), None)
                     .map(WorkflowStep::Turn);
             }
         }

@@ -22,6 +22,21 @@ pub enum Selection {
     Named(Vec<SpecPath>),
 }
 
+impl Selection {
+    /// Returns the specs that are meant, in their order.
+    pub fn among(&self, all: impl FnOnce() -> Vec<SpecPath>) -> Vec<SpecPath> {
+        match self {
+            Selection::Named(named) => named.clone(),
+            Selection::All { to } => {
+                let mut found = all();
+                let end = to.as_ref().and_then(|to| found.iter().position(|spec| spec == to));
+                found.truncate(end.map_or(found.len(), |end| end + 1));
+                found
+            }
+        }
+    }
+}
+
 /// The specs of one home that are to be worked on.
 #[derive(Clone, Debug)]
 pub struct Queue {
@@ -34,18 +49,7 @@ pub struct Queue {
 impl Queue {
     /// Returns those that are there now, in their order.
     pub(crate) fn now(&self) -> Vec<SpecPath> {
-        match &self.selection {
-            Selection::Named(named) => named.clone(),
-            Selection::All { to } => {
-                let mut found = specs::discover(&self.specs).specs;
-                if let Some(end) =
-                    to.as_ref().and_then(|to| found.iter().position(|spec| spec == to))
-                {
-                    found.truncate(end + 1);
-                }
-                found
-            }
-        }
+        self.selection.among(|| specs::discover(&self.specs).specs)
     }
 
     fn problem(&self, spec: &SpecPath) -> Option<String> {

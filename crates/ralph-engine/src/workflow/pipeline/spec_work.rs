@@ -15,7 +15,7 @@ use crate::workflow::WorkflowError;
 use crate::workflow::driver::{
     Ended, QuestionKind, Stop, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles,
 };
-use crate::workflow::repositories::BeforeAll;
+use crate::workflow::repositories::{BEFORE, BeforeAll};
 
 /// Work on one spec. What is not on disk can be lost: that costs time, never truth.
 pub(super) struct SpecWork<'p, 'r, 's> {
@@ -39,7 +39,7 @@ impl Pipeline<'_, '_> {
         if markers.done.is_some() && !forced {
             let changed_since_done = list::changed_since_done(&self.store, spec, &markers)?;
             RESULTS.forget(&self.session.context.state, &item)?;
-            BeforeAll::forget(&self.session.context.state, &item)?;
+            BEFORE.forget(&self.session.context.state, &item)?;
             self.session.questions().withdraw(&item)?;
             let reason = changed_since_done.then(|| "changed since done".to_owned());
             self.tell(spec, WorkflowKind::SpecSkipped, WorkflowFields { reason, ..none() })?;
@@ -65,7 +65,7 @@ impl Pipeline<'_, '_> {
                     PinnedGates::forget(state, &item)?;
                     forget_troubles(state, &item)?;
                     // What is dirty from now on is the person's.
-                    BeforeAll::forget(state, &item)?;
+                    BEFORE.forget(state, &item)?;
                 }
                 end
             }
@@ -287,7 +287,7 @@ impl SpecWork<'_, '_, '_> {
 
     /// Returns what there was before the last run that could write, or at least where work began.
     pub(super) fn before(&self, markers: &Markers) -> Result<BeforeAll, WorkflowError> {
-        if let Some(before) = BeforeAll::load(&self.pipeline.session.context.state, &self.item)? {
+        if let Some(before) = BEFORE.load(&self.pipeline.session.context.state, &self.item)? {
             return Ok(before);
         }
         let base = markers.plan.as_ref().map(|plan| plan.base.clone()).unwrap_or_default();

@@ -161,6 +161,11 @@ pub fn identity(spec: &SpecPath) -> SpecIdentity {
     SpecIdentity { rel: spec.as_str().to_owned(), id: spec.id().to_owned() }
 }
 
+/// Files that people read have no fractions of seconds.
+pub fn whole_second(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
+}
+
 /// Names an archived done marker, as archived plans are named.
 fn done_archive(spec: &SpecPath, number: u32) -> String {
     let done = spec.done();

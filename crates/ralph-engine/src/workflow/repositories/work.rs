@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use ralph_model::build::Work;
 
-use super::{BeforeAll, Repositories, commit_id, key, oid};
+use super::{BEFORE, BeforeAll, Repositories, oid};
 use crate::git::evidence::{Before, Dirt, is_own};
 use crate::git::{Git, Head, Oid, RefsSnapshot};
+use crate::state::State;
 use crate::workflow::WorkflowError;
 
 impl Repositories {
@@ -39,7 +40,7 @@ impl Repositories {
         for repository in self.found.iter().filter(|found| found.name != but) {
             let git = &repository.gates.git;
             let refs = git.refs()?;
-            let Some(noted) = before.repositories.get(&key(&repository.name)) else { continue };
+            let Some(noted) = before.repositories.get(&repository.key()) else { continue };
             let own = &repository.own;
             let base = noted.base.as_ref();
             let head = refs.head.id().cloned();
@@ -50,26 +51,24 @@ impl Repositories {
                     .find(|tip| is_work(git, own, base, tip))
                     .cloned(),
             };
-            works.extend(commit.map(|commit| Work {
-                commit: commit_id(&commit),
-                repository: repository.name.clone(),
-            }));
+            works.extend(commit.map(|commit| repository.work(&commit)));
         }
         Ok(works)
     }
 
     /// Notes what a run has left, so that a person's later changes can be told from it.
-    pub(crate) fn note_left(&self, before: &mut BeforeAll) -> Result<(), WorkflowError> {
+    pub(crate) fn note_left(&self, state: &State, item: &str) -> Result<(), WorkflowError> {
+        let Some(mut before) = BEFORE.load(state, item)? else { return Ok(()) };
         for repository in &self.found {
-            before.left.insert(key(&repository.name), repository.dirt()?);
+            before.left.insert(repository.key(), repository.dirt()?);
         }
-        Ok(())
+        Ok(BEFORE.save(state, item, &before)?)
     }
 
     /// Begins another attempt: what there is counts as done before it.
-    pub(crate) fn begin_attempt(&self, before: &mut BeforeAll) -> Result<(), WorkflowError> {
-        before.since = self.base()?;
-        Ok(())
+    pub(crate) fn begin_attempt(&self, state: &State, item: &str) -> Result<(), WorkflowError> {
+        let Some(before) = BEFORE.load(state, item)? else { return Ok(()) };
+        Ok(BEFORE.save(state, item, &BeforeAll { since: self.base()?, ..before })?)
     }
 
     /// Returns what tells whether an attempt has changed anything.
@@ -77,8 +76,8 @@ impl Repositories {
         let repositories = self.found.iter().filter_map(|repository| {
             Some(Probed {
                 git: repository.gates.git.clone(),
-                before: before.repositories.get(&key(&repository.name))?.clone(),
-                since: before.since.get(&key(&repository.name)).map(oid),
+                before: before.repositories.get(&repository.key())?.clone(),
+                since: before.since.get(&repository.key()).map(oid),
                 own: repository.own.clone(),
             })
         });
@@ -95,23 +94,19 @@ impl Repositories {
             let git = &repository.gates.git;
             let refs = git.refs()?;
             let Some(head) = refs.head.id().cloned() else { continue };
-            let work = |commit: &Oid| Work {
-                commit: commit_id(commit),
-                repository: repository.name.clone(),
-            };
-            first.get_or_insert_with(|| work(&head));
-            let noted = before.repositories.get(&key(&repository.name));
-            let since = before.since.get(&key(&repository.name)).map(oid);
+            first.get_or_insert_with(|| repository.work(&head));
+            let noted = before.repositories.get(&repository.key());
+            let since = before.since.get(&repository.key()).map(oid);
             let own = &repository.own;
             let is_new = |tip: &&Oid| is_work(git, own, since.as_ref(), tip);
             let on_branch = || moved_branches(&noted?.refs, &refs).find(is_new);
             let base = noted.and_then(|noted| noted.base.as_ref());
             if is_new(&&head) {
-                works.push(work(&last_work(git, own, since.as_ref(), head)?));
+                works.push(repository.work(&last_work(git, own, since.as_ref(), head)?));
             } else if let Some(tip) = on_branch() {
-                works.push(work(tip));
+                works.push(repository.work(tip));
             } else if base.is_some() && is_work(git, own, base, &head) {
-                earlier.push(work(&last_work(git, own, base, head)?));
+                earlier.push(repository.work(&last_work(git, own, base, head)?));
             }
         }
         works.append(&mut earlier);

@@ -8,8 +8,8 @@ use ralph_model::plan::Plan;
 
 use crate::commands::plan::not_made;
 use crate::error::CliError;
+use crate::render;
 use crate::render::human::one_line;
-use crate::render::{self, Tone};
 use crate::setup::Setup;
 
 /// Who is asked about unfinished tasks.
@@ -95,11 +95,7 @@ pub(super) fn preflight(setup: &Setup, plan: &PlanFile, yes: bool) -> Result<boo
             return Ok(false);
         }
     } else {
-        setup.ui.labelled(
-            Tone::Attention,
-            "note",
-            "plan.jsonl had uncommitted changes; they are committed",
-        );
+        setup.ui.note("plan.jsonl had uncommitted changes; they are committed");
     }
     plan.commit().map_err(|error| not_made(&error, plan.path()))?;
     Ok(true)

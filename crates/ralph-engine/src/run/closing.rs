@@ -1,0 +1,114 @@
+//! From what is known when a run has ended to its report: the outcome, and what the run used and cost alone.
+
+use camino::Utf8PathBuf;
+use ralph_model::outcome::RunClose;
+use ralph_model::run::{ProcessExit, RunEnd, RunFacts, RunOutcome};
+use ralph_model::usage::Usage;
+use ralph_proc::supervise::Finished;
+
+use super::report::with_causes;
+use super::{Environment, Run, RunReport};
+use crate::boundary::BoundaryReport;
+use crate::channel::Served;
+use crate::files::PathError;
+use crate::outbox;
+use crate::state::SessionTotal;
+
+/// What is known when everything of a run has ended.
+#[derive(Default)]
+pub(super) struct Closing {
+    /// `None` where the agent was never started because of `fault`.
+    pub(super) end: Option<RunEnd>,
+    pub(super) exit: Option<ProcessExit>,
+    pub(super) tail: String,
+    pub(super) stderr: String,
+    pub(super) facts: RunFacts,
+    pub(super) finished: Option<Finished>,
+    pub(super) served: Served,
+    pub(super) boundary: BoundaryReport,
+    pub(super) removed_locks: Vec<Utf8PathBuf>,
+    /// What the harness could not do.
+    pub(super) fault: Option<String>,
+}
+
+impl Run<'_, '_> {
+    pub(super) fn report(&self, closing: Closing, environment: &Environment) -> RunReport {
+        let Closing { end, exit, tail, stderr, mut facts, finished, served, boundary, .. } =
+            closing;
+        let lookup = |name: &str| environment.text(name);
+        if let Some(limit) = facts.limit.as_mut()
+            && let Some(session) = &facts.session
+            && let Some(recorded) = self.request.adapter.recorded_limit(session, &lookup)
+        {
+            // What the agent wrote down is exact; what it says is cut to the minute.
+            limit.resets_at = recorded.resets_at.or(limit.resets_at);
+        }
+        let (own, saved) = self.own_share(&facts);
+        let fault = closing.fault.or_else(|| saved.err().map(|error| with_causes(&error)));
+        let end = match (fault, end) {
+            (Some(reason), _) => RunEnd::MachineFault { reason },
+            (None, end) => end.expect("a run without an end has a fault"),
+        };
+        let now = self.context.clock.now();
+        let claim = self.request.contract.judge(&facts, &served, self.request.adapter.traits());
+        let close = RunClose { end: &end, exit, tail: &tail, stderr: &stderr, claim, now };
+        let mut outcome = facts.outcome(&close);
+        if outcome == RunOutcome::Completed && !boundary.violations.is_empty() {
+            outcome = RunOutcome::Violation { paths: boundary.violated() };
+        }
+        let model = facts.model.as_deref().or(self.request.model);
+        let price = model.and_then(|model| self.request.prices.price(model));
+        let estimate =
+            price.filter(|_| own.usage != Usage::default()).map(|price| price.cost(own.usage));
+        let cost_is_estimate = own.cost_usd.is_none() && estimate.is_some();
+        let cost_usd = own.cost_usd.or(estimate);
+        let finished = finished.as_ref();
+        RunReport {
+            id: self.id.clone(),
+            logs: self.logs.clone(),
+            end,
+            exit,
+            outcome,
+            usage: own.usage,
+            cost_usd,
+            cost_is_estimate,
+            elapsed: finished.map(|finished| finished.elapsed).unwrap_or_default(),
+            cpu: finished.map(|finished| finished.cpu).unwrap_or_default(),
+            stdout_bytes: finished.map_or(0, |finished| finished.kept.stdout_bytes),
+            stderr_bytes: finished.map_or(0, |finished| finished.kept.stderr_bytes),
+            leftovers: finished.map_or(0, |finished| finished.leftovers),
+            boundary,
+            removed_locks: closing.removed_locks,
+            facts,
+            served,
+            outbox: outbox::take(
+                &self.context.place.scratch.outbox(),
+                self.request.outbox,
+                &self.logs.directory,
+            ),
+        }
+    }
+
+    /// What this run used alone, where the agent counts over its whole session; and whether the session's sum is kept.
+    fn own_share(&self, facts: &RunFacts) -> (SessionTotal, Result<(), PathError>) {
+        let seen = self.context.clock.now();
+        let told = SessionTotal { usage: facts.usage, cost_usd: facts.cost_usd, seen };
+        let Some(session) = &facts.session else { return (told, Ok(())) };
+        if !facts.usage_is_cumulative && !facts.cost_is_cumulative {
+            return (told, Ok(()));
+        }
+        let (state, agent) = (self.context.state, self.request.agent);
+        let before = state.session_total(agent, session);
+        let saved = state.save_session_total(agent, session, &told);
+        let Some(before) = before else { return (told, saved) };
+        let usage =
+            if facts.usage_is_cumulative { told.usage.since(before.usage) } else { told.usage };
+        let cost_usd = match (told.cost_usd, before.cost_usd) {
+            (Some(now), Some(before)) if facts.cost_is_cumulative && now >= before => {
+                Some(now - before)
+            }
+            (cost, _) => cost,
+        };
+        (SessionTotal { usage, cost_usd, seen }, saved)
+    }
+}

@@ -1,0 +1,165 @@
+//! What follows from a verifier's run, or from a person's answer: the spec is done, planned again, or sent back.
+
+use ralph_model::id::CommitId;
+use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::pipeline::done::{DoneMarker, Proof};
+use ralph_model::pipeline::{Fact, Markers, Phase, is_yes};
+use ralph_model::receipt::{Opinion, VerifierReceipt};
+use ralph_model::role::Role;
+use ralph_model::verdict::{Verdict, VerifierReport};
+
+use crate::run::RunResult;
+use crate::workflow::driver::Turn;
+use crate::workflow::pipeline::examination::verdict_of;
+use crate::workflow::pipeline::spec_work::SpecWork;
+use crate::workflow::pipeline::{SpecEnd, list, none};
+use crate::workflow::repositories::attestation;
+use crate::workflow::{WorkflowError, unfinished};
+
+/// How much of a verifier's report goes to the next implementer.
+const FEEDBACK_LINES: usize = 200;
+
+impl SpecWork<'_, '_, '_> {
+    pub(super) fn conclude_verification(
+        &mut self,
+        markers: &Markers,
+        result: &RunResult,
+    ) -> Result<Turn<SpecEnd>, WorkflowError> {
+        let record = markers.candidate.as_ref();
+        let Some(commit) = record.and_then(|record| record.candidate_commit.clone()) else {
+            // Nothing is left that it could be about.
+            return Ok(Turn::Again);
+        };
+        if let Some(outcome) = unfinished(&result.outcome) {
+            let outcome = format!("the verification was not finished: {outcome}");
+            let fields = WorkflowFields {
+                reason: Some(outcome.clone()),
+                commit: Some(commit.to_string()),
+                ..none()
+            };
+            self.tell(WorkflowKind::VerifyFail, fields)?;
+            let fact = Fact::VerificationFailed { outcome, run: self.run_ref(result) };
+            self.settle(&fact, "is verified again")?;
+            return Ok(Turn::Failed);
+        }
+        if self.cases.is_none() {
+            self.examine_candidate(markers)?;
+        }
+        let said = result.final_message.as_deref().unwrap_or("");
+        let claim = result.answer().verifier_claim(&self.pipeline.options.magic_phrase);
+        let report = VerifierReport::read(&claim, &commit, last_lines(said, FEEDBACK_LINES));
+        let cases = self.cases.as_deref().expect("the candidate was measured above");
+        match verdict_of(cases, &report) {
+            Err(trouble) => {
+                // What could not be measured is measured again.
+                self.cases = None;
+                Ok(Turn::Trouble(trouble))
+            }
+            Ok(Verdict::Accepted { .. }) => {
+                let proof = if self.are_proven() { Proof::Gates } else { Proof::VerifierOnly };
+                let verifier = VerifierReceipt {
+                    agent: result.agent.clone(),
+                    model: result.model.clone(),
+                    opinion: Opinion::Verified,
+                };
+                self.attest(markers, Some(verifier))?;
+                self.finish(markers, Some(commit), proof, Some(result), said)
+            }
+            Ok(Verdict::PlanInvalid { reason }) => {
+                let run = self.run_ref(result);
+                let fields = WorkflowFields { reason: Some(reason.clone()), ..none() };
+                self.settle(&Fact::PlanInvalidated { reason, run }, "needs another plan")?;
+                self.tell(WorkflowKind::PlanInvalidated, fields)?;
+                self.cases = None;
+                Ok(Turn::Failed)
+            }
+            Ok(Verdict::NeedsHuman { question }) => {
+                // An answer that a crash left behind was to another question, however alike the two are.
+                self.pipeline.session.questions().take_answer(&self.item)?;
+                let question = question.to_string();
+                let run = Some(self.run_ref(result));
+                self.settle(&Fact::PersonNeeded { question, run }, "waits for a person")?;
+                Ok(Turn::Again)
+            }
+            Ok(verdict @ Verdict::Rejected { .. }) => {
+                self.reject(Phase::Verify, &verdict, Some(commit), Some(result))
+            }
+        }
+    }
+
+    /// Does what the person said.
+    pub(in super::super) fn take_answer(
+        &mut self,
+        markers: &Markers,
+        answer: &str,
+    ) -> Result<(), WorkflowError> {
+        if !is_yes(answer) {
+            let fact = Fact::PersonObjected { answer: answer.to_owned() };
+            return self.settle(&fact, "goes on as a person said");
+        }
+        let record = markers.candidate.as_ref();
+        let no_change = record.is_some_and(|record| record.no_change.is_some());
+        let commit =
+            record.and_then(|record| record.candidate_commit.clone()).filter(|_| !no_change);
+        if commit.is_some() {
+            self.examine_candidate(markers)?;
+            self.attest(markers, None)?;
+        }
+        let said = format!("A person decided: {answer}");
+        self.finish(markers, commit, Proof::Person, None, &said)?;
+        Ok(())
+    }
+
+    /// Puts receipts on the commits of accepted work.
+    fn attest(
+        &mut self,
+        markers: &Markers,
+        verifier: Option<VerifierReceipt>,
+    ) -> Result<(), WorkflowError> {
+        let before = self.before(markers)?;
+        let cases = self.cases.as_deref().expect("what is accepted was measured");
+        let context = &self.pipeline.session.context;
+        let attested = attestation(context, &self.item, Role::Implementer, verifier);
+        let repositories = &self.pipeline.project.repositories;
+        repositories.attest(&context.gates(), &before, &self.pinned, cases, &attested)
+    }
+
+    fn finish(
+        &mut self,
+        markers: &Markers,
+        commit: Option<CommitId>,
+        proof: Proof,
+        result: Option<&RunResult>,
+        said: &str,
+    ) -> Result<Turn<SpecEnd>, WorkflowError> {
+        let record = markers.candidate.as_ref();
+        let store = &self.pipeline.store;
+        let done = DoneMarker {
+            commit: commit.clone(),
+            at: self.pipeline.now(),
+            verify_run_dir: result.map(|result| store.relative_to_home(&result.dir)),
+            impl_run_dir: record.and_then(|record| record.last_impl_run_dir.clone()),
+            proof,
+            spec_digest: match self.spec_digest.clone() {
+                Some(digest) => digest,
+                None => list::digest(store, self.spec)?,
+            },
+            said: said.to_owned(),
+        };
+        let done_file = Some(store.relative_to_home(&store.path(self.spec.done())));
+        self.settle(&Fact::Verified { done }, "is done")?;
+        let fields = WorkflowFields {
+            commit: commit.map(String::from),
+            proven_by_gates: Some(proof == Proof::Gates),
+            done_file,
+            ..none()
+        };
+        self.tell(WorkflowKind::VerifyPass, fields)?;
+        Ok(Turn::Again)
+    }
+}
+
+fn last_lines(text: &str, count: usize) -> &str {
+    let start = text.trim_end().rmatch_indices('\n').nth(count - 1).map_or(0, |(at, _)| at + 1);
+    &text[start..]
+}
