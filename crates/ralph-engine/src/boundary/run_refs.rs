@@ -43,7 +43,7 @@ pub(crate) fn note_refs(places: &[RepositoryLocation]) -> Vec<RefsBefore> {
 pub(crate) fn checked_out(places: &[RepositoryLocation]) -> Vec<Option<String>> {
     let shown = |head: String| match head.strip_prefix("ref: refs/heads/") {
         Some(branch) => format!("the branch `{branch}`"),
-        None => format!("no branch, but {head},"),
+        None => format!("the commit {head}"),
     };
     places.iter().map(|place| head_of(place).map(shown)).collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! It takes no position on whether the work is done: that is for the workflows that judge.
 
-use ralph_model::journal::{WorkflowFields, WorkflowKind};
+use ralph_model::journal::WorkflowFields;
 use ralph_model::run::RunOutcome;
 
 use super::WorkflowError;
@@ -27,25 +27,31 @@ struct Repeat<'r, 's> {
     only_one: bool,
 }
 
+/// How repeated runs ended, and what is to be said of where they left the person.
+pub struct Repeated {
+    pub ended: Ended<RepeatEnd>,
+    pub notes: Vec<String>,
+}
+
 /// Runs a task until `times` of its runs have completed.
 pub fn repeat(
     session: &mut Session<'_>,
     task: AgentTask,
     times: u32,
-) -> Result<Ended<RepeatEnd>, WorkflowError> {
+) -> Result<Repeated, WorkflowError> {
     let places = boundary::repositories(&session.context.workspace.root);
     let began = boundary::checked_out(&places);
     let ended = drive(&mut Repeat { session, task, left: times, only_one: times == 1 })?;
+    let mut notes = Vec::new();
     for ((place, then), now) in places.iter().zip(&began).zip(boundary::checked_out(&places)) {
         if let (Some(then), Some(now)) = (then, now)
             && *then != now
         {
             let place = place.worktree.as_ref().unwrap_or(&place.git_dir);
-            let reason = Some(format!("{place}: {now} is checked out; the run began on {then}"));
-            session.tell(WorkflowKind::Note, WorkflowFields { reason, ..Default::default() })?;
+            notes.push(format!("in {place} {now} is checked out; the run began on {then}"));
         }
     }
-    Ok(ended)
+    Ok(Repeated { ended, notes })
 }
 
 impl<'s> Workflow<'s> for Repeat<'_, 's> {

@@ -128,7 +128,6 @@ impl TrackedRepository {
     fn work(&self, commit: &Oid) -> Work {
         Work { commit: commit_id(commit), repository: self.name.clone() }
     }
-
 }
 
 /// What there was before a run, in every repository.
@@ -429,10 +428,8 @@ impl Repositories {
         let mut paths = Vec::new();
         for repository in &self.found {
             let now = repository.dirt()?;
-            let left: Vec<PathBuf> = begun
-                .iter()
-                .flat_map(|all| all.left_by_runs(&repository.key(), &now))
-                .collect();
+            let left: Vec<PathBuf> =
+                begun.iter().flat_map(|all| all.left_by_runs(&repository.key(), &now)).collect();
             for DirtyPath { entry, .. } in &now.paths {
                 if left.contains(&entry.path) {
                     continue;

@@ -27,6 +27,8 @@ mod gates;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod in_place;
+#[cfg(test)]
 mod model_server_tests;
 #[cfg(test)]
 mod names;
