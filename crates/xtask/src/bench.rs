@@ -3,6 +3,7 @@
 //! Absolute times say more about the machine's other guests than about us. Processor time counts before wall time.
 
 mod boundary;
+mod home;
 mod plan;
 
 use std::fmt::Write as _;
@@ -34,6 +35,7 @@ pub(crate) fn run(which: &str) -> Result<ExitCode, String> {
         ("baseline", Bench::baseline),
         ("build", Bench::build),
         ("plan", Bench::plan),
+        ("home", Bench::home),
     ] {
         if all || which == name {
             known = true;

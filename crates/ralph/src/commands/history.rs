@@ -222,7 +222,7 @@ fn show(
 
 fn tasks_table(ui: Ui, view: &LogView<'_>) -> String {
     let width = view.tasks.iter().map(|task| task.id.chars().count()).max().unwrap_or(0).max(2);
-    let head = format!("{:width$}  {:9}  {:13}  {:20}  task", "id", "outcome", "created", "spec");
+    let head = format!("{:width$}  {:9}  {:17}  {:20}  task", "id", "outcome", "created", "spec");
     let mut text = format!("{}\n", ui.paint(Tone::Faint, &head));
     for task in &view.tasks {
         let (tone, outcome) = match task.outcome {
@@ -236,13 +236,13 @@ fn tasks_table(ui: Ui, view: &LogView<'_>) -> String {
         let created = task.created.as_ref().map(|at| local_time(at.date, now()));
         let created = created.unwrap_or_default();
         let (spec, name) = (one_line(task.spec, 20), one_line(task.desc, 80));
-        let _ = writeln!(text, "{:width$}  {outcome}  {created:13}  {spec:20}  {name}", task.id);
+        let _ = writeln!(text, "{:width$}  {outcome}  {created:17}  {spec:20}  {name}", task.id);
     }
     text
 }
 
 fn changes_table(ui: Ui, view: &RecentView<'_>) -> String {
-    let head = format!("{:13}  {:8}  {:9}  {:8}  task", "when", "commit", "change", "id");
+    let head = format!("{:17}  {:8}  {:9}  {:8}  task", "when", "commit", "change", "id");
     let mut text = format!("{}\n", ui.paint(Tone::Faint, &head));
     for change in &view.changes {
         let when = local_time(change.date, now());
@@ -251,7 +251,7 @@ fn changes_table(ui: Ui, view: &RecentView<'_>) -> String {
         let why = why.map(|why| format!(" ({})", one_line(why, 60))).unwrap_or_default();
         let _ = writeln!(
             text,
-            "{when:13}  {commit:8}  {:9}  {:8}  {}{why}",
+            "{when:17}  {commit:8}  {:9}  {:8}  {}{why}",
             change.change,
             change.id,
             one_line(change.desc, 80)

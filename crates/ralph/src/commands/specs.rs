@@ -8,7 +8,7 @@ use ralph_engine::questions::Questions;
 use ralph_engine::specs::{self, NewSpec, SPECS};
 use ralph_engine::workflow::WorkflowError;
 use ralph_engine::workflow::home_committer::HomeCommitter;
-use ralph_engine::workflow::pipeline::list::{self, SpecRow};
+use ralph_engine::workflow::pipeline::list::{self, ItemCosts, SpecRow};
 use ralph_engine::workflow::pipeline::store::{SpecStore, identity, whole_second};
 use ralph_model::pipeline::done::{DoneMarker, Proof};
 use ralph_model::pipeline::records::Try;
@@ -50,9 +50,9 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
 
 /// Looks at every spec.
 pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, CliError> {
-    let overview = setup.overview()?;
+    let costs = ItemCosts::of(&setup.overview()?);
     let store = SpecStore::new(&setup.home.path);
-    let row = |spec: &SpecPath| match list::row(&store, spec, &overview) {
+    let row = |spec: &SpecPath| match list::row(&store, spec, &costs) {
         // One that cannot be read hides no other.
         Err(problem @ WorkflowError::StateFile { .. }) => {
             Ok(SpecRow::unreadable(spec, &problem.to_string()))

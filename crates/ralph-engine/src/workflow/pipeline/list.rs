@@ -1,5 +1,7 @@
 //! Where every spec stands, for people and machines; nothing is written.
 
+use std::collections::HashMap;
+
 use ralph_model::journal::Overview;
 use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{Markers, SpecState, heal};
@@ -45,28 +47,49 @@ impl SpecRow {
     }
 }
 
+/// What the runs of every item took, added up in one pass over all runs.
+#[derive(Debug, Default)]
+pub struct ItemCosts {
+    by_item: HashMap<String, ItemCost>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct ItemCost {
+    cost_usd: Option<f64>,
+    tokens: u64,
+    runs: usize,
+}
+
+impl ItemCosts {
+    pub fn of(overview: &Overview) -> ItemCosts {
+        let mut by_item: HashMap<String, ItemCost> = HashMap::new();
+        for run in overview.runs() {
+            let Some(item) = run.started.as_ref().and_then(|(_, started)| started.item.clone())
+            else {
+                continue;
+            };
+            let cost = by_item.entry(item).or_default();
+            cost.runs += 1;
+            if let Some((_, finished)) = &run.finished {
+                cost.tokens += finished.usage.total();
+                if let Some(usd) = finished.cost_usd {
+                    *cost.cost_usd.get_or_insert(0.0) += usd;
+                }
+            }
+        }
+        ItemCosts { by_item }
+    }
+}
+
 /// Looks at one spec.
 pub fn row(
     store: &SpecStore,
     spec: &SpecPath,
-    overview: &Overview,
+    costs: &ItemCosts,
 ) -> Result<SpecRow, WorkflowError> {
     let markers = store.load(spec)?;
     let state = SpecState::of(&markers);
-    let item = spec.run_id();
-    let runs = overview.runs().iter().filter(|run| {
-        run.started.as_ref().is_some_and(|(_, started)| started.item.as_deref() == Some(&item))
-    });
-    let (mut cost_usd, mut tokens, mut count) = (None, 0, 0);
-    for run in runs {
-        count += 1;
-        if let Some((_, finished)) = &run.finished {
-            tokens += finished.usage.total();
-            if let Some(usd) = finished.cost_usd {
-                *cost_usd.get_or_insert(0.0) += usd;
-            }
-        }
-    }
+    let cost = costs.by_item.get(&spec.run_id()).copied().unwrap_or_default();
     let text = store.text(spec.as_str())?.unwrap_or_default();
     let candidate = markers.candidate.as_ref().and_then(|record| record.candidate_commit.clone());
     let done = markers.done.clone();
@@ -83,14 +106,14 @@ pub fn row(
         plan: markers.plan.as_ref().map(|plan| plan.attempt),
         commit: commit.map(String::from),
         proof: done.and_then(|done| done.proof),
-        changed_since_done: changed_since_done(store, spec, &markers)?,
+        changed_since_done: is_changed(&markers, &text),
         question: match state {
             SpecState::Waiting { question } => Some(question),
             _ => None,
         },
-        cost_usd,
-        tokens,
-        runs: count,
+        cost_usd: cost.cost_usd,
+        tokens: cost.tokens,
+        runs: cost.runs,
         last: markers.plan.and_then(|plan| plan.tries.last().cloned()),
         problem: None,
     })
@@ -127,10 +150,13 @@ pub(crate) fn changed_since_done(
     spec: &SpecPath,
     markers: &Markers,
 ) -> Result<bool, WorkflowError> {
-    let Some(then) = markers.done.as_ref().and_then(|done| done.spec_digest.clone()) else {
-        return Ok(false);
-    };
-    Ok(then != digest(store, spec)?)
+    Ok(is_changed(markers, &store.text(spec.as_str())?.unwrap_or_default()))
+}
+
+/// Returns whether the text of a spec is not what it was when it was done.
+fn is_changed(markers: &Markers, text: &str) -> bool {
+    let then = markers.done.as_ref().and_then(|done| done.spec_digest.as_ref());
+    then.is_some_and(|then| *then != crate::digest::of_bytes(text.as_bytes()))
 }
 
 /// Tells one text of a spec from another.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use ralph_engine::specs::{self as backlog, SPECS};
-use ralph_engine::workflow::pipeline::list::{self, SpecRow};
+use ralph_engine::workflow::pipeline::list::{self, ItemCosts, SpecRow};
 use ralph_engine::workflow::pipeline::store::SpecStore;
 use ralph_model::journal::Overview;
 use serde::Serialize;
@@ -45,9 +45,10 @@ impl PipelineStatus {
         }
         let mut problems: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
         let store = SpecStore::new(&setup.home.path);
+        let costs = ItemCosts::of(overview);
         let mut rows = Vec::new();
         for spec in &found.specs {
-            match list::row(&store, spec, overview) {
+            match list::row(&store, spec, &costs) {
                 Ok(row) => rows.push(row),
                 Err(error) => problems.push(error.to_string()),
             }
