@@ -12,6 +12,7 @@ pub mod detect;
 mod digest;
 pub mod doctor;
 pub mod files;
+pub mod follow;
 pub mod gates;
 pub mod home;
 pub mod init;

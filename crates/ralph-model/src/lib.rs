@@ -25,6 +25,7 @@ pub mod receipt;
 pub mod rehearsal;
 pub mod role;
 pub mod run;
+pub mod shown;
 pub mod spec;
 pub mod testcount;
 pub mod usage;

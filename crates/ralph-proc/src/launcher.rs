@@ -125,6 +125,7 @@ pub(crate) fn serve() -> i32 {
     let Ok(orders) = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from) else {
         return 70;
     };
+    #[expect(clippy::disallowed_methods, reason = "nothing is written to it")]
     let quiet = io::stdout();
     if rustix::stdio::dup2_stdin(quiet.as_fd()).is_err() {
         return 70;

@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::pipe::fcntl_setpipe_size;
@@ -28,6 +29,9 @@ const DEFAULT_PIPE: usize = 64 << 10;
 /// user share a quota, and whoever exceeds it gets smaller ones for every program.
 const FLOOD_PIPE: usize = 1 << 20;
 
+/// How often a watcher is asked to flush at most, and so how long others wait for what it made of a line.
+const FLUSH_EVERY: Duration = Duration::from_millis(50);
+
 /// The most that is kept of the end of an output that is larger than its limit.
 const TAIL: u64 = 4 << 20;
 
@@ -42,6 +46,10 @@ pub enum Stream {
 pub trait Watcher: Send {
     /// A line without its line end. Where it was longer than [`LINE_CAP`], its beginning.
     fn line(&mut self, stream: Stream, line: &[u8]);
+
+    /// What was made of the lines so far is to be where others can see it. Called soon after a line, whether or not
+    /// another one comes. Whoever keeps nothing back has nothing to do.
+    fn flush(&mut self) {}
 }
 
 /// Cuts bytes into lines.
@@ -204,12 +212,32 @@ pub(crate) struct Output<'scope, 'env, W> {
     buffer: Vec<u8>,
     kept: LoggedBytes,
     failure: Option<io::Error>,
+    /// When the watcher was asked to flush last.
+    flushed: Option<Instant>,
+    /// Whether something was read since.
+    is_unflushed: bool,
 }
 
 impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
     pub(crate) fn new(channels: [OutputPipe; 2], parser: Parser<'scope, 'env, W>) -> Self {
         let (buffer, kept) = (vec![0; CHUNK], LoggedBytes::default());
-        Output { open: channels.into(), parser, buffer, kept, failure: None }
+        let (flushed, is_unflushed) = (None, false);
+        Output { open: channels.into(), parser, buffer, kept, failure: None, flushed, is_unflushed }
+    }
+
+    /// Returns how long nobody has to wait for the next flush; nothing where none is needed.
+    pub(crate) fn until_flush(&self) -> Option<Duration> {
+        let since = self.flushed.map_or(FLUSH_EVERY, |flushed| flushed.elapsed());
+        self.is_unflushed.then(|| FLUSH_EVERY.saturating_sub(since))
+    }
+
+    /// Has the watcher flush if it is time.
+    pub(crate) fn flush_when_due(&mut self) {
+        if self.until_flush().is_some_and(|left| left.is_zero()) {
+            self.parser.flush();
+            self.flushed = Some(Instant::now());
+            self.is_unflushed = false;
+        }
     }
 
     /// What to poll: the streams that have not reached their end.
@@ -269,6 +297,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
             let _ = fcntl_setpipe_size(&channel.pipe, FLOOD_PIPE);
         }
         self.parser.feed(channel.stream, &mut self.buffer, count);
+        self.is_unflushed |= count > 0;
         Ok(count)
     }
 

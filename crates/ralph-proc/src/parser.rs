@@ -11,7 +11,7 @@ use crate::output::{CHUNK, Lines, Stream, Watcher};
 /// So much of a run's output is read before a thread is worth its price.
 const FLOOD: usize = 8 << 20;
 
-/// Chunks on their way to the thread; whoever keeps the output waits when all are.
+/// Parcels on their way to the thread; whoever keeps the output waits when all are.
 const UNDER_WAY: usize = 6;
 
 /// See the module.
@@ -35,15 +35,20 @@ struct Cutter<W> {
 
 /// The supervising thread's end of the way to the other: chunks go there, empty buffers come back.
 struct Conveyor {
-    chunks: SyncSender<Chunk>,
+    parcels: SyncSender<Parcel>,
     empties: Receiver<Vec<u8>>,
 }
 
-/// Bytes of a stream; none where it has ended.
-struct Chunk {
-    stream: Stream,
-    buffer: Vec<u8>,
-    count: usize,
+/// What the other thread is to do next.
+enum Parcel {
+    /// Read the first `count` bytes of a stream's buffer.
+    Chunk {
+        stream: Stream,
+        buffer: Vec<u8>,
+        count: usize,
+    },
+    End(Stream),
+    Flush,
 }
 
 impl<'scope, 'env, W: Watcher + 'scope> Parser<'scope, 'env, W> {
@@ -66,7 +71,17 @@ impl<'scope, 'env, W: Watcher + 'scope> Parser<'scope, 'env, W> {
                 let empty = conveyor.empties.try_recv().unwrap_or_else(|_| vec![0; CHUNK]);
                 let buffer = std::mem::replace(buffer, empty);
                 // A thread that has gone panicked; that is told when it is joined, and the log must be whole even so.
-                let _ = conveyor.chunks.send(Chunk { stream, buffer, count });
+                let _ = conveyor.parcels.send(Parcel::Chunk { stream, buffer, count });
+            }
+        }
+    }
+
+    /// Has the watcher flush what it made of the lines so far.
+    pub(crate) fn flush(&mut self) {
+        match &mut self.at {
+            At::Here(cutter) => cutter.watcher.flush(),
+            At::There(conveyor, _) => {
+                let _ = conveyor.parcels.send(Parcel::Flush);
             }
         }
     }
@@ -76,7 +91,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Parser<'scope, 'env, W> {
         match &mut self.at {
             At::Here(cutter) => cutter.end(stream),
             At::There(conveyor, _) => {
-                let _ = conveyor.chunks.send(Chunk { stream, buffer: Vec::new(), count: 0 });
+                let _ = conveyor.parcels.send(Parcel::End(stream));
             }
         }
     }
@@ -96,20 +111,20 @@ impl<'scope, 'env, W: Watcher + 'scope> Parser<'scope, 'env, W> {
     }
 
     fn move_there(&mut self) {
-        let (chunk_in, chunk_out) = sync_channel::<Chunk>(UNDER_WAY);
+        let (parcel_in, parcel_out) = sync_channel::<Parcel>(UNDER_WAY);
         let (empty_in, empty_out) = channel();
         // The watcher goes there only once there is a thread: where none can be had, it must not be lost.
         let (cutter_in, cutter_out) = sync_channel::<Cutter<W>>(1);
         let thread = Builder::new().spawn_scoped(self.scope, move || {
             let mut cutter = cutter_out.recv().expect("the cutter follows the thread");
-            cutter.follow(&chunk_out, &empty_in);
+            cutter.follow(&parcel_out, &empty_in);
             cutter
         });
         let Ok(thread) = thread else {
             self.read = 0;
             return;
         };
-        let conveyor = Conveyor { chunks: chunk_in, empties: empty_out };
+        let conveyor = Conveyor { parcels: parcel_in, empties: empty_out };
         if let At::Here(cutter) = std::mem::replace(&mut self.at, At::There(conveyor, thread)) {
             cutter_in.send(cutter).expect("the thread waits for its cutter");
         }
@@ -129,13 +144,15 @@ impl<W: Watcher> Cutter<W> {
         lines.finish(|line| watcher.line(stream, line));
     }
 
-    fn follow(&mut self, chunks: &Receiver<Chunk>, empties: &Sender<Vec<u8>>) {
-        for Chunk { stream, buffer, count } in chunks {
-            if count == 0 {
-                self.end(stream);
-            } else {
-                self.feed(stream, &buffer[..count]);
-                let _ = empties.send(buffer);
+    fn follow(&mut self, parcels: &Receiver<Parcel>, empties: &Sender<Vec<u8>>) {
+        for parcel in parcels {
+            match parcel {
+                Parcel::Chunk { stream, buffer, count } => {
+                    self.feed(stream, &buffer[..count]);
+                    let _ = empties.send(buffer);
+                }
+                Parcel::End(stream) => self.end(stream),
+                Parcel::Flush => self.watcher.flush(),
             }
         }
     }

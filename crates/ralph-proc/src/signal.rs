@@ -51,10 +51,15 @@ impl SignalPipe {
 
     /// Takes one wish that arrived, if any. Stops come first.
     pub fn take(&self) -> Option<SignalRequest> {
-        if take_byte(&self.stop) {
+        if self.take_stop() {
             return Some(SignalRequest::Stop);
         }
         take_byte(&self.suspend).then_some(SignalRequest::Suspend)
+    }
+
+    /// Takes a request to stop that arrived, if there is one.
+    pub(crate) fn take_stop(&self) -> bool {
+        take_byte(&self.stop)
     }
 
     /// Waits for a wish, at most for `timeout`. Ctrl-Z is granted here: the wait goes on when the process does.

@@ -74,6 +74,22 @@ pub struct Finished {
     pub elapsed: Duration,
 }
 
+impl Finished {
+    /// A run that the person stopped before it began.
+    fn before_its_start() -> Finished {
+        Finished {
+            code: None,
+            signal: None,
+            stopped: Some(StopReason::Person),
+            kept: LoggedBytes::default(),
+            cpu: Duration::ZERO,
+            leftovers: 0,
+            pipes_held: false,
+            elapsed: Duration::ZERO,
+        }
+    }
+}
+
 /// A run that could not begin, or whose supervision broke.
 #[derive(Debug, thiserror::Error)]
 pub enum SuperviseError {
@@ -95,6 +111,10 @@ pub fn supervise<W: Watcher>(
     supervision: Supervision<'_>,
     watcher: W,
 ) -> (W, Result<Finished, SuperviseError>) {
+    // Whoever asked to stop while the run was being prepared wants nothing new to start.
+    if supervision.signals.is_some_and(SignalPipe::take_stop) {
+        return (watcher, Ok(Finished::before_its_start()));
+    }
     match Session::begin(spec, supervision) {
         Ok(begun) => begun.conduct(watcher),
         Err(error) => (watcher, Err(error)),
@@ -266,12 +286,13 @@ impl<'a> Session<'a> {
         loop {
             let deadline = self.protocol.deadline();
             let timeout = deadline.map(|deadline| deadline.saturating_sub(self.now()));
-            let timeout = [timeout, every].into_iter().flatten().min();
+            let timeout = [timeout, every, output.until_flush()].into_iter().flatten().min();
             let knocks = visitor.as_ref().and_then(|visitor| visitor.fd.as_ref());
             let (spoke, knocked) = self
                 .wait(timeout, signals, knocks, output.fds())
                 .map_err(SuperviseError::Broken)?;
             output.take();
+            output.flush_when_due();
             if let Some(visitor) = visitor.as_mut().filter(|_| knocked || every.is_some()) {
                 (visitor.call)();
             }

@@ -127,7 +127,7 @@ pub(crate) enum Command {
     /// Run any command under a role's boundary, to see what an agent would be able to do
     Sandbox(LazyOptions<SandboxArgs>),
     /// Show what is going on in this workspace: specs, runs, waits, cost
-    Status,
+    Status(StatusArgs),
     /// Answer what a workflow asked
     Answer(LazyOptions<AnswerArgs>),
     /// Ask what the plan holds, as JSON [default: all of it]
@@ -166,6 +166,16 @@ pub(crate) struct InitArgs {
     /// Where
     #[arg(default_value = ".")]
     pub(crate) dir: Utf8PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Show what happens as it happens, a line each, until Ctrl-C; with --json the lines of the journal
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// How many of the last lines --follow begins with
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "follow")]
+    pub(crate) last: usize,
 }
 
 #[derive(Debug, Args)]

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     ralph_proc::guard::dispatch();
+    render::print_panics();
     // Unwinding ends the run's processes and gives the terminal back; what is left to do is to own up.
     let exit = std::panic::catch_unwind(|| commands::run(std::env::args_os()));
     ExitCode::from(exit.unwrap_or_else(|_| render::bug()) as u8)

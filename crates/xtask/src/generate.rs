@@ -46,6 +46,7 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<ExitCode, St
 /// Writes `piece` over and over, `total` bytes in all, in blocks of whole pieces, then `end`.
 fn write(piece: &[u8], total: usize, end: &str) -> io::Result<()> {
     let block = piece.repeat((BLOCK / piece.len()).max(1));
+    #[expect(clippy::disallowed_methods, reason = "xtask is a tool of its own")]
     let mut stdout = io::stdout().lock();
     let mut left = total;
     while left > 0 {

@@ -11,6 +11,7 @@ use std::ops::Deref;
 use jiff::Timestamp;
 use ralph_model::event::{AgentEvent, ErrorKind, LimitStatus};
 use ralph_model::run::ProcessExit;
+use ralph_model::shown;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -271,27 +272,8 @@ pub(super) fn without_escapes(text: &str) -> Cow<'_, str> {
     if text.bytes().all(is_plain) {
         return Cow::Borrowed(text);
     }
-    let mut clean = String::with_capacity(text.len());
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '\u{1b}' => match chars.next() {
-                // A control sequence ends with its first letter-like character.
-                Some('[') => {
-                    chars.find(|c| ('@'..='~').contains(c));
-                }
-                // An operating system command ends with a bell or with `ESC \`.
-                Some(']') => {
-                    let end = chars.find(|c| matches!(c, '\u{7}' | '\u{1b}'));
-                    end.filter(|c| *c == '\u{1b}').and_then(|_| chars.next());
-                }
-                _ => {}
-            },
-            c if c.is_control() && c != '\t' => {}
-            c => clean.push(c),
-        }
-    }
-    Cow::Owned(clean)
+    let clean = shown::without_escapes(text);
+    Cow::Owned(clean.chars().filter(|c| !c.is_control() || *c == '\t').collect())
 }
 
 /// Returns the kind of error an HTTP status stands for, if it is one whatever the message says.

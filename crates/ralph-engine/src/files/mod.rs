@@ -8,6 +8,7 @@
 pub(crate) mod append;
 pub mod lock;
 pub(crate) mod note;
+pub(crate) mod notifier;
 pub(crate) mod plain;
 
 use std::fs::{self, File, OpenOptions};
@@ -290,7 +291,7 @@ fn temporary_writer(name: &str) -> Option<u32> {
 }
 
 /// Returns the directory a path is in; a bare name is in the current one.
-fn parent(path: &Utf8Path) -> &Utf8Path {
+pub(crate) fn parent(path: &Utf8Path) -> &Utf8Path {
     path.parent().filter(|parent| !parent.as_str().is_empty()).unwrap_or(Utf8Path::new("."))
 }
 

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use camino::Utf8Path;
+use ralph_model::shown::without_escapes;
 
 /// How much of a log is looked at.
 const WINDOW: u64 = 16 << 10;
@@ -55,21 +56,12 @@ fn of_text(text: &str, aliases: &[Alias<'_>]) -> String {
 
 /// Leaves out what only a terminal understands: colours, and lines that were written over.
 fn printable(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
-        match character {
-            '\u{1b}' if characters.peek() == Some(&'[') => {
-                characters.next();
-                while characters.next().is_some_and(|next| !('@'..='~').contains(&next)) {}
-            }
-            '\r' | '\n' => plain.push('\n'),
-            '\t' => plain.push(' '),
-            other if other.is_control() => {}
-            other => plain.push(other),
-        }
-    }
-    plain
+    let as_line_or_space = |c: char| match c {
+        '\r' | '\n' => Some('\n'),
+        '\t' => Some(' '),
+        c => Some(c).filter(|c| !c.is_control()),
+    };
+    without_escapes(text).chars().filter_map(as_line_or_space).collect()
 }
 
 #[cfg(test)]

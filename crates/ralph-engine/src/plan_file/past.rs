@@ -23,7 +23,7 @@ use crate::git::{Git, GitError, GitProgram, Head, ObjectError, Oid, real_directo
 use crate::state::State;
 
 /// The format of what is kept.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// As many new commits are read again rather than written down.
 const NOT_WORTH_KEEPING: usize = 8;

@@ -23,7 +23,6 @@ pub mod sandbox;
 mod watcher;
 
 use std::io::{self, BufWriter};
-use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::tz::TimeZone;
@@ -46,12 +45,12 @@ use rustix::rand::GetRandomFlags;
 
 pub(crate) use contract::Contract;
 pub use environment::Environment;
-pub use report::{RunLogs, RunReport, log_of};
+pub use report::{RunLogs, RunReport, events_of, log_of};
 pub use resources::RunResources;
 pub(crate) use resources::remove;
 pub(crate) use result::RESULTS;
 pub(crate) use result::RunResult;
-pub use watcher::RunObserver;
+pub use watcher::{RunObserver, parse_event_line};
 
 use crate::agent::{Adapter, DecodeContext};
 use crate::boundary::{InForce, UnixSockets};
@@ -343,7 +342,6 @@ impl Run<'_, '_> {
             context_exceeded: None,
             hopeless: false,
             context_warned: false,
-            flushed: Duration::ZERO,
             texts: 0,
             events: Vec::new(),
         })

@@ -123,6 +123,11 @@ pub fn log_of(started: &RunStarted) -> Utf8PathBuf {
     Utf8Path::new(&started.dir).join(name)
 }
 
+/// Returns where the events of a run are, as its start tells.
+pub fn events_of(started: &RunStarted) -> Utf8PathBuf {
+    log_of(started).with_extension("events.jsonl")
+}
+
 /// Formats an error with everything that caused it.
 pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

@@ -10,7 +10,7 @@ use ralph_model::policy::context::{ContextPolicy, ContextVerdict};
 use ralph_model::run::{ProcessExit, RunFacts};
 use ralph_proc::output::{Stream, Watcher};
 use ralph_proc::pulse::Pulse;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::agent::{Decoder, Traits};
 
@@ -25,9 +25,6 @@ pub trait RunObserver: Send {
 
 /// Longer texts are cut in the event log; the agent's own log has them whole.
 const EVENT_TEXT: usize = 4000;
-
-/// How often the event log is brought up to date while events keep coming.
-const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// Of what an agent says, so much goes into the event log; then one in a few. An agent may babble millions of lines, and
 /// its own log has them all. Every other event is always logged.
@@ -45,6 +42,15 @@ struct EventLine<'a> {
     event: &'a AgentEvent,
 }
 
+/// Reads a line of the event log; nothing where it is not one that this Ralph knows.
+pub fn parse_event_line(line: &[u8]) -> Option<AgentEvent> {
+    #[derive(Deserialize)]
+    struct LoggedEvent {
+        event: AgentEvent,
+    }
+    serde_json::from_slice(line).map(|LoggedEvent { event }| event).ok()
+}
+
 pub(super) struct AgentWatcher<'a> {
     pub(super) decoder: Box<dyn Decoder>,
     pub(super) traits: Traits,
@@ -59,7 +65,6 @@ pub(super) struct AgentWatcher<'a> {
     pub(super) context_exceeded: Option<(u64, u64)>,
     pub(super) hopeless: bool,
     pub(super) context_warned: bool,
-    pub(super) flushed: Duration,
     pub(super) texts: u64,
     pub(super) events: Vec<AgentEvent>,
 }
@@ -142,10 +147,6 @@ impl AgentWatcher<'_> {
         if serde_json::to_writer(&mut self.event_log, &line).is_ok() {
             let _ = self.event_log.write_all(b"\n");
         }
-        if at.saturating_sub(self.flushed) >= FLUSH_EVERY {
-            self.flushed = at;
-            let _ = self.event_log.flush();
-        }
     }
 }
 
@@ -171,6 +172,10 @@ impl Watcher for AgentWatcher<'_> {
             events.clear();
         }
         self.events = events;
+    }
+
+    fn flush(&mut self) {
+        let _ = self.event_log.flush();
     }
 }
 

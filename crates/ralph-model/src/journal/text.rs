@@ -6,6 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::JournalEntry;
+use crate::shown::{self, is_hidden};
 
 /// Writes an entry as `=== <time> | <event> | key=value | … ===`, without a line end.
 ///
@@ -65,13 +66,7 @@ fn escape_into(line: &mut String, text: &str) {
     for c in text.chars() {
         match c {
             '\\' => line.push_str("\\\\"),
-            '\n' => line.push_str("\\n"),
-            '\r' => line.push_str("\\r"),
-            '\t' => line.push_str("\\t"),
-            // The last two end a line for some readers without being control characters.
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => {
-                line.extend(c.escape_unicode());
-            }
+            c if is_hidden(c) => shown::escape_into(line, c),
             c => line.push(c),
         }
     }
@@ -177,7 +172,7 @@ mod tests {
         #[test]
         fn any_entry_stays_one_line(entry in samples::any_entry()) {
             let text = render_text(&entry);
-            prop_assert!(!text.chars().any(char::is_control));
+            prop_assert!(!text.chars().any(is_hidden));
             prop_assert!(text.starts_with("=== ") && text.ends_with(" ==="));
         }
     }

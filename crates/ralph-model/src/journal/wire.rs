@@ -9,6 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::{JournalEntry, JournalEvent, WorkflowEvent};
 use crate::id::RunId;
+use crate::shown::shown_json;
 
 /// The version this Ralph writes, and the highest it reads.
 pub const JOURNAL_VERSION: u32 = 1;
@@ -71,7 +72,7 @@ struct VersionIn {
     v: NonZeroU32,
 }
 
-/// Writes an entry as one line, with its line end.
+/// Writes an entry as one line, with its line end. People read the copy in home, so that nothing in it is hidden.
 pub fn render_line(entry: &JournalEntry) -> String {
     let envelope = EnvelopeOut {
         v: JOURNAL_VERSION,
@@ -80,7 +81,8 @@ pub fn render_line(entry: &JournalEntry) -> String {
         event: entry.event.name(),
         data: entry.event.data(),
     };
-    let mut line = serde_json::to_string(&envelope).expect("an envelope has string keys only");
+    let line = serde_json::to_string(&envelope).expect("an envelope has string keys only");
+    let mut line = shown_json(line);
     line.push('\n');
     line
 }

@@ -213,7 +213,7 @@ pub enum GiveUp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptLimits {
     pub attempts: u32,
-    /// How often in a row the same planning failure, or the same commit, is one time too many.
+    /// How often the same planning failure in a row, or the same claim, is one time too many.
     pub repeats: u32,
 }
 
@@ -228,15 +228,18 @@ impl AttemptLimits {
     }
 }
 
-/// Counts the attempts at the end that ended alike: planning that failed in the same way, or the same commit claimed.
+/// Counts the attempts that ended like the last one: planning that failed in the same way time after time, or the same
+/// commit claimed, also with others in between.
 fn repeats(tries: &[Try]) -> u32 {
     let Some(last) = tries.last() else { return 0 };
-    let alike = |tried: &&Try| {
-        let same_failure = last.phase == Phase::Plan
-            && (tried.phase, &tried.outcome) == (last.phase, &last.outcome);
-        same_failure || (last.claim.is_some() && tried.claim == last.claim)
+    let same_failure = |tried: &&Try| {
+        last.phase == Phase::Plan && (tried.phase, &tried.outcome) == (last.phase, &last.outcome)
     };
-    tries.iter().rev().take_while(alike).count().try_into().unwrap_or(u32::MAX)
+    let count = match &last.claim {
+        Some(claim) => tries.iter().filter(|tried| tried.claim.as_ref() == Some(claim)).count(),
+        None => tries.iter().rev().take_while(same_failure).count(),
+    };
+    count.try_into().unwrap_or(u32::MAX)
 }
 
 /// Returns what to do in the state of these markers.

@@ -76,7 +76,8 @@ fn after(mut markers: Markers, fact: &Fact) -> Markers {
 }
 
 fn facts() -> Vec<(&'static str, Fact)> {
-    let feedback = || Some(Feedback { text: "no tests".to_owned(), commit: Some(commit('c')) });
+    let feedback =
+        || Some(Feedback { text: "no tests".to_owned(), commit: Some(commit('c')), claimed: None });
     vec![
         ("planning began", Fact::PlanningBegan { number: 1, base: base() }),
         (
@@ -459,6 +460,16 @@ fn a_spec_is_given_up_after_three_equal_failures() {
                 tried(verify, "wrong", Some('e')),
             ],
             None,
+        ),
+        (
+            vec![
+                tried(verify, "wrong", Some('c')),
+                tried(verify, "wrong", Some('d')),
+                tried(implement, "again", Some('c')),
+                tried(implement, "again", Some('d')),
+                tried(implement, "again", Some('c')),
+            ],
+            Some(3),
         ),
         (
             vec![

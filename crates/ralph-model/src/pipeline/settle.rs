@@ -94,6 +94,8 @@ pub struct Feedback {
     pub text: String,
     /// The commit that it is about, where there was one.
     pub commit: Option<CommitId>,
+    /// What was claimed, also where no such commit was found.
+    pub claimed: Option<CommitId>,
 }
 
 /// A commit that passed everything but its verification.
@@ -234,7 +236,9 @@ fn writes(markers: &Markers, fact: &Fact, at: Timestamp) -> Vec<Write> {
                 let candidate = drafts.rejected(feedback, *phase, run.as_ref());
                 writes.push(Write::Candidate(Box::new(candidate)));
             }
-            let claim = feedback.as_ref().and_then(|feedback| feedback.commit.clone());
+            let claim = feedback.as_ref().and_then(|feedback| {
+                feedback.commit.as_ref().or(feedback.claimed.as_ref()).cloned()
+            });
             let plan = drafts.spent(*phase, outcome, run.as_ref(), claim);
             writes.push(Write::Plan(Box::new(plan)));
             writes

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::task_fields::Kill;
+use crate::shown::shown;
 
 /// How many characters of a name a commit message shows.
 const NAME: usize = 50;
@@ -243,7 +244,7 @@ fn plural(count: usize, one: &str, many: &str) -> String {
 }
 
 fn one_line(text: &str) -> String {
-    text.replace(char::is_control, " ").split_whitespace().collect::<Vec<_>>().join(" ")
+    shown(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }
 
 /// Cuts a name to what fits into the first line of a commit.

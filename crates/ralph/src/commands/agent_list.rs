@@ -9,7 +9,9 @@ use super::print_either;
 use crate::args::GlobalArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::{Tone, Ui};
+use crate::render::human::padded;
+use crate::render::text::StyledLine;
+use crate::render::{Tone, Ui, styled};
 use crate::setup::Setup;
 
 #[derive(Serialize)]
@@ -40,7 +42,9 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     for name in setup.config.agent_names().into_iter().filter(|name| !known.contains(name)) {
         rows.push(configured(&setup, name));
     }
-    print_either(setup.json, &rows, || rows.iter().map(|row| line(setup.ui, row)).collect())?;
+    print_either(setup.ui, setup.json, &rows, || {
+        rows.iter().map(|row| line(setup.ui, row)).collect()
+    })?;
     Ok(Exit::Done)
 }
 
@@ -75,7 +79,7 @@ fn roles_of(setup: &Setup, name: &str) -> Vec<String> {
     Role::ALL.into_iter().filter(plays).map(|role| role.to_string()).collect()
 }
 
-fn line(ui: Ui, row: &Row) -> String {
+fn line(ui: Ui, row: &Row) -> StyledLine {
     let (tone, mark) = match (row.usable, &row.problem) {
         (true, _) => (Tone::Good, ui.symbol("✓", "ok")),
         (false, Some(_)) => (Tone::Bad, ui.symbol("✗", "!!")),
@@ -94,5 +98,6 @@ fn line(ui: Ui, row: &Row) -> String {
         all if all == Role::ALL.len() => "  (every role)".to_owned(),
         _ => format!("  ({})", row.roles.join(", ")),
     };
-    format!("{} {:10} {state}{}", ui.paint(tone, mark), row.name, ui.paint(Tone::Strong, &roles))
+    let name = padded(&row.name, 10);
+    styled!("{} {name} {state}{}", ui.paint(tone, mark), ui.paint(Tone::Strong, &roles))
 }

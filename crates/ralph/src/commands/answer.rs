@@ -59,7 +59,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AnswerArgs) -> Result<Exit, CliErr
         setup.ui.labelled(Tone::Good, "answered", &told);
         let is_task = question.item.parse::<TaskId>().is_ok();
         let command = if is_task { "ralph build" } else { "ralph pipeline" };
-        setup.ui.line(&format!("`{command}` acts on it"));
+        setup.ui.line(format!("`{command}` acts on it"));
     }
     Ok(Exit::Done)
 }

@@ -107,6 +107,14 @@ fn plan_first(
         {
             go_on_planning(setup, build, &found).map(Some)
         }
+        (Some(spec), _)
+            if found.spec() == Some(spec)
+                && found.stage() == Stage::Complete
+                && build.is_planned(spec).map_err(CliError::failed)? =>
+        {
+            setup.ui.note(&format!("`ralph plan {spec}` plans it again"));
+            Ok(Some(Ended::By(PlanningEnd::Planned { tasks })))
+        }
         (Some(spec), _) if found.spec() != Some(spec) || tasks == 0 => {
             let tasks = found.unfinished().iter().filter(|task| task.spec == spec).count();
             if tasks > 0 && found.can_keep_all_for(spec) {

@@ -6,7 +6,9 @@ use super::print_either;
 use crate::args::{ConfigArgs, GlobalArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::{Tone, Ui};
+use crate::render::human::{padded, widest};
+use crate::render::text::StyledLine;
+use crate::render::{Tone, Ui, styled};
 use crate::setup::Setup;
 
 #[derive(Serialize)]
@@ -30,19 +32,19 @@ pub(crate) fn run(global: &GlobalArgs, args: &ConfigArgs) -> Result<Exit, CliErr
         return Err(CliError::usage(format!("no setting begins with `{prefix}`"))
             .hint("`ralph config` lists all of them"));
     }
-    print_either(setup.json, &rows, || lines(setup.ui, &rows))?;
+    print_either(setup.ui, setup.json, &rows, || lines(setup.ui, &rows))?;
     Ok(Exit::Done)
 }
 
-fn lines(ui: Ui, rows: &[Row]) -> Vec<String> {
+fn lines(ui: Ui, rows: &[Row]) -> Vec<StyledLine> {
     let setting =
         |row: &Row| format!("{} = {}", row.key, row.value.as_deref().unwrap_or("(not set)"));
-    let width =
-        rows.iter().map(|row| setting(row).chars().count()).filter(|width| *width < 60).max();
-    let width = width.unwrap_or(0);
-    let line = |row: &Row| {
+    let settings: Vec<String> = rows.iter().map(setting).collect();
+    let widths = settings.iter().map(|setting| widest([setting.as_str()]));
+    let width = widths.filter(|width| *width < 60).max().unwrap_or(0);
+    let line = |(row, setting): (&Row, &String)| {
         let origin = ui.paint(Tone::Faint, &format!("# {}", row.origin));
-        format!("{:width$}  {origin}", setting(row))
+        styled!("{}  {origin}", padded(setting, width))
     };
-    rows.iter().map(line).collect()
+    rows.iter().zip(&settings).map(line).collect()
 }

@@ -30,7 +30,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::wrap;
 use crate::render::workflow::{Look, WorkflowScreen};
-use crate::render::{self, Tone, Ui};
+use crate::render::{self, Tone, Ui, styled};
 use crate::setup::Setup;
 
 /// Every terminal has so many columns.
@@ -162,7 +162,7 @@ fn check_receipts(
         .filter_map(|row| Oid::parse(row.commit.as_deref().unwrap_or_default().as_bytes()))
         .collect();
     let room = GateRoom::open(setup)?;
-    let quiet = Ui { quiet: true, rich: false, ..setup.ui };
+    let quiet = setup.ui.silent();
     let checks = verify::check(setup, quiet, &room, &commits)?;
     let owned = |(commit, check): (&Oid, CommitCheck)| (commit.clone(), check);
     Ok(checks.map(|checks| checks.into_iter().map(owned).collect()))
@@ -224,18 +224,18 @@ fn conclude(
     let ui = setup.ui;
     let command = |text: &str| {
         ui.line("");
-        ui.line(&format!("{} {}", ui.paint(Tone::Faint, "$"), ui.paint(Tone::Strong, text)));
+        ui.line(styled!("{} {}", ui.paint(Tone::Faint, "$"), ui.paint(Tone::Strong, text)));
     };
     command("ralph specs");
     for line in specs::table(ui, rows) {
-        ui.line(&line);
+        ui.line(line);
     }
     let commits = log(stage)?;
     let by = |who: &str| commits.iter().filter(|(author, ..)| author == who).collect::<Vec<_>>();
     let (agents, own) = (by("Rehearsal"), by("Ralph"));
     let show = |commits: &[&(String, String, String)]| {
         for (_, commit, subject) in commits {
-            ui.line(&format!("{} {subject}", ui.paint(Tone::Attention, commit)));
+            ui.line(styled!("{} {subject}", ui.paint(Tone::Attention, commit)));
         }
     };
     command("git log --oneline --author=Rehearsal   # what the agents did");
@@ -248,7 +248,7 @@ fn conclude(
         let short = commit.as_str().get(..8).unwrap_or(commit.as_str());
         command(&format!("ralph verify {short}   # its gates again, from its receipt alone"));
         for line in verify::lines(ui, commit, check) {
-            ui.line(&line);
+            ui.line(line);
         }
     }
     Ok(())
@@ -270,15 +270,15 @@ fn log(stage: &DemoStage) -> Result<Vec<(String, String, String)>, CliError> {
 fn show_ways_on(stage: &DemoStage, ui: Ui, keep: bool) {
     let rows = |rows: &[(&str, &str)]| {
         for (command, what) in rows {
-            let gap = " ".repeat(32_usize.saturating_sub(command.chars().count()).max(2));
+            let gap = " ".repeat(32_usize.saturating_sub(command.len()).max(2));
             let what = ui.paint(Tone::Faint, what);
-            ui.line(&format!("  {}{gap}{what}", ui.paint(Tone::Strong, command)));
+            ui.line(styled!("  {}{gap}{what}", ui.paint(Tone::Strong, command)));
         }
     };
     ui.line("");
     if keep {
         ui.line("All of it is there to look at:");
-        ui.line(&format!("  cd {}", stage.repository()));
+        ui.line(format!("  cd {}", stage.repository()));
         rows(&[
             (". ../env", "see what the demo saw, touch nothing of yours"),
             ("ralph specs show 2", "the attempt that was caught"),

@@ -11,7 +11,8 @@ use super::print_either;
 use crate::args::GlobalArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::{Tone, Ui};
+use crate::render::text::StyledLine;
+use crate::render::{Tone, Ui, styled};
 use crate::setup::Scout;
 
 pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
@@ -32,21 +33,21 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
         temp: &temp,
     });
     let healthy = findings.iter().all(|finding| finding.status != FindingStatus::Problem);
-    print_either(global.json, &findings, || {
-        findings.iter().map(|finding| line(scout.ui, finding)).collect()
+    print_either(scout.ui, global.json, &findings, || {
+        findings.iter().flat_map(|finding| lines(scout.ui, finding)).collect()
     })?;
     Ok(if healthy { Exit::Done } else { Exit::Unfinished })
 }
 
-fn line(ui: Ui, finding: &Finding) -> String {
+fn lines(ui: Ui, finding: &Finding) -> Vec<StyledLine> {
     let (tone, status) = match finding.status {
-        FindingStatus::Ok => (Tone::Good, "ok     "),
+        FindingStatus::Ok => (Tone::Good, "ok"),
         FindingStatus::Problem => (Tone::Bad, "problem"),
-        FindingStatus::Note => (Tone::Attention, "note   "),
+        FindingStatus::Note => (Tone::Attention, "note"),
     };
-    let head = format!("{} {:10} {}", ui.paint(tone, status), finding.area, finding.what);
-    match &finding.advice {
-        Some(advice) => format!("{head}\n{:19}{} {advice}", "", ui.symbol("→", "->")),
-        None => head,
-    }
+    let status = ui.paint(tone, status);
+    let mut lines = vec![styled!("{status:7} {:10} {}", finding.area, finding.what)];
+    let arrow = ui.symbol("→", "->");
+    lines.extend(finding.advice.iter().map(|advice| styled!("{:19}{arrow} {advice}", "")));
+    lines
 }

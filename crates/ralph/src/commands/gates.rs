@@ -23,8 +23,9 @@ use crate::args::{GatesCommand, GatesRunArgs, GlobalArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::gates::{GateScreen, argv_text, conclusion};
-use crate::render::human::duration;
-use crate::render::{self, Tone};
+use crate::render::human::{duration, padded, widest};
+use crate::render::text::StyledLine;
+use crate::render::{self, Tone, styled};
 use crate::setup::Setup;
 
 pub(crate) fn run(global: &GlobalArgs, command: Option<&GatesCommand>) -> Result<Exit, CliError> {
@@ -78,14 +79,14 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
             }
         })
         .collect();
-    print_either(setup.json, &rows, || gate_lines(setup, &rows))?;
+    print_either(setup.ui, setup.json, &rows, || gate_lines(setup, &rows))?;
     Ok(Exit::Done)
 }
 
-fn gate_lines(setup: &Setup, rows: &[ListedGate]) -> Vec<String> {
-    let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+fn gate_lines(setup: &Setup, rows: &[ListedGate]) -> Vec<StyledLine> {
+    let width = widest(rows.iter().map(|row| row.name.as_str()));
     let rows = rows.iter().zip(&setup.config.gates);
-    rows.map(|(row, gate)| {
+    rows.flat_map(|(row, gate)| {
         let mut notes = vec![format!("at most {}", duration(gate.timeout))];
         for (is, what) in [(row.fast, "fast"), (row.net, "network"), (row.unix, "unix sockets")] {
             notes.extend(is.then(|| what.to_owned()));
@@ -93,13 +94,12 @@ fn gate_lines(setup: &Setup, rows: &[ListedGate]) -> Vec<String> {
         if !row.paths.is_empty() {
             notes.push(format!("for {}", row.paths.join(" ")));
         }
-        format!(
-            "{:width$}  {}\n{:width$}  {}",
-            row.name,
-            setup.ui.paint(Tone::Strong, &argv_text(&row.argv)),
-            "",
-            setup.ui.paint(Tone::Faint, &format!("{}; {}", notes.join(", "), row.origin)),
-        )
+        let notes = format!("{}; {}", notes.join(", "), row.origin);
+        let command = setup.ui.paint(Tone::Strong, &argv_text(&row.argv));
+        [
+            styled!("{}  {command}", padded(&row.name, width)),
+            styled!("{:width$}  {}", "", setup.ui.paint(Tone::Faint, &notes)),
+        ]
     })
     .collect()
 }
@@ -232,7 +232,7 @@ fn run_gates(setup: &Setup, args: &GatesRunArgs) -> Result<Exit, CliError> {
         caches: assessment.caches(),
         proven: assessment.view().proven(),
     };
-    print_either(setup.json, &value, || {
+    print_either(setup.ui, setup.json, &value, || {
         assessment.findings.iter().map(|finding| conclusion(setup.ui, finding)).collect()
     })?;
     let passed = |finding: &GateFinding| finding.attribution == Attribution::Passed;

@@ -1,7 +1,6 @@
 //! `ralph log`: what became of the plan's tasks, told from git.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fmt::Write as _;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -11,14 +10,16 @@ use ralph_engine::plan_file::PLAN_FILE;
 use ralph_engine::plan_file::past::{Past, PastError, SHALLOW, Tip};
 use ralph_model::history::{Filter, History, LogView, RecentView, Since, TaskOutcome};
 use ralph_model::plan::Plan;
+use ralph_model::shown::shown_json;
 
-use super::{print_json, print_text};
+use super::print_json;
 use crate::args::GlobalArgs;
 use crate::args::plan::LogArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::{local_time, one_line};
-use crate::render::{self, Tone, Ui};
+use crate::render::human::{local_time, one_line, padded, widest};
+use crate::render::text::StyledLine;
+use crate::render::{self, Tone, Ui, output, styled};
 use crate::setup::{Setup, now};
 
 /// How many changes are shown unless all tasks are asked for.
@@ -72,7 +73,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError>
         && args.since.is_none();
     let key = if is_whole { past.report_key(&tip, now()) } else { None };
     if let Some(mut report) = key.as_ref().and_then(|key| past.report(key)) {
-        render::copy(&mut report).map_err(CliError::failed)?;
+        output::copy(&mut report).map_err(CliError::failed)?;
         return Ok(Exit::Done);
     }
     let history = past.history(&tip).map_err(refused)?;
@@ -85,10 +86,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError>
     let plan = Plan::parse(&bytes);
     if let Some(key) = key {
         let view = history.log_view(&plan, &filter);
-        let mut report = serde_json::to_string_pretty(&view).map_err(CliError::failed)?;
+        let mut report = shown_json(serde_json::to_string_pretty(&view).map_err(CliError::failed)?);
         report.push('\n');
         past.keep_report(&key, &report);
-        print_text(&report)?;
+        render::json(report)?;
         return Ok(Exit::Done);
     }
     let spec = args.spec.as_deref().map(|typed| spec_name(&history, typed));
@@ -212,18 +213,19 @@ fn show(
     match (args.all, args.table) {
         (true, false) => print_json(&history.log_view(plan, filter))?,
         (false, false) => print_json(&history.recent_view(filter, RECENT))?,
-        (true, true) => print_text(&tasks_table(setup.ui, &history.log_view(plan, filter)))?,
+        (true, true) => setup.ui.print(tasks_table(setup.ui, &history.log_view(plan, filter)))?,
         (false, true) => {
-            print_text(&changes_table(setup.ui, &history.recent_view(filter, RECENT)))?;
+            setup.ui.print(changes_table(setup.ui, &history.recent_view(filter, RECENT)))?;
         }
     }
     Ok(Exit::Done)
 }
 
-fn tasks_table(ui: Ui, view: &LogView<'_>) -> String {
-    let width = view.tasks.iter().map(|task| task.id.chars().count()).max().unwrap_or(0).max(2);
+fn tasks_table(ui: Ui, view: &LogView<'_>) -> Vec<StyledLine> {
+    let width = widest(view.tasks.iter().map(|task| task.id)).max(2);
     let head = format!("{:width$}  {:9}  {:17}  {:20}  task", "id", "outcome", "created", "spec");
-    let mut text = format!("{}\n", ui.paint(Tone::Faint, &head));
+    let room = render::room_after(head.len() - 4, 80);
+    let mut lines = vec![ui.paint(Tone::Faint, &head).into()];
     for task in &view.tasks {
         let (tone, outcome) = match task.outcome {
             TaskOutcome::Pending => (Tone::Progress, "pending"),
@@ -232,32 +234,30 @@ fn tasks_table(ui: Ui, view: &LogView<'_>) -> String {
             TaskOutcome::Rejected => (Tone::Bad, "rejected"),
             TaskOutcome::Cancelled => (Tone::Faint, "cancelled"),
         };
-        let outcome = ui.paint(tone, &format!("{outcome:9}"));
+        let outcome = ui.paint(tone, outcome);
         let created = task.created.as_ref().map(|at| local_time(at.date, now()));
         let created = created.unwrap_or_default();
-        let (spec, name) = (one_line(task.spec, 20), one_line(task.desc, 80));
-        let _ = writeln!(text, "{:width$}  {outcome}  {created:17}  {spec:20}  {name}", task.id);
+        let (id, spec) = (padded(task.id, width), padded(&one_line(task.spec, 20), 20));
+        let name = one_line(task.desc, room);
+        lines.push(styled!("{id}  {outcome:9}  {created:17}  {spec}  {name}"));
     }
-    text
+    lines
 }
 
-fn changes_table(ui: Ui, view: &RecentView<'_>) -> String {
+fn changes_table(ui: Ui, view: &RecentView<'_>) -> Vec<StyledLine> {
     let head = format!("{:17}  {:8}  {:9}  {:8}  task", "when", "commit", "change", "id");
-    let mut text = format!("{}\n", ui.paint(Tone::Faint, &head));
+    let room = render::room_after(head.len() - 4, 140);
+    let mut lines = vec![ui.paint(Tone::Faint, &head).into()];
     for change in &view.changes {
         let when = local_time(change.date, now());
         let commit = change.commit.as_str().get(..8).unwrap_or_default();
         let why = change.reason.filter(|why| !why.is_empty());
         let why = why.map(|why| format!(" ({})", one_line(why, 60))).unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "{when:17}  {commit:8}  {:9}  {:8}  {}{why}",
-            change.change,
-            change.id,
-            one_line(change.desc, 80)
-        );
+        let task = one_line(&format!("{}{why}", one_line(change.desc, 80)), room);
+        let id = padded(change.id, 8);
+        lines.push(styled!("{when:17}  {commit:8}  {:9}  {id}  {task}", change.change));
     }
-    text
+    lines
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::print_json;
 use crate::args::{GlobalArgs, InitArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::{Tone, important};
+use crate::render::{Tone, styled};
 use crate::setup::Scout;
 
 #[derive(Serialize)]
@@ -54,7 +54,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
             "plans are merged by record here; a clone is told so by a `ralph init` of its own",
         ),
         Ok(false) => {}
-        Err(error) => important(&format!(
+        Err(error) => ui.important(styled!(
             "{} git was not told how to merge plans and will merge their lines: {error}",
             ui.paint(Tone::Attention, "note:")
         )),
@@ -75,9 +75,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
         ),
     }
     for note in &plan.notes {
-        important(&format!("{} {note}", ui.paint(Tone::Attention, "note:")));
+        ui.important(styled!("{} {note}", ui.paint(Tone::Attention, "note:")));
         if let Some(hint) = note.hint() {
-            important(&format!("{} {hint}", ui.paint(Tone::Attention, "hint:")));
+            ui.important(styled!("{} {hint}", ui.paint(Tone::Attention, "hint:")));
         }
     }
     if global.json {

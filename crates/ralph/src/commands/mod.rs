@@ -24,10 +24,12 @@ mod verify;
 use std::ffi::OsString;
 
 use ralph_engine::rehearsal::{self, PlayRequest};
+use ralph_model::shown::shown;
 
 use crate::args::{AgentCommand, Cli, Command};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::render::text::StyledLine;
 use crate::render::{self, Ui};
 use crate::setup::Setup;
 
@@ -44,9 +46,7 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
     let cli = match Cli::understand(&args).or_else(|error| unnamed_build(&args).ok_or(error)) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are asked for and succeed; anything else is a wrong usage.
-            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
-            return if error.print().is_ok() { exit } else { Exit::Done };
+            return complain(&args, &error);
         }
     };
     let ui = Ui::early(&cli.global);
@@ -65,7 +65,7 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Gates { command } => gates::run(&cli.global, command.as_deref()),
         Command::Verify(args) => verify::run(&cli.global, args),
         Command::Sandbox(args) => sandbox::run(&cli.global, args),
-        Command::Status => status::run(&cli.global),
+        Command::Status(args) => status::run(&cli.global, args),
         Command::Answer(args) => answer::run(&cli.global, args),
         Command::Query(args) => query::run(&cli.global, args),
         Command::Task(command) => plan::task(&cli.global, command),
@@ -75,13 +75,29 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::MergePlan(args) => Ok(merge_plan::run(args)),
         Command::Validate => validate::run(&cli.global),
         Command::Config(args) => config::run(&cli.global, args),
-        Command::Completions { shell } => Ok(pages::completions(*shell)),
+        Command::Completions { shell } => pages::completions(*shell),
         Command::Man { out } => pages::manual(out.as_deref()),
     };
     result.unwrap_or_else(|error| {
         render::error(ui, &error);
         error.exit
     })
+}
+
+/// Shows help and version, which are asked for and succeed, or what is wrong with what was typed.
+fn complain(args: &[OsString], error: &clap::Error) -> Exit {
+    if !error.use_stderr() {
+        // A page that nobody reads to its end is no failure.
+        let _ = render::data(&error.to_string());
+        return Exit::Done;
+    }
+    // Words that were typed are repeated in the complaint, where a line end in one of them would look like Ralph's own.
+    let typed: Vec<OsString> =
+        args.iter().map(|word| shown(&word.to_string_lossy()).into_owned().into()).collect();
+    let error =
+        Cli::understand(&typed).err().map_or_else(|| error.to_string(), |error| error.to_string());
+    error.trim_end().lines().for_each(render::important);
+    Exit::Usage
 }
 
 /// `ralph N` builds.
@@ -121,21 +137,17 @@ fn rehearse(args: &[OsString]) -> ! {
 
 /// Prints a value as JSON, or the lines that show it to people.
 pub(crate) fn print_either(
+    ui: Ui,
     json: bool,
     value: &impl serde::Serialize,
-    lines: impl FnOnce() -> Vec<String>,
+    lines: impl FnOnce() -> Vec<StyledLine>,
 ) -> Result<(), CliError> {
-    if json { print_json(value) } else { print_text(&lines().join("\n")) }
-}
-
-/// Prints what the command is asked for.
-pub(crate) fn print_text(text: &str) -> Result<(), CliError> {
-    render::machine(text).map_err(CliError::failed)
+    if json { print_json(value) } else { ui.print(lines()) }
 }
 
 /// Prints a value as JSON, for machines.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
-    print_text(&as_json(value)?)
+    render::json(as_json(value)?)
 }
 
 /// JSON as machines and people read it.

@@ -8,18 +8,18 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render;
 
-pub(crate) fn completions(shell: clap_complete::Shell) -> Exit {
+pub(crate) fn completions(shell: clap_complete::Shell) -> Result<Exit, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "ralph", &mut script);
-    render::page(&String::from_utf8_lossy(&script));
-    Exit::Done
+    render::data(&String::from_utf8_lossy(&script))?;
+    Ok(Exit::Done)
 }
 
 pub(crate) fn manual(out: Option<&Utf8Path>) -> Result<Exit, CliError> {
     let Some(directory) = out else {
         let mut page = Vec::new();
         clap_mangen::Man::new(Cli::command()).render(&mut page).map_err(CliError::failed)?;
-        render::page(&String::from_utf8_lossy(&page));
+        render::data(&String::from_utf8_lossy(&page))?;
         return Ok(Exit::Done);
     };
     std::fs::create_dir_all(directory)

@@ -22,9 +22,10 @@ use crate::args::GlobalArgs;
 use crate::args::pipeline::PipelineArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::plural;
+use crate::render::human::{padded, plural, widest};
+use crate::render::text::StyledLine;
 use crate::render::workflow::{Look, WorkflowScreen, conclude};
-use crate::render::{self, Tone, Ui, stop};
+use crate::render::{self, Tone, Ui, stop, styled};
 use crate::setup::{OpenProject, Setup, WorkflowRun};
 
 const COMMAND: &str = "ralph pipeline";
@@ -128,7 +129,7 @@ fn dry_run(setup: &Setup, chosen: &Chosen) -> Result<Exit, CliError> {
             row => row.map_err(CliError::usage)?,
         });
     }
-    print_either(setup.json, &rows, || forecast_lines(setup.ui, &rows))?;
+    print_either(setup.ui, setup.json, &rows, || forecast_lines(setup.ui, &rows))?;
     if !setup.json {
         let specs = plural(rows.len() as u64, "spec");
         setup.ui.labelled(Tone::Attention, "dry-run", &format!("{specs}; nothing was written"));
@@ -136,11 +137,11 @@ fn dry_run(setup: &Setup, chosen: &Chosen) -> Result<Exit, CliError> {
     Ok(exit)
 }
 
-fn forecast_lines(ui: Ui, rows: &[Forecast]) -> Vec<String> {
-    let width = rows.iter().map(|row| row.spec.chars().count()).max().unwrap_or(0);
+fn forecast_lines(ui: Ui, rows: &[Forecast]) -> Vec<StyledLine> {
+    let width = widest(rows.iter().map(|row| row.spec.as_str()));
     let line = |row: &Forecast| {
-        let action = ui.paint(Tone::Attention, &format!("{:9}", row.action));
-        format!("{:width$}  {action}  {}", row.spec, row.why)
+        let action = ui.paint(Tone::Attention, row.action);
+        styled!("{}  {action:9}  {}", padded(&row.spec, width), row.why)
     };
     rows.iter().map(line).collect()
 }

@@ -16,11 +16,12 @@ use ralph_model::plan::{DoneAt, Plan, PlanError, WishError};
 use serde::Serialize;
 
 use super::build::find_spec;
-use super::{as_json, print_json, print_text};
+use super::{as_json, print_json};
 use crate::args::GlobalArgs;
 use crate::args::plan::{IssueCommand, SetSpecArgs, TaskCommand};
 use crate::error::{CliError, chain};
 use crate::exit::Exit;
+use crate::render;
 use crate::setup::Setup;
 
 #[derive(Serialize)]
@@ -110,7 +111,7 @@ fn asked(
     if !reply.accepted {
         return Err(CliError::failed(reply.text));
     }
-    print_text(&reply.text)?;
+    render::data(&reply.text)?;
     Ok(Exit::Done)
 }
 
@@ -161,11 +162,11 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
         let gap = if is_about_the_past(&error) { file.gap() } else { None };
         not_made(&error, file.path()).hints(gap)
     })?;
-    setup.ui.line(&change.to_string());
+    change.to_string().lines().for_each(|line| setup.ui.line(line));
     if git.commit_home {
         setup.say_if_outside_git();
     }
-    print_text(&state_then?)?;
+    render::json(state_then?)?;
     Ok(Exit::Done)
 }
 

@@ -2,8 +2,6 @@
 //!
 //! It is asked often, by agents and scripts, so it opens no private state, starts no process and makes no file.
 
-use std::fmt::Write as _;
-
 use ralph_engine::files::lock::is_owned;
 use ralph_engine::files::read_optional;
 use ralph_engine::home::find_workspace;
@@ -14,13 +12,14 @@ use ralph_model::journal::{JournalEvent, WorkflowKind, parse_line};
 use ralph_model::plan::view::{IssueView, TaskView};
 use ralph_model::plan::{Plan, Status};
 
-use super::{print_json, print_text};
+use super::print_json;
 use crate::args::GlobalArgs;
 use crate::args::plan::{QueryArgs, QueryWhat};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::one_line;
-use crate::render::{Tone, Ui};
+use crate::render::human::{one_line, padded, widest};
+use crate::render::text::StyledLine;
+use crate::render::{self, Tone, Ui, styled};
 use crate::setup::Setup;
 
 pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliError> {
@@ -28,7 +27,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
     setup.require_repository()?;
     setup.require_plan_in_tree()?;
     if matches!(args.what, Some(QueryWhat::Iteration)) {
-        print_text(&iteration(&setup)?.to_string())?;
+        render::data(&iteration(&setup)?.to_string())?;
         return Ok(Exit::Done);
     }
     let path = setup.home.path.join(PLAN_FILE);
@@ -43,7 +42,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
         return Err(CliError::failed(why).hint("`ralph validate` lists everything that is wrong"));
     }
     if args.table {
-        print_text(&table(setup.ui, &plan, args.what.as_ref()))?;
+        setup.ui.print(table(setup.ui, &plan, args.what.as_ref()))?;
         return Ok(Exit::Done);
     }
     match &args.what {
@@ -52,7 +51,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
         Some(QueryWhat::Tasks { done: true }) => print_json(&plan.done_view()),
         Some(QueryWhat::Issues) => print_json(&plan.issues_view()),
         Some(QueryWhat::Next) => print_json(&plan.next_view()),
-        Some(QueryWhat::Stage | QueryWhat::Iteration) => print_text(plan.stage().name()),
+        Some(QueryWhat::Stage | QueryWhat::Iteration) => render::data(plan.stage().name()),
     }?;
     Ok(Exit::Done)
 }
@@ -93,36 +92,33 @@ fn iteration(setup: &Setup) -> Result<u32, CliError> {
 }
 
 /// The plan for people.
-fn table(ui: Ui, plan: &Plan<'_>, what: Option<&QueryWhat>) -> String {
+fn table(ui: Ui, plan: &Plan<'_>, what: Option<&QueryWhat>) -> Vec<StyledLine> {
     let tasks = plan.tasks_view();
-    let mut text = String::new();
+    let mut lines = Vec::new();
     match what {
-        Some(QueryWhat::Stage | QueryWhat::Iteration) => text.push_str(plan.stage().name()),
-        Some(QueryWhat::Next) => text.push_str(&next_line(plan)),
-        Some(QueryWhat::Issues) => issue_rows(ui, &mut text, &plan.issues_view()),
-        Some(QueryWhat::Tasks { done: true }) => task_rows(ui, &mut text, &tasks.done),
+        Some(QueryWhat::Stage | QueryWhat::Iteration) => lines.push(plan.stage().name().into()),
+        Some(QueryWhat::Next) => lines.push(next_line(plan).into()),
+        Some(QueryWhat::Issues) => issue_rows(ui, &mut lines, &plan.issues_view()),
+        Some(QueryWhat::Tasks { done: true }) => task_rows(ui, &mut lines, &tasks.done),
         Some(QueryWhat::Tasks { done: false }) => {
             let all: Vec<TaskView<'_>> = tasks.pending.into_iter().chain(tasks.done).collect();
-            task_rows(ui, &mut text, &all);
+            task_rows(ui, &mut lines, &all);
         }
         None => {
-            let spec = plan.spec().unwrap_or("none");
-            let _ = writeln!(
-                text,
-                "spec   {spec}\nstage  {}\nnext   {}\n",
-                plan.stage(),
-                next_line(plan)
-            );
+            lines.push(styled!("spec   {}", plan.spec().unwrap_or("none")));
+            lines.push(styled!("stage  {}", plan.stage()));
+            lines.push(styled!("next   {}", next_line(plan)));
+            lines.push("".into());
             let all: Vec<TaskView<'_>> = tasks.pending.into_iter().chain(tasks.done).collect();
-            task_rows(ui, &mut text, &all);
+            task_rows(ui, &mut lines, &all);
             let issues = plan.issues_view();
             if !issues.is_empty() {
-                text.push('\n');
-                issue_rows(ui, &mut text, &issues);
+                lines.push("".into());
+                issue_rows(ui, &mut lines, &issues);
             }
         }
     }
-    text
+    lines
 }
 
 fn next_line(plan: &Plan<'_>) -> String {
@@ -137,13 +133,14 @@ fn next_line(plan: &Plan<'_>) -> String {
     }
 }
 
-fn task_rows(ui: Ui, text: &mut String, tasks: &[TaskView<'_>]) {
-    let width = tasks.iter().map(|task| task.id.chars().count()).max().unwrap_or(0).max(2);
+fn task_rows(ui: Ui, lines: &mut Vec<StyledLine>, tasks: &[TaskView<'_>]) {
+    let width = widest(tasks.iter().map(|task| &*task.id)).max(2);
     let head = format!("{:width$}  {:8}  {:8}  name", "id", "status", "priority");
-    let _ = writeln!(text, "{}", ui.paint(Tone::Faint, &head));
+    let room = render::room_after(head.len() - 4, usize::MAX);
+    lines.push(ui.paint(Tone::Faint, &head).into());
     for task in tasks {
         let tone = if task.s == Status::Done { Tone::Good } else { Tone::Progress };
-        let status = ui.paint(tone, &format!("{:8}", task.s.to_string()));
+        let status = ui.paint(tone, &task.s.to_string());
         let priority = task.priority.map_or("-", ralph_model::plan::Priority::name);
         let mut notes = Vec::new();
         if !task.deps.is_empty() {
@@ -160,15 +157,16 @@ fn task_rows(ui: Ui, text: &mut String, tasks: &[TaskView<'_>]) {
         }
         let notes =
             if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
-        let name = one_line(&task.name, 80);
-        let _ = writeln!(text, "{:width$}  {status}  {priority:8}  {name}{notes}", task.id);
+        let name = one_line(&format!("{}{notes}", one_line(&task.name, 80)), room);
+        lines.push(styled!("{}  {status:8}  {priority:8}  {name}", padded(&task.id, width)));
     }
 }
 
-fn issue_rows(ui: Ui, text: &mut String, issues: &[IssueView<'_>]) {
-    let width = issues.iter().map(|issue| issue.id.chars().count()).max().unwrap_or(0).max(2);
-    let _ = writeln!(text, "{}", ui.paint(Tone::Faint, &format!("{:width$}  issue", "id")));
+fn issue_rows(ui: Ui, lines: &mut Vec<StyledLine>, issues: &[IssueView<'_>]) {
+    let width = widest(issues.iter().map(|issue| &*issue.id)).max(2);
+    lines.push(ui.paint(Tone::Faint, &format!("{:width$}  issue", "id")).into());
+    let room = render::room_after(width + 2, 100);
     for issue in issues {
-        let _ = writeln!(text, "{:width$}  {}", issue.id, one_line(&issue.desc, 100));
+        lines.push(styled!("{}  {}", padded(&issue.id, width), one_line(&issue.desc, room)));
     }
 }

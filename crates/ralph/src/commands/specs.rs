@@ -13,18 +13,20 @@ use ralph_engine::workflow::pipeline::store::{SpecStore, identity, whole_second}
 use ralph_model::pipeline::done::{DoneMarker, Proof};
 use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{Fact, settle};
+use ralph_model::shown::shown_lines;
 use ralph_model::spec::name::SpecPath;
 use ralph_model::spec::select::select;
 use serde::Serialize;
 
 use super::pipeline::{backlog, not_selected};
-use super::{print_either, print_json, print_text};
+use super::{print_either, print_json};
 use crate::args::GlobalArgs;
 use crate::args::pipeline::SpecsCommand;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::{dollars, one_line, seen_from};
-use crate::render::{self, Tone, Ui};
+use crate::render::human::{dollars, one_line, padded, seen_from, widest};
+use crate::render::text::StyledLine;
+use crate::render::{self, Tone, Ui, styled};
 use crate::setup::{Setup, now};
 
 pub(crate) fn run(global: &GlobalArgs, command: Option<&SpecsCommand>) -> Result<Exit, CliError> {
@@ -40,7 +42,7 @@ pub(crate) fn run(global: &GlobalArgs, command: Option<&SpecsCommand>) -> Result
 fn list(setup: &Setup) -> Result<Exit, CliError> {
     let specs = backlog(setup, false)?;
     let rows = rows(setup, &specs)?;
-    print_either(setup.json, &rows, || table(setup.ui, &rows))?;
+    print_either(setup.ui, setup.json, &rows, || table(setup.ui, &rows))?;
     let problems: Vec<&String> = rows.iter().filter_map(|row| row.problem.as_ref()).collect();
     for problem in &problems {
         render::important(problem);
@@ -63,12 +65,12 @@ pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, Cl
 }
 
 /// One line per spec.
-pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<String> {
-    let width = rows.iter().map(|row| row.spec.chars().count()).max().unwrap_or(0).max(4);
-    let mut lines = vec![ui.paint(
-        Tone::Faint,
-        &format!("{:width$}  {:9}  tries  {:8}  {:>7}  last", "spec", "state", "commit", "cost"),
-    )];
+pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<StyledLine> {
+    let width = widest(rows.iter().map(|row| row.spec.as_str())).max(4);
+    let head =
+        format!("{:width$}  {:9}  tries  {:8}  {:>7}  last", "spec", "state", "commit", "cost");
+    let room = render::room_after(head.len() - 4, 100);
+    let mut lines = vec![ui.paint(Tone::Faint, &head).into()];
     for row in rows {
         let tone = match row.state {
             "done" => Tone::Good,
@@ -77,7 +79,7 @@ pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<String> {
             "broken" => Tone::Bad,
             _ => Tone::Progress,
         };
-        let state = ui.paint(tone, &format!("{:9}", row.state));
+        let state = ui.paint(tone, row.state);
         let commit = row.commit.as_deref().map_or("-", |commit| commit.get(..8).unwrap_or(commit));
         let cost = row.cost_usd.map_or_else(|| "-".to_owned(), dollars);
         let mut last = match (&row.question, row.problem.as_ref().or(row.proof.as_ref()), &row.last)
@@ -90,12 +92,13 @@ pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<String> {
         if row.changed_since_done {
             last = format!("changed since done; {last}");
         }
-        let last = one_line(&last, 100);
-        let line = format!(
-            "{:width$}  {state}  {:>5}  {commit:8}  {cost:>7}  {last}",
-            row.spec, row.attempts_used
+        let last = one_line(&last, room);
+        let line = styled!(
+            "{}  {state:9}  {:>5}  {commit:8}  {cost:>7}  {last}",
+            padded(&row.spec, width),
+            row.attempts_used
         );
-        lines.push(line.trim_end().to_owned());
+        lines.push(line.trim_end());
     }
     lines
 }
@@ -130,25 +133,30 @@ fn show(setup: &Setup, typed: &str) -> Result<Exit, CliError> {
     }
     let mut lines = table(setup.ui, std::slice::from_ref(&row));
     if let Some(question) = &row.question {
-        lines.push(format!("\nwaits for you: {question}"));
-        lines.push(format!(
+        lines.push("".into());
+        lines.push(styled!("waits for you: {question}"));
+        lines.push(styled!(
             "  ralph answer {} yes    accepts it; any other answer goes to the next attempt",
             spec.run_id()
         ));
     }
     if let Some(record) = markers.candidate.as_ref().filter(|record| !record.refs.is_empty()) {
-        lines.push(format!("\nthe commit is on: {}", record.refs.join(", ")));
+        lines.push("".into());
+        lines.push(styled!("the commit is on: {}", record.refs.join(", ")));
     }
     if let Some(feedback) = markers.candidate.as_ref().and_then(|record| record.feedback.clone()) {
-        lines.push(format!("\nfeedback for the next attempt:\n{}", feedback.trim_end()));
+        lines.push("".into());
+        lines.push("feedback for the next attempt:".into());
+        lines.extend(shown_lines(feedback.trim_end()).map(|line| styled!("  {line}")));
     }
     if !tries.is_empty() {
-        lines.push("\nattempts:".to_owned());
+        lines.push("".into());
+        lines.push("attempts:".into());
         for (number, tried) in tries.iter().enumerate() {
             let seen = |dir: &str| seen_from(&setup.cwd, &setup.home.path.join(dir)).to_string();
             let log = tried.run_dir.as_deref().map(|dir| format!("  ({})", seen(dir)));
             let log = log.unwrap_or_default();
-            lines.push(format!(
+            lines.push(styled!(
                 "  {}. {}: {}{log}",
                 number + 1,
                 tried.phase,
@@ -157,9 +165,11 @@ fn show(setup: &Setup, typed: &str) -> Result<Exit, CliError> {
         }
     }
     if !files.is_empty() {
-        lines.push(format!("\nfiles:\n  {}", files.join("\n  ")));
+        lines.push("".into());
+        lines.push("files:".into());
+        lines.extend(files.iter().map(|file| styled!("  {file}")));
     }
-    print_text(&lines.join("\n"))?;
+    setup.ui.print(lines)?;
     Ok(Exit::Done)
 }
 
@@ -174,9 +184,10 @@ fn new(setup: &Setup, title: &str, area: Option<&str>) -> Result<Exit, CliError>
     let directory = setup.home.path.join(SPECS);
     let spec = specs::create(&directory, NewSpec { title, area }).map_err(CliError::usage)?;
     let path = directory.join(spec.as_str());
-    let value = JsonNew { spec: spec.as_str(), path: &path };
-    print_either(setup.json, &value, || vec![path.to_string()])?;
-    if !setup.json {
+    if setup.json {
+        print_json(&JsonNew { spec: spec.as_str(), path: &path })?;
+    } else {
+        render::data(path.as_str())?;
         setup.ui.labelled(Tone::Good, "new", "write down what is wanted, then `ralph pipeline`");
     }
     Ok(Exit::Done)

@@ -1,5 +1,6 @@
 //! `ralph status`: one screen, folded from the journal and from home: the markers of the specs, the plan.
 
+mod follow;
 mod pipeline;
 mod plan;
 
@@ -14,50 +15,52 @@ use serde::Serialize;
 use self::pipeline::PipelineStatus;
 use self::plan::PlanSummary;
 use super::answer::how_to_answer;
-use super::{print_json, print_text};
-use crate::args::GlobalArgs;
+use super::print_json;
+use crate::args::{GlobalArgs, StatusArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::{count, dollars, duration, local_time, one_line, plural, seen_from};
-use crate::render::{Tone, Ui};
+use crate::render::human::{
+    count, dollars, duration, local_time, one_line, padded, plural, seen_from,
+};
+use crate::render::text::StyledLine;
+use crate::render::{Tone, Ui, styled};
 use crate::setup::{Setup, now};
 
 /// How many of the last runs are shown.
 const SHOWN: usize = 8;
 
-pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(global: &GlobalArgs, args: &StatusArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
+    if args.follow {
+        return follow::run(&setup, args.last);
+    }
     let overview = setup.overview()?;
     if setup.json {
         print_json(&JsonStatus::new(&setup, &overview))?;
     } else {
-        print_text(&screen(&setup, &overview))?;
+        setup.ui.print(screen(&setup, &overview))?;
     }
     Ok(Exit::Done)
 }
 
-fn screen(setup: &Setup, overview: &Overview) -> String {
+fn screen(setup: &Setup, overview: &Overview) -> Vec<StyledLine> {
     let ui = setup.ui;
     let mut lines =
-        vec![format!("{}  {}", ui.paint(Tone::Strong, "workspace"), setup.workspace.root)];
+        vec![styled!("{}  {}", ui.paint(Tone::Strong, "workspace"), setup.workspace.root)];
     let home = if setup.home.exists {
         setup.home.path.to_string()
     } else {
         "none yet (`ralph init` makes one)".to_owned()
     };
-    lines.push(format!("{}       {home}", ui.paint(Tone::Strong, "home")));
+    lines.push(styled!("{}       {home}", ui.paint(Tone::Strong, "home")));
     for (agent, wait) in overview.limit_waits(now()) {
         let until = local_time(wait.until, now());
-        lines.push(
-            ui.paint(
-                Tone::Attention,
-                &format!("{agent} is at its usage limit until about {until}"),
-            ),
-        );
+        let text = format!("{agent} is at its usage limit until about {until}");
+        lines.push(ui.paint(Tone::Attention, &text).into());
     }
     for question in overview.open_questions() {
         let text = format!("waits for you: {}", how_to_answer(question));
-        lines.push(ui.paint(Tone::Attention, &text));
+        lines.push(ui.paint(Tone::Attention, &text).into());
     }
     let pipeline = PipelineStatus::of(setup, overview);
     lines.extend(pipeline.iter().flat_map(|pipeline| pipeline.lines(ui)));
@@ -65,10 +68,10 @@ fn screen(setup: &Setup, overview: &Overview) -> String {
     let runs = overview.runs();
     if runs.is_empty() {
         let how = if pipeline.is_some() { "ralph pipeline" } else { "ralph agent run \"…\"" };
-        lines.push(format!("no runs yet; try `{how}`"));
-        return lines.join("\n");
+        lines.push(styled!("no runs yet; try `{how}`"));
+        return lines;
     }
-    lines.push(String::new());
+    lines.push("".into());
     for run in &runs[runs.len().saturating_sub(SHOWN)..] {
         lines.push(run_line(ui, run));
         lines.extend(log_line(setup, run));
@@ -87,12 +90,12 @@ fn screen(setup: &Setup, overview: &Overview) -> String {
     if totals.runs_without_cost > 0 {
         let _ = write!(sum, ", {} of unknown cost", plural(totals.runs_without_cost, "run"));
     }
-    lines.push(String::new());
-    lines.push(sum);
-    lines.join("\n")
+    lines.push("".into());
+    lines.push(sum.into());
+    lines
 }
 
-fn run_line(ui: Ui, run: &RunView) -> String {
+fn run_line(ui: Ui, run: &RunView) -> StyledLine {
     let (when, who) = match &run.started {
         Some((at, started)) => {
             (local_time(*at, now()), format!("{} {}", started.role, started.agent))
@@ -100,7 +103,7 @@ fn run_line(ui: Ui, run: &RunView) -> String {
         None => (String::new(), String::new()),
     };
     let (tone, state) = state_of(run);
-    format!("{when:>16}  {who:24} {}", ui.paint(tone, &state))
+    styled!("{when:>16}  {} {}", padded(&who, 24), ui.paint(tone, &state))
 }
 
 /// Where a run's output is, if it is still there.
@@ -109,10 +112,10 @@ fn log(run: &RunView) -> Option<Utf8PathBuf> {
     Some(log_of(started)).filter(|log| log.exists())
 }
 
-fn log_line(setup: &Setup, run: &RunView) -> Option<String> {
+fn log_line(setup: &Setup, run: &RunView) -> Option<StyledLine> {
     let log = log(run)?;
     let shown = seen_from(&setup.cwd, &log);
-    Some(format!("{:>18}{}", "", setup.ui.paint(Tone::Faint, shown.as_str())))
+    Some(styled!("{:>18}{}", "", setup.ui.paint(Tone::Faint, shown.as_str())))
 }
 
 fn state_of(run: &RunView) -> (Tone, String) {

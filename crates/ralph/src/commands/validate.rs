@@ -14,7 +14,8 @@ use crate::args::GlobalArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::plural;
-use crate::render::{Tone, Ui};
+use crate::render::text::StyledLine;
+use crate::render::{Tone, Ui, styled};
 use crate::setup::Scout;
 
 #[derive(Serialize)]
@@ -54,23 +55,23 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
             FileProblem { path, line, message: problem.kind.to_string(), mend: None }
         }));
     }
-    print_either(global.json, &report, || lines(scout.ui, &report, &home.path))?;
+    print_either(scout.ui, global.json, &report, || lines(scout.ui, &report, &home.path))?;
     Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Unfinished })
 }
 
 /// The report as people read it.
-fn lines(ui: Ui, report: &Report, home: &Utf8Path) -> Vec<String> {
+fn lines(ui: Ui, report: &Report, home: &Utf8Path) -> Vec<StyledLine> {
     if report.problems.is_empty() {
         let files = plural(report.files as u64, "file");
-        return vec![format!("{} {files} in `{home}`", ui.paint(Tone::Good, "sound:"))];
+        return vec![styled!("{} {files} in `{home}`", ui.paint(Tone::Good, "sound:"))];
     }
     let mut lines = Vec::new();
     for problem in &report.problems {
         let line = problem.line.map(|line| format!(":{line}")).unwrap_or_default();
         let label = ui.paint(Tone::Bad, "wrong:");
-        lines.push(format!("{label} {}{line}: {}", problem.path, problem.message));
+        lines.push(styled!("{label} {}{line}: {}", problem.path, problem.message));
         if let Some(mend) = &problem.mend {
-            lines.push(format!("{} {mend}", ui.paint(Tone::Attention, "hint:")));
+            lines.push(styled!("{} {mend}", ui.paint(Tone::Attention, "hint:")));
         }
     }
     lines

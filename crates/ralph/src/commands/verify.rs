@@ -13,7 +13,8 @@ use crate::args::{GlobalArgs, VerifyArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::gates::{GateScreen, argv_text};
-use crate::render::{self, Tone, Ui};
+use crate::render::text::StyledLine;
+use crate::render::{self, Tone, Ui, styled};
 use crate::setup::Setup;
 
 pub(crate) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<Exit, CliError> {
@@ -26,7 +27,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<Exit, CliErr
     };
     let rows: Vec<JsonCheck<'_>> =
         checks.iter().map(|(commit, check)| JsonCheck::new(commit, check)).collect();
-    print_either(setup.json, &rows, || {
+    print_either(setup.ui, setup.json, &rows, || {
         checks.iter().flat_map(|(commit, check)| lines(setup.ui, commit, check)).collect()
     })?;
     let verdicts: Vec<bool> = checks.iter().filter_map(|(_, check)| check.holds()).collect();
@@ -69,15 +70,15 @@ fn commits(room: &GateRoom, what: &str) -> Result<Vec<Oid>, CliError> {
 }
 
 /// Says what came of checking a commit.
-pub(super) fn lines(ui: Ui, commit: &Oid, check: &CommitCheck) -> Vec<String> {
+pub(super) fn lines(ui: Ui, commit: &Oid, check: &CommitCheck) -> Vec<StyledLine> {
     let id = commit.as_str().get(..12).unwrap_or(commit.as_str());
     let good = ui.paint(Tone::Good, ui.symbol("✓", "ok"));
     let bad = ui.paint(Tone::Bad, ui.symbol("✗", "!!"));
     match check {
         CommitCheck::NoReceipt => {
-            vec![format!("{} {id} no receipt", ui.paint(Tone::Faint, ui.symbol("·", "--")))]
+            vec![styled!("{} {id} no receipt", ui.paint(Tone::Faint, ui.symbol("·", "--")))]
         }
-        CommitCheck::Unusable { reason } => vec![format!("{bad} {id} {reason}")],
+        CommitCheck::Unusable { reason } => vec![styled!("{bad} {id} {reason}")],
         CommitCheck::Checked { receipt, gates } => {
             let holds = check.holds() == Some(true);
             let says = match (holds, gates.is_empty()) {
@@ -87,13 +88,13 @@ pub(super) fn lines(ui: Ui, commit: &Oid, check: &CommitCheck) -> Vec<String> {
             };
             let item = &receipt.item;
             let mut lines =
-                vec![format!("{} {id} {says} ({item})", if holds { &good } else { &bad })];
+                vec![styled!("{} {id} {says} ({item})", if holds { &good } else { &bad })];
             lines.extend(gates.iter().map(|gate| {
                 let name = &gate.recorded.gate.name;
                 let command = ui.paint(Tone::Faint, &argv_text(&gate.recorded.gate.argv));
                 match &gate.against {
-                    None => format!("    {good} {name}  {command}"),
-                    Some(against) => format!("    {bad} {name}: {against}  {command}"),
+                    None => styled!("    {good} {name}  {command}"),
+                    Some(against) => styled!("    {bad} {name}: {against}  {command}"),
                 }
             }));
             lines

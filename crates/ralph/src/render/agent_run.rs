@@ -18,7 +18,7 @@ use ralph_model::run::{RunEnd, RunOutcome, Trouble};
 use serde::Serialize;
 
 use super::human::{bytes, count, dollars, duration, local_time, one_line, plural, seen_from};
-use super::live::{Live, terminal_width};
+use super::live::Live;
 use super::{Tone, Ui};
 use crate::commands::print_json;
 use crate::error::CliError;
@@ -94,7 +94,7 @@ impl AgentRunScreen {
         if json {
             print_json(&JsonReport::new(report, boundary))?;
         } else if let Some(text) = &report.facts.final_message {
-            render::machine(text).map_err(CliError::failed)?;
+            render::data(text)?;
         }
         Ok(exit)
     }
@@ -157,7 +157,7 @@ impl StepObserver for AgentRunScreen {
             duration(left)
         );
         if self.ui.rich {
-            render::redraw(&one_line(&text, terminal_width() - 1));
+            render::redraw(&text);
         } else if announced.is_none_or(|told| told.saturating_sub(left) >= Duration::from_mins(5)) {
             self.ui.labelled(Tone::Attention, "wait", &text);
             self.waited = Some((wait, left));

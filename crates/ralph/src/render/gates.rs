@@ -7,10 +7,12 @@ use ralph_engine::boundary::InForce;
 use ralph_engine::gates::assess::{Assessment, GateFinding};
 use ralph_engine::gates::{GateAttempt, GateObserver};
 use ralph_model::gate::{Attribution, GateRun, GateSpec, GateStatus};
+use ralph_model::shown::{shown_lines, without_escapes};
 use ralph_model::weaken::Weakening;
 
-use super::human::duration;
-use super::{Tone, Ui, redraw};
+use super::human::{duration, padded};
+use super::text::{StyledLine, cut};
+use super::{Tone, Ui, redraw, styled};
 
 /// How many of the last lines of a failed gate are shown.
 const SHOWN_LINES: usize = 20;
@@ -64,10 +66,11 @@ impl GateScreen {
     fn show_end(&self, finding: &GateFinding) {
         let path = &finding.deciding().output.path;
         let text = end_of(path).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
+        let plain = without_escapes(&text);
+        let lines: Vec<_> = shown_lines(&plain).collect();
         self.ui.labelled(Tone::Bad, &finding.gate.name, &format!("the end of {path}:"));
         for line in &lines[lines.len().saturating_sub(SHOWN_LINES)..] {
-            self.ui.line(&format!("    {}", printable(line)));
+            self.ui.line(format!("    {}", cut(line, 400)));
         }
         let refused = ["Permission denied", "EACCES", "Operation not permitted", "os error 13"];
         let cut_off = !finding.gate.net || !finding.gate.unix;
@@ -153,7 +156,7 @@ fn facts(run: &GateRun) -> String {
 }
 
 /// Returns the line that says what came of a gate.
-pub(crate) fn conclusion(ui: Ui, finding: &GateFinding) -> String {
+pub(crate) fn conclusion(ui: Ui, finding: &GateFinding) -> StyledLine {
     let (tone, mark, what) = match &finding.attribution {
         Attribution::Passed => (Tone::Good, ui.symbol("✓", "ok"), "passed".to_owned()),
         Attribution::ProvedNothing => (
@@ -182,10 +185,10 @@ pub(crate) fn conclusion(ui: Ui, finding: &GateFinding) -> String {
     };
     let run = finding.deciding();
     let log = ui.paint(Tone::Faint, &run.output.path);
-    format!(
-        "{} {:12} {what}, {}  {log}",
+    styled!(
+        "{} {} {what}, {}  {log}",
         ui.paint(tone, mark),
-        finding.gate.name,
+        padded(&finding.gate.name, 12),
         duration(run.duration)
     )
 }
@@ -208,9 +211,4 @@ fn end_of(path: &str) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     file.take(SHOWN_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// What a gate prints is not ours: nothing in it may steer the terminal.
-fn printable(line: &str) -> String {
-    line.chars().filter(|c| !c.is_control() || *c == '\t').take(400).collect()
 }

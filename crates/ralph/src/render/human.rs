@@ -5,6 +5,9 @@ use std::time::Duration;
 use camino::Utf8Path;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use ralph_model::shown::shown;
+
+use super::text::{LongWords, StyledLine, columns, cut};
 
 /// `2m 13s`, `1h 05m`, `850ms`: two units at most.
 pub(crate) fn duration(duration: Duration) -> String {
@@ -70,16 +73,22 @@ pub(crate) fn local_time(at: Timestamp, now: Timestamp) -> String {
     at.strftime(form).to_string()
 }
 
-/// The first line with something on it, cut to `width` characters, without control characters.
+/// The first line with something on it, made harmless and cut to `width` columns.
 pub(crate) fn one_line(text: &str, width: usize) -> String {
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
-    let clean: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if clean.chars().count() <= width {
-        return clean;
-    }
-    let mut cut: String = clean.chars().take(width.saturating_sub(1)).collect();
-    cut.push('…');
-    cut
+    cut(&shown(&line.replace('\t', " ")), width)
+}
+
+/// A harmless text with spaces behind it, up to `width` columns.
+pub(crate) fn padded(text: &str, width: usize) -> String {
+    let text = shown(text);
+    let gap = width.saturating_sub(columns(&text));
+    format!("{text}{:gap$}", "")
+}
+
+/// The columns of the widest of some texts.
+pub(crate) fn widest<'t>(texts: impl IntoIterator<Item = &'t str>) -> usize {
+    texts.into_iter().map(|text| columns(&shown(text))).max().unwrap_or(0)
 }
 
 /// A path as it is named from a directory: what lies below it is named from there.
@@ -87,27 +96,10 @@ pub(crate) fn seen_from<'p>(directory: &Utf8Path, path: &'p Utf8Path) -> &'p Utf
     path.strip_prefix(directory).ok().filter(|rest| *rest != "").unwrap_or(path)
 }
 
-/// Breaks a text into lines of at most `width` characters, between words where there are any.
+/// Breaks a text into harmless lines of at most `width` columns, between words where there are any.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
-    let width = width.max(1);
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is always a line");
-        let used = line.chars().count();
-        if used == 0 {
-            line.push_str(word);
-        } else if used + 1 + word.chars().count() <= width {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-        while let Some((end, _)) = lines.last().and_then(|line| line.char_indices().nth(width)) {
-            let rest = lines.last_mut().expect("there is always a line").split_off(end);
-            lines.push(rest);
-        }
-    }
-    lines
+    let lines = StyledLine::from(text).wrap(width, 0, LongWords::Broken);
+    lines.iter().map(ToString::to_string).collect()
 }
 
 #[cfg(test)]
@@ -125,16 +117,11 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_broken_between_words_and_long_words_anywhere() {
-        assert_eq!(wrap("one two  three", 7), ["one two", "three"]);
-        assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
-        assert_eq!(wrap("", 10), [""]);
-        let text = "Any text at all keeps its letters and is never wider than it may be.";
-        for width in 1..80 {
-            let lines = wrap(text, width);
-            assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:?}");
-            let letters = |text: &str| text.split_whitespace().collect::<String>();
-            assert_eq!(letters(&lines.concat()), letters(text));
+    fn columns_line_up_whatever_is_in_them() {
+        let names = ["ab", "日本", "x\u{1b}"];
+        assert_eq!(widest(names), 7);
+        for name in names {
+            assert_eq!(columns(&padded(name, 7)), 7, "{name:?}");
         }
     }
 
@@ -161,5 +148,6 @@ mod tests {
         assert_eq!([plural(2, "run"), plural(3, "process")], ["2 runs", "3 processes"]);
         assert_eq!([0.0, 0.0042, 1.5].map(dollars), ["$0.00", "$0.0042", "$1.50"]);
         assert_eq!(one_line("\n  hello\tworld and more\nx", 12), "hello world…");
+        assert_eq!(one_line("a\u{1b}[2J\u{202e}b", 40), "a\\u{1b}[2J\\u{202e}b");
     }
 }

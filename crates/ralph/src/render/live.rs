@@ -1,9 +1,9 @@
 //! Progress of a run while it goes on: a status line on a terminal, one line per happening elsewhere.
 //!
 //! Both are folds over the run's events. On a terminal a thread of its own redraws once a second, because time passes
-//! also when nothing happens.
+//! also when nothing happens. Lines are not lost because they come quickly: only an agent that floods its output has some
+//! of them left out, and then their number is shown.
 
-use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -13,14 +13,37 @@ use ralph_engine::run::RunObserver;
 use ralph_model::event::{AgentEvent, LimitStatus};
 use ralph_model::run::RunFacts;
 
-use super::human::{count, dollars, duration, one_line};
-use super::{Tone, Ui};
+use super::human::{count, dollars, duration, one_line, plural};
+use super::{Tone, Ui, redraw, redraw_line, styled};
 
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const ASCII_SPINNER: [&str; 4] = ["-", "\\", "|", "/"];
 
 /// An agent may say millions of things; a person reads a few a second.
 const BETWEEN_LINES: Duration = Duration::from_millis(50);
+
+/// How many lines are shown at once before only one per [`BETWEEN_LINES`] is.
+const BURST: u32 = 400;
+
+/// Decides which lines of a flood are shown. What is saved up while nothing happens is spent on a burst.
+#[derive(Debug)]
+struct Pace {
+    saved: Duration,
+    last: Duration,
+}
+
+impl Pace {
+    const MOST: Duration = BETWEEN_LINES.saturating_mul(BURST);
+
+    /// Tells whether a line may be shown at this time.
+    fn allows(&mut self, at: Duration) -> bool {
+        self.saved = (self.saved + at.saturating_sub(self.last)).min(Self::MOST);
+        self.last = self.last.max(at);
+        let rest = self.saved.checked_sub(BETWEEN_LINES);
+        self.saved = rest.unwrap_or(self.saved);
+        rest.is_some()
+    }
+}
 
 /// What the status line shows.
 #[derive(Debug)]
@@ -30,7 +53,10 @@ struct Status {
     activity: String,
     facts: RunFacts,
     drawn: usize,
-    shown: Option<Duration>,
+    drawn_at: Option<Duration>,
+    pace: Pace,
+    /// How many lines were left out since the last one.
+    left_out: u64,
 }
 
 /// Shows one run.
@@ -53,7 +79,9 @@ impl Live {
             activity: "starting".to_owned(),
             facts: RunFacts::default(),
             drawn: 0,
-            shown: None,
+            drawn_at: None,
+            pace: Pace { saved: Pace::MOST, last: Duration::ZERO },
+            left_out: 0,
         }));
         let ticker = ui.rich.then(|| {
             let (stop, stopped) = channel::<()>();
@@ -91,12 +119,24 @@ impl Live {
 
     fn say(&self, tone: Tone, label: &str, text: &str) {
         if self.ui.rich {
-            erase();
+            redraw("");
         }
-        let room = self.width.map(|width| width.saturating_sub(label.chars().count() + 3));
-        match room.filter(|room| text.chars().count() > *room) {
+        let room = self.width.map(|width| width.saturating_sub(label.len() + 3));
+        match room {
             Some(room) => self.ui.labelled(tone, label, &one_line(text, room)),
             None => self.ui.labelled(tone, label, text),
+        }
+    }
+
+    /// Says how many lines were left out since the last one.
+    fn tell_left_out(&self) {
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let left_out = std::mem::take(&mut status.left_out);
+        drop(status);
+        if left_out > 0 {
+            let text =
+                format!("{} left out here; the log has all of them", plural(left_out, "line"));
+            self.say(Tone::Faint, "more", &text);
         }
     }
 }
@@ -107,8 +147,9 @@ impl Drop for Live {
         if let Some((stop, thread)) = self.ticker.take() {
             drop(stop);
             let _ = thread.join();
-            erase();
+            redraw("");
         }
+        self.tell_left_out();
     }
 }
 
@@ -123,48 +164,75 @@ impl RunObserver for Live {
             self.show_whole(text);
             return;
         }
-        if status.shown.is_some_and(|shown| at.saturating_sub(shown) < BETWEEN_LINES) {
+        if !is_shown(event) {
             return;
         }
-        let (tone, label, text) = match event {
-            AgentEvent::Session { id, model } => {
-                let model = model.as_deref().map(|model| format!(", {model}")).unwrap_or_default();
-                (Tone::Faint, "session", format!("{id}{model}"))
-            }
-            AgentEvent::Text { text } => (Tone::Faint, "says", one_line(text, 160)),
-            AgentEvent::ToolCall { name, summary, .. } => {
-                (Tone::Active, "tool", one_line(&format!("{name} {summary}"), 160))
-            }
-            AgentEvent::Retry { status, message } => {
-                let status = status.map(|code| format!("{code}: ")).unwrap_or_default();
-                (Tone::Attention, "retry", format!("{status}{}", one_line(message, 140)))
-            }
-            AgentEvent::RateLimit { status: LimitStatus::Warning, .. } => {
-                (Tone::Attention, "limit", "the usage limit is near".to_owned())
-            }
-            AgentEvent::Error { message, .. } => (Tone::Bad, "error", one_line(message, 160)),
-            AgentEvent::ToolResult { .. }
-            | AgentEvent::Usage { .. }
-            | AgentEvent::Cost { .. }
-            | AgentEvent::Context { .. }
-            | AgentEvent::RateLimit { .. }
-            | AgentEvent::Final { .. } => return,
-        };
-        status.shown = Some(at);
         let keeps_line = matches!(event, AgentEvent::Retry { .. } | AgentEvent::Error { .. });
-        if self.ui.rich && !keeps_line {
-            status.activity = text;
-            draw(self.ui, &mut status);
-        } else {
+        let is_line = keeps_line || !self.ui.rich;
+        if is_line && !status.pace.allows(at) {
+            status.left_out += 1;
+            return;
+        }
+        let is_fresh = |drawn: Duration| at.saturating_sub(drawn) < BETWEEN_LINES;
+        if !is_line && status.drawn_at.is_some_and(is_fresh) {
+            return;
+        }
+        let Some((tone, label, text)) = describe(event) else { return };
+        if is_line {
             status.activity.clone_from(&text);
             drop(status);
+            self.tell_left_out();
             self.say(tone, label, &text);
+        } else {
+            status.activity = text;
+            status.drawn_at = Some(at);
+            draw(self.ui, &mut status);
         }
     }
 
     fn context_warning(&mut self, percent: u8) {
         self.say(Tone::Attention, "context", &format!("{percent} % of the context is used"));
     }
+}
+
+/// Tells whether [`describe`] has something to say about an event, at no cost.
+fn is_shown(event: &AgentEvent) -> bool {
+    !matches!(
+        event,
+        AgentEvent::ToolResult { .. }
+            | AgentEvent::Usage { .. }
+            | AgentEvent::Cost { .. }
+            | AgentEvent::Context { .. }
+            | AgentEvent::RateLimit { status: LimitStatus::Allowed | LimitStatus::Rejected, .. }
+            | AgentEvent::Final { .. }
+    )
+}
+
+/// Puts an event into words; what needs none has none.
+pub(crate) fn describe(event: &AgentEvent) -> Option<(Tone, &'static str, String)> {
+    Some(match event {
+        AgentEvent::Session { id, model } => {
+            let model = model.as_deref().map(|model| format!(", {model}")).unwrap_or_default();
+            (Tone::Faint, "session", one_line(&format!("{id}{model}"), 160))
+        }
+        AgentEvent::Text { text } => (Tone::Faint, "says", one_line(text, 160)),
+        AgentEvent::ToolCall { name, summary, .. } => {
+            (Tone::Active, "tool", one_line(&format!("{name} {summary}"), 160))
+        }
+        AgentEvent::Retry { status, message } => {
+            let status = status.map(|code| format!("{code}: ")).unwrap_or_default();
+            (Tone::Attention, "retry", format!("{status}{}", one_line(message, 140)))
+        }
+        AgentEvent::RateLimit { .. } => {
+            (Tone::Attention, "limit", "the usage limit is near".to_owned())
+        }
+        AgentEvent::Error { message, .. } => (Tone::Bad, "error", one_line(message, 160)),
+        AgentEvent::ToolResult { .. }
+        | AgentEvent::Usage { .. }
+        | AgentEvent::Cost { .. }
+        | AgentEvent::Context { .. }
+        | AgentEvent::Final { .. } => return None,
+    })
 }
 
 fn draw(ui: Ui, status: &mut Status) {
@@ -184,23 +252,29 @@ fn draw(ui: Ui, status: &mut Status) {
     }
     let separator = format!(" {} ", ui.symbol("·", "|"));
     let head = parts.join(&separator);
-    let width = terminal_width().saturating_sub(head.chars().count() + 6);
-    let activity = one_line(&status.activity, width.max(8));
-    let line = format!(
-        "\r\x1b[2K{} {head}{separator}{}",
-        ui.paint(Tone::Active, spinner),
-        ui.paint(Tone::Faint, &activity)
-    );
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    let spinner = ui.paint(Tone::Active, spinner);
+    let activity = ui.paint(Tone::Faint, &status.activity);
+    redraw_line(styled!("{spinner} {head}{separator}{activity}"), ui.color);
 }
 
-fn erase() {
-    let _ = std::io::stderr().write_all(b"\r\x1b[2K");
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Returns the columns of the terminal, within reason.
-pub(super) fn terminal_width() -> usize {
-    rustix::termios::tcgetwinsize(std::io::stderr())
-        .map_or(80, |size| usize::from(size.ws_col))
-        .clamp(40, 400)
+    #[test]
+    fn quick_lines_are_shown_and_only_a_flood_is_thinned_out() {
+        let ms = Duration::from_millis;
+        let shown = |times: &mut dyn Iterator<Item = u64>| {
+            let mut pace = Pace { saved: Pace::MOST, last: Duration::ZERO };
+            times.filter(|at| pace.allows(ms(*at))).count()
+        };
+        let burst = BURST as usize;
+        assert_eq!(shown(&mut std::iter::repeat_n(7, 300)), 300, "all at once");
+        assert_eq!(shown(&mut (0..10_000).map(|n| n * 50)), 10_000, "one after the other");
+        assert_eq!(shown(&mut std::iter::repeat_n(0, 100_000)), burst);
+        assert_eq!(shown(&mut (0..100_000).map(|n| n / 10)), burst + 10_000 / 50 - 1);
+        let rested = std::iter::repeat_n(0, 1000).chain(std::iter::repeat_n(60_000, 300));
+        assert_eq!(shown(&mut { rested }), burst + 300, "rest is saved up");
+        assert_eq!(shown(&mut [90, 10, 20].into_iter()), 3, "a clock that goes back");
+    }
 }

@@ -4,15 +4,24 @@ pub(crate) mod agent_run;
 pub(crate) mod gates;
 pub(crate) mod human;
 pub(crate) mod live;
+pub(crate) mod output;
 pub(crate) mod stop;
+pub(crate) mod text;
 pub(crate) mod workflow;
 
-use std::io::{self, IsTerminal, Write};
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::io;
 
 use clap::ValueEnum;
 use ralph_engine::config::{Color, UiMode, UiSettings};
+use ralph_model::shown::{shown_json, shown_lines};
 use ralph_proc::signal::wait_for_input;
 
+use self::output::{
+    stderr_is_terminal, stderr_width, stdout_is_terminal, stdout_width, write_stderr, write_stdout,
+};
+use self::text::{LongWords, Painted, StyledLine};
+pub(crate) use self::text::{Tone, styled};
 use crate::args::GlobalArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -33,39 +42,38 @@ pub(crate) enum UiChoice {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ui {
     pub(crate) rich: bool,
+    /// Whether what is said on stderr has colours.
     pub(crate) color: bool,
+    /// Whether what is printed on stdout has colours.
+    print_color: bool,
     pub(crate) ascii: bool,
     pub(crate) quiet: bool,
-}
-
-/// A colour with a meaning.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Tone {
-    Good,
-    Bad,
-    Attention,
-    Active,
-    Progress,
-    Faint,
-    Strong,
+    /// Whether stderr is a terminal: what is too long for a line is broken between words there.
+    terminal: bool,
 }
 
 impl Ui {
     pub(crate) fn new(settings: &UiSettings, quiet: bool) -> Ui {
-        let terminal = io::stderr().is_terminal();
+        let terminal = stderr_is_terminal();
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let able = terminal && !dumb;
         let rich = match settings.mode {
             UiMode::Rich => true,
             UiMode::Plain => false,
-            UiMode::Auto => able,
+            UiMode::Auto => terminal && !dumb,
         };
-        let color = match settings.color {
+        let color = |terminal: bool| match settings.color {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => able,
+            Color::Auto => terminal && !dumb,
         };
-        Ui { rich: rich && !quiet, color, ascii: settings.ascii, quiet }
+        Ui {
+            rich: rich && !quiet,
+            color: color(terminal),
+            print_color: color(stdout_is_terminal()),
+            ascii: settings.ascii,
+            quiet,
+            terminal,
+        }
     }
 
     /// What errors look like before any configuration could be read.
@@ -76,20 +84,18 @@ impl Ui {
         Ui::new(&settings, global.quiet)
     }
 
-    pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
-        if !self.color {
-            return text.to_owned();
-        }
-        let code = match tone {
-            Tone::Good => "32",
-            Tone::Bad => "31",
-            Tone::Attention => "33",
-            Tone::Active => "34",
-            Tone::Progress => "36",
-            Tone::Faint => "90",
-            Tone::Strong => "1",
-        };
-        format!("\x1b[{code}m{text}\x1b[0m")
+    /// Returns the same, without a word but those that matter.
+    pub(crate) fn silent(self) -> Ui {
+        Ui { quiet: true, rich: false, ..self }
+    }
+
+    /// Gives a text a tone, which lines made by `styled!` keep.
+    #[expect(
+        clippy::unused_self,
+        reason = "whether there are colours is decided when a line is written"
+    )]
+    pub(crate) fn paint(self, tone: Tone, text: &str) -> Painted {
+        Painted { tone, text: text.to_owned() }
     }
 
     /// A symbol, or its stand-in where only ASCII is wanted.
@@ -98,10 +104,18 @@ impl Ui {
     }
 
     /// A line for the person, unless they asked for quiet.
-    pub(crate) fn line(self, text: &str) {
+    pub(crate) fn line(self, line: impl Into<StyledLine>) {
         if !self.quiet {
-            important(text);
+            self.important(line);
         }
+    }
+
+    /// A line the person must see.
+    pub(crate) fn important(self, line: impl Into<StyledLine>) {
+        let line = line.into();
+        let width = if self.terminal { stderr_width() } else { usize::MAX };
+        let indent = line.indent() + 2;
+        self.write(&line.wrap(width, indent, LongWords::Whole));
     }
 
     /// Something that the person should know.
@@ -111,19 +125,60 @@ impl Ui {
 
     /// `[label] message`, only the label coloured.
     pub(crate) fn labelled(self, tone: Tone, label: &str, message: &str) {
-        self.line(&format!("{} {message}", self.paint(tone, &format!("[{label}]"))));
+        let width = self.terminal.then(stderr_width);
+        self.labelled_within(width, LongWords::Whole, tone, label, message);
+    }
+
+    /// `[label] message`, with what does not fit into `width` columns below its beginning.
+    pub(crate) fn labelled_within(
+        self,
+        width: Option<usize>,
+        long_words: LongWords,
+        tone: Tone,
+        label: &str,
+        message: &str,
+    ) {
+        if self.quiet {
+            return;
+        }
+        let label = self.paint(tone, &format!("[{label}]"));
+        let line = styled!("{label} {message}");
+        let indent = StyledLine::from(label).columns() + 1;
+        self.write(&line.wrap(width.unwrap_or(usize::MAX), indent, long_words));
+    }
+
+    fn write(self, lines: &[StyledLine]) {
+        let encoded: Vec<String> =
+            lines.iter().map(|line| line.encode(self.color) + "\n").collect();
+        write_stderr(&encoded.concat());
+    }
+
+    /// Lines that a person asked for: to stdout, harmless wherever that leads.
+    pub(crate) fn print<L: Into<StyledLine>>(
+        self,
+        lines: impl IntoIterator<Item = L>,
+    ) -> Result<(), CliError> {
+        let lines = lines.into_iter().map(|line| line.into().encode(self.print_color) + "\n");
+        write_stdout(&lines.collect::<String>()).map_err(CliError::failed)
     }
 }
 
-/// A line the person must see.
+/// A line the person must see, without colours.
 pub(crate) fn important(text: &str) {
-    show(&format!("{text}\n"));
+    write_stderr(&(StyledLine::from(text).encode(false) + "\n"));
 }
 
-/// Writes to stderr. Work does not depend on who listens: a reader that went away, or a full disk, stops nothing.
-fn show(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
+/// How many columns a line on stdout may have after `used` ones; no terminal, no limit but `most`.
+pub(crate) fn room_after(used: usize, most: usize) -> usize {
+    if stdout_is_terminal() {
+        stdout_width().saturating_sub(used).clamp(MIN_ROOM, most.max(MIN_ROOM))
+    } else {
+        most
+    }
 }
+
+/// Less of a text than so many columns says nothing.
+const MIN_ROOM: usize = 8;
 
 /// Asks the person; anything but yes is no.
 pub(crate) fn confirm(question: &str) -> bool {
@@ -143,13 +198,24 @@ pub(crate) fn choose(letters: &str, otherwise: char) -> char {
 
 /// Returns what the person types; nothing if they end the input, or press Ctrl-C.
 fn answer(prompt: &str) -> Option<String> {
-    if !wait_for_input(io::stdin(), || show(prompt)).unwrap_or(true) {
-        show("\n");
+    let prompt = StyledLine::from(prompt).encode(false);
+    if !wait_for_input(io::stdin(), || write_stderr(&prompt)).unwrap_or(true) {
+        write_stderr("\n");
         return None;
     }
     let mut answer = String::new();
     let read = io::stdin().read_line(&mut answer).ok()?;
     (read > 0).then(|| answer.trim().to_lowercase())
+}
+
+/// Has panics printed as everything else is: what an agent said may be in their message.
+pub(crate) fn print_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let trace = Backtrace::capture();
+        let trace = (trace.status() == BacktraceStatus::Captured).then(|| trace.to_string());
+        let text = format!("{panic}\n{}", trace.unwrap_or_default());
+        shown_lines(&text).for_each(|line| important(&line));
+    }));
 }
 
 /// Owns up to a bug of ours; the panic itself has been printed.
@@ -158,45 +224,48 @@ pub(crate) fn bug() -> Exit {
     Exit::Bug
 }
 
-/// Replaces the status line.
+/// Replaces the status line. It never fills its row: a terminal that wraps would scroll with each redraw.
 pub(crate) fn redraw(text: &str) {
-    show(&format!("\r\x1b[2K{text}"));
+    redraw_line(text.into(), false);
 }
 
-/// Machine output: to stdout, whole. A reader that went away ends the program quietly.
-pub(crate) fn machine(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    let written = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| if text.ends_with('\n') { Ok(()) } else { stdout.write_all(b"\n") })
-        .and_then(|()| stdout.flush());
-    match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-        result => result,
+fn redraw_line(line: StyledLine, color: bool) {
+    let line = line.cut(stderr_width().saturating_sub(1));
+    write_stderr(&format!("\r\x1b[2K{}", line.encode(color)));
+}
+
+/// Text for programs: to stdout, byte for byte. A terminal gets it as people may see it.
+pub(crate) fn data(text: &str) -> Result<(), CliError> {
+    let mut text = if stdout_is_terminal() {
+        shown_lines(text).collect::<Vec<_>>().join("\n")
+    } else {
+        text.to_owned()
+    };
+    if !text.ends_with('\n') {
+        text.push('\n');
     }
+    write_stdout(&text).map_err(CliError::failed)
 }
 
-/// Machine output that lies in a file: to stdout, by the kernel where it can.
-pub(crate) fn copy(file: &mut std::fs::File) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    match io::copy(file, &mut stdout).and_then(|_| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-        result => result,
+/// JSON: to stdout, with what a terminal would take for a command as escapes, which every reader of JSON undoes.
+pub(crate) fn json(json: String) -> Result<(), CliError> {
+    let mut json = shown_json(json);
+    if !json.ends_with('\n') {
+        json.push('\n');
     }
-}
-
-/// Help and other pages that a person asked for by name.
-pub(crate) fn page(text: &str) {
-    let _ = machine(text);
+    write_stdout(&json).map_err(CliError::failed)
 }
 
 /// Tells why a command stopped and what to do next.
 pub(crate) fn error(ui: Ui, error: &CliError) {
-    for (index, line) in error.message.lines().enumerate() {
-        let label = if index == 0 { ui.paint(Tone::Bad, "error:") } else { "      ".to_owned() };
-        important(&format!("{label} {line}"));
+    // Whatever a message holds, no later line of it looks like one of Ralph's: they are indented.
+    for (index, line) in shown_lines(&error.message).enumerate() {
+        match index {
+            0 => ui.important(styled!("{} {line}", ui.paint(Tone::Bad, "error:"))),
+            _ => ui.important(styled!("       {line}")),
+        }
     }
     for hint in &error.hints {
-        important(&format!("{} {hint}", ui.paint(Tone::Attention, "hint:")));
+        ui.important(styled!("{} {hint}", ui.paint(Tone::Attention, "hint:")));
     }
 }

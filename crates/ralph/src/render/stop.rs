@@ -6,34 +6,32 @@ use super::human::{local_time, one_line};
 use crate::exit::Exit;
 use crate::setup::now;
 
-/// Returns how the command exits, and what the person is told. `again` is the command that goes on; `retry` the one that
-/// gives an item its attempts back.
-pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String) {
+/// Returns how the command exits, what the person is told, and what else in a second line. `again` is the command that
+/// goes on; `retry` the one that gives an item its attempts back.
+pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String, Option<String>) {
     match stop {
         Stop::Interrupted => {
-            (Exit::Interrupted, format!("interrupted; `{again}` goes on where it stopped"))
+            (Exit::Interrupted, format!("interrupted; `{again}` goes on where it stopped"), None)
         }
         Stop::Limited { agent, wait } => {
             let until = local_time(wait.until, now());
-            (Exit::Unfinished, format!("{agent} is at its usage limit until about {until}"))
+            (Exit::Unfinished, format!("{agent} is at its usage limit until about {until}"), None)
         }
         Stop::OutOfBudget(what) => {
             let text = format!("stopped: {what}; `{again}` goes on from here with a new budget");
-            (Exit::Unfinished, text)
+            (Exit::Unfinished, text, None)
         }
         Stop::Stuck { trouble } => {
             let trouble = one_line(&trouble.to_string(), 300);
-            let text = format!(
-                "the same trouble three times in a row: {trouble}\n  it cost no attempt; `{again}` goes on there"
-            );
-            (Exit::Unfinished, text)
+            let text = format!("the same trouble three times in a row: {trouble}");
+            let then = format!("  it cost no attempt; `{again}` goes on there");
+            (Exit::Unfinished, text, Some(then))
         }
         Stop::TooMuchTrouble { trouble, times } => {
             let trouble = one_line(&trouble.to_string(), 300);
-            let text = format!(
-                "in trouble {times} times, the last time: {trouble}\n  it cost no attempt; `{retry}` tries again"
-            );
-            (Exit::Unfinished, text)
+            let text = format!("in trouble {times} times, the last time: {trouble}");
+            let then = format!("  it cost no attempt; `{retry}` tries again");
+            (Exit::Unfinished, text, Some(then))
         }
         Stop::Waiting { item, question, asked } => {
             let question = one_line(question, 600);
@@ -41,10 +39,10 @@ pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String) 
                 QuestionKind::Accept => "accepts it",
                 QuestionKind::Retry => "tries it again",
             };
-            let text = format!(
-                "{item} waits for you: {question}\n  `ralph answer {item} yes` {yes}; any other answer goes to the next run"
-            );
-            (Exit::PersonNeeded, text)
+            let text = format!("{item} waits for you: {question}");
+            let then =
+                format!("  `ralph answer {item} yes` {yes}; any other answer goes to the next run");
+            (Exit::PersonNeeded, text, Some(then))
         }
     }
 }

@@ -17,9 +17,10 @@ use ralph_model::policy::limit::LimitWait;
 use super::agent_run::show_end;
 use super::gates::GateLines;
 use super::human::{duration, local_time, one_line, plural, seen_from, wrap};
-use super::live::{Live, terminal_width};
+use super::live::Live;
 use super::stop;
-use super::{Tone, Ui, important, redraw};
+use super::text::LongWords;
+use super::{Tone, Ui, important, redraw, styled};
 use crate::setup::{Setup, now};
 
 /// Says a word about an event, for those who see one for the first time.
@@ -71,14 +72,10 @@ impl WorkflowScreen {
 
     /// `[label] message`, with what does not fit into the line below its beginning.
     fn labelled(&self, tone: Tone, label: &str, message: &str) {
-        let Some(width) = self.look.width else {
-            self.ui.labelled(tone, label, message);
-            return;
-        };
-        let indent = label.chars().count() + 3;
-        let lines = wrap(message, width.saturating_sub(indent));
-        let below = format!("\n{:indent$}", "");
-        self.ui.labelled(tone, label, &lines.join(&below));
+        match self.look.width {
+            None => self.ui.labelled(tone, label, message),
+            width => self.ui.labelled_within(width, LongWords::Broken, tone, label, message),
+        }
     }
 
     fn narrate(&self, event: &WorkflowEvent) {
@@ -87,7 +84,7 @@ impl WorkflowScreen {
         };
         let bar = self.ui.paint(tone, self.ui.symbol("▌", "|"));
         for line in wrap(&text, self.look.width.map_or(usize::MAX, |width| width - 2)) {
-            self.ui.line(&format!("{bar} {}", self.ui.paint(Tone::Strong, &line)));
+            self.ui.line(styled!("{bar} {}", self.ui.paint(Tone::Strong, &line)));
         }
     }
 }
@@ -117,7 +114,7 @@ impl StepObserver for WorkflowScreen {
             duration(left)
         );
         if self.ui.rich {
-            redraw(&one_line(&text, terminal_width() - 1));
+            redraw(&text);
         } else if self
             .told_of_wait
             .is_none_or(|told| told.saturating_sub(left) >= Duration::from_mins(5))
@@ -146,7 +143,7 @@ impl StepObserver for WorkflowScreen {
             if self.look.narrator.is_some() {
                 self.ui.line("");
             }
-            self.ui.line(&self.ui.paint(Tone::Strong, &heading));
+            self.ui.line(self.ui.paint(Tone::Strong, &heading));
         }
         self.narrate(event);
     }
@@ -312,7 +309,7 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
                         format!("the last {times} attempts ended in the same way")
                     }
                 };
-                important(&format!("{} {spec}: {why}", ui.paint(Tone::Bad, "failed:")));
+                ui.important(styled!("{} {spec}: {why}", ui.paint(Tone::Bad, "failed:")));
                 for (number, tried) in tries.iter().enumerate() {
                     let text = one_line(&tried.outcome, 200);
                     important(&format!("  {}. {}: {text}", number + 1, tried.phase));
@@ -320,18 +317,21 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
                 important(&format!("  `ralph pipeline {}` gives it new attempts", spec.id()));
             }
             SpecEnd::Unusable { problem } => {
-                important(&format!("{} {problem}", ui.paint(Tone::Bad, "failed:")));
+                ui.important(styled!("{} {problem}", ui.paint(Tone::Bad, "failed:")));
             }
             SpecEnd::Stopped(stop) => {
                 let retry = format!("ralph pipeline {}", spec.id());
-                let (_, text) = stop::describe(stop, "ralph pipeline", &retry);
+                let (_, text, then) = stop::describe(stop, "ralph pipeline", &retry);
                 match stop {
                     Stop::Stuck { .. } | Stop::TooMuchTrouble { .. } => {
-                        important(&format!("{} {spec}: {text}", ui.paint(Tone::Bad, "stopped:")));
+                        ui.important(styled!("{} {spec}: {text}", ui.paint(Tone::Bad, "stopped:")));
+                        if let Some(then) = then {
+                            ui.important(then);
+                        }
                     }
                     Stop::Waiting { question, .. } => {
                         let label = ui.paint(Tone::Attention, "waiting:");
-                        important(&format!("{label} {spec}: {}", one_line(question, 600)));
+                        ui.important(styled!("{label} {spec}: {}", one_line(question, 600)));
                         let id = spec.run_id();
                         important(&format!(
                             "  `ralph answer {id} yes` accepts it; any other answer goes to the next attempt"
@@ -364,5 +364,5 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
     if report.left > 0 {
         parts.push(format!("Not reached: {}", report.left));
     }
-    ui.line(&ui.paint(Tone::Strong, &parts.join("  ")));
+    ui.line(ui.paint(Tone::Strong, &parts.join("  ")));
 }

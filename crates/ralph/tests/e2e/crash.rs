@@ -181,6 +181,15 @@ impl<'a> Sweep<'a> {
         points.pop().map(|reached| (reached, finished))
     }
 
+    /// Restores the beginning, has Ralph interrupted at the point, and returns how it ended with what it started later.
+    pub(crate) fn interrupted_at(&self, point: &Point) -> (Finished, Vec<Point>) {
+        self.begin_again();
+        let signal = ("RALPH_CRASH_SIGNAL".to_owned(), "INT".to_owned());
+        let (finished, points) = self.play_with(self.args, Some(point.number), Some(signal));
+        let later = points.into_iter().skip(point.number);
+        (finished, later.filter(Point::is_start_of_run).collect())
+    }
+
     fn begin_again(&self) {
         // Whatever is left of the telling before must not meet this one.
         kill_marked(self.place.env.mark());
@@ -196,9 +205,19 @@ impl<'a> Sweep<'a> {
 
     /// Plays the story, to its end or to a point, and returns the points that it came to.
     fn play(&self, args: &[&str], fatal: Option<usize>) -> (Finished, Vec<Point>) {
+        self.play_with(args, fatal, None)
+    }
+
+    fn play_with(
+        &self,
+        args: &[&str],
+        fatal: Option<usize>,
+        more: Option<(String, String)>,
+    ) -> (Finished, Vec<Point>) {
         let log = self.beginning.path().with_extension("points");
         let mut variables = self.place.variables();
         variables.push(("RALPH_CRASH_LOG".to_owned(), text(&log)));
+        variables.extend(more);
         variables.extend(fatal.map(|number| ("RALPH_CRASH_AT".to_owned(), number.to_string())));
         let env = &self.place.env;
         let finished = run(env, Path::new(RALPH), args, &variables, "", PATIENCE);

@@ -19,6 +19,8 @@ mod escapes;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod follow;
+#[cfg(test)]
 mod forgery;
 #[cfg(test)]
 mod gate_bounds;
@@ -26,6 +28,8 @@ mod gate_bounds;
 mod gates;
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod hostile_text;
 #[cfg(test)]
 mod in_place;
 #[cfg(test)]

@@ -112,6 +112,7 @@ const ENGINE_EDGES: &[(&str, &str)] = &[
     ("config", "boundary files home"),
     ("detect", "agent config"),
     ("doctor", "config detect home mailbox state"),
+    ("follow", "files"),
     ("gates", "boundary clock config digest files git home run state"),
     ("home", "files"),
     ("init", "config detect files home mailbox plan_file"),

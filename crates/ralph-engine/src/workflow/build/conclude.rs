@@ -7,6 +7,7 @@ use ralph_model::permission::Mutation;
 use ralph_model::plan::{Kill, Plan};
 use ralph_model::role::Role;
 use ralph_model::run::RunOutcome;
+use ralph_model::shown::shown;
 
 use super::channel::{FEWEST_PARTS, parts_of};
 use super::questions::OPINION;
@@ -120,7 +121,7 @@ impl Build<'_, '_> {
                 self.commit_plan()?;
                 self.settle(task, &TaskFact::Unclaimed { run })?;
                 let feedback = format!(
-                    "the run ended without claiming its task: `ralph task done {task}` is missing"
+                    "the run ended without a claim that was accepted: do the work, then run `ralph task done {task}`"
                 );
                 self.fail(task, feedback)
             }
@@ -161,8 +162,8 @@ impl Build<'_, '_> {
         }
         self.commit_plan()?;
         let is_split = result.role == Role::Decomposer && changed;
-        if !is_split && let Some(end) = self.count_round()? {
-            return Ok(Turn::End(end));
+        if !is_split {
+            self.count_round()?;
         }
         match unfinished(&result.outcome) {
             None if changed => Ok(Turn::Progress),
@@ -193,10 +194,11 @@ impl Build<'_, '_> {
         self.project.return_to_branches(self.session, task)
     }
 
+    /// Returns the name of a task as commit messages have it.
     pub(super) fn name_of(&self, task: &str) -> Result<String, WorkflowError> {
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
-        Ok(plan.task_view(task).map_or_else(|| task.to_owned(), |task| task.name.to_string()))
+        Ok(plan.task_view(task).map_or_else(|| task.to_owned(), |task| shown(&task.name).into()))
     }
 }
 

@@ -9,6 +9,7 @@ use ralph_model::plan::Plan;
 use serde::{Deserialize, Serialize};
 
 use super::{Build, BuildEnd};
+use crate::digest;
 use crate::state::Entry;
 use crate::workflow::WorkflowError;
 
@@ -20,6 +21,9 @@ struct Gain {
     spec: String,
     fewest: usize,
     rounds_without: u32,
+    /// The digest of the plan as the loop left it. `None` while the loop runs, or if it was killed.
+    #[serde(default)]
+    left: Option<String>,
 }
 
 impl Gain {
@@ -27,32 +31,69 @@ impl Gain {
     fn after_round(self, spec: &str, open: usize) -> Gain {
         let spec = spec.to_owned();
         if self.spec != spec || open < self.fewest {
-            return Gain { spec, fewest: open, rounds_without: 0 };
+            return Gain { spec, fewest: open, rounds_without: 0, left: None };
         }
         Gain { rounds_without: self.rounds_without.saturating_add(1), ..self }
     }
 }
 
 impl Build<'_, '_> {
-    /// Counts a round. Returns an end if there were too many without a net gain.
-    pub(super) fn count_round(&mut self) -> Result<Option<BuildEnd>, WorkflowError> {
+    /// Counts rounds anew if somebody changed the plan since the loop left it: they have brought it forward themselves.
+    pub(super) fn begin_rounds(&self) -> Result<(), WorkflowError> {
+        let state = &self.session.context.state;
+        let key = self.plan.path().as_str();
+        let Some(gain) = GAINS.load(state, key)? else { return Ok(()) };
+        match &gain.left {
+            None => Ok(()),
+            Some(left) if *left == digest::of_bytes(&self.plan.read()?) => {
+                Ok(GAINS.save(state, key, &Gain { left: None, ..gain })?)
+            }
+            Some(_) => Ok(GAINS.forget(state, key)?),
+        }
+    }
+
+    /// Notes how the loop leaves the plan.
+    pub(super) fn end_rounds(&self) -> Result<(), WorkflowError> {
+        let state = &self.session.context.state;
+        let key = self.plan.path().as_str();
+        let Some(gain) = GAINS.load(state, key)? else { return Ok(()) };
+        let left = Some(digest::of_bytes(&self.plan.read()?));
+        Ok(GAINS.save(state, key, &Gain { left, ..gain })?)
+    }
+
+    /// Returns an end if there were too many rounds without a net gain, also if an earlier loop counted them.
+    pub(super) fn no_gain(&self, plan: &Plan<'_>) -> Result<Option<BuildEnd>, WorkflowError> {
+        let gain = GAINS.load(&self.session.context.state, self.plan.path().as_str())?;
+        let gain = gain.filter(|gain| plan.spec() == Some(&gain.spec));
+        let rounds = gain.unwrap_or_default().rounds_without;
+        let is_too_many = rounds >= self.session.context.config.limits.rounds;
+        Ok(is_too_many.then(|| BuildEnd::NoGain { rounds, open: open_items(plan) }))
+    }
+
+    /// Counts rounds anew: a person wants more of them.
+    pub(super) fn forget_rounds(&self) -> Result<(), WorkflowError> {
+        Ok(GAINS.forget(&self.session.context.state, self.plan.path().as_str())?)
+    }
+
+    /// Counts a round.
+    pub(super) fn count_round(&self) -> Result<(), WorkflowError> {
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
-        let open = plan.pending().len() + plan.done_tasks().count() + plan.issues().count();
+        let open = open_items(&plan);
         let state = &self.session.context.state;
         let key = self.plan.path().as_str();
         let before = GAINS.load(state, key)?.unwrap_or_default();
-        let gain = before.after_round(plan.spec().unwrap_or_default(), open);
-        let most = self.session.context.config.limits.rounds;
-        if open == 0 || gain.rounds_without >= most {
-            // It is said: whoever starts the loop again wants more rounds.
-            GAINS.forget(state, key)?;
-        } else {
-            GAINS.save(state, key, &gain)?;
+        if open == 0 {
+            return Ok(GAINS.forget(state, key)?);
         }
-        let rounds = gain.rounds_without;
-        Ok((rounds >= most && open > 0).then_some(BuildEnd::NoGain { rounds, open }))
+        let gain = before.after_round(plan.spec().unwrap_or_default(), open);
+        Ok(GAINS.save(state, key, &gain)?)
     }
+}
+
+/// Counts what is left to do.
+fn open_items(plan: &Plan<'_>) -> usize {
+    plan.pending().len() + plan.done_tasks().count() + plan.issues().count()
 }
 
 #[cfg(test)]

@@ -139,8 +139,10 @@ impl<'r, 's> Build<'r, 's> {
         (spent.iterations, spent.attempts, spent.consecutive_failures) = (0, 0, 0);
     }
 
-    /// Forgets the troubles and the rejections of all pending tasks: a person has them tried again.
+    /// Forgets the troubles and the rejections of all pending tasks, and rounds without a gain: a person has it tried
+    /// again.
     pub fn renew(&mut self) -> Result<(), WorkflowError> {
+        self.forget_rounds()?;
         let bytes = self.plan.read()?;
         for task in Plan::parse(&bytes).pending() {
             forget_troubles(&self.session.context.state, &task.id)?;
@@ -157,6 +159,7 @@ impl<'r, 's> Build<'r, 's> {
         self.project.committer.prepare()?;
         self.return_after_kill()?;
         self.forget_what_is_done()?;
+        self.begin_rounds()?;
         // Building what there is does not wait for the rest of the plan.
         self.forget_planning()?;
         let fields = WorkflowFields {
@@ -167,6 +170,7 @@ impl<'r, 's> Build<'r, 's> {
         self.tell(WorkflowKind::BuildStart, fields)?;
         let ended = drive(self)?;
         self.commit_plan()?;
+        self.end_rounds()?;
         let result = match &ended {
             Ended::By(end) => end.name(),
             Ended::Stopped(stop) => stop.name(),
@@ -327,7 +331,15 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
             }
             Next::Decompose(_) | Next::Verify(_) | Next::Investigate(_) => {}
         }
-        if self.loops(stage, &bytes)? {
+        let claim = match &next {
+            Next::Build(task) => self.no_change_claim(&plan, &task.id)?,
+            _ => None,
+        };
+        if let Some(end) = self.no_gain(&plan)? {
+            return Ok(WorkflowStep::Turn(Turn::End(end)));
+        }
+        // A claim is in the task's record and not in the plan: the rounds only look the same.
+        if claim.is_none() && self.loops(stage, &bytes)? {
             return Ok(WorkflowStep::Turn(Turn::End(BuildEnd::Looping { stage })));
         }
         if let Some(what) = self.session.exhausted()? {
@@ -336,10 +348,6 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         self.round.iteration += 1;
         let task = match &next {
             Next::Build(task) | Next::Decompose(task) => Some(task),
-            _ => None,
-        };
-        let claim = match &next {
-            Next::Build(task) => self.no_change_claim(&plan, &task.id)?,
             _ => None,
         };
         let fields = WorkflowFields {
@@ -382,6 +390,9 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         if let Next::Build(task) = plan.next()
             && matches!(self.state_of(&task.id)?, TaskState::Exhausted { .. })
         {
+            return Ok(false);
+        }
+        if self.no_gain(&plan)?.is_some() {
             return Ok(false);
         }
         let is_last_round = self.round.same + 1 >= ROUNDS_THAT_LOOP;

@@ -17,6 +17,7 @@ use crate::session::{AgentTask, Session};
 use crate::state::Entry;
 use crate::workflow::driver::{Ended, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles};
 use crate::workflow::{WorkflowError, unfinished};
+use crate::{digest, files, specs};
 
 /// The name of the workflow in the results of its runs.
 const WORKFLOW: &str = "plan";
@@ -40,6 +41,16 @@ pub enum Existing {
 #[derive(Serialize, Deserialize)]
 struct UnderWay {
     spec: String,
+}
+
+/// The last spec that was planned, by the path of its plan.
+const PLANNED: Entry<Planned> = Entry::new("planned");
+
+/// A spec, as it was when a planner had made tasks of it.
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+struct Planned {
+    spec: String,
+    digest: String,
 }
 
 /// How planning ended by itself.
@@ -94,7 +105,23 @@ impl Build<'_, '_> {
     /// Brings the planning of the current spec to its end.
     pub fn go_on_planning(&mut self) -> Result<Ended<PlanningEnd>, WorkflowError> {
         self.project.committer.prepare()?;
-        drive(&mut Planning { build: self, troubles: 0 })
+        let ended = drive(&mut Planning { build: self, troubles: 0 })?;
+        // Also what a planner added that was interrupted.
+        self.commit_plan()?;
+        Ok(ended)
+    }
+
+    /// Tells whether a spec was planned as it reads now. A plan without tasks is then a complete one.
+    pub fn is_planned(&self, spec: &str) -> Result<bool, WorkflowError> {
+        let planned = PLANNED.load(&self.session.context.state, self.plan.path().as_str())?;
+        Ok(planned == Some(self.planned(spec)?))
+    }
+
+    fn planned(&self, spec: &str) -> Result<Planned, WorkflowError> {
+        let context = &self.session.context;
+        let path = specs::locate(context.home_path(), &context.workspace.root, spec);
+        let text = files::read_optional(&path)?.unwrap_or_default();
+        Ok(Planned { spec: spec.to_owned(), digest: digest::of_bytes(&text) })
     }
 
     /// Forgets that a spec was being planned.
@@ -150,6 +177,10 @@ impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
         let end = match unfinished(&result.outcome) {
             None if tasks > 0 => {
                 build.change_plan(|plan: &mut Plan<'_>| plan.prioritize())?;
+                if let Some(spec) = build.spec()? {
+                    let state = &build.session.context.state;
+                    PLANNED.save(state, build.plan.path().as_str(), &build.planned(&spec)?)?;
+                }
                 PlanningEnd::Planned { tasks }
             }
             why => {

@@ -17,6 +17,7 @@ use ralph_model::verdict::{Reason, Verdict};
 
 use super::spec_work::SpecWork;
 use super::{SpecEnd, none};
+use crate::judge::Said;
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Turn, Void};
@@ -119,8 +120,18 @@ impl SpecWork<'_, '_, '_> {
             Reason::AnotherVerified { verified, .. } => Some(verified.to_string()),
             _ => None,
         });
-        let feedback = Feedback { text: for_agent.join("\n\n"), commit };
+        let claimed = self.claimed(result);
+        let feedback = Feedback { text: for_agent.join("\n\n"), commit, claimed };
         self.fail_attempt(phase, one_line(&for_person.join(" ")), Some(feedback), observed, result)
+    }
+
+    /// Returns the commit that an implementer claimed.
+    fn claimed(&self, result: Option<&RunResult>) -> Option<CommitId> {
+        let result = result.filter(|result| phase_of(result) == Phase::Implement)?;
+        match Said::from(result.answer().completion(&self.pipeline.options.magic_phrase)) {
+            Said::Commit { claimed } => Some(claimed),
+            Said::NoChange { .. } | Said::PlanInvalid { .. } | Said::Nothing => None,
+        }
     }
 
     /// Records an attempt that failed, with what the next one is told.

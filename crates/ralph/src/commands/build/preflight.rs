@@ -62,8 +62,11 @@ pub(super) fn existing(
         return Err(CliError::person_needed(lines.join("\n"))
             .hint(format!("`ralph plan {spec} --yes` {does}")));
     }
-    render::important(&lines.join("\n"));
-    render::important("\nWhat would you like to do?");
+    for line in &lines {
+        render::important(line);
+    }
+    render::important("");
+    render::important("What would you like to do?");
     if can_keep {
         render::important("  [k] Keep existing tasks and plan what is missing");
     }

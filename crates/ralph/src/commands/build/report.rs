@@ -10,7 +10,7 @@ use crate::commands::print_json;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::plural;
-use crate::render::{self, Tone, stop};
+use crate::render::{Tone, stop};
 use crate::setup::Setup;
 
 /// The person would rather not.
@@ -60,7 +60,7 @@ pub(super) fn report(setup: &Setup, ended: &Ended<BuildEnd>) -> Result<Exit, Cli
         BuildEnd::NoGain { rounds, open } => (
             Exit::Unfinished,
             format!(
-                "no net gain in {}: {} left; look at them with `ralph query`, `ralph build` goes on",
+                "no net gain in {}: {} left; look at them with `ralph query`; `ralph build --retry` goes on",
                 plural(u64::from(*rounds), "round"),
                 open_items(*open)
             ),
@@ -69,7 +69,7 @@ pub(super) fn report(setup: &Setup, ended: &Ended<BuildEnd>) -> Result<Exit, Cli
     if exit == Exit::Done {
         setup.ui.labelled(Tone::Good, "done", &reason);
     } else {
-        render::important(&reason);
+        setup.ui.important(&reason);
     }
     if setup.json {
         let stage = match end {
@@ -90,9 +90,13 @@ fn open_items(count: usize) -> String {
 }
 
 fn report_stop(setup: &Setup, stop: &Stop) -> Result<Exit, CliError> {
-    let (exit, reason) = stop::describe(stop, "ralph build", "ralph build --retry");
-    render::important(&reason);
+    let (exit, reason, then) = stop::describe(stop, "ralph build", "ralph build --retry");
+    setup.ui.important(&reason);
+    if let Some(then) = &then {
+        setup.ui.important(then);
+    }
     if setup.json {
+        let reason = [Some(reason), then].into_iter().flatten().collect::<Vec<_>>().join("\n");
         print_json(&JsonEnd { result: stop.name(), stage: None, reason: Some(reason) })?;
     }
     Ok(exit)

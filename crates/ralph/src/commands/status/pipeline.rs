@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use crate::commands::specs;
 use crate::render::human::one_line;
-use crate::render::{Tone, Ui};
+use crate::render::text::StyledLine;
+use crate::render::{Tone, Ui, styled};
 use crate::setup::Setup;
 
 /// The states in the order in which a spec goes through them.
@@ -63,26 +64,19 @@ impl PipelineStatus {
         Some(PipelineStatus { total, counts, next, under_way: rows, problems })
     }
 
-    pub(super) fn lines(&self, ui: Ui) -> Vec<String> {
+    pub(super) fn lines(&self, ui: Ui) -> Vec<StyledLine> {
         let counts: Vec<String> = STATES
             .iter()
             .filter_map(|state| Some(format!("{} {state}", self.counts.get(state)?)))
             .collect();
-        let mut line = format!(
-            "{}      {}: {}",
-            ui.paint(Tone::Strong, "specs"),
-            self.total,
-            counts.join(", ")
-        );
-        if let Some(next) = &self.next {
-            line = format!("{line}; next: {next}");
-        }
-        let mut lines = vec![line];
+        let next = self.next.as_ref().map(|next| format!("; next: {next}")).unwrap_or_default();
+        let label = ui.paint(Tone::Strong, "specs");
+        let mut lines = vec![styled!("{label}      {}: {}{next}", self.total, counts.join(", "))];
         if !self.under_way.is_empty() {
             lines.extend(specs::table(ui, &self.under_way));
         }
         let problems = self.problems.iter().map(|problem| one_line(problem, 300));
-        lines.extend(problems.map(|problem| ui.paint(Tone::Bad, &problem)));
+        lines.extend(problems.map(|problem| ui.paint(Tone::Bad, &problem).into()));
         lines
     }
 }

@@ -4,7 +4,8 @@ use ralph_model::plan::{Next, Plan, Stage};
 use serde::Serialize;
 
 use crate::render::human::{one_line, plural};
-use crate::render::{Tone, Ui};
+use crate::render::text::StyledLine;
+use crate::render::{Tone, Ui, styled};
 use crate::setup::Setup;
 
 /// Where the plan of a home stands.
@@ -41,23 +42,23 @@ impl PlanSummary {
         })
     }
 
-    pub(super) fn lines(&self, ui: Ui) -> Vec<String> {
+    pub(super) fn lines(&self, ui: Ui) -> Vec<StyledLine> {
         let spec = self.spec.as_deref().unwrap_or("no spec");
         let issues = plural(self.issues as u64, "issue");
         let stage = self.stage.map_or("cannot be read", Stage::name);
-        let mut line = format!(
-            "{}       {spec}: {stage}, {} pending, {} done, {issues}",
+        let next = self.next.as_ref();
+        let next = next.map(|(id, name)| format!("; next: {id} {}", one_line(name, 60)));
+        let mut lines = vec![styled!(
+            "{}       {spec}: {stage}, {} pending, {} done, {issues}{}",
             ui.paint(Tone::Strong, "plan"),
             self.pending,
-            self.done
-        );
-        if let Some((id, name)) = &self.next {
-            line = format!("{line}; next: {id} {}", one_line(name, 60));
-        }
-        let mut lines = vec![line];
+            self.done,
+            next.unwrap_or_default()
+        )];
         let problems = self.problems.iter().map(|problem| one_line(problem, 300));
-        lines
-            .extend(problems.map(|problem| ui.paint(Tone::Bad, &format!("plan.jsonl: {problem}"))));
+        lines.extend(
+            problems.map(|problem| ui.paint(Tone::Bad, &format!("plan.jsonl: {problem}")).into()),
+        );
         lines
     }
 }

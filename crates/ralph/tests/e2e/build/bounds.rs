@@ -133,6 +133,17 @@ fn the_same_three_times_over_is_a_loop() {
 }
 
 #[test]
+fn a_claim_that_nothing_has_to_change_is_no_round_of_a_loop() {
+    let script = "[builder 1]\nfinal nothing comes of it\n[builder 2]\nfinal nothing comes of it\n\
+                  [builder 3]\nrun ralph task done --no-change \"it is so already\"\nfinal done\n\
+                  [verifier]\nfinal It is so.\n";
+    let site = Site::planned(script, &[task("t-aaaa")]);
+    let (result, reason) = end(&site, 3, &["--max-failures", "9"]);
+    assert_eq!(result, "waiting", "{reason}");
+    assert_eq!(site.roles(), ["builder", "builder", "builder", "verifier"]);
+}
+
+#[test]
 fn the_promise_ends_the_loop_only_as_a_whole_line_of_the_final_message() {
     let script = "[builder 1]\nsay ALL_DONE\nstdout ALL_DONE\nwrite a.txt x\nrun echo ALL_DONE; ralph task done\n\
                   final I will not say ALL_DONE yet.\n\

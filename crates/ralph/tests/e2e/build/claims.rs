@@ -138,7 +138,7 @@ fn b12_13_leftovers_are_committed_and_the_persons_dirt_and_home_are_not() {
 fn what_a_run_left_without_a_claim_counts_for_the_next_one() {
     let script = "[builder 1]\nwrite left.txt x\nwrite committed.txt x\ncommit \"Half of it\" committed.txt\n\
                   final I forgot\n\
-                  [builder 2]\nexpect-prompt without claiming its task\nrun ralph task done\nfinal done\n";
+                  [builder 2]\nexpect-prompt without a claim that was accepted\nrun ralph task done\nfinal done\n";
     let site = Site::planned(&format!("{script}{VERIFIER}"), &[task("t-aaaa")]);
     site.exits(0, &["build"]);
     site.assert_complete();

@@ -331,6 +331,58 @@ fn killed_while_a_gate_runs_it_judges_the_finished_run_and_does_not_repeat_it() 
     }
 }
 
+#[test]
+fn interrupted_at_any_instant_it_starts_nothing_new_and_goes_on_later() {
+    let site = accepted().site();
+    let sweep = Sweep::new(&site.place, ARGS);
+    let (_, points) = sweep.undisturbed(Share { number: 0, of: 1 });
+    let mut interrupted = 0;
+    for point in &points {
+        let (finished, later) = sweep.interrupted_at(point);
+        let later: Vec<String> = later.iter().map(ToString::to_string).collect();
+        match finished.status.code() {
+            Some(130) => interrupted += 1,
+            // Before the signal is handled, and when everything is done.
+            None | Some(0) => assert!(later.is_empty(), "{point}: {later:#?}\n{finished}"),
+            Some(_) => panic!("{point}\n{finished}"),
+        }
+        assert!(later.is_empty(), "{point}: {later:#?}\n{finished}");
+        site.exits(0, ARGS);
+        site.assert_complete();
+    }
+    assert!(interrupted > points.len() / 2, "{interrupted} of {}", points.len());
+}
+
+#[test]
+fn a_finished_spec_is_not_planned_again_unless_it_was_changed() {
+    let planner = "[planner]\nrun ralph task add \"Say hello ${INVOCATION}\"\nfinal planned\n";
+    let site = Site::new(&format!("{planner}{BUILDER}{VERIFIER}"));
+    for _ in 0..2 {
+        site.exits(0, &["build", SPEC]);
+        assert_eq!(site.roles(), ["planner", "builder", "verifier"]);
+    }
+    fs::write(site.path("ralph/specs").join(SPEC), "# Greet\n\nSay hello and goodbye.\n").unwrap();
+    site.commit_all("more is wanted");
+    site.exits(0, &["build", SPEC]);
+    assert_eq!(site.roles().len(), 6);
+}
+
+#[test]
+fn what_a_planner_added_that_was_interrupted_is_committed() {
+    let script =
+        "[planner]\nrun ralph task add '{\"id\": \"t-hello\", \"name\": \"Say hello\"}'\nhang\n";
+    let site = Site::new(script);
+    let running = site.place.start(&["plan", SPEC]);
+    crate::harness::wait_until(PATIENCE, "the task is in the plan", || {
+        !site.records("task").is_empty()
+    });
+    running.signal(Signal::INT);
+    let (code, _) = running.finish();
+    assert_eq!(code, Some(130));
+    assert_eq!(site.records("task").len(), 1);
+    site.assert_clean();
+}
+
 /// A verifier that has accepted one of two done tasks, and has more to do.
 fn accepting() -> Site {
     let script = "[verifier 1]\nrun ralph task accept t-aaaa\nhang\n[verifier]\nfinal nothing\n";

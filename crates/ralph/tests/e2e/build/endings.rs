@@ -95,3 +95,33 @@ fn a_builder_with_an_issue_for_each_task_and_an_investigator_with_a_task_for_eac
         &["verifier", "investigator", "verifier", "investigator"],
     );
 }
+
+#[test]
+fn rounds_without_a_gain_are_not_given_back_by_a_restart_but_by_retry() {
+    let verifier = "[verifier]\nrun ralph task accept\nrun ralph task add \"More ${INVOCATION}\"\nfinal fine\n";
+    let site = Site::planned(&format!("{BUILDER}{verifier}"), &[task("t-aaaa")]);
+    end(&site, 1, &["40"]);
+    let runs = site.roles().len();
+    let (result, reason) = end(&site, 1, &["40"]);
+    assert_eq!((result.as_str(), site.roles().len()), ("no_gain", runs), "{reason}");
+    assert!(reason.contains("ralph build --retry"), "{reason}");
+    end(&site, 1, &["40", "--retry"]);
+    assert!(site.roles().len() > runs);
+}
+
+#[test]
+fn rounds_count_anew_after_a_person_changed_the_plan() {
+    let done = super::task_with("t-aaaa", serde_json::json!({"s": "d"}));
+    let site = Site::planned(&format!("{BUILDER}[verifier]\nfinal no idea\n"), &[done]);
+    // The first round is what the others are measured by.
+    end(&site, 1, &["--max-failures", "3"]);
+    assert_eq!(site.roles(), ["verifier"; 3]);
+    site.exits(0, &["task", "accept"]);
+    site.exits(0, &["task", "add", "Another"]);
+    let (result, reason) = end(&site, 1, &["--max-failures", "2"]);
+    assert_eq!(result, "out_of_budget", "{reason}");
+    // Nobody changes the plan between these two: the second one begins with two rounds without a gain.
+    let (result, reason) = end(&site, 1, &["--max-failures", "9"]);
+    assert_eq!(result, "no_gain", "{reason}");
+    assert_eq!(site.roles()[3..], ["builder", "verifier", "verifier", "verifier", "verifier"]);
+}

@@ -79,3 +79,12 @@ fn a_rejected_commit_that_is_claimed_again_is_answered_without_gates_or_verifier
     }
     assert!(stage.prompt("implementer", 3).contains("the same commit again"));
 }
+
+#[test]
+fn a_commit_that_is_not_there_is_claimed_three_times_at_most() {
+    let claims = "[implementer]\nwrite work${INVOCATION} x\nfinal <<END\n\
+                  aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\nI AM HYPER SURE I AM DONE!\nEND\n";
+    let stage = Stage::new(&format!("{PLANS}{claims}{AGREES}"));
+    stage.pipeline(&[]).exits(1).says("ended in the same way");
+    assert_eq!(stage.runs(), "piii");
+}

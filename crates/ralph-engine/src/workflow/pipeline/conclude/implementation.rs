@@ -116,7 +116,7 @@ impl SpecWork<'_, '_, '_> {
         } else {
             format!("{told}. Mend what is wrong with it:\n\n{feedback}")
         };
-        let feedback = Some(Feedback { text, commit: Some(commit) });
+        let feedback = Some(Feedback { text, commit: Some(commit), claimed: None });
         self.fail_attempt(Phase::Implement, outcome, feedback, None, Some(result))
     }
 
@@ -126,7 +126,7 @@ impl SpecWork<'_, '_, '_> {
         outcome: String,
     ) -> Result<Turn<SpecEnd>, WorkflowError> {
         let text = format!("The last run ended without a result that counts: {outcome}.");
-        let feedback = Some(Feedback { text, commit: None });
+        let feedback = Some(Feedback { text, commit: None, claimed: None });
         self.fail_attempt(Phase::Implement, outcome, feedback, None, Some(result))
     }
 }

@@ -1,0 +1,106 @@
+//! What the kernel tells of a directory. Nothing depends on it: where it tells nothing, one looks again and again.
+
+pub(crate) use imp::Notifier;
+
+/// What is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interest {
+    /// What is moved into the directory.
+    Arrivals,
+    /// Files of the directory that are made, written or moved to their name.
+    Changes,
+}
+
+/// What became known since the last time.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct News {
+    /// What was moved into the directory, in that order.
+    pub(crate) names: Vec<String>,
+    /// There may be more than the names.
+    pub(crate) incomplete: bool,
+    /// The directory itself was moved or removed.
+    pub(crate) uprooted: bool,
+}
+
+#[cfg(target_os = "linux")]
+mod imp {
+    use std::mem::MaybeUninit;
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+    use camino::Utf8Path;
+    use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+
+    use super::{Interest, News};
+
+    /// The kernel's own messenger.
+    #[derive(Debug)]
+    pub(crate) struct Notifier {
+        inotify: OwnedFd,
+    }
+
+    impl Notifier {
+        /// `None` where the person has too many of them already.
+        pub(crate) fn of(directory: &Utf8Path, interest: Interest) -> Option<Notifier> {
+            let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
+            let what = match interest {
+                Interest::Arrivals => WatchFlags::MOVED_TO | WatchFlags::DONT_FOLLOW,
+                Interest::Changes => WatchFlags::MOVED_TO | WatchFlags::CREATE | WatchFlags::MODIFY,
+            };
+            let itself = WatchFlags::MOVE_SELF | WatchFlags::DELETE_SELF | WatchFlags::ONLYDIR;
+            inotify::add_watch(&inotify, directory.as_std_path(), what | itself).ok()?;
+            Some(Notifier { inotify })
+        }
+
+        /// Returns what happened, without waiting.
+        pub(crate) fn news(&self) -> News {
+            let mut news = News::default();
+            let mut buffer = [const { MaybeUninit::uninit() }; 4096];
+            let mut reader = Reader::new(&self.inotify, &mut buffer);
+            while let Ok(event) = reader.next() {
+                let what = event.events();
+                news.incomplete |= what.contains(ReadFlags::QUEUE_OVERFLOW);
+                news.uprooted |= what.intersects(ReadFlags::MOVE_SELF | ReadFlags::DELETE_SELF);
+                if what.contains(ReadFlags::MOVED_TO) {
+                    let name = event.file_name().map(|name| name.to_string_lossy().into_owned());
+                    news.names.extend(name);
+                }
+            }
+            news
+        }
+    }
+
+    impl AsFd for Notifier {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.inotify.as_fd()
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod imp {
+    use std::os::fd::{AsFd, BorrowedFd};
+
+    use camino::Utf8Path;
+
+    use super::{Interest, News};
+
+    /// There is none here.
+    #[derive(Debug)]
+    pub(crate) enum Notifier {}
+
+    impl Notifier {
+        pub(crate) fn of(_: &Utf8Path, _: Interest) -> Option<Notifier> {
+            None
+        }
+
+        pub(crate) fn news(&self) -> News {
+            match *self {}
+        }
+    }
+
+    impl AsFd for Notifier {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            match *self {}
+        }
+    }
+}

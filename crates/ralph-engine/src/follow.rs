@@ -1,0 +1,201 @@
+//! Following files of lines while others append to them: the journal, and the events of a run.
+//!
+//! Invariant: a line is handed on once, when its line end is there. The cursor is the byte offset behind the last of them;
+//! it stays valid for as long as the file only grows. A tail without a line end is left: its writer is at work, or has died
+//! and the next one cuts it. A file that was cut below the cursor, or another file under the same name, is read from its
+//! beginning, and that is reported. A follower takes no lock and writes nothing, and the file need not be there yet.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::files::notifier::{Interest, Notifier};
+use crate::files::{PathError, parent};
+
+/// How long nothing is looked at where the kernel does not tell.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// How long nothing is looked at where it does: some file systems forget to.
+const LOOK_ANYWAY: Duration = Duration::from_secs(2);
+
+const CHUNK: usize = 64 << 10;
+
+/// What a follower comes upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Followed<'a> {
+    /// A line without its line end.
+    Line(&'a [u8]),
+    /// The file was cut or replaced: what comes next is from its beginning.
+    Restarted,
+}
+
+/// Follows one file.
+#[derive(Debug)]
+pub struct Follower {
+    path: Utf8PathBuf,
+    file: Option<File>,
+    cursor: u64,
+    notifier: Option<Notifier>,
+}
+
+impl Follower {
+    /// Follows a file from a cursor on: 0, or what [`Follower::cursor`] or [`start_of_last`] returned.
+    pub fn new(path: &Utf8Path, cursor: u64) -> Follower {
+        Follower { path: path.to_owned(), file: None, cursor, notifier: None }
+    }
+
+    /// The offset behind the last line that was handed on.
+    pub fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
+    /// Hands on every line that has become complete since the last time.
+    pub fn take(&mut self, mut each: impl FnMut(Followed<'_>)) -> Result<(), PathError> {
+        // Before the file is read: what is appended after that is told.
+        if self.notifier.is_none() {
+            self.notifier = Notifier::of(parent(&self.path), Interest::Changes);
+        }
+        self.take_lines(&mut each).map_err(|source| PathError::new("read", &self.path, source))
+    }
+
+    fn take_lines(&mut self, each: &mut impl FnMut(Followed<'_>)) -> io::Result<()> {
+        loop {
+            let opened = self.file.take().map_or_else(|| open(&self.path), |file| Ok(Some(file)));
+            let Some(file) = opened? else { return Ok(()) };
+            if is_cut(&file, self.cursor)? {
+                self.cursor = 0;
+                each(Followed::Restarted);
+            }
+            self.cursor += take_from(&file, self.cursor, each)?;
+            if !is_replaced(&file, &self.path)? {
+                self.file = Some(file);
+                return Ok(());
+            }
+            self.cursor = 0;
+            each(Followed::Restarted);
+        }
+    }
+
+    /// Forgets what woke it. A directory that went away is watched anew when there is one again.
+    fn settle(&mut self) {
+        if self.notifier.as_ref().is_some_and(|notifier| notifier.news().uprooted) {
+            self.notifier = None;
+        }
+    }
+}
+
+/// Waits until one of the files may have something new. Returns whether `reader`, whom everything is for, has gone.
+pub fn wait<'f>(
+    followers: impl IntoIterator<Item = &'f mut Follower>,
+    reader: BorrowedFd<'_>,
+) -> io::Result<bool> {
+    let mut followers: Vec<&mut Follower> = followers.into_iter().collect();
+    let told: Vec<_> = followers.iter().filter_map(|follower| follower.notifier.as_ref()).collect();
+    let is_told = !followers.is_empty() && told.len() == followers.len();
+    let patience = if is_told { LOOK_ANYWAY } else { LOOK_EVERY };
+    // A reader that goes away is told without being asked for.
+    let mut fds = vec![PollFd::from_borrowed_fd(reader, PollFlags::empty())];
+    fds.extend(told.iter().map(|told| PollFd::new(*told, PollFlags::IN)));
+    let timeout = Timespec::try_from(patience).expect("it is a short time");
+    let waited = poll(&mut fds, Some(&timeout));
+    let is_gone = !fds[0].revents().is_empty();
+    drop(fds);
+    match waited {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    for follower in &mut followers {
+        follower.settle();
+    }
+    Ok(is_gone)
+}
+
+/// Returns the cursor before the last `count` complete lines of a file; 0 where it has no more, or is not there.
+pub fn start_of_last(path: &Utf8Path, count: usize) -> Result<u64, PathError> {
+    let start = || -> io::Result<u64> {
+        let Some(file) = open(path)? else { return Ok(0) };
+        let mut end = file.metadata()?.len();
+        // The end of the line before the first of them is one more line end.
+        let mut left = count.saturating_add(1);
+        let mut block = vec![0; CHUNK];
+        while end > 0 {
+            let size = end.min(CHUNK as u64);
+            let block = &mut block[..usize::try_from(size).expect("a chunk is small")];
+            file.read_exact_at(block, end - size)?;
+            for at in memchr::memrchr_iter(b'\n', block) {
+                left -= 1;
+                if left == 0 {
+                    return Ok(end - size + at as u64 + 1);
+                }
+            }
+            end -= size;
+        }
+        Ok(0)
+    };
+    start().map_err(|source| PathError::new("read", path, source))
+}
+
+/// Opens a regular file; nothing where there is none.
+fn open(path: &Utf8Path) -> io::Result<Option<File>> {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = i32::try_from(flags.bits()).expect("flags are small");
+    match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) if file.metadata()?.is_file() => Ok(Some(file)),
+        Ok(_) => Err(io::Error::other("it is not a file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Tells whether a file does not have what was read of it any more.
+fn is_cut(file: &File, cursor: u64) -> io::Result<bool> {
+    let Some(last) = cursor.checked_sub(1) else { return Ok(false) };
+    let mut byte = [0];
+    Ok(file.read_at(&mut byte, last)? == 0 || byte != *b"\n")
+}
+
+/// Tells whether another file has the name now. A name that nobody has may come back.
+fn is_replaced(file: &File, path: &Utf8Path) -> io::Result<bool> {
+    let of = |found: &std::fs::Metadata| (found.dev(), found.ino());
+    match path.symlink_metadata() {
+        Ok(found) => Ok(of(&found) != of(&file.metadata()?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Hands on the complete lines of a file from `start` on, and returns how many bytes they are.
+fn take_from(file: &File, start: u64, each: &mut impl FnMut(Followed<'_>)) -> io::Result<u64> {
+    let mut bytes = Vec::new();
+    // Where `bytes` begins, and where what is read next does, both from `start` on.
+    let (mut taken, mut read) = (0, 0);
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let count = file.read_at(&mut chunk, start + read)?;
+        read += count as u64;
+        let searched = bytes.len();
+        bytes.extend_from_slice(&chunk[..count]);
+        let mut begin = 0;
+        for end in memchr::memchr_iter(b'\n', &bytes[searched..]).map(|at| searched + at) {
+            each(Followed::Line(&bytes[begin..end]));
+            begin = end + 1;
+        }
+        bytes.drain(..begin);
+        taken += begin as u64;
+        // The end of the file, as it is now. To read on would be to join a torn tail with what replaces it.
+        if count < CHUNK {
+            return Ok(taken);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "follow_tests.rs"]
+mod tests;

@@ -1,0 +1,142 @@
+//! `ralph status --follow`: the journal as it grows, and between its lines what the running agents do.
+//!
+//! It holds nothing and changes nothing, so that Ctrl-C may simply end it, as it ends `tail -f`. A reader of its output
+//! that goes away ends it as well.
+
+use ralph_engine::follow::{Followed, Follower, start_of_last, wait};
+use ralph_engine::run::{events_of, parse_event_line};
+use ralph_engine::state::State;
+use ralph_model::id::RunId;
+use ralph_model::journal::{JournalEvent, RunStarted, RunState, parse_line, render_text};
+use ralph_model::shown::shown_json;
+
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::live::describe;
+use crate::render::output::stdout_reader;
+use crate::render::text::StyledLine;
+use crate::render::{Tone, styled};
+use crate::setup::Setup;
+
+/// A run that is under way, and its events.
+struct Live {
+    run: RunId,
+    events: Follower,
+}
+
+/// A line of the journal as it is shown, and what it tells of a run.
+struct JournalNews {
+    line: String,
+    run: Option<(RunId, JournalEvent)>,
+}
+
+pub(super) fn run(setup: &Setup, last: usize) -> Result<Exit, CliError> {
+    let Some((state, is_new)) = state_when_there(setup)? else { return Ok(Exit::Done) };
+    let path = state.journal();
+    // What was written while nobody had made anything yet is no past.
+    let last = if is_new { usize::MAX } else { last };
+    let mut journal = Follower::new(&path, start_of_last(&path, last).map_err(CliError::failed)?);
+    let past = read_journal(setup, &mut journal)?;
+    let mut live = if setup.json { Vec::new() } else { running(setup)? };
+    // Of the past only the journal is shown: what agents did then is in their logs.
+    setup.ui.print(past.into_iter().map(|news| news.line))?;
+    loop {
+        let all = live.iter_mut().map(|live| &mut live.events).chain([&mut journal]);
+        if wait(all, stdout_reader()).map_err(CliError::failed)? {
+            return Ok(Exit::Done);
+        }
+        // The journal is read before the events and printed after them: when it has the end of a run, the events are whole.
+        let news = read_journal(setup, &mut journal)?;
+        for live in &mut live {
+            live.print_events(setup)?;
+        }
+        for JournalNews { line, run } in news {
+            setup.ui.print([line])?;
+            let is_known = |run: &RunId| live.iter().any(|live| live.run == *run);
+            match run {
+                Some((run, JournalEvent::RunStarted(started)))
+                    if !setup.json && !is_known(&run) =>
+                {
+                    live.push(Live::new(run, &started, 0));
+                }
+                Some((run, JournalEvent::RunFinished(_))) => live.retain(|live| live.run != run),
+                _ => {}
+            }
+            for live in &mut live {
+                live.print_events(setup)?;
+            }
+        }
+    }
+}
+
+/// Waits until the first command has made private state, and tells whether that took until now; nothing if the reader
+/// goes away before.
+fn state_when_there(setup: &Setup) -> Result<Option<(State, bool)>, CliError> {
+    let base = setup.state_base()?;
+    let mut is_new = false;
+    loop {
+        if let Some(state) = State::find(&base, &setup.workspace).map_err(CliError::usage)? {
+            return Ok(Some((state, is_new)));
+        }
+        if wait([], stdout_reader()).map_err(CliError::failed)? {
+            return Ok(None);
+        }
+        is_new = true;
+    }
+}
+
+/// The runs that are under way, from the end of their events on.
+fn running(setup: &Setup) -> Result<Vec<Live>, CliError> {
+    let overview = setup.overview()?;
+    let mut live = Vec::new();
+    for run in overview.runs() {
+        if let (RunState::Running, Some((_, started))) = (run.state(), &run.started) {
+            let end = start_of_last(&events_of(started), 0).map_err(CliError::failed)?;
+            live.push(Live::new(run.id.clone(), started, end));
+        }
+    }
+    Ok(live)
+}
+
+impl Live {
+    fn new(run: RunId, started: &RunStarted, cursor: u64) -> Live {
+        Live { run, events: Follower::new(&events_of(started), cursor) }
+    }
+
+    /// Prints what is new in the events of the run.
+    fn print_events(&mut self, setup: &Setup) -> Result<(), CliError> {
+        let mut lines: Vec<StyledLine> = Vec::new();
+        let taken = self.events.take(|followed| {
+            if let Followed::Line(line) = followed
+                && let Some(event) = parse_event_line(line)
+                && let Some((tone, label, text)) = describe(&event)
+            {
+                let label = setup.ui.paint(tone, &format!("[{label}]"));
+                lines.push(styled!("    {label} {text}"));
+            }
+        });
+        taken.map_err(CliError::failed)?;
+        setup.ui.print(lines)
+    }
+}
+
+/// Reads what is new in the journal: lines as they are shown, and what each tells of a run.
+fn read_journal(setup: &Setup, journal: &mut Follower) -> Result<Vec<JournalNews>, CliError> {
+    let mut news = Vec::new();
+    let taken = journal.take(|followed| {
+        let Followed::Line(line) = followed else {
+            let told = "the journal was cut or replaced; from its beginning:";
+            return setup.ui.labelled(Tone::Attention, "note", told);
+        };
+        let entry = parse_line(line).ok();
+        let line = match &entry {
+            Some(entry) if !setup.json => render_text(entry),
+            // What this Ralph cannot read is shown as it is.
+            _ => shown_json(String::from_utf8_lossy(line).into_owned()),
+        };
+        let run = entry.and_then(|entry| Some((entry.run?, entry.event)));
+        news.push(JournalNews { line, run });
+    });
+    taken.map_err(CliError::failed)?;
+    Ok(news)
+}
