@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::call::{Call, UserConfig};
-use super::commits::{Bench, CommitError, Scratch, parse_id};
+use super::commits::{CommitError, CommitSteps, ScratchIndex, parse_id};
 use super::drivers::Drivers;
 use super::evidence::Dirt;
 use super::{Git, GitError, Oid, TreeEntry};
@@ -58,10 +58,10 @@ impl Git {
             Some(id) => id.clone(),
             None => self.object_format()?.empty_tree(),
         };
-        let bench = Bench { git: self, drivers: &drivers, base: &base };
+        let bench = CommitSteps { git: self, drivers: &drivers, base: &base };
         // From `HEAD`, not from the index, which may be in the middle of a merge. What is staged and differs from the file
         // is not what would be lost: its object is there.
-        let index = Scratch::absent(&self.place().git_dir);
+        let index = ScratchIndex::absent(&self.place().git_dir);
         if head.id().is_some() {
             bench.call(&index, &["read-tree", base.as_str()], b"")?;
         }

@@ -158,6 +158,8 @@ impl Baseline {
         if self.has_hooks && !self.samples {
             self.samples = true;
             walked.clear();
+            // What was walked is not recorded yet.
+            self.watched.clear();
             differences = self.differences(field, status.as_ref(), Some(&mut walked));
         }
         let is_new_directory = |found: &Difference| {
@@ -168,6 +170,7 @@ impl Baseline {
         if !first && differences.iter().any(is_new_directory) {
             // It may be one that git ignores, and full of what a build made.
             self.tree = None;
+            self.watched.clear();
             return self.take(field, gits);
         }
         if !walked.is_empty() {

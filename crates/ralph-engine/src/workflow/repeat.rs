@@ -27,18 +27,12 @@ struct Repeat<'r, 's> {
     only_one: bool,
 }
 
-/// How repeated runs ended, and what is to be said of where they left the person.
-pub struct Repeated {
-    pub ended: Ended<RepeatEnd>,
-    pub notes: Vec<String>,
-}
-
-/// Runs a task until `times` of its runs have completed.
+/// Runs a task until `times` of its runs have completed. Returns also what is to be said of where they left the person.
 pub fn repeat(
     session: &mut Session<'_>,
     task: AgentTask,
     times: u32,
-) -> Result<Repeated, WorkflowError> {
+) -> Result<(Ended<RepeatEnd>, Vec<String>), WorkflowError> {
     let places = boundary::repositories(&session.context.workspace.root);
     let began = boundary::checked_out(&places);
     let ended = drive(&mut Repeat { session, task, left: times, only_one: times == 1 })?;
@@ -51,7 +45,7 @@ pub fn repeat(
             notes.push(format!("in {place} {now} is checked out; the run began on {then}"));
         }
     }
-    Ok(Repeated { ended, notes })
+    Ok((ended, notes))
 }
 
 impl<'s> Workflow<'s> for Repeat<'_, 's> {

@@ -22,6 +22,7 @@ use crate::gates::{
 };
 use crate::git::commits::{CommitError, CommitRequest, Signing, commit_paths};
 use crate::git::evidence::{Before, Dirt, DirtyPath};
+use crate::git::saved::SavedDirt;
 use crate::git::undo::RefReturn;
 use crate::git::{GitError, GitProgram, Head, Oid, shown};
 use crate::home::CONFIG_FILE;
@@ -78,7 +79,17 @@ impl TrackedRepository {
     ///
     /// What the run committed along with its own, or changed by a commit, is in its commits, and not put back.
     fn return_dirt(&self, before: &Before) -> Result<Vec<String>, WorkflowError> {
-        let Some(saved) = &before.saved else { return Ok(Vec::new()) };
+        match &before.saved {
+            Some(saved) => self.return_saved(before, saved),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn return_saved(
+        &self,
+        before: &Before,
+        saved: &SavedDirt,
+    ) -> Result<Vec<String>, WorkflowError> {
         let vanished = before.dirt.leftovers(&self.dirt()?).vanished;
         if vanished.is_empty() {
             return Ok(Vec::new());

@@ -45,12 +45,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
     let (agent, boundary) = (launch.choice.name.clone(), session.context.boundary);
     announce(setup.ui, launch, args.role, boundary);
     let task = AgentTask::plain(args.role, prompt, args.resume.clone());
-    let repeated = repeat(&mut session, task, args.repeat).map_err(CliError::failed)?;
+    let (ended, notes) = repeat(&mut session, task, args.repeat).map_err(CliError::failed)?;
     drop(session);
-    for note in &repeated.notes {
+    for note in &notes {
         setup.ui.note(note);
     }
-    let ended = repeated.ended;
     shown.conclude(&ended, setup.json, &agent, boundary)
 }
 

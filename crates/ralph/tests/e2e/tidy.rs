@@ -111,7 +111,7 @@ const ENGINE_EDGES: &[(&str, &str)] = &[
     ("channel", "clock files journal"),
     ("config", "boundary files home"),
     ("detect", "agent config"),
-    ("doctor", "config detect home mailbox state"),
+    ("doctor", "config detect home mailbox plan_file state"),
     ("follow", "files"),
     ("gates", "boundary clock config digest files git home run state"),
     ("home", "files"),

@@ -12,12 +12,14 @@ use serde::{Deserialize, Serialize};
 
 use super::stages::json;
 use super::{Build, channel, none};
+use crate::digest;
+use crate::files;
 use crate::run::{RESULTS, RunResult};
 use crate::session::{AgentTask, Session};
+use crate::specs;
 use crate::state::Entry;
 use crate::workflow::driver::{Ended, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles};
 use crate::workflow::{WorkflowError, unfinished};
-use crate::{digest, files, specs};
 
 /// The name of the workflow in the results of its runs.
 const WORKFLOW: &str = "plan";
