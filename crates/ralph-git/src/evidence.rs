@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::call::{Call, path_from};
 use super::mirror::{Mirror, MirrorError};
 use super::parse::{ChangeKind, CommitHeader, Head, PathChange, StatusEntry, parse_ids};
 use super::saved::SavedDirt;
-use super::{Git, GitError, Oid, RefsSnapshot, unexpected};
+use super::{Git, GitError, LONG, Oid, RefsSnapshot, unexpected};
 
 /// Something could not be measured.
 #[derive(Debug, thiserror::Error)]
@@ -115,6 +116,32 @@ pub struct Before {
     /// What was kept of the dirt.
     #[serde(default)]
     pub saved: Option<SavedDirt>,
+    /// Files that git was told not to look at, and which they were.
+    #[serde(default, with = "super::names::path_pairs_record")]
+    pub hidden: Vec<(PathBuf, Option<FileStamp>)>,
+}
+
+impl Git {
+    /// Returns the files that git was told not to look at, so that no status names them. What a sparse checkout leaves
+    /// out is no file.
+    pub fn hidden(&self, own: &[PathBuf]) -> Result<Vec<(PathBuf, Option<FileStamp>)>, GitError> {
+        let Some(root) = &self.place().worktree else { return Ok(Vec::new()) };
+        let args = ["ls-files", "-v", "-z", "--full-name"];
+        let output = self.call(Call::new(&args).cwd(root.as_std_path()).timeout(LONG))?.stdout;
+        let mut hidden = Vec::new();
+        for entry in output.split(|byte| *byte == 0) {
+            let [tag, b' ', path @ ..] = entry else { continue };
+            if !tag.is_ascii_lowercase() && *tag != b'S' {
+                continue;
+            }
+            let path = path_from(path);
+            let file = stamp(&root.as_std_path().join(&path));
+            if file.is_some() && !is_own(own, &path) {
+                hidden.push((path, file));
+            }
+        }
+        Ok(hidden)
+    }
 }
 
 impl Before {

@@ -47,7 +47,13 @@ impl Scene {
 
 fn note(git: &Git, mirror: &Mirror) -> Before {
     let refs = mirror.fill(git, &[]).unwrap();
-    Before { base: refs.head.id().cloned(), refs, dirt: Dirt::of(git, &[]).unwrap(), saved: None }
+    Before {
+        base: refs.head.id().cloned(),
+        refs,
+        dirt: Dirt::of(git, &[]).unwrap(),
+        saved: None,
+        hidden: Vec::new(),
+    }
 }
 
 fn paths(changes: &[PathChange]) -> Vec<&str> {

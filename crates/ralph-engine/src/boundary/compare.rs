@@ -192,7 +192,7 @@ impl Watch {
             }
         }
         // Before anything is compared: home is what its branch has.
-        self.return_refs(state, program, &mut report);
+        let tips = self.return_refs(state, program, &mut report);
         self.return_home(&mut saver, &mut report);
         let differences = baseline.compare(&self.field(state));
         if self.in_force == InForce::Detect && state.journal_length() < self.journal {
@@ -214,7 +214,7 @@ impl Watch {
             report,
             objects: HashMap::new(),
             undone: BTreeSet::new(),
-            tips: Vec::new(),
+            tips,
             program,
             other_branch: self.other_branch(program),
         }

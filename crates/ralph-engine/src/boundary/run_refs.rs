@@ -62,13 +62,15 @@ enum RefFate {
 }
 
 impl Watch {
-    /// Compares the refs with those before the run, and puts back what is not the run's to change.
+    /// Compares the refs with those before the run, and puts back what is not the run's to change. Returns where the run
+    /// had moved them, which is kept under a ref of Ralph's.
     pub(super) fn return_refs(
         &self,
         state: &State,
         program: &dyn Fn() -> GitProgram,
         report: &mut BoundaryReport,
-    ) {
+    ) -> Vec<Oid> {
+        let mut kept = Vec::new();
         for place in &self.places {
             let known = self.refs.iter().find(|known| known.common_dir == place.common_dir);
             let Some(before) = known else { continue };
@@ -77,8 +79,9 @@ impl Watch {
                 continue;
             }
             let git = Git::at(program(), place.clone());
-            self.return_refs_of(&git, &before.refs, &now, state, report);
+            kept.extend(self.return_refs_of(&git, &before.refs, &now, state, report));
         }
+        kept
     }
 
     fn return_refs_of(
@@ -88,13 +91,13 @@ impl Watch {
         now: &Refs,
         state: &State,
         report: &mut BoundaryReport,
-    ) {
+    ) -> Vec<Oid> {
         let tips = persons_tips(now);
         let mut returned = Vec::new();
         let mut dropped_to = Vec::new();
         for moved in refs::differences(before, now) {
-            self.fetch_back(git, state, moved.before.as_ref());
-            let is_dropped = moved.before.as_ref().is_some_and(|old| is_lost(git, old, &tips));
+            fetch_back(git, state, moved.before.as_ref());
+            let is_dropped = is_dropped(git, &moved, &tips);
             let RefFate::PutBack { violation } = fate(&moved, is_dropped) else { continue };
             let what = match (&moved.before, &moved.now) {
                 (None, _) => FindingKind::Added,
@@ -108,9 +111,6 @@ impl Watch {
             dropped_to.extend(moved.now.clone());
             returned.push((found, moved));
         }
-        if returned.is_empty() {
-            return;
-        }
         // Where the run had moved them is kept: it may be work that is worth a look.
         let name = format!("refs/ralph/displaced/{}", self.run);
         if !dropped_to.is_empty()
@@ -120,23 +120,24 @@ impl Watch {
         }
         for (found, moved) in returned {
             if return_one(git, &moved) {
-                report.put_back.push(found)
+                report.put_back.push(found);
             } else {
-                report.left.push(found)
+                report.left.push(found);
             }
         }
+        dropped_to
     }
+}
 
-    /// Takes a commit back from the mirror that the run has pruned.
-    fn fetch_back(&self, git: &Git, state: &State, id: Option<&Oid>) {
-        let Some(id) = id else { return };
-        if git.have(std::slice::from_ref(id)).is_ok_and(|there| there == [true]) {
-            return;
-        }
-        let mirror = state.repository(&git.place().common_dir).join("mirror");
-        // Where that fails the ref cannot be put back, and is named among what is left.
-        let _ = git.take_from(&mirror, id);
+/// Takes a commit back from the mirror that the run has pruned.
+fn fetch_back(git: &Git, state: &State, id: Option<&Oid>) {
+    let Some(id) = id else { return };
+    if git.have(std::slice::from_ref(id)).is_ok_and(|there| there == [true]) {
+        return;
     }
+    let mirror = state.repository(&git.place().common_dir).join("mirror");
+    // Where that fails the ref cannot be put back, and is named among what is left.
+    let _ = git.take_from(&mirror, id);
 }
 
 /// Decides by the name of a ref, and by whether commits are lost.
@@ -162,9 +163,12 @@ fn persons_tips(refs: &Refs) -> Vec<Oid> {
     refs.filter_map(|(_, text)| Oid::parse(text.as_bytes())).collect()
 }
 
-/// Whether nothing leads to a commit any more. What cannot be found out counts as lost: putting back harms nobody.
-fn is_lost(git: &Git, old: &Oid, tips: &[Oid]) -> bool {
+/// Whether nothing leads any more to what a ref had. What cannot be found out counts as lost: putting back harms nobody.
+fn is_dropped(git: &Git, moved: &RefReturn, tips: &[Oid]) -> bool {
+    let Some(old) = &moved.before else { return false };
+    let is_forward = |now: &Oid| git.is_ancestor(old, now).unwrap_or(false);
     !tips.contains(old)
+        && !moved.now.as_ref().is_some_and(is_forward)
         && git.new_commits(std::slice::from_ref(old), tips).map_or(true, |lost| !lost.is_empty())
 }
 

@@ -75,6 +75,16 @@ impl TrackedRepository {
         })
     }
 
+    /// Names files that the run changed, and told git not to look at.
+    fn newly_hidden(&self, before: &Before) -> Result<Option<String>, WorkflowError> {
+        let mut now = self.gates.git.hidden(&self.own)?;
+        now.retain(|hidden| !before.hidden.contains(hidden));
+        let names: Vec<String> = now.iter().map(|(path, _)| shown(path)).collect();
+        Ok((!names.is_empty()).then(|| {
+            format!("git was told not to look at what the run left in {}", names.join(", "))
+        }))
+    }
+
     /// Puts back what a run destroyed of the person's uncommitted work, and says so.
     ///
     /// What the run committed along with its own, or changed by a commit, is in its commits, and not put back.
@@ -251,7 +261,8 @@ impl Repositories {
             let also: Vec<Oid> = base.iter().cloned().collect();
             let refs = repository.gates.mirror.fill(git, &also)?;
             let base = base.or_else(|| refs.head.id().cloned());
-            repositories.insert(name, Before { base, refs, dirt, saved });
+            let hidden = git.hidden(&repository.own)?;
+            repositories.insert(name, Before { base, refs, dirt, saved, hidden });
         }
         Ok(BeforeAll { repositories, returned: false, since: Base::new(), left: BTreeMap::new() })
     }
@@ -416,6 +427,7 @@ impl Repositories {
                 problems.push(repository.force_return(then, &problem)?);
             }
             problems.extend(repository.return_dirt(noted)?);
+            problems.extend(repository.newly_hidden(noted)?);
         }
         Ok(problems)
     }

@@ -85,6 +85,7 @@ impl World {
                 refs,
                 dirt: Dirt::of(&repository.git, &[]).unwrap(),
                 saved: None,
+                hidden: Vec::new(),
             };
             self.repositories.push(((*name).to_owned(), repository, before));
         }

@@ -274,3 +274,29 @@ fn a_single_run_that_leaves_another_branch_checked_out_says_so() {
     let ended = place.ralph(&run);
     assert!(ended.stderr.contains("`feat`") && ended.stderr.contains("`main`"), "{ended}");
 }
+
+#[test]
+fn what_a_run_hides_from_git_is_named() {
+    let stage = committed();
+    stage.write("mine.cfg", "1\n");
+    stage.git(&["add", "mine.cfg"]);
+    stage.git(&["commit", "--quiet", "--message=settings"]);
+    stage.git(&["update-index", "--skip-worktree", "mine.cfg"]);
+    stage.write("mine.cfg", "local\n");
+    let work = "ok; echo x >>README.md; git update-index --assume-unchanged README.md; claim";
+    let ended = stage.pipeline(&["--agent-cmd", &agent(&stage, work)]);
+    ended.exits(0).says("not to look at what the run left in README.md");
+    assert!(!ended.finished.stderr.contains("mine.cfg"), "{}", ended.finished);
+}
+
+#[test]
+fn what_a_run_moved_to_is_kept_also_where_files_were_put_back_beside_it() {
+    let stage = committed();
+    let command = "git commit -q --amend -m mine; echo x >>ralph.toml; echo done";
+    let report = stage.place.agent_run(&["--agent-cmd", command]);
+    assert_eq!(report.outcome(), "violation");
+    let kept = report.json["changes"]["displaced"].as_str().unwrap();
+    assert!(stage.git(&["log", "--format=%s", kept]).contains("mine"));
+    assert!(stage.git(&["show", &format!("{kept}:ralph.toml")]).ends_with('x'));
+    assert!(!stage.git(&["log", "--format=%s", "main"]).contains("mine"));
+}

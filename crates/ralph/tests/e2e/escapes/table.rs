@@ -264,26 +264,10 @@ pub(super) const ESCAPES: &[Escape] = &[
     escape(
         "put a link to a copy in the place of home",
         "builder",
-        "cp -r ralph copy; rm -r ralph; ln -s copy ralph",
+        "cp -r ralph $TMPDIR/copy; rm -r ralph; ln -s $TMPDIR/copy ralph",
         "test -L ralph",
         Undone,
         Undone,
-    ),
-    escape(
-        "forge one of Ralph's refs and pack it",
-        "builder",
-        "git update-ref refs/ralph/forged HEAD; git pack-refs --all",
-        "git rev-parse -q --verify refs/ralph/forged",
-        Undone,
-        Undone,
-    ),
-    escape(
-        "delete a branch",
-        "builder",
-        "git checkout -q --detach; git branch -q -D main",
-        "! git rev-parse -q --verify refs/heads/main",
-        UndoneQuietly,
-        UndoneQuietly,
     ),
     escape(
         "change what home keeps out of git",
