@@ -39,7 +39,6 @@ impl Pipeline<'_, '_> {
         if markers.done.is_some() && !forced {
             let changed_since_done = list::changed_since_done(&self.store, spec, &markers)?;
             RESULTS.forget(&self.session.context.state, &item)?;
-            BEFORE.forget(&self.session.context.state, &item)?;
             self.session.questions().withdraw(&item)?;
             let reason = changed_since_done.then(|| "changed since done".to_owned());
             self.tell(spec, WorkflowKind::SpecSkipped, WorkflowFields { reason, ..none() })?;
@@ -64,8 +63,10 @@ impl Pipeline<'_, '_> {
                     let state = &self.session.context.state;
                     PinnedGates::forget(state, &item)?;
                     forget_troubles(state, &item)?;
-                    // What is dirty from now on is the person's.
-                    BEFORE.forget(state, &item)?;
+                    // What its runs left uncommitted stays known as theirs.
+                    if BEFORE.load(state, &item)?.is_some_and(|before| before.left_nothing()) {
+                        BEFORE.forget(state, &item)?;
+                    }
                 }
                 end
             }

@@ -184,6 +184,13 @@ impl ChangeProbe {
 }
 
 impl BeforeAll {
+    /// Tells whether the runs of the item left nothing uncommitted, as far as that was looked at.
+    pub(crate) fn left_nothing(&self) -> bool {
+        self.repositories.iter().all(|(name, before)| {
+            self.left.get(name).is_some_and(|left| before.dirt.leftovers(left).new.is_empty())
+        })
+    }
+
     /// Returns what is dirty because runs left it so.
     pub(super) fn left_by_runs(&self, name: &str, now: &Dirt) -> Vec<PathBuf> {
         let Some(before) = self.repositories.get(name) else { return Vec::new() };
