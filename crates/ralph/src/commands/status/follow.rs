@@ -33,11 +33,11 @@ struct JournalNews {
 pub(super) fn run(setup: &Setup, last: usize) -> Result<Exit, CliError> {
     let Some((state, is_new)) = state_when_there(setup)? else { return Ok(Exit::Done) };
     let path = state.journal();
-    // What was written while nobody had made anything yet is no past.
-    let last = if is_new { usize::MAX } else { last };
+    // What was written while this waited is no past.
+    let (last, last_events) = if is_new { (usize::MAX, usize::MAX) } else { (last, 0) };
     let mut journal = Follower::new(&path, start_of_last(&path, last).map_err(CliError::failed)?);
     let past = read_journal(setup, &mut journal)?;
-    let mut live = if setup.json { Vec::new() } else { running(setup)? };
+    let mut live = if setup.json { Vec::new() } else { running(setup, last_events)? };
     // Of the past only the journal is shown: what agents did then is in their logs.
     setup.ui.print(past.into_iter().map(|news| news.line))?;
     loop {
@@ -85,14 +85,14 @@ fn state_when_there(setup: &Setup) -> Result<Option<(State, bool)>, CliError> {
     }
 }
 
-/// The runs that are under way, from the end of their events on.
-fn running(setup: &Setup) -> Result<Vec<Live>, CliError> {
+/// The runs that are under way, with the last `count` of their events still to be shown.
+fn running(setup: &Setup, count: usize) -> Result<Vec<Live>, CliError> {
     let overview = setup.overview()?;
     let mut live = Vec::new();
     for run in overview.runs() {
         if let (RunState::Running, Some((_, started))) = (run.state(), &run.started) {
-            let end = start_of_last(&events_of(started), 0).map_err(CliError::failed)?;
-            live.push(Live::new(run.id.clone(), started, end));
+            let cursor = start_of_last(&events_of(started), count).map_err(CliError::failed)?;
+            live.push(Live::new(run.id.clone(), started, cursor));
         }
     }
     Ok(live)
