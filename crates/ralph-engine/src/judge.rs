@@ -5,7 +5,7 @@
 //! [`Case::questions`] if it has one, and reads [`Case::verdict`]; an accepted commit gets a receipt by
 //! [`Judge::attest`].
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use ralph_model::contract::Completion;
@@ -62,8 +62,8 @@ pub struct Judged<'a> {
     /// Its directory in the workspace; empty for the workspace itself.
     pub name: &'a str,
     pub before: &'a Before,
-    /// Ralph's home, named from the root of this work tree, if it is inside.
-    pub home: Option<&'a Path>,
+    /// Ralph's home, named from the root of this work tree, if it lies in it.
+    pub own: &'a [PathBuf],
 }
 
 /// What a case is judged with.
@@ -138,7 +138,7 @@ impl Judge<'_> {
                 git: &judged.repository.git,
                 mirror: &judged.repository.mirror,
                 before: judged.before,
-                home: judged.home,
+                own: judged.own,
             })
             .collect();
         let measured = measuring::measure(&repositories, claimed.as_str())?;
@@ -210,12 +210,8 @@ impl Judge<'_> {
                     dropped: dropped.commits.iter().map(commit_id).collect(),
                 });
             }
-            let outside = measured
-                .leftovers
-                .new
-                .iter()
-                .filter(|path| judged.home.is_none_or(|home| !path.starts_with(home)));
-            leftovers.extend(outside.map(|path| in_workspace(judged.name, &shown(path))));
+            let left = measured.leftovers.new.iter();
+            leftovers.extend(left.map(|path| in_workspace(judged.name, &shown(path))));
         }
         let paths = |changes: &[PathChange]| -> Vec<String> {
             changes.iter().map(|change| shown(&change.path)).collect()

@@ -116,14 +116,14 @@ pub(super) fn commit_paths_as(
     let wanted: HashSet<&Path> = paths.iter().map(PathBuf::as_path).collect();
     let git_dir = &git.place().git_dir;
     let lock = LockFile::take(git_dir.join("index.lock").as_std_path(), request.patience)?;
-    Scratch::remove_abandoned(git_dir);
+    ScratchIndex::remove_abandoned(git_dir);
     let head = git.head()?;
     let base = match head.id() {
         Some(id) => id.clone(),
         None => git.object_format()?.empty_tree(),
     };
-    let index = Scratch::copy_of_index(git_dir)?;
-    let bench = Bench { git, drivers: &drivers, base: &base };
+    let index = ScratchIndex::copy_of_index(git_dir)?;
+    let bench = CommitSteps { git, drivers: &drivers, base: &base };
 
     let before = bench.staged(&index, &wanted)?;
     if let Some(torn) = before.iter().find(|change| change.kind == ChangeKind::Unmerged) {
@@ -168,14 +168,19 @@ pub(super) fn commit_paths_as(
 }
 
 /// The steps of a commit; each is one call.
-struct Bench<'a> {
-    git: &'a Git,
-    drivers: &'a Drivers,
-    base: &'a Oid,
+pub(super) struct CommitSteps<'a> {
+    pub(super) git: &'a Git,
+    pub(super) drivers: &'a Drivers,
+    pub(super) base: &'a Oid,
 }
 
-impl Bench<'_> {
-    fn call(&self, index: &Scratch, args: &[&str], input: &[u8]) -> Result<Vec<u8>, GitError> {
+impl CommitSteps<'_> {
+    pub(super) fn call(
+        &self,
+        index: &ScratchIndex,
+        args: &[&str],
+        input: &[u8],
+    ) -> Result<Vec<u8>, GitError> {
         let call = Call::new(args)
             .person(UserConfig::Heard)
             .configs(self.drivers.overrides())
@@ -188,7 +193,7 @@ impl Bench<'_> {
     /// Returns how an index differs from `HEAD` at the wanted paths.
     fn staged(
         &self,
-        index: &Scratch,
+        index: &ScratchIndex,
         wanted: &HashSet<&Path>,
     ) -> Result<Vec<PathChange>, GitError> {
         let mut args = vec!["diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames"];
@@ -200,7 +205,7 @@ impl Bench<'_> {
     }
 
     /// Takes back that git is not to look at some of the files.
-    fn look_again(&self, index: &Scratch, files: &HashSet<&Path>) -> Result<(), GitError> {
+    fn look_again(&self, index: &ScratchIndex, files: &HashSet<&Path>) -> Result<(), GitError> {
         if files.is_empty() {
             return Ok(());
         }
@@ -227,7 +232,7 @@ impl Bench<'_> {
     }
 
     /// Takes the paths from the work tree into an index.
-    fn take_in(&self, index: &Scratch, paths: &[PathBuf]) -> Result<(), GitError> {
+    pub(super) fn take_in(&self, index: &ScratchIndex, paths: &[PathBuf]) -> Result<(), GitError> {
         let args = [
             "update-index",
             "--add",
@@ -241,7 +246,7 @@ impl Bench<'_> {
 
     /// Writes the tree that is `HEAD` but for the changes.
     fn tree_of(&self, git_dir: &Utf8Path, changes: &[PathChange]) -> Result<Oid, CommitError> {
-        let index = Scratch::absent(git_dir);
+        let index = ScratchIndex::absent(git_dir);
         self.call(&index, &["read-tree", self.base.as_str()], b"")?;
         let mut input = Vec::new();
         for change in changes {
@@ -319,7 +324,7 @@ impl Bench<'_> {
     }
 }
 
-fn parse_id(args: &[&str], output: &[u8]) -> Result<Oid, GitError> {
+pub(super) fn parse_id(args: &[&str], output: &[u8]) -> Result<Oid, GitError> {
     Oid::parse(output.trim_ascii()).ok_or_else(|| unexpected(args, output))
 }
 
@@ -327,18 +332,18 @@ fn parse_id(args: &[&str], output: &[u8]) -> Result<Oid, GitError> {
 const SCRATCH: &str = "ralph-index-";
 
 /// An index that is not yet the index; removed when dropped.
-struct Scratch {
+pub(super) struct ScratchIndex {
     path: Utf8PathBuf,
 }
 
-impl Scratch {
+impl ScratchIndex {
     /// Names a file beside the index, where a split index finds its other half.
-    fn absent(git_dir: &Utf8Path) -> Self {
+    pub(super) fn absent(git_dir: &Utf8Path) -> Self {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = git_dir.join(format!("{SCRATCH}{}-{number}", std::process::id()));
         let _ = fs::remove_file(&path);
-        Scratch { path }
+        ScratchIndex { path }
     }
 
     /// Removes what commits that were killed left behind. Nobody else has one while the lock of the index is held.
@@ -353,7 +358,7 @@ impl Scratch {
     /// Copies the index with its time: a file of the same size that was changed in the same second as the index was
     /// written is only looked into because the index is not newer than the file.
     fn copy_of_index(git_dir: &Utf8Path) -> Result<Self, CommitError> {
-        let scratch = Scratch::absent(git_dir);
+        let scratch = ScratchIndex::absent(git_dir);
         let index = git_dir.join("index");
         let copied = fs::copy(&index, &scratch.path).and_then(|_| {
             let written = fs::metadata(&index)?.modified()?;
@@ -377,7 +382,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchIndex {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }

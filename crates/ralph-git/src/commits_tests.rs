@@ -251,7 +251,7 @@ fn a_branch_that_moves_meanwhile_is_not_moved_back() {
     let head = git.head().unwrap();
     let theirs = world.commit(&dir, &[("theirs", "1")]);
     let drivers = Drivers::of(&git).unwrap();
-    let bench = Bench { git: &git, drivers: &drivers, base: head.id().unwrap() };
+    let bench = CommitSteps { git: &git, drivers: &drivers, base: head.id().unwrap() };
     let ours = head.id().unwrap().clone();
     let error = bench.advance(&head, &ours, "x").unwrap_err();
     assert!(matches!(error, CommitError::Moved), "{error:?}");
@@ -303,7 +303,7 @@ fn a_change_of_the_same_size_in_the_same_second_is_not_overlooked() {
     let git_dir = dir.join(".git");
     let index = fs::File::options().write(true).open(git_dir.join("index")).unwrap();
     index.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
-    let copy = Scratch::copy_of_index(&git_dir).unwrap();
+    let copy = ScratchIndex::copy_of_index(&git_dir).unwrap();
     let times = [copy.path.as_path(), git_dir.join("index").as_path()]
         .map(|path| fs::metadata(path).unwrap().modified().unwrap());
     assert_eq!(times[0], times[1]);

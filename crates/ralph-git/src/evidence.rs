@@ -11,9 +11,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::call::{Call, path_from};
 use super::mirror::{Mirror, MirrorError};
 use super::parse::{ChangeKind, CommitHeader, Head, PathChange, StatusEntry, parse_ids};
-use super::{Git, GitError, Oid, RefsSnapshot, unexpected};
+use super::saved::SavedDirt;
+use super::{Git, GitError, LONG, Oid, RefsSnapshot, unexpected};
 
 /// Something could not be measured.
 #[derive(Debug, thiserror::Error)]
@@ -56,18 +58,21 @@ pub struct Leftovers {
     /// Dirty before and still, but another file or state: the person's, touched since.
     pub(crate) touched: Vec<PathBuf>,
     /// Dirty before and clean now: committed, put back or removed.
-    pub(crate) vanished: Vec<PathBuf>,
+    pub vanished: Vec<PathBuf>,
 }
 
 impl Dirt {
-    /// Looks at a work tree.
-    pub fn of(git: &Git) -> Result<Self, GitError> {
+    /// Looks at a work tree, but for what is Ralph's own in it: that has a guard and commits of its own.
+    pub fn of(git: &Git, own: &[PathBuf]) -> Result<Self, GitError> {
         let root = git.place().worktree.clone().unwrap_or_default();
+        // A home that is the work tree itself leaves nothing to look at.
+        let is_all = own.iter().any(|path| path.as_os_str().is_empty());
+        let found = if is_all { Vec::new() } else { git.status_without(own)? };
         let stamped = |entry: StatusEntry| {
             let file = stamp(&root.as_std_path().join(&entry.path));
             DirtyPath { entry, file }
         };
-        Ok(Dirt { paths: git.status()?.into_iter().map(stamped).collect() })
+        Ok(Dirt { paths: found.into_iter().map(stamped).collect() })
     }
 
     /// Compares with the dirt that there is now.
@@ -108,6 +113,44 @@ pub struct Before {
     pub base: Option<Oid>,
     pub refs: RefsSnapshot,
     pub dirt: Dirt,
+    /// What was kept of the dirt.
+    #[serde(default)]
+    pub saved: Option<SavedDirt>,
+    /// Files that git was told not to look at, and which they were.
+    #[serde(default, with = "super::names::path_pairs_record")]
+    pub hidden: Vec<(PathBuf, Option<FileStamp>)>,
+}
+
+impl Git {
+    /// Returns the files that git was told not to look at, so that no status names them. What a sparse checkout leaves
+    /// out is no file.
+    pub fn hidden(&self, own: &[PathBuf]) -> Result<Vec<(PathBuf, Option<FileStamp>)>, GitError> {
+        let Some(root) = &self.place().worktree else { return Ok(Vec::new()) };
+        let args = ["ls-files", "-v", "-z", "--full-name"];
+        let output = self.call(Call::new(&args).cwd(root.as_std_path()).timeout(LONG))?.stdout;
+        let mut hidden = Vec::new();
+        for entry in output.split(|byte| *byte == 0) {
+            let [tag, b' ', path @ ..] = entry else { continue };
+            if !tag.is_ascii_lowercase() && *tag != b'S' {
+                continue;
+            }
+            let path = path_from(path);
+            let file = stamp(&root.as_std_path().join(&path));
+            if file.is_some() && !is_own(own, &path) {
+                hidden.push((path, file));
+            }
+        }
+        Ok(hidden)
+    }
+}
+
+impl Before {
+    /// Whether a change is nothing but what the person had left uncommitted.
+    fn is_persons(&self, change: &PathChange) -> bool {
+        self.saved.as_ref().is_some_and(|saved| {
+            saved.files.iter().any(|(path, id)| *path == change.path && *id == change.id)
+        })
+    }
 }
 
 /// One repository of the workspace.
@@ -116,8 +159,8 @@ pub struct EvidenceRepository<'a> {
     pub git: &'a Git,
     pub mirror: &'a Mirror,
     pub before: &'a Before,
-    /// Ralph's home, named from the root of this work tree, if it is inside.
-    pub home: Option<&'a Path>,
+    /// What is Ralph's own in this work tree: home and settings, named from its root.
+    pub own: &'a [PathBuf],
 }
 
 /// What is true after a run, of the claimed commit and of every repository.
@@ -147,7 +190,7 @@ pub struct GitCommitEvidence {
     pub on_moved_refs: Vec<String>,
     /// It is where `HEAD` stands, or leads there.
     pub is_on_head: bool,
-    /// Changes between base and commit, outside Ralph's home and in it.
+    /// Changes between base and commit: outside Ralph's home, but for what the person had left uncommitted, and in it.
     pub outside_home: Vec<PathChange>,
     pub inside_home: Vec<PathChange>,
 }
@@ -213,8 +256,9 @@ impl EvidenceRepository<'_> {
         let is_moved = |name: &&String| self.before.refs.id_of(name) != now.id_of(name);
         let empty = self.mirror.object_format().empty_tree();
         let changes = truth.changes(base.unwrap_or(&empty), &id)?;
-        let (inside_home, outside_home): (Vec<PathChange>, Vec<PathChange>) =
+        let (inside_home, mut outside_home): (Vec<PathChange>, Vec<PathChange>) =
             changes.into_iter().partition(|change| self.is_home(change));
+        outside_home.retain(|change| !self.before.is_persons(change));
         Ok(GitCommitEvidence {
             repository,
             is_new_since_base,
@@ -231,10 +275,11 @@ impl EvidenceRepository<'_> {
 
     /// A file moved out of home, or into it, changed something outside.
     fn is_home(&self, change: &PathChange) -> bool {
-        let in_home = |path: &Path| self.home.is_some_and(|home| path.starts_with(home));
         match &change.kind {
-            ChangeKind::Renamed { from } => in_home(from) && in_home(&change.path),
-            _ => in_home(&change.path),
+            ChangeKind::Renamed { from } => {
+                is_own(self.own, from) && is_own(self.own, &change.path)
+            }
+            _ => is_own(self.own, &change.path),
         }
     }
 
@@ -250,14 +295,14 @@ impl EvidenceRepository<'_> {
         Ok(RepositoryEvidence {
             head_now: now.head.clone(),
             dropped: self.dropped(now)?,
-            leftovers: self.before.dirt.leftovers(&Dirt::of(self.git)?),
+            leftovers: self.before.dirt.leftovers(&Dirt::of(self.git, self.own)?),
         })
     }
 
     fn dropped(&self, now: &RefsSnapshot) -> Result<Vec<Dropped>, GitError> {
         let truth = self.mirror.git();
         let before = &self.before.refs;
-        let tips = now.tips();
+        let tips = now.tips_of_persons();
         let refs = before.refs.iter().filter(|reference| is_somebodys(&reference.name));
         let refs = refs.map(|reference| (reference.name.clone(), reference.id.clone()));
         let heads = before
@@ -284,6 +329,11 @@ impl EvidenceRepository<'_> {
         }
         Ok(dropped)
     }
+}
+
+/// Tells whether a path is, or lies in, something of Ralph's own.
+pub fn is_own(own: &[PathBuf], path: &Path) -> bool {
+    own.iter().any(|own| path.starts_with(own))
 }
 
 /// What a remote has is not rewritten here, and what Ralph keeps is nobody's history.

@@ -11,6 +11,7 @@ struct Scene {
     git: Git,
     mirror: Mirror,
     before: Before,
+    own: Vec<PathBuf>,
 }
 
 impl Scene {
@@ -26,7 +27,7 @@ impl Scene {
         let git = world.open(&dir);
         let mirror = Mirror::open(&world.program(), &world.path("mirror"), &git).unwrap();
         let before = note(&git, &mirror);
-        Scene { world, dir, git, mirror, before }
+        Scene { world, dir, git, mirror, before, own: vec![PathBuf::from("ralph")] }
     }
 
     fn repository(&self) -> EvidenceRepository<'_> {
@@ -34,7 +35,7 @@ impl Scene {
             git: &self.git,
             mirror: &self.mirror,
             before: &self.before,
-            home: Some(Path::new("ralph")),
+            own: &self.own,
         }
     }
 
@@ -46,7 +47,13 @@ impl Scene {
 
 fn note(git: &Git, mirror: &Mirror) -> Before {
     let refs = mirror.fill(git, &[]).unwrap();
-    Before { base: refs.head.id().cloned(), refs, dirt: Dirt::of(git).unwrap() }
+    Before {
+        base: refs.head.id().cloned(),
+        refs,
+        dirt: Dirt::of(git, &[]).unwrap(),
+        saved: None,
+        hidden: Vec::new(),
+    }
 }
 
 fn paths(changes: &[PathChange]) -> Vec<&str> {
@@ -248,7 +255,7 @@ fn a_commit_in_a_sibling_repository_is_found_there() {
     write(&one.join("left"), "over");
     let repositories: Vec<EvidenceRepository<'_>> = opened
         .iter()
-        .map(|(git, mirror, before)| EvidenceRepository { git, mirror, before, home: None })
+        .map(|(git, mirror, before)| EvidenceRepository { git, mirror, before, own: &[] })
         .collect();
     let evidence = measure(&repositories, id.as_str()).unwrap();
     assert_eq!(evidence.commits.len(), 1);

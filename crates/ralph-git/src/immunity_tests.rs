@@ -246,7 +246,7 @@ fn make_every_call(trap: &Trap) {
         (git.is_ancestor(&head, &head), git.merge_base(&head, &head), git.changes(&head, &head));
     let empty = git.object_format().unwrap().empty_tree();
     let _ = (git.changes(&empty, &head), git.new_commits(std::slice::from_ref(&head), &[]));
-    let _ = (git.file_at(&head, Utf8Path::new("a.txt").as_std_path()), Dirt::of(&git));
+    let _ = (git.file_at(&head, Utf8Path::new("a.txt").as_std_path()), Dirt::of(&git, &[]));
     for signing in [Signing::Unsigned, Signing::AsThePersonDoes] {
         write(&trap.dir.join("ralph/plan.jsonl"), &format!("{signing:?}\n"));
         let _ = commit_paths(

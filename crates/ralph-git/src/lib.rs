@@ -32,12 +32,14 @@ mod refs;
 mod regular_file;
 pub mod replaced;
 mod revisions;
+pub mod saved;
 mod settings;
 mod switch;
 #[cfg(test)]
 mod testing;
 pub mod undo;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -78,6 +80,13 @@ pub struct RefsSnapshot {
 }
 
 impl RefsSnapshot {
+    /// Returns what refs and `HEAD`s point at, but for refs of Ralph's own.
+    pub(crate) fn tips_of_persons(&self) -> Vec<Oid> {
+        let mut refs = self.clone();
+        refs.refs.retain(|reference| !reference.name.starts_with("refs/ralph/"));
+        refs.tips()
+    }
+
     /// Returns every commit or tag that something points at, each once.
     pub(crate) fn tips(&self) -> Vec<Oid> {
         let refs = self.refs.iter().map(|reference| &reference.id);
@@ -268,6 +277,23 @@ impl Git {
     ///
     /// A submodule counts as changed when another commit is checked out in it; what is dirty inside is not looked at.
     pub fn status(&self) -> Result<Vec<StatusEntry>, GitError> {
+        self.status_without(&[])
+    }
+
+    /// Returns what is not as `HEAD` has it below a directory of the work tree.
+    pub fn status_within(&self, directory: &Path) -> Result<Vec<StatusEntry>, GitError> {
+        self.status_of(&[pathspec(":(top,literal)", directory)])
+    }
+
+    /// Returns what is not as `HEAD` has it, but for some files and what lies below some directories: these are not even
+    /// looked at.
+    pub(crate) fn status_without(&self, paths: &[PathBuf]) -> Result<Vec<StatusEntry>, GitError> {
+        let mut pathspecs = vec![OsString::from(":(top)")];
+        pathspecs.extend(paths.iter().map(|path| pathspec(":(top,literal,exclude)", path)));
+        self.status_of(&pathspecs)
+    }
+
+    fn status_of(&self, pathspecs: &[OsString]) -> Result<Vec<StatusEntry>, GitError> {
         let drivers = Drivers::of(self)?;
         let args = [
             "status",
@@ -276,8 +302,13 @@ impl Git {
             "--untracked-files=all",
             "--no-renames",
             "--ignore-submodules=dirty",
+            "--",
         ];
-        let call = Call::new(&args).person(UserConfig::Heard).configs(drivers.overrides());
+        let mut call = Call::new(&args).person(UserConfig::Heard).configs(drivers.overrides());
+        call = call.env("GIT_LITERAL_PATHSPECS", "0");
+        for pathspec in pathspecs {
+            call = call.name(pathspec);
+        }
         let output = self.call(call.timeout(LONG))?.stdout;
         parse_status(&output).ok_or_else(|| unexpected(&args, &output))
     }
@@ -306,6 +337,13 @@ impl Git {
         let output = self.call(Call::new(args).timeout(LONG))?.stdout;
         parse_ids(&output).ok_or_else(|| unexpected(args, &output))
     }
+}
+
+/// Names a path of the work tree to a command that knows how to read more into it.
+fn pathspec(magic: &str, path: &Path) -> OsString {
+    let mut pathspec = OsString::from(magic);
+    pathspec.push(path);
+    pathspec
 }
 
 fn unexpected(args: &[&str], output: &[u8]) -> GitError {

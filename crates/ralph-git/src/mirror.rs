@@ -7,6 +7,8 @@
 //! Each tip that was seen is kept under `refs/ralph/seen/<id>`, named after itself: nothing is overwritten when a branch
 //! is moved, names cannot collide (`a` deleted, `a/b` made), and a tip that is there already costs nothing. Which ref
 //! pointed where is the caller's [`RefsSnapshot`]. Tags come as the tips that they are; none is followed by git itself.
+//! Where there are many, those that lead to `HEAD` and that nothing points at any more are forgotten: what they kept, the
+//! tip of `HEAD` keeps.
 //!
 //! A source with missing blobs (a partial clone) cannot be fetched from without asking its remote, which would run
 //! programs that its configuration names; what is there is packed instead and hashed on arrival all the same.
@@ -26,6 +28,8 @@ use super::{
 };
 
 const SEEN: &str = "refs/ralph/seen/";
+/// How many tips are kept before those are forgotten that others lead to: every fill looks at each of them.
+const MANY: usize = if cfg!(test) { 8 } else { 200 };
 /// A first fill of a large repository.
 const TIMEOUT: Duration = Duration::from_mins(30);
 /// Its presence says that the source lacked objects of its own accord.
@@ -154,6 +158,9 @@ impl Mirror {
         }
         let fetched = self.fetch(source, &wanted)?;
         if fetched.code == Some(0) {
+            if seen.len() + wanted.len() > MANY {
+                self.forget_merged(&snapshot)?;
+            }
             return Ok(snapshot);
         }
         if is_partial(source)? {
@@ -178,6 +185,20 @@ impl Mirror {
         let output = self.git.ask(&args)?;
         let refs = parse_refs(&output).ok_or_else(|| unexpected(&args, &output))?;
         Ok(refs.into_iter().map(|seen| seen.id).collect())
+    }
+
+    /// Forgets the tips that `HEAD` leads to and nothing points at, and packs the others.
+    fn forget_merged(&self, now: &RefsSnapshot) -> Result<(), GitError> {
+        let Some(head) = now.head.id() else { return Ok(()) };
+        let merged = format!("--merged={head}");
+        let args = ["for-each-ref", "--format=%(objectname) %(refname)", &merged, SEEN];
+        let output = self.git.ask(&args)?;
+        let refs = parse_refs(&output).ok_or_else(|| unexpected(&args, &output))?;
+        let tips = now.tips();
+        let old = refs.iter().filter(|seen| tips.binary_search(&seen.id).is_err());
+        let input = lines(old.map(|seen| &seen.id), |id| format!("delete {SEEN}{id} {id}"));
+        self.git.call(Call::new(&["update-ref", "--stdin"]).input(input.as_bytes()))?;
+        self.git.ask(&["pack-refs", "--all"]).map(|_| ())
     }
 
     fn fetch(&self, source: &Git, wanted: &[Oid]) -> Result<Answer, GitError> {

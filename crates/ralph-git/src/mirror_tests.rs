@@ -293,3 +293,27 @@ fn a_mirror_is_opened_again_and_one_that_was_not_finished_is_made_again() {
     let half = Mirror::open(&pair.world.program(), &other, &pair.git).unwrap();
     half.fill(&pair.git, &[]).unwrap();
 }
+
+#[test]
+fn tips_that_head_leads_to_are_forgotten_when_there_are_many_and_their_commits_are_not() {
+    let pair = Pair::new();
+    let (world, dir) = (&pair.world, &pair.dir);
+    world.git(dir, &["checkout", "-q", "-b", "side"]);
+    let side = world.commit(dir, &[("side", "1")]);
+    world.git(dir, &["checkout", "-q", "-"]);
+    let mut tips = vec![side];
+    for number in 0..2 * MANY {
+        tips.push(world.commit(dir, &[("a.txt", &number.to_string())]));
+        pair.fill().unwrap();
+        if number == 2 {
+            world.git(dir, &["branch", "kept"]);
+            world.git(dir, &["branch", "-q", "-D", "side"]);
+        }
+    }
+    let seen = pair.mirror.seen().unwrap();
+    assert!(seen.len() <= MANY + 1, "{} tips are kept", seen.len());
+    assert!(seen.contains(&tips[0]), "it leads nowhere");
+    assert!(seen.contains(&tips[3]), "a branch is there");
+    assert!(pair.mirror.git().have(&tips).unwrap().iter().all(|there| *there));
+    pair.fill().unwrap();
+}

@@ -34,6 +34,25 @@ impl Git {
         Ok(())
     }
 
+    /// Returns to a branch whatever is uncommitted, which is lost: to be saved first.
+    pub fn switch_discarding(&self, branch: &str) -> Result<(), CommitError> {
+        let drivers = Drivers::of(self)?;
+        let short = ref_bytes(branch.strip_prefix("refs/heads/").unwrap_or(branch));
+        let args = ["switch", "--quiet", "--no-guess", "--discard-changes"];
+        let call = Call::new(&args).name(OsStr::from_bytes(&short)).configs(drivers.overrides());
+        self.call(call.person(UserConfig::Heard).timeout(LONG))?;
+        Ok(())
+    }
+
+    /// Moves the branch that is checked out, and its files, to a commit; what is uncommitted comes along.
+    pub fn move_branch_to(&self, commit: &Oid) -> Result<(), CommitError> {
+        let drivers = Drivers::of(self)?;
+        let args = ["reset", "--quiet", "--keep", commit.as_str()];
+        let call = Call::new(&args).person(UserConfig::Heard).configs(drivers.overrides());
+        self.call(call.timeout(LONG))?;
+        Ok(())
+    }
+
     /// Moves the branch that is checked out, and its files, forward to a commit.
     pub fn fast_forward(&self, commit: &Oid) -> Result<(), CommitError> {
         let drivers = Drivers::of(self)?;

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use camino::Utf8Path;
 use jiff::Timestamp;
 
 use super::call::{Call, UserConfig, path_bytes, path_from};
@@ -50,9 +51,15 @@ impl Git {
             input.extend(path_bytes(path));
             input.push(0);
         }
-        let args = ["check-ignore", "-z", "--stdin"];
-        let call = Call::new(&args).person(UserConfig::Heard).input(&input).accept(&[1]);
-        let output = self.call(call.env("GIT_LITERAL_PATHSPECS", "0"))?.stdout;
+        let ask = |args: &[&str]| {
+            let call = Call::new(args).person(UserConfig::Heard).input(&input).accept(&[1]);
+            Ok(self.call(call.env("GIT_LITERAL_PATHSPECS", "0"))?.stdout)
+        };
+        // Only where a rule applies does it matter what is tracked all the same, for which git reads the whole index.
+        if ask(&["check-ignore", "-z", "--stdin", "--no-index"])?.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let output = ask(&["check-ignore", "-z", "--stdin"])?;
         let names = output.split(|byte| *byte == 0).filter_map(|name| name.strip_prefix(b"./"));
         Ok(names.map(path_from).collect())
     }
@@ -89,6 +96,15 @@ impl Git {
                 time.ok_or_else(|| unexpected(&args, &output))
             })
             .collect()
+    }
+
+    /// Takes a commit, with what leads to it, from Ralph's own mirror.
+    pub fn take_from(&self, mirror: &Utf8Path, id: &Oid) -> Result<(), GitError> {
+        let mut args = vec!["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"];
+        args.extend(["--no-auto-maintenance", "--no-recurse-submodules", mirror.as_str()]);
+        args.push(id.as_str());
+        let call = Call::new(&args).env("GIT_ALLOW_PROTOCOL", "file").timeout(LONG);
+        self.call(call).map(|_| ())
     }
 
     /// Puts refs back, each only if it still is what it was found to be.

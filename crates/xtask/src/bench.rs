@@ -3,6 +3,7 @@
 //! Absolute times say more about the machine's other guests than about us. Processor time counts before wall time.
 
 mod boundary;
+mod home;
 mod journal;
 mod plan;
 
@@ -36,6 +37,7 @@ pub(crate) fn run(which: &str) -> Result<ExitCode, String> {
         ("build", Bench::build),
         ("plan", Bench::plan),
         ("journal", Bench::journal),
+        ("home", Bench::home),
     ] {
         if all || which == name {
             known = true;

@@ -12,13 +12,15 @@ mod deny;
 mod generate;
 mod programs;
 mod test;
+mod torture;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- ARGS]
        cargo xtask crash [--story NAME] [-- ARGS]
-       cargo xtask bench [startup|loop|stream|checkout|baseline|build|plan|all]
+       cargo xtask bench [startup|loop|stream|checkout|baseline|build|plan|home|all]
+       cargo xtask torture [--sample [SEED]]
        cargo xtask deny
 
   test          install the agent CLIs that the tests run for real, then run all tests
@@ -27,6 +29,8 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
   crash         kill ralph at every fault point of the crash sweeps, not only at a sample of them
   --story NAME  only the stories whose names contain this, as in `rejected` or `pipeline`
   bench         measure side by side and print ratios beside their bars
+  torture       100 writers of one plan, with kills and a person who switches branches; nothing may be lost
+  --sample      a dozen of them: some seconds
   deny          hold licences, sources and versions of the dependencies to deny.toml
   ARGS          passed on to `cargo nextest run` (or to `cargo test` where there is no nextest)";
 
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
         Some("test") => test::TestRequest::parse(args).and_then(|request| test::run(&request)),
         Some("crash") => crash::CrashRequest::parse(args).and_then(|request| crash::run(&request)),
         Some("bench") => bench::run(args.next().as_deref().unwrap_or("all")),
+        Some("torture") => torture::run(args),
         Some("deny") => deny::run(),
         Some(generate::WORD) => generate::run(args),
         Some("help" | "--help" | "-h") => {

@@ -100,6 +100,8 @@ pub(crate) struct Baseline {
     tree_bytes: u64,
     /// The last recorded walk of the tree, in walking order: a walk of an unchanged tree yields the same sequence.
     sequence: Vec<(OsString, Stamp)>,
+    /// The files of each watched directory when it was last recorded, in walking order.
+    watched: HashMap<PathBuf, Vec<(OsString, Stamp)>>,
     /// The directories of that walk, if all of them had been left alone for long enough to tell by their times whether
     /// they still are; else none.
     listed: Vec<Listed>,
@@ -120,6 +122,7 @@ impl Baseline {
             tree: None,
             tree_bytes: 0,
             sequence: Vec::new(),
+            watched: HashMap::new(),
             listed: Vec::new(),
         }
     }
@@ -155,6 +158,8 @@ impl Baseline {
         if self.has_hooks && !self.samples {
             self.samples = true;
             walked.clear();
+            // What was walked is not recorded yet.
+            self.watched.clear();
             differences = self.differences(field, status.as_ref(), Some(&mut walked));
         }
         let is_new_directory = |found: &Difference| {
@@ -165,6 +170,7 @@ impl Baseline {
         if !first && differences.iter().any(is_new_directory) {
             // It may be one that git ignores, and full of what a build made.
             self.tree = None;
+            self.watched.clear();
             return self.take(field, gits);
         }
         if !walked.is_empty() {
@@ -266,6 +272,7 @@ impl Baseline {
     /// Drops the entry of a path that was left or put back after a run, so that the next comparison does not find it again.
     pub(super) fn forget(&mut self, path: &Path) {
         self.entries.remove(path.as_os_str());
+        self.watched.retain(|root, _| !path.starts_with(root));
     }
 }
 

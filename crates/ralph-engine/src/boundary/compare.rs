@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | state files, `ralph.toml` | put back, the run has failed; kept if the role cannot write there | put back, failed |
 //! | git settings, hooks, home's ignores, agent settings | put back, reported; kept if the role cannot write there | put back, reported |
+//! | refs (roles that may write) | see [`run_refs`](super::run_refs) | the same |
 //! | home itself, moved away | moved back, failed; kept if the role cannot write there | moved back, failed |
 //! | specs and prompts, removed | put back, reported; kept if the role cannot write there | put back, reported |
 //! | refs, files (roles that must not write) | permissions: put back, failed; all else is the person's | put back, failed |
@@ -23,12 +24,13 @@ use super::InForce;
 use super::baseline::{Baseline, BaselineScope, Scope};
 use super::protected::{self, Class, Watched};
 use super::restore::Saver;
+use super::run_refs::{RefsBefore, head_of};
 use super::settle::Settlement;
 use crate::agent::Guarded;
 use crate::digest;
 use crate::files::PathError;
 use crate::files::note::write_note;
-use crate::git::{Git, GitProgram, RepositoryLocation};
+use crate::git::{Git, GitProgram, Oid, RepositoryLocation};
 use crate::state::State;
 
 /// Everything that is needed to take a baseline and to judge by it, also by another Ralph after this one died.
@@ -53,6 +55,9 @@ pub(crate) struct Watch {
     /// Which directory home is, by inode, if it was there.
     #[serde(default)]
     pub(crate) home_inode: Option<u64>,
+    /// The refs of roles that may move some.
+    #[serde(default)]
+    pub(crate) refs: Vec<RefsBefore>,
     /// How long the journal was; it only ever grows.
     pub(crate) journal: u64,
 }
@@ -138,9 +143,9 @@ impl Watch {
             watched.push(Watched { path: path.into(), class: Class::Agent, below: *below });
         }
         if scope.private {
-            let names = ["state.json", "sessions.json", "bin/ralph"];
-            let files = names.iter().map(|name| state.directory().join(name));
+            let files = ["state.json", "bin/ralph"].map(|name| state.directory().join(name));
             watched.extend(files.map(|path| Watched::file(path, Class::Private)));
+            watched.push(Watched::below(state.sessions(), Class::Private));
         }
         let logs = self.home.iter().flat_map(|home| [home.join("runs"), home.join("ralph.log")]);
         let exempt = logs.map(PathBuf::from).collect();
@@ -187,6 +192,8 @@ impl Watch {
                 if returned { report.put_back.push(found) } else { report.left.push(found) }
             }
         }
+        // Before anything is compared: home is what its branch has.
+        let tips = self.return_refs(state, program, &mut report);
         self.return_home(&mut saver, &mut report);
         let differences = baseline.compare(&self.field(state));
         if self.in_force == InForce::Detect && state.journal_length() < self.journal {
@@ -208,25 +215,58 @@ impl Watch {
             report,
             objects: HashMap::new(),
             undone: BTreeSet::new(),
-            tips: Vec::new(),
+            tips,
             program,
+            other_branch: self.other_branch(program),
         }
         .run(differences)
     }
 
-    /// Moves home back if the run moved it aside. What became of one that is gone, its files tell.
+    /// Moves home back if the run moved it aside, and takes a link or a file away that it put there. What became of one
+    /// that is gone, its files tell.
     fn return_home(&self, saver: &mut Saver<'_>, report: &mut BoundaryReport) {
         let (Some(home), Some(before)) = (&self.home, self.home_inode) else { return };
         let could_move = self.in_force != InForce::Kernel
             || canonical(&self.writable)
                 .iter()
                 .any(|granted| home.starts_with(granted) && home != granted);
-        if could_move && inode(home) != Some(before) && return_directory(home, before, saver) {
+        if !could_move || inode(home) == Some(before) {
+            return;
+        }
+        let is_something = std::fs::symlink_metadata(home).is_ok();
+        let is_displaced = is_something && inode(home).is_none();
+        // Its files are made again below a directory of its own, not below where a link leads.
+        let returned = return_directory(home, before, saver)
+            || is_displaced
+                && saver.put_away(home.as_std_path()).is_ok()
+                && std::fs::create_dir(home).is_ok();
+        if returned || is_displaced {
             let path = home.strip_prefix(&self.workspace).unwrap_or(home).to_string();
             let found = BoundaryFinding { path, what: FindingKind::Changed };
             report.violations.push(found.clone());
-            report.put_back.push(found);
+            if returned { report.put_back.push(found) } else { report.left.push(found) }
         }
+    }
+
+    /// Returns home's files, and `ralph.toml`, as the commit that is checked out has them, if the run left another branch
+    /// checked out than the one that it began on.
+    fn other_branch(&self, program: &dyn Fn() -> GitProgram) -> Option<HashMap<PathBuf, Oid>> {
+        let mut found = HashMap::new();
+        let mut is_other = false;
+        for place in &self.places {
+            let before = self.refs.iter().find(|known| known.common_dir == place.common_dir)?;
+            let (Some(root), Some(head)) = (&place.worktree, head_of(place)) else { continue };
+            if before.head.as_ref() == Some(&head) {
+                continue;
+            }
+            is_other = true;
+            let git = Git::at(program(), place.clone());
+            let head = git.head().ok()?;
+            for file in git.tree(head.id()?).ok()? {
+                found.insert(root.as_std_path().join(&file.path), file.id);
+            }
+        }
+        is_other.then_some(found)
     }
 
     /// Compares what the run of a killed Ralph left with the baseline that was recorded before it.

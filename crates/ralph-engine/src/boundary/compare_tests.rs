@@ -58,6 +58,11 @@ impl Bench {
             home: None,
             home_inode: None,
             git_dirs: inodes(&places),
+            refs: if role.writes_workspace() {
+                super::super::note_refs(&places)
+            } else {
+                Vec::new()
+            },
             places,
             writable,
             guarded: Vec::new(),

@@ -11,6 +11,7 @@ mod protected;
 mod record;
 mod refs;
 mod restore;
+mod run_refs;
 mod settle;
 mod tree_status;
 mod walk;
@@ -28,6 +29,7 @@ pub(crate) use compare::Watch;
 pub(crate) use compare::vouch_for;
 pub use compare::{BoundaryFinding, BoundaryReport, FindingKind, vouch};
 pub(crate) use compare::{inode, inodes};
+pub(crate) use run_refs::{checked_out, note_refs};
 
 /// What holds an agent in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -110,10 +110,6 @@ pub(super) fn git_settings(place: &RepositoryLocation) -> Vec<Watched> {
         watched.push(Watched::file(module.join("config"), Class::Settings));
         watched.push(Watched::below(module.join("hooks"), Class::Settings));
     }
-    for name in ["refs/ralph", "refs/notes/ralph"] {
-        let path = common.join(name);
-        watched.push(Watched { below: path.is_dir(), path: path.into(), class: Class::State });
-    }
     watched
 }
 

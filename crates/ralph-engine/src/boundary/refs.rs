@@ -12,12 +12,15 @@ use crate::git::undo::RefReturn;
 use crate::git::{Oid, RepositoryLocation, ref_name};
 
 /// Every ref of a repository and what it holds: an id, or the name of another ref.
-type Refs = BTreeMap<String, String>;
+pub(super) type Refs = BTreeMap<String, String>;
 
 /// Returns the refs that are not what the baseline has.
 pub(super) fn moved(baseline: &Baseline, place: &RepositoryLocation) -> Vec<RefReturn> {
-    let before = before(baseline, place);
-    let now = now(place);
+    differences(&before(baseline, place), &now(place))
+}
+
+/// Returns the refs that differ in the commit or other object that they name.
+pub(super) fn differences(before: &Refs, now: &Refs) -> Vec<RefReturn> {
     let id =
         |refs: &Refs, name: &String| refs.get(name).and_then(|text| Oid::parse(text.as_bytes()));
     let mut names: Vec<&String> = before.keys().chain(now.keys()).collect();
@@ -26,11 +29,7 @@ pub(super) fn moved(baseline: &Baseline, place: &RepositoryLocation) -> Vec<RefR
     names
         .into_iter()
         .filter(|name| before.get(*name) != now.get(*name))
-        .map(|name| RefReturn {
-            name: name.clone(),
-            before: id(&before, name),
-            now: id(&now, name),
-        })
+        .map(|name| RefReturn { name: name.clone(), before: id(before, name), now: id(now, name) })
         .filter(|moved| moved.before != moved.now)
         .collect()
 }
@@ -63,7 +62,7 @@ fn before(baseline: &Baseline, place: &RepositoryLocation) -> Refs {
     refs
 }
 
-fn now(place: &RepositoryLocation) -> Refs {
+pub(super) fn now(place: &RepositoryLocation) -> Refs {
     let common = place.common_dir.as_std_path();
     let mut refs = Refs::new();
     read_packed(&fs::read(common.join("packed-refs")).unwrap_or_default(), &mut refs);

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use camino::Utf8Path;
+use jiff::{SignedDuration, Timestamp};
 
 use super::InForce;
 use super::baseline::{Baseline, Difference};
@@ -19,7 +20,11 @@ use crate::digest;
 use crate::files::note::read_note;
 use crate::git::undo::DisplacedFile;
 use crate::git::{Git, GitProgram, Oid, shown};
+use crate::home::CONFIG_FILE;
 use crate::state::State;
+
+/// How far the time of a file may lie behind the clock.
+const TICK: SignedDuration = SignedDuration::from_millis(50);
 
 pub(super) struct Settlement<'a> {
     pub(super) watch: &'a Watch,
@@ -35,6 +40,8 @@ pub(super) struct Settlement<'a> {
     /// Commits that no ref leads to any more.
     pub(super) tips: Vec<Oid>,
     pub(super) program: &'a dyn Fn() -> GitProgram,
+    /// Home's files as another branch has them, where a run has left such a one checked out.
+    pub(super) other_branch: Option<HashMap<PathBuf, Oid>>,
 }
 
 /// What is to become of a difference.
@@ -93,14 +100,18 @@ impl Settlement<'_> {
 
     /// Reads what clean files were, all at once.
     fn fetch_objects(&mut self, files: &[Difference]) {
-        let ids: Vec<Oid> = files
+        let mut ids: Vec<Oid> = files
             .iter()
             .filter_map(|file| match &self.baseline.entry(&file.path)?.kept {
                 Kept::Object(id) => Some(id.clone()),
                 _ => None,
             })
+            .filter(|_| self.watch.in_force != InForce::Kernel)
             .collect();
-        if ids.is_empty() || self.watch.in_force == InForce::Kernel {
+        if let Some(there) = &self.other_branch {
+            ids.extend(files.iter().filter_map(|file| there.get(&file.path).cloned()));
+        }
+        if ids.is_empty() {
             return;
         }
         for git in self.watch.gits(&(self.program)()) {
@@ -179,6 +190,9 @@ impl Settlement<'_> {
         if kept == Some(&Kept::Ignored) {
             return Fate::Nothing;
         }
+        if self.is_of_other_branch(path, now) {
+            return Fate::Nothing;
+        }
         let reachable = self.could_write(path);
         if class == Class::Tree {
             let is_directory = now.is_some_and(|now| now.kind().is_dir());
@@ -217,6 +231,23 @@ impl Settlement<'_> {
                 Fate::PutBack { violation: true }
             }
         }
+    }
+
+    /// Whether a file of home is as the branch has it that the run left checked out: whoever returns to the run's own
+    /// branch brings back what that has.
+    fn is_of_other_branch(&self, path: &Path, now: Option<Stamp>) -> bool {
+        let Some(there) = &self.other_branch else { return false };
+        let home = self.watch.home.as_deref();
+        let is_ours = home.is_some_and(|home| path.starts_with(home))
+            || path == self.watch.workspace.join(CONFIG_FILE);
+        let same = match (there.get(path), now) {
+            (None, None) => true,
+            (Some(id), Some(now)) => {
+                read_content(path, &now).as_ref() == self.objects.get(id) && !now.kind().is_dir()
+            }
+            _ => false,
+        };
+        is_ours && same
     }
 
     /// Whether the kernel would have let the run write there.
@@ -265,9 +296,21 @@ impl Settlement<'_> {
 
     fn is_vouched(&self, path: &Path, now: Option<Stamp>) -> bool {
         let (Some(path), Some(now)) = (Utf8Path::from_path(path), now) else { return false };
-        let Ok(Some(vouched)) = read_note(&self.state.vouched(path)) else { return false };
+        let note = self.state.vouched(path);
+        if !self.is_of_this_run(&note) {
+            return false;
+        }
+        let Ok(Some(vouched)) = read_note(&note) else { return false };
         read_content(path.as_std_path(), &now)
             .is_some_and(|content| digest::of_bytes(&content) == vouched)
+    }
+
+    /// Whether something was vouched for during this run: what Ralph wrote earlier, a run may not bring back.
+    fn is_of_this_run(&self, note: &Utf8Path) -> bool {
+        let written = std::fs::metadata(note).and_then(|found| found.modified()).ok();
+        let written = written.and_then(|time| Timestamp::try_from(time).ok());
+        // The clock of a file system ticks more slowly than ours.
+        written.is_some_and(|time| time + TICK >= self.watch.started)
     }
 
     fn content(&self, path: &Path, kept: &Kept) -> Option<Vec<u8>> {

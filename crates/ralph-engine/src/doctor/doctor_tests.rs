@@ -28,6 +28,7 @@ impl Place {
             Utf8PathBuf::from_path_buf(found).ok()
         };
         examine(&Checkup {
+            program: Utf8Path::new("/bin/ralph"),
             workspace: &workspace,
             config: config.as_ref(),
             agents,
@@ -96,6 +97,7 @@ fn a_missing_git_is_the_first_thing_said() {
     let workspace = find_workspace(None, &place.root).unwrap();
     let error = ConfigError { problems: Vec::new() };
     let findings = examine(&Checkup {
+        program: Utf8Path::new("/bin/ralph"),
         workspace: &workspace,
         config: Err(&error),
         agents: &[],
@@ -117,6 +119,7 @@ fn an_old_git_is_a_problem_and_a_silent_one_too() {
         place.program("git", script);
         let workspace = find_workspace(Some(&place.root), &place.root).unwrap();
         let checkup = Checkup {
+            program: Utf8Path::new("/bin/ralph"),
             workspace: &workspace,
             config: Err(&ConfigError { problems: Vec::new() }),
             agents: &[],
@@ -256,4 +259,30 @@ fn a_state_directory_below_a_file_cannot_be_made() {
     let findings = place.examine(&[]);
     let finding = find(&findings, "private state cannot be kept");
     assert_eq!((finding.area, finding.status), (Area::State, FindingStatus::Problem));
+}
+
+#[test]
+fn who_merges_the_plan_is_told_where_home_asks_for_it() {
+    let place = Place::new();
+    place.git(&["init", "-q"]);
+    place.commit();
+    let told = |place: &Place| {
+        let findings = place.examine(&[]);
+        let found = findings.iter().find(|finding| finding.what.starts_with("plans are merged"));
+        found.map(|finding| (finding.status, finding.what.clone()))
+    };
+    assert_eq!(told(&place), None);
+    place.write("ralph/plan.jsonl", "");
+    place.write("ralph/.gitattributes", &crate::plan_file::merge_driver::attributes());
+    assert!(told(&place).unwrap().1.contains("line by line"));
+    let environment = Environment::inherited(std::env::vars_os());
+    let program = crate::git::GitProgram::new("git", environment.into_variables());
+    let git = crate::git::Git::discover(program, &place.root).unwrap();
+    crate::plan_file::merge_driver::install(&git, Utf8Path::new("/bin/other")).unwrap();
+    assert!(told(&place).unwrap().1.contains("another program"));
+    crate::plan_file::merge_driver::install(&git, Utf8Path::new("/bin/ralph")).unwrap();
+    assert_eq!(told(&place).unwrap().0, FindingStatus::Ok);
+    place.write(".git/index.lock", "");
+    let findings = place.examine(&[]);
+    assert_eq!(find(&findings, "index.lock").status, FindingStatus::Note);
 }

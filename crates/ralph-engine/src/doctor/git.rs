@@ -8,6 +8,7 @@ use ralph_proc::capture::{Answer, CaptureRequest, ask};
 use super::{Area, Checkup, Finding};
 use crate::detect::agents::parse_version;
 use crate::home::{Repository, WorkspaceKind};
+use crate::plan_file::merge_driver::{self, DriverState};
 
 /// The oldest git that is known to do all that is asked of it.
 const OLDEST: (u32, u32) = (2, 30);
@@ -34,6 +35,8 @@ pub(super) fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
         }
         WorkspaceKind::Repository(repository) => {
             findings.push(examine_repository(&git, root, repository));
+            findings.extend(examine_driver(checkup, &git));
+            findings.extend(examine_lock(repository));
         }
     }
     findings
@@ -109,6 +112,41 @@ fn examine_repository(git: &Utf8Path, root: &Utf8Path, repository: &Repository) 
         let advice = "make a first commit: work is measured from one";
         Finding::problem(Area::Git, format!("{what}, without any commit"), advice)
     }
+}
+
+/// Whether plans are merged by this very program, where home asks for that.
+fn examine_driver(checkup: &Checkup<'_>, git: &Utf8Path) -> Option<Finding> {
+    let named = checkup.config.ok().and_then(|config| config.home.as_deref());
+    let home = checkup.workspace.home(named);
+    let attributes = std::fs::read_to_string(home.path.join(".gitattributes")).ok()?;
+    if !merge_driver::asks_for_driver(&attributes) {
+        return None;
+    }
+    let args = ["config", "--local", "--get", merge_driver::SETTING];
+    let answer = run(git, &checkup.workspace.root, &args).ok()?;
+    let configured = String::from_utf8_lossy(&answer.stdout);
+    let configured = Some(configured.trim_end_matches('\n')).filter(|_| answer.code == Some(0));
+    let advice = "run `ralph init`, which names this program and changes nothing else";
+    Some(match merge_driver::state_of(configured, checkup.program) {
+        DriverState::This => {
+            Finding::ok(Area::Git, "plans are merged record by record, by this program")
+        }
+        DriverState::Another => {
+            let what = "plans are merged by another program than this one";
+            Finding::note(Area::Git, what, format!("see `git config {}`", merge_driver::SETTING))
+        }
+        DriverState::Absent => {
+            Finding::note(Area::Git, "plans are merged line by line in this clone", advice)
+        }
+    })
+}
+
+/// Whether the index is locked, which keeps the person's own git from working.
+fn examine_lock(repository: &Repository) -> Option<Finding> {
+    let lock = repository.git_dir.join("index.lock");
+    let what = format!("`{lock}` is there: a git is at work, or one has died");
+    let advice = "if no git is at work, remove it; Ralph removes one of its own at its next change";
+    lock.exists().then(|| Finding::note(Area::Git, what, advice))
 }
 
 fn run(git: &Utf8Path, root: &Utf8Path, args: &[&str]) -> std::io::Result<Answer> {

@@ -20,6 +20,8 @@ use crate::state::StateError;
 
 /// What is examined.
 pub struct Checkup<'a> {
+    /// This very program.
+    pub program: &'a Utf8Path,
     pub workspace: &'a Workspace,
     pub config: Result<&'a Config, &'a ConfigError>,
     /// The agents that Ralph knows, as far as they were found.

@@ -1,7 +1,8 @@
 //! Locks between processes: one workflow per home, one writer at a time.
 //!
 //! The file of a lock is in private state, which another user, a container or another path to the same directory does
-//! not share. Writers therefore lock the home directory itself as well: its inode is the same for everybody.
+//! not share. Writers therefore lock the home directory itself as well, and workflows its `specs`: their inodes are the
+//! same for everybody.
 //!
 //! The kernel holds the lock, so it ends with the process that has it, however that ends; nothing here ever decides by
 //! age or by pid whether a lock is stale. What the lock file says is only for the message that names the owner, and is
@@ -63,20 +64,64 @@ fn owner_or_another(owner: Option<&str>) -> &str {
 /// The right to run a workflow in a home. Ends when it is dropped, or with the process.
 #[derive(Debug)]
 pub(crate) struct RunLock {
-    _held: HeldLock,
+    _directory: Option<HeldLock>,
+    _file: HeldLock,
 }
+
+/// How long a process that was just killed may go on holding a lock: through a child that has not yet replaced its image.
+const DYING: Duration = Duration::from_secs(2);
 
 impl RunLock {
     /// Takes the lock, or says who has it.
     pub(crate) fn acquire(path: &Utf8Path, owner: &LockOwner) -> Result<Self, LockError> {
-        match HeldLock::try_acquire(path, Some(owner))? {
-            Some(held) => Ok(RunLock { _held: held }),
-            None => Err(LockError::RunHeld {
-                owner: current_owner(path).map(|owner| owner.to_string()),
-            }),
+        RunLock::acquire_with(path, None, owner)
+    }
+
+    /// Takes the lock file and a directory that everybody shares who can reach the home, or says who has them.
+    ///
+    /// A directory that is not there, or cannot be locked, is no hindrance: then the lock file alone protects.
+    pub(crate) fn acquire_with(
+        path: &Utf8Path,
+        shared: Option<&Utf8Path>,
+        owner: &LockOwner,
+    ) -> Result<Self, LockError> {
+        let is_dying = |path: &Utf8Path| holder(path).is_none();
+        let file = try_until(is_dying, path, || HeldLock::try_acquire(path, Some(owner)))?;
+        let Some(file) = file else {
+            let owner = current_owner(path).map(|owner| owner.to_string());
+            return Err(LockError::RunHeld { owner });
+        };
+        let mut directory = None;
+        if let Some((shared, opened)) = shared.and_then(|path| Some((path, open_directory(path)?)))
+        {
+            let held = HeldLock { file: opened, is_named: false };
+            match try_until(is_dying, shared, || Ok(held.try_again()))? {
+                None => return Err(LockError::RunHeld { owner: holder(shared) }),
+                Some(is_held) => directory = Some(held).filter(|_| is_held),
+            }
         }
+        Ok(RunLock { _directory: directory, _file: file })
     }
 }
+
+/// Tries at once, and for as long as nobody is to be seen who has the lock.
+fn try_until<T>(
+    is_dying: impl Fn(&Utf8Path) -> bool,
+    path: &Utf8Path,
+    mut attempt: impl FnMut() -> Result<Option<T>, PathError>,
+) -> Result<Option<T>, PathError> {
+    let mut waited = Duration::ZERO;
+    loop {
+        let held = attempt()?;
+        if held.is_some() || waited >= DYING || !is_dying(path) {
+            return Ok(held);
+        }
+        thread::sleep(PAUSE);
+        waited += PAUSE;
+    }
+}
+
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The right to write a home's state files, held for moments. Ends when it is dropped, or with the process.
 #[derive(Debug)]

@@ -162,3 +162,17 @@ fn writers_with_different_lock_files_exclude_each_other_in_one_home() {
     drop(lock);
     WriteLock::acquire(&other, home, NO_TIME).unwrap();
 }
+
+#[test]
+fn two_states_of_one_home_have_one_workflow_at_a_time() {
+    let (guard, path) = temp();
+    let other = path.with_file_name("other.lock");
+    let shared = Utf8Path::from_path(guard.path()).unwrap();
+    let first = RunLock::acquire_with(&path, Some(shared), &me()).unwrap();
+    let second = RunLock::acquire_with(&other, Some(shared), &me()).unwrap_err();
+    let pid = format!("(pid {})", std::process::id());
+    assert!(second.to_string().contains(&pid), "{second}");
+    drop(first);
+    RunLock::acquire_with(&other, Some(shared), &me()).unwrap();
+    RunLock::acquire_with(&other, Some(&shared.join("absent")), &me()).unwrap();
+}

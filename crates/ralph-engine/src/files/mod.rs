@@ -187,8 +187,9 @@ pub fn read_optional(path: &Utf8Path) -> Result<Option<Vec<u8>>, PathError> {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or(0));
-        // Not of the file itself, which would be asked for its length once more.
-        file.take(u64::MAX).read_to_end(&mut bytes).map(|_| bytes)
+        // As long as it says it is, so that nobody asks whether there is more. Some files of the system do not say.
+        let length = if found.len() == 0 { u64::MAX } else { found.len() };
+        file.take(length).read_to_end(&mut bytes).map(|_| bytes)
     };
     match read() {
         Ok(bytes) => Ok(Some(bytes)),

@@ -84,6 +84,29 @@ pub(crate) fn asks_for_driver(attributes: &str) -> bool {
     })
 }
 
+/// How a repository merges the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DriverState {
+    /// By this very program.
+    This,
+    /// By what is configured there instead.
+    Another,
+    /// Line by line.
+    Absent,
+}
+
+/// The setting that names the driver.
+pub(crate) const SETTING: &str = "merge.ralph-plan.driver";
+
+/// Tells what the value of [`SETTING`] comes to.
+pub(crate) fn state_of(configured: Option<&str>, program: &Utf8Path) -> DriverState {
+    match configured {
+        None => DriverState::Absent,
+        Some(configured) if configured == command(program) => DriverState::This,
+        Some(_) => DriverState::Another,
+    }
+}
+
 /// Configures this `program` as the repository's merge driver for plans; `false` if it was configured before. The entry
 /// of another Ralph is replaced, that of a person is not.
 pub fn install(git: &Git, program: &Utf8Path) -> Result<bool, GitError> {

@@ -169,10 +169,13 @@ impl PlanFile {
             self.heal()?;
         }
         let before = later.len();
+        // A checkout of the agent's must not come between reading and writing.
+        let held = self.hold_index()?;
         let changed = self.write(change, |change, digest| {
             later.push(change.clone());
             self.note(commit_message(&later), digest)
         });
+        drop(held);
         if changed.is_err() {
             later.truncate(before);
         }

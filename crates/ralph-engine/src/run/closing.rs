@@ -97,10 +97,9 @@ impl Run<'_, '_> {
         if !facts.usage_is_cumulative && !facts.cost_is_cumulative {
             return (told, Ok(()));
         }
-        let (mut totals, _) = self.context.state.load_sessions();
-        let before = totals.get(self.request.agent, session);
-        totals.set(self.request.agent, session, told);
-        let saved = self.context.state.save_sessions(&mut totals);
+        let (state, agent) = (self.context.state, self.request.agent);
+        let before = state.session_total(agent, session);
+        let saved = state.save_session_total(agent, session, &told);
         let Some(before) = before else { return (told, saved) };
         let usage =
             if facts.usage_is_cumulative { told.usage.since(before.usage) } else { told.usage };

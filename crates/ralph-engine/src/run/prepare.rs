@@ -88,6 +88,11 @@ impl Run<'_, '_> {
             workspace: self.context.workspace.to_owned(),
             home: self.context.home.map(ToOwned::to_owned),
             git_dirs: boundary::inodes(places),
+            refs: if request.role.writes_workspace() && request.boundary != InForce::Off {
+                boundary::note_refs(places)
+            } else {
+                Vec::new()
+            },
             home_inode: self.context.home.and_then(boundary::inode),
             places: places.to_vec(),
             writable: confinement.writable.clone(),

@@ -144,7 +144,8 @@ impl<'a> Session<'a> {
             Locking::Shared => None,
             Locking::Exclusive => {
                 let owner = LockOwner::current(request.command, clock.now());
-                Some(RunLock::acquire(&state.run_lock(home), &owner)?)
+                let shared = home.path.join("specs");
+                Some(RunLock::acquire_with(&state.run_lock(home), Some(&shared), &owner)?)
             }
         };
         let recovered = end_leftovers(&state, &mut journal, clock, environment)?;

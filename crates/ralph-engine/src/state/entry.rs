@@ -71,7 +71,7 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         Ok(())
     }
 
-    fn files(&self, state: &State) -> impl Iterator<Item = Utf8PathBuf> {
+    pub(super) fn files(&self, state: &State) -> impl Iterator<Item = Utf8PathBuf> {
         let directory = state.directory().join(self.directory);
         let entries = directory.read_dir_utf8().into_iter().flatten().flatten();
         entries.map(|entry| entry.path().to_owned()).filter(|path| path.extension() == Some("json"))

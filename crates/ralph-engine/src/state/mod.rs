@@ -211,6 +211,11 @@ impl State {
         self.directory.join("vouched").join(hash(&[path.as_str()]))
     }
 
+    /// Returns where it is noted which files of a home are being written and are not committed yet.
+    pub(crate) fn uncommitted(&self, home: &Utf8Path) -> Utf8PathBuf {
+        self.directory.join("uncommitted").join(hash(&[home.as_str()]))
+    }
+
     /// Returns where this process keeps its baseline.
     pub(crate) fn baseline(&self) -> Utf8PathBuf {
         let own = ProcessIdentity::own();
@@ -234,10 +239,6 @@ impl State {
 
     fn live_directory(&self) -> Utf8PathBuf {
         self.directory.join("live")
-    }
-
-    fn sessions(&self) -> Utf8PathBuf {
-        self.directory.join("sessions.json")
     }
 }
 

@@ -7,7 +7,6 @@ use proptest::prelude::*;
 use ralph_model::usage::Usage;
 use tempfile::TempDir;
 
-use super::sessions::SessionTotals;
 use super::*;
 use crate::home::find_workspace;
 use ralph_proc::tree::ProcessIdentity;
@@ -241,38 +240,32 @@ fn the_record_of_a_run_whose_end_was_not_recorded_outlives_its_ralph() {
 }
 
 #[test]
-fn session_totals_are_kept_and_damage_is_a_warning() {
+fn session_totals_are_kept_and_a_damaged_one_is_none() {
     let bench = Bench::new();
     let (state, _) = bench.open();
-    let (mut totals, warning) = state.load_sessions();
-    assert_eq!((totals.get("codex", "s"), warning), (None, None));
+    assert_eq!(state.session_total("codex", "s"), None);
     let usage = Usage { input: 5, ..Usage::default() };
     let total = SessionTotal { usage, cost_usd: Some(0.25), seen: now() };
-    totals.set("codex", "s", total);
-    state.save_sessions(&mut totals).unwrap();
-    assert_eq!(state.load_sessions(), (totals, None));
-    fs::write(state.sessions(), "{\"version\": 9, \"agents\": {}}").unwrap();
-    let (totals, warning) = state.load_sessions();
-    assert_eq!(totals, SessionTotals::default());
-    assert!(warning.unwrap().ends_with("their version is 9"));
-    fs::write(state.sessions(), "{").unwrap();
-    assert!(state.load_sessions().1.unwrap().contains("sessions.json"));
+    state.save_session_total("codex", "s", &total).unwrap();
+    assert_eq!(state.session_total("codex", "s"), Some(total));
+    assert_eq!(state.session_total("claude", "s"), None);
+    for file in fs::read_dir(state.sessions()).unwrap() {
+        fs::write(file.unwrap().path(), "{").unwrap();
+    }
+    assert_eq!(state.session_total("codex", "s"), None);
 }
 
 #[test]
 fn the_oldest_sessions_are_forgotten() {
     let bench = Bench::new();
     let (state, _) = bench.open();
-    let mut totals = SessionTotals::default();
-    for age in 0..1010_i64 {
+    for age in (0..=1100_i64).rev() {
         let seen = now() - jiff::SignedDuration::from_secs(age);
         let total = SessionTotal { usage: Usage::default(), cost_usd: None, seen };
-        totals.set("claude", &age.to_string(), total);
+        state.save_session_total("claude", &age.to_string(), &total).unwrap();
     }
-    state.save_sessions(&mut totals).unwrap();
-    let (loaded, _) = state.load_sessions();
-    assert!(loaded.get("claude", "999").is_some());
-    assert!(loaded.get("claude", "1000").is_none());
+    assert!(state.session_total("claude", "999").is_some());
+    assert!(state.session_total("claude", "1000").is_none());
 }
 
 proptest! {

@@ -1,6 +1,9 @@
 //! Commits home after each transition and before the next run, so that an agent that adds everything finds nothing of
 //! Ralph's to sweep up.
 //!
+//! A transition commits exactly the files that it wrote, at a cost that does not depend on how much else is in home. The
+//! rest of home, where a person may have edited anything, is looked through before a run that can write.
+//!
 //! Where a person does not want these commits home is excluded instead, in the repository's own `info/exclude`. A home
 //! outside any repository is not committed at all.
 
@@ -12,7 +15,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use super::WorkflowError;
 use crate::config::GitSettings;
 use crate::files::{PathError, read_optional, replace_atomically};
-use crate::git::commits::{CommitError, CommitRequest, Signing, commit_paths};
+use crate::git::commits::{CommitRequest, Signing};
+use crate::git::direct::commit_files;
 use crate::git::{Git, GitProgram};
 use crate::init::complete_ignores;
 
@@ -42,24 +46,55 @@ impl HomeCommitter {
     ///
     /// What home ignores is seen to first: whoever took it away must not bring private files into a commit.
     pub fn commit(&self, message: &str) -> Result<(), WorkflowError> {
-        let Some((git, home)) = self.place.as_ref().filter(|_| self.settings.commit_home) else {
-            return Ok(());
-        };
+        let Some((git, home)) = self.committed() else { return Ok(()) };
         if self.home.is_dir() {
             complete_ignores(&self.home)?;
         }
-        let request = CommitRequest {
-            paths: std::slice::from_ref(home),
+        let changed =
+            if home.as_os_str().is_empty() { git.status() } else { git.status_within(home) };
+        let changed = changed?.into_iter().map(|entry| entry.path);
+        // What ends in a slash is a repository of its own.
+        let is_file = |path: &PathBuf| !path.as_os_str().as_encoded_bytes().ends_with(b"/");
+        let mut paths: Vec<PathBuf> = changed.filter(is_file).collect();
+        paths.sort();
+        paths.dedup();
+        if paths.is_empty() {
+            return Ok(());
+        }
+        commit_files(git, &self.request(&paths, message))?;
+        Ok(())
+    }
+
+    /// Commits files of home that were just written or removed, and nothing else. What git ignores stays out.
+    pub(crate) fn commit_files(
+        &self,
+        files: &[Utf8PathBuf],
+        message: &str,
+    ) -> Result<(), WorkflowError> {
+        let Some((git, home)) = self.committed() else { return Ok(()) };
+        let inside = files.iter().filter_map(|file| file.strip_prefix(&self.home).ok());
+        let mut paths: Vec<PathBuf> = inside.map(|file| home.join(file)).collect();
+        let ignored = git.ignored(&paths)?;
+        paths.retain(|path| !ignored.contains(path));
+        if paths.is_empty() {
+            return Ok(());
+        }
+        commit_files(git, &self.request(&paths, message))?;
+        Ok(())
+    }
+
+    /// The repository and home in it, where home is committed.
+    fn committed(&self) -> Option<&(Git, PathBuf)> {
+        self.place.as_ref().filter(|_| self.settings.commit_home)
+    }
+
+    fn request<'a>(&self, paths: &'a [PathBuf], message: &'a str) -> CommitRequest<'a> {
+        CommitRequest {
+            paths,
             message,
             signing: Signing::allowed(self.settings.sign),
             patience: PATIENCE,
-        };
-        match commit_paths(git, &request) {
-            // Somebody committed at the same time; the second time there is a new parent to build on.
-            Err(CommitError::Moved) => commit_paths(git, &request)?,
-            result => result?,
-        };
-        Ok(())
+        }
     }
 
     /// Sees to it that git takes in what it should of home, and nothing else.

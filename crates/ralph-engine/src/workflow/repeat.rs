@@ -6,6 +6,7 @@ use ralph_model::run::RunOutcome;
 
 use super::WorkflowError;
 use super::driver::{Ended, Subject, Turn, Void, Workflow, WorkflowStep, drive};
+use crate::boundary;
 use crate::run::{RunReport, RunResult};
 use crate::session::{AgentTask, Session};
 
@@ -26,15 +27,35 @@ struct Repeat<'r, 's> {
     last: Option<RunReport>,
 }
 
-/// Runs a task until `times` of its runs have completed. Returns what became of the last run, too.
+/// What repeated runs came to.
+pub struct Repeated {
+    pub ended: Ended<RepeatEnd>,
+    pub last: Option<RunReport>,
+    /// What is to be said of where they left the person.
+    pub notes: Vec<String>,
+}
+
+/// Runs a task until `times` of its runs have completed.
 pub fn repeat(
     session: &mut Session<'_>,
     task: AgentTask,
     times: u32,
-) -> Result<(Ended<RepeatEnd>, Option<RunReport>), WorkflowError> {
+) -> Result<Repeated, WorkflowError> {
+    let places = boundary::repositories(&session.context.workspace.root);
+    let began = boundary::checked_out(&places);
     let mut repeat = Repeat { session, task, left: times, only_one: times == 1, last: None };
     let ended = drive(&mut repeat)?;
-    Ok((ended, repeat.last))
+    let last = repeat.last;
+    let mut notes = Vec::new();
+    for ((place, then), now) in places.iter().zip(&began).zip(boundary::checked_out(&places)) {
+        if let (Some(then), Some(now)) = (then, now)
+            && *then != now
+        {
+            let place = place.worktree.as_ref().unwrap_or(&place.git_dir);
+            notes.push(format!("in {place} {now} is checked out; the run began on {then}"));
+        }
+    }
+    Ok(Repeated { ended, last, notes })
 }
 
 impl<'s> Workflow<'s> for Repeat<'_, 's> {

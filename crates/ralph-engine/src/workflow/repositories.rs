@@ -3,7 +3,7 @@
 mod work;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use camino::Utf8Path;
@@ -18,15 +18,17 @@ use super::WorkflowError;
 use crate::boundary;
 use crate::gates::pin::PinnedGates;
 use crate::gates::{GateContext, GateRepository, Tell, VerifierCheckout, checkout_for_verifier};
-use crate::git::commits::{CommitRequest, Signing, commit_paths};
-use crate::git::evidence::{Before, Dirt};
-use crate::git::{GitProgram, Head, Oid, shown};
+use crate::git::commits::{CommitError, CommitRequest, Signing, commit_paths};
+use crate::git::evidence::{Before, Dirt, DirtyPath};
+use crate::git::saved::SavedDirt;
+use crate::git::undo::RefReturn;
+use crate::git::{GitError, GitProgram, Head, Oid, shown};
+use crate::home::CONFIG_FILE;
 use crate::judge::{Attested, Case, Judge, Judged, Said};
 use crate::session::SessionContext;
-use crate::state::{Entry, State};
+use crate::state::{Entry, State, file_name};
 
 pub(crate) use self::work::ChangeProbe;
-use self::work::is_in;
 
 /// What there was before the last run of each item that could write.
 pub(crate) const BEFORE: Entry<BeforeAll> = Entry::new("before");
@@ -46,11 +48,97 @@ struct TrackedRepository {
     /// Its directory in the workspace; empty for the workspace itself.
     name: String,
     gates: GateRepository,
-    /// Home, named from the root of its work tree, if it lies in it.
-    home: Option<PathBuf>,
+    /// What is Ralph's own in it: home and `ralph.toml`, named from the root of its work tree.
+    own: Vec<PathBuf>,
 }
 
 impl TrackedRepository {
+    /// What is changed and uncommitted, but for what is Ralph's own.
+    fn dirt(&self) -> Result<Dirt, GitError> {
+        Dirt::of(&self.gates.git, &self.own)
+    }
+
+    /// Returns to a branch although something uncommitted is in the way, which is saved; says what was done.
+    fn force_return(&self, branch: &str, problem: &CommitError) -> Result<String, WorkflowError> {
+        let git = &self.gates.git;
+        let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+        let saved = git.save_dirt(&self.dirt()?)?;
+        Ok(match (saved, git.switch_discarding(branch)) {
+            (_, Err(_)) => format!("cannot return to the branch `{short}`: {problem}"),
+            (None, Ok(())) => format!("returned to the branch `{short}`"),
+            (Some(saved), Ok(())) => format!(
+                "what the run left uncommitted was in the way of returning to `{short}`; it is saved in {}",
+                saved.name
+            ),
+        })
+    }
+
+    /// Names files that the run changed, and told git not to look at.
+    fn newly_hidden(&self, before: &Before) -> Result<Option<String>, WorkflowError> {
+        let mut now = self.gates.git.hidden(&self.own)?;
+        now.retain(|hidden| !before.hidden.contains(hidden));
+        let names: Vec<String> = now.iter().map(|(path, _)| shown(path)).collect();
+        Ok((!names.is_empty()).then(|| {
+            format!("git was told not to look at what the run left in {}", names.join(", "))
+        }))
+    }
+
+    /// Puts back what a run destroyed of the person's uncommitted work, and says so.
+    ///
+    /// What the run committed along with its own, or changed by a commit, is in its commits, and not put back.
+    fn return_dirt(&self, before: &Before) -> Result<Vec<String>, WorkflowError> {
+        match &before.saved {
+            Some(saved) => self.return_saved(before, saved),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn return_saved(
+        &self,
+        before: &Before,
+        saved: &SavedDirt,
+    ) -> Result<Vec<String>, WorkflowError> {
+        let vanished = before.dirt.leftovers(&self.dirt()?).vanished;
+        if vanished.is_empty() {
+            return Ok(Vec::new());
+        }
+        let git = &self.gates.git;
+        let then = before.refs.head.id();
+        let changes = match (then, git.head()?.id()) {
+            (Some(then), Some(now)) if then != now => git.changes(then, now)?,
+            _ => Vec::new(),
+        };
+        let (mut back, mut notes) = (Vec::new(), Vec::new());
+        for path in &vanished {
+            let known = saved.files.iter().find(|(saved, _)| saved == path);
+            let is_committed = changes.iter().any(|change| change.path == *path);
+            match known {
+                // What the person had removed is there again; that destroys nothing.
+                Some((_, None)) => {}
+                Some((path, Some(_))) if !is_committed => back.push(path.as_path()),
+                Some(_) => notes.push(format!(
+                    "`{}`, which you had not committed, is in the run's commits; as you had it, it is in {}",
+                    shown(path),
+                    saved.name
+                )),
+                None => notes.push(format!(
+                    "`{}`, which you had not committed, is gone, and was too large to be saved",
+                    shown(path)
+                )),
+            }
+        }
+        if !back.is_empty() {
+            git.return_saved(saved, &back)?;
+            let names: Vec<String> = back.iter().map(|path| shown(path)).collect();
+            notes.push(format!(
+                "the run undid what you had not committed; it is put back: {} (saved in {})",
+                names.join(", "),
+                saved.name
+            ));
+        }
+        Ok(notes)
+    }
+
     /// Returns its name in bases and notes.
     fn key(&self) -> String {
         key(&self.name)
@@ -58,10 +146,6 @@ impl TrackedRepository {
 
     fn work(&self, commit: &Oid) -> Work {
         Work { commit: commit_id(commit), repository: self.name.clone() }
-    }
-
-    fn is_in_home(&self, path: &Path) -> bool {
-        is_in(self.home.as_deref(), path)
     }
 }
 
@@ -112,8 +196,10 @@ impl Repositories {
             let Some(worktree) = place.worktree.clone() else { continue };
             let name = worktree.strip_prefix(workspace).map_or("", Utf8Path::as_str).to_owned();
             let gates = GateRepository::open(program, state, &worktree, workspace)?;
-            let home = home.strip_prefix(&worktree).ok().map(|home| home.as_std_path().to_owned());
-            found.push(TrackedRepository { name, gates, home });
+            let own = [home, &workspace.join(CONFIG_FILE)];
+            let own = own.iter().filter_map(|path| path.strip_prefix(&worktree).ok());
+            let own = own.map(|path| path.as_std_path().to_owned()).collect();
+            found.push(TrackedRepository { name, gates, own });
         }
         Ok(Repositories { found })
     }
@@ -149,15 +235,32 @@ impl Repositories {
 
     /// Notes what there is before a run: refs, dirt, and the objects in the mirrors.
     pub(crate) fn note(&self, base: &Base) -> Result<BeforeAll, WorkflowError> {
+        self.note_again(None, base)
+    }
+
+    /// Notes what there is before a run, and saves what the person has not committed. What earlier runs of the item left
+    /// uncommitted is not taken for the person's.
+    pub(crate) fn note_again(
+        &self,
+        earlier: Option<&BeforeAll>,
+        base: &Base,
+    ) -> Result<BeforeAll, WorkflowError> {
         let mut repositories = BTreeMap::new();
         for repository in &self.found {
             let git = &repository.gates.git;
-            let base = base.get(&repository.key()).map(oid);
+            let name = repository.key();
+            let mut dirt = repository.dirt()?;
+            if let Some(earlier) = earlier {
+                let left = earlier.left_by_runs(&name, &dirt);
+                dirt.paths.retain(|dirty| !left.contains(&dirty.entry.path));
+            }
+            let saved = git.save_dirt(&dirt)?;
+            let base = base.get(&name).map(oid);
             let also: Vec<Oid> = base.iter().cloned().collect();
             let refs = repository.gates.mirror.fill(git, &also)?;
             let base = base.or_else(|| refs.head.id().cloned());
-            let before = Before { base, refs, dirt: Dirt::of(git)? };
-            repositories.insert(repository.key(), before);
+            let hidden = git.hidden(&repository.own)?;
+            repositories.insert(name, Before { base, refs, dirt, saved, hidden });
         }
         Ok(BeforeAll { repositories, returned: false, since: Base::new(), left: BTreeMap::new() })
     }
@@ -207,11 +310,35 @@ impl Repositories {
                     repository: &repository.gates,
                     name: &repository.name,
                     before: before.repositories.get(&repository.key())?,
-                    home: repository.home.as_deref(),
+                    own: &repository.own,
                 })
             })
             .collect();
         ask(&Judge { context, repositories: &judged, pinned, allowed: &[] })
+    }
+
+    /// Keeps accepted work under a ref of Ralph's where the branch that is checked out does not have it, and says where.
+    pub(crate) fn keep_accepted(
+        &self,
+        item: &str,
+        work: &Work,
+    ) -> Result<Option<String>, WorkflowError> {
+        let Some(repository) = self.gates(&work.repository) else { return Ok(None) };
+        let (git, commit) = (&repository.git, oid(&work.commit));
+        if let Some(head) = git.head()?.id()
+            && git.is_ancestor(&commit, head)?
+        {
+            return Ok(None);
+        }
+        let name = format!("refs/ralph/accepted/{}", file_name(item));
+        let now = git.resolve(&name)?;
+        if now.as_ref() != Some(&commit) {
+            git.return_refs(&[RefReturn { name: name.clone(), before: Some(commit), now }])?;
+        }
+        Ok(Some(format!(
+            "the accepted commit {} is not on the branch that is checked out; {name} keeps it",
+            work.commit
+        )))
     }
 
     /// Returns the repository of a name, or the only one.
@@ -249,8 +376,7 @@ impl Repositories {
         for repository in &self.found {
             let Some(noted) = before.repositories.get(&repository.key()) else { continue };
             let git = &repository.gates.git;
-            let mut paths = noted.dirt.leftovers(&Dirt::of(git)?).new;
-            paths.retain(|path| !repository.is_in_home(path));
+            let paths = noted.dirt.leftovers(&repository.dirt()?).new;
             if !paths.is_empty() {
                 commit_paths(
                     git,
@@ -278,7 +404,8 @@ impl Repositories {
         Ok(first)
     }
 
-    /// Returns to the branches that a run began on. Returns what could not be returned to, and why.
+    /// Returns to the branches that a run began on, and to what the person had not committed there. Returns what is to be
+    /// said of it.
     pub(crate) fn return_to_branches(
         &self,
         before: &mut BeforeAll,
@@ -291,14 +418,14 @@ impl Repositories {
             let Some(noted) = before.repositories.get(&repository.key()) else { continue };
             let git = &repository.gates.git;
             let now = git.head()?;
-            let (Head::Branch { name: then, .. }, now) = (&noted.refs.head, now) else { continue };
-            if matches!(&now, Head::Branch { name, .. } if name == then) {
-                continue;
+            if let Head::Branch { name: then, .. } = &noted.refs.head
+                && !matches!(&now, Head::Branch { name, .. } if name == then)
+                && let Err(problem) = git.switch_to(then)
+            {
+                problems.push(repository.force_return(then, &problem)?);
             }
-            if let Err(problem) = git.switch_to(then) {
-                let branch = then.strip_prefix("refs/heads/").unwrap_or(then);
-                problems.push(format!("cannot return to the branch `{branch}`: {problem}"));
-            }
+            problems.extend(repository.return_dirt(noted)?);
+            problems.extend(repository.newly_hidden(noted)?);
         }
         Ok(problems)
     }
@@ -321,12 +448,11 @@ impl Repositories {
     pub(crate) fn dirt(&self, begun: &[BeforeAll]) -> Result<Vec<String>, WorkflowError> {
         let mut paths = Vec::new();
         for repository in &self.found {
-            let git = &repository.gates.git;
-            let now = Dirt::of(git)?;
+            let now = repository.dirt()?;
             let left: Vec<PathBuf> =
                 begun.iter().flat_map(|all| all.left_by_runs(&repository.key(), &now)).collect();
-            for entry in git.status()? {
-                if repository.is_in_home(&entry.path) || left.contains(&entry.path) {
+            for DirtyPath { entry, .. } in &now.paths {
+                if left.contains(&entry.path) {
                     continue;
                 }
                 let path = shown(&entry.path);

@@ -1,7 +1,7 @@
 //! A workspace with one or two repositories, private state, and a judge over them.
 
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -83,7 +83,9 @@ impl World {
             let before = Before {
                 base: refs.head.id().cloned(),
                 refs,
-                dirt: Dirt::of(&repository.git).unwrap(),
+                dirt: Dirt::of(&repository.git, &[]).unwrap(),
+                saved: None,
+                hidden: Vec::new(),
             };
             self.repositories.push(((*name).to_owned(), repository, before));
         }
@@ -93,7 +95,7 @@ impl World {
     pub(crate) fn next_attempt(&mut self) {
         for (_, repository, before) in &mut self.repositories {
             before.refs = repository.mirror.fill(&repository.git, &[]).unwrap();
-            before.dirt = Dirt::of(&repository.git).unwrap();
+            before.dirt = Dirt::of(&repository.git, &[]).unwrap();
         }
     }
 
@@ -145,6 +147,7 @@ impl World {
     }
 
     fn with_judge<T>(&self, use_it: impl FnOnce(&Judge<'_>) -> T) -> T {
+        let own = [PathBuf::from("ralph")];
         let repositories: Vec<Judged<'_>> = self
             .repositories
             .iter()
@@ -152,7 +155,7 @@ impl World {
                 repository,
                 name,
                 before,
-                home: name.is_empty().then_some(Path::new("ralph")),
+                own: if name.is_empty() { &own } else { &[] },
             })
             .collect();
         use_it(&Judge {

@@ -110,6 +110,15 @@ impl From<GitError> for Setback {
     }
 }
 
+/// What was found at the paths of a commit.
+struct Found<'a> {
+    files: Vec<FoundFile<'a>>,
+    /// Files of attributes that the work tree has not.
+    unattributed: Vec<Vec<u8>>,
+    /// Where there is no file.
+    absent: Vec<&'a Path>,
+}
+
 /// A file as it was found in the work tree.
 struct FoundFile<'a> {
     path: &'a Path,
@@ -120,10 +129,6 @@ struct FoundFile<'a> {
 impl FoundFile<'_> {
     fn is_executable(&self) -> bool {
         self.metadata.permissions().mode() & 0o100 != 0
-    }
-
-    fn tree_mode(&self) -> &'static [u8] {
-        if self.is_executable() { b"100755" } else { b"100644" }
     }
 }
 
@@ -194,7 +199,20 @@ impl Bench<'_> {
             None => None,
         };
         let mut trees = Trees::of(&mut objects);
-        let (files, watched) = self.find_files(paths)?;
+        let Found { files, unattributed: watched, absent } = self.find_files(paths)?;
+        for path in absent {
+            // What is neither here nor there is no change.
+            if self.replaced.is_some() || trees::find(&mut trees, base, path_bytes(path))?.is_some()
+            {
+                return Err(Unfit("a file is to be removed").into());
+            }
+        }
+        if files.is_empty() {
+            return Ok(None);
+        }
+        let paths: Vec<&Path> = files.iter().map(|file| file.path).collect();
+        // Where permissions mean nothing (a drive of another system), only what was told to git by hand counts.
+        let modes_count = self.settings.is_on("core.fileMode") != Some(false);
         let mut fresh = NewObjects::new(self.kind);
         let mut edits = Vec::new();
         let mut news = Vec::new();
@@ -207,17 +225,19 @@ impl Bench<'_> {
             let old = trees::find(&mut trees, base, path)?;
             let mut one = NewObjects::new(self.kind);
             let id = one.add("blob", &file.content)?;
-            if old.as_ref() != Some(&(file.tree_mode().to_vec(), id)) {
+            let was_executable = old.as_ref().is_some_and(|(mode, _)| mode == b"100755");
+            let executable = if modes_count { file.is_executable() } else { was_executable };
+            let mode: &'static [u8] = if executable { b"100755" } else { b"100644" };
+            if old.as_ref() != Some(&(mode.to_vec(), id)) {
                 fresh.take(one);
-                news.push(TreeEdit { path, id, mode: file.tree_mode() });
+                news.push(TreeEdit { path, id, mode });
             }
             at_head.push(old.map(|(_, id)| id));
-            let executable = file.is_executable();
             edits.push(IndexEdit { path, id, executable, file: &file.metadata });
         }
         let path = self.place().git_dir.join("index").into_std_path_buf();
         let index = NewIndex::prepare(lock, path, self.kind, &edits, &watched)
-            .map_err(|not| unpatched(&not, paths))?;
+            .map_err(|not| unpatched(&not, &paths))?;
         if let Some(replaced) = self.replaced {
             for ((path, staged), at_head) in paths.iter().zip(&index.before).zip(&at_head) {
                 let Some(staged) = staged.as_ref().filter(|staged| !staged.promised) else {
@@ -268,16 +288,12 @@ impl Bench<'_> {
         })
     }
 
-    /// Reads the files, and names the files of attributes that the work tree has not.
-    fn find_files<'p>(
-        &self,
-        paths: &[&'p Path],
-    ) -> Result<(Vec<FoundFile<'p>>, Vec<Vec<u8>>), Setback> {
+    /// Reads the files.
+    fn find_files<'p>(&self, paths: &[&'p Path]) -> Result<Found<'p>, Setback> {
         let Some(root) = self.place().worktree.as_ref().map(|root| root.as_std_path()) else {
             return Err(Unfit("it has no work tree").into());
         };
-        let mut files = Vec::new();
-        let mut absent = Vec::new();
+        let mut found = Found { files: Vec::new(), unattributed: Vec::new(), absent: Vec::new() };
         for path in paths {
             let inside = path.components().all(|part| {
                 matches!(part, std::path::Component::Normal(name)
@@ -297,12 +313,17 @@ impl Bench<'_> {
                     return Err(Unfit("a link or nothing leads to a file").into());
                 }
             }
-            let (content, metadata) = read_settled(&root.join(path))
-                .map_err(|_| Unfit("a file cannot be read as a file"))?;
-            absent.extend(attributes::check(self.place(), root, path, &content)?);
-            files.push(FoundFile { path, content, metadata });
+            match read_settled(&root.join(path)) {
+                Ok((content, metadata)) => {
+                    let missing = attributes::check(self.place(), root, path, &content)?;
+                    found.unattributed.extend(missing);
+                    found.files.push(FoundFile { path, content, metadata });
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => found.absent.push(*path),
+                Err(_) => return Err(Unfit("a file cannot be read as a file").into()),
+            }
         }
-        Ok((files, absent))
+        Ok(found)
     }
 }
 

@@ -276,9 +276,8 @@ fn writes(markers: &Markers, fact: &Fact, at: Timestamp) -> Vec<Write> {
             let mut record = drafts.candidate();
             record.status = CandidateStatus::Waiting;
             record.question = Some(question.clone());
-            if let Some(run) = run {
-                record.last_verify_run_dir = Some(run.dir.clone());
-            }
+            let dir = run.as_ref().map(|run| run.dir.clone());
+            record.last_verify_run_dir = dir.or(record.last_verify_run_dir);
             let mut writes = vec![Write::Candidate(Box::new(record))];
             writes.extend(run.as_ref().map(|run| drafts.settled(&run.id)));
             writes

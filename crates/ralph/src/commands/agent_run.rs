@@ -6,7 +6,7 @@ use ralph_engine::config::FlagValue;
 use ralph_engine::files::lock::LockError;
 use ralph_engine::session::{AgentTask, Locking, Opening, Session, SessionError, SessionRequest};
 use ralph_engine::workflow::driver::Ended;
-use ralph_engine::workflow::repeat::{RepeatEnd, repeat};
+use ralph_engine::workflow::repeat::{RepeatEnd, Repeated, repeat};
 use ralph_model::policy::budget::Budget;
 
 use crate::args::{AgentOptions, AgentRunArgs, GlobalArgs};
@@ -47,8 +47,12 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
     let (agent, boundary) = (launch.choice.name.clone(), session.context.boundary);
     announce(setup.ui, launch, args.role, boundary);
     let task = AgentTask::plain(args.role, prompt, args.resume.clone());
-    let (ended, last) = repeat(&mut session, task, args.repeat).map_err(CliError::failed)?;
+    let Repeated { ended, last, notes } =
+        repeat(&mut session, task, args.repeat).map_err(CliError::failed)?;
     drop(session);
+    for note in &notes {
+        setup.ui.note(note);
+    }
     let exit = match &ended {
         Ended::By(RepeatEnd::Completed) => Exit::Done,
         Ended::By(RepeatEnd::Failed) => Exit::Unfinished,

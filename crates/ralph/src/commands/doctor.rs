@@ -6,6 +6,7 @@ use ralph_engine::doctor::{Checkup, Finding, FindingStatus, examine};
 use ralph_engine::state::state_base;
 use ralph_proc::sandbox::Support;
 
+use super::init::this_program;
 use super::print_either;
 use crate::args::GlobalArgs;
 use crate::error::CliError;
@@ -22,6 +23,7 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     let private_state = state_base(&|name| scout.environment.text(name));
     let temp = Utf8PathBuf::from_path_buf(std::env::temp_dir()).unwrap_or_else(|_| "/tmp".into());
     let findings = examine(&Checkup {
+        program: &this_program(),
         workspace: &scout.workspace,
         config,
         agents: &agents,

@@ -223,7 +223,7 @@ fn show(
 
 fn tasks_table(ui: Ui, view: &LogView<'_>) -> Vec<StyledLine> {
     let width = widest(view.tasks.iter().map(|task| task.id)).max(2);
-    let head = format!("{:width$}  {:9}  {:13}  {:20}  task", "id", "outcome", "created", "spec");
+    let head = format!("{:width$}  {:9}  {:17}  {:20}  task", "id", "outcome", "created", "spec");
     let room = render::room_after(head.len() - 4, 80);
     let mut lines = vec![ui.paint(Tone::Faint, &head).into()];
     for task in &view.tasks {
@@ -239,13 +239,13 @@ fn tasks_table(ui: Ui, view: &LogView<'_>) -> Vec<StyledLine> {
         let created = created.unwrap_or_default();
         let (id, spec) = (padded(task.id, width), padded(&one_line(task.spec, 20), 20));
         let name = one_line(task.desc, room);
-        lines.push(styled!("{id}  {outcome:9}  {created:13}  {spec}  {name}"));
+        lines.push(styled!("{id}  {outcome:9}  {created:17}  {spec}  {name}"));
     }
     lines
 }
 
 fn changes_table(ui: Ui, view: &RecentView<'_>) -> Vec<StyledLine> {
-    let head = format!("{:13}  {:8}  {:9}  {:8}  task", "when", "commit", "change", "id");
+    let head = format!("{:17}  {:8}  {:9}  {:8}  task", "when", "commit", "change", "id");
     let room = render::room_after(head.len() - 4, 140);
     let mut lines = vec![ui.paint(Tone::Faint, &head).into()];
     for change in &view.changes {
@@ -255,7 +255,7 @@ fn changes_table(ui: Ui, view: &RecentView<'_>) -> Vec<StyledLine> {
         let why = why.map(|why| format!(" ({})", one_line(why, 60))).unwrap_or_default();
         let task = one_line(&format!("{}{why}", one_line(change.desc, 80)), room);
         let id = padded(change.id, 8);
-        lines.push(styled!("{when:13}  {commit:8}  {:9}  {id}  {task}", change.change));
+        lines.push(styled!("{when:17}  {commit:8}  {:9}  {id}  {task}", change.change));
     }
     lines
 }

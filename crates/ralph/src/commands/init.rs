@@ -110,7 +110,7 @@ fn install_merge_driver(scout: &Scout, home: &Utf8Path) -> Result<bool, GitError
 }
 
 /// Returns the path of this very program; its name alone where the path is no text.
-fn this_program() -> Utf8PathBuf {
+pub(super) fn this_program() -> Utf8PathBuf {
     let path = std::env::current_exe().ok();
     path.and_then(|path| Utf8PathBuf::from_path_buf(path).ok()).unwrap_or_else(|| "ralph".into())
 }

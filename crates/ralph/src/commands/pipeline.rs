@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 
-use ralph_engine::home::CONFIG_FILE;
 use ralph_engine::session::SessionContext;
 use ralph_engine::specs::{self, SPECS};
 use ralph_engine::workflow::WorkflowError;
@@ -179,9 +178,7 @@ pub(super) fn work(
 
 /// Asks about a person's uncommitted work: it is never lost, but agents and people do mix it up.
 pub(super) fn ask_about_dirt(context: &SessionContext, project: &Project) -> Result<(), CliError> {
-    let mut dirt = project.dirt(context).map_err(CliError::failed)?;
-    // It is the person's and Ralph's together, and no agent can change it.
-    dirt.retain(|path| path != CONFIG_FILE);
+    let dirt = project.dirt(context).map_err(CliError::failed)?;
     ask_about(&dirt)
 }
 

@@ -59,11 +59,17 @@ pub(crate) fn dollars(usd: f64) -> String {
     if usd > 0.0 && usd < 0.01 { format!("${usd:.4}") } else { format!("${usd:.2}") }
 }
 
-/// The time of day where the person is, with the date when it is not today.
+/// The time of day where the person is, with the date when it is not today, and with the year when it is not this one.
 pub(crate) fn local_time(at: Timestamp, now: Timestamp) -> String {
     let zone = TimeZone::system();
     let (at, now) = (at.to_zoned(zone.clone()), now.to_zoned(zone));
-    let form = if at.date() == now.date() { "%H:%M" } else { "%a %d %b %H:%M" };
+    let form = if at.date() == now.date() {
+        "%H:%M"
+    } else if at.year() == now.year() {
+        "%a %d %b %H:%M"
+    } else {
+        "%d %b %Y %H:%M"
+    };
     at.strftime(form).to_string()
 }
 
@@ -99,6 +105,16 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_has_the_date_that_it_needs_and_fits_its_column() {
+        let now: Timestamp = "2026-07-01T12:00:00Z".parse().unwrap();
+        let shown = |at: &str| local_time(at.parse().unwrap(), now);
+        assert_eq!(shown("2026-07-01T12:00:00Z").len(), "12:00".len());
+        assert!(!shown("2026-03-05T12:00:00Z").contains("2026"));
+        let long_ago = shown("2023-11-05T12:00:00Z");
+        assert!(long_ago.contains("2023") && long_ago.len() <= 17, "{long_ago}");
+    }
 
     #[test]
     fn columns_line_up_whatever_is_in_them() {

@@ -31,6 +31,8 @@ mod harness;
 #[cfg(test)]
 mod hostile_text;
 #[cfg(test)]
+mod in_place;
+#[cfg(test)]
 mod model_server_tests;
 #[cfg(test)]
 mod names;

@@ -3,8 +3,10 @@
 //! A tree in which nothing changed is recognized without a lookup for each file: the last walk is repeated and compared in
 //! order, and where the times of all directories can be trusted not even the directories are listed again.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -25,7 +27,11 @@ impl Baseline {
     ) -> Vec<Difference> {
         self.generation = self.generation.wrapping_add(1);
         let mut found = Vec::new();
-        let samples = self.samples;
+        let (samples, is_taken) = (self.samples, walked.is_some());
+        // What lies in a directory that is watched by itself is not visited again.
+        let below = field.watched.iter().filter(|watched| watched.below);
+        let roots: HashSet<&Path> = below.map(|watched| watched.path.as_path()).collect();
+        let mut same: Vec<&Path> = Vec::new();
         for watched in &field.watched {
             let Watched { path, class, below } = watched;
             let Some(stamp) = Stamp::of(path) else { continue };
@@ -34,20 +40,36 @@ impl Baseline {
                 self.look(path, &stamp, *class, &mut found);
                 continue;
             }
+            if self.is_watched_unchanged(path, &roots) {
+                same.push(path.as_path());
+                continue;
+            }
             let hooks = watched.holds_hooks();
             let wanted = |name: &[u8]| !hooks || samples || !is_sample(name);
+            let mut order = Vec::new();
             walk_named(path, &wanted, &mut |path, name, stamp| {
-                if !stamp.kind().is_dir() {
-                    self.has_hooks |= hooks && !is_sample(name);
-                    self.look(path, stamp, *class, &mut found);
+                if stamp.kind().is_dir() {
+                    let is_root = roots.contains(path);
+                    return if is_root { WalkStep::Pass } else { WalkStep::Enter };
                 }
+                self.has_hooks |= hooks && !is_sample(name);
+                self.look(path, stamp, *class, &mut found);
+                order.push((path.into(), *stamp));
                 WalkStep::Enter
             });
+            // A comparison finds what a run did, which is no order to go by.
+            if is_taken && !hooks {
+                self.watched.insert(path.clone(), order);
+            }
         }
         let unchanged = field.scope.tree && status.is_none() && self.is_tree_unchanged(field);
         if field.scope.tree && !unchanged {
             self.walk_tree(field, status, walked, &mut found);
         }
+        // The longest first: it is the one that a file was looked for in.
+        let mut innermost: Vec<(&[u8], bool)> =
+            roots.iter().map(|root| (root.as_os_str().as_bytes(), same.contains(root))).collect();
+        innermost.sort_by_key(|(root, _)| Reverse(root.len()));
         let generation = self.generation;
         let unseen = self.entries.iter().filter(|(_, entry)| {
             entry.seen != generation
@@ -55,6 +77,9 @@ impl Baseline {
                 && !(unchanged && entry.class == Class::Tree)
         });
         for (path, entry) in unseen {
+            if entry.class != Class::Tree && is_in_same(&innermost, path) {
+                continue;
+            }
             // Not found where it was looked for, or not looked for by name: an included file.
             let now = Stamp::of(Path::new(path));
             if now != Some(entry.stamp) {
@@ -67,6 +92,24 @@ impl Baseline {
             found.retain(|difference| listed.insert(difference.path.clone()));
         }
         found
+    }
+
+    /// Whether a watched directory has exactly what it had when it was last recorded.
+    fn is_watched_unchanged(&self, root: &Path, roots: &HashSet<&Path>) -> bool {
+        let Some(known) = self.watched.get(root) else { return false };
+        let mut expected = known.iter();
+        let mut unchanged = true;
+        walk(root, &mut |path, _, stamp| {
+            if !unchanged || roots.contains(path) {
+                return WalkStep::Pass;
+            }
+            unchanged = stamp.kind().is_dir()
+                || expected
+                    .next()
+                    .is_some_and(|(known, before)| known == path.as_os_str() && before == stamp);
+            WalkStep::Enter
+        });
+        unchanged && expected.next().is_none()
     }
 
     /// Whether a walk finds exactly what the last one found. Much cheaper than looking each file up.
@@ -167,6 +210,14 @@ impl Baseline {
             None => found.push(Difference { path: path.to_owned(), class, now: Some(*stamp) }),
         }
     }
+}
+
+/// Whether the watched directory that a path is in was found as it was.
+fn is_in_same(innermost: &[(&[u8], bool)], path: &OsStr) -> bool {
+    let below = |root: &[u8]| {
+        path.as_bytes().strip_prefix(root).is_some_and(|rest| rest.first() == Some(&b'/'))
+    };
+    innermost.iter().find(|(root, _)| below(root)).is_some_and(|(_, same)| *same)
 }
 
 #[cfg(test)]

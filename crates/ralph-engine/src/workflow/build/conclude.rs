@@ -63,6 +63,7 @@ impl Build<'_, '_> {
             if matches!(state, TaskState::Open | TaskState::Claimed { .. }) {
                 self.settle(&result.item, &TaskFact::RunVoid { run: result.run.clone() })?;
             }
+            self.back_to_branches(&result.item)?;
         }
         self.commit_plan()
     }
@@ -97,12 +98,12 @@ impl Build<'_, '_> {
             let name = self.name_of(task)?;
             let message = format!("{name} (unfinished: {})\n\nTask: {task}\n", kill.name());
             self.project.repositories.commit_leftovers(&before, &message, self.signing)?;
-            self.bring_home(&before)?;
+            self.bring_home(task, &before)?;
             self.settle(task, &TaskFact::Killed { run, kill, log })?;
             return Ok(Turn::Progress);
         }
         if let Some(reason) = unfinished(&result.outcome) {
-            self.back_to_branches(&before)?;
+            self.back_to_branches(task)?;
             let reasons = vec![ReasonText::new("run_unfinished", &reason)];
             return self.reject(task, Some(run), Rejection::plain(reason), reasons);
         }
@@ -111,14 +112,14 @@ impl Build<'_, '_> {
                 if no_change.is_none() {
                     return self.judge_build(task, &before, run);
                 }
-                self.back_to_branches(&before)?;
+                self.back_to_branches(task)?;
                 self.commit_plan()?;
                 self.settle(task, &TaskFact::NoChangeStands { run })?;
                 Ok(Turn::Progress)
             }
             _ => {
+                self.back_to_branches(task)?;
                 self.commit_plan()?;
-                self.back_to_branches(&before)?;
                 self.settle(task, &TaskFact::Unclaimed { run })?;
                 let feedback = format!(
                     "the run ended without a claim that was accepted: do the work, then run `ralph task done {task}`"
@@ -139,7 +140,7 @@ impl Build<'_, '_> {
         let name = self.name_of(task)?;
         let message = format!("{name} (no longer pending)\n\nTask: {task}\n");
         self.project.repositories.commit_leftovers(before, &message, self.signing)?;
-        self.bring_home(before)?;
+        self.bring_home(task, before)?;
         self.commit_plan()?;
         self.settle(task, &TaskFact::LaidAside { run: result.run.clone() })?;
         let reason = format!(
@@ -183,14 +184,14 @@ impl Build<'_, '_> {
     }
 
     /// Returns to the branches that a run began on, with the work that it did on others.
-    fn bring_home(&mut self, before: &BeforeAll) -> Result<(), WorkflowError> {
+    fn bring_home(&mut self, task: &str, before: &BeforeAll) -> Result<(), WorkflowError> {
         let works = self.project.repositories.work_of(before)?;
-        self.back_to_branches(before)?;
+        self.back_to_branches(task)?;
         self.take_in(&works, None)
     }
 
-    pub(super) fn back_to_branches(&mut self, before: &BeforeAll) -> Result<(), WorkflowError> {
-        self.project.return_to_branches(self.session, &mut before.clone())
+    pub(super) fn back_to_branches(&mut self, task: &str) -> Result<(), WorkflowError> {
+        self.project.return_to_branches(self.session, task)
     }
 
     /// Returns the name of a task as commit messages have it.

@@ -45,7 +45,7 @@ impl Build<'_, '_> {
         repositories.commit_leftovers(before, &message, self.signing)?;
         let works = repositories.work_of(before)?;
         let examined = self.examine(task, before, works)?;
-        self.back_to_branches(before)?;
+        self.back_to_branches(task)?;
         self.conclude_claim(task, before, examined, Person::NotAsked, Some(run))
     }
 

@@ -163,6 +163,7 @@ impl<'r, 's> Build<'r, 's> {
     /// Goes from stage to stage.
     pub fn run(&mut self) -> Result<Ended<BuildEnd>, WorkflowError> {
         self.project.committer.prepare()?;
+        self.return_after_kill()?;
         self.forget_what_is_done()?;
         self.begin_rounds()?;
         // Building what there is does not wait for the rest of the plan.
@@ -180,6 +181,15 @@ impl<'r, 's> Build<'r, 's> {
         self.tell(BuildResult { result: result.to_owned(), iteration })?;
         self.session.ending = Some(result);
         Ok(ended)
+    }
+
+    /// Returns to the branches that the last builder began on, if its Ralph died in the middle of the run. Where the run was
+    /// over its result is concluded first, and returns.
+    fn return_after_kill(&mut self) -> Result<(), WorkflowError> {
+        if RESULTS.all(&self.session.context.state)?.is_empty() {
+            self.project.is_where_work_began(self.session, ralph_model::role::Role::Builder)?;
+        }
+        Ok(())
     }
 
     /// Forgets the records and beginnings of tasks that are done or gone, which a killed Ralph may have left: if one is

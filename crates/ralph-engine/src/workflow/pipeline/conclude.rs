@@ -284,7 +284,8 @@ impl SpecWork<'_, '_, '_> {
 
     /// Returns to the branches that the run began on.
     fn return_to_branches(&mut self) -> Result<(), WorkflowError> {
-        self.pipeline.return_to_branches(&self.item)
+        let pipeline = &mut *self.pipeline;
+        pipeline.project.return_to_branches(pipeline.session, &self.item)
     }
 
     fn run_ref(&self, result: &RunResult) -> RunRef {

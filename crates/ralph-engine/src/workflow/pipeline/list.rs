@@ -68,7 +68,7 @@ pub fn row(store: &SpecStore, spec: &SpecPath, board: &Board) -> Result<SpecRow,
         plan: markers.plan.as_ref().map(|plan| plan.attempt),
         commit: commit.map(String::from),
         proof: done.and_then(|done| done.proof),
-        changed_since_done: changed_since_done(store, spec, &markers)?,
+        changed_since_done: is_changed(&markers, &text),
         question: match state {
             SpecState::Waiting { question } => Some(question),
             _ => None,
@@ -113,10 +113,13 @@ pub(crate) fn changed_since_done(
     spec: &SpecPath,
     markers: &Markers,
 ) -> Result<bool, WorkflowError> {
-    let Some(then) = markers.done.as_ref().and_then(|done| done.spec_digest.clone()) else {
-        return Ok(false);
-    };
-    Ok(then != digest(store, spec)?)
+    Ok(is_changed(markers, &store.text(spec.as_str())?.unwrap_or_default()))
+}
+
+/// Returns whether the text of a spec is not what it was when it was done.
+fn is_changed(markers: &Markers, text: &str) -> bool {
+    let then = markers.done.as_ref().and_then(|done| done.spec_digest.as_ref());
+    then.is_some_and(|then| *then != crate::digest::of_bytes(text.as_bytes()))
 }
 
 /// Tells one text of a spec from another.

@@ -10,10 +10,8 @@ use ralph_model::role::Role;
 use ralph_model::spec::name::SpecPath;
 
 use super::{Pipeline, SpecEnd};
-use crate::run::RESULTS;
 use crate::specs;
 use crate::workflow::driver::Stop;
-use crate::workflow::repositories::BEFORE;
 use crate::workflow::{WorkflowError, with_causes};
 
 /// Which specs are meant.
@@ -117,8 +115,8 @@ impl Pipeline<'_, '_> {
         self.session.record(start)?;
         self.project.committer.prepare()?;
         // A Ralph that died between a write and its commit left this to the next one.
-        if self.is_where_work_began()? {
-            self.project.commit_home(self.session, "ralph: what was left to commit", None)?;
+        if self.project.is_where_work_began(self.session, Role::Implementer)? {
+            self.project.commit_left(self.session)?;
         }
         let mut handled = BTreeSet::new();
         let mut report = PipelineReport::default();
@@ -181,29 +179,5 @@ impl Pipeline<'_, '_> {
         let reason = problem.clone();
         self.session.record(SpecFailed { spec: spec.to_string(), reason })?;
         Ok(SpecEnd::Unusable { problem })
-    }
-
-    /// Returns to the branches that the last run began on, if its Ralph died before it could.
-    ///
-    /// Commits on a head that was detached are found by that head alone: it stays until the run's result is concluded.
-    fn is_where_work_began(&mut self) -> Result<bool, WorkflowError> {
-        let item = self.session.journal.board().last_item(Role::Implementer);
-        let Some(item) = item.map(str::to_owned) else { return Ok(true) };
-        let state = &self.session.context.state;
-        let Some(before) = BEFORE.load(state, &item)? else { return Ok(true) };
-        let is_pending = RESULTS.load(state, &item)?.is_some();
-        if is_pending && self.project.repositories.is_detached_since(&before)? {
-            return Ok(false);
-        }
-        self.return_to_branches(&item)?;
-        Ok(true)
-    }
-
-    /// Returns to the branches that an item's last run began on.
-    pub(super) fn return_to_branches(&mut self, item: &str) -> Result<(), WorkflowError> {
-        let state = &self.session.context.state;
-        let Some(mut before) = BEFORE.load(state, item)? else { return Ok(()) };
-        self.project.return_to_branches(self.session, &mut before)?;
-        Ok(BEFORE.save(&self.session.context.state, item, &before)?)
     }
 }

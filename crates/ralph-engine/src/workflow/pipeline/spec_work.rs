@@ -82,6 +82,10 @@ impl Pipeline<'_, '_> {
                     let state = &self.session.context.state;
                     PinnedGates::forget(state, &item)?;
                     forget_troubles(state, &item)?;
+                    // What its runs left uncommitted stays known as theirs.
+                    if BEFORE.load(state, &item)?.is_some_and(|before| before.left_nothing()) {
+                        BEFORE.forget(state, &item)?;
+                    }
                 }
                 end
             }
@@ -95,8 +99,7 @@ impl Pipeline<'_, '_> {
         if writes.is_empty() {
             return Ok(markers);
         }
-        self.write(spec, &writes)?;
-        self.commit_home(spec, "is put in order")?;
+        self.write(spec, &writes, "is put in order")?;
         self.store.load(spec)
     }
 
@@ -124,15 +127,25 @@ impl Pipeline<'_, '_> {
         };
         forget_troubles(&self.session.context.state, &item)?;
         let writes = settle(markers, &fact, self.now())?;
-        self.write(spec, &writes)?;
-        self.commit_home(spec, if forced { "begins again" } else { "gets its attempts back" })
+        let message = if forced { "begins again" } else { "gets its attempts back" };
+        self.write(spec, &writes, message)
     }
 
-    fn write(&mut self, spec: &SpecPath, writes: &[Write]) -> Result<(), WorkflowError> {
-        for write in writes {
-            self.store.perform(spec, write)?;
-        }
-        Ok(())
+    /// Performs writes, and commits the files that they changed.
+    fn write(
+        &mut self,
+        spec: &SpecPath,
+        writes: &[Write],
+        message: &str,
+    ) -> Result<(), WorkflowError> {
+        let store = &self.store;
+        // What an agent noted for the next one goes along.
+        let mut files = store.memory();
+        files.extend(writes.iter().flat_map(|write| store.files_of(spec, write)));
+        let perform = || writes.iter().try_for_each(|write| store.perform(spec, write));
+        let message = format!("ralph: {} {message}", spec.id());
+        let spec = Some(spec.to_string());
+        self.project.write_and_commit(self.session, files, perform, &message, spec)
     }
 }
 
@@ -277,8 +290,7 @@ impl SpecWork<'_, '_, '_> {
     pub(super) fn settle(&mut self, fact: &Fact, message: &str) -> Result<(), WorkflowError> {
         let markers = self.pipeline.store.load(self.spec)?;
         let writes = settle(&markers, fact, self.pipeline.now())?;
-        self.pipeline.write(self.spec, &writes)?;
-        self.pipeline.commit_home(self.spec, message)
+        self.pipeline.write(self.spec, &writes, message)
     }
 
     /// Records an event that names the spec.

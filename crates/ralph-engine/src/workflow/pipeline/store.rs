@@ -36,6 +36,12 @@ impl SpecStore {
         self.home.join("SCRATCHPAD.md")
     }
 
+    /// Returns the files that agents remember things in, those that are there.
+    pub(crate) fn memory(&self) -> Vec<Utf8PathBuf> {
+        let files = [self.scratchpad(), self.home.join("progress.txt")];
+        files.into_iter().filter(|file| file.exists()).collect()
+    }
+
     /// Names a path as the state files do: from home.
     pub(crate) fn relative_to_home(&self, path: &Utf8Path) -> String {
         path.strip_prefix(&self.home).unwrap_or(path).to_string()
@@ -78,6 +84,22 @@ impl SpecStore {
     pub(crate) fn next_done_archive(&self, spec: &SpecPath) -> u32 {
         let is_free = |number: &u32| !self.path(done_archive(spec, *number)).exists();
         (1..u32::MAX).find(is_free).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the files that a write makes, changes or removes.
+    pub(crate) fn files_of(&self, spec: &SpecPath, write: &Write) -> Vec<Utf8PathBuf> {
+        let below: Vec<String> = match write {
+            Write::Plan(_) => vec![spec.plan_json()],
+            Write::PlanText(_) => vec![spec.plan_md()],
+            Write::Scratchpad(_) => return vec![self.scratchpad()],
+            Write::ArchivePlan { number } => vec![spec.plan_md(), spec.archive(*number)],
+            Write::Candidate(_) | Write::RemoveCandidate => vec![spec.candidate()],
+            // Which is never committed.
+            Write::ForgetSessions => Vec::new(),
+            Write::Done(_) => vec![spec.done()],
+            Write::ArchiveDone { number } => vec![spec.done(), done_archive(spec, *number)],
+        };
+        below.iter().map(|below| self.path(below)).collect()
     }
 
     /// Performs one write.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ralph_model::build::Work;
 
 use super::{BEFORE, BeforeAll, Repositories, oid};
-use crate::git::evidence::{Before, Dirt};
+use crate::git::evidence::{Before, Dirt, is_own};
 use crate::git::{Git, Head, Oid, RefsSnapshot};
 use crate::state::State;
 use crate::workflow::WorkflowError;
@@ -30,21 +30,6 @@ impl Repositories {
         Ok(BeforeAll { since: earlier.since.clone(), ..before })
     }
 
-    /// Notes what there is before a run. What earlier runs of the item left uncommitted is not taken for the person's.
-    pub(crate) fn note_again(
-        &self,
-        earlier: Option<&BeforeAll>,
-        base: &super::Base,
-    ) -> Result<BeforeAll, WorkflowError> {
-        let mut before = self.note(base)?;
-        for (name, noted) in &mut before.repositories {
-            let Some(earlier) = earlier else { continue };
-            let left = earlier.left_by_runs(name, &noted.dirt);
-            noted.dirt.paths.retain(|dirty| !left.contains(&dirty.entry.path));
-        }
-        Ok(before)
-    }
-
     /// Returns what was done since the item's base in all repositories but one.
     pub(crate) fn work_elsewhere(
         &self,
@@ -56,14 +41,14 @@ impl Repositories {
             let git = &repository.gates.git;
             let refs = git.refs()?;
             let Some(noted) = before.repositories.get(&repository.key()) else { continue };
-            let home = repository.home.as_deref();
+            let own = &repository.own;
             let base = noted.base.as_ref();
             let head = refs.head.id().cloned();
-            let head = head.filter(|head| base != Some(head) && is_work(git, home, base, head));
+            let head = head.filter(|head| base != Some(head) && is_work(git, own, base, head));
             let commit = match head {
-                Some(head) => Some(last_work(git, home, base, head)?),
+                Some(head) => Some(last_work(git, own, base, head)?),
                 None => moved_branches(&noted.refs, &refs)
-                    .find(|tip| is_work(git, home, base, tip))
+                    .find(|tip| is_work(git, own, base, tip))
                     .cloned(),
             };
             works.extend(commit.map(|commit| repository.work(&commit)));
@@ -75,7 +60,7 @@ impl Repositories {
     pub(crate) fn note_left(&self, state: &State, item: &str) -> Result<(), WorkflowError> {
         let Some(mut before) = BEFORE.load(state, item)? else { return Ok(()) };
         for repository in &self.found {
-            before.left.insert(repository.key(), Dirt::of(&repository.gates.git)?);
+            before.left.insert(repository.key(), repository.dirt()?);
         }
         Ok(BEFORE.save(state, item, &before)?)
     }
@@ -93,7 +78,7 @@ impl Repositories {
                 git: repository.gates.git.clone(),
                 before: before.repositories.get(&repository.key())?.clone(),
                 since: before.since.get(&repository.key()).map(oid),
-                home: repository.home.clone(),
+                own: repository.own.clone(),
             })
         });
         ChangeProbe { repositories: repositories.collect() }
@@ -112,16 +97,16 @@ impl Repositories {
             first.get_or_insert_with(|| repository.work(&head));
             let noted = before.repositories.get(&repository.key());
             let since = before.since.get(&repository.key()).map(oid);
-            let home = repository.home.as_deref();
-            let is_new = |tip: &&Oid| is_work(git, home, since.as_ref(), tip);
+            let own = &repository.own;
+            let is_new = |tip: &&Oid| is_work(git, own, since.as_ref(), tip);
             let on_branch = || moved_branches(&noted?.refs, &refs).find(is_new);
             let base = noted.and_then(|noted| noted.base.as_ref());
             if is_new(&&head) {
-                works.push(repository.work(&last_work(git, home, since.as_ref(), head)?));
+                works.push(repository.work(&last_work(git, own, since.as_ref(), head)?));
             } else if let Some(tip) = on_branch() {
                 works.push(repository.work(tip));
-            } else if base.is_some() && is_work(git, home, base, &head) {
-                earlier.push(repository.work(&last_work(git, home, base, head)?));
+            } else if base.is_some() && is_work(git, own, base, &head) {
+                earlier.push(repository.work(&last_work(git, own, base, head)?));
             }
         }
         works.append(&mut earlier);
@@ -136,13 +121,11 @@ impl Repositories {
         let mut print = String::new();
         for repository in &self.found {
             let git = &repository.gates.git;
-            let home = repository.home.as_deref();
+            let own = &repository.own;
             if let Some(head) = git.head()?.id().cloned() {
-                print += last_work(git, home, None, head)?.as_str();
+                print += last_work(git, own, None, head)?.as_str();
             }
-            let mut dirt = Dirt::of(git)?;
-            dirt.paths.retain(|dirty| !repository.is_in_home(&dirty.entry.path));
-            print += &serde_json::to_string(&dirt).expect("it is plain data");
+            print += &serde_json::to_string(&repository.dirt()?).expect("it is plain data");
         }
         Ok(print)
     }
@@ -182,7 +165,7 @@ struct Probed {
     git: Git,
     before: Before,
     since: Option<Oid>,
-    home: Option<PathBuf>,
+    own: Vec<PathBuf>,
 }
 
 impl ChangeProbe {
@@ -190,19 +173,24 @@ impl ChangeProbe {
     /// look again.
     pub(crate) fn is_unchanged(&self) -> bool {
         self.repositories.iter().all(|probed| {
-            let Probed { git, before, since, home } = probed;
-            let home = home.as_deref();
+            let Probed { git, before, since, own } = probed;
             let Ok(refs) = git.refs() else { return false };
-            let Ok(dirt) = Dirt::of(git) else { return false };
-            let left = before.dirt.leftovers(&dirt).new;
+            let Ok(dirt) = Dirt::of(git, own) else { return false };
             let mut tips = refs.head.id().into_iter().chain(moved_branches(&before.refs, &refs));
-            left.iter().all(|path| is_in(home, path))
-                && !tips.any(|tip| is_work(git, home, since.as_ref(), tip))
+            before.dirt.leftovers(&dirt).new.is_empty()
+                && !tips.any(|tip| is_work(git, own, since.as_ref(), tip))
         })
     }
 }
 
 impl BeforeAll {
+    /// Tells whether the runs of the item left nothing uncommitted, as far as that was looked at.
+    pub(crate) fn left_nothing(&self) -> bool {
+        self.repositories.iter().all(|(name, before)| {
+            self.left.get(name).is_some_and(|left| before.dirt.leftovers(left).new.is_empty())
+        })
+    }
+
     /// Returns what is dirty because runs left it so.
     pub(super) fn left_by_runs(&self, name: &str, now: &Dirt) -> Vec<PathBuf> {
         let Some(before) = self.repositories.get(name) else { return Vec::new() };
@@ -221,19 +209,19 @@ impl BeforeAll {
 }
 
 /// Tells whether there is anything outside home between two commits. What cannot be compared counts as work.
-fn is_work(git: &Git, home: Option<&Path>, since: Option<&Oid>, tip: &Oid) -> bool {
+fn is_work(git: &Git, own: &[PathBuf], since: Option<&Oid>, tip: &Oid) -> bool {
     let Some(since) = since else { return true };
     if since == tip {
         return false;
     }
     git.changes(since, tip)
-        .map_or(true, |changes| changes.iter().any(|change| !is_in(home, &change.path)))
+        .map_or(true, |changes| changes.iter().any(|change| !is_own(own, &change.path)))
 }
 
 /// Returns the last commit that changed something outside home, from `tip` back.
 fn last_work(
     git: &Git,
-    home: Option<&Path>,
+    own: &[PathBuf],
     since: Option<&Oid>,
     tip: Oid,
 ) -> Result<Oid, WorkflowError> {
@@ -241,7 +229,7 @@ fn last_work(
     while Some(&at) != since {
         let Some(header) = git.find_commit(at.as_str())? else { break };
         let [parent] = &header.parents[..] else { break };
-        if is_work(git, home, Some(parent), &at) {
+        if is_work(git, own, Some(parent), &at) {
             break;
         }
         at = parent.clone();
@@ -255,8 +243,4 @@ fn moved_branches<'r>(
 ) -> impl Iterator<Item = &'r Oid> {
     let branches = now.refs.iter().filter(|found| found.name.starts_with("refs/heads/"));
     branches.filter(|found| before.id_of(&found.name) != Some(&found.id)).map(|found| &found.id)
-}
-
-pub(super) fn is_in(home: Option<&Path>, path: &Path) -> bool {
-    home.is_some_and(|home| path.starts_with(home))
 }

@@ -110,3 +110,37 @@ fn a_file_that_was_staged_in_the_second_of_the_index_is_looked_into_in_the_next(
     let index = fs::metadata(dir.join(".git/index")).unwrap();
     assert_eq!(index.modified().unwrap(), at(500_000_000));
 }
+
+#[test]
+fn where_modes_do_not_count_they_are_not_committed() {
+    let world = World::new();
+    let dir = world.repository("r");
+    world.git(&dir, &["config", "core.fileMode", "false"]);
+    for name in ["a.txt", "new"] {
+        write(&dir.join(name), "2\n");
+        fs::set_permissions(dir.join(name), fs::Permissions::from_mode(0o777)).unwrap();
+        commit_in_process(&world.open(&dir), &request(&[name.into()], "x")).unwrap().unwrap();
+        let entry = world.git(&dir, &["ls-tree", "HEAD", name]);
+        assert!(entry.starts_with("100644 "), "{entry}");
+    }
+    assert_eq!(status(&world, &dir), Vec::<String>::new());
+}
+
+#[test]
+fn a_file_that_never_was_is_no_change_and_one_that_is_gone_is() {
+    for (way, commit) in WAYS {
+        let world = World::new();
+        let dir = world.repository("r");
+        let git = world.open(&dir);
+        let paths = [PathBuf::from("never"), PathBuf::from("a.txt")];
+        assert_eq!(commit(&git, &request(&paths, "x")).unwrap(), None, "{way}");
+        assert_eq!(commit(&git, &request(&paths[..1], "x")).unwrap(), None, "{way}");
+        write(&dir.join("a.txt"), "2\n");
+        let made = commit(&git, &request(&paths, "x")).unwrap().unwrap();
+        assert_eq!(made.paths, &paths[1..], "{way}");
+        fs::remove_file(dir.join("a.txt")).unwrap();
+        let made = commit(&git, &request(&paths, "x")).unwrap().unwrap();
+        assert_eq!(made.paths, &paths[1..], "{way}");
+        assert_eq!(status(&world, &dir), Vec::<String>::new(), "{way}");
+    }
+}

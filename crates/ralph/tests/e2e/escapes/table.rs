@@ -262,6 +262,14 @@ pub(super) const ESCAPES: &[Escape] = &[
         Undone,
     ),
     escape(
+        "put a link to a copy in the place of home",
+        "builder",
+        "cp -r ralph $TMPDIR/copy; rm -r ralph; ln -s $TMPDIR/copy ralph",
+        "test -L ralph",
+        Undone,
+        Undone,
+    ),
+    escape(
         "change what home keeps out of git",
         "builder",
         "echo '!runs' > ralph/.gitignore",

@@ -208,3 +208,17 @@ fn a_stderr_that_cannot_be_written_stops_nothing() {
     assert!(finished.status.success(), "{finished}");
     assert_eq!(desk.ids().len(), 2);
 }
+
+#[test]
+fn a_plan_that_is_a_link_is_not_sound_as_no_change_follows_it() {
+    let desk = Desk::with_tasks(1);
+    let path = desk.place.env.repo().join(PLAN);
+    fs::rename(&path, path.with_file_name("elsewhere.jsonl")).unwrap();
+    for target in ["elsewhere.jsonl", "nowhere"] {
+        let _ = fs::remove_file(&path);
+        std::os::unix::fs::symlink(target, &path).unwrap();
+        let validated = desk.ralph(&["validate"]);
+        assert_eq!(validated.status.code(), Some(1), "{target}: {validated}");
+        assert!(validated.to_string().contains("it is a link"), "{target}: {validated}");
+    }
+}

@@ -11,6 +11,7 @@ use ralph_model::verdict::{Verdict, VerifierReport};
 use crate::run::RunResult;
 use crate::workflow::driver::Turn;
 use crate::workflow::pipeline::examination::verdict_of;
+use crate::workflow::pipeline::phases::works_of;
 use crate::workflow::pipeline::spec_work::SpecWork;
 use crate::workflow::pipeline::{SpecEnd, list};
 use crate::workflow::repositories::attestation;
@@ -152,6 +153,13 @@ impl SpecWork<'_, '_, '_> {
             said: said.to_owned(),
         };
         let done_file = Some(store.relative_to_home(&store.path(self.spec.done())));
+        // Before it is done: whoever looks for an accepted commit finds it.
+        for work in commit.iter().flat_map(|commit| works_of(markers, commit)) {
+            let kept = self.pipeline.project.repositories.keep_accepted(&self.item, &work)?;
+            if let Some(reason) = kept {
+                self.note(reason)?;
+            }
+        }
         self.settle(&Fact::Verified { done }, "is done")?;
         let (commit, proven_by_gates) = (commit.map(String::from), Some(proof == Proof::Gates));
         self.tell(|spec| VerifyPass { spec, commit, proven_by_gates, done_file })?;

@@ -1,0 +1,302 @@
+//! Agents that work in the person's own checkout: whatever they do there, nothing of the person's is lost, and nothing of
+//! it counts as the agent's work.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use rustix::process::Signal;
+
+use crate::harness::{Place, Report, wait_for_file};
+use crate::pipeline::Stage;
+
+/// An agent for every role; `work` is what its implementers and builders do, with `ok` and `claim` to hand.
+fn agent(stage: &Stage, work: &str) -> String {
+    let path = stage.place.path("agent.sh");
+    let script = format!(
+        "cat >/dev/null; P='I AM HYPER SURE I AM DONE!'\n\
+         ok() {{ date +%N >>work.txt; git add work.txt; git commit -qm work; }}\n\
+         claim() {{ git rev-parse HEAD; echo \"$P\"; }}\n\
+         case $RALPH_ROLE in\n\
+         planner) echo plan >$RALPH_OUT/plan.md; echo \"$P\";;\n\
+         implementer|builder) {work};;\n\
+         *) claim;; esac\n"
+    );
+    fs::write(&path, script).unwrap();
+    format!("sh {}", path.display())
+}
+
+fn committed() -> Stage {
+    Stage::with("", "", &["0001-greeting.md"])
+}
+
+fn put_back(report: &Report) -> Vec<&str> {
+    let list = report.json["changes"]["put_back"].as_array().unwrap();
+    list.iter().map(|found| found["path"].as_str().unwrap()).collect()
+}
+
+fn refs(place: &Place) -> String {
+    place.env.git(&["for-each-ref", "--format=%(objectname) %(refname)"])
+}
+
+#[test]
+fn branches_tags_and_the_stash_that_a_run_deletes_are_put_back() {
+    let place = Place::new();
+    let git = |args: &[&str]| place.env.git(args);
+    git(&["branch", "mine"]);
+    git(&["commit", "--quiet", "--allow-empty", "--message=more"]);
+    git(&["tag", "v1"]);
+    git(&["tag", "v2", "HEAD~1"]);
+    git(&["pack-refs", "--all"]);
+    fs::write(place.env.repo().join("README.md"), "stashed\n").unwrap();
+    git(&["stash", "--quiet"]);
+    let before = refs(&place);
+    let command =
+        "git branch -D mine; git tag -d v1; git tag -f v2 HEAD; git stash drop; echo done";
+    let report = place.agent_run(&["--agent-cmd", command]);
+    let mut back = put_back(&report);
+    back.sort_unstable();
+    assert_eq!(back, ["refs/heads/mine", "refs/stash", "refs/tags/v1", "refs/tags/v2"]);
+    let now = refs(&place);
+    for line in before.lines() {
+        assert!(now.contains(line), "{line} is not in {now}");
+    }
+    assert_eq!(report.outcome(), "completed", "an honest mistake: {}", report.json);
+}
+
+#[test]
+fn a_persons_commit_that_a_run_drops_is_on_its_branch_again_and_the_run_has_failed() {
+    let place = Place::new();
+    fs::write(place.env.repo().join("mine.txt"), "mine\n").unwrap();
+    place.env.git(&["add", "mine.txt"]);
+    place.env.git(&["commit", "--quiet", "--message=persons"]);
+    let before = place.env.git(&["rev-parse", "main"]);
+    let command =
+        "git reset -q --hard HEAD~1; echo x >new; git add new; git commit -qm instead; echo done";
+    let report = place.agent_run(&["--agent-cmd", command]);
+    assert_eq!(put_back(&report), ["refs/heads/main"]);
+    assert_eq!(report.outcome(), "violation");
+    assert_eq!(place.env.git(&["rev-parse", "main"]), before);
+    assert_eq!(fs::read_to_string(place.env.repo().join("mine.txt")).unwrap(), "mine\n");
+    assert!(!place.env.repo().join("new").exists());
+    let kept = report.json["changes"]["displaced"].as_str().unwrap();
+    assert!(place.env.git(&["log", "--format=%s", kept]).contains("instead"));
+}
+
+#[test]
+fn what_a_run_does_to_its_own_branches_is_its_own_affair() {
+    let place = Place::new();
+    let command = "git checkout -q -b feat; echo 1 >a; git add a; git commit -qm one; git commit -q --amend -m two; \
+        git branch gone; git branch -D gone; git tag mine; git checkout -q main; git merge -q feat; echo done";
+    let report = place.agent_run(&["--agent-cmd", command]);
+    assert_eq!(put_back(&report), Vec::<&str>::new());
+    assert_eq!(report.outcome(), "completed");
+    assert_eq!(place.env.git(&["log", "-1", "--format=%s", "main"]).trim(), "two");
+}
+
+#[test]
+fn ralphs_own_refs_are_put_back_also_where_they_are_packed() {
+    let place = Place::new();
+    place.env.git(&["notes", "--ref=ralph", "add", "-m", "receipt"]);
+    place.env.git(&["pack-refs", "--all"]);
+    let before = refs(&place);
+    for command in [
+        "git notes --ref=ralph add -f -m forged HEAD; git pack-refs --all; echo done",
+        "git update-ref -d refs/notes/ralph; echo done",
+        "git update-ref refs/ralph/mine HEAD; git pack-refs --all; echo done",
+    ] {
+        let report = place.agent_run(&["--agent-cmd", command]);
+        assert_eq!(report.outcome(), "violation", "{command}");
+        let now = refs(&place);
+        let now: Vec<&str> = now.lines().filter(|line| !line.contains("displaced")).collect();
+        assert_eq!(now, before.lines().collect::<Vec<_>>(), "{command}");
+    }
+    // Packing alone changes nothing.
+    let report = place.agent_run(&["--agent-cmd", "git gc -q; echo done"]);
+    assert_eq!(report.outcome(), "completed");
+}
+
+#[test]
+fn commits_that_a_run_has_pruned_come_back_from_the_mirror() {
+    let stage = committed();
+    stage.git(&["checkout", "--quiet", "-b", "mine"]);
+    stage.write("mine.txt", "mine\n");
+    stage.git(&["add", "mine.txt"]);
+    stage.git(&["commit", "--quiet", "--message=persons"]);
+    let mine = stage.git(&["rev-parse", "mine"]);
+    stage.git(&["checkout", "--quiet", "main"]);
+    let work = "git branch -q -D mine; git reflog expire --expire=now --all; git gc -q --prune=now; ok; claim";
+    stage.pipeline(&["--agent-cmd", &agent(&stage, work), "--max-attempts", "1"]).exits(0);
+    assert_eq!(stage.git(&["rev-parse", "mine"]), mine);
+    assert_eq!(stage.git(&["show", "mine:mine.txt"]).trim(), "mine");
+}
+
+#[test]
+fn what_a_person_had_not_committed_is_put_back_and_saved() {
+    for undo in
+        ["git clean -fdq; git checkout -q .", "git stash -qu", "rm notes.txt; git checkout -q ."]
+    {
+        let stage = committed();
+        stage.write("notes.txt", "thought\n");
+        stage.write("README.md", "edited\n");
+        let agent = agent(&stage, &format!("{undo}; ok; claim"));
+        let ended =
+            stage.pipeline(&["--allow-dirty", "--agent-cmd", &agent, "--max-attempts", "1"]);
+        ended.exits(0).says("put back: README.md, notes.txt");
+        assert_eq!(stage.read("notes.txt"), "thought\n", "{undo}");
+        assert_eq!(stage.read("README.md"), "edited\n", "{undo}");
+        let saved = stage.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/saved"]);
+        let saved = saved.lines().next().unwrap();
+        assert_eq!(stage.git(&["show", &format!("{saved}:notes.txt")]).trim(), "thought");
+    }
+}
+
+#[test]
+fn what_a_person_had_not_committed_is_no_evidence() {
+    let stage = committed();
+    stage.write("notes.txt", "thought\n");
+    stage.write("README.md", "edited\n");
+    let all = agent(&stage, "git add -A; git commit -qm mine; claim");
+    let args = ["--allow-dirty", "--max-attempts", "1", "--agent-cmd"];
+    stage.pipeline(&[&args[..], &[&all]].concat()).exits(1);
+    assert_eq!(stage.row("0001-greeting.md")["state"], "rejected");
+    // With work of its own beside them it passes.
+    let more = agent(&stage, "echo x >work.txt; git add -A; git commit -qm more; claim");
+    stage.pipeline(&[&args[..], &[&more, "1"]].concat()).exits(0);
+}
+
+#[test]
+fn the_question_about_uncommitted_changes_is_asked_after_a_spec_is_done_too() {
+    let stage = committed();
+    stage.pipeline(&["--agent-cmd", &agent(&stage, "ok; claim")]).exits(0);
+    stage.spec("0002-next.md");
+    stage.write("my-notes.txt", "mine\n");
+    let ended = stage.pipeline(&["--agent-cmd", &agent(&stage, "ok; claim")]);
+    ended.exits(3).says("my-notes.txt");
+}
+
+#[test]
+fn settings_of_ralph_are_no_work() {
+    let stage = committed();
+    stage.git(&["rm", "--quiet", "--cached", "ralph.toml"]);
+    stage.git(&["commit", "--quiet", "--message=untracked settings"]);
+    let agent = agent(&stage, "git add -A; git commit -qm all; claim");
+    stage.pipeline(&["--agent-cmd", &agent, "--max-attempts", "1"]).exits(1);
+    assert_eq!(stage.row("0001-greeting.md")["state"], "rejected");
+}
+
+#[test]
+fn a_feature_branch_from_the_remote_passes_and_the_person_is_on_their_own() {
+    let stage = committed();
+    let remote = stage.place.path("remote.git");
+    stage.git(&["clone", "--quiet", "--bare", ".", remote.to_str().unwrap()]);
+    stage.git(&["remote", "add", "origin", remote.to_str().unwrap()]);
+    stage.git(&["fetch", "--quiet", "origin"]);
+    let agent = agent(&stage, "git checkout -q -b feat origin/main; ok; claim");
+    stage.pipeline(&["--agent-cmd", &agent, "--max-attempts", "1"]).exits(0);
+    assert_eq!(stage.git(&["branch", "--show-current"]).trim(), "main");
+    assert_eq!(stage.row("0001-greeting.md")["state"], "done");
+    assert_eq!(stage.git(&["status", "--porcelain"]).trim(), "");
+}
+
+#[test]
+fn leftovers_that_are_in_the_way_of_the_branch_are_saved() {
+    let stage = committed();
+    let work = "git checkout -q -b feat; ok; echo left >>work.txt; claim";
+    let ended = stage.pipeline(&["--agent-cmd", &agent(&stage, work), "--max-attempts", "1"]);
+    ended.exits(0).says("in the way of returning to `main`");
+    assert_eq!(stage.git(&["branch", "--show-current"]).trim(), "main");
+    let saved = stage.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/saved"]);
+    let left = stage.git(&["show", &format!("{}:work.txt", saved.lines().next().unwrap())]);
+    assert!(left.ends_with("left"), "{left}");
+}
+
+#[test]
+fn a_build_that_was_killed_on_another_branch_returns_at_the_next_start() {
+    let stage = committed();
+    stage.ralph(&["set-spec", "0001-greeting.md"]).exits(0);
+    stage.ralph(&["task", "add", "one"]).exits(0);
+    let there = stage.file(".git/there");
+    let work = "git checkout -q -b feat; ok; echo >.git/there; while :; do sleep 0.01; done";
+    let running = stage.place.start(&["build", "--agent-cmd", &agent(&stage, work)]);
+    wait_for_file(&there);
+    running.signal(Signal::KILL);
+    running.finish();
+    assert_eq!(stage.git(&["branch", "--show-current"]).trim(), "feat");
+    let work = "ok; ralph task done; echo yes";
+    stage.ralph(&["build", "1", "--allow-dirty", "--agent-cmd", &agent(&stage, work)]);
+    assert_eq!(stage.git(&["branch", "--show-current"]).trim(), "main");
+}
+
+#[test]
+fn what_ralph_once_wrote_is_not_accepted_from_an_agent() {
+    let stage = committed();
+    stage.ralph(&["specs", "mark-done", "1"]).exits(0);
+    let work =
+        "cp ralph/specs/done/0001-greeting.attempt-1.md ralph/specs/done/0001-greeting.md; echo hm";
+    let args = ["1", "--force", "1", "--max-attempts", "1", "--agent-cmd"];
+    stage.pipeline(&[&args[..], &[&agent(&stage, work)]].concat()).exits(1);
+    assert_ne!(stage.row("0001-greeting.md")["state"], "done");
+}
+
+#[test]
+fn a_home_that_is_replaced_by_a_link_is_a_home_again() {
+    let stage = committed();
+    let before = stage.read("ralph/specs/0001-greeting.md");
+    let work = "cp -r ralph copy; rm -r ralph; ln -s copy ralph; echo done";
+    let report = stage.place.agent_run(&["--agent-cmd", work]);
+    assert_eq!(report.outcome(), "violation");
+    assert!(fs::symlink_metadata(stage.file("ralph")).unwrap().is_dir());
+    assert_eq!(stage.read("ralph/specs/0001-greeting.md"), before);
+    // A link that was there before is the person's.
+    let linked = committed();
+    fs::rename(linked.file("ralph"), linked.place.path("elsewhere")).unwrap();
+    symlink(linked.place.path("elsewhere"), linked.file("ralph")).unwrap();
+    let report = linked.place.agent_run(&["--agent-cmd", "echo done"]);
+    assert_eq!(report.outcome(), "completed");
+}
+
+#[test]
+fn an_accepted_commit_is_on_a_ref_also_where_it_is_on_no_branch() {
+    let stage = committed();
+    let agent = agent(&stage, "git checkout -q --detach; ok; claim");
+    stage.pipeline(&["--agent-cmd", &agent]).exits(0).says("refs/ralph/accepted/0001-greeting");
+    let row = stage.row("0001-greeting.md");
+    let commit = row["commit"].as_str().unwrap();
+    let on = stage.git(&["for-each-ref", "--format=%(refname)", "--contains", commit]);
+    assert!(on.contains("refs/ralph/accepted/0001-greeting"), "{on}");
+    assert_eq!(stage.git(&["branch", "--show-current"]).trim(), "main");
+}
+
+#[test]
+fn a_single_run_that_leaves_another_branch_checked_out_says_so() {
+    let place = Place::new();
+    let run = ["agent", "run", "do it", "--agent-cmd", "git checkout -q -b feat; echo done"];
+    let ended = place.ralph(&run);
+    assert!(ended.stderr.contains("`feat`") && ended.stderr.contains("`main`"), "{ended}");
+}
+
+#[test]
+fn what_a_run_hides_from_git_is_named() {
+    let stage = committed();
+    stage.write("mine.cfg", "1\n");
+    stage.git(&["add", "mine.cfg"]);
+    stage.git(&["commit", "--quiet", "--message=settings"]);
+    stage.git(&["update-index", "--skip-worktree", "mine.cfg"]);
+    stage.write("mine.cfg", "local\n");
+    let work = "ok; echo x >>README.md; git update-index --assume-unchanged README.md; claim";
+    let ended = stage.pipeline(&["--agent-cmd", &agent(&stage, work)]);
+    ended.exits(0).says("not to look at what the run left in README.md");
+    assert!(!ended.finished.stderr.contains("mine.cfg"), "{}", ended.finished);
+}
+
+#[test]
+fn what_a_run_moved_to_is_kept_also_where_files_were_put_back_beside_it() {
+    let stage = committed();
+    let command = "git commit -q --amend -m mine; echo x >>ralph.toml; echo done";
+    let report = stage.place.agent_run(&["--agent-cmd", command]);
+    assert_eq!(report.outcome(), "violation");
+    let kept = report.json["changes"]["displaced"].as_str().unwrap();
+    assert!(stage.git(&["log", "--format=%s", kept]).contains("mine"));
+    assert!(stage.git(&["show", &format!("{kept}:ralph.toml")]).ends_with('x'));
+    assert!(!stage.git(&["log", "--format=%s", "main"]).contains("mine"));
+}
