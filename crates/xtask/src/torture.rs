@@ -111,7 +111,7 @@ impl Place {
             command.args(args).current_dir(self.repository());
             command
         };
-        let state = self.root.join(if number % 3 == 0 { "state-a" } else { "state-b" });
+        let state = self.root.join(if number.is_multiple_of(3) { "state-a" } else { "state-b" });
         command
             .env("XDG_STATE_HOME", state)
             .env("HOME", &self.root)

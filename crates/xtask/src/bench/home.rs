@@ -54,7 +54,10 @@ impl Bench {
         let agent = place.join("agent");
         fs::write(&agent, AGENT)?;
         make_executable(&agent)?;
-        let settings = format!("limits.backoff = \"0s\"\n[agents.stub]\ncommand = [{agent:?}]\n");
+        let settings = format!(
+            "limits.backoff = \"0s\"\n[agents.stub]\ncommand = [\"{}\"]\n",
+            agent.display()
+        );
         fs::write(place.join("ralph.toml"), settings)?;
         for args in [
             &["init", "--quiet"][..],
