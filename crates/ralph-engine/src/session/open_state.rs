@@ -124,7 +124,14 @@ impl OpenState {
     ) -> Result<Board, OpenStateError> {
         let base = state_base(&|name| environment.text(name))?;
         match State::find(&base, workspace)? {
-            Some(state) => Ok(load_board(&state.journal())?),
+            Some(state) => {
+                // Before and after the journal is read: a run may begin or end in between.
+                let mut under_way = state.under_way()?;
+                let mut board = load_board(&state.journal())?;
+                under_way.extend(state.under_way()?);
+                board.abandon_all_but(|run| under_way.iter().any(|id| id == run.as_str()));
+                Ok(board)
+            }
             None => Ok(Board::default()),
         }
     }

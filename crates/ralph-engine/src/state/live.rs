@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -103,6 +104,22 @@ impl State {
         Ok(LiveRecord { file: create_log(&path)?, path, tells: Cell::new(false) })
     }
 
+    /// Returns the ids of the runs whose Ralph is alive.
+    pub(crate) fn under_way(&self) -> Result<Vec<String>, PathError> {
+        let directory = self.live_directory();
+        let error = |source| PathError::new("read", &directory, source);
+        let entries = match directory.read_dir_utf8() {
+            Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(error)?,
+        };
+        let mut ids = Vec::new();
+        for entry in entries {
+            let run = read_record(entry.map_err(error)?.path())?.and_then(Result::ok);
+            ids.extend(run.filter(|run| run.owner.is_alive()).map(|run| run.run_id));
+        }
+        Ok(ids)
+    }
+
     /// Returns the runs whose process is dead. Records of dead processes that had no run are removed.
     pub(crate) fn leftovers(&self) -> Result<Vec<Leftover>, PathError> {
         let directory = self.live_directory();
@@ -117,9 +134,8 @@ impl State {
                 }
                 continue;
             }
-            let Some(text) = read_optional(&path)? else { continue };
-            let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-            match serde_json::from_slice::<LiveRun>(line) {
+            let Some(record) = read_record(&path)? else { continue };
+            match record {
                 Ok(run) if run.owner.is_alive() => {}
                 Ok(run) => leftovers.push(Leftover { run, path }),
                 Err(_) if names_living_process(&path) => {}
@@ -129,6 +145,13 @@ impl State {
         leftovers.sort_by(|a, b| a.run.run_id.cmp(&b.run.run_id));
         Ok(leftovers)
     }
+}
+
+/// Reads a record: `None` where there is none, an error where it tells of no run.
+fn read_record(path: &Utf8Path) -> Result<Option<serde_json::Result<LiveRun>>, PathError> {
+    let text = read_optional(path)?;
+    let line = text.as_deref().map(|text| text.split(|byte| *byte == b'\n').next().unwrap_or(text));
+    Ok(line.map(serde_json::from_slice))
 }
 
 /// Whether the process that a record's name tells of has an empty record because it lives and runs nothing.

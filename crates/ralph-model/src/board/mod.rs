@@ -176,6 +176,11 @@ impl Board {
         self.sums.add(entry.at, started, finished);
     }
 
+    /// Takes every run without an end for abandoned that is not under way. The journal does not tell which processes live.
+    pub fn abandon_all_but(&mut self, is_under_way: impl Fn(&RunId) -> bool) {
+        self.runs.abandon_all_but(is_under_way);
+    }
+
     /// The last runs, in the order in which they were first told of.
     pub fn runs(&self) -> impl DoubleEndedIterator<Item = &RunView> + ExactSizeIterator {
         self.runs.recent()

@@ -78,6 +78,15 @@ impl RunLog {
         }
     }
 
+    /// Takes every run without an end for abandoned that is not under way.
+    pub(super) fn abandon_all_but(&mut self, is_under_way: impl Fn(&RunId) -> bool) {
+        for run in self.recent.iter_mut().chain(&mut self.unfinished) {
+            if matches!(run.state(), RunState::Running) && !is_under_way(&run.id) {
+                run.abandoned = run.started.as_ref().map(|(at, _)| *at);
+            }
+        }
+    }
+
     pub(super) fn recent(&self) -> impl DoubleEndedIterator<Item = &RunView> + ExactSizeIterator {
         self.recent.iter()
     }

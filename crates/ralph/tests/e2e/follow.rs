@@ -109,7 +109,8 @@ fn what_an_agent_does_is_seen_while_it_does_it() {
     });
     assert!(events().ends_with('\n') && !events().contains("goodbye"));
     let seen = early.read_until("touch begun; cat go");
-    assert!(seen[0].contains("| run_started |"), "{seen:#?}");
+    assert!(seen[0].contains("| workflow_started |"), "{seen:#?}");
+    assert!(seen[1].contains("| run_started |"), "{seen:#?}");
     assert!(seen.contains(&"    [says] hello\\u{1b}[2J there".to_owned()), "{seen:#?}");
     // Whoever comes later sees the line of its start, and what it does from then on.
     let mut late = Following::start(&place, &["--last", "1"]);

@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::Place;
+use crate::harness::{Place, wait_for_file};
 
 const SCRIPT: &str = r"
 [planner]
@@ -98,4 +99,17 @@ fn the_status_tells_the_stage_of_the_plan_and_what_is_next() {
     fs::write(&path, format!("{plan}<<<<<<< ours\n")).unwrap();
     let screen = place.ralph(&["status"]);
     assert!(screen.stdout.contains("plan.jsonl: line 4"), "{screen}");
+}
+
+#[test]
+fn a_run_whose_ralph_was_killed_is_not_shown_as_running() {
+    let place = Place::rehearsing("[builder]\nrun touch begun\nhang\n");
+    let running = place.start(&["agent", "run", "work"]);
+    wait_for_file(&place.env.repo().join("begun"));
+    assert_eq!(status(&place)["runs"][0]["state"], "running");
+    running.signal(Signal::KILL);
+    running.finish();
+    assert_eq!(status(&place)["runs"][0]["state"], "abandoned");
+    let screen = place.ralph(&["status"]);
+    assert!(screen.stdout.contains("its ralph was killed"), "{screen}");
 }
