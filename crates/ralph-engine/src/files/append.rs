@@ -1,6 +1,7 @@
 //! Files that only grow, a line at a time.
 //!
-//! Invariant: when [`AppendFile::append`] returns, the line is on disk and whole, and the file ends in a line end. A tail
+//! Invariant: when [`AppendFile::append`] returns, the line is on disk and whole, and the file ends in a line end
+//! ([`AppendFile::append_unsynced`]: all but on disk). A tail
 //! without one is the torn line of a writer that died; it is cut before the next line, and that is reported. Several
 //! processes may append to one file: the kernel's lock on it keeps their lines apart.
 
@@ -38,17 +39,35 @@ impl AppendFile {
 
     /// Appends one line durably, after cutting what a dead writer left of its own.
     pub(crate) fn append(&mut self, line: &str) -> Result<Option<TornTail>, PathError> {
+        self.append_and(line, File::sync_data)
+    }
+
+    /// Appends one line that a power failure may take away, because what it says is durable elsewhere. The next durable
+    /// line takes it along.
+    pub(crate) fn append_unsynced(&mut self, line: &str) -> Result<Option<TornTail>, PathError> {
+        self.append_and(line, |_| Ok(()))
+    }
+
+    fn append_and(
+        &mut self,
+        line: &str,
+        sync: fn(&File) -> io::Result<()>,
+    ) -> Result<Option<TornTail>, PathError> {
         assert!(!line.contains('\n'), "BUG: a line of a file of lines holds a line end");
         let error = |source: io::Error| PathError::new("append to", &self.path, source);
         flock(&self.file, FlockOperation::LockExclusive).map_err(|errno| error(errno.into()))?;
-        let appended = append_locked(&self.file, line).map_err(error);
+        let appended = append_locked(&self.file, line, sync).map_err(error);
         // Closing the file would unlock it as well; there is nobody to tell if this cannot.
         let _ = flock(&self.file, FlockOperation::Unlock);
         appended
     }
 }
 
-fn append_locked(mut file: &File, line: &str) -> io::Result<Option<TornTail>> {
+fn append_locked(
+    mut file: &File,
+    line: &str,
+    sync: fn(&File) -> io::Result<()>,
+) -> io::Result<Option<TornTail>> {
     let length = file.metadata()?.len();
     let sound = sound_length(file, length)?;
     let torn = (sound < length).then(|| TornTail { bytes: length - sound });
@@ -58,7 +77,7 @@ fn append_locked(mut file: &File, line: &str) -> io::Result<Option<TornTail>> {
     let mut bytes = Vec::with_capacity(line.len() + 1);
     bytes.extend_from_slice(line.as_bytes());
     bytes.push(b'\n');
-    let written = file.write_all(&bytes).and_then(|()| file.sync_data());
+    let written = file.write_all(&bytes).and_then(|()| sync(file));
     if written.is_err() {
         // Half a line on a full disk would be reported as a crash at the next start.
         let _ = file.set_len(sound);

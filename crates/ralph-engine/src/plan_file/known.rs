@@ -1,13 +1,19 @@
-//! Every id that a plan ever had, in a file that is replaced whole.
+//! Every id that a plan ever had, in a file that grows.
 //!
-//! Its first line says what it is about, the second up to which commit it tells and how long the file is; then come the
-//! ids, one a line. A file that is not as it says is not believed, and losing it costs time and nothing else, so it is not
-//! forced to disk. Only who holds the plan's lock writes it.
+//! Its first line says what it is about, the second up to which commit it tells and how much of the file counts; then come
+//! the ids, one a line. New ids are written behind those that count, then the second line is written over in place, so a
+//! crash between the two leaves the ids as they were. Growing costs much less than a rename over the old file, which makes
+//! ext4 write the new one to disk at once. A file that is not as it says is not believed, and losing it costs time and
+//! nothing else, so it is not synced. Only who holds the plan's lock writes it.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use camino::Utf8PathBuf;
+use rustix::fs::OFlags;
 
 use super::past::Past;
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
@@ -110,13 +116,29 @@ impl IdsFile {
 
     /// Writes what was read and what is new; what cannot be kept is found again.
     pub(super) fn write(&self, tip: &Oid, known: &KnownIds) {
-        let ids = [known.kept.get(1..).unwrap_or_default(), &known.unkept()].concat();
-        let length = self.about.len() + 1 + status(tip, 0).len() + ids.len();
-        let head = format!("{}\n{}", self.about, status(tip, length));
-        let directory = self.path.parent().expect("it lies in private state");
-        let written = create_private_directory(directory)
-            .and_then(|()| replace_unsynced(&self.path, &[head.as_bytes(), &ids].concat()));
-        drop(written);
+        let new = known.unkept();
+        let head = self.about.len() + 1;
+        let kept = head + status(tip, 0).len() + known.kept.len().saturating_sub(1);
+        let status = status(tip, kept + new.len());
+        let grown = !known.kept.is_empty() && self.grow((kept, &new), (head, &status)).is_ok();
+        if !grown {
+            let ids = known.kept.get(1..).unwrap_or_default();
+            let whole = [self.about.as_bytes(), b"\n", status.as_bytes(), ids, &new].concat();
+            let directory = self.path.parent().expect("it lies in private state");
+            let written = create_private_directory(directory)
+                .and_then(|()| replace_unsynced(&self.path, &whole));
+            drop(written);
+        }
+    }
+
+    /// Writes the new ids, then the line that makes them count, each at its offset.
+    fn grow(&self, ids: (usize, &[u8]), status: (usize, &str)) -> io::Result<()> {
+        let file = OpenOptions::new()
+            .write(true)
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(&self.path)?;
+        file.write_all_at(ids.1, ids.0 as u64)?;
+        file.write_all_at(status.1.as_bytes(), status.0 as u64)
     }
 }
 
@@ -172,6 +194,20 @@ mod tests {
         for id in ["", "t-", "t-one\nt-two", "\n", oid('d').as_str(), "{\"about\":1}"] {
             assert!(!known.has(id), "{id:?}");
         }
+    }
+
+    #[test]
+    fn ids_that_were_written_when_the_process_died_do_not_count() {
+        let world = World::new();
+        let bytes = std::fs::read(&world.file().path).unwrap();
+        let (_, mut known) = world.file().read().unwrap();
+        known.add("t-four");
+        world.file().grow((bytes.len(), b"t-four\n"), (0, "")).unwrap();
+        let (tip, after) = world.file().read().unwrap();
+        assert_eq!((tip, after.has("t-four")), (oid('d'), false));
+        world.file().write(&oid('e'), &known);
+        let (tip, after) = world.file().read().unwrap();
+        assert_eq!((tip, after.kept), (oid('e'), b"\nt-one\nt-two\nt-three\nt-four\n".to_vec()));
     }
 
     #[test]
