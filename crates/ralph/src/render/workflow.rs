@@ -7,10 +7,11 @@ use ralph_engine::subscriber::{RunObserver, Subscriber};
 use ralph_engine::workflow::driver::Stop;
 use ralph_engine::workflow::pipeline::SpecEnd;
 use ralph_engine::workflow::pipeline::queue::PipelineReport;
-use ralph_model::board::Board;
+use ralph_model::board::{Board, RunState, RunView};
 use ralph_model::id::RunId;
-use ralph_model::journal::{JournalEntry, JournalEvent, VerdictKind};
+use ralph_model::journal::{JournalEntry, JournalEvent, TroubleMet, VerdictKind};
 use ralph_model::pipeline::GiveUp;
+use ralph_model::run::RunOutcome;
 
 use super::agent_run::{WaitLine, show_boundary, show_end, title};
 use super::human::{duration, one_line, plural, seen_from, wrap};
@@ -109,6 +110,8 @@ impl Subscriber for WorkflowScreen {
                 }
                 self.ui.line(self.ui.paint(Tone::Strong, &heading));
             }
+            // The end of the run, right above, has said it.
+            JournalEvent::Trouble(met) if is_the_end_of(board.runs().next_back(), met) => {}
             event if gates::show(self.ui, event) => {}
             _ => {
                 if let Some((tone, label, text)) = line(entry, &self.look) {
@@ -130,6 +133,12 @@ impl Subscriber for WorkflowScreen {
     fn waiting(&mut self, left: Duration) {
         self.wait.show(left);
     }
+}
+
+/// Tells whether a trouble is what a run ended with.
+fn is_the_end_of(run: Option<&RunView>, met: &TroubleMet) -> bool {
+    let Some(RunState::Finished(finished)) = run.map(RunView::state) else { return false };
+    matches!(&finished.outcome, RunOutcome::Trouble { trouble } if trouble.to_string() == met.reason)
 }
 
 /// Puts an entry into a line; what needs none has none.

@@ -91,7 +91,10 @@ fn the_same_trouble_three_times_in_a_row_stops_the_spec_and_costs_no_attempt() {
         "",
         &["0001-greeting.md", "0002-next.md"],
     );
-    stage.pipeline(&[]).exits(1).says("three times in a row").says("Not reached: 1");
+    let stopped = stage.pipeline(&[]);
+    stopped.exits(1).says("three times in a row").says("Not reached: 1");
+    // Once for each run, and not again as what the workflow met.
+    assert_eq!(stopped.finished.stderr.matches("[trouble]").count(), 3, "{}", stopped.finished);
     assert_eq!(stage.runs(), "piii");
     assert_eq!(stage.row("0001-greeting.md")["attempts_used"], 0);
     assert_eq!(stage.row("0002-next.md")["state"], "fresh");
