@@ -47,6 +47,8 @@ pub(super) struct RunLog {
     recent: VecDeque<RunView>,
     /// Older ones without an end: it may still be told, and must count once.
     unfinished: VecDeque<RunView>,
+    /// The highest id so far. Ids sort by time, so that one above it need not be looked for among all that are kept.
+    highest: Option<RunId>,
 }
 
 impl RunLog {
@@ -102,12 +104,16 @@ impl RunLog {
 
     /// Returns the run of that id, as one not heard of before if need be.
     fn get_or_insert(&mut self, id: &RunId) -> &mut RunView {
-        let (recent, unfinished) = (&self.recent, &self.unfinished);
-        if let Some(place) = recent.iter().rposition(|run| run.id == *id) {
-            return &mut self.recent[place];
-        }
-        if let Some(place) = unfinished.iter().position(|run| run.id == *id) {
-            return &mut self.unfinished[place];
+        if self.highest.as_ref().is_some_and(|highest| id <= highest) {
+            let (recent, unfinished) = (&self.recent, &self.unfinished);
+            if let Some(place) = recent.iter().rposition(|run| run.id == *id) {
+                return &mut self.recent[place];
+            }
+            if let Some(place) = unfinished.iter().position(|run| run.id == *id) {
+                return &mut self.unfinished[place];
+            }
+        } else {
+            self.highest = Some(id.clone());
         }
         if self.recent.len() == MOST_RUNS
             && let Some(oldest) = self.recent.pop_front().filter(|run| run.finished.is_none())

@@ -48,17 +48,17 @@ macro_rules! kinds {
 
             pub(super) fn parse(
                 name: &str,
-                data: Option<&RawValue>,
+                data: Option<&str>,
             ) -> Result<JournalEvent, serde_json::Error> {
-                fn read<T: DeserializeOwned>(data: Option<&RawValue>) -> Result<T, serde_json::Error> {
-                    serde_json::from_str(data.map_or("{}", RawValue::get))
+                fn read<T: DeserializeOwned>(data: Option<&str>) -> Result<T, serde_json::Error> {
+                    serde_json::from_str(data.unwrap_or("{}"))
                 }
                 Ok(match name {
                     $($name => JournalEvent::$variant(read(data)?),)*
                     INTERRUPTED => JournalEvent::Interrupted,
                     _ => JournalEvent::Unknown(UnknownEvent {
                         name: name.to_owned(),
-                        data: data.map(|data| data.get().to_owned()),
+                        data: data.map(str::to_owned),
                     }),
                 })
             }

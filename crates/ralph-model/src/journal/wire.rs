@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::num::NonZeroU32;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::{JournalEntry, JournalEvent};
@@ -69,8 +69,12 @@ pub(crate) struct Envelope<'a> {
     wf: Option<Cow<'a, str>>,
     #[serde(borrow)]
     event: Cow<'a, str>,
-    #[serde(borrow, default)]
-    data: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "raw")]
+    data: Option<&'a str>,
+}
+
+fn raw<'de, D: Deserializer<'de>>(data: D) -> Result<Option<&'de str>, D::Error> {
+    Ok(Option::<&RawValue>::deserialize(data)?.map(RawValue::get))
 }
 
 /// The one thing that every version of the envelope has.
@@ -109,6 +113,29 @@ impl<'a> Envelope<'a> {
             found if found > JOURNAL_VERSION => Err(JournalLineError::Newer { found }),
             _ => Ok(envelope),
         }
+    }
+
+    /// Takes a line apart that is as [`render_line`] writes it, which nearly all are; `None` for any other. The data is not
+    /// looked at, not even whether it is one JSON value, so that a long journal is not scanned twice.
+    pub(crate) fn as_written(line: &'a str) -> Option<Envelope<'a>> {
+        let (at, mut rest) = line.strip_prefix(r#"{"v":1,"at":""#)?.split_once('"')?;
+        let mut text = |key: &str| {
+            let (value, after) = rest.strip_prefix(key)?.split_once('"')?;
+            if value.contains('\\') {
+                return None;
+            }
+            rest = after;
+            Some(value)
+        };
+        let (run, wf) = (text(r#","run":""#), text(r#","wf":""#));
+        let event = text(r#","event":""#)?;
+        let data = match rest {
+            "}" => None,
+            _ => Some(rest.strip_prefix(r#","data":"#)?.strip_suffix('}')?),
+        };
+        let text = |text: &'a str| Cow::Borrowed(text);
+        let (run, wf) = (run.map(text), wf.map(text));
+        Some(Envelope { v: NonZeroU32::MIN, at: text(at), run, wf, event: text(event), data })
     }
 
     pub(crate) fn event(&self) -> &str {

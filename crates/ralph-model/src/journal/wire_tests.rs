@@ -179,7 +179,31 @@ proptest! {
     fn what_is_written_is_read(entry in any::any_entry()) {
         let line = render_line(&entry);
         prop_assert_eq!(line.matches('\n').count(), 1);
-        prop_assert_eq!(parse_line(line.as_bytes()).unwrap(), entry);
+        prop_assert_eq!(parse_line(line.as_bytes()).unwrap(), entry.clone());
+        let taken_apart = Envelope::as_written(line.trim_end()).expect("it is as it was written");
+        prop_assert_eq!(taken_apart.into_entry().unwrap(), entry);
+    }
+
+    /// The short way may leave a line to the long one, and never says anything else.
+    #[test]
+    fn a_damaged_line_is_not_taken_apart_into_something_else(
+        entry in any::any_entry(),
+        place: prop::sample::Index,
+        put in "[\"\\\\{},:a1 ]{0,3}",
+    ) {
+        let line = render_line(&entry);
+        let line = line.trim_end();
+        let mut place = place.index(line.len());
+        while !line.is_char_boundary(place) {
+            place -= 1;
+        }
+        let after = line[place..].chars().next().map_or(place, |cut| place + cut.len_utf8());
+        let damaged = format!("{}{put}{}", &line[..place], &line[after..]);
+        if let Some(Ok(entry)) = Envelope::as_written(&damaged).map(Envelope::into_entry)
+            && !matches!(entry.event, JournalEvent::Unknown(_) | JournalEvent::Interrupted)
+        {
+            prop_assert_eq!(parse_line(damaged.as_bytes()).unwrap(), entry);
+        }
     }
 
     #[test]

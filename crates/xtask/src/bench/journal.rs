@@ -71,8 +71,9 @@ fn write_journal(path: &Path) -> io::Result<()> {
         let run = format!("20260101-000000Z-{step:016x}");
         for line in STEP {
             let line = line.replace("@N", &number).replace("@I", &item).replace("@R", &run);
-            let start = r#"{"v":1,"at":""#;
-            writeln!(journal, r#"{start}{at}","wf":"20260101-000000Z-00000000000000ff",{line}"#)?;
+            let (start, wf) = (r#"{"v":1,"at":""#, r#""wf":"20260101-000000Z-00000000000000ff","#);
+            let line = line.replacen(r#""event""#, &format!(r#"{wf}"event""#), 1);
+            writeln!(journal, r#"{start}{at}",{line}"#)?;
         }
     }
     journal.flush()
