@@ -337,7 +337,12 @@ impl PlanFile {
         let message = format!("{}\n", message.trim_end());
         let request = self.request(&paths, &message);
         match commit_replaced(past.git(), &request, held, Replaced { before, after }) {
-            Ok(_) => Ok(Intent::settle(&self.state, &self.path)?),
+            Ok(made) => {
+                if let Some(made) = made {
+                    past.note_commit(&made, before, after);
+                }
+                Ok(Intent::settle(&self.state, &self.path)?)
+            }
             Err(why @ CommitError::Older { .. }) => {
                 vouch_for(&self.state, &self.path, &digest::of_bytes(before))?;
                 replace_atomically(&self.path, before)?;
