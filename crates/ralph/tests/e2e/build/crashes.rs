@@ -438,6 +438,46 @@ fn an_investigator_is_told_which_tasks_were_made_from_its_issues_already() {
     }
 }
 
+/// The result of a run is on disk before the comparison with what was before it begins, which may take long.
+#[test]
+fn killed_while_it_compares_what_a_run_changed_it_compares_again_and_does_not_repeat_the_run() {
+    let forged = "[builder 1]\nwrite t-aaaa right\nrun ralph task done\nrun echo forged >> ralph/plan.jsonl\nfinal done\n\
+                  [builder]\nwrite t-aaaa right\nrun ralph task done\nfinal done\n";
+    let forging = Story { script: format!("{forged}{VERIFIER}"), ..accepted() };
+    for (story, builders) in [(accepted(), 1), (forging, 2)] {
+        let site = story.site();
+        let sweep = Sweep::new(&site.place, ARGS);
+        let points = sweep.all_points();
+        let agent = points.iter().position(|point| point.is_start_of("ralph")).unwrap();
+        let mut visited = 0;
+        for point in points[agent + 1..].iter().take_while(|point| !point.is_start_of("sh")) {
+            let Some((_, crashed)) = sweep.killed_at(point) else { break };
+            if !is_uncompared(&site) {
+                continue;
+            }
+            visited += 1;
+            let again = site.exits(0, ARGS);
+            let context = || format!("{point}\n{crashed}\n{again}\n{}", site.plan_text());
+            let roles = site.roles();
+            let started = roles.iter().filter(|role| *role == "builder").count();
+            assert_eq!(started, builders, "{}", context());
+            assert!(!site.plan_text().contains("forged"), "{}", context());
+            site.assert_complete();
+            if visited == 2 {
+                break;
+            }
+        }
+        assert!(visited > 0);
+    }
+}
+
+/// Whether there is the result of a run that was not compared yet with what was before it.
+fn is_uncompared(site: &Site) -> bool {
+    let base = fs::read_dir(site.place.path("state/ralph")).unwrap();
+    let mut places = base.map(|place| place.unwrap().path().join("uncompared"));
+    places.any(|place| fs::read_dir(place).is_ok_and(|mut files| files.next().is_some()))
+}
+
 /// A verdict that is in private state and not yet in the plan is carried out, not reached again.
 #[test]
 fn killed_after_the_verdict_it_runs_no_gate_again_and_the_plan_has_it_once() {
