@@ -76,7 +76,7 @@ impl Bench {
     /// Takes a baseline, lets something happen, and settles.
     fn during(&self, watch: &Watch, happens: impl FnOnce()) -> BoundaryReport {
         let mut baseline = Baseline::new(watch.baseline.clone());
-        watch.take(&mut baseline, &self.state, &program, &|| ()).unwrap();
+        watch.take(&mut baseline, &self.state, &program).unwrap();
         happens();
         watch.settle(&mut baseline, &self.state, &program, &|| ())
     }
@@ -163,13 +163,13 @@ fn what_a_build_left_between_two_runs_is_not_taken_for_the_persons_work() {
     fs::write(bench.path(".gitignore"), "target/\n*.log\n").unwrap();
     let watch = bench.watch(Role::Planner, InForce::Detect);
     let mut baseline = Baseline::new(watch.baseline.clone());
-    watch.take(&mut baseline, &bench.state, &program, &|| ()).unwrap();
+    watch.take(&mut baseline, &bench.state, &program).unwrap();
     assert!(watch.settle(&mut baseline, &bench.state, &program, &|| ()).is_empty());
     fs::create_dir(bench.path("target")).unwrap();
     fs::write(bench.path("target/built"), "a lot").unwrap();
     fs::write(bench.path("build.log"), "1").unwrap();
     fs::write(bench.path("note"), "the person's").unwrap();
-    watch.take(&mut baseline, &bench.state, &program, &|| ()).unwrap();
+    watch.take(&mut baseline, &bench.state, &program).unwrap();
     let log = String::from_utf8_lossy(&fs::read(&watch.baseline).unwrap()).into_owned();
     assert!(!log.contains("a lot") && log.contains("the person's"));
     fs::write(bench.path("target/built"), "more").unwrap();
@@ -178,7 +178,7 @@ fn what_a_build_left_between_two_runs_is_not_taken_for_the_persons_work() {
     let report = watch.settle(&mut baseline, &bench.state, &program, &|| ());
     assert_eq!(report.violated(), ["note"]);
     assert_eq!(fs::read_to_string(bench.path("note")).unwrap(), "the person's");
-    watch.take(&mut baseline, &bench.state, &program, &|| ()).unwrap();
+    watch.take(&mut baseline, &bench.state, &program).unwrap();
     assert!(watch.settle(&mut baseline, &bench.state, &program, &|| ()).is_empty());
 }
 
@@ -229,7 +229,7 @@ fn a_baseline_can_be_read_by_another_process_also_if_its_end_is_torn() {
     let watch = bench.watch(Role::Planner, InForce::Detect);
     fs::write(bench.path("untracked"), "kept\n").unwrap();
     let mut baseline = Baseline::new(watch.baseline.clone());
-    watch.take(&mut baseline, &bench.state, &program, &|| ()).unwrap();
+    watch.take(&mut baseline, &bench.state, &program).unwrap();
     // As if its process had been killed: nobody removes the file.
     std::mem::forget(baseline);
     let mut bytes = fs::read(&watch.baseline).unwrap();
@@ -291,7 +291,7 @@ fn beside_a_hook_that_may_call_them_examples_are_watched_like_hooks() {
     }
     // Also when another Ralph settles what a dead one left.
     let mut baseline = Baseline::new(watch.baseline.clone());
-    watch.take(&mut baseline, &bench.state, &program, &|| ()).unwrap();
+    watch.take(&mut baseline, &bench.state, &program).unwrap();
     std::mem::forget(baseline);
     fs::write(hooks.join("pre-commit.sample"), "evil\n").unwrap();
     let report = watch.settle_abandoned(&bench.state, &program, &|| ());
