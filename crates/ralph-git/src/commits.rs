@@ -70,7 +70,7 @@ pub struct Committed {
     pub(crate) replaced: Option<Oid>,
     pub(crate) paths: Vec<PathBuf>,
     /// Staged versions that neither the commit nor the work tree has.
-    pub(crate) displaced: Vec<(PathBuf, Oid)>,
+    pub displaced: Vec<(PathBuf, Oid)>,
 }
 
 /// A commit could not be made; nothing has changed.

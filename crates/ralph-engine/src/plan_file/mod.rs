@@ -34,7 +34,7 @@ use crate::files::{
 use crate::git::commits::{CommitError, CommitRequest, Signing};
 use crate::git::direct::{commit_files, commit_replaced};
 use crate::git::replaced::{HeldIndex, Replaced};
-use crate::git::{GitError, GitProgram};
+use crate::git::{GitError, GitProgram, Oid};
 use crate::home::Home;
 use crate::state::State;
 
@@ -59,6 +59,8 @@ pub struct PlanFile {
     patience: Duration,
     /// What was changed by this writer and is to be committed later.
     later: Mutex<Vec<Change>>,
+    /// A version of the file that was staged and that a commit of this writer took the place of.
+    displaced: Mutex<Option<Oid>>,
     /// What the agent of the run under way, or of one that is just over, sees and changes.
     draft: Mutex<Option<Draft>>,
 }
@@ -108,6 +110,11 @@ impl PlanFileError {
                 let directory = "the `.gitattributes` beside it";
                 Some(format!("a line `{PLAN_FILE} -filter` in {directory} exempts the plan"))
             }
+            PlanFileError::Commit(CommitError::NotSigned(_)) => Some(
+                "how to sign is taken from your own git configuration and not from the repository's: see `git config \
+                 --global gpg.format` and `user.signingkey`; the next change to the plan commits this one along with it"
+                    .to_owned(),
+            ),
             PlanFileError::Commit(_) => {
                 Some("the next change to the plan commits this one along with it".to_owned())
             }
@@ -146,6 +153,7 @@ impl PlanFile {
             signing,
             patience: PATIENCE,
             later: Mutex::default(),
+            displaced: Mutex::default(),
             draft: Mutex::default(),
         }
     }
@@ -328,6 +336,11 @@ impl PlanFile {
         })
     }
 
+    /// Returns the version of the file that was staged, if the last commit took its place and nothing else has it.
+    pub fn displaced(&self) -> Option<Oid> {
+        self.displaced.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Says what of the plan's past is not here, and how to fetch it.
     pub fn gap(&self) -> Option<String> {
         self.past.as_ref().and_then(Past::gap)
@@ -447,6 +460,8 @@ impl PlanFile {
             Ok(made) => {
                 if let Some(made) = made {
                     past.note_commit(&made, before, after);
+                    let staged = made.displaced.into_iter().map(|(_, id)| id).next();
+                    *self.displaced.lock().unwrap_or_else(PoisonError::into_inner) = staged;
                 }
                 Ok(Intent::settle(&self.state, &self.path)?)
             }
