@@ -13,6 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::files::PathError;
+use crate::git::real_directory;
 
 /// The configuration's name at the root of a workspace.
 pub const CONFIG_FILE: &str = "ralph.toml";
@@ -226,6 +227,9 @@ fn read_start(path: &Utf8Path) -> Option<String> {
 }
 
 fn canonical(path: &Utf8Path) -> Result<Utf8PathBuf, PathError> {
+    if let Some(real) = real_directory(path) {
+        return Ok(real);
+    }
     path.canonicalize_utf8().map_err(|source| PathError::new("find", path, source))
 }
 

@@ -1,4 +1,5 @@
-//! Recovery at the start of a command: processes that a killed Ralph left behind are found and ended first.
+//! Recovery at the start of a command: processes that a killed Ralph left behind are found and ended first, and what their
+//! run had changed that it must not is put back. A run that had ended by then has its result.
 //!
 //! With the kernel boundary there is nothing to find: the guard ends everything with us. Without it an agent can kill its
 //! guard, and then only the mark in each process's environment tells whose it was.
@@ -13,7 +14,7 @@ use crate::clock::Clock;
 use crate::files::PathError;
 use crate::git::GitProgram;
 use crate::journal::Journal;
-use crate::run::{Environment, locks, remove};
+use crate::run::{Environment, RESULTS, RunResult, UNCOMPARED, locks, remove};
 use crate::state::{LiveRun, State};
 
 /// Killed processes leave in an instant, unless the kernel itself holds them.
@@ -52,8 +53,19 @@ pub fn end_leftovers(
         }
         // Only now, with nobody left who could change more.
         let git = || GitProgram::new("git", environment.clone().into_variables());
-        let settled = run.watch.as_ref().map(|watch| watch.settle_abandoned(state, &git));
+        let ended = result_of(state, &run.run_id)?;
+        let forget = || {
+            if let Some(ended) = &ended {
+                let _ = UNCOMPARED.forget(state, &ended.item);
+            }
+        };
+        let settled = run.watch.as_ref().map(|watch| watch.settle_abandoned(state, &git, &forget));
         let boundary = settled.unwrap_or_default();
+        if let Some(mut ended) = ended {
+            ended.hold_to(boundary.violated());
+            RESULTS.save(state, &ended.item, &ended)?;
+            UNCOMPARED.forget(state, &ended.item)?;
+        }
         let is_crossed = !boundary.is_empty();
         let boundary = boundary.journal();
         if is_crossed {
@@ -70,6 +82,14 @@ pub fn end_leftovers(
         });
     }
     Ok(recovered)
+}
+
+/// Returns the result of a run that had ended when its Ralph died, and that was not compared with what was before it.
+fn result_of(state: &State, run: &str) -> Result<Option<RunResult>, PathError> {
+    let ended = UNCOMPARED.all(state)?.into_iter().find(|result| result.run.as_str() == run);
+    let Some(ended) = ended else { return Ok(None) };
+    let kept = RESULTS.load(state, &ended.item)?;
+    Ok(kept.is_none_or(|kept| kept.run != ended.run).then_some(ended))
 }
 
 fn end_processes(run: &LiveRun) -> usize {

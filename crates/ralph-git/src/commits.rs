@@ -62,11 +62,15 @@ pub struct CommitRequest<'a> {
 /// A commit that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
-    pub(crate) id: Oid,
-    pub(crate) parent: Option<Oid>,
+    pub id: Oid,
+    pub parent: Option<Oid>,
+    /// The branch that it is on; `None` if `HEAD` is detached.
+    pub branch: Option<String>,
+    /// What the parent has at the path of a file that was replaced, where that is known.
+    pub(crate) replaced: Option<Oid>,
     pub(crate) paths: Vec<PathBuf>,
     /// Staged versions that neither the commit nor the work tree has.
-    pub(crate) displaced: Vec<(PathBuf, Oid)>,
+    pub displaced: Vec<(PathBuf, Oid)>,
 }
 
 /// A commit could not be made; nothing has changed.
@@ -162,6 +166,8 @@ pub(super) fn commit_paths_as(
     Ok(Some(Committed {
         id,
         parent: head.id().cloned(),
+        branch: head.branch().map(str::to_owned),
+        replaced: None,
         displaced: displaced.collect(),
         paths: after.into_iter().map(|change| change.path).collect(),
     }))

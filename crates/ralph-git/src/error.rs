@@ -29,6 +29,8 @@ pub enum GitError {
     TooMuch { args: String, cap: usize },
     #[error("`git {args}` failed: {stderr}")]
     Failed { args: String, code: Option<i32>, stderr: String },
+    #[error("the disk is full: `git {args}` could not write")]
+    DiskFull { args: String },
     #[error("`{}` is locked", path.display())]
     Locked { path: PathBuf, holder: Holder },
     #[error("cannot create `{}`", path.display())]
@@ -51,6 +53,9 @@ impl GitError {
             let holder = holder_of(&path);
             return GitError::Locked { path, holder };
         }
+        if says_full(&text) {
+            return GitError::DiskFull { args };
+        }
         GitError::Failed { args, code, stderr: telling_line(&text) }
     }
 
@@ -63,12 +68,20 @@ impl GitError {
             GitError::Unlockable { path, .. } => path.parent().map(|directory| {
                 format!("is there room, and may you write to `{}`?", directory.display())
             }),
+            GitError::DiskFull { .. } => Some("make room on it".to_owned()),
             GitError::TimedOut { .. } => {
                 Some("is the repository on a file system that hangs?".to_owned())
             }
             _ => None,
         }
     }
+}
+
+/// Tells whether git failed because there is no room, or no more for this person.
+fn says_full(stderr: &str) -> bool {
+    ["No space left on device", "Out of diskspace", "Disk quota exceeded"]
+        .iter()
+        .any(|words| stderr.contains(words))
 }
 
 /// Returns the lock file that stood in the way, if that is what git complains about.
@@ -96,6 +109,21 @@ fn telling_line(stderr: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_called_one() {
+        for stderr in [
+            "error: unable to write file .git/objects/ab/cd: No space left on device\nfatal: updating files failed\n",
+            "fatal: sha1 file '.git/objects/x' write error. Out of diskspace\n",
+            "error: file write error (Disk quota exceeded)\n",
+        ] {
+            let error = GitError::from_failure("add".to_owned(), Some(128), stderr.as_bytes());
+            assert!(matches!(error, GitError::DiskFull { .. }), "{stderr}: {error:?}");
+            assert_eq!(error.hint().as_deref(), Some("make room on it"));
+        }
+        let other = GitError::from_failure("add".to_owned(), Some(128), b"fatal: bad object\n");
+        assert!(matches!(other, GitError::Failed { .. }), "{other:?}");
+    }
 
     #[test]
     fn the_line_that_names_the_failure_is_kept() {

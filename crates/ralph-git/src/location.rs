@@ -60,7 +60,9 @@ impl RepositoryLocation {
         let mut dirs = vec![&self.git_dir, &self.common_dir];
         dirs.dedup();
         for dir in dirs {
-            let found = common_dir_of(dir);
+            // What was found above is a resolved path already.
+            let is_resolved = self.worktree.is_some() && *dir == self.git_dir;
+            let found = if is_resolved { shared_by(dir) } else { common_dir_of(dir) };
             if found.as_ref() != Some(&self.common_dir) {
                 let link = dir.join("commondir");
                 return Err(GitError::Repointed { link, expected: self.common_dir.clone(), found });
@@ -77,7 +79,11 @@ pub fn real_directory(dir: &Utf8Path) -> Option<Utf8PathBuf> {
 
 /// Returns where the `.git` of a work tree leads.
 fn git_dir_of(worktree: &Utf8Path) -> Option<Utf8PathBuf> {
-    let link = real_directory(&worktree.join(".git"))?;
+    let link = worktree.join(".git");
+    if is_real_directory(&link) {
+        return Some(link);
+    }
+    let link = link.canonicalize_utf8().ok()?;
     if link.is_dir() {
         return Some(link);
     }
@@ -88,9 +94,14 @@ fn git_dir_of(worktree: &Utf8Path) -> Option<Utf8PathBuf> {
 
 /// Returns where a git directory keeps what it shares; itself if it shares nothing.
 fn common_dir_of(git_dir: &Utf8Path) -> Option<Utf8PathBuf> {
+    shared_by(&real_directory(git_dir)?)
+}
+
+/// Does the same for a git directory whose path is resolved.
+fn shared_by(git_dir: &Utf8Path) -> Option<Utf8PathBuf> {
     let link = git_dir.join("commondir");
     match fs::symlink_metadata(&link) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => real_directory(git_dir),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(git_dir.to_owned()),
         Err(_) => None,
         Ok(_) => git_dir.join(read_small(&link)?.trim()).canonicalize_utf8().ok(),
     }

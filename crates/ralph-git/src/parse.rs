@@ -43,6 +43,16 @@ impl Head {
             Head::Unborn { .. } => None,
         }
     }
+
+    /// Returns the name of the branch without `refs/heads/`; `None` if `HEAD` is detached.
+    pub fn branch(&self) -> Option<&str> {
+        match self {
+            Head::Branch { name, .. } | Head::Unborn { name } => {
+                Some(name.strip_prefix("refs/heads/").unwrap_or(name))
+            }
+            Head::Detached { .. } => None,
+        }
+    }
 }
 
 /// How one path differs between two trees.

@@ -9,7 +9,11 @@ use rustix::fs::OFlags;
 
 /// Opens a regular file for reading; a link is not followed and a FIFO does not hold us.
 pub(super) fn open(path: &Path) -> io::Result<(File, Metadata)> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    open_with(path, OFlags::NOFOLLOW)
+}
+
+fn open_with(path: &Path, flags: OFlags) -> io::Result<(File, Metadata)> {
+    let flags = (flags | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_file() {
@@ -38,8 +42,8 @@ pub(super) fn read_open(file: &File, metadata: &Metadata) -> io::Result<Vec<u8>>
 
 /// Reads a file of the machine's own, which links may lead to.
 pub(super) fn follow(path: &Path) -> io::Result<Vec<u8>> {
-    let real = path.canonicalize()?;
-    read(&real)?.ok_or_else(|| io::ErrorKind::NotFound.into())
+    let (file, metadata) = open_with(path, OFlags::empty())?;
+    read_open(&file, &metadata)
 }
 
 /// Tells whether an error says that nothing is there.

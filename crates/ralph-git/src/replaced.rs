@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use gix_hash::ObjectId;
 
-use super::commits::CommitError;
+use super::commits::{CommitError, Committed};
 use super::lock::LockFile;
 use super::{Git, GitError, Head, regular_file};
 
@@ -70,10 +70,7 @@ impl Replaced<'_> {
         path: &Path,
         staged: &ObjectId,
     ) -> Result<(), CommitError> {
-        let mut hasher = gix_hash::hasher(staged.kind());
-        hasher.update(format!("blob {}\0", self.before.len()).as_bytes());
-        hasher.update(self.before);
-        if !hasher.try_finalize().is_ok_and(|read| read == *staged) {
+        if !is_blob(staged, self.before) {
             return Ok(());
         }
         let start = Instant::now();
@@ -90,6 +87,13 @@ impl Replaced<'_> {
     }
 }
 
+impl Committed {
+    /// Tells whether the file that was replaced is known to have been `content` in the parent.
+    pub fn has_replaced(&self, content: &[u8]) -> bool {
+        self.replaced.as_ref().is_some_and(|id| is_blob(&id.to_id(), content))
+    }
+}
+
 impl Replaced<'_> {
     /// Refuses a file that was read as one of the last commits has it, and not the last one.
     ///
@@ -103,6 +107,13 @@ impl Replaced<'_> {
         }
         Ok(())
     }
+}
+
+fn is_blob(id: &ObjectId, content: &[u8]) -> bool {
+    let mut hasher = gix_hash::hasher(id.kind());
+    hasher.update(format!("blob {}\0", content.len()).as_bytes());
+    hasher.update(content);
+    hasher.try_finalize().is_ok_and(|found| found == *id)
 }
 
 /// Tells whether a git process works in the repository, as far as can be seen.

@@ -21,6 +21,7 @@
 //! | exited | any other error | trouble: agent |
 //! | exited, unknown how | | trouble: machine |
 //! | exited with another code or by a signal | | trouble: crash |
+//! | exited with 0 | no text, no tool call, a request was granted | completed |
 //! | exited with 0 | no text, no tool call | trouble: no output |
 //! | exited with 0 | no last word | trouble: agent |
 //!
@@ -47,6 +48,8 @@ const LONGEST_STDERR: usize = 400;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimCheck {
     Made,
+    /// A request was granted through the channel, which counts as a claim and shows that the run did something.
+    Granted,
     Missing,
     /// Nobody can tell: the role may end in its own words.
     Unknown,
@@ -116,6 +119,9 @@ impl RunFacts {
             Some(exit) if !exit.is_success() => {
                 trouble(Trouble::Crash { exit, stderr: one_line(close.stderr) })
             }
+            Some(_) if !self.did_anything() && close.claim == ClaimCheck::Granted => {
+                RunOutcome::Completed
+            }
             Some(_) if !self.did_anything() => trouble(Trouble::NoOutput),
             Some(_) => agent_trouble("it ended without a last message"),
         }
@@ -132,7 +138,9 @@ impl RunFacts {
                     .or_else(|| usage_limit_in_text(said, close.now))
             }
             ClaimCheck::Unknown if spoke_only => usage_limit_at_the_end(close.tail, close.now),
-            ClaimCheck::Made | ClaimCheck::Missing | ClaimCheck::Unknown => None,
+            ClaimCheck::Made | ClaimCheck::Granted | ClaimCheck::Missing | ClaimCheck::Unknown => {
+                None
+            }
         }
     }
 

@@ -91,9 +91,12 @@ fn all_cases() -> Vec<Case> {
                         for limit in limits {
                             for retrying in retries {
                                 for tail in tails {
-                                    for claim in
-                                        [ClaimCheck::Made, ClaimCheck::Missing, ClaimCheck::Unknown]
-                                    {
+                                    for claim in [
+                                        ClaimCheck::Made,
+                                        ClaimCheck::Granted,
+                                        ClaimCheck::Missing,
+                                        ClaimCheck::Unknown,
+                                    ] {
                                         let end = end.clone();
                                         cases.push(Case {
                                             end,
@@ -167,7 +170,9 @@ impl Case {
 
     /// It may have said in place of an answer that it is at its limit.
     fn spoke_only(&self) -> bool {
-        self.whole() && self.claim != ClaimCheck::Made && !self.activity
+        self.whole()
+            && !matches!(self.claim, ClaimCheck::Made | ClaimCheck::Granted)
+            && !self.activity
     }
 
     fn silent(&self) -> bool {
@@ -240,7 +245,7 @@ fn rules_of_whole_turns() -> Vec<Rule> {
     vec![
         (
             "a clean exit with its claim completes, whatever the text mentions",
-            |case| case.whole() && case.claim == ClaimCheck::Made,
+            |case| case.whole() && matches!(case.claim, ClaimCheck::Made | ClaimCheck::Granted),
             |_| RunOutcome::Completed,
         ),
         (
@@ -394,6 +399,11 @@ fn rules_of_the_rest() -> Vec<Rule> {
                 let stderr = Some("one | two".to_owned());
                 trouble(Trouble::Crash { exit: case.exit.unwrap(), stderr })
             },
+        ),
+        (
+            "silence with a granted request is no silence",
+            |case| case.silent() && case.claim == ClaimCheck::Granted,
+            |_| RunOutcome::Completed,
         ),
         ("silence is no output", Case::silent, |_| trouble(Trouble::NoOutput)),
         (

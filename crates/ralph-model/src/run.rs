@@ -225,6 +225,15 @@ pub enum RunOutcome {
     Trouble { trouble: Trouble },
 }
 
+impl RunOutcome {
+    /// Takes in what the run changed that its role must not change. It only matters if the agent finished its turn.
+    pub fn hold_to(&mut self, violated: Vec<String>) {
+        if *self == RunOutcome::Completed && !violated.is_empty() {
+            *self = RunOutcome::Violation { paths: violated };
+        }
+    }
+}
+
 /// What got in the way of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use ralph_engine::agent::ADAPTERS;
 use ralph_engine::clock::{Clock, SystemClock};
 use ralph_engine::config::{Config, ConfigError, ConfigRequest, EnvNames, FlagValue};
-use ralph_engine::git::GitProgram;
 use ralph_engine::git::commits::Signing;
+use ralph_engine::git::{GitProgram, real_directory};
 use ralph_engine::home::{Home, Workspace, find_workspace};
 use ralph_engine::journal::MirrorReport;
 use ralph_engine::plan_file::past::Past;
@@ -178,7 +178,7 @@ impl Setup {
         let home = &self.home.path;
         // Where it usually is nobody has to look further.
         let is_inside = self.workspace.git_dir().is_some()
-            && home.canonicalize_utf8().is_ok_and(|home| home.starts_with(&self.workspace.root));
+            && real_directory(home).is_some_and(|home| home.starts_with(&self.workspace.root));
         if !is_inside && Past::of(&self.git(), home, None).is_none() {
             let message = format!("`{home}` is in no git repository: the plan has no history");
             self.ui.note(&message);

@@ -172,11 +172,15 @@ impl Watch {
     }
 
     /// Compares after the run, and does what follows.
+    ///
+    /// `before_repair` is called before anything is put back: a comparison after a crash in the middle of that would miss
+    /// what is back in its place already.
     pub(crate) fn settle(
         &self,
         baseline: &mut Baseline,
         state: &State,
         program: &dyn Fn() -> GitProgram,
+        before_repair: &dyn Fn(),
     ) -> BoundaryReport {
         if self.in_force == InForce::Off {
             return BoundaryReport::default();
@@ -186,6 +190,7 @@ impl Watch {
         let mut report = BoundaryReport::default();
         for (path, before) in &self.git_dirs {
             if inode(path) != Some(*before) {
+                before_repair();
                 let found = BoundaryFinding { path: path.to_string(), what: FindingKind::Changed };
                 report.violations.push(found.clone());
                 let returned = return_directory(path, *before, &mut saver);
@@ -193,8 +198,8 @@ impl Watch {
             }
         }
         // Before anything is compared: home is what its branch has.
-        let tips = self.return_refs(state, program, &mut report);
-        self.return_home(&mut saver, &mut report);
+        let tips = self.return_refs(state, program, before_repair, &mut report);
+        self.return_home(before_repair, &mut saver, &mut report);
         let differences = baseline.compare(&self.field(state));
         if self.in_force == InForce::Detect && state.journal_length() < self.journal {
             let found =
@@ -217,6 +222,7 @@ impl Watch {
             undone: BTreeSet::new(),
             tips,
             program,
+            before_repair,
             other_branch: self.other_branch(program),
         }
         .run(differences)
@@ -224,7 +230,12 @@ impl Watch {
 
     /// Moves home back if the run moved it aside, and takes a link or a file away that it put there. What became of one
     /// that is gone, its files tell.
-    fn return_home(&self, saver: &mut Saver<'_>, report: &mut BoundaryReport) {
+    fn return_home(
+        &self,
+        before_repair: &dyn Fn(),
+        saver: &mut Saver<'_>,
+        report: &mut BoundaryReport,
+    ) {
         let (Some(home), Some(before)) = (&self.home, self.home_inode) else { return };
         let could_move = self.in_force != InForce::Kernel
             || canonical(&self.writable)
@@ -233,6 +244,7 @@ impl Watch {
         if !could_move || inode(home) == Some(before) {
             return;
         }
+        before_repair();
         let is_something = std::fs::symlink_metadata(home).is_ok();
         let is_displaced = is_something && inode(home).is_none();
         // Its files are made again below a directory of its own, not below where a link leads.
@@ -274,9 +286,10 @@ impl Watch {
         &self,
         state: &State,
         program: &dyn Fn() -> GitProgram,
+        before_repair: &dyn Fn(),
     ) -> BoundaryReport {
         match Baseline::load(&self.baseline) {
-            Ok(mut baseline) => self.settle(&mut baseline, state, program),
+            Ok(mut baseline) => self.settle(&mut baseline, state, program, before_repair),
             // The run had not begun, or there was nothing to watch.
             Err(_) => BoundaryReport::default(),
         }

@@ -78,7 +78,7 @@ impl Bench {
         let mut baseline = Baseline::new(watch.baseline.clone());
         watch.take(&mut baseline, &self.state, &program).unwrap();
         happens();
-        watch.settle(&mut baseline, &self.state, &program)
+        watch.settle(&mut baseline, &self.state, &program, &|| ())
     }
 }
 
@@ -164,7 +164,7 @@ fn what_a_build_left_between_two_runs_is_not_taken_for_the_persons_work() {
     let watch = bench.watch(Role::Planner, InForce::Detect);
     let mut baseline = Baseline::new(watch.baseline.clone());
     watch.take(&mut baseline, &bench.state, &program).unwrap();
-    assert!(watch.settle(&mut baseline, &bench.state, &program).is_empty());
+    assert!(watch.settle(&mut baseline, &bench.state, &program, &|| ()).is_empty());
     fs::create_dir(bench.path("target")).unwrap();
     fs::write(bench.path("target/built"), "a lot").unwrap();
     fs::write(bench.path("build.log"), "1").unwrap();
@@ -175,11 +175,11 @@ fn what_a_build_left_between_two_runs_is_not_taken_for_the_persons_work() {
     fs::write(bench.path("target/built"), "more").unwrap();
     fs::write(bench.path("build.log"), "2").unwrap();
     fs::remove_file(bench.path("note")).unwrap();
-    let report = watch.settle(&mut baseline, &bench.state, &program);
+    let report = watch.settle(&mut baseline, &bench.state, &program, &|| ());
     assert_eq!(report.violated(), ["note"]);
     assert_eq!(fs::read_to_string(bench.path("note")).unwrap(), "the person's");
     watch.take(&mut baseline, &bench.state, &program).unwrap();
-    assert!(watch.settle(&mut baseline, &bench.state, &program).is_empty());
+    assert!(watch.settle(&mut baseline, &bench.state, &program, &|| ()).is_empty());
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn a_baseline_can_be_read_by_another_process_also_if_its_end_is_torn() {
     bytes.extend_from_slice(b"{\"path\":400,\"class\":\"tree\",\"kept\":\"nothing\"}\ncut sho");
     fs::write(&watch.baseline, bytes).unwrap();
     fs::write(bench.path("untracked"), "agent\n").unwrap();
-    let report = watch.settle_abandoned(&bench.state, &program);
+    let report = watch.settle_abandoned(&bench.state, &program, &|| ());
     assert_eq!(report.violated(), ["untracked"]);
     assert_eq!(fs::read_to_string(bench.path("untracked")).unwrap(), "kept\n");
     assert!(!watch.baseline.exists());
@@ -294,6 +294,6 @@ fn beside_a_hook_that_may_call_them_examples_are_watched_like_hooks() {
     watch.take(&mut baseline, &bench.state, &program).unwrap();
     std::mem::forget(baseline);
     fs::write(hooks.join("pre-commit.sample"), "evil\n").unwrap();
-    let report = watch.settle_abandoned(&bench.state, &program);
+    let report = watch.settle_abandoned(&bench.state, &program, &|| ());
     assert_eq!(names(&report.put_back), [".git/hooks/pre-commit.sample"]);
 }

@@ -68,6 +68,7 @@ impl Watch {
         &self,
         state: &State,
         program: &dyn Fn() -> GitProgram,
+        before_repair: &dyn Fn(),
         report: &mut BoundaryReport,
     ) -> Vec<Oid> {
         let mut kept = Vec::new();
@@ -79,7 +80,8 @@ impl Watch {
                 continue;
             }
             let git = Git::at(program(), place.clone());
-            kept.extend(self.return_refs_of(&git, &before.refs, &now, state, report));
+            let moved = refs::differences(&before.refs, &now);
+            kept.extend(self.return_refs_of(&git, moved, &now, state, before_repair, report));
         }
         kept
     }
@@ -87,15 +89,16 @@ impl Watch {
     fn return_refs_of(
         &self,
         git: &Git,
-        before: &Refs,
+        moved: Vec<RefReturn>,
         now: &Refs,
         state: &State,
+        before_repair: &dyn Fn(),
         report: &mut BoundaryReport,
     ) -> Vec<Oid> {
         let tips = persons_tips(now);
         let mut returned = Vec::new();
         let mut dropped_to = Vec::new();
-        for moved in refs::differences(before, now) {
+        for moved in moved {
             fetch_back(git, state, moved.before.as_ref());
             let is_dropped = is_dropped(git, &moved, &tips);
             let RefFate::PutBack { violation } = fate(&moved, is_dropped) else { continue };
@@ -110,6 +113,9 @@ impl Watch {
             }
             dropped_to.extend(moved.now.clone());
             returned.push((found, moved));
+        }
+        if !returned.is_empty() {
+            before_repair();
         }
         // Where the run had moved them is kept: it may be work that is worth a look.
         let name = format!("refs/ralph/displaced/{}", self.run);

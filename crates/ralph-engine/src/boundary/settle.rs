@@ -40,6 +40,8 @@ pub(super) struct Settlement<'a> {
     /// Commits that no ref leads to any more.
     pub(super) tips: Vec<Oid>,
     pub(super) program: &'a dyn Fn() -> GitProgram,
+    /// To be called before anything is put back.
+    pub(super) before_repair: &'a dyn Fn(),
     /// Home's files as another branch has them, where a run has left such a one checked out.
     pub(super) other_branch: Option<HashMap<PathBuf, Oid>>,
 }
@@ -167,6 +169,7 @@ impl Settlement<'_> {
             Fate::Nothing => {}
             Fate::Kept => self.report.kept.push(found),
             Fate::PutBack { violation } => {
+                (self.before_repair)();
                 let done = match (&before, what) {
                     (Some(before), FindingKind::Permissions) => {
                         put_permissions_back(path, &before.stamp).is_ok()
@@ -425,6 +428,9 @@ impl Settlement<'_> {
                     self.report.left.push(found);
                 }
             }
+            if !returned.is_empty() {
+                (self.before_repair)();
+            }
             if !returned.is_empty() && git.return_refs(&returned).is_err() {
                 let names: HashSet<&str> =
                     returned.iter().map(|moved| moved.name.as_str()).collect();
@@ -457,6 +463,7 @@ impl Settlement<'_> {
             self.report.kept.push(found);
             return;
         }
+        (self.before_repair)();
         let saved = read_content(path, &now.or_else(|| Stamp::of(path)).unwrap_or_else(no_stamp));
         let done = saved.is_none_or(|bytes| self.saver.save(path, &bytes).is_ok())
             && kept.and_then(|kept| self.baseline.bytes(&kept)).is_some_and(|bytes| {

@@ -13,6 +13,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use camino::Utf8PathBuf;
+use ralph_model::plan::Record;
 use rustix::fs::OFlags;
 
 use super::past::Past;
@@ -33,9 +34,20 @@ impl KnownIds {
     }
 
     /// Takes in an id that may be known already.
-    pub(super) fn add(&mut self, id: &str) {
+    fn add(&mut self, id: &str) {
         if can_be_kept(id) && !self.new.contains(id) {
             self.new.insert(id.to_owned());
+        }
+    }
+
+    /// Takes in the ids of lines of a plan.
+    pub(super) fn add_lines<'l>(&mut self, lines: impl IntoIterator<Item = &'l &'l [u8]>) {
+        for line in lines {
+            match Record::of_line(line) {
+                Record::Task(head) => self.add(&head.id),
+                Record::Issue { id } => self.add(&id),
+                _ => {}
+            }
         }
     }
 

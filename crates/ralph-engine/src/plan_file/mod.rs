@@ -4,9 +4,11 @@
 //! before it is read until it is committed the index of the repository is held too, so that git does not replace the file
 //! meanwhile; what is committed is what was written, on the branch whose file was read, or nothing. What
 //! is to be committed is noted first ([`intent`]), so that a change which a crash left uncommitted is committed by the next
-//! one under its own message: the history would tell another story otherwise. What became of tasks that are no longer in
+//! one under its own message: the history would tell another story otherwise. What agents change during a run is kept apart
+//! until the run is over ([`draft`]). What became of tasks that are no longer in
 //! the file, and which ids were ever taken, [`past`] knows. Who may change what is for others to say.
 
+pub mod draft;
 mod intent;
 pub mod known;
 pub mod merge_driver;
@@ -19,19 +21,20 @@ use std::time::Duration;
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::plan::{Change, DoneAt, Plan, PlanContext, PlanError, commit_message};
 
+use self::draft::Draft;
 use self::intent::Intent;
 use self::known::PastIds;
 use self::past::Past;
 use crate::boundary::vouch_for;
 use crate::digest;
-use crate::files::lock::{LockError, WriteLock};
+use crate::files::lock::{LockError, WriteLock, is_owned};
 use crate::files::{
     PathError, create_directory, read_optional, remove_abandoned, replace_atomically,
 };
 use crate::git::commits::{CommitError, CommitRequest, Signing};
 use crate::git::direct::{commit_files, commit_replaced};
 use crate::git::replaced::{HeldIndex, Replaced};
-use crate::git::{GitError, GitProgram};
+use crate::git::{GitError, GitProgram, Oid};
 use crate::home::Home;
 use crate::state::State;
 
@@ -45,6 +48,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct PlanFile {
     path: Utf8PathBuf,
     lock: Utf8PathBuf,
+    /// The lock of whoever runs agents in this home.
+    run_lock: Utf8PathBuf,
     state: State,
     /// The repository that has the plan, if one has.
     past: Option<Past>,
@@ -54,6 +59,10 @@ pub struct PlanFile {
     patience: Duration,
     /// What was changed by this writer and is to be committed later.
     later: Mutex<Vec<Change>>,
+    /// A version of the file that was staged and that a commit of this writer took the place of.
+    displaced: Mutex<Option<Oid>>,
+    /// What the agent of the run under way, or of one that is just over, sees and changes.
+    draft: Mutex<Option<Draft>>,
 }
 
 /// A change that is on disk.
@@ -101,6 +110,11 @@ impl PlanFileError {
                 let directory = "the `.gitattributes` beside it";
                 Some(format!("a line `{PLAN_FILE} -filter` in {directory} exempts the plan"))
             }
+            PlanFileError::Commit(CommitError::NotSigned(_)) => Some(
+                "how to sign is taken from your own git configuration and not from the repository's: see `git config \
+                 --global gpg.format` and `user.signingkey`; the next change to the plan commits this one along with it"
+                    .to_owned(),
+            ),
             PlanFileError::Commit(_) => {
                 Some("the next change to the plan commits this one along with it".to_owned())
             }
@@ -132,12 +146,15 @@ impl PlanFile {
         PlanFile {
             path: home.path.join(PLAN_FILE),
             lock: state.write_lock(home),
+            run_lock: state.run_lock(home),
             past: Past::of(program, &home.path, Some(state)),
             state: state.clone(),
             commits: true,
             signing,
             patience: PATIENCE,
             later: Mutex::default(),
+            displaced: Mutex::default(),
+            draft: Mutex::default(),
         }
     }
 
@@ -151,9 +168,95 @@ impl PlanFile {
         &self.path
     }
 
-    /// Returns what the file holds; nothing where there is none.
+    /// Returns the plan: what the file holds, with what the agent of a run has changed.
     pub fn read(&self) -> Result<Vec<u8>, PathError> {
+        let file = self.read_file()?;
+        Ok(match &*self.draft() {
+            Some(draft) if draft.changes().is_some() => draft.merged_into(&file),
+            _ => file,
+        })
+    }
+
+    /// Returns what the file holds; nothing where there is none.
+    fn read_file(&self) -> Result<Vec<u8>, PathError> {
         Ok(read_optional(&self.path)?.unwrap_or_default())
+    }
+
+    /// Begins a run: its agent sees the plan as it is now, whatever becomes of the file meanwhile.
+    pub(crate) fn begin_run(&self) -> Result<(), PlanFileError> {
+        let _lock = self.lock()?;
+        self.land()?;
+        *self.draft() = Some(Draft::of(self.read_file()?));
+        Ok(())
+    }
+
+    /// Takes over what a run of a killed Ralph changed. For whoever runs agents, as nobody else does meanwhile.
+    pub fn for_runs(self) -> Result<PlanFile, PathError> {
+        *self.draft() = Draft::load(&self.state, &self.path)?;
+        Ok(self)
+    }
+
+    /// Returns the plan as the agent of the run under way sees it.
+    pub(crate) fn read_in_run(&self) -> Result<Vec<u8>, PathError> {
+        match &*self.draft() {
+            Some(draft) => Ok(draft.plan().to_vec()),
+            None => self.read_file(),
+        }
+    }
+
+    /// Makes a change that the agent of the run under way asks for. The file has it after the run.
+    pub(crate) fn change_in_run(
+        &self,
+        change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
+    ) -> Result<Change, PlanFileError> {
+        let _lock = self.lock()?;
+        let mut slot = self.draft();
+        if slot.is_none() {
+            *slot = Some(Draft::of(self.read_file()?));
+        }
+        let draft = slot.as_mut().expect("it was made above");
+        let before = draft.plan().to_vec();
+        let mut plan = Plan::parse(&before);
+        let change = change(&mut plan)?;
+        let after = plan.render();
+        if after != before {
+            draft.take(&change, after, &self.state, &self.path)?;
+        }
+        Ok(change)
+    }
+
+    /// Writes what the agent of a run that is over has changed. Committing is for later, as one change. The lock is held.
+    fn land(&self) -> Result<(), PlanFileError> {
+        if self.draft().is_none() && Draft::is_left(&self.state, &self.path) {
+            // Of a killed Ralph, unless one is at work now.
+            if is_owned(&self.run_lock) {
+                return Ok(());
+            }
+            *self.draft() = Draft::load(&self.state, &self.path)?;
+        }
+        let Some(draft) = self.draft().take() else { return Ok(()) };
+        let Some((changes, message)) = draft.changes() else { return Ok(()) };
+        let written = self.write_draft(&draft, message);
+        if written.is_err() {
+            *self.draft() = Some(draft);
+            return written;
+        }
+        *self.later() = changes.to_vec();
+        Ok(Draft::forget(&self.state, &self.path)?)
+    }
+
+    fn write_draft(&self, draft: &Draft, message: &str) -> Result<(), PlanFileError> {
+        self.heal()?;
+        // A checkout must not come between reading and writing.
+        let _held = self.hold_index()?;
+        let before = self.read_file()?;
+        let after = draft.merged_into(&before);
+        if after != before {
+            let digest = digest::of_bytes(&after);
+            self.note(Some(message.to_owned()), &digest)?;
+            self.put(&before, &after, &digest)?;
+        }
+        Ok(())
     }
 
     /// Makes a change and writes it; committing is for later, be it by another writer.
@@ -162,6 +265,7 @@ impl PlanFile {
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
     ) -> Result<Change, PlanFileError> {
         let _lock = self.lock()?;
+        self.land()?;
         let mut later = std::mem::take(&mut *self.later());
         let noted = Intent::left(&self.state, &self.path)?;
         if noted.is_none_or(|noted| Some(noted.message()) != commit_message(&later).as_deref()) {
@@ -169,7 +273,7 @@ impl PlanFile {
             self.heal()?;
         }
         let before = later.len();
-        // A checkout of the agent's must not come between reading and writing.
+        // A checkout must not come between reading and writing.
         let held = self.hold_index()?;
         let changed = self.write(change, |change, digest| {
             later.push(change.clone());
@@ -189,6 +293,7 @@ impl PlanFile {
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
     ) -> Result<Change, PlanFileError> {
         let _lock = self.lock()?;
+        self.land()?;
         self.heal()?;
         let held = self.hold_index()?;
         let written = self.write(change, |change, digest| self.note(change.message(), digest))?;
@@ -201,6 +306,7 @@ impl PlanFile {
     /// Commits what is written: what was changed for later as what it was, then whatever else was edited.
     pub fn commit(&self) -> Result<(), PlanFileError> {
         let _lock = self.lock()?;
+        self.land()?;
         self.heal()?;
         let Some(past) = self.past.as_ref().filter(|_| self.commits) else { return Ok(()) };
         let paths = [Path::to_owned(past.path())];
@@ -230,6 +336,11 @@ impl PlanFile {
         })
     }
 
+    /// Returns the version of the file that was staged, if the last commit took its place and nothing else has it.
+    pub fn displaced(&self) -> Option<Oid> {
+        self.displaced.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Says what of the plan's past is not here, and how to fetch it.
     pub fn gap(&self) -> Option<String> {
         self.past.as_ref().and_then(Past::gap)
@@ -250,7 +361,7 @@ impl PlanFile {
             Some(head) => past.git().file_at(head, past.path())?,
             None => None,
         };
-        Ok(committed.unwrap_or_default() != self.read()?)
+        Ok(committed.unwrap_or_default() != self.read_file()?)
     }
 
     fn lock(&self) -> Result<WriteLock, LockError> {
@@ -259,6 +370,10 @@ impl PlanFile {
 
     fn home(&self) -> &Utf8Path {
         self.path.parent().expect("the plan is in home")
+    }
+
+    fn draft(&self) -> MutexGuard<'_, Option<Draft>> {
+        self.draft.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn later(&self) -> MutexGuard<'_, Vec<Change>> {
@@ -277,7 +392,7 @@ impl PlanFile {
     fn heal(&self) -> Result<(), PlanFileError> {
         let Some(intent) = Intent::left(&self.state, &self.path)? else { return Ok(()) };
         let held = self.hold_index().map_err(|why| PlanFileError::Waits(why.into()))?;
-        let bytes = self.read()?;
+        let bytes = self.read_file()?;
         if intent.was_written(&bytes) {
             let committed = self.commit_written(intent.message(), held, &bytes, &bytes);
             committed.map_err(|error| match error {
@@ -297,21 +412,26 @@ impl PlanFile {
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
         before_writing: impl FnOnce(&Change, &str) -> Result<(), PathError>,
     ) -> Result<Written, PlanFileError> {
-        let before = self.read()?;
+        let before = self.read_file()?;
         let mut plan = Plan::parse(&before);
         let change = change(&mut plan)?;
         let after = plan.render();
         if after != before {
             let digest = digest::of_bytes(&after);
             before_writing(&change, &digest)?;
-            // A run that is under way must not take it for its agent's doing.
-            vouch_for(&self.state, &self.path, &digest)?;
-            if before.is_empty() {
-                create_directory(self.home())?;
-            }
-            replace_atomically(&self.path, &after)?;
+            self.put(&before, &after, &digest)?;
         }
         Ok(Written { change, before, after })
+    }
+
+    /// Replaces the file.
+    fn put(&self, before: &[u8], after: &[u8], digest: &str) -> Result<(), PathError> {
+        // A run that is under way must not take it for its agent's doing.
+        vouch_for(&self.state, &self.path, digest)?;
+        if before.is_empty() {
+            create_directory(self.home())?;
+        }
+        replace_atomically(&self.path, after)
     }
 
     /// Keeps git from replacing the file, where it is committed.
@@ -337,7 +457,14 @@ impl PlanFile {
         let message = format!("{}\n", message.trim_end());
         let request = self.request(&paths, &message);
         match commit_replaced(past.git(), &request, held, Replaced { before, after }) {
-            Ok(_) => Ok(Intent::settle(&self.state, &self.path)?),
+            Ok(made) => {
+                if let Some(made) = made {
+                    past.note_commit(&made, before, after);
+                    let staged = made.displaced.into_iter().map(|(_, id)| id).next();
+                    *self.displaced.lock().unwrap_or_else(PoisonError::into_inner) = staged;
+                }
+                Ok(Intent::settle(&self.state, &self.path)?)
+            }
             Err(why @ CommitError::Older { .. }) => {
                 vouch_for(&self.state, &self.path, &digest::of_bytes(before))?;
                 replace_atomically(&self.path, before)?;

@@ -12,14 +12,14 @@ use std::path::Path;
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use ralph_model::history::{ChangedLines, History, PlanVersion, TELLING_SUBJECTS};
-use ralph_model::plan::Record;
 use serde::{Deserialize, Serialize};
 
 use super::PLAN_FILE;
 use super::known::{IdsFile, KnownIds};
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
-use crate::git::history::{HistoryError, HistoryQuery, Walked, walk};
-use crate::git::{Git, GitError, GitProgram, Head, ObjectError, Oid, real_directory};
+use crate::git::commits::Committed;
+use crate::git::history::{HistoryError, HistoryQuery, LineChange, Walked, walk};
+use crate::git::{Git, GitError, GitProgram, ObjectError, Oid, real_directory};
 use crate::state::State;
 
 /// The format of what is kept.
@@ -153,14 +153,9 @@ impl Past {
 
     /// Returns where the work tree stands; `None` if nothing was committed yet.
     pub fn here(&self) -> Result<Option<Tip>, PastError> {
-        Ok(match self.git.current_head()? {
-            Head::Branch { name, id } => {
-                let branch = name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned();
-                Some(Tip { commit: id, branch: Some(branch) })
-            }
-            Head::Detached { id } => Some(Tip { commit: id, branch: None }),
-            Head::Unborn { .. } => None,
-        })
+        let head = self.git.current_head()?;
+        let branch = head.branch().map(str::to_owned);
+        Ok(head.id().cloned().map(|commit| Tip { commit, branch }))
     }
 
     /// Returns what a branch, a tag or any other name of a commit means.
@@ -212,6 +207,21 @@ impl Past {
         Ok(known)
     }
 
+    /// Records a commit that was just made, which replaced the plan `before` by `after`, so that whoever asks for ids next
+    /// need not read it.
+    ///
+    /// Only where every id up to its parent is known, and the parent's plan is `before`: then the lines that were added have
+    /// all ids that are missing.
+    pub(super) fn note_commit(&self, made: &Committed, before: &[u8], after: &[u8]) {
+        let tip = Tip { commit: made.id.clone(), branch: made.branch.clone() };
+        let Some(file) = self.ids_file(&tip) else { return };
+        let Some((known_up_to, mut known)) = file.read() else { return };
+        if made.parent.as_ref() == Some(&known_up_to) && made.has_replaced(before) {
+            known.add_lines(&LineChange::between(before, after).added);
+            file.write(&made.id, &known);
+        }
+    }
+
     /// Where the ids are kept that the plan had on the way to a commit.
     fn ids_file(&self, tip: &Tip) -> Option<IdsFile> {
         let path = self.cache()?.join(format!("ids-{}", branch_name(tip)));
@@ -227,14 +237,7 @@ impl Past {
     ) -> Result<Walked, PastError> {
         let query = HistoryQuery { path: self.path(), tip: &tip.commit, since, subjects: &[] };
         Ok(walk(&self.git, &query, &mut |version| {
-            for line in version.changes.iter().flat_map(|change| &change.added) {
-                let id = match Record::of_line(line) {
-                    Record::Task(head) => head.id,
-                    Record::Issue { id } => id,
-                    _ => continue,
-                };
-                known.add(&id);
-            }
+            known.add_lines(version.changes.iter().flat_map(|change| &change.added));
             ControlFlow::Continue(())
         })?)
     }

@@ -205,6 +205,37 @@ fn ids_are_known_from_history_with_and_without_what_is_kept() {
 }
 
 #[test]
+fn ids_of_ones_own_commits_are_known_without_reading_them_again() {
+    let world = World::new();
+    world.set_spec("a.md").unwrap();
+    let head = || world.place.git(&["rev-parse", "HEAD"]).trim().to_owned();
+    let known_up_to = || {
+        let directory = world.state.plan_directory(world.file().path());
+        let entries = std::fs::read_dir(directory).unwrap().flatten();
+        let ids =
+            entries.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains("ids-"));
+        let text = std::fs::read_to_string(ids.unwrap()).unwrap();
+        text.lines().nth(1).unwrap()[..40].to_owned()
+    };
+    let knows = |id: &str| world.file().known_ids().has(id);
+    world.add(r#"{"id": "t-0001", "name": "x"}"#).unwrap();
+    assert_eq!(known_up_to(), head());
+    assert!(knows("t-0001"));
+    world.file().change_and_commit(|plan| plan.delete("t-0001")).unwrap();
+    assert_eq!(known_up_to(), head());
+    // A line that a person wrote and did not commit is in the next commit, and in nobody's file of ids before.
+    let path = world.file().path().to_owned();
+    let plan = std::fs::read_to_string(&path).unwrap();
+    let line = "{\"t\":\"task\",\"id\":\"t-hand\",\"spec\":\"a.md\",\"name\":\"x\",\"s\":\"p\"}\n";
+    std::fs::write(&path, format!("{plan}{line}")).unwrap();
+    world.add(r#"{"id": "t-0002", "name": "x"}"#).unwrap();
+    world.file().change_and_commit(|plan| plan.delete("t-hand")).unwrap();
+    for id in ["t-0001", "t-0002", "t-hand"] {
+        assert!(knows(id), "{id}");
+    }
+}
+
+#[test]
 fn without_a_repository_the_plan_is_written_and_nothing_is_known_of_its_past() {
     let world = World::at(Place::new(), "private");
     world.set_spec("a.md").unwrap();

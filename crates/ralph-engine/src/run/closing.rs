@@ -2,7 +2,7 @@
 
 use camino::Utf8PathBuf;
 use ralph_model::outcome::RunClose;
-use ralph_model::run::{ProcessExit, RunEnd, RunFacts, RunOutcome};
+use ralph_model::run::{ProcessExit, RunEnd, RunFacts};
 use ralph_model::usage::Usage;
 use ralph_proc::supervise::Finished;
 
@@ -25,7 +25,6 @@ pub(super) struct Closing {
     pub(super) facts: RunFacts,
     pub(super) finished: Option<Finished>,
     pub(super) served: Served,
-    pub(super) boundary: BoundaryReport,
     pub(super) removed_locks: Vec<Utf8PathBuf>,
     /// What the harness could not do.
     pub(super) fault: Option<String>,
@@ -33,8 +32,7 @@ pub(super) struct Closing {
 
 impl Run<'_, '_> {
     pub(super) fn report(&self, closing: Closing, environment: &Environment) -> RunReport {
-        let Closing { end, exit, tail, stderr, mut facts, finished, served, boundary, .. } =
-            closing;
+        let Closing { end, exit, tail, stderr, mut facts, finished, served, .. } = closing;
         let lookup = |name: &str| environment.text(name);
         if let Some(limit) = facts.limit.as_mut()
             && let Some(session) = &facts.session
@@ -52,10 +50,7 @@ impl Run<'_, '_> {
         let now = self.context.clock.now();
         let claim = self.request.contract.judge(&facts, &served, self.request.adapter.traits());
         let close = RunClose { end: &end, exit, tail: &tail, stderr: &stderr, claim, now };
-        let mut outcome = facts.outcome(&close);
-        if outcome == RunOutcome::Completed && !boundary.violations.is_empty() {
-            outcome = RunOutcome::Violation { paths: boundary.violated() };
-        }
+        let outcome = facts.outcome(&close);
         let model = facts.model.as_deref().or(self.request.model);
         let price = model.and_then(|model| self.request.prices.price(model));
         let estimate =
@@ -77,7 +72,7 @@ impl Run<'_, '_> {
             stdout_bytes: finished.map_or(0, |finished| finished.kept.stdout_bytes),
             stderr_bytes: finished.map_or(0, |finished| finished.kept.stderr_bytes),
             leftovers: finished.map_or(0, |finished| finished.leftovers),
-            boundary,
+            boundary: BoundaryReport::default(),
             removed_locks: closing.removed_locks,
             facts,
             served,

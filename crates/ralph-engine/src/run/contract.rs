@@ -29,7 +29,7 @@ impl Contract<'_> {
     pub(super) fn judge(self, facts: &RunFacts, served: &Served, traits: Traits) -> ClaimCheck {
         let said = facts.final_message.as_deref().unwrap_or_default();
         match self {
-            _ if served.accepted > 0 => ClaimCheck::Made,
+            _ if served.accepted > 0 => ClaimCheck::Granted,
             Contract::Any => ClaimCheck::Made,
             Contract::Unknown if traits.structured => ClaimCheck::Made,
             Contract::Unknown => ClaimCheck::Unknown,
@@ -56,12 +56,12 @@ mod tests {
         let table = [
             (Contract::Unknown, refused.clone(), text, ClaimCheck::Unknown),
             (Contract::Unknown, refused.clone(), structured, ClaimCheck::Made),
-            (Contract::Unknown, granted.clone(), text, ClaimCheck::Made),
+            (Contract::Unknown, granted.clone(), text, ClaimCheck::Granted),
             (Contract::Any, refused.clone(), text, ClaimCheck::Made),
             (Contract::Claim(&done), refused.clone(), text, ClaimCheck::Made),
             (Contract::Claim(&other), refused.clone(), text, ClaimCheck::Missing),
             (Contract::Claim(&other), refused, structured, ClaimCheck::Missing),
-            (Contract::Claim(&other), granted, text, ClaimCheck::Made),
+            (Contract::Claim(&other), granted, text, ClaimCheck::Granted),
         ];
         for (row, (contract, served, traits, claim)) in table.into_iter().enumerate() {
             assert_eq!(contract.judge(&facts, &served, traits), claim, "row {row}");

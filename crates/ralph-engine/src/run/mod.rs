@@ -48,12 +48,12 @@ pub use environment::Environment;
 pub use report::{RunLogs, RunReport, events_of, log_of};
 pub use resources::RunResources;
 pub(crate) use resources::remove;
-pub(crate) use result::RESULTS;
 pub(crate) use result::RunResult;
+pub(crate) use result::{RESULTS, UNCOMPARED};
 pub use watcher::parse_event_line;
 
 use crate::agent::{Adapter, DecodeContext};
-use crate::boundary::{InForce, UnixSockets};
+use crate::boundary::{InForce, UnixSockets, Watch};
 use crate::channel::{Attendant, Door, MutationStore, Serving};
 use crate::clock::Clock;
 use crate::files::{self, PathError};
@@ -175,11 +175,16 @@ impl Run<'_, '_> {
     fn perform(mut self) -> Result<RunReport, RunError> {
         self.journal_start()?;
         let mut environment = self.environment();
-        let closing = self.attempt(&mut environment).unwrap_or_else(|error| Closing {
-            fault: Some(with_causes(&error)),
-            ..Closing::default()
-        });
+        let (closing, watch) = match self.attempt(&mut environment) {
+            Ok((closing, watch)) => (closing, Some(watch)),
+            Err(error) => {
+                (Closing { fault: Some(with_causes(&error)), ..Closing::default() }, None)
+            }
+        };
         let mut report = self.report(closing, &environment);
+        if let Some(watch) = watch {
+            self.compare(&watch, &mut report);
+        }
         if !report.boundary.is_empty() {
             self.journal(report.boundary.journal())?;
         }
@@ -229,9 +234,9 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Prepares the run, has the agent do it, and compares with what was before. An error means that the agent was not
-    /// started.
-    fn attempt(&mut self, environment: &mut Environment) -> Result<Closing, RunError> {
+    /// Prepares the run and has the agent do it. Returns also what to compare with what was before. An error means that the
+    /// agent was not started.
+    fn attempt(&mut self, environment: &mut Environment) -> Result<(Closing, Watch), RunError> {
         let request = self.request;
         self.context.place.scratch.make_ready().map_err(RunError::Prepare)?;
         self.logs.create(request.prompt)?;
@@ -290,9 +295,8 @@ impl Run<'_, '_> {
         watcher.finish(exit);
         // Everything of the run is dead; before git is needed.
         let removed_locks = locks::remove_left(&free_locks);
-        let boundary = watch.settle(&mut baseline, self.context.state, &git);
         let fault = served.as_ref().err().map(|error| with_causes(error));
-        Ok(Closing {
+        let closing = Closing {
             end: Some(end_of(&finished, &watcher)),
             exit,
             tail: watcher.tail.text(),
@@ -300,20 +304,51 @@ impl Run<'_, '_> {
             facts: std::mem::take(&mut watcher.facts),
             finished: finished.ok(),
             served: served.ok().flatten().unwrap_or_default(),
-            boundary,
             removed_locks,
             fault,
-        })
+        };
+        Ok((closing, watch))
+    }
+
+    /// Compares with what was before the run, and puts back what was not its to change.
+    ///
+    /// That can take long, so the result is kept first: if Ralph is killed meanwhile, the next start compares, and the agent's
+    /// work is not repeated. Before anything is put back the result is dropped again, for a comparison after that would find
+    /// less than there was.
+    fn compare(&self, watch: &Watch, report: &mut RunReport) {
+        let state = self.context.state;
+        let result = self.result_of(report);
+        let forget = || {
+            if let Some(result) = &result {
+                let _ = UNCOMPARED.forget(state, &result.item);
+            }
+        };
+        if let Some(result) = &result {
+            // Where it cannot be kept, a crash costs the run, as it would without this.
+            let _ = UNCOMPARED.save(state, &result.item, result);
+        }
+        let git = || GitProgram::new("git", self.context.environment.clone().into_variables());
+        let mut baseline = self.context.place.baseline.borrow_mut();
+        report.boundary = watch.settle(&mut baseline, state, &git, &forget);
+        report.outcome.hold_to(report.boundary.violated());
+    }
+
+    /// The result of a run that some workflow concludes.
+    fn result_of(&self, report: &RunReport) -> Option<RunResult> {
+        let request = self.request;
+        request.item.filter(|_| !request.workflow.is_empty())?;
+        let now = self.context.clock.now();
+        Some(RunResult::of(report, request, report.finished(), now))
     }
 
     /// Keeps the result before the journal tells of the end, so that no run is over whose result is lost. One that cannot
     /// be kept is as if the run had not been.
     fn keep_result(&self, report: &mut RunReport) {
-        let request = self.request;
-        let Some(item) = request.item.filter(|_| !request.workflow.is_empty()) else { return };
-        let now = self.context.clock.now();
-        let result = RunResult::of(report, request, report.finished(), now);
-        if let Err(error) = RESULTS.save(self.context.state, item, &result) {
+        let Some(result) = self.result_of(report) else { return };
+        let state = self.context.state;
+        let kept = RESULTS.save(state, &result.item, &result);
+        let kept = kept.and_then(|()| UNCOMPARED.forget(state, &result.item));
+        if let Err(error) = kept {
             let reason = with_causes(&error);
             report.outcome =
                 RunOutcome::Trouble { trouble: Trouble::Machine { message: reason.clone() } };

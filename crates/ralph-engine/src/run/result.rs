@@ -20,6 +20,9 @@ use crate::state::Entry;
 /// The results that no workflow has recorded yet, by item.
 pub(crate) const RESULTS: Entry<RunResult> = Entry::new("results");
 
+/// The results of runs that have ended and were not compared yet with what was before them, by item.
+pub(crate) const UNCOMPARED: Entry<RunResult> = Entry::new("uncompared");
+
 /// A run that is over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunResult {
@@ -82,6 +85,12 @@ impl RunResult {
             at,
             finished,
         }
+    }
+
+    /// Takes in what a comparison after the run found.
+    pub(crate) fn hold_to(&mut self, violated: Vec<String>) {
+        self.outcome.hold_to(violated);
+        self.finished.outcome = self.outcome.clone();
     }
 
     /// Returns the final message as an answer to the prompt.

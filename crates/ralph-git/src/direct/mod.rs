@@ -266,7 +266,10 @@ impl Bench<'_> {
         let displaced = displaced(&files, &edits, &index.before, &at_head);
         index.take_place()?;
         let paths = news.iter().map(|edit| super::call::path_from(edit.path)).collect();
-        Ok(Some(Committed { id, parent: head.id().cloned(), paths, displaced }))
+        let (parent, branch) = (head.id().cloned(), head.branch().map(str::to_owned));
+        let replaced = at_head.first().copied().flatten().filter(|_| self.replaced.is_some());
+        let replaced = replaced.map(|id| Oid::of(&id));
+        Ok(Some(Committed { id, parent, branch, replaced, paths, displaced }))
     }
 
     fn advance(

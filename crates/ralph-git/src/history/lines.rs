@@ -13,7 +13,7 @@ pub struct LineChange<'a> {
 
 impl<'a> LineChange<'a> {
     /// Compares two versions.
-    pub(super) fn between(old: &'a [u8], new: &'a [u8]) -> Self {
+    pub fn between(old: &'a [u8], new: &'a [u8]) -> Self {
         let (old, new) = trim(old, new);
         let mut change = LineChange { removed: lines(old), added: lines(new) };
         if !change.removed.is_empty() && !change.added.is_empty() {

@@ -209,7 +209,8 @@ fn with_build<T>(
         context_limit: job.options.context_limit,
         subscriber: Box::new(screen),
     })?;
-    let plan = Arc::new(setup.open_plan(&session.context.state));
+    let plan = setup.open_plan(&session.context.state).for_runs().map_err(CliError::failed)?;
+    let plan = Arc::new(plan);
     let bytes = plan.read().map_err(CliError::failed)?;
     if let Err(why) = Plan::parse(&bytes).writable() {
         return Err(CliError { exit: Exit::Unfinished, ..unwritable(&why, plan.path()) });

@@ -167,6 +167,12 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
         setup.ui.note(&format!("not in the journal: {problem}"));
     }
     change.to_string().lines().for_each(|line| setup.ui.line(line));
+    if let Some(staged) = file.displaced() {
+        let name = file.path().strip_prefix(&setup.workspace.root).unwrap_or(file.path());
+        setup.ui.note(&format!(
+            "`{name}` was staged in another version, which is not in the commit; `git cat-file -p {staged}` prints it"
+        ));
+    }
     if git.commit_home {
         setup.say_if_outside_git();
     }

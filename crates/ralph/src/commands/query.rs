@@ -1,12 +1,14 @@
-//! `ralph query`: what the plan holds, read from its file and nothing else.
+//! `ralph query`: what the plan holds, read from its file; inside a run, with what the run has changed.
 //!
-//! It is asked often, by agents and scripts, so it opens no private state, starts no process and makes no file.
+//! It is asked often, by agents and scripts, so it starts no process and makes no file.
 
+use camino::Utf8Path;
 use ralph_engine::files::lock::is_owned;
 use ralph_engine::files::read_optional;
 use ralph_engine::home::find_workspace;
 use ralph_engine::journal::load_board;
 use ralph_engine::plan_file::PLAN_FILE;
+use ralph_engine::plan_file::draft::drafted;
 use ralph_engine::state::State;
 use ralph_model::plan::view::{IssueView, TaskView};
 use ralph_model::plan::{Plan, Status};
@@ -30,7 +32,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
         return Ok(Exit::Done);
     }
     let path = setup.home.path.join(PLAN_FILE);
-    let bytes = read_optional(&path).map_err(CliError::usage)?.unwrap_or_default();
+    let bytes = match changed_in_run(&setup, &path)? {
+        Some(bytes) => bytes,
+        None => read_optional(&path).map_err(CliError::usage)?.unwrap_or_default(),
+    };
     let plan = Plan::parse(&bytes);
     for problem in plan.document().broken().take(5) {
         setup.ui.labelled(Tone::Attention, "plan", &format!("`{path}`, {problem}"));
@@ -57,6 +62,15 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
 
 /// Returns which iteration of the build loop is under way in this home.
 fn iteration(setup: &Setup) -> Result<u32, CliError> {
+    let Some(state) = state_of_home(setup)? else { return Ok(0) };
+    if !is_owned(&state.run_lock(&setup.home)) {
+        return Ok(0);
+    }
+    Ok(load_board(&state.journal()).map_err(CliError::usage)?.iteration())
+}
+
+/// Finds the private state of the workspace that home lies in.
+fn state_of_home(setup: &Setup) -> Result<Option<State>, CliError> {
     let base = setup.state_base()?;
     // A verifier asks from a checkout elsewhere; the state is that of the workspace which its home lies in.
     let home = &setup.home.path;
@@ -67,12 +81,18 @@ fn iteration(setup: &Setup) -> Result<u32, CliError> {
         _ => None,
     };
     let workspace = outer.as_ref().unwrap_or(&setup.workspace);
-    let found = State::find(&base, workspace).map_err(CliError::usage)?;
-    let Some(state) = found else { return Ok(0) };
-    if !is_owned(&state.run_lock(&setup.home)) {
-        return Ok(0);
+    State::find(&base, workspace).map_err(CliError::usage)
+}
+
+/// Returns the plan as the run has changed it that this process is part of.
+fn changed_in_run(setup: &Setup, path: &Utf8Path) -> Result<Option<Vec<u8>>, CliError> {
+    if setup.environment.text("RALPH_RUN_ID").is_none() {
+        return Ok(None);
     }
-    Ok(load_board(&state.journal()).map_err(CliError::usage)?.iteration())
+    match state_of_home(setup)? {
+        Some(state) => drafted(&state, path).map_err(CliError::usage),
+        None => Ok(None),
+    }
 }
 
 /// The plan for people.

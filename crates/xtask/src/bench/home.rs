@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use super::{Bar, Bench, Best, cost, make_executable, progress, report, slope};
+use super::plan::{commit, file};
+use super::{Bar, Bench, Best, cost, progress, report, slope};
 
 const FEW: usize = 100;
 const SOME: usize = 1000;
@@ -33,58 +33,33 @@ impl Bench {
         let mut homes = Vec::new();
         for specs in [FEW, SOME, MANY] {
             progress(&format!("making a home of {specs} specs"));
-            let place = cheap.place.join(format!("specs-{specs}"));
-            cheap.home_of(&place, specs).map_err(|error| format!("cannot prepare: {error}"))?;
-            homes.push(place);
+            let made = cheap.home_of(&format!("specs-{specs}"), specs);
+            homes.push(made.map_err(|error| format!("cannot prepare: {error}"))?);
         }
         let [few, some, many] = &homes[..] else { return Err("three homes were made".to_owned()) };
         Ok(cheap.one_spec(few, many)? & cheap.empty_run(few, many)? & cheap.reports(some, many)?)
     }
 
-    fn home_of(&self, place: &Path, specs: usize) -> std::io::Result<()> {
-        let below = place.join("ralph/specs");
-        for directory in ["plans", "candidates", "done"] {
-            fs::create_dir_all(below.join(directory))?;
-        }
-        for number in 1..=specs {
-            write_done_spec(&below, number)?;
-        }
-        let ignored = "runs/\nralph.log\nspecs/sessions/\n.*.ralph-tmp\n";
-        fs::write(place.join("ralph/.gitignore"), ignored)?;
-        let agent = place.join("agent");
-        fs::write(&agent, AGENT)?;
-        make_executable(&agent)?;
+    /// Makes a repository with so many done specs, packed from the start: a `git gc` beside the one that git starts by
+    /// itself after a large commit fails.
+    fn home_of(&self, name: &str, specs: usize) -> std::io::Result<PathBuf> {
+        let agent = self.place.join(name).join("agent");
         let settings = format!(
-            "limits.backoff = \"0s\"\n[agents.stub]\ncommand = [\"{}\"]\n",
+            "limits.backoff = \"0s\"\n[agents.stub]\ncommand = [\"sh\", \"{}\"]\n",
             agent.display()
         );
-        fs::write(place.join("ralph.toml"), settings)?;
-        for args in [
-            &["init", "--quiet"][..],
-            &["add", "--all"],
-            &["commit", "--quiet", "-m", "x"],
-            &["gc", "--quiet"],
-        ] {
-            let status = self.at(place, "git", args).status()?;
-            if !status.success() {
-                return Err(std::io::Error::other(format!("git {args:?} failed")));
+        self.imported(name, |stream| {
+            commit(stream, 0)?;
+            for number in 1..=specs {
+                for (path, text) in done_spec(number) {
+                    file(stream, &format!("ralph/specs/{path}"), &text)?;
+                }
             }
-        }
-        Ok(())
-    }
-
-    fn at(&self, place: &Path, program: impl AsRef<Path>, args: &[&str]) -> Command {
-        let mut command = self.command(program, args);
-        command.current_dir(place);
-        for (name, value) in [
-            ("GIT_AUTHOR_NAME", "bench"),
-            ("GIT_AUTHOR_EMAIL", "bench"),
-            ("GIT_COMMITTER_NAME", "bench"),
-            ("GIT_COMMITTER_EMAIL", "bench"),
-        ] {
-            command.env(name, value);
-        }
-        command
+            let ignored = "runs/\nralph.log\nspecs/sessions/\n.*.ralph-tmp\n";
+            file(stream, "ralph/.gitignore", ignored)?;
+            file(stream, "agent", AGENT)?;
+            file(stream, "ralph.toml", &settings)
+        })
     }
 
     /// A spec from plan to done, among few and among many.
@@ -96,7 +71,7 @@ impl Bench {
                 let path = place.join(format!("ralph/specs/{name}.md"));
                 fs::write(path, "# New\n\nDo it.\n").map_err(|error| error.to_string())?;
                 let args = ["pipeline", "--quiet", "--agent", "stub", &name];
-                best.take(cost(&mut self.at(place, &self.ralph, &args))?);
+                best.take(cost(&mut self.in_place(&self.ralph, &args, place))?);
                 let done = place.join(format!("ralph/specs/done/{name}.md"));
                 if !done.exists() {
                     return Err(format!("{} was not made", done.display()));
@@ -111,7 +86,7 @@ impl Bench {
     fn empty_run(&self, few: &Path, many: &Path) -> Result<bool, String> {
         let run = |place: &PathBuf, count: &str| {
             let args = ["agent", "run", "--quiet", "--agent", "stub", "x", "--repeat", count];
-            cost(&mut self.at(place, &self.ralph, &args))
+            cost(&mut self.in_place(&self.ralph, &args, place))
         };
         let mut best = [Best::default(), Best::default()];
         for _ in 0..3 {
@@ -135,7 +110,7 @@ impl Bench {
             let mut best = [Best::default(), Best::default()];
             for _ in 0..5 {
                 for (place, best) in [some, many].iter().zip(&mut best) {
-                    best.take(cost(&mut self.at(place, &self.ralph, &[command]))?);
+                    best.take(cost(&mut self.in_place(&self.ralph, &[command], place))?);
                 }
             }
             let [some, many] = best.map(|best| best.cpu.as_secs_f64());
@@ -154,13 +129,11 @@ impl Bench {
     }
 }
 
-/// Writes a spec with everything that Ralph leaves of one that is done.
-fn write_done_spec(specs: &Path, number: usize) -> std::io::Result<()> {
+/// Returns everything that Ralph leaves of a spec that is done: paths below `specs`, and texts.
+fn done_spec(number: usize) -> [(String, String); 5] {
     let (id, commit) = (format!("{number:05}-spec"), "0".repeat(40));
     let text =
         format!("# Spec {number}\n\nDo the thing number {number}.\n{}", "Some text.\n".repeat(20));
-    fs::write(specs.join(format!("{id}.md")), text)?;
-    fs::write(specs.join(format!("plans/{id}.md")), format!("# Plan\n{}", "- step\n".repeat(40)))?;
     let at = "2026-01-02T03:04:05Z";
     let common = format!(
         "\"spec_rel\": \"{id}.md\",\n  \"spec_id\": \"{id}\",\n  \"created_at_utc\": \"{at}\""
@@ -169,15 +142,19 @@ fn write_done_spec(specs: &Path, number: usize) -> std::io::Result<()> {
         "{{\n  {common},\n  \"status\": \"active\",\n  \"invalidated_at_utc\": null,\n  \"invalidation_reason\": null,\n  \
          \"attempt\": 1,\n  \"base\": {{\".\": \"{commit}\"}},\n  \"attempts_used\": 0,\n  \"tries\": []\n}}\n"
     );
-    fs::write(specs.join(format!("plans/{id}.json")), plan)?;
     let candidate = format!(
         "{{\n  {common},\n  \"candidate_commit\": \"{commit}\",\n  \"last_impl_run_dir\": \"runs/x\",\n  \
          \"last_verify_run_dir\": \"runs/x\",\n  \"status\": \"verified\",\n  \"refs\": [\"refs/heads/main\"]\n}}\n"
     );
-    fs::write(specs.join(format!("candidates/{id}.json")), candidate)?;
     let done = format!(
         "DONE\nCandidate commit: {commit}\nVerified at (UTC): {at}\nSpec id: {id}\nProof: not proven by gates\n\n\
          ## What was said last (at most 200 lines)\n\nIt holds.\n"
     );
-    fs::write(specs.join(format!("done/{id}.md")), done)
+    [
+        (format!("{id}.md"), text),
+        (format!("plans/{id}.md"), format!("# Plan\n{}", "- step\n".repeat(40))),
+        (format!("plans/{id}.json"), plan),
+        (format!("candidates/{id}.json"), candidate),
+        (format!("done/{id}.md"), done),
+    ]
 }

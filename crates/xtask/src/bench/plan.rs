@@ -97,7 +97,12 @@ impl Bench {
         succeed(&mut self.in_place("sqlite3", &["plan.db", ".read load.sql"], place))
     }
 
-    fn in_place(&self, program: impl AsRef<Path>, args: &[&str], place: &Path) -> Command {
+    pub(super) fn in_place(
+        &self,
+        program: impl AsRef<Path>,
+        args: &[&str],
+        place: &Path,
+    ) -> Command {
         let mut command = self.command(program, args);
         command.current_dir(place);
         for name in
@@ -206,7 +211,7 @@ impl Bench {
     }
 
     /// Makes a repository from what `git fast-import` is told, and checks it out.
-    fn imported(
+    pub(super) fn imported(
         &self,
         name: &str,
         tell: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>,
@@ -227,12 +232,12 @@ impl Bench {
     }
 }
 
-fn commit(stream: &mut dyn std::io::Write, number: usize) -> std::io::Result<()> {
+pub(super) fn commit(stream: &mut dyn std::io::Write, number: usize) -> std::io::Result<()> {
     let when = 1_700_000_000 + number;
     writeln!(stream, "commit refs/heads/main\ncommitter b <b@b> {when} +0000\ndata 0")
 }
 
-fn file(stream: &mut dyn std::io::Write, path: &str, text: &str) -> std::io::Result<()> {
+pub(super) fn file(stream: &mut dyn std::io::Write, path: &str, text: &str) -> std::io::Result<()> {
     writeln!(stream, "M 644 inline {path}\ndata {}\n{text}", text.len())
 }
 

@@ -1,4 +1,5 @@
-//! What agents of the build loop ask for while they run: applied to the plan at once, one after the other, by their role.
+//! What agents of the build loop ask for while they run: applied at once, one after the other, by their role, to the plan
+//! that the run sees. The plan's file has it after the run.
 //!
 //! A builder's claim that its task is done is only noted; the harness judges it after the run. A claim with nothing
 //! changed is refused at once, so that the agent can act on it.
@@ -41,7 +42,7 @@ pub(super) struct PlanChannel {
 
 impl MutationStore for PlanChannel {
     fn apply(&mut self, request: &MutationRequest, asker: Asker<'_>) -> Result<Applied, Declined> {
-        let bytes = self.plan.read().map_err(told)?;
+        let bytes = self.plan.read_in_run().map_err(told)?;
         let plan = Plan::parse(&bytes);
         if let MutationRequest::TaskShow { id } = request {
             return shown(&plan, id.as_deref()).map(unchanged);
@@ -67,7 +68,7 @@ impl PlanChannel {
     fn change(&self, request: &MutationRequest, role: Role) -> Result<Change, Declined> {
         let mut noted = Ok(());
         let change = self.plan.with_context(DoneAt::Unborn, |context| {
-            self.plan.change(|plan| {
+            self.plan.change_in_run(|plan| {
                 let change = plan.apply(request, context)?;
                 if role == Role::Investigator {
                     noted = note_made(&self.state, plan, &change);

@@ -169,6 +169,7 @@ impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
             tasks: known.as_deref(),
         };
         let prompt = build.project.prompts.render(&context);
+        build.plan.begin_run()?;
         let task = AgentTask::new(WORKFLOW, Role::Planner, ITEM, prompt);
         Ok(WorkflowStep::Run(Box::new(AgentTask { attempt: self.troubles + 1, ..task })))
     }

@@ -223,6 +223,7 @@ impl Build<'_, '_> {
 
     fn start(&mut self, task: AgentTask) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         self.commit_plan()?;
+        self.plan.begin_run()?;
         Ok(WorkflowStep::Run(Box::new(task)))
     }
 

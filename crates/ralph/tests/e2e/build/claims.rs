@@ -26,6 +26,19 @@ fn a_claim_with_nothing_changed_is_refused_at_once_and_stands_when_the_work_is_t
     site.assert_complete();
 }
 
+/// An agent that is a program of one's own may well print nothing; what it asked for through the channel counts.
+#[test]
+fn a_builder_that_prints_nothing_is_judged_by_its_claim() {
+    let site = Site::planned("", &[task("t-aaaa")]);
+    let silent = "cat >/dev/null; echo w > a.txt; ralph task done >/dev/null";
+    let agent = format!(
+        "sh -c '[ $RALPH_ROLE = verifier ] && exec ralph task accept >/dev/null; {silent}'"
+    );
+    site.exits(0, &["build", "--agent-cmd", &agent]);
+    assert_eq!(site.roles(), ["builder", "verifier"]);
+    site.assert_complete();
+}
+
 #[test]
 fn a_change_in_home_alone_is_no_work() {
     let script = "[builder]\nwrite ralph/SCRATCHPAD.md note\nrun ralph task done\nfinal done\n";

@@ -181,6 +181,7 @@ fn what_cannot_be_signed_is_written_and_committed_when_it_can_be() {
     let said = signed.exits(1, &["task", "add", "Wave"]);
     assert!(said.contains("the plan was changed, but not committed"), "{said}");
     assert!(said.contains("no secret key for you"), "{said}");
+    assert!(said.contains("taken from your own git configuration"), "{said}");
     assert!(said.contains("the next change to the plan commits this one along with it"), "{said}");
     assert_eq!(signed.site.records("task").len(), 2);
     assert_eq!(signed.subjects(), Vec::<String>::new());

@@ -220,7 +220,7 @@ fn survives_every_crash_while_planning(number: usize) {
     let finished = Cell::new(0);
     sweep.visit(&points, |point, crashed| {
         // Asked in a way that nobody can answer: what was begun is not asked again.
-        let begun = site.records("spec")[0]["spec"] == SPEC && !site.records("task").is_empty();
+        let begun = site.records("spec")[0]["spec"] == SPEC && site.is_answered();
         let again = site.ralph(if begun { &["plan", SPEC] } else { args });
         let context = || format!("{point}\n{crashed}\n{again}\n{}", site.plan_text());
         // Where all was done but the last note of it, the plan is there to be planned again.
@@ -258,9 +258,7 @@ fn killed_while_planning_it_goes_on_without_asking_and_ralph_build_does_so_too()
     for args in [&["plan", SPEC][..], &["build", SPEC]] {
         let site = Site::new(&format!("{script}{BUILDER}{VERIFIER}"));
         let running = site.place.start(&["plan", SPEC]);
-        crate::harness::wait_until(PATIENCE, "a task is in the plan", || {
-            !site.records("task").is_empty()
-        });
+        crate::harness::wait_until(PATIENCE, "a task was acknowledged", || site.is_answered());
         running.signal(Signal::KILL);
         running.finish();
         let again = site.exits(0, args);
@@ -301,9 +299,7 @@ fn killed_in_mid_run_it_leaves_nobody_behind_and_the_run_is_repeated_on_what_it_
     let site = Site::planned(&format!("{script}{VERIFIER}"), &[task("t-aaaa")]);
     let running = site.place.start(&["build"]);
     wait_for_file(&site.path("left.txt"));
-    crate::harness::wait_until(PATIENCE, "the issue is in the plan", || {
-        !site.records("issue").is_empty()
-    });
+    crate::harness::wait_until(PATIENCE, "the issue was acknowledged", || site.is_answered());
     running.signal(Signal::KILL);
     let (code, _) = running.finish();
     assert_eq!(code, None);
@@ -373,9 +369,7 @@ fn what_a_planner_added_that_was_interrupted_is_committed() {
         "[planner]\nrun ralph task add '{\"id\": \"t-hello\", \"name\": \"Say hello\"}'\nhang\n";
     let site = Site::new(script);
     let running = site.place.start(&["plan", SPEC]);
-    crate::harness::wait_until(PATIENCE, "the task is in the plan", || {
-        !site.records("task").is_empty()
-    });
+    crate::harness::wait_until(PATIENCE, "the task was acknowledged", || site.is_answered());
     running.signal(Signal::INT);
     let (code, _) = running.finish();
     assert_eq!(code, Some(130));
@@ -402,24 +396,23 @@ fn what_an_agent_accepted_is_accepted_though_a_person_deletes_right_after_ralph_
     for is_killed in [true, false] {
         let site = accepting();
         let running = site.place.start(&["build"]);
-        crate::harness::wait_until(PATIENCE, "a task is accepted", || {
-            site.records("task").len() == 1
-        });
-        if is_killed {
+        crate::harness::wait_until(PATIENCE, "a task is accepted", || site.is_answered());
+        let (deleted, accepted) =
+            ("ralph: task delete - Do t-bbbb", "ralph: task accept - Do t-aaaa");
+        let expected = if is_killed {
             running.signal(Signal::KILL);
-        }
-        site.exits(0, &["task", "delete", "t-bbbb"]);
+            running.finish();
+            site.exits(0, &["task", "delete", "t-bbbb"]);
+            [deleted, accepted]
+        } else {
+            site.exits(0, &["task", "delete", "t-bbbb"]);
+            running.signal(Signal::INT);
+            running.finish();
+            [accepted, deleted]
+        };
+        assert_eq!(site.commits()[..2], expected);
         assert_eq!(outcome_of(&site, "Do t-aaaa"), "\"accepted\"", "killed: {is_killed}");
         assert_eq!(outcome_of(&site, "Do t-bbbb"), "\"cancelled\"", "killed: {is_killed}");
-        let subjects = site.commits();
-        assert_eq!(
-            subjects[..2],
-            ["ralph: task delete - Do t-bbbb", "ralph: task accept - Do t-aaaa"]
-        );
-        if !is_killed {
-            running.signal(Signal::INT);
-        }
-        running.finish();
         site.assert_clean();
         site.place.assert_nothing_left();
     }
@@ -436,15 +429,53 @@ fn an_investigator_is_told_which_tasks_were_made_from_its_issues_already() {
     for signal in [Signal::KILL, Signal::INT] {
         let site = Site::planned(&script, &[issue("i-odd")]);
         let running = site.place.start(&["build"]);
-        crate::harness::wait_until(PATIENCE, "the task is in the plan", || {
-            !site.records("task").is_empty()
-        });
+        crate::harness::wait_until(PATIENCE, "the task was acknowledged", || site.is_answered());
         running.signal(signal);
         running.finish();
         site.exits(0, &["build"]);
         assert_eq!(site.roles(), ["investigator", "builder", "verifier", "investigator"]);
         site.assert_complete();
     }
+}
+
+/// The result of a run is on disk before the comparison with what was before it begins, which may take long.
+#[test]
+fn killed_while_it_compares_what_a_run_changed_it_compares_again_and_does_not_repeat_the_run() {
+    let forged = "[builder 1]\nwrite t-aaaa right\nrun ralph task done\nrun echo forged >> ralph/plan.jsonl\nfinal done\n\
+                  [builder]\nwrite t-aaaa right\nrun ralph task done\nfinal done\n";
+    let forging = Story { script: format!("{forged}{VERIFIER}"), ..accepted() };
+    for (story, builders) in [(accepted(), 1), (forging, 2)] {
+        let site = story.site();
+        let sweep = Sweep::new(&site.place, ARGS);
+        let points = sweep.all_points();
+        let agent = points.iter().position(|point| point.is_start_of("ralph")).unwrap();
+        let mut visited = 0;
+        for point in points[agent + 1..].iter().take_while(|point| !point.is_start_of("sh")) {
+            let Some((_, crashed)) = sweep.killed_at(point) else { break };
+            if !is_uncompared(&site) {
+                continue;
+            }
+            visited += 1;
+            let again = site.exits(0, ARGS);
+            let context = || format!("{point}\n{crashed}\n{again}\n{}", site.plan_text());
+            let roles = site.roles();
+            let started = roles.iter().filter(|role| *role == "builder").count();
+            assert_eq!(started, builders, "{}", context());
+            assert!(!site.plan_text().contains("forged"), "{}", context());
+            site.assert_complete();
+            if visited == 2 {
+                break;
+            }
+        }
+        assert!(visited > 0);
+    }
+}
+
+/// Whether there is the result of a run that was not compared yet with what was before it.
+fn is_uncompared(site: &Site) -> bool {
+    let base = fs::read_dir(site.place.path("state/ralph")).unwrap();
+    let mut places = base.map(|place| place.unwrap().path().join("uncompared"));
+    places.any(|place| fs::read_dir(place).is_ok_and(|mut files| files.next().is_some()))
 }
 
 /// A verdict that is in private state and not yet in the plan is carried out, not reached again.

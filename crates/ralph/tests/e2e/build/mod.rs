@@ -4,6 +4,7 @@ mod bounds;
 mod claims;
 mod commits;
 mod crashes;
+mod drafts;
 mod endings;
 mod homes;
 mod kills;
@@ -155,6 +156,12 @@ impl Site {
                 (asked["accepted"].as_bool().unwrap(), asked["text"].as_str().unwrap().to_owned())
             })
             .collect()
+    }
+
+    /// Whether a request of an agent was answered, also while the log is not there yet.
+    fn is_answered(&self) -> bool {
+        let log = fs::read_to_string(self.path("ralph/ralph.log"));
+        log.is_ok_and(|log| log.contains("\"mutation_requested\""))
     }
 
     /// The subjects of all commits, newest first.

@@ -36,6 +36,22 @@ fn b12_13_the_commit_holds_the_plan_alone_whatever_is_staged_or_dirty() {
     assert_eq!(desk.git(&["fsck", "--strict"]), "");
 }
 
+#[test]
+fn a_staged_version_of_the_plan_that_a_change_takes_the_place_of_is_named() {
+    let desk = Desk::with_tasks(1);
+    let plan = desk.repo().join(PLAN);
+    let text = fs::read_to_string(&plan).unwrap();
+    fs::write(&plan, format!("{text}{{\"t\":\"issue\",\"id\":\"i-mine\",\"desc\":\"x\"}}\n"))
+        .unwrap();
+    desk.git(&["add", PLAN]);
+    let staged = desk.git(&["rev-parse", &format!(":{PLAN}")]);
+    fs::write(&plan, text).unwrap();
+    let told = desk.ralph(&["task", "add", "y"]).stderr;
+    assert!(told.contains(&format!("git cat-file -p {}", staged.trim())), "{told}");
+    let told = desk.ralph(&["task", "add", "z"]).stderr;
+    assert!(!told.contains("staged"), "{told}");
+}
+
 /// What the first line of a message only counts, the others name.
 #[test]
 fn a_commit_names_everything_that_it_changes() {
