@@ -10,6 +10,7 @@
 
 mod call;
 pub mod checkout;
+mod clearing;
 pub mod commits;
 mod contents;
 pub mod direct;
@@ -18,11 +19,13 @@ mod error;
 pub mod evidence;
 pub mod history;
 mod identity;
+pub mod item_refs;
 mod location;
 mod lock;
 pub mod merging;
 pub mod mirror;
 mod names;
+mod new_commit;
 pub mod notes;
 mod objects;
 mod oid;
@@ -34,9 +37,11 @@ pub mod replaced;
 mod revisions;
 pub mod saved;
 mod settings;
+pub mod slot;
 mod switch;
 #[cfg(test)]
 mod testing;
+mod tree_edit;
 pub mod undo;
 
 use std::ffi::OsString;
@@ -48,6 +53,7 @@ use ralph_proc::capture::Answer;
 use serde::{Deserialize, Serialize};
 
 pub use call::GitProgram;
+pub use clearing::FileError;
 pub use error::GitError;
 pub use location::{RepositoryLocation, real_directory};
 pub use lock::{Holder, remove_left_behind};
@@ -255,7 +261,16 @@ impl Git {
 
     /// Returns how the tree of one commit (or tree) became that of another, with renames.
     pub fn changes(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError> {
-        let mut args = vec!["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--find-renames"];
+        self.diff_trees("--find-renames", from, to)
+    }
+
+    /// Returns the same without renames: every path that differs is named.
+    pub(crate) fn plain_changes(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError> {
+        self.diff_trees("--no-renames", from, to)
+    }
+
+    fn diff_trees(&self, renames: &str, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError> {
+        let mut args = vec!["diff-tree", "-r", "-z", "--raw", "--no-abbrev", renames];
         args.extend(["--no-ext-diff", "--no-textconv", from.as_str(), to.as_str()]);
         let output = self.call(Call::new(&args).timeout(LONG))?.stdout;
         parse_raw_diff(&output).ok_or_else(|| unexpected(&args, &output))

@@ -258,7 +258,7 @@ fn obstacle(error: CheckoutError) -> Result<Obstacle, GateError> {
         CheckoutError::Incomplete { .. } | CheckoutError::UnsafeTree { .. } => {
             Obstacle::Setup { message: with_cause(&error) }
         }
-        CheckoutError::Files { .. } | CheckoutError::Git { .. } => {
+        CheckoutError::Files(_) | CheckoutError::Git { .. } => {
             Obstacle::Machine { message: with_cause(&error) }
         }
     })
