@@ -196,7 +196,7 @@ impl CommitSteps<'_> {
     }
 
     /// Returns how an index differs from `HEAD` at the wanted paths.
-    fn staged(
+    pub(super) fn staged(
         &self,
         index: &ScratchIndex,
         wanted: &HashSet<&Path>,
@@ -319,7 +319,7 @@ impl ScratchIndex {
     }
 
     /// Removes what commits that were killed left behind. Nobody else has one while the lock of the index is held.
-    fn remove_abandoned(git_dir: &Utf8Path) {
+    pub(super) fn remove_abandoned(git_dir: &Utf8Path) {
         for entry in fs::read_dir(git_dir).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(SCRATCH) {
                 let _ = fs::remove_file(entry.path());
@@ -338,12 +338,12 @@ impl ScratchIndex {
         }
     }
 
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.path.as_str()
     }
 
     /// Takes the place of the index, whose lock is held.
-    fn become_index(self, git_dir: &Utf8Path) -> Result<(), CommitError> {
+    pub(super) fn become_index(self, git_dir: &Utf8Path) -> Result<(), CommitError> {
         let path = git_dir.join("index").into_std_path_buf();
         fs::rename(&self.path, &path).map_err(|source| CommitError::Write { path, source })
     }

@@ -20,6 +20,7 @@ pub mod evidence;
 pub mod history;
 mod identity;
 pub mod item_refs;
+pub mod landing;
 mod location;
 mod lock;
 pub mod merging;
@@ -43,6 +44,7 @@ mod switch;
 mod testing;
 mod tree_edit;
 pub mod undo;
+mod worktrees;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -61,15 +63,18 @@ pub use names::{ref_name, shown};
 pub use objects::ObjectError;
 pub(crate) use oid::ObjectFormat;
 pub use oid::Oid;
-pub use parse::{ChangeKind, CommitHeader, Head, PathChange, Ref, StatusEntry, TreeEntry};
+pub use parse::{
+    ChangeKind, CommitHeader, Head, PathChange, Ref, StatusEntry, TreeEntry, Worktree,
+};
 pub use provision::Provision;
+pub use worktrees::{BranchUse, GitOperation};
 
 use call::{Call, UserConfig, first_line};
 use drivers::Drivers;
 use oid::lines;
 use parse::{
     parse_batch, parse_batch_check, parse_commit, parse_ids, parse_raw_diff, parse_refs,
-    parse_status, parse_tree, parse_worktree_heads,
+    parse_status, parse_tree,
 };
 
 /// How long a walk over the whole tree or history may take.
@@ -202,10 +207,9 @@ impl Git {
         let list = ["for-each-ref", "--format=%(objectname) %(refname)"];
         let output = self.ask(&list)?;
         let refs = parse_refs(&output).ok_or_else(|| unexpected(&list, &output))?;
-        let worktrees = ["worktree", "list", "--porcelain", "-z"];
-        let output = self.ask(&worktrees)?;
-        let worktree_heads =
-            parse_worktree_heads(&output).ok_or_else(|| unexpected(&worktrees, &output))?;
+        let heads = self.worktrees()?.into_iter();
+        let worktree_heads = heads.filter_map(|worktree| Some((worktree.path, worktree.head?)));
+        let worktree_heads = worktree_heads.collect();
         Ok(RefsSnapshot { head: self.head()?, refs, worktree_heads })
     }
 

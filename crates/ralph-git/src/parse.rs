@@ -168,20 +168,38 @@ pub(super) fn parse_refs(bytes: &[u8]) -> Option<Vec<Ref>> {
         .collect()
 }
 
-/// Reads the commits at which the `HEAD`s stand out of `worktree list --porcelain -z`.
-pub(super) fn parse_worktree_heads(bytes: &[u8]) -> Option<Vec<(PathBuf, Oid)>> {
-    let mut heads = Vec::new();
-    let mut path = None;
+/// One worktree of a repository, as git lists it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Worktree {
+    pub path: PathBuf,
+    pub head: Option<Oid>,
+    /// The branch that `HEAD` names, in full.
+    pub branch: Option<String>,
+    /// Locked against removal, as one on a disk that is not always there.
+    pub(crate) is_locked: bool,
+}
+
+/// Reads `worktree list --porcelain -z`.
+pub(super) fn parse_worktrees(bytes: &[u8]) -> Option<Vec<Worktree>> {
+    let mut worktrees: Vec<Worktree> = Vec::new();
     for field in fields(bytes)? {
-        if let Some(rest) = field.strip_prefix(b"worktree ") {
-            path = Some(path_from(rest));
-        } else if let Some(rest) = field.strip_prefix(b"HEAD ")
-            && let Some(id) = Oid::parse(rest)
-        {
-            heads.push((path.clone()?, id));
+        if let Some(path) = field.strip_prefix(b"worktree ") {
+            worktrees.push(Worktree { path: path_from(path), ..Worktree::default() });
+            continue;
+        }
+        if field.is_empty() {
+            continue;
+        }
+        let worktree = worktrees.last_mut()?;
+        if let Some(id) = field.strip_prefix(b"HEAD ") {
+            worktree.head = Oid::parse(id);
+        } else if let Some(name) = field.strip_prefix(b"branch ") {
+            worktree.branch = Some(ref_name(name));
+        } else if field == b"locked" || field.starts_with(b"locked ") {
+            worktree.is_locked = true;
         }
     }
-    Some(heads)
+    Some(worktrees)
 }
 
 /// Reads `diff-tree`/`diff-index` with `--raw -z`.

@@ -18,8 +18,12 @@ const DIRECTORY: &[u8] = b"40000";
 /// What a path of a tree is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TreeChange {
+    Remove,
     /// A file, link or directory, with its mode as trees have it.
-    Put { mode: Vec<u8>, id: ObjectId },
+    Put {
+        mode: Vec<u8>,
+        id: ObjectId,
+    },
 }
 
 /// The changes below one directory.
@@ -73,6 +77,7 @@ impl TreeChanges {
         };
         for (name, changes) in &self.below {
             match &changes.here {
+                Some(TreeChange::Remove) => drop(entries.remove(name)),
                 Some(TreeChange::Put { mode, id }) => {
                     entries.insert(name.clone(), (mode.clone(), *id));
                 }
@@ -108,6 +113,10 @@ fn is_directory(mode: &[u8]) -> bool {
 type Entries = BTreeMap<Vec<u8>, (Vec<u8>, ObjectId)>;
 
 fn read(objects: &mut Objects, id: &ObjectId) -> Result<Entries, ObjectError> {
+    if *id == ObjectId::empty_tree(objects.kind) {
+        // Git knows it without having it.
+        return Ok(Entries::new());
+    }
     let mut bytes = Vec::new();
     objects.read(id, ObjectKind::Tree, &mut bytes)?;
     let malformed = || ObjectError::Malformed { id: Oid::of(id) };
@@ -137,6 +146,23 @@ fn add(
             .map_or_else(|| Oid::of(&ObjectId::empty_tree(fresh.kind())), Oid::of),
         reason: unfit.0.to_owned(),
     })
+}
+
+/// Returns what a tree has at a path; a whole directory is a tree.
+pub(super) fn find_entry(
+    objects: &mut Objects,
+    root: &ObjectId,
+    path: &Path,
+) -> Result<Option<TreeChange>, ObjectError> {
+    let mut at = Some((DIRECTORY.to_vec(), *root));
+    for part in path.components() {
+        let Some((mode, id)) = at else { return Ok(None) };
+        if !is_directory(&mode) {
+            return Ok(None);
+        }
+        at = read(objects, &id)?.remove(path_bytes(Path::new(part.as_os_str())));
+    }
+    Ok(at.map(|(mode, id)| TreeChange::Put { mode, id }))
 }
 
 /// Reads every file below a tree, by its path from there; links count as files with their targets.
