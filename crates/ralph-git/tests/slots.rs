@@ -132,6 +132,7 @@ fn an_item_is_worked_on_in_a_slot_and_its_state_is_kept_beside() {
     assert_eq!((&left.parent, &left.paths[..]), (&work, &[PathBuf::from("c.txt")][..]));
     assert!(left.nested.is_empty() && left.unfiltered.is_empty());
     slot.adopt(&left).unwrap();
+    assert_eq!(slot.transfer_lfs(&mirror, &person, &work).unwrap(), Vec::<PathBuf>::new());
     let kept = mirror.git().file_at(left.commit.as_ref().unwrap(), Path::new("c.txt")).unwrap();
     assert_eq!(kept.as_deref(), Some(&b"left\n"[..]));
     assert_eq!(key.left_ref(), "refs/ralph/left/area+0001-item");

@@ -19,11 +19,13 @@ use ralph_proc::fault;
 
 use super::super::call::{Call, UserConfig, path_bytes};
 use super::super::clearing::{FileError, remove};
-use super::super::commits::{CommitError, CommitSteps, ScratchIndex, joined, refuse_filtered};
+use super::super::commits::{
+    CommitError, CommitSteps, DIFF_FILES, ScratchIndex, joined, parse_diff_files, refuse_filtered,
+};
 use super::super::drivers::Drivers;
 use super::super::lock::LockFile;
-use super::super::parse::{ChangeKind, PathChange, parse_raw_diff};
-use super::super::{Git, GitError, LONG, Oid, regular_file, unexpected};
+use super::super::parse::{ChangeKind, PathChange};
+use super::super::{Git, GitError, LONG, Oid, regular_file};
 use super::LandingError;
 use super::follow::{WaitReason, root_of, waits_for};
 use super::transaction::RefTransaction;
@@ -186,16 +188,7 @@ impl Bench<'_> {
     /// Returns the files that are not as an index has them.
     fn differing(&self, index: &ScratchIndex) -> Result<Vec<PathChange>, GitError> {
         self.call(index, &["update-index", "-q", "--refresh"], b"")?;
-        let args = [
-            "diff-files",
-            "--raw",
-            "-z",
-            "--no-abbrev",
-            "--no-ext-diff",
-            "--ignore-submodules=dirty",
-        ];
-        let output = self.call(index, &args, b"")?;
-        parse_raw_diff(&output).ok_or_else(|| unexpected(&args, &output))
+        parse_diff_files(&self.call(index, DIFF_FILES, b"")?)
     }
 
     /// Finds out which of the touched files are in the way.

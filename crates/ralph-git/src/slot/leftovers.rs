@@ -9,19 +9,18 @@
 //! be committed (it may be a secret in plain text).
 
 use std::collections::HashSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::super::call::{Call, path_bytes, path_from};
-use super::super::clearing::{FileError, TIMEOUT, make_dirs, remove};
-use super::super::commits::{Signing, copy_index, joined, parse_id};
+use super::super::clearing::{FileError, TIMEOUT, remove};
+use super::super::commits::{DIFF_FILES, Signing, copy_index, joined, parse_diff_files, parse_id};
 use super::super::drivers::Drivers;
 use super::super::mirror::Mirror;
 use super::super::new_commit::NewCommit;
-use super::super::parse::{ChangeKind, parse_raw_diff};
-use super::super::{Git, GitError, Oid, regular_file, unexpected};
+use super::super::parse::ChangeKind;
+use super::super::{Git, GitError, Oid, regular_file};
 use super::lfs::LfsPointer;
 use super::{Slot, SlotError};
 
@@ -163,16 +162,7 @@ impl Outside<'_> {
 
     /// Finds what differs from the index, and what it does not have.
     fn changes(&self, exclude: &Utf8Path) -> Result<Changes, GitError> {
-        let args = [
-            "diff-files",
-            "--raw",
-            "-z",
-            "--no-abbrev",
-            "--no-ext-diff",
-            "--ignore-submodules=dirty",
-        ];
-        let output = self.call(&args, b"", &[])?;
-        let differing = parse_raw_diff(&output).ok_or_else(|| unexpected(&args, &output))?;
+        let differing = parse_diff_files(&self.call(DIFF_FILES, b"", &[])?)?;
         let mut changes = Changes::default();
         for change in differing {
             match change.kind {
@@ -247,7 +237,8 @@ impl Outside<'_> {
             info.extend(path_bytes(path).iter().copied().chain([0]));
         }
         for (path, pointer, mode) in &changes.pointers {
-            self.store(path, pointer, person)?;
+            // A file that is itself a pointer has no content to keep.
+            pointer.keep(&self.root.as_std_path().join(path), person)?;
             let args = ["hash-object", "-w", "--no-filters", "--stdin"];
             let id = parse_id(&args, &self.call(&args, pointer.to_text().as_bytes(), &[])?)?;
             info.extend(format!("{mode} {id}\t").bytes());
@@ -261,29 +252,6 @@ impl Outside<'_> {
             self.call(&args, &joined(&changes.present), &[])?;
         }
         Ok(parse_id(&["write-tree"], &self.call(&["write-tree"], b"", &[])?)?)
-    }
-
-    /// Puts the content of an LFS file into the person's store, under the name that its hash gives it.
-    fn store(&self, path: &Path, pointer: &LfsPointer, person: &Git) -> Result<(), FileError> {
-        let object = pointer.object_in(person.place().common_dir.as_std_path());
-        let Some(parent) = object.parent().and_then(Utf8Path::from_path) else { return Ok(()) };
-        if object.exists() {
-            return Ok(());
-        }
-        let failed = |source| FileError::new("keep", &object, source);
-        make_dirs(parent)?;
-        let incoming = parent.join(format!(".ralph-{}", std::process::id()));
-        let (mut file, _) =
-            regular_file::open(&self.root.as_std_path().join(path)).map_err(failed)?;
-        let mut copy = fs::File::create(&incoming).map_err(failed)?;
-        std::io::copy(&mut file, &mut copy).and_then(|_| copy.sync_all()).map_err(failed)?;
-        let mut copied = fs::File::open(&incoming).map_err(failed)?;
-        if LfsPointer::of(&mut copied).map_err(failed)? == *pointer {
-            fs::rename(&incoming, &object).map_err(failed)
-        } else {
-            // The file is itself a pointer, whose content is not here.
-            fs::remove_file(&incoming).map_err(failed)
-        }
     }
 
     fn tree_of(&self, commit: &Oid) -> Result<Oid, GitError> {

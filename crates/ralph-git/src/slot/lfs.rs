@@ -12,9 +12,10 @@ use sha2::{Digest, Sha256};
 
 use super::super::call::{Call, path_from};
 use super::super::clearing::FileError;
+use super::super::mirror::Mirror;
 use super::super::oid::hex;
-use super::super::{Git, GitError, regular_file};
-use super::SlotError;
+use super::super::{Git, GitError, Oid, regular_file};
+use super::{Slot, SlotError};
 
 /// No pointer is larger.
 const LARGEST_POINTER: u64 = 1024;
@@ -72,6 +73,69 @@ impl LfsPointer {
     pub(super) fn object_in(&self, common_dir: &Path) -> PathBuf {
         let objects = common_dir.join("lfs/objects");
         objects.join(&self.oid[..2]).join(&self.oid[2..4]).join(&self.oid)
+    }
+}
+
+impl LfsPointer {
+    /// Puts the content at a path into the person's store, under the name that its hash gives it; `false` if it is not
+    /// what the pointer says.
+    pub(super) fn keep(&self, content: &Path, person: &Git) -> Result<bool, FileError> {
+        let object = self.object_in(person.place().common_dir.as_std_path());
+        if object.exists() {
+            return Ok(true);
+        }
+        let failed = |source| FileError::new("keep", &object, source);
+        let Ok((mut file, found)) = regular_file::open(content) else { return Ok(false) };
+        let Some(parent) = object.parent().filter(|_| found.size() == self.size) else {
+            return Ok(false);
+        };
+        fs::create_dir_all(parent).map_err(failed)?;
+        let incoming = parent.join(format!(".ralph-{}", std::process::id()));
+        let mut copy = File::create(&incoming).map_err(failed)?;
+        io::copy(&mut file, &mut copy).and_then(|_| copy.sync_all()).map_err(failed)?;
+        // The copy is hashed, which nobody else can change meanwhile.
+        let copied = File::open(&incoming).and_then(|mut copied| LfsPointer::of(&mut copied));
+        if copied.map_err(failed)? == *self {
+            fs::rename(&incoming, &object).map_err(failed)?;
+            return Ok(true);
+        }
+        fs::remove_file(&incoming).map_err(failed)?;
+        Ok(false)
+    }
+}
+
+impl Slot {
+    /// Puts the LFS contents that a commit of the mirror needs and the slot has into the person's store; returns the
+    /// files whose content neither of them has.
+    ///
+    /// An agent's own LFS keeps contents in the slot's git directory, which the next preparation removes.
+    pub fn transfer_lfs(
+        &self,
+        mirror: &Mirror,
+        person: &Git,
+        commit: &Oid,
+    ) -> Result<Vec<PathBuf>, SlotError> {
+        let changes = mirror.git().plain_changes(self.base(), commit)?;
+        let paths: Vec<PathBuf> = changes
+            .into_iter()
+            .filter(|change| change.modes.1.starts_with("100"))
+            .map(|change| change.path)
+            .collect();
+        let wanted: Vec<(&Oid, &Path)> =
+            paths.iter().map(|path| (commit, path.as_path())).collect();
+        let largest = usize::try_from(LARGEST_POINTER).unwrap_or(usize::MAX);
+        let contents = mirror.git().files_at(&wanted, largest)?;
+        let mut missing = Vec::new();
+        for (path, content) in paths.iter().zip(contents) {
+            let Some(pointer) = content.and_then(|content| LfsPointer::parse(&content)) else {
+                continue;
+            };
+            let own = pointer.object_in(self.git().place().git_dir.as_std_path());
+            if !pointer.keep(&own, person)? {
+                missing.push(path.clone());
+            }
+        }
+        Ok(missing)
     }
 }
 

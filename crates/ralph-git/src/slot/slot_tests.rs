@@ -539,3 +539,35 @@ fn lfs_files_are_filled_from_the_persons_store() {
         assert_eq!(std::fs::read_to_string(stored).unwrap(), "a third");
     }
 }
+
+#[test]
+fn lfs_contents_that_an_agent_made_reach_the_persons_store_only_if_they_are_what_they_say() {
+    let bench = Bench::new();
+    let base = bench.world.commit(&bench.person, &[(".gitattributes", "*.bin filter=lfs -text\n")]);
+    let slot = bench.prepare(&base);
+    let pointer = |content: &str| lfs::LfsPointer::of(&mut content.as_bytes()).unwrap();
+    let object = |dir: &Utf8Path, content: &str| {
+        let path = pointer(content).object_in(dir.join(".git").as_std_path());
+        Utf8PathBuf::from_path_buf(path).unwrap()
+    };
+    write(&object(&bench.slot, "good"), "good");
+    write(&object(&bench.slot, "real"), "fake");
+    symlink("/etc/hostname", {
+        let link = object(&bench.slot, "link");
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        link
+    })
+    .unwrap();
+    let texts = ["good", "real", "link", "nowhere"].map(|content| pointer(content).to_text());
+    let names = ["a.bin", "b.bin", "c.bin", "d.bin"];
+    let mut files: Vec<(&str, &str)> =
+        names.iter().zip(&texts).map(|(name, text)| (*name, text.as_str())).collect();
+    files.push(("plain.txt", "no pointer"));
+    let commit = bench.world.commit(&bench.slot, &files);
+    slot.transfer(&bench.mirror).unwrap();
+    let person = bench.world.open(&bench.person);
+    let missing = slot.transfer_lfs(&bench.mirror, &person, &commit).unwrap();
+    assert_eq!(missing, ["b.bin", "c.bin", "d.bin"].map(PathBuf::from));
+    assert_eq!(read(&object(&bench.person, "good")), "good");
+    assert!(!object(&bench.person, "real").exists() && !object(&bench.person, "link").exists());
+}
