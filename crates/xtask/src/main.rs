@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- ARGS]
        cargo xtask crash [--story NAME] [-- ARGS]
-       cargo xtask bench [startup|loop|stream|checkout|baseline|build|plan|home|all]
+       cargo xtask bench [startup|loop|stream|checkout|baseline|build|plan|journal|home|slots|all]
        cargo xtask torture [--sample [SEED]]
        cargo xtask deny
 

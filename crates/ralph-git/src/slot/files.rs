@@ -68,10 +68,8 @@ impl WorkTree<'_> {
     fn reset_to(&self, commit: &Oid) -> Result<(), GitError> {
         let args = ["read-tree", "--reset", "-u", commit.as_str()];
         let call = Call::new(&args).timeout(TIMEOUT).env("GIT_INDEX_FILE", self.index.as_str());
-        // Nobody reads this file but the next preparation, which does without it if it is torn.
-        self.git
-            .call(call.config("core.fsync", "none").config("index.skipHash", "true"))
-            .map(|_| ())
+        // The next preparation does without it if a crash tears it.
+        self.git.call(call.config("core.fsync", "none")).map(|_| ())
     }
 
     fn uncleared(&self, error: &FileError) -> SlotError {

@@ -73,7 +73,7 @@ impl Bench {
         Ok(())
     }
 
-    fn at(&self, place: &Path, program: impl AsRef<Path>, args: &[&str]) -> Command {
+    pub(super) fn at(&self, place: &Path, program: impl AsRef<Path>, args: &[&str]) -> Command {
         let mut command = self.command(program, args);
         command.current_dir(place);
         for (name, value) in [
