@@ -134,6 +134,10 @@ kinds! {
     TaskDone: TaskDone = "task_done",
     TaskRejected: TaskRejected = "task_rejected",
     TaskKilled: TaskKilled = "task_killed",
+    InterviewTurn: InterviewTurn = "interview_turn",
+    PrdApproved: PrdApproved = "prd_approved",
+    ConsentAsked: ConsentAsked = "consent_asked",
+    TopicMapped: TopicMapped = "topic_mapped",
 }
 
 impl JournalEvent {

@@ -4,6 +4,7 @@
 //! be taken for the agent's own word. Reading files is the engine's.
 
 mod build;
+mod goal;
 mod kind;
 mod pipeline;
 mod reader;
@@ -14,6 +15,7 @@ use std::fmt::Write;
 use crate::gate::{self, GateSpec};
 
 pub use build::{BuildPrompt, DecomposePrompt, InvestigatePrompt, PlanPrompt, VerifyPrompt};
+pub use goal::{GoalSurroundings, InterviewPrompt, StoryPrompt, UnderstandPrompt};
 pub use kind::PromptKind;
 pub use pipeline::{PreviousPlan, SpecImplementPrompt, SpecPlanPrompt, SpecVerifyPrompt};
 pub use template::{Field, Need, Presence, PromptTemplate, TemplateError, TemplateProblem, Values};
@@ -102,12 +104,18 @@ impl<'a> Surroundings<'a> {
         values.add("spec_path", self.spec.path);
         values.add("spec_file", self.spec.file);
         values.add("spec", self.spec.text);
-        if let Some(rules) = self.rules.filter(|rules| !rules.text.trim().is_empty()) {
-            values.add("rules", rules.text);
-            values.add("rules_file", rules.file);
-        }
+        values.add_rules(self.rules);
         values.add_optional("feedback", self.feedback);
         values
+    }
+}
+
+impl<'a> Values<'a> {
+    fn add_rules(&mut self, rules: Option<RulesSource<'a>>) {
+        if let Some(rules) = rules.filter(|rules| !rules.text.trim().is_empty()) {
+            self.add("rules", rules.text);
+            self.add("rules_file", rules.file);
+        }
     }
 }
 
