@@ -6,8 +6,10 @@
 use std::fs;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::goal::{GoalState, STATE_FILE};
 use ralph_model::pipeline::records::{self, CandidateRecord, PlanRecord};
 use ralph_model::plan::Plan;
+use ralph_model::prd::{PRD_FILE, Prd};
 use ralph_model::prompt::PromptKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -49,6 +51,7 @@ pub fn examine(home: &Utf8Path, known: &dyn Fn(&str) -> bool) -> Soundness {
     soundness.records::<PlanRecord>(&home.join(SPECS).join("plans"), 0);
     soundness.records::<CandidateRecord>(&home.join(SPECS).join("candidates"), 0);
     soundness.prompts(home);
+    soundness.goal(home);
     soundness
 }
 
@@ -143,6 +146,26 @@ impl Soundness {
             };
             let mend = Some("correct it, or move it away to use the built-in one".to_owned());
             self.problems.push(FileProblem { path, line, message, mend });
+        }
+    }
+
+    /// Looks at the PRD and at the state of an interview.
+    fn goal(&mut self, home: &Utf8Path) {
+        let path = home.join(PRD_FILE);
+        if let Some(bytes) = self.read(&path)
+            && let Err(error) = Prd::parse(&String::from_utf8_lossy(&bytes))
+        {
+            for message in error.errors {
+                let mend = Some("correct it, or convert it with `ralph prd import`".to_owned());
+                let path = path.clone();
+                self.problems.push(FileProblem { path, line: None, message, mend });
+            }
+        }
+        let path = home.join(STATE_FILE);
+        if let Some(bytes) = self.read(&path)
+            && let Err(error) = GoalState::parse(&String::from_utf8_lossy(&bytes))
+        {
+            self.broken(&path, error.to_string());
         }
     }
 

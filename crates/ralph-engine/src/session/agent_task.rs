@@ -2,6 +2,7 @@
 
 use camino::Utf8PathBuf;
 use ralph_model::contract::{FinalMessage, PlannerClaim};
+use ralph_model::goal::PlannerEnvelope;
 use ralph_model::role::Role;
 
 use super::Session;
@@ -40,6 +41,8 @@ pub(crate) enum TaskContract {
     Planned { phrase: String },
     /// An implementer ends with a commit, or the reason that none is needed, and this phrase.
     Completed { phrase: String },
+    /// An interviewer answers with its envelope.
+    Envelope,
 }
 
 impl TaskContract {
@@ -52,6 +55,7 @@ impl TaskContract {
                 message.planner_claim(phrase, Some("plan")) == PlannerClaim::Planned
             }
             TaskContract::Completed { phrase } => message.completion(phrase).is_some(),
+            TaskContract::Envelope => PlannerEnvelope::parse(said).is_ok(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a session records, asks and waits for. Everything is in the journal before the call returns.
 
 use std::mem::discriminant;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use ralph_model::journal::{
@@ -111,9 +112,13 @@ impl Session<'_> {
         let Subject { spec, item, phase } = subject;
         let (wait_seconds, reason) = (Some(wait.as_secs()), reason.map(str::to_owned));
         self.record(BackoffWait { spec, item, phase, wait_seconds, reason })?;
+        Ok(self.wait(wait))
+    }
+
+    /// Waits for some time, which the person may cut short.
+    pub(crate) fn wait(&mut self, span: Duration) -> Waited {
         let now = self.context.clock.now();
-        let until = now.checked_add(wait).unwrap_or(now);
-        Ok(self.wait_until(until))
+        self.wait_until(now.checked_add(span).unwrap_or(now))
     }
 
     fn wait_until(&mut self, until: Timestamp) -> Waited {

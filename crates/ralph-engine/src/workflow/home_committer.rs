@@ -83,6 +83,11 @@ impl HomeCommitter {
         Ok(())
     }
 
+    /// Tells whether home is committed at all.
+    pub(crate) fn commits(&self) -> bool {
+        self.committed().is_some()
+    }
+
     /// The repository and home in it, where home is committed.
     fn committed(&self) -> Option<&(Git, PathBuf)> {
         self.place.as_ref().filter(|_| self.settings.commit_home)

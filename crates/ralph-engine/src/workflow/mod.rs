@@ -6,6 +6,7 @@
 
 pub mod build;
 pub mod driver;
+pub mod goal;
 pub mod home_committer;
 pub mod pipeline;
 pub mod project;
@@ -14,6 +15,7 @@ pub(crate) mod repositories;
 mod spec_text;
 
 use ralph_model::build::IllegalTaskFact;
+use ralph_model::goal::IllegalGoalFact;
 use ralph_model::pipeline::IllegalFact;
 use ralph_model::run::{RunOutcome, Trouble};
 
@@ -56,6 +58,8 @@ pub enum WorkflowError {
     Spec(#[from] IllegalFact),
     #[error(transparent)]
     Task(#[from] IllegalTaskFact),
+    #[error(transparent)]
+    Goal(#[from] IllegalGoalFact),
 }
 
 impl From<EvidenceError> for WorkflowError {
@@ -79,6 +83,7 @@ pub(crate) fn interruption_or_trouble<E>(error: WorkflowError) -> Result<Turn<E>
         | WorkflowError::Plan(_)
         | WorkflowError::Spec(_)
         | WorkflowError::Task(_)
+        | WorkflowError::Goal(_)
         | WorkflowError::StateFile { .. } => Err(error),
         WorkflowError::Mirror(_)
         | WorkflowError::Judge(_)

@@ -2,7 +2,9 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::journal::Note;
-use ralph_model::prompt::{Prompts, RulesSource, SpecSource, Surroundings};
+use ralph_model::prompt::{
+    GoalSurroundings, PromptKind, Prompts, RulesSource, SpecSource, Surroundings,
+};
 use ralph_model::role::Role;
 
 use super::home_committer::HomeCommitter;
@@ -11,7 +13,7 @@ use super::spec_text::SpecText;
 use super::{WorkflowError, with_causes};
 use crate::files::PathError;
 use crate::files::note::{clear_note, read_note, write_note};
-use crate::prompts::{self, Rules};
+use crate::prompts::{self, PromptProblem, Rules};
 use crate::run::RESULTS;
 use crate::session::{Opening, Session, SessionContext, SessionError, SessionRequest};
 
@@ -46,6 +48,15 @@ impl Project {
         Ok(Opened { session, project, opening })
     }
 
+    /// Uses a file that the person named as the template of one prompt; returns its text.
+    pub fn use_template(
+        &mut self,
+        kind: PromptKind,
+        path: &Utf8Path,
+    ) -> Result<String, PromptProblem> {
+        prompts::replace_from(&mut self.prompts, kind, path)
+    }
+
     /// Returns what is changed and uncommitted outside home and is a person's own: no run left it.
     pub fn dirt(&self, context: &SessionContext) -> Result<Vec<String>, WorkflowError> {
         self.repositories.dirt(&BEFORE.all(&context.state)?)
@@ -67,6 +78,20 @@ impl Project {
                 file: &spec.file,
                 text: &spec.text,
             },
+            rules: self.rules(),
+            feedback,
+        }
+    }
+
+    /// Returns what every prompt of goal-driven work has.
+    pub(crate) fn goal_surroundings<'p>(
+        &'p self,
+        context: &'p SessionContext,
+        feedback: Option<&'p str>,
+    ) -> GoalSurroundings<'p> {
+        GoalSurroundings {
+            workspace: context.workspace.root.as_str(),
+            home: context.home.path.as_str(),
             rules: self.rules(),
             feedback,
         }
