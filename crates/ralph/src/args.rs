@@ -1,6 +1,7 @@
 //! What can be typed: clap structures only, no decisions. The doc comments are the help.
 
 pub(crate) mod build;
+pub(crate) mod goal;
 mod lazy_options;
 pub(crate) mod pipeline;
 pub(crate) mod plan;
@@ -12,6 +13,7 @@ use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use ralph_model::role::Role;
 
 use self::build::{BuildArgs, PlanArgs};
+use self::goal::{ExecArgs, PrdCommand, UnderstandArgs};
 use self::lazy_options::LazyOptions;
 use self::pipeline::{DemoArgs, PipelineArgs, SpecsCommand};
 use self::plan::{
@@ -102,8 +104,15 @@ pub(crate) enum Command {
     Init(LazyOptions<InitArgs>),
     /// Take specs through plan, implement, verify, until they are done
     Pipeline(LazyOptions<PipelineArgs>),
-    /// Turn a spec into tasks of the plan
+    /// Turn a spec into tasks of the plan, or a goal into a PRD by an interview
     Plan(LazyOptions<PlanArgs>),
+    /// Go from a goal in one sentence to a run: interview, PRD, map of the code, run; each asks first
+    Exec(LazyOptions<ExecArgs>),
+    /// Have the code mapped, one topic per run
+    Understand(LazyOptions<UnderstandArgs>),
+    /// Work with the PRD of a goal
+    #[command(subcommand)]
+    Prd(LazyOptions<PrdCommand>),
     /// Build the plan, task by task, until it is complete (also: `ralph`, `ralph N`)
     #[command(alias = "construct")]
     Build(LazyOptions<BuildArgs>),

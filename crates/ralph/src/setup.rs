@@ -37,13 +37,14 @@ pub(crate) struct Scout {
     pub(crate) environment: Environment,
     pub(crate) workspace: Workspace,
     pub(crate) config: Result<Config, ConfigError>,
+    names: EnvNames,
 }
 
 impl Scout {
     /// Looks at the workspace at `root`, or where the person stands.
     pub(crate) fn look(global: &GlobalArgs, root: Option<&Utf8Path>) -> Result<Scout, CliError> {
         let environment = Environment::inherited(std::env::vars_os());
-        Scout::look_with(global, environment, &current_directory()?, root, &[])
+        Scout::look_with(global, environment, &current_directory()?, root, &[], EnvNames::Own)
     }
 
     fn look_with(
@@ -52,6 +53,7 @@ impl Scout {
         cwd: &Utf8Path,
         root: Option<&Utf8Path>,
         flags: &[FlagValue<'_>],
+        names: EnvNames,
     ) -> Result<Scout, CliError> {
         let workspace = find_workspace(root, cwd).map_err(|error| {
             let hint = error.hint();
@@ -80,8 +82,8 @@ impl Scout {
         let config = Config::load(&ConfigRequest {
             root: &workspace.root,
             cwd,
-            env: &|name| environment.text(name),
-            env_names: EnvNames::Own,
+            env: &|name| variable(&environment, names, name),
+            env_names: names,
             flags: &all,
             adapters: &adapter_names(),
         });
@@ -89,12 +91,26 @@ impl Scout {
             Ok(config) => Ui::new(&config.ui, global.quiet),
             Err(_) => Ui::early(global),
         };
-        Ok(Scout { ui, cwd: cwd.to_owned(), environment, workspace, config })
+        Ok(Scout { ui, cwd: cwd.to_owned(), environment, workspace, config, names })
     }
 
     /// Finds a program as a run would.
     pub(crate) fn look_up(&self, program: &str) -> Option<Utf8PathBuf> {
         look_up(&self.environment, &self.workspace, program)
+    }
+}
+
+/// Looks a variable up. Goal-driven commands understand what other loops say about the display.
+fn variable(environment: &Environment, names: EnvNames, name: &str) -> Option<String> {
+    let value = environment.text(name);
+    if names != EnvNames::Goal || name != "RALPH_UI" {
+        return value;
+    }
+    let is_forced = || environment.text("GUM_FORCE").is_some_and(|forced| forced == "1");
+    match value.as_deref() {
+        Some("gum" | "textual") => Some("rich".to_owned()),
+        None | Some("") if is_forced() => Some("rich".to_owned()),
+        _ => value,
     }
 }
 
@@ -113,6 +129,7 @@ pub(crate) struct Setup {
     pub(crate) workspace: Workspace,
     pub(crate) config: Config,
     pub(crate) home: Home,
+    names: EnvNames,
 }
 
 impl Setup {
@@ -120,7 +137,21 @@ impl Setup {
     pub(crate) fn load(global: &GlobalArgs, flags: &[FlagValue<'_>]) -> Result<Setup, CliError> {
         let environment = Environment::inherited(std::env::vars_os());
         let (cwd, root) = (current_directory()?, global.root.as_deref());
-        Setup::of(global.json, Scout::look_with(global, environment, &cwd, root, flags)?)
+        let names = EnvNames::Own;
+        Setup::of(global.json, Scout::look_with(global, environment, &cwd, root, flags, names)?)
+    }
+
+    /// Loads the workspace for a command that works towards a goal: these know more names of variables. A `root` that
+    /// the person named wins over the one that is given.
+    pub(crate) fn load_for_goal(
+        global: &GlobalArgs,
+        flags: &[FlagValue<'_>],
+        root: Option<&Utf8Path>,
+    ) -> Result<Setup, CliError> {
+        let environment = Environment::inherited(std::env::vars_os());
+        let (cwd, root) = (current_directory()?, global.root.as_deref().or(root));
+        let names = EnvNames::Goal;
+        Setup::of(global.json, Scout::look_with(global, environment, &cwd, root, flags, names)?)
     }
 
     /// Loads the workspace at `root` as if Ralph had been started there, with this environment.
@@ -129,14 +160,16 @@ impl Setup {
         environment: Environment,
         root: &Utf8Path,
     ) -> Result<Setup, CliError> {
-        Setup::of(global.json, Scout::look_with(global, environment, root, Some(root), &[])?)
+        let names = EnvNames::Own;
+        let scout = Scout::look_with(global, environment, root, Some(root), &[], names)?;
+        Setup::of(global.json, scout)
     }
 
     fn of(json: bool, scout: Scout) -> Result<Setup, CliError> {
         let config = scout.config.map_err(CliError::usage)?;
         let home = scout.workspace.home(config.home.as_deref());
-        let Scout { ui, cwd, environment, workspace, .. } = scout;
-        Ok(Setup { ui, json, cwd, environment, workspace, config, home })
+        let Scout { ui, cwd, environment, workspace, names, .. } = scout;
+        Ok(Setup { ui, json, cwd, environment, workspace, config, home, names })
     }
 
     /// Returns the git that sees what this command was started with.
@@ -202,8 +235,8 @@ impl Setup {
         Config::load(&ConfigRequest {
             root: &self.workspace.root,
             cwd: &self.workspace.root,
-            env: &|name| self.environment.text(name),
-            env_names: EnvNames::Own,
+            env: &|name| variable(&self.environment, self.names, name),
+            env_names: self.names,
             flags,
             adapters: &adapter_names(),
         })

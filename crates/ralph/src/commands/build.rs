@@ -150,18 +150,40 @@ fn go_on_planning(
     build.go_on_planning().map_err(failed)
 }
 
-/// Plans a spec.
+/// Plans a spec, or a goal.
 pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliError> {
+    let setup = Setup::load_for_goal(global, &flags(&args.run.agent), None)?;
+    let is_goal = match &args.what {
+        Some(what) => is_goal(&setup, args, what),
+        None => args.interview.resume,
+    };
+    if is_goal {
+        if args.yes {
+            return Err(CliError::usage("`--yes` is about a spec's tasks")
+                .hint("a goal's PRD is approved with --approve-prd"));
+        }
+        return super::goal::plan(setup, args);
+    }
+    let interview = &args.interview;
+    if interview.resume || interview.approve_prd || interview.answers.is_some() {
+        return Err(CliError::usage(
+            "`--resume`, `--answers` and `--approve-prd` are about a goal",
+        )
+        .hint("`--goal` takes a word for a goal, whatever it looks like"));
+    }
     let setup = Setup::load(global, &flags(&args.run.agent))?;
     setup.require_plan_in_tree()?;
     let Some(what) = &args.what else {
         return Err(listed(&setup, CliError::usage("which spec is to be planned?")));
     };
-    let spec = find_spec(&setup, what)?;
+    let spec = find_spec(&setup, what).map_err(|error| {
+        let is_missing = args.spec || !what.contains(char::is_whitespace);
+        error.hints((!is_missing).then_some("`--goal` takes it for a goal"))
+    })?;
     setup.ui.labelled(Tone::Active, "plan", &format!("the spec {spec}"));
     let asked = if args.yes {
         Asked::Yes
-    } else if args.non_interactive {
+    } else if args.interview.non_interactive {
         Asked::Nobody
     } else {
         Asked::Person
@@ -183,6 +205,15 @@ pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliErro
         None => declined(&setup),
         Some(end) => report_planning(&setup, &end),
     }
+}
+
+/// Tells a goal from a spec: what is no spec is a goal, but for the name of a file that is missing.
+fn is_goal(setup: &Setup, args: &PlanArgs, what: &str) -> bool {
+    if args.spec || args.goal {
+        return args.goal;
+    }
+    let names_file = Utf8Path::new(what.trim()).extension() == Some("md");
+    !names_file && find_spec(setup, what).is_err()
 }
 
 /// What was asked for.

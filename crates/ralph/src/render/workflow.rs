@@ -17,7 +17,7 @@ use super::agent_run::{WaitLine, show_boundary, show_end, title};
 use super::human::{duration, one_line, plural, seen_from, wrap};
 use super::live::Live;
 use super::text::LongWords;
-use super::{Tone, Ui, gates, important, redraw, stop, styled};
+use super::{Tone, Ui, gates, goal, important, redraw, stop, styled};
 use crate::setup::Setup;
 
 /// Says a word about an event, for those who see one for the first time.
@@ -269,7 +269,7 @@ fn build_line(entry: &JournalEntry) -> Option<(Tone, &'static str, String)> {
                 (Tone::Attention, "rejected", text)
             }
         }
-        _ => return None,
+        _ => return goal::line(&entry.event),
     })
 }
 

@@ -27,6 +27,8 @@ mod gate_bounds;
 #[cfg(test)]
 mod gates;
 #[cfg(test)]
+mod goal;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod hostile_text;

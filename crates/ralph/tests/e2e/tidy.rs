@@ -102,7 +102,7 @@ const SHARED_NAMES: &[&str] = &[
 /// Public items that no other crate names, at most. All of them are types in the signature of something that is named.
 /// A number here may only go down.
 const UNNAMED_OUTSIDE: &[(&str, usize)] =
-    &[("ralph-model", 50), ("ralph-proc", 1), ("ralph-git", 11), ("ralph-engine", 60)];
+    &[("ralph-model", 48), ("ralph-proc", 1), ("ralph-git", 11), ("ralph-engine", 38)];
 
 /// Which top-level modules of `ralph-engine` each of them may use. `git` is the re-exported crate.
 const ENGINE_EDGES: &[(&str, &str)] = &[
