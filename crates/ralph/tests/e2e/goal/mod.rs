@@ -2,6 +2,7 @@
 
 mod crashes;
 mod exec;
+mod guide;
 mod interview;
 mod names;
 mod prd;
