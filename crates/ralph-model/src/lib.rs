@@ -18,6 +18,7 @@ mod millis;
 pub mod nearest;
 pub mod outcome;
 pub mod permission;
+pub mod phase;
 pub mod pipeline;
 pub mod plan;
 pub mod policy;
