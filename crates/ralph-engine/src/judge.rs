@@ -20,7 +20,7 @@ use ralph_model::verdict::{
 };
 
 use crate::boundary::InForce;
-use crate::gates::assess::{Assessment, Assessor, Extent, Points};
+use crate::gates::assess::{Assessment, Assessor, Points};
 use crate::gates::pin::PinnedGates;
 use crate::gates::receipt::{ReceiptFault, write_receipt};
 use crate::gates::{GateContext, GateError, GateRepository, Tell, weakened};
@@ -173,7 +173,7 @@ impl Judge<'_> {
                 candidate: id,
                 base,
                 changed: Some(&told.changed),
-                extent: Extent::UntilRejected,
+                extent: self.context.extent,
             };
             let mut assessor = Assessor::open(self.context, judged.repository, self.pinned)?;
             let assessment = assessor.assess(&points, tell)?;

@@ -108,6 +108,13 @@ pub struct TreeEntry {
     pub path: PathBuf,
 }
 
+impl TreeEntry {
+    /// Whether it is a regular file, and no link or repository of its own.
+    pub fn is_file(&self) -> bool {
+        self.mode.starts_with("100")
+    }
+}
+
 /// A setting, with the scope that it comes from (`local`, `global`, …).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GitSetting {

@@ -1,6 +1,6 @@
 //! Gates: checks that the harness runs itself, in a checkout of its own, at exactly the commit that is judged.
 //!
-//! [`pin`] holds the gates still while an item is worked on, [`workbench`] makes a checkout ready, [`runner`] runs one
+//! [`pin`] holds the gates still while an item is worked on, [`built_in`] runs the loop's own checks, [`workbench`] makes a checkout ready, [`runner`] runs one
 //! command in it, [`assess`] runs what is wanted until every gate's result can be attributed, [`verify`] does it again
 //! from a receipt. What results mean is `ralph_model::gate`'s to say; nothing is concluded here.
 //!
@@ -8,6 +8,7 @@
 //! private mirror hashed when it took them in.
 
 pub mod assess;
+mod built_in;
 pub mod pin;
 pub mod receipt;
 mod runner;
@@ -23,6 +24,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::journal::JournalEvent;
 use ralph_proc::signal::SignalPipe;
 
+use self::assess::Extent;
 use crate::boundary::InForce;
 use crate::clock::Clock;
 use crate::files::PathError;
@@ -33,6 +35,7 @@ use crate::git::{Git, GitError, GitProgram};
 use crate::run::{Environment, RunResources};
 use crate::state::State;
 
+pub use built_in::BuiltInContext;
 pub use weakened::weakened;
 pub(crate) use workbench::{VerifierCheckout, checkout_for_verifier};
 
@@ -56,6 +59,10 @@ pub struct GateContext<'a> {
     /// What the person typed, for others who find a checkout in use.
     pub command: &'a str,
     pub signals: Option<&'a SignalPipe>,
+    /// How many of the gates are run once one has rejected the candidate.
+    pub extent: Extent,
+    /// What built-in gates look at; `None` where there are none.
+    pub built_in: Option<BuiltInContext<'a>>,
 }
 
 /// One repository of the workspace, as gates see it.

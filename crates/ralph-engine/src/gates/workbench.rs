@@ -86,7 +86,7 @@ impl<'a> Workbench<'a> {
         let tree = tree.canonicalize_utf8().unwrap_or(tree);
         let cwd = tree.join(&self.repository.prefix);
         let job = Job {
-            argv: &gate.argv,
+            argv: gate.argv(),
             cwd: &cwd,
             tree: &tree,
             timeout: gate.timeout,

@@ -25,6 +25,7 @@ use crate::channel::{MutationStore, NoStore};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigError};
 use crate::files::lock::{LockOwner, RunLock};
+use crate::gates::assess::Extent;
 use crate::gates::{GateContext, Tell};
 use crate::git::GitProgram;
 use crate::home::{Home, Workspace};
@@ -273,6 +274,8 @@ impl SessionContext {
             clock: self.clock,
             command: &self.command,
             signals: Some(&self.signals),
+            extent: Extent::UntilRejected,
+            built_in: None,
         }
     }
 

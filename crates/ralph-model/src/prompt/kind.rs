@@ -13,17 +13,31 @@ pub enum PromptKind {
     Verify,
     Investigate,
     Decompose,
+    Loop,
 }
 
 const PLACES: [Field; 2] = [always("workspace"), always("home")];
 const RULES: [Field; 2] = [optional("rules", "rules"), optional("rules_file", "rules")];
 const GATES: Field = optional("gates", "gates");
 
+/// What only the loop's prompt has.
+const LOOP: [Field; 9] = [
+    GATES,
+    always("mailbox").with(Need::Essential("mailbox")),
+    always("phase").with(Need::Essential("phase")),
+    always("iteration"),
+    always("iterations"),
+    optional("origin", "origin"),
+    optional("plan", "plan"),
+    optional("plan_file", "plan"),
+    optional("escalation", "escalation").with(Need::Appended("Attention")),
+];
+
 /// The values that name the spec: of these, a template for which the spec is essential needs one.
 const SPEC: [&str; 3] = ["spec", "spec_path", "spec_file"];
 
 impl PromptKind {
-    pub const ALL: [PromptKind; 8] = [
+    pub const ALL: [PromptKind; 9] = [
         PromptKind::SpecPlan,
         PromptKind::SpecImplement,
         PromptKind::SpecVerify,
@@ -32,6 +46,7 @@ impl PromptKind {
         PromptKind::Verify,
         PromptKind::Investigate,
         PromptKind::Decompose,
+        PromptKind::Loop,
     ];
 
     /// Returns the name of the file in home that replaces the built-in text.
@@ -45,6 +60,7 @@ impl PromptKind {
             PromptKind::Verify => "PROMPT_verify.md",
             PromptKind::Investigate => "PROMPT_investigate.md",
             PromptKind::Decompose => "PROMPT_decompose.md",
+            PromptKind::Loop => "PROMPT_loop.md",
         }
     }
 
@@ -59,6 +75,7 @@ impl PromptKind {
             PromptKind::Verify => include_str!("templates/verify.md"),
             PromptKind::Investigate => include_str!("templates/investigate.md"),
             PromptKind::Decompose => include_str!("templates/decompose.md"),
+            PromptKind::Loop => include_str!("templates/loop.md"),
         }
     }
 
@@ -76,7 +93,8 @@ impl PromptKind {
             PromptKind::SpecPlan
             | PromptKind::SpecImplement
             | PromptKind::SpecVerify
-            | PromptKind::Plan => Need::Essential("spec"),
+            | PromptKind::Plan
+            | PromptKind::Loop => Need::Essential("spec"),
             _ => Need::Free,
         };
         let mut fields = vec![always("spec_id")];
@@ -158,6 +176,10 @@ impl PromptKind {
                 always("kill").with(Need::Appended("Why it was stopped")),
                 optional("kill_log", "kill_log").with(Need::Appended("The log of the stopped run")),
             ]),
+            PromptKind::Loop => {
+                fields.push(essential_feedback);
+                fields.extend(LOOP);
+            }
         }
         fields
     }

@@ -5,16 +5,18 @@
 
 mod build;
 mod kind;
+mod loop_task;
 mod pipeline;
 mod reader;
 mod template;
 
 use std::fmt::Write;
 
-use crate::gate::{self, GateSpec};
+use crate::gate::{self, Check, GateSpec};
 
 pub use build::{BuildPrompt, DecomposePrompt, InvestigatePrompt, PlanPrompt, VerifyPrompt};
 pub use kind::PromptKind;
+pub use loop_task::{LoopPrompt, PlanSource};
 pub use pipeline::{PreviousPlan, SpecImplementPrompt, SpecPlanPrompt, SpecVerifyPrompt};
 pub use template::{Field, Need, Presence, PromptTemplate, TemplateError, TemplateProblem, Values};
 
@@ -115,10 +117,13 @@ impl<'a> Surroundings<'a> {
 fn gate_list(gates: &[GateSpec]) -> Option<String> {
     let mut list = String::new();
     for gate in gate::in_order(gates) {
-        let words: Vec<String> = gate.argv.iter().map(|word| shell_word(word)).collect();
         let gap = if list.is_empty() { "" } else { "\n" };
-        write!(list, "{gap}- {}: `{}`", gate.name, words.join(" "))
-            .expect("a string takes any text");
+        let words: Vec<String> = gate.argv().iter().map(|word| shell_word(word)).collect();
+        let command = match gate.check {
+            Check::Command { .. } => format!("`{}`", words.join(" ")),
+            Check::BuiltIn(_) => "checked by Ralph itself".to_owned(),
+        };
+        write!(list, "{gap}- {}: {command}", gate.name).expect("a string takes any text");
     }
     (!list.is_empty()).then_some(list)
 }

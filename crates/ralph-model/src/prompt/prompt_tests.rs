@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::contract::{DEFAULT_MAGIC_PHRASE, FinalMessage, PlannerClaim};
 use crate::id::CommitId;
+use crate::phase::LoopPhase;
 use crate::verdict::VerifierQuestion;
 
 const HASH: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -23,7 +24,7 @@ struct Rendered {
 fn gates() -> Vec<GateSpec> {
     let gate = |name: &str, argv: &[&str], fast| GateSpec {
         name: name.to_owned(),
-        argv: argv.iter().map(|&word| word.to_owned()).collect(),
+        check: Check::Command { argv: argv.iter().map(|&word| word.to_owned()).collect() },
         timeout: Duration::from_mins(1),
         paths: Vec::new(),
         fast,
@@ -145,6 +146,20 @@ fn all(prompts: &Prompts, given: Given) -> Vec<Rendered> {
                 task: "THE TASK",
                 kill: "timeout",
                 kill_log: only(given, "/log"),
+            },
+        ),
+        render(
+            prompts,
+            &LoopPrompt {
+                surroundings,
+                mailbox: "/w/.ralph",
+                phase: LoopPhase::Build,
+                iteration: 2,
+                iterations: 20,
+                origin: only(given, "THE ORIGIN"),
+                plan: only(given, PlanSource { file: "plan.tsx", text: "THE PLAN" }),
+                escalation: only(given, "THE ESCALATION"),
+                gates: &gates,
             },
         ),
     ]
@@ -288,6 +303,20 @@ fn prompts_of_the_build_loop_name_only_commands_their_role_may_use() {
         &builtin(PromptKind::Build, Given::All),
         &["THE TASK", "THE REJECTION", "task done t-1a2b"],
     );
+}
+
+#[test]
+fn the_loop_is_told_what_it_is_validated_by_and_never_to_complete_for_that() {
+    let text = builtin(PromptKind::Loop, Given::All);
+    assert_in_order(
+        &text,
+        &["iteration 2 of 20", "The phase is build", "THE ESCALATION", "THE PLAN", "/w/.ralph"],
+    );
+    assert_in_order(&text, &["validates it between iterations", "\"Plan Validated\""]);
+    let lower = text.to_lowercase();
+    assert!(!lower.contains("complete so that"), "{text}");
+    let least = builtin(PromptKind::Loop, Given::Least);
+    assert!(least.contains("Not written yet.") && !least.contains("<plan>"), "{least}");
 }
 
 #[test]

@@ -146,6 +146,8 @@ impl GateRoom {
             clock: &SystemClock,
             command,
             signals: Some(&self.signals),
+            extent: Extent::All,
+            built_in: None,
         }
     }
 
@@ -292,7 +294,7 @@ impl<'a> JsonGate<'a> {
         let run = finding.deciding();
         JsonGate {
             name: &finding.gate.name,
-            argv: &finding.gate.argv,
+            argv: finding.gate.argv(),
             attribution: &finding.attribution,
             run,
             first: finding.again.as_ref().map(|_| &finding.candidate),

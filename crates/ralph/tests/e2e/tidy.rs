@@ -64,7 +64,7 @@ fn what_the_architecture_promises_to_be_absent_is_absent() {
 
 #[test]
 fn every_module_says_what_it_is_for() {
-    for crates in ["ralph-model", "ralph-proc", "ralph-git", "ralph-engine", "ralph", "xtask"] {
+    for crates in CRATES {
         for (path, text) in sources(&format!("crates/{crates}/src")) {
             let tests = path.to_string_lossy().ends_with("_tests.rs");
             assert!(tests || text.starts_with("//! "), "{} has no header", path.display());
@@ -75,7 +75,7 @@ fn every_module_says_what_it_is_for() {
 #[test]
 fn the_architecture_names_every_module() {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    for crates in ["ralph-model", "ralph-proc", "ralph-git", "ralph-engine"] {
+    for crates in ["ralph-model", "ralph-proc", "ralph-git", "ralph-outline", "ralph-engine"] {
         let lib = fs::read_to_string(root().join(format!("crates/{crates}/src/lib.rs"))).unwrap();
         let lines = lib.lines().filter_map(|line| line.trim_end_matches(';').split_once("mod "));
         for (before, module) in lines {
@@ -100,9 +100,14 @@ const SHARED_NAMES: &[&str] = &[
 ];
 
 /// Public items that no other crate names, at most. All of them are types in the signature of something that is named.
-/// A number here may only go down; 34 of the model are the loop's, until its workflow names them.
-const UNNAMED_OUTSIDE: &[(&str, usize)] =
-    &[("ralph-model", 74), ("ralph-proc", 1), ("ralph-git", 11), ("ralph-engine", 38)];
+/// A number here may only go down; what is the loop's is named when its workflow is there.
+const UNNAMED_OUTSIDE: &[(&str, usize)] = &[
+    ("ralph-model", 73),
+    ("ralph-proc", 1),
+    ("ralph-git", 11),
+    ("ralph-outline", 17),
+    ("ralph-engine", 38),
+];
 
 /// Which top-level modules of `ralph-engine` each of them may use. `git` is the re-exported crate.
 const ENGINE_EDGES: &[(&str, &str)] = &[
@@ -142,7 +147,7 @@ const ENGINE_EDGES: &[(&str, &str)] = &[
 ];
 
 const CRATES: &[&str] =
-    &["ralph-model", "ralph-proc", "ralph-git", "ralph-engine", "ralph", "xtask"];
+    &["ralph-model", "ralph-proc", "ralph-git", "ralph-outline", "ralph-engine", "ralph", "xtask"];
 
 /// An item definition: visibility (empty where private), kind and name.
 struct Item<'a> {
