@@ -34,6 +34,7 @@ pub mod replaced;
 mod revisions;
 pub mod saved;
 mod settings;
+pub mod snapshot;
 mod switch;
 #[cfg(test)]
 mod testing;

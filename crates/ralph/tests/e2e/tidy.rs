@@ -104,7 +104,7 @@ const SHARED_NAMES: &[&str] = &[
 const UNNAMED_OUTSIDE: &[(&str, usize)] = &[
     ("ralph-model", 73),
     ("ralph-proc", 1),
-    ("ralph-git", 11),
+    ("ralph-git", 13),
     ("ralph-outline", 17),
     ("ralph-engine", 38),
 ];
