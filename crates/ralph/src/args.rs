@@ -2,6 +2,7 @@
 
 pub(crate) mod build;
 mod lazy_options;
+pub(crate) mod loop_task;
 pub(crate) mod pipeline;
 pub(crate) mod plan;
 
@@ -13,6 +14,7 @@ use ralph_model::role::Role;
 
 use self::build::{BuildArgs, PlanArgs};
 use self::lazy_options::LazyOptions;
+use self::loop_task::LoopArgs;
 use self::pipeline::{DemoArgs, PipelineArgs, SpecsCommand};
 use self::plan::{
     AnswerArgs, IssueCommand, LogArgs, MergePlanArgs, QueryArgs, SetSpecArgs, TaskCommand,
@@ -107,6 +109,8 @@ pub(crate) enum Command {
     /// Build the plan, task by task, until it is complete (also: `ralph`, `ralph N`)
     #[command(alias = "construct")]
     Build(LazyOptions<BuildArgs>),
+    /// Work on one task: the agent plans and builds, the harness validates the plan and runs the gates
+    Loop(LazyOptions<LoopArgs>),
     /// See the specs and where each of them stands [default: list]
     Specs {
         #[command(subcommand)]

@@ -8,6 +8,7 @@ mod agents;
 mod duration;
 mod entries;
 mod layer;
+mod loop_settings;
 mod problem;
 mod schema;
 mod size;
@@ -23,6 +24,7 @@ use ralph_model::usage::Price;
 pub use self::agents::{AgentChoice, AgentProgram};
 pub use self::entries::ConfigEntry;
 use self::layer::{GateTable, Layer, Located, Rank};
+pub(crate) use self::loop_settings::{LoopPreset, LoopSettings};
 pub use self::problem::{ConfigError, ConfigProblem, ConfigProblemKind, Origin};
 pub(crate) use self::value::{render_list, render_string};
 use crate::boundary::UnixSockets;
@@ -114,6 +116,7 @@ pub struct Config {
     pub(crate) prices: BTreeMap<String, Price>,
     pub git: GitSettings,
     pub ui: UiSettings,
+    pub(crate) loop_settings: LoopSettings,
     settings: Layer,
     adapters: Vec<String>,
     places: Places,
@@ -297,6 +300,7 @@ impl Config {
                 },
                 ascii: flag("ui.ascii"),
             },
+            loop_settings: LoopSettings::of(&settings),
             settings,
             adapters,
             places,

@@ -57,6 +57,7 @@ impl Setting {
 const BOUNDARIES: Kind = Kind::Choice(&["kernel", "auto", "detect", "off"]);
 const LOG_FORMATS: Kind = Kind::Choice(&["json", "text"]);
 const UI_MODES: Kind = Kind::Choice(&["auto", "rich", "plain"]);
+const LOOP_PRESETS: Kind = Kind::Choice(&["generic", "web-app", "minimal"]);
 const COLORS: Kind = Kind::Choice(&["auto", "always", "never"]);
 
 pub(super) const SETTINGS: &[Setting] = &[
@@ -114,6 +115,21 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("prices.*.output", Kind::Number),
     setting("prices.*.cache_read", Kind::Number),
     setting("prices.*.cache_write", Kind::Number),
+    setting("loop.preset", LOOP_PRESETS).or("generic"),
+    setting("loop.strict", Kind::Bool).or("false"),
+    setting("loop.build", Kind::Command),
+    setting("loop.source", Kind::Text),
+    setting("loop.app", Kind::Text),
+    setting("loop.css", Kind::Text),
+    setting("loop.stack", Kind::List),
+    setting("loop.scaffold", Kind::List),
+    setting("loop.registry.moods", Kind::List),
+    setting("loop.registry.presets", Kind::List),
+    setting("loop.registry.fonts", Kind::List),
+    setting("loop.registry.gumdrops", Kind::List),
+    setting("loop.registry.grid_heavy", Kind::List),
+    setting("loop.registry.stateful", Kind::List),
+    setting("loop.registry.theme_variables", Kind::List),
     setting("git.commit_home", Kind::Bool).or("true"),
     setting("git.sign", Kind::Bool).or("false"),
     setting("ui.mode", UI_MODES).or("auto").env(&[env("RALPH_UI")]),

@@ -36,6 +36,7 @@ use crate::run::{Environment, RunResources};
 use crate::state::State;
 
 pub use built_in::BuiltInContext;
+pub(crate) use built_in::{CandidateFiles, CommitTree};
 pub use weakened::weakened;
 pub(crate) use workbench::{VerifierCheckout, checkout_for_verifier};
 

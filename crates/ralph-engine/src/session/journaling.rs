@@ -13,6 +13,7 @@ use ralph_model::policy::limit::LimitWait;
 use ralph_model::run::UsageLimit;
 
 use super::Session;
+use crate::config::LoopSettings;
 use crate::files::PathError;
 use crate::gates::GateError;
 use crate::gates::pin::PinnedGates;
@@ -134,6 +135,13 @@ impl Session<'_> {
             self.record(GatesChanged { spec, task, reason })?;
         }
         Ok(pinned)
+    }
+
+    /// Returns the settings of the loop as the person has them now: between two runs, whatever an agent did to them has
+    /// been put back.
+    pub(crate) fn loop_settings(&self) -> LoopSettings {
+        let config = (self.reload)().ok();
+        config.as_ref().unwrap_or(&self.context.config).loop_settings.clone()
     }
 
     /// The questions that wait for a person.

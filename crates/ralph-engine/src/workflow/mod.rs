@@ -7,6 +7,7 @@
 pub mod build;
 pub mod driver;
 pub mod home_committer;
+pub mod phased;
 pub mod pipeline;
 pub mod project;
 pub mod repeat;
@@ -14,6 +15,7 @@ pub(crate) mod repositories;
 mod spec_text;
 
 use ralph_model::build::IllegalTaskFact;
+use ralph_model::phase::IllegalLoopFact;
 use ralph_model::pipeline::IllegalFact;
 use ralph_model::run::{RunOutcome, Trouble};
 
@@ -56,6 +58,11 @@ pub enum WorkflowError {
     Spec(#[from] IllegalFact),
     #[error(transparent)]
     Task(#[from] IllegalTaskFact),
+    #[error(transparent)]
+    Loop(#[from] IllegalLoopFact),
+    /// The mailbox cannot be Ralph's.
+    #[error("`{path}` belongs to another tool")]
+    ForeignMailbox { path: camino::Utf8PathBuf },
 }
 
 impl From<EvidenceError> for WorkflowError {
@@ -79,6 +86,8 @@ pub(crate) fn interruption_or_trouble<E>(error: WorkflowError) -> Result<Turn<E>
         | WorkflowError::Plan(_)
         | WorkflowError::Spec(_)
         | WorkflowError::Task(_)
+        | WorkflowError::Loop(_)
+        | WorkflowError::ForeignMailbox { .. }
         | WorkflowError::StateFile { .. } => Err(error),
         WorkflowError::Mirror(_)
         | WorkflowError::Judge(_)

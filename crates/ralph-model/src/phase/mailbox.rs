@@ -7,18 +7,16 @@ use super::{LoopRecord, LoopTask};
 
 pub const TASK: &str = "task.md";
 pub const ORIGIN: &str = "origin.md";
-pub const INTENT: &str = "intent.md";
 pub const SUMMARY: &str = "summary.md";
-pub const FEEDBACK: &str = "feedback.md";
+const FEEDBACK: &str = "feedback.md";
 pub const QUESTION: &str = "question.md";
 pub const STATUS: &str = "status.txt";
-pub const PHASE: &str = "phase.txt";
-pub const ITERATION: &str = "iteration.txt";
+const PHASE: &str = "phase.txt";
+const ITERATION: &str = "iteration.txt";
 pub const COUNTER: &str = "task-counter.txt";
 pub const HISTORY: &str = "task-history.md";
 pub const PLAN_DIFF: &str = "plan-diff.md";
 pub const BUILD_ERRORS: &str = "build-errors.md";
-pub const REFLECTIONS: &str = "reflections.jsonl";
 
 /// What an earlier task left and a new one must not find. Plans, the intent and the history stay.
 pub const CLEARED: [&str; 5] = [SUMMARY, FEEDBACK, QUESTION, PLAN_DIFF, BUILD_ERRORS];

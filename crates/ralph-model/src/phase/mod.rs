@@ -109,7 +109,12 @@ pub struct LoopRecord {
 pub enum LoopStanding {
     /// The task was recorded; mailbox and snapshot may not be ready yet.
     Beginning {
-        earlier: Option<EarlierTask>,
+        /// The number of the task before this one.
+        earlier: Option<u32>,
+        /// Its plan documents that are to be archived.
+        plans: Vec<String>,
+        /// Its text, where it ended unfinished.
+        given_up: Option<String>,
     },
     Working,
     /// The agent asked a person.
@@ -145,16 +150,6 @@ pub enum LoopStanding {
     /// A person takes the task back; the tree may not be as it was yet.
     RollingBack,
     RolledBack,
-}
-
-/// What a new task has to clear away of the one before it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EarlierTask {
-    pub number: u32,
-    /// The plan documents to archive.
-    pub plans: Vec<String>,
-    /// The text of a task that ended unfinished.
-    pub given_up: Option<String>,
 }
 
 impl LoopRecord {

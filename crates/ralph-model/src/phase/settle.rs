@@ -5,9 +5,7 @@
 //! established again. Mailbox files are not written here: they mirror the record and are written before each run.
 
 use super::decide::{IterationReport, LoopDecision, decide};
-use super::{
-    EarlierTask, LoopBounds, LoopPhase, LoopRecord, LoopStanding, LoopTask, PlanMark, words,
-};
+use super::{LoopBounds, LoopPhase, LoopRecord, LoopStanding, LoopTask, PlanMark, words};
 use crate::build::{Acceptance, Work};
 use crate::id::RunId;
 
@@ -240,14 +238,15 @@ fn may_be_judged(record: &LoopRecord) -> bool {
 }
 
 fn begin(earlier: Option<&LoopRecord>, task: &LoopTask, present: &[PlanMark]) -> LoopRecord {
-    let earlier = earlier.map(|record| {
+    let stale = |record: &LoopRecord| -> Vec<String> {
         let stale = present.iter().filter(|mark| record.bound.contains(mark));
-        EarlierTask {
-            number: record.task.number,
-            plans: stale.map(|mark| mark.file.clone()).collect(),
-            given_up: (!record.is_over()).then(|| record.task.text.clone()),
-        }
-    });
+        stale.map(|mark| mark.file.clone()).collect()
+    };
+    let standing = LoopStanding::Beginning {
+        earlier: earlier.map(|record| record.task.number),
+        plans: earlier.map(stale).unwrap_or_default(),
+        given_up: earlier.filter(|record| !record.is_over()).map(|record| record.task.text.clone()),
+    };
     LoopRecord {
         task: task.clone(),
         phase: LoopPhase::Plan,
@@ -256,7 +255,7 @@ fn begin(earlier: Option<&LoopRecord>, task: &LoopTask, present: &[PlanMark]) ->
         validated: None,
         bound: Vec::new(),
         feedback: None,
-        standing: LoopStanding::Beginning { earlier },
+        standing,
         settled_run: None,
     }
 }
@@ -364,17 +363,17 @@ pub fn heal(record: &LoopRecord) -> Vec<LoopWrite> {
     let task = record.task.number;
     let end = |standing| LoopWrite::Record(Box::new(at(record, standing)));
     match &record.standing {
-        LoopStanding::Beginning { earlier } => {
+        LoopStanding::Beginning { earlier, plans, given_up } => {
             let mut writes = Vec::new();
-            if let Some(EarlierTask { number, plans, given_up }) = earlier {
+            if let Some(number) = *earlier {
                 if !plans.is_empty() {
                     let files = plans.clone();
-                    writes.push(LoopWrite::ArchivePlans { task: *number, files });
+                    writes.push(LoopWrite::ArchivePlans { task: number, files });
                 }
                 if let Some(text) = given_up {
                     let what = format!("given up: {text}");
-                    writes.push(LoopWrite::AppendHistory { task: *number, what });
-                    writes.push(LoopWrite::ForgetBeginning { task: *number });
+                    writes.push(LoopWrite::AppendHistory { task: number, what });
+                    writes.push(LoopWrite::ForgetBeginning { task: number });
                 }
             }
             writes.push(LoopWrite::BeginMailbox { task: record.task.clone() });

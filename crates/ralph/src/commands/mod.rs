@@ -10,6 +10,7 @@ mod doctor;
 mod gates;
 mod history;
 mod init;
+mod loop_task;
 mod merge_plan;
 mod pages;
 mod pipeline;
@@ -56,6 +57,7 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Pipeline(args) => pipeline::run(&cli.global, args),
         Command::Plan(args) => build::plan(&cli.global, args),
         Command::Build(args) => build::build(&cli.global, args),
+        Command::Loop(args) => loop_task::run(&cli.global, args),
         Command::Specs { command } => specs::run(&cli.global, command.as_deref()),
         Command::Doctor => doctor::run(&cli.global),
         Command::Agent(command) => match &**command {

@@ -243,7 +243,8 @@ fn build_line(entry: &JournalEntry) -> Option<(Tone, &'static str, String)> {
             let what = start.task.as_ref().map(|task| format!(" {task}: {name}"));
             let again = start.try_number.filter(|number| *number > 1);
             let again = again.map(|number| format!(", try {number}")).unwrap_or_default();
-            (Tone::Active, "start", format!("{number}. {stage}{}{again}", what.unwrap_or_default()))
+            let what = format!("{stage}{}", what.unwrap_or_default());
+            (Tone::Active, "start", format!("{number}. {}{again}", what.trim_start()))
         }
         E::IterationResult(result) => (Tone::Attention, "retry", short(result.reason.as_deref()?)),
         E::TaskDone(done) => {

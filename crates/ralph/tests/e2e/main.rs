@@ -37,6 +37,8 @@ mod model_server_tests;
 #[cfg(test)]
 mod names;
 #[cfg(test)]
+mod phased;
+#[cfg(test)]
 mod pipeline;
 #[cfg(test)]
 mod plan;
