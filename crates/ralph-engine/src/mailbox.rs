@@ -109,12 +109,14 @@ impl Mailbox {
         rename_durably(&from, &to.unwrap_or_else(|| place(u32::MAX)))
     }
 
-    /// Removes a directory that an agent made where a file belongs.
+    /// Removes what an agent put where a file belongs: a directory, a link, a FIFO.
     fn remove_what_is_no_file(path: &Utf8Path) -> Result<(), PathError> {
-        if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
-            fs::remove_dir_all(path).map_err(|source| PathError::new("remove", path, source))?;
+        let error = |source| PathError::new("remove", path, source);
+        match fs::symlink_metadata(path) {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(path).map_err(error),
+            Ok(found) if !found.is_file() => fs::remove_file(path).map_err(error),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -28,7 +28,7 @@ pub fn mirror(record: &LoopRecord) -> Vec<(&'static str, Option<String>)> {
         (COUNTER, Some(format!("{}\n", record.task.number))),
         (PHASE, Some(record.phase.name().to_owned())),
         (ITERATION, Some((record.iterations + 1).to_string())),
-        (FEEDBACK, record.feedback.clone()),
+        (FEEDBACK, record.told()),
         (STATUS, Some("running".to_owned())),
         // A question was put to the person and answered, or belongs to an earlier run.
         (QUESTION, None),

@@ -96,8 +96,10 @@ pub struct LoopRecord {
     pub validated: Option<PlanMark>,
     /// Every plan document that was there while the task was worked on. They belong to this task and to no later one.
     pub bound: Vec<PlanMark>,
-    /// What `feedback.md` holds.
+    /// What the harness wants the next run to fix.
     pub feedback: Option<String>,
+    /// What a person said since the last run. It comes before the feedback, and is for one run.
+    pub said: Option<String>,
     pub standing: LoopStanding,
     /// The run whose result is recorded. A result of this run that turns up again, after a crash, changes nothing.
     pub settled_run: Option<RunId>,
@@ -156,6 +158,16 @@ impl LoopRecord {
     /// Whether the task is over and a new one replaces nothing.
     pub const fn is_over(&self) -> bool {
         matches!(self.standing, LoopStanding::Done { .. } | LoopStanding::RolledBack)
+    }
+
+    /// Returns what `feedback.md` holds: a person's words first.
+    pub fn told(&self) -> Option<String> {
+        let parts: Vec<&str> = [&self.said, &self.feedback]
+            .into_iter()
+            .flatten()
+            .map(|text| text.trim_end())
+            .collect();
+        (!parts.is_empty()).then(|| parts.join("\n\n") + "\n")
     }
 
     /// Whether all iterations are used and work would go on otherwise.

@@ -241,7 +241,12 @@ fn a_question_is_answered_in_the_feedback() {
     assert!(settle(Some(&waiting), &valid("a"), BOUNDS).is_err());
     let answered = after(Some(&waiting), &LoopFact::Answered { answer: "Blue.".to_owned() });
     assert_eq!(answered.standing, LoopStanding::Working);
-    assert!(feedback(&answered).contains("Which colour?") && feedback(&answered).contains("Blue."));
+    // A plan that is found invalid before the next run takes nothing away from the answer.
+    let told = after(Some(&answered), &invalid("a")).told().unwrap();
+    assert!(told.starts_with("# Answer") && told.contains("Blue."), "{told}");
+    assert!(told.contains("FAIL [has-theme]"), "{told}");
+    let next = after(Some(&answered), &ended(report(LoopSignal::GoOn, None)));
+    assert_eq!(next.told(), None, "the answer is for one run");
 }
 
 #[test]

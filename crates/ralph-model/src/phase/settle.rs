@@ -179,12 +179,9 @@ pub fn settle(
         }
         LoopFact::Answered { answer } => {
             let LoopStanding::Waiting { question } = &old.standing else { return Err(illegal()) };
-            let feedback = words::answer(question, answer);
-            at(&with_feedback(old, feedback), LoopStanding::Working)
+            heard(old, words::answer(question, answer))
         }
-        LoopFact::Objected { answer } => {
-            at(&with_feedback(old, words::objection(answer)), LoopStanding::Working)
-        }
+        LoopFact::Objected { answer } => heard(old, words::objection(answer)),
         LoopFact::Resumed => LoopRecord {
             iterations: 0,
             failures: 0,
@@ -255,6 +252,7 @@ fn begin(earlier: Option<&LoopRecord>, task: &LoopTask, present: &[PlanMark]) ->
         validated: None,
         bound: Vec::new(),
         feedback: None,
+        said: None,
         standing,
         settled_run: None,
     }
@@ -268,11 +266,16 @@ fn with_feedback(old: &LoopRecord, feedback: String) -> LoopRecord {
     LoopRecord { feedback: Some(feedback), ..old.clone() }
 }
 
+/// Goes on with what a person said.
+fn heard(old: &LoopRecord, said: String) -> LoopRecord {
+    LoopRecord { said: Some(said), standing: LoopStanding::Working, ..old.clone() }
+}
+
 /// Counts the iteration of a run. A person's decision has none.
 fn concluded(old: &LoopRecord, run: Option<&RunId>, new: LoopRecord) -> LoopRecord {
     let Some(run) = run else { return new };
     let iterations = old.iterations.saturating_add(1);
-    LoopRecord { iterations, settled_run: Some(run.clone()), ..new }
+    LoopRecord { iterations, settled_run: Some(run.clone()), said: None, ..new }
 }
 
 fn plan_checked(old: &LoopRecord, documents: &[PlanMark], verdict: &PlanVerdict) -> LoopRecord {

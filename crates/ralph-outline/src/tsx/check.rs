@@ -114,7 +114,10 @@ fn gumdrops(
     let sections = named(all, "Section");
     let used: BTreeSet<&str> = sections.iter().filter_map(|section| gumdrop_of(section)).collect();
     if !used.is_empty() && used.len() < DIVERSE {
-        let message = format!("only {} different recipes are used: vary them", used.len());
+        let message = match used.len() {
+            1 => "only one recipe is used: vary them".to_owned(),
+            several => format!("only {several} different recipes are used: vary them"),
+        };
         findings.push(PlanFinding::warn("low-diversity", app.line, message));
     }
     let Some(heavy) = &registries.grid_heavy else {

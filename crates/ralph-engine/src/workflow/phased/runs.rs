@@ -44,10 +44,14 @@ impl Phased<'_, '_> {
         });
         let origin = (record.task.number > 1).then(|| self.mailbox.read(ORIGIN)).flatten();
         let source = self.task_text(&record, item);
-        let feedback = record.feedback.as_deref();
+        let feedback = record.told();
         let escalation = escalation(record.failures, self.bounds.failures);
         let context = LoopPrompt {
-            surroundings: self.project.surroundings(&self.session.context, &source, feedback),
+            surroundings: self.project.surroundings(
+                &self.session.context,
+                &source,
+                feedback.as_deref(),
+            ),
             mailbox: self.mailbox.path().as_str(),
             phase: record.phase,
             iteration: record.iterations + 1,

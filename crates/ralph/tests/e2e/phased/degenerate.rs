@@ -94,6 +94,18 @@ fn editing_the_phase_the_plan_and_the_gates_gets_nobody_further() {
     );
 }
 
+/// Whatever an agent puts in the place of the harness's files, the loop goes on.
+#[test]
+fn links_and_directories_in_the_mailbox_stop_nothing() {
+    let odd = "run rm -f .ralph/phase.txt .ralph/task.md .ralph/feedback.md\nrun ln -s /etc/passwd .ralph/phase.txt\n\
+        run mkdir .ralph/task.md\nrun mkfifo .ralph/feedback.md\nfinal on\n";
+    let script =
+        format!("[builder 1]\n{odd}[builder 2]\nexpect-prompt phase.txt\n{}", super::BUILD);
+    let site = Site::new(&script);
+    site.exits(0, &[super::TASK]);
+    assert_eq!(site.mail("phase.txt"), "plan");
+}
+
 #[test]
 fn failures_before_the_application_is_begun_do_not_abort() {
     let site = Site::configured(
