@@ -26,6 +26,7 @@ pub(crate) mod prompts;
 pub mod questions;
 pub mod recover;
 pub mod rehearsal;
+pub(crate) mod repository;
 pub mod run;
 pub mod session;
 pub mod specs;

@@ -10,6 +10,7 @@
 pub mod assess;
 pub mod pin;
 pub mod receipt;
+mod repository;
 mod runner;
 mod tail;
 pub mod verify;
@@ -33,8 +34,10 @@ use crate::git::{Git, GitError, GitProgram};
 use crate::run::{Environment, RunResources};
 use crate::state::State;
 
+pub use repository::JudgedRepository;
+pub(crate) use repository::WorkRepository;
 pub use weakened::weakened;
-pub(crate) use workbench::{VerifierCheckout, checkout_for_verifier};
+pub(crate) use workbench::VerifierCheckout;
 
 /// What gates are run with: shared by all of one command.
 #[derive(Clone, Copy)]

@@ -15,7 +15,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use camino::Utf8PathBuf;
 use rustix::fs::OFlags;
 
-use super::past::Past;
+use super::past::{Past, PlanPast};
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
 use crate::git::Oid;
 
@@ -57,13 +57,17 @@ fn can_be_kept(id: &str) -> bool {
 
 /// Every id that was ever in the plan, read when the first one is asked about.
 pub struct PastIds<'a> {
-    past: Option<&'a Past>,
+    past: Option<&'a dyn PlanPast>,
     read: OnceCell<Option<KnownIds>>,
 }
 
 impl<'a> PastIds<'a> {
     /// Without a past, no id was ever in the plan.
     pub fn of(past: Option<&'a Past>) -> PastIds<'a> {
+        PastIds::in_past(past.map(|past| past as &dyn PlanPast))
+    }
+
+    pub(super) fn in_past(past: Option<&'a dyn PlanPast>) -> PastIds<'a> {
         PastIds { past, read: OnceCell::new() }
     }
 
@@ -78,7 +82,7 @@ impl<'a> PastIds<'a> {
 
     /// Tells whether all of the past could be read: the repository may be a clone without it, or lack contents.
     pub fn is_whole(&self) -> bool {
-        self.past.is_none_or(|past| !past.git().is_shallow() && self.read().is_some())
+        self.past.is_none_or(|past| !past.is_shallow() && self.read().is_some())
     }
 }
 

@@ -21,7 +21,7 @@ use ralph_model::plan::{Change, DoneAt, Plan, PlanContext, PlanError, commit_mes
 
 use self::intent::Intent;
 use self::known::PastIds;
-use self::past::Past;
+use self::past::{Past, PlanPast};
 use crate::boundary::vouch_for;
 use crate::digest;
 use crate::files::lock::{LockError, WriteLock};
@@ -29,10 +29,10 @@ use crate::files::{
     PathError, create_directory, read_optional, remove_abandoned, replace_atomically,
 };
 use crate::git::commits::{CommitError, CommitRequest, Signing};
-use crate::git::direct::{commit_files, commit_replaced};
-use crate::git::replaced::{HeldIndex, Replaced};
+use crate::git::replaced::Replaced;
 use crate::git::{GitError, GitProgram};
 use crate::home::Home;
+use crate::repository::HeldFile;
 use crate::state::State;
 
 /// The plan's name in home.
@@ -47,7 +47,7 @@ pub struct PlanFile {
     lock: Utf8PathBuf,
     state: State,
     /// The repository that has the plan, if one has.
-    past: Option<Past>,
+    past: Option<Box<dyn PlanPast>>,
     /// Whether changes are committed at all.
     commits: bool,
     signing: Signing,
@@ -132,7 +132,8 @@ impl PlanFile {
         PlanFile {
             path: home.path.join(PLAN_FILE),
             lock: state.write_lock(home),
-            past: Past::of(program, &home.path, Some(state)),
+            past: Past::of(program, &home.path, Some(state))
+                .map(|past| Box::new(past) as Box<dyn PlanPast>),
             state: state.clone(),
             commits: true,
             signing,
@@ -204,13 +205,13 @@ impl PlanFile {
         self.heal()?;
         let Some(past) = self.past.as_ref().filter(|_| self.commits) else { return Ok(()) };
         let paths = [Path::to_owned(past.path())];
-        commit_files(past.git(), &self.request(&paths, "ralph: update plan\n"))?;
+        past.git().commit_files(&self.request(&paths, "ralph: update plan\n"))?;
         Ok(Intent::settle(&self.state, &self.path)?)
     }
 
     /// Returns what tells whether an id was ever in the plan.
     pub(crate) fn known_ids(&self) -> PastIds<'_> {
-        PastIds::of(self.past.as_ref())
+        PastIds::in_past(self.past.as_deref())
     }
 
     /// Calls a function with what a change needs to know that the plan does not say.
@@ -232,7 +233,7 @@ impl PlanFile {
 
     /// Says what of the plan's past is not here, and how to fetch it.
     pub fn gap(&self) -> Option<String> {
-        self.past.as_ref().and_then(Past::gap)
+        self.past.as_ref().and_then(|past| past.gap())
     }
 
     /// Returns the commit that work which is done now is in.
@@ -315,7 +316,7 @@ impl PlanFile {
     }
 
     /// Keeps git from replacing the file, where it is committed.
-    fn hold_index(&self) -> Result<Option<HeldIndex>, GitError> {
+    fn hold_index(&self) -> Result<Option<Box<dyn HeldFile + '_>>, GitError> {
         let past = self.past.as_ref().filter(|_| self.commits);
         past.map(|past| past.git().hold_index(self.patience)).transpose()
     }
@@ -328,7 +329,7 @@ impl PlanFile {
     fn commit_written(
         &self,
         message: &str,
-        held: Option<HeldIndex>,
+        held: Option<Box<dyn HeldFile + '_>>,
         before: &[u8],
         after: &[u8],
     ) -> Result<(), PlanFileError> {
@@ -336,8 +337,8 @@ impl PlanFile {
         let paths = [Path::to_owned(past.path())];
         let message = format!("{}\n", message.trim_end());
         let request = self.request(&paths, &message);
-        match commit_replaced(past.git(), &request, held, Replaced { before, after }) {
-            Ok(_) => Ok(Intent::settle(&self.state, &self.path)?),
+        match held.commit(&request, Replaced { before, after }) {
+            Ok(()) => Ok(Intent::settle(&self.state, &self.path)?),
             Err(why @ CommitError::Older { .. }) => {
                 vouch_for(&self.state, &self.path, &digest::of_bytes(before))?;
                 replace_atomically(&self.path, before)?;

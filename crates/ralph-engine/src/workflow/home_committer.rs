@@ -16,17 +16,25 @@ use super::WorkflowError;
 use crate::config::GitSettings;
 use crate::files::{PathError, read_optional, replace_atomically};
 use crate::git::commits::{CommitRequest, Signing};
-use crate::git::direct::commit_files;
 use crate::git::{Git, GitProgram};
 use crate::init::complete_ignores;
+use crate::repository::GitAccess;
 
 /// How long another program that holds the index is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Where home lies in its repository.
+struct HomePlace {
+    git: Box<dyn GitAccess>,
+    /// Home, named from the root of the work tree.
+    home: PathBuf,
+    /// The repository's own list of what it ignores.
+    exclude: Utf8PathBuf,
+}
+
 /// Commits home.
 pub struct HomeCommitter {
-    /// The repository, and home as it is named from the root of its work tree.
-    place: Option<(Git, PathBuf)>,
+    place: Option<HomePlace>,
     home: Utf8PathBuf,
     settings: GitSettings,
 }
@@ -36,8 +44,9 @@ impl HomeCommitter {
         let found = Git::discover(program.clone(), home).ok();
         let place = found.and_then(|git| {
             let worktree = git.place().worktree.clone()?;
-            let inside = home.strip_prefix(&worktree).ok()?.as_std_path().to_owned();
-            Some((git, inside))
+            let home = home.strip_prefix(&worktree).ok()?.as_std_path().to_owned();
+            let exclude = git.place().common_dir.join("info/exclude");
+            Some(HomePlace { git: Box::new(git), home, exclude })
         });
         HomeCommitter { place, settings: settings.clone(), home: home.to_owned() }
     }
@@ -46,7 +55,7 @@ impl HomeCommitter {
     ///
     /// What home ignores is seen to first: whoever took it away must not bring private files into a commit.
     pub fn commit(&self, message: &str) -> Result<(), WorkflowError> {
-        let Some((git, home)) = self.committed() else { return Ok(()) };
+        let Some(HomePlace { git, home, .. }) = self.committed() else { return Ok(()) };
         if self.home.is_dir() {
             complete_ignores(&self.home)?;
         }
@@ -61,7 +70,7 @@ impl HomeCommitter {
         if paths.is_empty() {
             return Ok(());
         }
-        commit_files(git, &self.request(&paths, message))?;
+        git.commit_files(&self.request(&paths, message))?;
         Ok(())
     }
 
@@ -71,7 +80,7 @@ impl HomeCommitter {
         files: &[Utf8PathBuf],
         message: &str,
     ) -> Result<(), WorkflowError> {
-        let Some((git, home)) = self.committed() else { return Ok(()) };
+        let Some(HomePlace { git, home, .. }) = self.committed() else { return Ok(()) };
         let inside = files.iter().filter_map(|file| file.strip_prefix(&self.home).ok());
         let mut paths: Vec<PathBuf> = inside.map(|file| home.join(file)).collect();
         let ignored = git.ignored(&paths)?;
@@ -79,12 +88,12 @@ impl HomeCommitter {
         if paths.is_empty() {
             return Ok(());
         }
-        commit_files(git, &self.request(&paths, message))?;
+        git.commit_files(&self.request(&paths, message))?;
         Ok(())
     }
 
     /// The repository and home in it, where home is committed.
-    fn committed(&self) -> Option<&(Git, PathBuf)> {
+    fn committed(&self) -> Option<&HomePlace> {
         self.place.as_ref().filter(|_| self.settings.commit_home)
     }
 
@@ -99,13 +108,12 @@ impl HomeCommitter {
 
     /// Sees to it that git takes in what it should of home, and nothing else.
     pub fn prepare(&self) -> Result<(), PathError> {
-        let Some((git, home)) = &self.place else { return Ok(()) };
+        let Some(HomePlace { home, exclude: path, .. }) = &self.place else { return Ok(()) };
         if self.settings.commit_home {
             return complete_ignores(&self.home);
         }
-        let path = git.place().common_dir.join("info/exclude");
         let line = format!("/{}/", home.display());
-        let text = read_optional(&path)?.unwrap_or_default();
+        let text = read_optional(path)?.unwrap_or_default();
         let mut text = String::from_utf8_lossy(&text).into_owned();
         if text.lines().any(|known| known.trim() == line) {
             return Ok(());
@@ -116,6 +124,6 @@ impl HomeCommitter {
         text.push_str(&line);
         text.push('\n');
         crate::files::create_directory(path.parent().expect("it has a directory"))?;
-        replace_atomically(&path, text.as_bytes())
+        replace_atomically(path, text.as_bytes())
     }
 }

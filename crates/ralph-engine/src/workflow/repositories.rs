@@ -4,6 +4,7 @@ mod work;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use camino::Utf8Path;
@@ -17,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::WorkflowError;
 use crate::boundary;
 use crate::gates::pin::PinnedGates;
-use crate::gates::{GateContext, GateRepository, Tell, VerifierCheckout, checkout_for_verifier};
-use crate::git::commits::{CommitError, CommitRequest, Signing, commit_paths};
+use crate::gates::{GateContext, GateRepository, Tell, VerifierCheckout, WorkRepository};
+use crate::git::commits::{CommitError, CommitRequest, Signing};
 use crate::git::evidence::{Before, Dirt, DirtyPath};
 use crate::git::saved::SavedDirt;
 use crate::git::undo::RefReturn;
@@ -47,7 +48,7 @@ pub(crate) struct Repositories {
 struct TrackedRepository {
     /// Its directory in the workspace; empty for the workspace itself.
     name: String,
-    gates: GateRepository,
+    gates: Arc<dyn WorkRepository>,
     /// What is Ralph's own in it: home and `ralph.toml`, named from the root of its work tree.
     own: Vec<PathBuf>,
 }
@@ -55,12 +56,12 @@ struct TrackedRepository {
 impl TrackedRepository {
     /// What is changed and uncommitted, but for what is Ralph's own.
     fn dirt(&self) -> Result<Dirt, GitError> {
-        Dirt::of(&self.gates.git, &self.own)
+        self.gates.git().dirt(&self.own)
     }
 
     /// Returns to a branch although something uncommitted is in the way, which is saved; says what was done.
     fn force_return(&self, branch: &str, problem: &CommitError) -> Result<String, WorkflowError> {
-        let git = &self.gates.git;
+        let git = self.gates.git();
         let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
         let saved = git.save_dirt(&self.dirt()?)?;
         Ok(match (saved, git.switch_discarding(branch)) {
@@ -75,7 +76,7 @@ impl TrackedRepository {
 
     /// Names files that the run changed, and told git not to look at.
     fn newly_hidden(&self, before: &Before) -> Result<Option<String>, WorkflowError> {
-        let mut now = self.gates.git.hidden(&self.own)?;
+        let mut now = self.gates.git().hidden(&self.own)?;
         now.retain(|hidden| !before.hidden.contains(hidden));
         let names: Vec<String> = now.iter().map(|(path, _)| shown(path)).collect();
         Ok((!names.is_empty()).then(|| {
@@ -102,7 +103,7 @@ impl TrackedRepository {
         if vanished.is_empty() {
             return Ok(Vec::new());
         }
-        let git = &self.gates.git;
+        let git = self.gates.git();
         let then = before.refs.head.id();
         let changes = match (then, git.head()?.id()) {
             (Some(then), Some(now)) if then != now => git.changes(then, now)?,
@@ -199,7 +200,7 @@ impl Repositories {
             let own = [home, &workspace.join(CONFIG_FILE)];
             let own = own.iter().filter_map(|path| path.strip_prefix(&worktree).ok());
             let own = own.map(|path| path.as_std_path().to_owned()).collect();
-            found.push(TrackedRepository { name, gates, own });
+            found.push(TrackedRepository { name, gates: Arc::new(gates), own });
         }
         Ok(Repositories { found })
     }
@@ -208,7 +209,7 @@ impl Repositories {
     pub(crate) fn base(&self) -> Result<Base, WorkflowError> {
         let mut base = Base::new();
         for repository in &self.found {
-            if let Some(id) = repository.gates.git.head()?.id() {
+            if let Some(id) = repository.gates.git().head()?.id() {
                 base.insert(repository.key(), commit_id(id));
             }
         }
@@ -219,7 +220,7 @@ impl Repositories {
     pub(crate) fn moved_base(&self, base: &Base) -> Result<Option<Base>, WorkflowError> {
         let mut moved = base.clone();
         for repository in &self.found {
-            let git = &repository.gates.git;
+            let git = repository.gates.git();
             let Some(head) = git.head()?.id().cloned() else { continue };
             let Some(old) = base.get(&repository.key()) else { continue };
             let old = oid(old);
@@ -247,7 +248,7 @@ impl Repositories {
     ) -> Result<BeforeAll, WorkflowError> {
         let mut repositories = BTreeMap::new();
         for repository in &self.found {
-            let git = &repository.gates.git;
+            let git = repository.gates.git();
             let name = repository.key();
             let mut dirt = repository.dirt()?;
             if let Some(earlier) = earlier {
@@ -257,7 +258,7 @@ impl Repositories {
             let saved = git.save_dirt(&dirt)?;
             let base = base.get(&name).map(oid);
             let also: Vec<Oid> = base.iter().cloned().collect();
-            let refs = repository.gates.mirror.fill(git, &also)?;
+            let refs = repository.gates.fill_mirror(&also)?;
             let base = base.or_else(|| refs.head.id().cloned());
             let hidden = git.hidden(&repository.own)?;
             repositories.insert(name, Before { base, refs, dirt, saved, hidden });
@@ -307,7 +308,7 @@ impl Repositories {
             .iter()
             .filter_map(|repository| {
                 Some(Judged {
-                    repository: &repository.gates,
+                    repository: &*repository.gates,
                     name: &repository.name,
                     before: before.repositories.get(&repository.key())?,
                     own: &repository.own,
@@ -324,7 +325,7 @@ impl Repositories {
         work: &Work,
     ) -> Result<Option<String>, WorkflowError> {
         let Some(repository) = self.gates(&work.repository) else { return Ok(None) };
-        let (git, commit) = (&repository.git, oid(&work.commit));
+        let (git, commit) = (repository.git(), oid(&work.commit));
         if let Some(head) = git.head()?.id()
             && git.is_ancestor(&commit, head)?
         {
@@ -342,9 +343,9 @@ impl Repositories {
     }
 
     /// Returns the repository of a name, or the only one.
-    pub(crate) fn gates(&self, name: &str) -> Option<&GateRepository> {
+    pub(crate) fn gates(&self, name: &str) -> Option<&dyn WorkRepository> {
         let found = self.found.iter().find(|repository| repository.name == name);
-        found.or_else(|| self.found.first()).map(|repository| &repository.gates)
+        found.or_else(|| self.found.first()).map(|repository| &*repository.gates)
     }
 
     /// Makes a checkout for the verifier at the work in each repository; the first is the one it starts in.
@@ -359,8 +360,8 @@ impl Repositories {
         for work in works {
             let Some(repository) = self.gates(&work.repository) else { continue };
             let id = oid(&work.commit);
-            repository.mirror.fill(&repository.git, std::slice::from_ref(&id))?;
-            let checkout = checkout_for_verifier(context, repository, pinned, &id, tell)?;
+            repository.fill_mirror(std::slice::from_ref(&id))?;
+            let checkout = repository.checkout_for_verifier(context, pinned, &id, tell)?;
             checkouts.push(WorkCheckout { work: work.clone(), checkout });
         }
         Ok(checkouts)
@@ -375,13 +376,11 @@ impl Repositories {
     ) -> Result<(), WorkflowError> {
         for repository in &self.found {
             let Some(noted) = before.repositories.get(&repository.key()) else { continue };
-            let git = &repository.gates.git;
+            let git = repository.gates.git();
             let paths = noted.dirt.leftovers(&repository.dirt()?).new;
             if !paths.is_empty() {
-                commit_paths(
-                    git,
-                    &CommitRequest { paths: &paths, message, signing, patience: PATIENCE },
-                )?;
+                let patience = PATIENCE;
+                git.commit_paths(&CommitRequest { paths: &paths, message, signing, patience })?;
             }
         }
         Ok(())
@@ -391,7 +390,7 @@ impl Repositories {
     pub(crate) fn heads(&self, commit: Option<&CommitId>) -> Result<Vec<Work>, WorkflowError> {
         let (mut first, mut others) = (Vec::new(), Vec::new());
         for repository in &self.found {
-            let git = &repository.gates.git;
+            let git = repository.gates.git();
             let Some(head) = git.head()?.id().cloned() else { continue };
             let has_commit = match commit {
                 Some(commit) if first.is_empty() => git.have(&[oid(commit)])?[0],
@@ -416,7 +415,7 @@ impl Repositories {
         }
         for repository in &self.found {
             let Some(noted) = before.repositories.get(&repository.key()) else { continue };
-            let git = &repository.gates.git;
+            let git = repository.gates.git();
             let now = git.head()?;
             if let Head::Branch { name: then, .. } = &noted.refs.head
                 && !matches!(&now, Head::Branch { name, .. } if name == then)
@@ -435,7 +434,7 @@ impl Repositories {
         for repository in &self.found {
             let noted = before.repositories.get(&repository.key());
             let began = noted.is_some_and(|noted| matches!(noted.refs.head, Head::Branch { .. }));
-            if began && matches!(repository.gates.git.head()?, Head::Detached { .. }) {
+            if began && matches!(repository.gates.git().head()?, Head::Detached { .. }) {
                 return Ok(true);
             }
         }

@@ -11,7 +11,7 @@ use ralph_engine::clock::SystemClock;
 use ralph_engine::config::BoundaryMode;
 use ralph_engine::gates::pin::PinnedGates;
 use ralph_engine::gates::verify::{CommitCheck, verify};
-use ralph_engine::gates::{GateContext, GateRepository};
+use ralph_engine::gates::{GateContext, GateRepository, JudgedRepository};
 use ralph_engine::git::evidence::{Before, Dirt};
 use ralph_engine::git::{GitProgram, Oid};
 use ralph_engine::home::find_workspace;
@@ -152,7 +152,7 @@ impl World {
             .repositories
             .iter()
             .map(|(name, repository, before)| Judged {
-                repository,
+                repository: repository as &dyn JudgedRepository,
                 name,
                 before,
                 own: if name.is_empty() { &own } else { &[] },

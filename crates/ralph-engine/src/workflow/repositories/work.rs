@@ -4,12 +4,15 @@
 //! rejected run had broken already would prove nothing.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ralph_model::build::Work;
 
 use super::{BEFORE, BeforeAll, Repositories, oid};
+use crate::gates::WorkRepository;
 use crate::git::evidence::{Before, Dirt, is_own};
-use crate::git::{Git, Head, Oid, RefsSnapshot};
+use crate::git::{Head, Oid, RefsSnapshot};
+use crate::repository::GitAccess;
 use crate::state::State;
 use crate::workflow::WorkflowError;
 
@@ -38,7 +41,7 @@ impl Repositories {
     ) -> Result<Vec<Work>, WorkflowError> {
         let mut works = Vec::new();
         for repository in self.found.iter().filter(|found| found.name != but) {
-            let git = &repository.gates.git;
+            let git = repository.gates.git();
             let refs = git.refs()?;
             let Some(noted) = before.repositories.get(&repository.key()) else { continue };
             let own = &repository.own;
@@ -75,7 +78,7 @@ impl Repositories {
     pub(crate) fn probe(&self, before: &BeforeAll) -> ChangeProbe {
         let repositories = self.found.iter().filter_map(|repository| {
             Some(Probed {
-                git: repository.gates.git.clone(),
+                repository: Arc::clone(&repository.gates),
                 before: before.repositories.get(&repository.key())?.clone(),
                 since: before.since.get(&repository.key()).map(oid),
                 own: repository.own.clone(),
@@ -91,7 +94,7 @@ impl Repositories {
     pub(crate) fn work_of(&self, before: &BeforeAll) -> Result<Vec<Work>, WorkflowError> {
         let (mut works, mut earlier, mut first) = (Vec::new(), Vec::new(), None);
         for repository in &self.found {
-            let git = &repository.gates.git;
+            let git = repository.gates.git();
             let refs = git.refs()?;
             let Some(head) = refs.head.id().cloned() else { continue };
             first.get_or_insert_with(|| repository.work(&head));
@@ -120,7 +123,7 @@ impl Repositories {
     pub(crate) fn print(&self) -> Result<String, WorkflowError> {
         let mut print = String::new();
         for repository in &self.found {
-            let git = &repository.gates.git;
+            let git = repository.gates.git();
             let own = &repository.own;
             if let Some(head) = git.head()?.id().cloned() {
                 print += last_work(git, own, None, head)?.as_str();
@@ -136,7 +139,7 @@ impl Repositories {
         let Some(repository) = self.found.iter().find(|found| found.name == work.repository) else {
             return Ok(None);
         };
-        let git = &repository.gates.git;
+        let git = repository.gates.git();
         let commit = oid(&work.commit);
         let Head::Branch { id: head, name: branch } = git.head()? else { return Ok(None) };
         if git.is_ancestor(&commit, &head)? {
@@ -162,7 +165,7 @@ pub(crate) struct ChangeProbe {
 }
 
 struct Probed {
-    git: Git,
+    repository: Arc<dyn WorkRepository>,
     before: Before,
     since: Option<Oid>,
     own: Vec<PathBuf>,
@@ -173,9 +176,10 @@ impl ChangeProbe {
     /// look again.
     pub(crate) fn is_unchanged(&self) -> bool {
         self.repositories.iter().all(|probed| {
-            let Probed { git, before, since, own } = probed;
+            let Probed { repository, before, since, own } = probed;
+            let git = repository.git();
             let Ok(refs) = git.refs() else { return false };
-            let Ok(dirt) = Dirt::of(git, own) else { return false };
+            let Ok(dirt) = git.dirt(own) else { return false };
             let mut tips = refs.head.id().into_iter().chain(moved_branches(&before.refs, &refs));
             before.dirt.leftovers(&dirt).new.is_empty()
                 && !tips.any(|tip| is_work(git, own, since.as_ref(), tip))
@@ -209,7 +213,7 @@ impl BeforeAll {
 }
 
 /// Tells whether there is anything outside home between two commits. What cannot be compared counts as work.
-fn is_work(git: &Git, own: &[PathBuf], since: Option<&Oid>, tip: &Oid) -> bool {
+fn is_work(git: &dyn GitAccess, own: &[PathBuf], since: Option<&Oid>, tip: &Oid) -> bool {
     let Some(since) = since else { return true };
     if since == tip {
         return false;
@@ -220,7 +224,7 @@ fn is_work(git: &Git, own: &[PathBuf], since: Option<&Oid>, tip: &Oid) -> bool {
 
 /// Returns the last commit that changed something outside home, from `tip` back.
 fn last_work(
-    git: &Git,
+    git: &dyn GitAccess,
     own: &[PathBuf],
     since: Option<&Oid>,
     tip: Oid,
