@@ -43,6 +43,7 @@ use ralph_proc::tree::ProcessIdentity;
 use rustix::io::Errno;
 use rustix::rand::GetRandomFlags;
 
+pub(crate) use closing::Closing;
 pub(crate) use contract::Contract;
 pub use environment::Environment;
 pub use report::{RunLogs, RunReport, events_of, log_of};
@@ -62,7 +63,6 @@ use crate::journal::Journal;
 use crate::outbox::{self, Outbox};
 use crate::state::{LiveRun, State};
 use crate::subscriber::RunObserver;
-use closing::Closing;
 use prepare::PreparedRun;
 use report::{end_of, exit_of, with_causes};
 use watcher::{AgentWatcher, STDERR_LINES, Tail};
@@ -142,11 +142,12 @@ pub enum RunError {
 pub(crate) fn run_agent(
     context: &mut RunContext<'_>,
     request: &RunRequest<'_>,
+    performer: &mut dyn Performer,
 ) -> Result<RunReport, RunError> {
     let id = RunId::new(context.clock.now(), fresh_nonce().map_err(RunError::Prepare)?);
     let logs = RunLogs::of(context, request, &id);
     let place = context.place;
-    let report = Run { context, request, id, logs }.perform();
+    let report = Run { context, request, id, logs }.perform(performer);
     place.scratch.clear();
     report
 }
@@ -164,18 +165,43 @@ pub(crate) fn fresh_nonce() -> io::Result<u64> {
     }
 }
 
-struct Run<'a, 'c> {
-    context: &'a mut RunContext<'c>,
-    request: &'a RunRequest<'a>,
-    id: RunId,
+/// One run, from the journal's start to its end.
+pub(crate) struct Run<'a, 'c> {
+    pub(crate) context: &'a mut RunContext<'c>,
+    pub(crate) request: &'a RunRequest<'a>,
+    pub(crate) id: RunId,
     logs: RunLogs,
 }
 
+/// Performs what lies between the start and the end of a run.
+pub(crate) trait Performer {
+    /// Has the agent do its work. An error means that it was not started.
+    fn perform(
+        &mut self,
+        run: &mut Run<'_, '_>,
+        environment: &mut Environment,
+    ) -> Result<Closing, RunError>;
+}
+
+/// Has a guard run the agent's program.
+pub(crate) struct Supervised;
+
+impl Performer for Supervised {
+    fn perform(
+        &mut self,
+        run: &mut Run<'_, '_>,
+        environment: &mut Environment,
+    ) -> Result<Closing, RunError> {
+        run.attempt(environment)
+    }
+}
+
 impl Run<'_, '_> {
-    fn perform(mut self) -> Result<RunReport, RunError> {
+    fn perform(mut self, performer: &mut dyn Performer) -> Result<RunReport, RunError> {
         self.journal_start()?;
         let mut environment = self.environment();
-        let closing = self.attempt(&mut environment).unwrap_or_else(|error| Closing {
+        let attempt = performer.perform(&mut self, &mut environment);
+        let closing = attempt.unwrap_or_else(|error| Closing {
             fault: Some(with_causes(&error)),
             ..Closing::default()
         });
@@ -302,6 +328,7 @@ impl Run<'_, '_> {
             served: served.ok().flatten().unwrap_or_default(),
             boundary,
             removed_locks,
+            outbox: None,
             fault,
         })
     }

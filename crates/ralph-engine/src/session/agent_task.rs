@@ -169,12 +169,12 @@ impl Session<'_> {
             place: &context.place,
             journal: &mut self.journal,
             clock: context.clock,
-            signals: Some(&context.signals),
+            signals: context.signals.as_ref(),
             environment: &context.environment,
             program: &context.program,
             store: Some(self.store.as_mut()),
         };
-        let report = run_agent(&mut run_context, &request)?;
+        let report = run_agent(&mut run_context, &request, self.performer.as_mut())?;
         let at = context.clock.now();
         let result = RunResult::of(&report, &request, report.finished(), at);
         for lock in &report.removed_locks {

@@ -18,7 +18,7 @@ use crate::gates::GateError;
 use crate::gates::pin::PinnedGates;
 use crate::questions::Questions;
 use crate::run::RunResult;
-use crate::wait::{RealWaiter, Waited, Waiter};
+use crate::wait::Waited;
 use crate::workflow::driver::Subject;
 
 impl Session<'_> {
@@ -117,9 +117,9 @@ impl Session<'_> {
     }
 
     fn wait_until(&mut self, until: Timestamp) -> Waited {
-        let Session { context, journal, .. } = self;
-        RealWaiter { clock: context.clock, signals: Some(&context.signals) }
-            .wait_until(until, &mut |left| journal.waiting(left))
+        let Session { context, journal, waiter, .. } = self;
+        let mut tick = |left| journal.waiting(left);
+        waiter.wait_until(context.clock, context.signals.as_ref(), until, &mut tick)
     }
 
     /// Returns the gates of an item as they were pinned; a person's change since then is taken up and recorded.

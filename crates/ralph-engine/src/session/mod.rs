@@ -6,6 +6,7 @@
 mod agent_task;
 mod error;
 mod journaling;
+pub(crate) mod machine;
 mod open_state;
 
 use std::mem::Discriminant;
@@ -22,7 +23,7 @@ use ralph_proc::tree::ProcessIdentity;
 
 use crate::boundary::{InForce, in_force, repositories};
 use crate::channel::{MutationStore, NoStore};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::files::lock::{LockOwner, RunLock};
 use crate::gates::{GateContext, Tell};
@@ -31,9 +32,11 @@ use crate::home::{Home, Workspace};
 use crate::journal::{Journal, MirrorReport};
 use crate::launch::Launch;
 use crate::recover::{Recovered, end_leftovers};
-use crate::run::{Environment, RunResources, fresh_nonce, locks};
+use crate::run::{Environment, Performer, RunResources, fresh_nonce, locks};
 use crate::state::State;
 use crate::subscriber::Subscriber;
+use crate::wait::Waiter;
+use machine::Machine;
 
 pub use agent_task::AgentTask;
 pub(crate) use agent_task::{TaskContract, TaskFile, TaskOutbox};
@@ -87,7 +90,7 @@ pub struct SessionContext {
     pub boundary: InForce,
     pub(crate) clock: &'static dyn Clock,
     pub(crate) place: RunResources,
-    signals: SignalPipe,
+    signals: Option<SignalPipe>,
     program: Utf8PathBuf,
     git_dirs: Vec<Utf8PathBuf>,
     launches: Vec<(Role, Launch)>,
@@ -109,6 +112,9 @@ pub struct Session<'a> {
     pub(crate) ending: Option<&'static str>,
     /// What agents may change while they run.
     pub(crate) store: Box<dyn MutationStore>,
+    /// Who performs the runs and who waits: this machine, or a simulated one.
+    performer: Box<dyn Performer>,
+    waiter: Box<dyn Waiter>,
     reload: Reload<'a>,
 }
 
@@ -126,7 +132,15 @@ pub struct Opening {
 impl<'a> Session<'a> {
     /// Opens a session. What a killed Ralph left running is ended first.
     pub fn open(request: SessionRequest<'a>) -> Result<(Session<'a>, Opening), SessionError> {
-        let clock: &'static dyn Clock = &SystemClock;
+        Session::open_on(Machine::this(), request)
+    }
+
+    /// Opens a session on a machine.
+    pub(crate) fn open_on(
+        machine: Machine,
+        request: SessionRequest<'a>,
+    ) -> Result<(Session<'a>, Opening), SessionError> {
+        let Machine { clock, waiter, performer, resources, signals } = machine;
         let SessionRequest { workspace, home, config, environment, .. } = request;
         let mut launches = Vec::new();
         let mut warnings = Vec::new();
@@ -175,8 +189,8 @@ impl<'a> Session<'a> {
         };
         journal.attach(clock.now(), started, request.subscriber);
         let context = SessionContext {
-            place: RunResources::open(&state)?,
-            signals: SignalPipe::install().map_err(SessionError::Signals)?,
+            place: resources(&state)?,
+            signals: signals().map_err(SessionError::Signals)?,
             program: own_program()?,
             git_dirs: workspace.outer_git_dirs(),
             workspace: workspace.clone(),
@@ -200,6 +214,8 @@ impl<'a> Session<'a> {
             journal,
             ending: None,
             store: Box::new(NoStore),
+            performer,
+            waiter,
             reload: request.reload,
         };
         Ok((session, Opening { rebuilt, warnings, recovered }))
@@ -272,7 +288,7 @@ impl SessionContext {
             log: self.config.limits.log,
             clock: self.clock,
             command: &self.command,
-            signals: Some(&self.signals),
+            signals: self.signals.as_ref(),
         }
     }
 
