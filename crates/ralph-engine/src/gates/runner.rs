@@ -27,6 +27,7 @@ use ralph_proc::tree::ProcessIdentity;
 use super::{GateContext, GateError, tail};
 use crate::boundary::{InForce, toolchain_caches};
 use crate::digest;
+use crate::files::disk::own_process;
 use crate::files::{PathError, create_log, create_private_directory};
 use crate::run::{Environment, fresh_nonce};
 use crate::state::{LiveRun, file_name};
@@ -158,7 +159,7 @@ fn supervised(
     };
     let mut live = LiveRun {
         run_id: id.to_string(),
-        owner: ProcessIdentity::own(),
+        owner: own_process(),
         guard: None,
         scratch: Some(context.place.scratch.path().to_owned()),
         watch: None,

@@ -8,14 +8,12 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use camino::Utf8PathBuf;
-use rustix::fs::OFlags;
 
 use super::past::{Past, PlanPast};
+use crate::files::disk::open_to_patch;
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
 use crate::git::Oid;
 
@@ -137,10 +135,7 @@ impl IdsFile {
 
     /// Writes the new ids, then the line that makes them count, each at its offset.
     fn grow(&self, ids: (usize, &[u8]), status: (usize, &str)) -> io::Result<()> {
-        let file = OpenOptions::new()
-            .write(true)
-            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
-            .open(&self.path)?;
+        let file = open_to_patch(&self.path, false)?;
         file.write_all_at(ids.1, ids.0 as u64)?;
         file.write_all_at(status.1.as_bytes(), status.0 as u64)
     }

@@ -24,6 +24,7 @@ use self::known::PastIds;
 use self::past::{Past, PlanPast};
 use crate::boundary::vouch_for;
 use crate::digest;
+use crate::files::disk;
 use crate::files::lock::{LockError, WriteLock};
 use crate::files::{
     PathError, create_directory, read_optional, remove_abandoned, replace_atomically,
@@ -287,7 +288,7 @@ impl PlanFile {
             })?;
         }
         // It may have died before its file had a name; git would take that in with everything else.
-        if self.home().is_dir() {
+        if disk::is_directory(self.home()) {
             remove_abandoned(self.home())?;
         }
         Ok(Intent::settle(&self.state, &self.path)?)
@@ -360,6 +361,10 @@ fn random_numbers() -> impl FnMut() -> u64 {
     let mut count = 0_u64;
     let keys = RandomState::new();
     move || {
+        #[cfg(test)]
+        if let Some(number) = crate::files::simulated::random() {
+            return number;
+        }
         count += 1;
         keys.hash_one((std::process::id(), count))
     }

@@ -154,6 +154,10 @@ pub(crate) fn run_agent(
 
 /// 64 random bits, for names that no other process chooses: not one of the same pid in another namespace either.
 pub(crate) fn fresh_nonce() -> io::Result<u64> {
+    #[cfg(test)]
+    if let Some(number) = files::simulated::random() {
+        return Ok(number);
+    }
     let mut bytes = [0; 8];
     loop {
         match rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty()) {
@@ -246,7 +250,7 @@ impl Run<'_, '_> {
     fn live_run(&self) -> LiveRun {
         LiveRun {
             run_id: self.id.to_string(),
-            owner: ProcessIdentity::own(),
+            owner: files::disk::own_process(),
             guard: None,
             scratch: Some(self.context.place.scratch.path().to_owned()),
             started: self.context.clock.now(),

@@ -19,12 +19,12 @@ use ralph_model::policy::limit::LimitPolicy;
 use ralph_model::role::Role;
 use ralph_proc::sandbox::Support;
 use ralph_proc::signal::SignalPipe;
-use ralph_proc::tree::ProcessIdentity;
 
 use crate::boundary::{InForce, in_force, repositories};
 use crate::channel::{MutationStore, NoStore};
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
+use crate::files::disk;
 use crate::files::lock::{LockOwner, RunLock};
 use crate::gates::{GateContext, Tell};
 use crate::git::GitProgram;
@@ -172,7 +172,7 @@ impl<'a> Session<'a> {
         // Only now, with the lock held and everything of earlier workflows recorded.
         journal.fold().map_err(OpenStateError::Journal)?;
         let id = RunId::new(clock.now(), fresh_nonce().map_err(SessionError::NoId)?);
-        let own = ProcessIdentity::own();
+        let own = disk::own_process();
         let roles = launches.iter().map(|(role, launch): &(Role, Launch)| {
             let (agent, model) = (launch.choice.name.clone(), launch.choice.model.clone());
             (role.to_string(), RoleAgent { agent, model })

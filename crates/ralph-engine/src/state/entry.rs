@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{State, file_name};
+use crate::files::disk;
 use crate::files::{
     PathError, create_private_directory, read_optional, remove_optional, replace_atomically,
 };
@@ -73,8 +74,9 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
 
     pub(super) fn files(&self, state: &State) -> impl Iterator<Item = Utf8PathBuf> {
         let directory = state.directory().join(self.directory);
-        let entries = directory.read_dir_utf8().into_iter().flatten().flatten();
-        entries.map(|entry| entry.path().to_owned()).filter(|path| path.extension() == Some("json"))
+        let listed = disk::list(&directory).into_iter().flatten();
+        let names = listed.filter_map(|entry| entry.name.into_string().ok());
+        names.map(move |name| directory.join(name)).filter(|path| path.extension() == Some("json"))
     }
 }
 

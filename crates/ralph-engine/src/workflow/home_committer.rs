@@ -14,6 +14,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::WorkflowError;
 use crate::config::GitSettings;
+use crate::files::disk;
 use crate::files::{PathError, read_optional, replace_atomically};
 use crate::git::commits::{CommitRequest, Signing};
 use crate::git::{Git, GitProgram};
@@ -56,7 +57,7 @@ impl HomeCommitter {
     /// What home ignores is seen to first: whoever took it away must not bring private files into a commit.
     pub fn commit(&self, message: &str) -> Result<(), WorkflowError> {
         let Some(HomePlace { git, home, .. }) = self.committed() else { return Ok(()) };
-        if self.home.is_dir() {
+        if disk::is_directory(&self.home) {
             complete_ignores(&self.home)?;
         }
         let changed =

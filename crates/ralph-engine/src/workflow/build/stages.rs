@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::task_store::TASKS;
 use super::{Build, BuildEnd, DEEPEST, WORKFLOW, channel, item_of};
+use crate::files::disk;
 use crate::session::AgentTask;
 use crate::specs;
 use crate::workflow::WorkflowError;
@@ -60,7 +61,7 @@ impl Build<'_, '_> {
         let logs = tombstones
             .find(|found| found.id == id && found.reason == why)
             .map(|found| self.session.context.state.gate_logs(&found.done_at))
-            .filter(|directory| directory.is_dir());
+            .filter(|directory| disk::is_directory(directory));
         match logs {
             Some(directory) => format!("{why}\n(All that the gates printed: {directory}/)"),
             None => why.to_owned(),

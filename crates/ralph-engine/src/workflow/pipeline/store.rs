@@ -11,6 +11,7 @@ use ralph_model::pipeline::{Markers, Write, text_mark};
 use ralph_model::spec::name::SpecPath;
 use serde::de::DeserializeOwned;
 
+use crate::files::disk;
 use crate::files::{
     PathError, create_directory, read_optional, remove_optional, rename_durably, replace_atomically,
 };
@@ -39,7 +40,7 @@ impl SpecStore {
     /// Returns the files that agents remember things in, those that are there.
     pub(crate) fn memory(&self) -> Vec<Utf8PathBuf> {
         let files = [self.scratchpad(), self.home.join("progress.txt")];
-        files.into_iter().filter(|file| file.exists()).collect()
+        files.into_iter().filter(|file| disk::exists(file)).collect()
     }
 
     /// Names a path as the state files do: from home.
@@ -53,7 +54,7 @@ impl SpecStore {
         let done = self.text(&spec.done())?;
         let plan: Option<PlanRecord> = self.record(&spec.plan_json())?;
         let plans = plan.as_ref().map_or(0, |plan| plan.attempt);
-        let is_archived = |number: &u32| self.path(spec.archive(*number)).exists();
+        let is_archived = |number: &u32| disk::exists(&self.path(spec.archive(*number)));
         Ok(Markers {
             spec: identity(spec),
             done: done.as_deref().map(DoneView::read),
@@ -82,7 +83,7 @@ impl SpecStore {
 
     /// Returns the number under which the done marker can be archived.
     pub(crate) fn next_done_archive(&self, spec: &SpecPath) -> u32 {
-        let is_free = |number: &u32| !self.path(done_archive(spec, *number)).exists();
+        let is_free = |number: &u32| !disk::exists(&self.path(done_archive(spec, *number)));
         (1..u32::MAX).find(is_free).unwrap_or(u32::MAX)
     }
 
@@ -128,7 +129,7 @@ impl SpecStore {
     /// Moves a file, if it is there.
     fn rename(&self, from: &str, to: &str) -> Result<(), PathError> {
         let from = self.path(from);
-        if from.exists() { rename_durably(&from, &self.path(to)) } else { Ok(()) }
+        if disk::exists(&from) { rename_durably(&from, &self.path(to)) } else { Ok(()) }
     }
 
     /// Returns what is known of a spec's sessions; what cannot be read is forgotten.
