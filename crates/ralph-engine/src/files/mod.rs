@@ -199,17 +199,27 @@ pub(crate) fn rename_durably(from: &Utf8Path, to: &Utf8Path) -> Result<(), PathE
     Ok(())
 }
 
-/// Removes a file that may be missing.
+/// Removes a file that may be missing. A power failure may bring it back.
 pub(crate) fn remove_optional(path: &Utf8Path) -> Result<(), PathError> {
+    if remove(path)? {
+        fault::after_write();
+    }
+    Ok(())
+}
+
+/// Removes a file that may be missing, so that it stays removed.
+pub(crate) fn remove_durably(path: &Utf8Path) -> Result<(), PathError> {
+    if remove(path)? {
+        sync_directory(parent(path))?;
+        fault::after_write();
+    }
+    Ok(())
+}
+
+fn remove(path: &Utf8Path) -> Result<bool, PathError> {
     match disk::remove_file(path) {
-        Err(problem) if problem.kind() != io::ErrorKind::NotFound => {
-            Err(PathError::new("remove", path, problem))
-        }
-        Err(_) => Ok(()),
-        Ok(()) => {
-            fault::after_write();
-            Ok(())
-        }
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => Ok(false),
+        removed => removed.map(|()| true).map_err(|source| PathError::new("remove", path, source)),
     }
 }
 

@@ -4,7 +4,7 @@ use camino::Utf8PathBuf;
 
 use super::*;
 use crate::files::append::AppendFile;
-use crate::files::{read_optional, replace_atomically, replace_unsynced};
+use crate::files::{read_optional, remove_durably, replace_atomically, replace_unsynced};
 
 fn at(name: &str) -> Utf8PathBuf {
     Utf8Path::new(ROOT).join(name)
@@ -86,6 +86,21 @@ fn a_kill_loses_nothing_that_was_written_and_the_dead_write_no_more() {
     start_process(Vec::new());
     replace_atomically(&at("other"), b"").unwrap();
     uninstall();
+}
+
+#[test]
+fn what_was_removed_durably_stays_removed_when_the_power_fails() {
+    for seed in 0..20 {
+        install(seed, Timestamp::UNIX_EPOCH);
+        start_process(Vec::new());
+        replace_atomically(&at("record"), b"under way").unwrap();
+        remove_durably(&at("record")).unwrap();
+        let planned = PlannedFault { after: 1, fault: Fault::PowerLoss };
+        assert!(dies(planned, || effect(|| "end".to_owned())));
+        start_process(Vec::new());
+        assert_eq!(read("record"), None, "{seed}");
+        uninstall();
+    }
 }
 
 #[test]

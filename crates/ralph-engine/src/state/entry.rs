@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::{State, file_name};
 use crate::files::disk;
 use crate::files::{
-    PathError, create_private_directory, read_optional, remove_optional, replace_atomically,
+    PathError, create_private_directory, read_optional, remove_durably, replace_atomically,
 };
 
 /// A kind of record, with the directory that keeps them.
@@ -44,7 +44,7 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
     }
 
     pub(crate) fn forget(&self, state: &State, item: &str) -> Result<(), PathError> {
-        remove_optional(&self.path(state, item))
+        remove_durably(&self.path(state, item))
     }
 
     /// Returns every record that can be read, in no particular order.
@@ -66,7 +66,7 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         let kept: Vec<Utf8PathBuf> = items.map(|item| self.path(state, item)).collect();
         for path in self.files(state) {
             if !kept.contains(&path) {
-                remove_optional(&path)?;
+                remove_durably(&path)?;
             }
         }
         Ok(())

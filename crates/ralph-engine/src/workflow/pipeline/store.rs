@@ -13,7 +13,8 @@ use serde::de::DeserializeOwned;
 
 use crate::files::disk;
 use crate::files::{
-    PathError, create_directory, read_optional, remove_optional, rename_durably, replace_atomically,
+    PathError, create_directory, read_optional, remove_durably, remove_optional, rename_durably,
+    replace_atomically,
 };
 use crate::workflow::WorkflowError;
 
@@ -111,8 +112,8 @@ impl SpecStore {
             Write::Scratchpad(text) => replace_atomically(&self.scratchpad(), text.as_bytes()),
             Write::ArchivePlan { number } => self.rename(&spec.plan_md(), &spec.archive(*number)),
             Write::Candidate(record) => self.replace(&spec.candidate(), &records::render(record)),
-            Write::RemoveCandidate => remove_optional(&self.path(spec.candidate())),
-            Write::ForgetSessions => remove_optional(&self.path(spec.session())),
+            Write::RemoveCandidate => remove_durably(&self.path(spec.candidate())),
+            Write::ForgetSessions => remove_durably(&self.path(spec.session())),
             Write::Done(text) => self.replace(&spec.done(), text.as_bytes()),
             Write::ArchiveDone { number } => {
                 self.rename(&spec.done(), &done_archive(spec, *number))
