@@ -8,7 +8,7 @@ use std::sync::Arc;
 use camino::Utf8Path;
 use ralph_engine::plan_file::PlanFile;
 use ralph_engine::specs::{SPECS, discover, locate};
-use ralph_engine::workflow::build::planning::PlanningEnd;
+use ralph_engine::workflow::build::planning::{BeforeBuild, PlanningEnd};
 use ralph_engine::workflow::build::{Build, BuildEnd};
 use ralph_engine::workflow::driver::Ended;
 use ralph_model::plan::{Plan, Stage, Unfinished};
@@ -99,36 +99,25 @@ fn plan_first(
 ) -> Result<Option<Ended<PlanningEnd>>, CliError> {
     let bytes = plan.read().map_err(CliError::failed)?;
     let found = Plan::parse(&bytes);
-    let cut_short = build.planning_under_way().map_err(CliError::failed)?;
-    let tasks = tasks_of(&found);
-    match (spec, cut_short) {
-        (spec, Some(cut_short))
-            if spec.map_or(found.stage() == Stage::Complete, |spec| spec == cut_short) =>
-        {
-            go_on_planning(setup, build, &found).map(Some)
-        }
-        (Some(spec), _)
-            if found.spec() == Some(spec)
-                && found.stage() == Stage::Complete
-                && build.is_planned(spec).map_err(CliError::failed)? =>
-        {
-            setup.ui.note(&format!("`ralph plan {spec}` plans it again"));
-            Ok(Some(Ended::By(PlanningEnd::Planned { tasks })))
-        }
-        (Some(spec), _) if found.spec() != Some(spec) || tasks == 0 => {
-            let tasks = found.unfinished().iter().filter(|task| task.spec == spec).count();
-            if tasks > 0 && found.can_keep_all_for(spec) {
-                plan.change_and_commit(|plan| plan.set_spec(spec, Unfinished::Refuse))
-                    .map_err(|error| not_made(&error, plan.path()))?;
-                return Ok(Some(Ended::By(PlanningEnd::Planned { tasks })));
-            }
-            match existing(&found, spec, Asked::Person)? {
+    let before = build.before_build(&found, spec).map_err(CliError::failed)?;
+    match (before, spec) {
+        (BeforeBuild::GoOnPlanning, _) => return go_on_planning(setup, build, &found).map(Some),
+        (BeforeBuild::Plan, Some(spec)) => {
+            return match existing(&found, spec, Asked::Person)? {
                 None => Ok(None),
                 Some(existing) => build.plan_spec(spec, existing).map(Some).map_err(failed),
-            }
+            };
         }
-        _ => Ok(Some(Ended::By(PlanningEnd::Planned { tasks }))),
+        (BeforeBuild::SetSpec, Some(spec)) => {
+            plan.change_and_commit(|plan| plan.set_spec(spec, Unfinished::Refuse))
+                .map_err(|error| not_made(&error, plan.path()))?;
+        }
+        (_, Some(spec)) if found.stage() == Stage::Complete => {
+            setup.ui.note(&format!("`ralph plan {spec}` plans it again"));
+        }
+        _ => {}
     }
+    Ok(Some(Ended::By(PlanningEnd::Planned { tasks: tasks_of(&found) })))
 }
 
 /// Counts the tasks of the current spec that are to be built or verified.
