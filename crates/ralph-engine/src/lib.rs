@@ -29,6 +29,8 @@ pub mod rehearsal;
 pub(crate) mod repository;
 pub mod run;
 pub mod session;
+#[cfg(test)]
+mod simulation;
 pub mod specs;
 pub mod state;
 pub mod subscriber;

@@ -55,7 +55,9 @@ pub use names::{ref_name, shown};
 pub use objects::ObjectError;
 pub(crate) use oid::ObjectFormat;
 pub use oid::Oid;
-pub use parse::{ChangeKind, CommitHeader, Head, PathChange, Ref, StatusEntry, TreeEntry};
+pub use parse::{
+    ChangeKind, CommitHeader, Head, PathChange, PathState, Ref, StatusEntry, TreeEntry,
+};
 pub use provision::Provision;
 
 use call::{Call, UserConfig, first_line};
@@ -76,7 +78,7 @@ pub struct RefsSnapshot {
     pub refs: Vec<Ref>,
     /// One per worktree that has a commit, the main one included.
     #[serde(with = "names::path_pairs_record")]
-    pub(crate) worktree_heads: Vec<(PathBuf, Oid)>,
+    pub worktree_heads: Vec<(PathBuf, Oid)>,
 }
 
 impl RefsSnapshot {

@@ -51,9 +51,9 @@ pub struct PathChange {
     pub kind: ChangeKind,
     pub path: PathBuf,
     /// The modes before and after, as octal text; `000000` where there was nothing.
-    pub(crate) modes: (String, String),
+    pub modes: (String, String),
     /// The object after; `None` if it is gone.
-    pub(crate) id: Option<Oid>,
+    pub id: Option<Oid>,
 }
 
 /// What happened to a path.
@@ -78,13 +78,13 @@ pub enum ChangeKind {
 pub struct StatusEntry {
     #[serde(with = "path_record")]
     pub path: PathBuf,
-    pub(crate) state: PathState,
+    pub state: PathState,
 }
 
 /// How a path differs in the index (first letter) and in the work tree (second letter).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum PathState {
+pub enum PathState {
     Tracked {
         index: char,
         worktree: char,

@@ -8,8 +8,6 @@
 //!
 //! Simplified: directories are durable when they are made, and there are neither links nor permissions.
 
-#![expect(dead_code, reason = "the simulation will use the rest")]
-
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
@@ -63,7 +61,7 @@ impl Chance {
         Chance(seed)
     }
 
-    /// SplitMix64.
+    /// By the algorithm `SplitMix64`.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -291,9 +289,30 @@ pub(crate) fn take_interrupt() -> bool {
 
 /// Counts an effect; a process that a fault kills now ends here.
 pub(crate) fn effect(what: impl FnOnce() -> String) {
+    effect_on_disk(|_| what());
+}
+
+fn effect_on_disk(what: impl FnOnce(&Disk) -> String) {
     if with(|disk| disk.count(what)) {
         resume_unwind(Box::new(Died));
     }
+}
+
+/// Lets somebody else act whom no fault befalls: a person, with a process of their own.
+pub(crate) fn unharmed<T>(act: impl FnOnce() -> T) -> T {
+    let saved = with(|disk| {
+        let faults = std::mem::take(&mut disk.faults);
+        let harm = (disk.full, disk.failing, disk.interrupted, disk.effects);
+        (disk.full, disk.failing) = (0, false);
+        (faults, harm)
+    });
+    let result = act();
+    with(|disk| {
+        let (faults, harm) = saved;
+        disk.faults = faults;
+        (disk.full, disk.failing, disk.interrupted, disk.effects) = harm;
+    });
+    result
 }
 
 /// Writes a file, or removes it, on behalf of somebody else: durably, and unharmed by faults.
@@ -349,7 +368,7 @@ impl Disk {
     }
 
     /// Counts an effect. Tells whether the process dies of it.
-    fn count(&mut self, what: impl FnOnce() -> String) -> bool {
+    fn count(&mut self, what: impl FnOnce(&Disk) -> String) -> bool {
         if self.dead.is_some() {
             return false;
         }
@@ -357,7 +376,10 @@ impl Disk {
         self.now = self.now.saturating_add(SignedDuration::from_millis(1)).unwrap_or(self.now);
         self.monotonic += 1;
         let number = self.effects;
-        self.note(|| format!("{number:>5} {}", what()));
+        if self.log.is_some() {
+            let line = format!("{number:>5} {}", what(self));
+            self.note(|| line);
+        }
         while let Some(planned) = self.faults.pop_if(|planned| planned.after <= number) {
             self.note(|| format!("      ! {:?}", planned.fault));
             match planned.fault {
@@ -387,6 +409,11 @@ impl Disk {
 
     fn node(&self, path: &Utf8Path) -> io::Result<Node> {
         self.names.get(path.as_str()).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn name_of(&self, inode: usize) -> &str {
+        let found = self.names.iter().find(|(_, node)| **node == Node::File(inode));
+        found.map_or("a file without a name", |(name, _)| name)
     }
 
     fn make_directories(&mut self, path: &Utf8Path) {
@@ -630,7 +657,8 @@ impl SimulatedFile {
             }
             Ok::<bool, io::Error>(full)
         })?;
-        effect(|| format!("write {} bytes", bytes.len()));
+        let inode = self.inode;
+        effect_on_disk(|disk| format!("write {} bytes to {}", bytes.len(), disk.name_of(inode)));
         if full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
@@ -652,7 +680,7 @@ impl SimulatedFile {
             inode.synced = Synced::Start(inode.content.len());
             Ok::<(), io::Error>(())
         })?;
-        effect(|| "sync".to_owned());
+        effect_on_disk(|disk| format!("sync {}", disk.name_of(self.inode)));
         Ok(())
     }
 

@@ -31,7 +31,7 @@ impl KnownIds {
     }
 
     /// Takes in an id that may be known already.
-    pub(super) fn add(&mut self, id: &str) {
+    pub(crate) fn add(&mut self, id: &str) {
         if can_be_kept(id) && !self.new.contains(id) {
             self.new.insert(id.to_owned());
         }

@@ -130,11 +130,21 @@ impl PlanFileError {
 
 impl PlanFile {
     pub fn open(program: &GitProgram, state: &State, home: &Home, signing: Signing) -> PlanFile {
+        let past = Past::of(program, &home.path, Some(state));
+        PlanFile::over(past.map(|past| Box::new(past) as Box<dyn PlanPast>), state, home, signing)
+    }
+
+    /// Opens the plan of a home whose repository has this past.
+    pub(crate) fn over(
+        past: Option<Box<dyn PlanPast>>,
+        state: &State,
+        home: &Home,
+        signing: Signing,
+    ) -> PlanFile {
         PlanFile {
             path: home.path.join(PLAN_FILE),
             lock: state.write_lock(home),
-            past: Past::of(program, &home.path, Some(state))
-                .map(|past| Box::new(past) as Box<dyn PlanPast>),
+            past,
             state: state.clone(),
             commits: true,
             signing,

@@ -25,12 +25,12 @@ use crate::repository::GitAccess;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where home lies in its repository.
-struct HomePlace {
-    git: Box<dyn GitAccess>,
+pub(crate) struct HomePlace {
+    pub(crate) git: Box<dyn GitAccess>,
     /// Home, named from the root of the work tree.
-    home: PathBuf,
+    pub(crate) home: PathBuf,
     /// The repository's own list of what it ignores.
-    exclude: Utf8PathBuf,
+    pub(crate) exclude: Utf8PathBuf,
 }
 
 /// Commits home.
@@ -49,6 +49,15 @@ impl HomeCommitter {
             let exclude = git.place().common_dir.join("info/exclude");
             Some(HomePlace { git: Box::new(git), home, exclude })
         });
+        HomeCommitter::at(place, home, settings)
+    }
+
+    /// Commits a home whose place is known.
+    pub(crate) fn at(
+        place: Option<HomePlace>,
+        home: &Utf8Path,
+        settings: &GitSettings,
+    ) -> HomeCommitter {
         HomeCommitter { place, settings: settings.clone(), home: home.to_owned() }
     }
 

@@ -42,8 +42,18 @@ impl Project {
         let repositories = Repositories::open(&git, state, &workspace.root, &home.path)
             .map_err(|error| SessionError::Repositories(Box::new(error)))?;
         let committer = HomeCommitter::open(&git, &home.path, &config.git);
-        let project = Project { repositories, prompts, committer, rules };
+        let project = Project::of(repositories, prompts, committer, rules);
         Ok(Opened { session, project, opening })
+    }
+
+    /// Puts a project together.
+    pub(crate) fn of(
+        repositories: Repositories,
+        prompts: Prompts,
+        committer: HomeCommitter,
+        rules: Option<Rules>,
+    ) -> Project {
+        Project { repositories, prompts, committer, rules }
     }
 
     /// Returns what is changed and uncommitted outside home and is a person's own: no run left it.

@@ -205,6 +205,12 @@ impl Repositories {
         Ok(Repositories { found })
     }
 
+    /// Takes a repository for the only one of the workspace, and its root for the workspace.
+    #[cfg(test)]
+    pub(crate) fn only(gates: Arc<dyn WorkRepository>, own: Vec<PathBuf>) -> Repositories {
+        Repositories { found: vec![TrackedRepository { name: String::new(), gates, own }] }
+    }
+
     /// Returns where every repository stands now.
     pub(crate) fn base(&self) -> Result<Base, WorkflowError> {
         let mut base = Base::new();
