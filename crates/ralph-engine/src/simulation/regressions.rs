@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ralph_model::role::Role;
 
-use super::story::{Act, Effort, Ending, Kind, Script, Story};
+use super::story::{Act, Branching, Committing, Effort, Ending, Kind, Script, Story};
 use super::{Logging, quiet_panics, shrink, tell_disturbed, tell_undisturbed};
 use crate::files::simulated::{Fault, PlannedFault};
 
@@ -62,5 +62,27 @@ fn a_rejected_claim_is_judged_alike_however_often_its_conclusion_was_cut_short()
 fn a_plan_of_issues_alone_is_gone_on_with() {
     let with_issue = Act { ending: Ending::WithIssue, ..Act::HONEST };
     let story = story(Kind::Build { tasks: 1 }, &[("t1", Role::Builder, &[with_issue])]);
+    holds_with_a_fault_after_each_effect(&story, Fault::Kill);
+}
+
+const LIMIT: Ending = Ending::Limit { minutes: 10, known: true };
+
+#[test]
+fn what_a_run_leaves_that_goes_on_after_its_limit_is_known_as_its_own() {
+    let limited = Act { effort: Effort::Nothing, ending: LIMIT, ..Act::HONEST };
+    let crashes =
+        Act { committing: Committing::Nothing, ending: Ending::Crash, spoils: true, ..Act::HONEST };
+    let scripts: [(&str, Role, &[Act]); 1] =
+        [("0001-spec", Role::Implementer, &[limited, crashes])];
+    let story = story(Kind::Pipeline { specs: 1 }, &scripts);
+    holds_with_a_fault_after_each_effect(&story, Fault::Kill);
+}
+
+#[test]
+fn a_builder_that_goes_on_after_its_limit_is_brought_back_to_the_branch() {
+    let limited = Act { effort: Effort::Nothing, ending: LIMIT, ..Act::HONEST };
+    let elsewhere = Act { branching: Branching::Branch, ..Act::HONEST };
+    let scripts: [(&str, Role, &[Act]); 1] = [("t1", Role::Builder, &[limited, elsewhere])];
+    let story = story(Kind::Build { tasks: 1 }, &scripts);
     holds_with_a_fault_after_each_effect(&story, Fault::Kill);
 }

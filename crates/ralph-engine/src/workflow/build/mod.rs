@@ -434,10 +434,13 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         Ok(!is_last_round || self.round.last != Some((plan.stage(), self.print(&bytes)?)))
     }
 
-    fn discard(&mut self, result: &RunResult, _: Void) -> Result<(), WorkflowError> {
+    fn discard(&mut self, result: &RunResult, void: Void) -> Result<(), WorkflowError> {
         // That nothing came of it is not the work's fault: it is no round of a loop.
         self.round.last = None;
         self.discard_run(result)?;
+        if void == Void::Resumed && result.role == Role::Builder {
+            self.begin_again(&result.item)?;
+        }
         self.end_step(StepResult::Trouble, None)
     }
 }

@@ -88,6 +88,16 @@ impl Build<'_, '_> {
         Ok(before)
     }
 
+    /// Notes what there is before a task's run goes on that its usage limit had ended.
+    pub(super) fn begin_again(&self, task: &str) -> Result<(), WorkflowError> {
+        let state = &self.session.context.state;
+        let Some(earlier) = BEFORE.load(state, task)? else { return Ok(()) };
+        let before = self.project.repositories.note_further(&earlier)?;
+        BEFORE.save(state, task, &before)?;
+        *channel::locked(&self.probe) = Some(self.project.repositories.probe(&before));
+        Ok(())
+    }
+
     pub(super) fn verify(
         &mut self,
         plan: &Plan<'_>,

@@ -33,6 +33,32 @@ impl Repositories {
         Ok(BeforeAll { since: earlier.since.clone(), ..before })
     }
 
+    /// Notes that a run goes on which its usage limit had ended: what the person has not committed by now is told from what
+    /// it will leave. From where its work counts, and on which branches it began, stays as it was. Returns what is to be
+    /// said of it.
+    pub(crate) fn note_resumed(
+        &self,
+        state: &State,
+        item: &str,
+    ) -> Result<Vec<String>, WorkflowError> {
+        let mut notes = Vec::new();
+        let Some(mut before) = BEFORE.load(state, item)? else { return Ok(notes) };
+        for repository in &self.found {
+            let name = repository.key();
+            let Some(noted) = before.repositories.get(&name) else { continue };
+            notes.extend(repository.return_dirt(noted)?);
+            let mut dirt = repository.dirt()?;
+            let left = before.left_by_runs(&name, &dirt);
+            let Some(noted) = before.repositories.get_mut(&name) else { continue };
+            dirt.paths.retain(|dirty| !left.contains(&dirty.entry.path));
+            noted.saved = repository.gates.git().save_dirt(&dirt)?;
+            noted.dirt = dirt;
+            before.left.remove(&name);
+        }
+        BEFORE.save(state, item, &before)?;
+        Ok(notes)
+    }
+
     /// Returns what was done since the item's base in all repositories but one.
     pub(crate) fn work_elsewhere(
         &self,
