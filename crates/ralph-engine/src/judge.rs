@@ -27,6 +27,9 @@ use crate::gates::{GateContext, GateError, JudgedRepository, Tell};
 use crate::git::evidence::{Before, EvidenceError, GitCommitEvidence, RepositoryEvidence};
 use crate::git::{GitError, Head, Oid, PathChange, shown};
 
+/// Where commits are kept that a run made on a detached head, when Ralph leaves it.
+pub(crate) const DETACHED: &str = "refs/ralph/detached/";
+
 /// What an agent that was to do the work said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
@@ -281,7 +284,7 @@ fn base_point(judged: &Judged<'_>, base: &CommitId) -> Result<Point, JudgeError>
 fn refs_of(found: &GitCommitEvidence, repository: &RepositoryEvidence) -> Vec<String> {
     let local = |name: &&String| {
         let foreign = ["refs/remotes/", "refs/ralph/", "refs/notes/", "refs/stash"];
-        !foreign.iter().any(|prefix| name.starts_with(prefix))
+        name.starts_with(DETACHED) || !foreign.iter().any(|prefix| name.starts_with(prefix))
     };
     let names = if found.on_moved_refs.is_empty() && !found.is_new_in_run {
         &found.on_refs

@@ -86,3 +86,13 @@ fn a_builder_that_goes_on_after_its_limit_is_brought_back_to_the_branch() {
     let story = story(Kind::Build { tasks: 1 }, &scripts);
     holds_with_a_fault_after_each_effect(&story, Fault::Kill);
 }
+
+#[test]
+fn work_on_a_detached_head_is_judged_alike_after_a_kill() {
+    let detached = Act { branching: Branching::Detached, ..Act::HONEST };
+    let scripts: [(&str, Role, &[Act]); 1] = [("0001-spec", Role::Implementer, &[detached])];
+    let spec = story(Kind::Pipeline { specs: 1 }, &scripts);
+    holds_with_a_fault_after_each_effect(&spec, Fault::Kill);
+    let task = story(Kind::Build { tasks: 1 }, &[("t1", Role::Builder, &[detached])]);
+    holds_with_a_fault_after_each_effect(&task, Fault::Kill);
+}

@@ -115,7 +115,7 @@ impl Project {
         let Some(mut before) = BEFORE.load(&session.context.state, item)? else {
             return Ok(());
         };
-        for reason in self.repositories.return_to_branches(&mut before)? {
+        for reason in self.repositories.return_to_branches(item, &mut before)? {
             session.record(Note { reason, ..Note::default() })?;
         }
         Ok(BEFORE.save(&session.context.state, item, &before)?)

@@ -25,7 +25,7 @@ use crate::git::saved::SavedDirt;
 use crate::git::undo::RefReturn;
 use crate::git::{GitError, GitProgram, Head, Oid, shown};
 use crate::home::CONFIG_FILE;
-use crate::judge::{Attested, Case, Judge, Judged, Said};
+use crate::judge::{Attested, Case, DETACHED, Judge, Judged, Said};
 use crate::session::SessionContext;
 use crate::state::{Entry, State, file_name};
 
@@ -57,6 +57,24 @@ impl TrackedRepository {
     /// What is changed and uncommitted, but for what is Ralph's own.
     fn dirt(&self) -> Result<Dirt, GitError> {
         self.gates.git().dirt(&self.own)
+    }
+
+    /// Keeps what a run committed on a detached head under a ref, before that head is left: nothing else would lead to it,
+    /// and a Ralph that is killed meanwhile judges it again.
+    fn keep_detached(&self, item: &str, now: &Head, branch: &str) -> Result<(), WorkflowError> {
+        let Head::Detached { id } = now else { return Ok(()) };
+        let git = self.gates.git();
+        if let Some(tip) = git.resolve(branch)?
+            && git.is_ancestor(id, &tip)?
+        {
+            return Ok(());
+        }
+        let name = format!("{DETACHED}{}", file_name(item));
+        let now = git.resolve(&name)?;
+        if now.as_ref() != Some(id) {
+            git.return_refs(&[RefReturn { name, before: Some(id.clone()), now }])?;
+        }
+        Ok(())
     }
 
     /// Returns to a branch although something uncommitted is in the way, which is saved; says what was done.
@@ -413,6 +431,7 @@ impl Repositories {
     /// said of it.
     pub(crate) fn return_to_branches(
         &self,
+        item: &str,
         before: &mut BeforeAll,
     ) -> Result<Vec<String>, WorkflowError> {
         let mut problems = Vec::new();
@@ -425,9 +444,11 @@ impl Repositories {
             let now = git.head()?;
             if let Head::Branch { name: then, .. } = &noted.refs.head
                 && !matches!(&now, Head::Branch { name, .. } if name == then)
-                && let Err(problem) = git.switch_to(then)
             {
-                problems.push(repository.force_return(then, &problem)?);
+                repository.keep_detached(item, &now, then)?;
+                if let Err(problem) = git.switch_to(then) {
+                    problems.push(repository.force_return(then, &problem)?);
+                }
             }
             problems.extend(repository.return_dirt(noted)?);
             problems.extend(repository.newly_hidden(noted)?);

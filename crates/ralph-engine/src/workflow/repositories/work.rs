@@ -12,6 +12,7 @@ use super::{BEFORE, BeforeAll, Repositories, oid};
 use crate::gates::WorkRepository;
 use crate::git::evidence::{Before, Dirt, is_own};
 use crate::git::{Head, Oid, RefsSnapshot};
+use crate::judge::DETACHED;
 use crate::repository::GitAccess;
 use crate::state::State;
 use crate::workflow::WorkflowError;
@@ -271,6 +272,7 @@ fn moved_branches<'r>(
     before: &'r RefsSnapshot,
     now: &'r RefsSnapshot,
 ) -> impl Iterator<Item = &'r Oid> {
-    let branches = now.refs.iter().filter(|found| found.name.starts_with("refs/heads/"));
+    let is_branch = |name: &str| name.starts_with("refs/heads/") || name.starts_with(DETACHED);
+    let branches = now.refs.iter().filter(move |found| is_branch(&found.name));
     branches.filter(|found| before.id_of(&found.name) != Some(&found.id)).map(|found| &found.id)
 }
