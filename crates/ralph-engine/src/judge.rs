@@ -20,14 +20,15 @@ use ralph_model::verdict::{
 };
 
 use crate::boundary::InForce;
-use crate::gates::assess::{Assessment, Assessor, Extent, Points};
+use crate::gates::assess::{Assessment, Points};
 use crate::gates::pin::PinnedGates;
-use crate::gates::receipt::{ReceiptFault, write_receipt};
-use crate::gates::{GateContext, GateError, GateRepository, Tell, weakened};
-use crate::git::evidence::{
-    self as measuring, Before, EvidenceError, EvidenceRepository, RepositoryEvidence,
-};
+use crate::gates::receipt::ReceiptFault;
+use crate::gates::{GateContext, GateError, JudgedRepository, Tell};
+use crate::git::evidence::{Before, EvidenceError, GitCommitEvidence, RepositoryEvidence};
 use crate::git::{GitError, Head, Oid, PathChange, shown};
+
+/// Where commits are kept that a run made on a detached head, when Ralph leaves it.
+pub(crate) const DETACHED: &str = "refs/ralph/detached/";
 
 /// What an agent that was to do the work said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ impl From<Option<Completion>> for Said {
 /// One repository of the workspace and what was noted of it before work on the item began.
 #[derive(Clone, Copy)]
 pub struct Judged<'a> {
-    pub repository: &'a GateRepository,
+    pub repository: &'a dyn JudgedRepository,
     /// Its directory in the workspace; empty for the workspace itself.
     pub name: &'a str,
     pub before: &'a Before,
@@ -74,6 +75,8 @@ pub struct Judge<'a> {
     pub pinned: &'a PinnedGates,
     /// Protected paths that the spec allows to be weakened, beside those that the configuration allows.
     pub allowed: &'a [Glob],
+    /// The commits that are judged are merges of the harness's own, which no ref of an agent has.
+    pub merges: bool,
 }
 
 /// A claim with all that was measured of it.
@@ -131,20 +134,16 @@ impl Judge<'_> {
     }
 
     fn examine_commit(&self, claimed: &CommitId, tell: Tell<'_>) -> Result<Case, JudgeError> {
-        let repositories: Vec<EvidenceRepository<'_>> = self
-            .repositories
-            .iter()
-            .map(|judged| EvidenceRepository {
-                git: &judged.repository.git,
-                mirror: &judged.repository.mirror,
-                before: judged.before,
-                own: judged.own,
-            })
-            .collect();
-        let measured = measuring::measure(&repositories, claimed.as_str())?;
+        let (mut commits, mut measured) = (Vec::new(), Vec::new());
+        for (index, judged) in self.repositories.iter().enumerate() {
+            let found = judged.repository.measure(claimed.as_str(), judged.before, judged.own)?;
+            let here = found.commits.into_iter();
+            commits.extend(here.map(|commit| GitCommitEvidence { repository: index, ..commit }));
+            measured.extend(found.repositories);
+        }
         let mut candidates = Vec::new();
-        for commit in &measured.commits {
-            candidates.push((commit, self.told(commit, &measured.repositories)));
+        for commit in &commits {
+            candidates.push((commit, self.told(commit, &measured)));
         }
         // Of copies of one repository, the one in which the claim holds best is meant.
         let best = candidates
@@ -163,7 +162,7 @@ impl Judge<'_> {
             Some(base) => {
                 let allowed: Vec<Glob> =
                     self.pinned.allow.iter().chain(self.allowed).cloned().collect();
-                weakened(judged.repository, base, id, &self.pinned.gates, &allowed)?
+                judged.repository.weakened(base, id, &self.pinned.gates, &allowed)?
             }
             None => Vec::new(),
         };
@@ -173,10 +172,9 @@ impl Judge<'_> {
                 candidate: id,
                 base,
                 changed: Some(&told.changed),
-                extent: Extent::UntilRejected,
+                extent: self.context.extent,
             };
-            let mut assessor = Assessor::open(self.context, judged.repository, self.pinned)?;
-            let assessment = assessor.assess(&points, tell)?;
+            let assessment = judged.repository.assess(self.context, self.pinned, &points, tell)?;
             told.checked = Some(told.tree.clone());
             assessment
         } else {
@@ -195,7 +193,7 @@ impl Judge<'_> {
     /// Converts what was measured of a commit to the evidence that the verdict is decided on.
     fn told(
         &self,
-        found: &measuring::GitCommitEvidence,
+        found: &GitCommitEvidence,
         repositories: &[RepositoryEvidence],
     ) -> CommitEvidence {
         let judged = &self.repositories[found.repository];
@@ -220,7 +218,11 @@ impl Judge<'_> {
             commit: commit_id(&found.commit.id),
             tree: tree_id(&found.commit.tree),
             repository: judged.name.to_owned(),
-            refs: refs_of(found, &repositories[found.repository]),
+            refs: if self.merges {
+                vec!["a merge to land".to_owned()]
+            } else {
+                refs_of(found, &repositories[found.repository])
+            },
             base: base.map_or_else(|| no_commit(&found.commit.id), commit_id),
             new_since_base: found.is_new_since_base,
             descends_from_base: found.descends_from_base,
@@ -259,8 +261,7 @@ impl Judge<'_> {
         };
         let commit = Oid::parse(found.candidate.commit.as_str().as_bytes())
             .expect("it was made from an object's id");
-        let git = &self.repositories[found.repository].repository.git;
-        write_receipt(git, &commit, &receipt)?;
+        self.repositories[found.repository].repository.write_receipt(&commit, &receipt)?;
         Ok(Some(receipt))
     }
 }
@@ -281,17 +282,15 @@ impl Case {
 }
 
 fn base_point(judged: &Judged<'_>, base: &CommitId) -> Result<Point, JudgeError> {
-    let mirror = &judged.repository.mirror;
-    let header = mirror.git().find_commit(base.as_str())?;
-    let tree = header.map_or_else(|| mirror.empty_tree(), |found| found.tree);
+    let tree = judged.repository.tree_of(base.as_str())?;
     Ok(Point { commit: base.clone(), tree: tree_id(&tree) })
 }
 
 /// Returns the local refs that count: those the run moved, or for a commit of an earlier attempt those that have it.
-fn refs_of(found: &measuring::GitCommitEvidence, repository: &RepositoryEvidence) -> Vec<String> {
+fn refs_of(found: &GitCommitEvidence, repository: &RepositoryEvidence) -> Vec<String> {
     let local = |name: &&String| {
         let foreign = ["refs/remotes/", "refs/ralph/", "refs/notes/", "refs/stash"];
-        !foreign.iter().any(|prefix| name.starts_with(prefix))
+        name.starts_with(DETACHED) || !foreign.iter().any(|prefix| name.starts_with(prefix))
     };
     let names = if found.on_moved_refs.is_empty() && !found.is_new_in_run {
         &found.on_refs

@@ -1,9 +1,10 @@
 //! Ralph's engine: the only place where the domain meets the world.
 //!
-//! It runs agents, keeps files and reads configuration. It never prints, never asks and knows no command line; what a
-//! person sees is made by the binary from the events that come out of here.
+//! It runs agents, keeps files and reads configuration. It never prints and knows no command line; what a person
+//! sees is made by the binary from the events that come out of here, and what they are asked goes through [`ask`].
 
 pub mod agent;
+pub mod ask;
 pub mod boundary;
 pub mod channel;
 pub mod clock;
@@ -26,8 +27,11 @@ pub(crate) mod prompts;
 pub mod questions;
 pub mod recover;
 pub mod rehearsal;
+pub(crate) mod repository;
 pub mod run;
 pub mod session;
+#[cfg(test)]
+mod simulation;
 pub mod specs;
 pub mod state;
 pub mod subscriber;

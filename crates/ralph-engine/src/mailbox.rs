@@ -1,17 +1,23 @@
 //! The mailbox: the directory in the workspace for notes between agent and harness.
 //!
 //! Other tools use `.ralph/` too. A mark in the `.gitignore` of Ralph's own mailbox identifies it; a directory without
-//! that mark belongs to another tool and is never written to. This module only inspects.
+//! that mark belongs to another tool and is never written to. Agents write here as they like, so that whatever is not a
+//! plain file counts as absent, and a file that is replaced is replaced whole.
 
 use std::fs;
 use std::io;
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::files::PathError;
+use crate::files::plain::{open_directory, read_plain};
+use crate::files::{PathError, create_directory, rename_durably, replace_atomically};
 
 const IGNORE_FILE: &str = ".gitignore";
 const MARK: &str = "# ralph-mailbox";
+const IGNORE: &str = "# ralph-mailbox: notes between Ralph and its agents, not for git\n*\n";
+
+/// The largest file that is read.
+const LARGEST: usize = 1 << 20;
 
 /// The state of the mailbox path on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +44,80 @@ pub(crate) fn inspect(path: &Utf8Path) -> Result<MailboxState, PathError> {
     }
     let empty = path.read_dir_utf8().map_err(error)?.next().is_none();
     Ok(if empty { MailboxState::Free } else { MailboxState::Foreign })
+}
+
+/// The mailbox of a workspace.
+#[derive(Clone, Debug)]
+pub(crate) struct Mailbox {
+    path: Utf8PathBuf,
+}
+
+impl Mailbox {
+    pub(crate) fn new(path: &Utf8Path) -> Mailbox {
+        Mailbox { path: path.to_owned() }
+    }
+
+    pub(crate) fn path(&self) -> &Utf8Path {
+        &self.path
+    }
+
+    /// Makes the directory and its mark, unless both are there. A link that was put in its place is removed.
+    pub(crate) fn make_ready(&self) -> Result<(), PathError> {
+        let found = fs::symlink_metadata(&self.path).ok();
+        if found.is_some_and(|found| !found.is_dir()) {
+            let error = |source| PathError::new("remove", &self.path, source);
+            fs::remove_file(&self.path).map_err(error)?;
+        }
+        create_directory(&self.path)?;
+        match self.read(IGNORE_FILE) {
+            Some(text) if text.starts_with(MARK) => Ok(()),
+            _ => self.write(IGNORE_FILE, IGNORE),
+        }
+    }
+
+    /// Returns a file as text. What is no plain file, or too large, counts as absent.
+    pub(crate) fn read(&self, name: &str) -> Option<String> {
+        let directory = open_directory(&self.path).ok()?;
+        let bytes = read_plain(&directory, name, LARGEST).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<(), PathError> {
+        let path = self.path.join(name);
+        Mailbox::remove_what_is_no_file(&path)?;
+        replace_atomically(&path, text.as_bytes())
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> Result<(), PathError> {
+        let path = self.path.join(name);
+        Mailbox::remove_what_is_no_file(&path)?;
+        crate::files::remove_optional(&path)
+    }
+
+    /// Moves a file of an earlier task to `archive/`, if it is there. Nothing there is overwritten.
+    pub(crate) fn archive(&self, name: &str, task: u32) -> Result<(), PathError> {
+        let from = self.path.join(name);
+        if fs::symlink_metadata(&from).is_err() {
+            return Ok(());
+        }
+        let place = |number: u32| match number {
+            1 => self.path.join(format!("archive/task-{task}-{name}")),
+            number => self.path.join(format!("archive/task-{task}-{number}-{name}")),
+        };
+        let is_free = |to: &Utf8PathBuf| fs::symlink_metadata(to).is_err();
+        let to = (1..=u32::MAX).map(place).find(is_free);
+        rename_durably(&from, &to.unwrap_or_else(|| place(u32::MAX)))
+    }
+
+    /// Removes what an agent put where a file belongs: a directory, a link, a FIFO.
+    fn remove_what_is_no_file(path: &Utf8Path) -> Result<(), PathError> {
+        let error = |source| PathError::new("remove", path, source);
+        match fs::symlink_metadata(path) {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(path).map_err(error),
+            Ok(found) if !found.is_file() => fs::remove_file(path).map_err(error),
+            _ => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -70,6 +150,47 @@ mod tests {
         fs::write(path.join("agent.yml"), "x").unwrap();
         fs::write(path.join(".gitignore"), "*\n").unwrap();
         assert_eq!(inspect(&path).unwrap(), MailboxState::Foreign);
+    }
+
+    #[test]
+    fn whatever_an_agent_makes_of_it_the_mailbox_can_be_read_and_written() {
+        let (guard, path) = temp();
+        let mailbox = Mailbox::new(&path);
+        mailbox.make_ready().unwrap();
+        assert_eq!(inspect(&path).unwrap(), MailboxState::Ours);
+        fs::create_dir_all(path.join("status.txt/inside")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", path.join("summary.md")).unwrap();
+        fs::write(path.join("large.md"), vec![b'x'; LARGEST + 1]).unwrap();
+        fs::write(path.join("bytes.md"), b"caf\xe9").unwrap();
+        for name in ["status.txt", "summary.md", "large.md", "nothing"] {
+            assert_eq!(mailbox.read(name), None, "{name}");
+        }
+        assert_eq!(mailbox.read("bytes.md").as_deref(), Some("caf\u{fffd}"));
+        mailbox.write("status.txt", "running").unwrap();
+        mailbox.write("summary.md", "mine").unwrap();
+        assert_eq!(mailbox.read("summary.md").as_deref(), Some("mine"));
+        assert!(fs::read_to_string("/etc/passwd").unwrap().contains("root"));
+        mailbox.remove("status.txt").unwrap();
+        mailbox.remove("status.txt").unwrap();
+        fs::remove_dir_all(&path).unwrap();
+        std::os::unix::fs::symlink(guard.path(), &path).unwrap();
+        mailbox.make_ready().unwrap();
+        assert!(!guard.path().join(".gitignore").exists(), "a link is not followed");
+    }
+
+    #[test]
+    fn archives_never_replace_each_other() {
+        let (_guard, path) = temp();
+        let mailbox = Mailbox::new(&path);
+        mailbox.make_ready().unwrap();
+        for text in ["one", "two"] {
+            mailbox.write("plan.md", text).unwrap();
+            mailbox.archive("plan.md", 3).unwrap();
+            mailbox.archive("plan.md", 3).unwrap();
+        }
+        let read = |name: &str| fs::read_to_string(path.join("archive").join(name)).unwrap();
+        assert_eq!(read("task-3-plan.md"), "one");
+        assert_eq!(read("task-3-2-plan.md"), "two");
     }
 
     #[test]

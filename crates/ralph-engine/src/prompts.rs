@@ -49,6 +49,24 @@ pub(crate) fn load(home: &Utf8Path) -> Result<Prompts, Vec<PromptProblem>> {
     if problems.is_empty() { Ok(prompts) } else { Err(problems) }
 }
 
+/// Uses a file as the template of one prompt, and returns its text.
+pub(crate) fn replace_from(
+    prompts: &mut Prompts,
+    kind: PromptKind,
+    path: &Utf8Path,
+) -> Result<String, PromptProblem> {
+    let missing = || {
+        let (path, cause) = (path.to_owned(), io::Error::from(io::ErrorKind::NotFound));
+        PromptProblem::Unreadable { path, cause }
+    };
+    let text = read_template(path)?.ok_or_else(missing)?;
+    let replaced = prompts.replace(kind, &text);
+    match replaced.err().and_then(|errors| errors.into_iter().next()) {
+        Some(error) => Err(PromptProblem::Template { path: path.to_owned(), error }),
+        None => Ok(text),
+    }
+}
+
 fn read_template(path: &Utf8Path) -> Result<Option<String>, PromptProblem> {
     let bytes = match read_text(path) {
         Ok(bytes) => bytes,

@@ -93,6 +93,10 @@ fn result_of(state: &State, run: &str) -> Result<Option<RunResult>, PathError> {
 }
 
 fn end_processes(run: &LiveRun) -> usize {
+    #[cfg(test)]
+    if crate::files::simulated::is_installed() {
+        return 0;
+    }
     let deadline = Instant::now() + PATIENCE;
     let mut ended = 0;
     loop {

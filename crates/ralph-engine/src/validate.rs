@@ -3,15 +3,16 @@
 //! Nothing is changed or healed here. Sessions, logs and what lies in private state are not looked at: they are made
 //! anew when they cannot be read.
 
-use std::fs;
-
 use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::goal::{GoalState, STATE_FILE};
 use ralph_model::pipeline::records::{self, CandidateRecord, PlanRecord};
 use ralph_model::plan::Plan;
+use ralph_model::prd::{PRD_FILE, Prd};
 use ralph_model::prompt::PromptKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::files::disk::{self, FileKind};
 use crate::files::plain::read_text;
 use crate::files::read_optional;
 use crate::plan_file::PLAN_FILE;
@@ -49,6 +50,7 @@ pub fn examine(home: &Utf8Path, known: &dyn Fn(&str) -> bool) -> Soundness {
     soundness.records::<PlanRecord>(&home.join(SPECS).join("plans"), 0);
     soundness.records::<CandidateRecord>(&home.join(SPECS).join("candidates"), 0);
     soundness.prompts(home);
+    soundness.goal(home);
     soundness
 }
 
@@ -74,7 +76,7 @@ impl Soundness {
     }
 
     fn plan(&mut self, path: &Utf8Path, known: &dyn Fn(&str) -> bool) {
-        if path.is_symlink() {
+        if disk::look(path).is_ok_and(|found| found.kind == FileKind::Link) {
             self.files += 1;
             return self.broken(path, "it is a link, and no change is made through one".to_owned());
         }
@@ -99,7 +101,7 @@ impl Soundness {
     }
 
     fn specs(&mut self, directory: &Utf8Path) {
-        if !directory.is_dir() {
+        if !disk::is_directory(directory) {
             return;
         }
         let backlog = specs::discover(directory);
@@ -127,7 +129,8 @@ impl Soundness {
 
     /// Looks at the templates that a person wrote.
     fn prompts(&mut self, home: &Utf8Path) {
-        let written = PromptKind::ALL.iter().filter(|kind| home.join(kind.file_name()).exists());
+        let written = PromptKind::ALL.iter();
+        let written = written.filter(|kind| disk::exists(&home.join(kind.file_name())));
         self.files += written.count();
         for problem in prompts::load(home).err().unwrap_or_default() {
             let (path, line, message) = match problem {
@@ -146,15 +149,34 @@ impl Soundness {
         }
     }
 
+    /// Looks at the PRD and at the state of an interview.
+    fn goal(&mut self, home: &Utf8Path) {
+        let path = home.join(PRD_FILE);
+        if let Some(bytes) = self.read(&path)
+            && let Err(error) = Prd::parse(&String::from_utf8_lossy(&bytes))
+        {
+            for message in error.errors {
+                let mend = Some("correct it, or convert it with `ralph prd import`".to_owned());
+                let path = path.clone();
+                self.problems.push(FileProblem { path, line: None, message, mend });
+            }
+        }
+        let path = home.join(STATE_FILE);
+        if let Some(bytes) = self.read(&path)
+            && let Err(error) = GoalState::parse(&String::from_utf8_lossy(&bytes))
+        {
+            self.broken(&path, error.to_string());
+        }
+    }
+
     /// Looks at every record below a directory.
     fn records<T: DeserializeOwned>(&mut self, directory: &Utf8Path, depth: usize) {
-        let Ok(entries) = directory.read_dir_utf8() else { return };
-        let mut paths: Vec<Utf8PathBuf> =
-            entries.flatten().map(|entry| entry.path().to_owned()).collect();
-        paths.sort();
-        for path in paths {
-            let Ok(found) = fs::symlink_metadata(&path) else { continue };
-            if found.is_dir() && depth < DEEPEST {
+        let Ok(mut listed) = disk::list(directory) else { return };
+        listed.sort_by(|one, other| one.name.cmp(&other.name));
+        for entry in listed {
+            let (Ok(name), Ok(kind)) = (entry.name.into_string(), entry.kind) else { continue };
+            let path = directory.join(name);
+            if kind == FileKind::Directory && depth < DEEPEST {
                 self.records::<T>(&path, depth + 1);
             } else if path.extension() == Some("json")
                 && let Some(bytes) = self.read(&path)

@@ -19,19 +19,28 @@ pub(crate) enum Waited {
 /// Waits. Simulations have one that only moves their clock.
 pub(crate) trait Waiter {
     /// Waits until `until`; `tick` is told about once a second how much is left.
-    fn wait_until(&mut self, until: Timestamp, tick: &mut dyn FnMut(Duration)) -> Waited;
+    fn wait_until(
+        &mut self,
+        clock: &dyn Clock,
+        signals: Option<&SignalPipe>,
+        until: Timestamp,
+        tick: &mut dyn FnMut(Duration),
+    ) -> Waited;
 }
 
 /// Waits for real, and lets the person interrupt.
-pub(crate) struct RealWaiter<'a> {
-    pub clock: &'a dyn Clock,
-    pub signals: Option<&'a SignalPipe>,
-}
+pub(crate) struct RealWaiter;
 
-impl Waiter for RealWaiter<'_> {
-    fn wait_until(&mut self, until: Timestamp, tick: &mut dyn FnMut(Duration)) -> Waited {
+impl Waiter for RealWaiter {
+    fn wait_until(
+        &mut self,
+        clock: &dyn Clock,
+        signals: Option<&SignalPipe>,
+        until: Timestamp,
+        tick: &mut dyn FnMut(Duration),
+    ) -> Waited {
         loop {
-            let Ok(left) = Duration::try_from(until.duration_since(self.clock.now())) else {
+            let Ok(left) = Duration::try_from(until.duration_since(clock.now())) else {
                 return Waited::Reached;
             };
             if left.is_zero() {
@@ -39,7 +48,7 @@ impl Waiter for RealWaiter<'_> {
             }
             tick(left);
             let step = left.min(Duration::from_secs(1));
-            match self.signals {
+            match signals {
                 Some(signals) if signals.wait(step) == Some(SignalRequest::Stop) => {
                     return Waited::Interrupted;
                 }

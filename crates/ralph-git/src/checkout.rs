@@ -9,20 +9,21 @@
 //!
 //! No filter runs: files of LFS stay pointers, submodules stay empty, and [`Checkout::provision`] says so.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::call::Call;
+use super::clearing::{
+    ClearError, FileError, TIMEOUT, clean, is_cache_name, is_real_dir, keep_patterns, make_dirs,
+    remove, remove_all_but, unlock,
+};
 use super::mirror::Mirror;
 use super::provision::Provision;
 use super::{Git, GitError, Oid, RepositoryLocation};
-
-const TIMEOUT: Duration = Duration::from_mins(10);
 
 /// A checkout could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -35,13 +36,8 @@ pub enum CheckoutError {
     UnsafeTree { commit: Oid, detail: String },
     #[error("`{name}` cannot be a cache: it must be a path inside the tree")]
     CacheName { name: Utf8PathBuf },
-    #[error("cannot {operation} `{}`", path.display())]
-    Files {
-        operation: &'static str,
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Files(#[from] FileError),
     #[error("cannot check out commit `{commit}`")]
     Git {
         commit: Oid,
@@ -68,18 +64,13 @@ impl Checkout {
         commit: &Oid,
         caches: &[Utf8PathBuf],
     ) -> Result<Self, CheckoutError> {
-        for name in caches {
-            let inside = name.components().all(|part| {
-                matches!(part, camino::Utf8Component::Normal(part) if !part.eq_ignore_ascii_case(".git"))
-            });
-            if !inside || name.as_str().is_empty() {
-                return Err(CheckoutError::CacheName { name: name.clone() });
-            }
+        if let Some(name) = caches.iter().find(|name| !is_cache_name(name)) {
+            return Err(CheckoutError::CacheName { name: name.clone() });
         }
         let failed = |source| CheckoutError::Git { commit: commit.clone(), source };
         let provision = Provision::of(mirror.git(), commit).map_err(failed)?;
         make_dirs(dir)?;
-        let dir = dir.canonicalize_utf8().map_err(|source| files("find", dir, source))?;
+        let dir = dir.canonicalize_utf8().map_err(|source| FileError::new("find", dir, source))?;
         let (tree, git_dir) = (dir.join("tree"), dir.join("git"));
         let place = RepositoryLocation {
             git_dir: git_dir.clone(),
@@ -98,10 +89,13 @@ impl Checkout {
         match fs::copy(mirror.shallow_file(), checkout.git_dir().join("shallow")) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(files("copy", mirror.shallow_file(), source)),
+            Err(source) => return Err(FileError::new("copy", mirror.shallow_file(), source).into()),
         }
         if reused {
-            checkout.clean(caches)?;
+            clean(&checkout.git, None, caches).map_err(|error| match error {
+                ClearError::Files(error) => error.into(),
+                ClearError::Git(error) => checkout.explain(error),
+            })?;
         }
         checkout.give_way(mirror, caches)?;
         checkout.switch()?;
@@ -169,7 +163,7 @@ impl Checkout {
     fn write_stamp(&self) -> Result<(), CheckoutError> {
         let path = self.stamp_file();
         let stamp = self.stamp().unwrap_or_default();
-        fs::write(&path, stamp).map_err(|source| files("write", &path, source))
+        Ok(fs::write(&path, stamp).map_err(|source| FileError::new("write", &path, source))?)
     }
 
     /// Empties the tree but for the caches, and makes a new git directory.
@@ -185,15 +179,16 @@ impl Checkout {
         let failed = |source| CheckoutError::Git { commit: self.commit.clone(), source };
         Call::new(&args).run(self.git.program()).map_err(failed)?;
         let config = git_dir.join("config");
-        let text = fs::read_to_string(&config).map_err(|source| files("read", &config, source))?;
+        let text = fs::read_to_string(&config)
+            .map_err(|source| FileError::new("read", &config, source))?;
         let text = text.replace("bare = true", "bare = false\n\tautocrlf = false")
             + "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n";
-        fs::write(&config, text).map_err(|source| files("write", &config, source))?;
+        fs::write(&config, text).map_err(|source| FileError::new("write", &config, source))?;
         let info = git_dir.join("objects/info");
         make_dirs(&info)?;
         let alternates = info.join("alternates");
-        fs::write(&alternates, format!("{}\n", mirror.objects_dir()))
-            .map_err(|source| files("write", &alternates, source))
+        Ok(fs::write(&alternates, format!("{}\n", mirror.objects_dir()))
+            .map_err(|source| FileError::new("write", &alternates, source))?)
     }
 
     /// Puts the `.git` file in its place, so that tools in a gate find the commit that they run on.
@@ -205,20 +200,7 @@ impl Checkout {
             return Ok(());
         }
         remove(&path)?;
-        fs::write(&path, text).map_err(|source| files("write", &path, source))
-    }
-
-    /// Removes what the last commit did not have, ignored or not.
-    fn clean(&self, caches: &[Utf8PathBuf]) -> Result<(), CheckoutError> {
-        let patterns = keep_patterns(caches);
-        let mut args = vec!["clean", "--quiet", "-ffdx"];
-        args.extend(patterns.iter().flat_map(|pattern| ["-e", pattern.as_str()]));
-        if self.run(&args).is_ok() {
-            return Ok(());
-        }
-        // A gate may leave directories in which nothing can be removed.
-        unlock(self.worktree.as_std_path(), caches)?;
-        self.run(&args).map_err(|error| self.explain(error))
+        Ok(fs::write(&path, text).map_err(|source| FileError::new("write", &path, source))?)
     }
 
     /// Removes each cache in whose place the commit has something else than a directory.
@@ -272,91 +254,6 @@ impl Checkout {
             source => CheckoutError::Git { commit, source },
         }
     }
-}
-
-fn files(operation: &'static str, path: impl AsRef<Path>, source: io::Error) -> CheckoutError {
-    CheckoutError::Files { operation, path: path.as_ref().to_owned(), source }
-}
-
-fn make_dirs(path: &Utf8Path) -> Result<(), CheckoutError> {
-    fs::create_dir_all(path).map_err(|source| files("make", path, source))
-}
-
-/// Tells whether a path below `root` is a directory that is reached without a link.
-fn is_real_dir(root: &Utf8Path, path: &Utf8Path) -> bool {
-    path.ancestors()
-        .filter(|place| !place.as_str().is_empty())
-        .all(|place| fs::symlink_metadata(root.join(place)).is_ok_and(|found| found.is_dir()))
-}
-
-/// Returns the patterns that `git clean` is to leave alone.
-fn keep_patterns(caches: &[Utf8PathBuf]) -> Vec<String> {
-    // The slash at the end makes a pattern match directories only: a link of that name goes.
-    caches.iter().map(|cache| format!("/{}/", escape_pattern(cache.as_str()))).collect()
-}
-
-/// Escapes what `.gitignore` would take for a pattern.
-fn escape_pattern(path: &str) -> String {
-    let special = |letter| matches!(letter, '*' | '?' | '[' | ']' | '\\' | '!' | '#' | ' ');
-    path.chars()
-        .flat_map(|letter| special(letter).then_some('\\').into_iter().chain([letter]))
-        .collect()
-}
-
-/// Removes whatever is at a path, without following links.
-fn remove(path: impl AsRef<Path>) -> Result<(), CheckoutError> {
-    let path = path.as_ref();
-    let metadata = match fs::symlink_metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(files("look at", path, source)),
-    };
-    if !metadata.is_dir() {
-        return fs::remove_file(path).map_err(|source| files("remove", path, source));
-    }
-    if fs::remove_dir_all(path).is_ok() {
-        return Ok(());
-    }
-    unlock(path, &[])?;
-    fs::remove_dir_all(path).map_err(|source| files("remove", path, source))
-}
-
-/// Removes everything in a directory but the kept ones; both are named from `root`.
-fn remove_all_but(root: &Path, at: &Path, kept: &[&Path]) -> Result<(), CheckoutError> {
-    let dir = root.join(at);
-    for entry in fs::read_dir(&dir).map_err(|source| files("read", &dir, source))? {
-        let entry = entry.map_err(|source| files("read", &dir, source))?;
-        let path = at.join(entry.file_name());
-        if kept.contains(&path.as_path()) {
-            continue;
-        }
-        if kept.iter().any(|kept| kept.starts_with(&path)) {
-            remove_all_but(root, &path, kept)?;
-        } else {
-            remove(root.join(&path))?;
-        }
-    }
-    Ok(())
-}
-
-/// Gives the owner back the right to change every directory, without following links.
-fn unlock(dir: &Path, but: &[Utf8PathBuf]) -> Result<(), CheckoutError> {
-    let mut waiting = vec![dir.to_owned()];
-    while let Some(next) = waiting.pop() {
-        let error = |source| files("unlock", &next, source);
-        let mode = fs::symlink_metadata(&next).map_err(error)?.permissions().mode();
-        if mode & 0o700 != 0o700 {
-            fs::set_permissions(&next, Permissions::from_mode(mode | 0o700)).map_err(error)?;
-        }
-        for entry in fs::read_dir(&next).map_err(error)? {
-            let entry = entry.map_err(error)?;
-            let is_dir = entry.file_type().map_err(error)?.is_dir();
-            if is_dir && !but.iter().any(|cache| entry.path() == dir.join(cache)) {
-                waiting.push(entry.path());
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
 
 use super::super::testing::{World, read, write};
 use super::*;

@@ -23,14 +23,12 @@ use ralph_proc::fault;
 
 use super::call::{Call, UserConfig, path_bytes, path_from};
 use super::drivers::Drivers;
-use super::identity::{Identity, Signer};
+use super::identity::Identity;
 use super::lock::LockFile;
+use super::new_commit::NewCommit;
 use super::parse::{ChangeKind, PathChange, parse_raw_diff};
 use super::replaced::Replaced;
 use super::{Git, GitError, Head, Oid, unexpected};
-
-/// Signing may wait for a person's passphrase.
-const SIGNING: Duration = Duration::from_mins(2);
 
 /// Whether a commit is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +150,14 @@ pub(super) fn commit_paths_as(
         return Ok(None);
     }
     let tree = bench.tree_of(git_dir, &after)?;
-    let id = bench.commit(&tree, head.id(), request)?;
+    let parents: Vec<&Oid> = head.id().into_iter().collect();
+    let made = NewCommit {
+        tree: &tree,
+        parents: &parents,
+        message: request.message,
+        signing: request.signing,
+    };
+    let id = made.write(git, git, &drivers)?;
     bench.advance(&head, &id, request.message)?;
     fault::after_write();
     index.become_index(git_dir)?;
@@ -197,7 +202,7 @@ impl CommitSteps<'_> {
     }
 
     /// Returns how an index differs from `HEAD` at the wanted paths.
-    fn staged(
+    pub(super) fn staged(
         &self,
         index: &ScratchIndex,
         wanted: &HashSet<&Path>,
@@ -268,39 +273,6 @@ impl CommitSteps<'_> {
         Ok(parse_id(&["write-tree"], &self.call(&index, &["write-tree"], b"")?)?)
     }
 
-    fn commit(
-        &self,
-        tree: &Oid,
-        parent: Option<&Oid>,
-        request: &CommitRequest<'_>,
-    ) -> Result<Oid, CommitError> {
-        let mut args = vec!["commit-tree", "-F", "-"];
-        if let Some(parent) = parent {
-            args.extend(["-p", parent.as_str()]);
-        }
-        let mut call = Call::new(&[]).person(UserConfig::Heard).input(request.message.as_bytes());
-        let identity = Identity::of(self.git, self.drivers);
-        for (name, value) in &identity.variables {
-            call = call.env(name, value);
-        }
-        let signing = Signer::of(self.drivers);
-        if request.signing == Signing::AsThePersonDoes {
-            args.push(&signing.option);
-            call = call.configs(&signing.settings).timeout(SIGNING);
-        }
-        args.push(tree.as_str());
-        let call = call
-            .configs(self.drivers.overrides())
-            .config("i18n.commitEncoding", "UTF-8")
-            .config("core.fsync", "loose-object")
-            .args(args.iter().copied());
-        let output = self.git.call(call).map_err(|error| match request.signing {
-            Signing::AsThePersonDoes => CommitError::NotSigned(error),
-            Signing::Unsigned => CommitError::Git(error),
-        })?;
-        Ok(parse_id(&args, &output.stdout)?)
-    }
-
     fn advance(&self, head: &Head, id: &Oid, message: &str) -> Result<(), CommitError> {
         let old = match head.id() {
             Some(old) => old.to_string(),
@@ -330,6 +302,15 @@ impl CommitSteps<'_> {
     }
 }
 
+/// Lists the files that are not as the index has them, if it is refreshed; submodules are not entered.
+pub(super) const DIFF_FILES: &[&str] =
+    &["diff-files", "--raw", "-z", "--no-abbrev", "--no-ext-diff", "--ignore-submodules=dirty"];
+
+/// Reads the answer to [`DIFF_FILES`].
+pub(super) fn parse_diff_files(output: &[u8]) -> Result<Vec<PathChange>, GitError> {
+    parse_raw_diff(output).ok_or_else(|| unexpected(DIFF_FILES, output))
+}
+
 pub(super) fn parse_id(args: &[&str], output: &[u8]) -> Result<Oid, GitError> {
     Oid::parse(output.trim_ascii()).ok_or_else(|| unexpected(args, output))
 }
@@ -353,7 +334,7 @@ impl ScratchIndex {
     }
 
     /// Removes what commits that were killed left behind. Nobody else has one while the lock of the index is held.
-    fn remove_abandoned(git_dir: &Utf8Path) {
+    pub(super) fn remove_abandoned(git_dir: &Utf8Path) {
         for entry in fs::read_dir(git_dir).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(SCRATCH) {
                 let _ = fs::remove_file(entry.path());
@@ -361,15 +342,10 @@ impl ScratchIndex {
         }
     }
 
-    /// Copies the index with its time: a file of the same size that was changed in the same second as the index was
-    /// written is only looked into because the index is not newer than the file.
-    fn copy_of_index(git_dir: &Utf8Path) -> Result<Self, CommitError> {
+    /// Copies the index.
+    pub(super) fn copy_of_index(git_dir: &Utf8Path) -> Result<Self, CommitError> {
         let scratch = ScratchIndex::absent(git_dir);
-        let index = git_dir.join("index");
-        let copied = fs::copy(&index, &scratch.path).and_then(|_| {
-            let written = fs::metadata(&index)?.modified()?;
-            fs::File::options().write(true).open(&scratch.path)?.set_modified(written)
-        });
+        let copied = copy_index(&git_dir.join("index"), &scratch.path);
         match copied {
             Ok(()) => Ok(scratch),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(scratch),
@@ -377,12 +353,12 @@ impl ScratchIndex {
         }
     }
 
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.path.as_str()
     }
 
     /// Takes the place of the index, whose lock is held.
-    fn become_index(self, git_dir: &Utf8Path) -> Result<(), CommitError> {
+    pub(super) fn become_index(self, git_dir: &Utf8Path) -> Result<(), CommitError> {
         let path = git_dir.join("index").into_std_path_buf();
         fs::rename(&self.path, &path).map_err(|source| CommitError::Write { path, source })
     }
@@ -394,7 +370,15 @@ impl Drop for ScratchIndex {
     }
 }
 
-fn joined(paths: &[PathBuf]) -> Vec<u8> {
+/// Copies an index with its time: a file of the same size that was changed in the same instant as the index was written
+/// is compared by content only because the index is not newer than the file.
+pub(super) fn copy_index(from: &Utf8Path, to: &Utf8Path) -> io::Result<()> {
+    fs::copy(from, to)?;
+    let written = fs::metadata(from)?.modified()?;
+    fs::File::options().write(true).open(to)?.set_modified(written)
+}
+
+pub(super) fn joined(paths: &[PathBuf]) -> Vec<u8> {
     paths.iter().flat_map(|path| path_bytes(path).iter().copied().chain([0])).collect()
 }
 

@@ -69,6 +69,12 @@ impl Drivers {
         !self.filters
     }
 
+    /// Returns the settings of all files, in the order in which git reads them.
+    pub(super) fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
+        let from_files = self.settings.iter().filter(|setting| setting.scope != "command");
+        from_files.map(|setting| (setting.key.as_str(), setting.value.as_str()))
+    }
+
     /// Returns the last value of a setting, from any source.
     pub(super) fn value(&self, key: &str) -> Option<&str> {
         self.last(key, |_| true)

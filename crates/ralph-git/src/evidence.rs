@@ -37,11 +37,11 @@ pub struct DirtyPath {
 /// Tells one state of a file from another; `ctime` cannot be set back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
-    inode: u64,
-    size: u64,
-    mode: u32,
-    modified: (i64, i64),
-    changed: (i64, i64),
+    pub inode: u64,
+    pub size: u64,
+    pub mode: u32,
+    pub modified: (i64, i64),
+    pub changed: (i64, i64),
 }
 
 /// Everything in a work tree that `HEAD` does not have so.

@@ -10,6 +10,7 @@
 
 mod call;
 pub mod checkout;
+mod clearing;
 pub mod commits;
 mod contents;
 pub mod direct;
@@ -17,12 +18,16 @@ mod drivers;
 mod error;
 pub mod evidence;
 pub mod history;
+pub mod home_copy;
 mod identity;
+pub mod item_refs;
+pub mod landing;
 mod location;
 mod lock;
 pub mod merging;
 pub mod mirror;
 mod names;
+mod new_commit;
 pub mod notes;
 mod objects;
 mod oid;
@@ -34,10 +39,14 @@ pub mod replaced;
 mod revisions;
 pub mod saved;
 mod settings;
+pub mod slot;
+pub mod snapshot;
 mod switch;
 #[cfg(test)]
 mod testing;
+mod tree_edit;
 pub mod undo;
+mod worktrees;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -48,6 +57,7 @@ use ralph_proc::capture::Answer;
 use serde::{Deserialize, Serialize};
 
 pub use call::GitProgram;
+pub use clearing::FileError;
 pub use error::GitError;
 pub use location::{RepositoryLocation, real_directory};
 pub use lock::{Holder, remove_left_behind};
@@ -55,15 +65,18 @@ pub use names::{ref_name, shown};
 pub use objects::ObjectError;
 pub(crate) use oid::ObjectFormat;
 pub use oid::Oid;
-pub use parse::{ChangeKind, CommitHeader, Head, PathChange, Ref, StatusEntry, TreeEntry};
+pub use parse::{
+    ChangeKind, CommitHeader, Head, PathChange, PathState, Ref, StatusEntry, TreeEntry, Worktree,
+};
 pub use provision::Provision;
+pub use worktrees::{BranchUse, GitOperation};
 
 use call::{Call, UserConfig, first_line};
 use drivers::Drivers;
 use oid::lines;
 use parse::{
     parse_batch, parse_batch_check, parse_commit, parse_ids, parse_raw_diff, parse_refs,
-    parse_status, parse_tree, parse_worktree_heads,
+    parse_status, parse_tree,
 };
 
 /// How long a walk over the whole tree or history may take.
@@ -76,7 +89,7 @@ pub struct RefsSnapshot {
     pub refs: Vec<Ref>,
     /// One per worktree that has a commit, the main one included.
     #[serde(with = "names::path_pairs_record")]
-    pub(crate) worktree_heads: Vec<(PathBuf, Oid)>,
+    pub worktree_heads: Vec<(PathBuf, Oid)>,
 }
 
 impl RefsSnapshot {
@@ -125,7 +138,8 @@ impl Git {
         &self.place
     }
 
-    pub(crate) fn program(&self) -> &GitProgram {
+    /// Returns the git binary that answers.
+    pub fn program(&self) -> &GitProgram {
         &self.program
     }
 
@@ -196,10 +210,9 @@ impl Git {
         let list = ["for-each-ref", "--format=%(objectname) %(refname)"];
         let output = self.ask(&list)?;
         let refs = parse_refs(&output).ok_or_else(|| unexpected(&list, &output))?;
-        let worktrees = ["worktree", "list", "--porcelain", "-z"];
-        let output = self.ask(&worktrees)?;
-        let worktree_heads =
-            parse_worktree_heads(&output).ok_or_else(|| unexpected(&worktrees, &output))?;
+        let heads = self.worktrees()?.into_iter();
+        let worktree_heads = heads.filter_map(|worktree| Some((worktree.path, worktree.head?)));
+        let worktree_heads = worktree_heads.collect();
         Ok(RefsSnapshot { head: self.head()?, refs, worktree_heads })
     }
 
@@ -255,7 +268,16 @@ impl Git {
 
     /// Returns how the tree of one commit (or tree) became that of another, with renames.
     pub fn changes(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError> {
-        let mut args = vec!["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--find-renames"];
+        self.diff_trees("--find-renames", from, to)
+    }
+
+    /// Returns the same without renames: every path that differs is named.
+    pub(crate) fn plain_changes(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError> {
+        self.diff_trees("--no-renames", from, to)
+    }
+
+    fn diff_trees(&self, renames: &str, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError> {
+        let mut args = vec!["diff-tree", "-r", "-z", "--raw", "--no-abbrev", renames];
         args.extend(["--no-ext-diff", "--no-textconv", from.as_str(), to.as_str()]);
         let output = self.call(Call::new(&args).timeout(LONG))?.stdout;
         parse_raw_diff(&output).ok_or_else(|| unexpected(&args, &output))

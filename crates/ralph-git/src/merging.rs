@@ -28,6 +28,16 @@ pub fn merge_lines(
     Ok(if answer.code == Some(0) { LineMerge::Clean } else { LineMerge::Conflicts })
 }
 
+/// Returns how two files differ, as git shows it; nothing if they do not.
+pub fn difference(program: &GitProgram, [old, new]: [&Path; 2]) -> Result<String, GitError> {
+    let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
+    let args =
+        ["diff", "--no-index", "--no-color", "--no-ext-diff", "--no-textconv", "--", &old, &new];
+    // Files that differ are exit code 1.
+    let answer = Call::new(&args).accept(&[1]).run(program)?;
+    Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
+}
+
 impl Git {
     /// Names the program that merges files of an attribute, in this repository's own configuration; `false` if that one
     /// is named already, or another that is not to be replaced.

@@ -77,6 +77,13 @@ pub enum MirrorError {
     Git(#[from] GitError),
 }
 
+/// Whose repository the mirror is filled from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Person,
+    Slot,
+}
+
 /// A private bare mirror of one repository.
 #[derive(Clone, Debug)]
 pub struct Mirror {
@@ -141,6 +148,40 @@ impl Mirror {
     ///
     /// `also` are commits that nothing points at any more, as those claimed from a detached `HEAD`.
     pub fn fill(&self, source: &Git, also: &[Oid]) -> Result<RefsSnapshot, MirrorError> {
+        self.fill_from(source, also, Origin::Person)
+    }
+
+    /// Takes in everything that the refs and `HEAD`s of a slot point at, and returns them.
+    ///
+    /// Only the person's own repository can lack objects: a slot borrows all of the mirror's.
+    pub(super) fn fill_from_slot(&self, slot: &Git) -> Result<RefsSnapshot, MirrorError> {
+        self.fill_from(slot, &[], Origin::Slot)
+    }
+
+    /// Takes in one commit of a submodule's repository.
+    pub(super) fn take_commit(&self, source: &Git, id: &Oid) -> Result<(), MirrorError> {
+        if self.seen()?.contains(id) {
+            return Ok(());
+        }
+        let fetched = self.fetch(source, std::slice::from_ref(id))?;
+        if fetched.code == Some(0) {
+            return Ok(());
+        }
+        Err(classify(source, &String::from_utf8_lossy(&fetched.stderr)))
+    }
+
+    /// Keeps a commit that was made in the mirror itself.
+    pub(super) fn keep(&self, id: &Oid) -> Result<(), GitError> {
+        let name = format!("{SEEN}{id}");
+        self.git.call(Call::new(&["update-ref", &name, id.as_str()])).map(|_| ())
+    }
+
+    fn fill_from(
+        &self,
+        source: &Git,
+        also: &[Oid],
+        origin: Origin,
+    ) -> Result<RefsSnapshot, MirrorError> {
         source.place.check().map_err(|error| blame(source, error))?;
         let snapshot = source.refs().map_err(|error| blame(source, error))?;
         let seen = self.seen()?;
@@ -163,7 +204,7 @@ impl Mirror {
             }
             return Ok(snapshot);
         }
-        if is_partial(source)? {
+        if origin == Origin::Person && is_partial(source)? {
             self.take_packed(source, &wanted, &seen)?;
             fs::write(self.mark(PARTIAL), "")
                 .map_err(|source| MirrorError::Write { path: self.mark(PARTIAL), source })?;

@@ -39,6 +39,12 @@ impl ObjectFormat {
     }
 }
 
+/// Writes bytes as hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    let digit = |number: u8| char::from(b"0123456789abcdef"[usize::from(number)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
 /// Writes one line per item.
 pub(super) fn lines<T>(items: impl IntoIterator<Item = T>, line: impl Fn(T) -> String) -> String {
     let mut text = String::new();

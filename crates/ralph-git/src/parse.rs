@@ -61,9 +61,9 @@ pub struct PathChange {
     pub kind: ChangeKind,
     pub path: PathBuf,
     /// The modes before and after, as octal text; `000000` where there was nothing.
-    pub(crate) modes: (String, String),
+    pub modes: (String, String),
     /// The object after; `None` if it is gone.
-    pub(crate) id: Option<Oid>,
+    pub id: Option<Oid>,
 }
 
 /// What happened to a path.
@@ -88,13 +88,13 @@ pub enum ChangeKind {
 pub struct StatusEntry {
     #[serde(with = "path_record")]
     pub path: PathBuf,
-    pub(crate) state: PathState,
+    pub state: PathState,
 }
 
 /// How a path differs in the index (first letter) and in the work tree (second letter).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum PathState {
+pub enum PathState {
     Tracked {
         index: char,
         worktree: char,
@@ -116,6 +116,13 @@ pub struct TreeEntry {
     pub(crate) mode: String,
     pub id: Oid,
     pub path: PathBuf,
+}
+
+impl TreeEntry {
+    /// Whether it is a regular file, and no link or repository of its own.
+    pub fn is_file(&self) -> bool {
+        self.mode.starts_with("100")
+    }
 }
 
 /// A setting, with the scope that it comes from (`local`, `global`, …).
@@ -178,20 +185,38 @@ pub(super) fn parse_refs(bytes: &[u8]) -> Option<Vec<Ref>> {
         .collect()
 }
 
-/// Reads the commits at which the `HEAD`s stand out of `worktree list --porcelain -z`.
-pub(super) fn parse_worktree_heads(bytes: &[u8]) -> Option<Vec<(PathBuf, Oid)>> {
-    let mut heads = Vec::new();
-    let mut path = None;
+/// One worktree of a repository, as git lists it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Worktree {
+    pub path: PathBuf,
+    pub head: Option<Oid>,
+    /// The branch that `HEAD` names, in full.
+    pub branch: Option<String>,
+    /// Locked against removal, as one on a disk that is not always there.
+    pub(crate) is_locked: bool,
+}
+
+/// Reads `worktree list --porcelain -z`.
+pub(super) fn parse_worktrees(bytes: &[u8]) -> Option<Vec<Worktree>> {
+    let mut worktrees: Vec<Worktree> = Vec::new();
     for field in fields(bytes)? {
-        if let Some(rest) = field.strip_prefix(b"worktree ") {
-            path = Some(path_from(rest));
-        } else if let Some(rest) = field.strip_prefix(b"HEAD ")
-            && let Some(id) = Oid::parse(rest)
-        {
-            heads.push((path.clone()?, id));
+        if let Some(path) = field.strip_prefix(b"worktree ") {
+            worktrees.push(Worktree { path: path_from(path), ..Worktree::default() });
+            continue;
+        }
+        if field.is_empty() {
+            continue;
+        }
+        let worktree = worktrees.last_mut()?;
+        if let Some(id) = field.strip_prefix(b"HEAD ") {
+            worktree.head = Oid::parse(id);
+        } else if let Some(name) = field.strip_prefix(b"branch ") {
+            worktree.branch = Some(ref_name(name));
+        } else if field == b"locked" || field.starts_with(b"locked ") {
+            worktree.is_locked = true;
         }
     }
-    Some(heads)
+    Some(worktrees)
 }
 
 /// Reads `diff-tree`/`diff-index` with `--raw -z`.

@@ -109,15 +109,26 @@ fn a_commit_gives_its_tree_and_all_its_parents() {
 }
 
 #[test]
-fn heads_of_worktrees_are_read_and_unborn_ones_left_out() {
+fn heads_of_worktrees_are_read_with_what_they_have_checked_out() {
     let zero = "0".repeat(40);
     let bytes = format!(
         "worktree /a b\0HEAD {A}\0branch refs/heads/x\0\0worktree /c\0HEAD {B}\0detached\0locked why\0\0worktree /d\0HEAD {zero}\0branch refs/heads/y\0\0worktree /e\0bare\0\0"
     );
-    assert_eq!(
-        parse_worktree_heads(bytes.as_bytes()).unwrap(),
-        [(PathBuf::from("/a b"), id(A)), (PathBuf::from("/c"), id(B))]
-    );
+    let found = parse_worktrees(bytes.as_bytes()).unwrap();
+    let told: Vec<(&str, Option<Oid>, Option<&str>, bool)> = found
+        .iter()
+        .map(|one| {
+            let path = one.path.to_str().unwrap();
+            (path, one.head.clone(), one.branch.as_deref(), one.is_locked)
+        })
+        .collect();
+    let expected = [
+        ("/a b", Some(id(A)), Some("refs/heads/x"), false),
+        ("/c", Some(id(B)), None, true),
+        ("/d", None, Some("refs/heads/y"), false),
+        ("/e", None, None, false),
+    ];
+    assert_eq!(told, expected);
 }
 
 proptest! {
@@ -127,7 +138,7 @@ proptest! {
     ) {
         let _ = (parse_status(&bytes), parse_raw_diff(&bytes), parse_tree(&bytes), parse_settings(&bytes));
         let _ = (parse_batch(&bytes), parse_batch_check(&bytes), parse_refs(&bytes), parse_ids(&bytes));
-        let _ = (parse_worktree_heads(&bytes), parse_commit(id(A), &bytes));
+        let _ = (parse_worktrees(&bytes), parse_commit(id(A), &bytes));
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub struct Provision {
     /// Changes when a lock file does.
     pub setup_key: String,
     pub submodules: Vec<PathBuf>,
+    /// The commit of each submodule, in the same order.
+    pub(crate) pinned: Vec<Oid>,
     pub needs_lfs: bool,
 }
 
@@ -47,6 +49,7 @@ impl Provision {
         Ok(Provision {
             setup_key: setup_key(git, &tree)?,
             submodules: tree.iter().filter(is_submodule).map(|entry| entry.path.clone()).collect(),
+            pinned: tree.iter().filter(is_submodule).map(|entry| entry.id.clone()).collect(),
             needs_lfs: needs_lfs(git, &tree)?,
         })
     }

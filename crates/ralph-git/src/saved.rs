@@ -70,7 +70,9 @@ impl Git {
         let name = format!("{SAVED}{}", &tree.as_str()[..16]);
         let commit = match self.resolve(&name)? {
             Some(known) => known,
-            None => self.keep_tree(&name, &tree, head.id())?,
+            None => {
+                self.keep_tree(&name, &tree, head.id(), "What was not committed before a run")?
+            }
         };
         let entries = self.entries(&commit, &paths)?;
         let id_of = |path: &PathBuf| {
@@ -96,9 +98,15 @@ impl Git {
         Ok(())
     }
 
-    fn keep_tree(&self, name: &str, tree: &Oid, parent: Option<&Oid>) -> Result<Oid, GitError> {
-        let mut args =
-            vec!["commit-tree", tree.as_str(), "-m", "What was not committed before a run"];
+    /// Makes a commit of a tree, and a ref that keeps it.
+    pub(super) fn keep_tree(
+        &self,
+        name: &str,
+        tree: &Oid,
+        parent: Option<&Oid>,
+        message: &str,
+    ) -> Result<Oid, GitError> {
+        let mut args = vec!["commit-tree", tree.as_str(), "-m", message];
         args.extend(parent.iter().flat_map(|parent| ["-p", parent.as_str()]));
         let ralph = [("NAME", "Ralph"), ("EMAIL", "ralph@localhost")];
         let names = ralph.map(|(what, value)| {

@@ -44,6 +44,11 @@ impl OwnSettings {
         Ok(OwnSettings { file, layout })
     }
 
+    /// Tells whether several people may write the repository.
+    pub(super) fn is_shared(&self) -> bool {
+        self.file.string("core.sharedRepository").is_some()
+    }
+
     /// Tells whether they say where else settings are.
     fn include_others(&self) -> bool {
         ["include", "includeIf"].iter().any(|name| has_section(&self.file, name))

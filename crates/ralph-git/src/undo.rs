@@ -103,7 +103,11 @@ impl Git {
         let mut args = vec!["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"];
         args.extend(["--no-auto-maintenance", "--no-recurse-submodules", mirror.as_str()]);
         args.push(id.as_str());
-        let call = Call::new(&args).env("GIT_ALLOW_PROTOCOL", "file").timeout(LONG);
+        let call = Call::new(&args)
+            .config("core.fsync", "loose-object,pack,pack-metadata")
+            .config("core.fsyncMethod", "batch")
+            .env("GIT_ALLOW_PROTOCOL", "file")
+            .timeout(LONG);
         self.call(call).map(|_| ())
     }
 

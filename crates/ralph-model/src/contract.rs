@@ -6,7 +6,7 @@
 //! | workflow | what is read |
 //! |---|---|
 //! | pipeline | [`FinalMessage::completion`], [`FinalMessage::planner_claim`], [`FinalMessage::verifier_claim`] |
-//! | build | [`FinalMessage::no_change_needed`] |
+//! | build, loop | [`FinalMessage::no_change_needed`] |
 //! | `agent run` | [`FinalMessage::says`] with the user's own promise |
 
 use std::collections::HashSet;
@@ -118,7 +118,7 @@ impl<'a> FinalMessage<'a> {
     }
 
     /// Returns why nothing needs to change, where the agent says so.
-    pub(crate) fn no_change_needed(&self) -> Option<String> {
+    pub fn no_change_needed(&self) -> Option<String> {
         self.reason_after(NO_CHANGE_NEEDED)
     }
 

@@ -21,45 +21,18 @@
 //! A run that timed out has failed; how many tests it got through is chance, so its count is compared with nothing.
 //! How a gate is run, and where, is the engine's.
 
+mod spec;
+
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::glob::Glob;
 use crate::millis;
 use crate::run::ProcessExit;
 use crate::testcount::TestCounts;
 
-/// A check as it is configured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GateSpec {
-    pub name: String,
-    pub argv: Vec<String>,
-    #[serde(with = "millis", rename = "timeout_ms")]
-    pub timeout: Duration,
-    /// It is of use only for changes to these. Empty: for any change.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub paths: Vec<Glob>,
-    /// It runs before those that are not.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub fast: bool,
-    /// It may use the network.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub net: bool,
-    /// It may use unix sockets.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unix: bool,
-}
-
-impl GateSpec {
-    /// Whether a change to these paths is this gate's concern.
-    pub fn concerns<'a>(&self, changed: impl IntoIterator<Item = &'a str>) -> bool {
-        self.paths.is_empty()
-            || changed.into_iter().any(|path| self.paths.iter().any(|glob| glob.matches(path)))
-    }
-}
+pub use spec::{BuiltIn, Check, GateSpec};
 
 /// Returns the gates in the order they are run in: fast ones first, else as configured.
 pub fn in_order(gates: &[GateSpec]) -> Vec<&GateSpec> {

@@ -2,6 +2,7 @@
 //! the first that matches decides, and every rule must decide something.
 
 use super::*;
+use crate::glob::Glob;
 
 const NO_EXIT: ProcessExit = ProcessExit::Code(1);
 
@@ -273,7 +274,7 @@ fn what_an_exit_means_depends_on_what_was_executed() {
 fn gate(name: &str, fast: bool, paths: &[&str]) -> GateSpec {
     GateSpec {
         name: name.to_owned(),
-        argv: vec!["make".to_owned(), name.to_owned()],
+        check: Check::Command { argv: vec!["make".to_owned(), name.to_owned()] },
         timeout: Duration::from_mins(30),
         paths: paths.iter().map(|path| Glob::new(*path)).collect(),
         fast,

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::evidence::samples::{commit, tree};
-use crate::gate::Obstacle;
+use crate::gate::{BuiltIn, Check, Obstacle};
 use crate::glob::Glob;
 use crate::run::ProcessExit;
 
@@ -21,7 +21,7 @@ fn sample() -> Receipt {
         gates: vec![GateReceipt {
             gate: GateSpec {
                 name: "tests".to_owned(),
-                argv: vec!["npm".to_owned(), "test".to_owned()],
+                check: Check::Command { argv: vec!["npm".to_owned(), "test".to_owned()] },
                 timeout: Duration::from_mins(30),
                 paths: vec![Glob::new("src/**")],
                 fast: true,
@@ -184,16 +184,20 @@ fn finding() -> impl Strategy<Value = Attribution> {
 }
 
 fn gate() -> impl Strategy<Value = GateReceipt> {
+    let check = prop_oneof![
+        prop::collection::vec(text(), 0..3).prop_map(|argv| Check::Command { argv }),
+        Just(Check::BuiltIn(BuiltIn::PlanDiff)),
+    ];
     let spec = (
         text(),
-        prop::collection::vec(text(), 0..3),
+        check,
         0..u64::from(u32::MAX),
         prop::collection::vec("[a-z*/?]{0,8}", 0..3),
         prop::array::uniform3(any::<bool>()),
     )
-        .prop_map(|(name, argv, timeout, paths, [fast, net, unix])| GateSpec {
+        .prop_map(|(name, check, timeout, paths, [fast, net, unix])| GateSpec {
             name,
-            argv,
+            check,
             timeout: Duration::from_millis(timeout),
             paths: paths.into_iter().map(Glob::new).collect(),
             fast,

@@ -1,7 +1,9 @@
 //! What can be typed: clap structures only, no decisions. The doc comments are the help.
 
 pub(crate) mod build;
+pub(crate) mod goal;
 mod lazy_options;
+pub(crate) mod loop_task;
 pub(crate) mod pipeline;
 pub(crate) mod plan;
 
@@ -12,7 +14,9 @@ use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use ralph_model::role::Role;
 
 use self::build::{BuildArgs, PlanArgs};
+use self::goal::{ExecArgs, PrdCommand, UnderstandArgs};
 use self::lazy_options::LazyOptions;
+use self::loop_task::LoopArgs;
 use self::pipeline::{DemoArgs, PipelineArgs, SpecsCommand};
 use self::plan::{
     AnswerArgs, IssueCommand, LogArgs, MergePlanArgs, QueryArgs, SetSpecArgs, TaskCommand,
@@ -102,15 +106,31 @@ pub(crate) enum Command {
     Init(LazyOptions<InitArgs>),
     /// Take specs through plan, implement, verify, until they are done
     Pipeline(LazyOptions<PipelineArgs>),
-    /// Turn a spec into tasks of the plan
+    /// Turn a spec into tasks of the plan, or a goal into a PRD by an interview
     Plan(LazyOptions<PlanArgs>),
+    /// Go from a goal in one sentence to a run: interview, PRD, map of the code, run; each asks first
+    Exec(LazyOptions<ExecArgs>),
+    /// Have the code mapped, one topic per run
+    Understand(LazyOptions<UnderstandArgs>),
+    /// Work with the PRD of a goal
+    #[command(subcommand)]
+    Prd(LazyOptions<PrdCommand>),
     /// Build the plan, task by task, until it is complete (also: `ralph`, `ralph N`)
     #[command(alias = "construct")]
     Build(LazyOptions<BuildArgs>),
+    /// Work on one task: the agent plans and builds, the harness validates the plan and runs the gates
+    Loop(LazyOptions<LoopArgs>),
     /// See the specs and where each of them stands [default: list]
     Specs {
         #[command(subcommand)]
         command: Option<LazyOptions<SpecsCommand>>,
+    },
+    /// Bring your checkout along to work that has landed and waited for it
+    Land,
+    /// See the clones that agents work in, or remove some [default: list]
+    Slots {
+        #[command(subcommand)]
+        command: Option<SlotsCommand>,
     },
     /// Check whether this machine and this workspace are ready
     Doctor,
@@ -158,6 +178,18 @@ pub(crate) enum Command {
         /// Write one page per command into this directory
         #[arg(long, value_name = "DIR")]
         out: Option<Utf8PathBuf>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum SlotsCommand {
+    /// List the clones: number, item, size, path
+    List,
+    /// Remove the clones that serve no item
+    Prune {
+        /// Remove also those that an item is at work in: it begins anew
+        #[arg(long)]
+        all: bool,
     },
 }
 

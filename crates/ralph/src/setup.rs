@@ -18,7 +18,7 @@ use ralph_engine::session::{
 };
 use ralph_engine::state::{State, state_base};
 use ralph_engine::subscriber::Subscriber;
-use ralph_engine::workflow::project::{Opened, Project};
+use ralph_engine::workflow::project::{Opened, Project, WorkPlace};
 use ralph_model::board::Board;
 use ralph_model::policy::budget::Budget;
 use ralph_model::role::Role;
@@ -37,13 +37,14 @@ pub(crate) struct Scout {
     pub(crate) environment: Environment,
     pub(crate) workspace: Workspace,
     pub(crate) config: Result<Config, ConfigError>,
+    names: EnvNames,
 }
 
 impl Scout {
     /// Looks at the workspace at `root`, or where the person stands.
     pub(crate) fn look(global: &GlobalArgs, root: Option<&Utf8Path>) -> Result<Scout, CliError> {
         let environment = Environment::inherited(std::env::vars_os());
-        Scout::look_with(global, environment, &current_directory()?, root, &[])
+        Scout::look_with(global, environment, &current_directory()?, root, &[], EnvNames::Own)
     }
 
     fn look_with(
@@ -52,6 +53,7 @@ impl Scout {
         cwd: &Utf8Path,
         root: Option<&Utf8Path>,
         flags: &[FlagValue<'_>],
+        names: EnvNames,
     ) -> Result<Scout, CliError> {
         let workspace = find_workspace(root, cwd).map_err(|error| {
             let hint = error.hint();
@@ -80,8 +82,8 @@ impl Scout {
         let config = Config::load(&ConfigRequest {
             root: &workspace.root,
             cwd,
-            env: &|name| environment.text(name),
-            env_names: EnvNames::Own,
+            env: &|name| variable(&environment, names, name),
+            env_names: names,
             flags: &all,
             adapters: &adapter_names(),
         });
@@ -89,12 +91,26 @@ impl Scout {
             Ok(config) => Ui::new(&config.ui, global.quiet),
             Err(_) => Ui::early(global),
         };
-        Ok(Scout { ui, cwd: cwd.to_owned(), environment, workspace, config })
+        Ok(Scout { ui, cwd: cwd.to_owned(), environment, workspace, config, names })
     }
 
     /// Finds a program as a run would.
     pub(crate) fn look_up(&self, program: &str) -> Option<Utf8PathBuf> {
         look_up(&self.environment, &self.workspace, program)
+    }
+}
+
+/// Looks a variable up. Goal-driven commands understand what other loops say about the display.
+fn variable(environment: &Environment, names: EnvNames, name: &str) -> Option<String> {
+    let value = environment.text(name);
+    if names != EnvNames::Goal || name != "RALPH_UI" {
+        return value;
+    }
+    let is_forced = || environment.text("GUM_FORCE").is_some_and(|forced| forced == "1");
+    match value.as_deref() {
+        Some("gum" | "textual") => Some("rich".to_owned()),
+        None | Some("") if is_forced() => Some("rich".to_owned()),
+        _ => value,
     }
 }
 
@@ -113,6 +129,7 @@ pub(crate) struct Setup {
     pub(crate) workspace: Workspace,
     pub(crate) config: Config,
     pub(crate) home: Home,
+    names: EnvNames,
 }
 
 impl Setup {
@@ -120,7 +137,21 @@ impl Setup {
     pub(crate) fn load(global: &GlobalArgs, flags: &[FlagValue<'_>]) -> Result<Setup, CliError> {
         let environment = Environment::inherited(std::env::vars_os());
         let (cwd, root) = (current_directory()?, global.root.as_deref());
-        Setup::of(global.json, Scout::look_with(global, environment, &cwd, root, flags)?)
+        let names = EnvNames::Own;
+        Setup::of(global.json, Scout::look_with(global, environment, &cwd, root, flags, names)?)
+    }
+
+    /// Loads the workspace for a command that works towards a goal: these know more names of variables. A `root` that
+    /// the person named wins over the one that is given.
+    pub(crate) fn load_for_goal(
+        global: &GlobalArgs,
+        flags: &[FlagValue<'_>],
+        root: Option<&Utf8Path>,
+    ) -> Result<Setup, CliError> {
+        let environment = Environment::inherited(std::env::vars_os());
+        let (cwd, root) = (current_directory()?, global.root.as_deref().or(root));
+        let names = EnvNames::Goal;
+        Setup::of(global.json, Scout::look_with(global, environment, &cwd, root, flags, names)?)
     }
 
     /// Loads the workspace at `root` as if Ralph had been started there, with this environment.
@@ -129,14 +160,16 @@ impl Setup {
         environment: Environment,
         root: &Utf8Path,
     ) -> Result<Setup, CliError> {
-        Setup::of(global.json, Scout::look_with(global, environment, root, Some(root), &[])?)
+        let names = EnvNames::Own;
+        let scout = Scout::look_with(global, environment, root, Some(root), &[], names)?;
+        Setup::of(global.json, scout)
     }
 
     fn of(json: bool, scout: Scout) -> Result<Setup, CliError> {
         let config = scout.config.map_err(CliError::usage)?;
         let home = scout.workspace.home(config.home.as_deref());
-        let Scout { ui, cwd, environment, workspace, .. } = scout;
-        Ok(Setup { ui, json, cwd, environment, workspace, config, home })
+        let Scout { ui, cwd, environment, workspace, names, .. } = scout;
+        Ok(Setup { ui, json, cwd, environment, workspace, config, home, names })
     }
 
     /// Returns the git that sees what this command was started with.
@@ -202,8 +235,8 @@ impl Setup {
         Config::load(&ConfigRequest {
             root: &self.workspace.root,
             cwd: &self.workspace.root,
-            env: &|name| self.environment.text(name),
-            env_names: EnvNames::Own,
+            env: &|name| variable(&self.environment, self.names, name),
+            env_names: self.names,
             flags,
             adapters: &adapter_names(),
         })
@@ -233,6 +266,15 @@ impl Setup {
         let open = OpenState::open_bare(workspace, home, environment, &SystemClock)?;
         self.show_rebuilt(&open);
         Ok(open.state)
+    }
+
+    /// Opens the plan that a workflow changes: in the person's home, or in Ralph's draft of it.
+    pub(crate) fn open_plan_in(&self, state: &State, home: &Utf8Path) -> PlanFile {
+        if *home == self.home.path {
+            return self.open_plan(state);
+        }
+        let draft = Home { path: home.to_owned(), exists: true };
+        PlanFile::open(&self.git(), state, &draft, Signing::Unsigned)
     }
 
     /// Opens the plan of this home, which is committed and signed as the person wants it.
@@ -269,22 +311,25 @@ impl Setup {
         run: WorkflowRun<'a>,
     ) -> Result<OpenProject<'a>, CliError> {
         let flags = run.flags;
-        let opened = Project::open(SessionRequest {
-            workspace: &self.workspace,
-            home: &self.home,
-            config: &self.config,
-            environment: &self.environment,
-            command: run.command,
-            args: arguments(),
-            roles: run.roles,
-            locking: Locking::Exclusive,
-            budget: run.budget,
-            wait_for_limits: self.config.limits.wait && !run.no_wait,
-            context_limit: run.context_limit,
-            reload: Box::new(move || self.reload(&flags)),
-            mirror_report: self.mirror_report(),
-            subscriber: run.subscriber,
-        });
+        let opened = Project::open(
+            SessionRequest {
+                workspace: &self.workspace,
+                home: &self.home,
+                config: &self.config,
+                environment: &self.environment,
+                command: run.command,
+                args: arguments(),
+                roles: run.roles,
+                locking: Locking::Exclusive,
+                budget: run.budget,
+                wait_for_limits: self.config.limits.wait && !run.no_wait,
+                context_limit: run.context_limit,
+                reload: Box::new(move || self.reload(&flags)),
+                mirror_report: self.mirror_report(),
+                subscriber: run.subscriber,
+            },
+            run.place,
+        );
         let Opened { session, project, opening } = opened?;
         self.show_opening(&opening);
         Ok(OpenProject { session, project })
@@ -326,6 +371,7 @@ pub(crate) struct WorkflowRun<'a> {
     pub(crate) command: &'a str,
     pub(crate) roles: &'a [Role],
     pub(crate) flags: Vec<FlagValue<'a>>,
+    pub(crate) place: WorkPlace<'a>,
     pub(crate) budget: Budget,
     pub(crate) no_wait: bool,
     pub(crate) context_limit: Option<u64>,

@@ -6,6 +6,7 @@ mod boundary;
 mod home;
 mod journal;
 mod plan;
+mod slots;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -38,6 +39,7 @@ pub(crate) fn run(which: &str) -> Result<ExitCode, String> {
         ("plan", Bench::plan),
         ("journal", Bench::journal),
         ("home", Bench::home),
+        ("slots", Bench::slots),
     ] {
         if all || which == name {
             known = true;

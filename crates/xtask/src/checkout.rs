@@ -52,7 +52,7 @@ impl Bench {
     }
 
     /// Makes a repository of 5 000 files and 20 MB, with a second commit that changes 50 of them.
-    fn lay_out_repository(&self, at: &Path) -> std::io::Result<()> {
+    pub(crate) fn lay_out_repository(&self, at: &Path) -> std::io::Result<()> {
         fs::create_dir_all(at)?;
         let git = |args: &[&str]| {
             let mut command = self.command("git", args);

@@ -11,6 +11,7 @@ mod crash;
 mod deny;
 mod generate;
 mod programs;
+mod simulate;
 mod test;
 mod torture;
 
@@ -19,7 +20,8 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- ARGS]
        cargo xtask crash [--story NAME] [-- ARGS]
-       cargo xtask bench [startup|loop|stream|checkout|baseline|build|plan|home|all]
+       cargo xtask bench [startup|loop|stream|checkout|baseline|build|plan|journal|home|slots|all]
+       cargo xtask simulate [--runs N] [--seed S] [--for SECONDS]
        cargo xtask torture [--sample [SEED]]
        cargo xtask deny
 
@@ -29,6 +31,10 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
   crash         kill ralph at every fault point of the crash sweeps, not only at a sample of them
   --story NAME  only the stories whose names contain this, as in `rejected` or `pipeline`
   bench         measure side by side and print ratios beside their bars
+  simulate      whole workflows on a simulated machine, with kills, losses of power and worse; a minute of fresh seeds
+  --seed S      begin with this seed; alone, repeat it and show the smallest story that goes wrong
+  --runs N      so many stories
+  --for SECONDS so long
   torture       100 writers of one plan, with kills and a person who switches branches; nothing may be lost
   --sample      a dozen of them: some seconds
   deny          hold licences, sources and versions of the dependencies to deny.toml
@@ -40,6 +46,9 @@ fn main() -> ExitCode {
         Some("test") => test::TestRequest::parse(args).and_then(|request| test::run(&request)),
         Some("crash") => crash::CrashRequest::parse(args).and_then(|request| crash::run(&request)),
         Some("bench") => bench::run(args.next().as_deref().unwrap_or("all")),
+        Some("simulate") => {
+            simulate::SimulateRequest::parse(args).and_then(|request| simulate::run(&request))
+        }
         Some("torture") => torture::run(args),
         Some("deny") => deny::run(),
         Some(generate::WORD) => generate::run(args),

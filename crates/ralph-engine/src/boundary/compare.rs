@@ -41,6 +41,9 @@ pub(crate) struct Watch {
     pub(crate) in_force: InForce,
     pub(crate) workspace: Utf8PathBuf,
     pub(crate) home: Option<Utf8PathBuf>,
+    /// The run works in a clone of Ralph's own, whose `ralph.toml` counts for nothing.
+    #[serde(default)]
+    pub(crate) in_slot: bool,
     /// The repositories of the workspace, as they were found when it was opened.
     pub(crate) places: Vec<RepositoryLocation>,
     /// Where the run may write.
@@ -132,7 +135,11 @@ impl Watch {
 
     fn field(&self, state: &State) -> BaselineScope<'_> {
         let scope = self.scope();
-        let mut watched = protected::state(&self.workspace, self.home.as_deref());
+        let mut watched = if self.in_slot {
+            Vec::new()
+        } else {
+            protected::state(&self.workspace, self.home.as_deref())
+        };
         for place in &self.places {
             watched.extend(protected::git_settings(place));
             if scope.tree {

@@ -52,6 +52,7 @@ impl Bench {
         let writable =
             if role.writes_workspace() { vec![workspace.to_string()] } else { Vec::new() };
         Watch {
+            in_slot: false,
             run: "run-1".to_owned(),
             role,
             in_force,

@@ -10,6 +10,8 @@ mod client;
 mod server;
 
 pub use client::{CHANNEL_TIMEOUT, ChannelError, ask};
+#[cfg(test)]
+pub(crate) use server::Clerk;
 pub(crate) use server::{Applied, Attendant, Door, Serving};
 pub use server::{Declined, Served};
 pub(crate) use server::{MutationStore, NoStore};

@@ -13,7 +13,6 @@ use ralph_model::channel::{
     LARGEST_REQUEST, MOST_REQUEST_BYTES, MOST_REQUESTS, MessageError, MutationRequest, Reply,
     Request, RequestName, UnfinishedFile,
 };
-use ralph_model::id::RunId;
 use ralph_model::journal::{
     JournalEvent, MutationRequested, PlanChanged, ReasonText, RequestIgnored, VerdictKind,
     VerdictReached,
@@ -114,9 +113,8 @@ enum Agent {
 
 /// A run's requests, looked at from time to time by the thread that supervises it.
 pub(crate) struct Serving<'a> {
-    attendant: Attendant<'a>,
-    run: RunId,
-    served: Served,
+    door: Door,
+    clerk: Clerk<'a>,
     seen: HashSet<RequestName>,
     /// Of all requests that were read.
     bytes: usize,
@@ -128,14 +126,15 @@ pub(crate) struct Serving<'a> {
 
 impl<'a> Serving<'a> {
     pub(crate) fn new(attendant: Attendant<'a>) -> Serving<'a> {
-        let run = attendant.asker.run.clone();
+        let Attendant { door, store, journal, clock, asker } = attendant;
+        let clerk = Clerk { store, journal, clock, asker, served: Served::default() };
         let (seen, told) = (HashSet::new(), HashSet::new());
-        Serving { attendant, run, served: Served::default(), seen, bytes: 0, told, failed: None }
+        Serving { door, clerk, seen, bytes: 0, told, failed: None }
     }
 
     /// When to look: whenever there is something to read, or every so often where the kernel does not tell.
     pub(crate) fn knocks(&self) -> io::Result<(Option<OwnedFd>, Option<Duration>)> {
-        let fd = self.attendant.door.arrivals.fd();
+        let fd = self.door.arrivals.fd();
         let fd = fd.map(|fd| fd.try_clone_to_owned()).transpose()?;
         let every = fd.is_none().then_some(LOOK_EVERY);
         Ok((fd, every))
@@ -152,12 +151,12 @@ impl<'a> Serving<'a> {
     pub(crate) fn finish(mut self) -> Result<Served, PathError> {
         match self.failed.take() {
             Some(error) => Err(error),
-            None => self.take(Agent::Ended).map(|()| self.served),
+            None => self.take(Agent::Ended).map(|()| self.clerk.served),
         }
     }
 
     fn take(&mut self, agent: Agent) -> Result<(), PathError> {
-        let news = self.attendant.door.arrivals.news();
+        let news = self.door.arrivals.news();
         if news.uprooted {
             let reason = "the directory of requests was moved or removed";
             self.note("uprooted", "channel", reason)?;
@@ -171,7 +170,7 @@ impl<'a> Serving<'a> {
 
     /// Lists the files of the channel, ordered by name.
     fn names(&self) -> Vec<String> {
-        let Ok(directory) = Dir::read_from(&self.attendant.door.directory) else {
+        let Ok(directory) = Dir::read_from(&self.door.directory) else {
             return Vec::new();
         };
         let names = directory.flatten().map(|entry| entry.file_name().to_string_lossy().into());
@@ -204,7 +203,7 @@ impl<'a> Serving<'a> {
             return self.note("many", file, &reason);
         }
         self.seen.insert(name);
-        let read = read_plain(&self.attendant.door.directory, file, LARGEST_REQUEST);
+        let read = read_plain(&self.door.directory, file, LARGEST_REQUEST);
         let reply = match read {
             // Withdrawn.
             Err(NotPlain::Missing) => return Ok(()),
@@ -219,7 +218,10 @@ impl<'a> Serving<'a> {
                         self.note(kind(&reason), file, &reason.to_string())?;
                         Reply::new(name, false, format!("the request is not taken: {reason}."))
                     }
-                    Ok(request) => self.decide(name, request.args)?,
+                    Ok(request) => {
+                        let (accepted, text) = self.clerk.decide(request.args)?;
+                        Reply::new(name, accepted, text)
+                    }
                 }
             }
         };
@@ -227,12 +229,45 @@ impl<'a> Serving<'a> {
         Ok(())
     }
 
-    fn decide(&mut self, name: RequestName, request: MutationRequest) -> Result<Reply, PathError> {
-        let asker = self.attendant.asker;
+    /// Counts files that are not requests; the journal records each reason once.
+    fn note(&mut self, kind: &'static str, name: &str, reason: &str) -> Result<(), PathError> {
+        self.clerk.served.ignored += 1;
+        if !self.told.insert(kind) {
+            return Ok(());
+        }
+        let (name, reason) = (name.to_owned(), reason.to_owned());
+        self.clerk.record(RequestIgnored { name, reason })
+    }
+
+    /// Takes the request away and leaves the reply. An agent that makes this fail gets no reply.
+    fn answer(&self, name: RequestName, reply: &Reply, agent: Agent) {
+        if agent == Agent::Ended {
+            return;
+        }
+        let directory = &self.door.directory;
+        let _ = unlinkat(directory, name.request_file(), AtFlags::empty());
+        let _ = put(directory, name, &reply.render());
+    }
+}
+
+/// Decides on requests, and has the journal tell what was decided.
+pub(crate) struct Clerk<'a> {
+    pub(crate) store: &'a mut dyn MutationStore,
+    pub(crate) journal: &'a mut Journal,
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) asker: Asker<'a>,
+    /// What was decided so far.
+    pub(crate) served: Served,
+}
+
+impl Clerk<'_> {
+    /// Applies a request if the asker may have it applied. Returns whether that was done, and what the agent is told.
+    pub(crate) fn decide(&mut self, request: MutationRequest) -> Result<(bool, String), PathError> {
+        let asker = self.asker;
         let decided = request
             .check(asker)
             .map_err(Declined::from)
-            .and_then(|()| self.attendant.store.apply(&request, asker));
+            .and_then(|()| self.store.apply(&request, asker));
         let (accepted, text, change) = match decided {
             Ok(Applied { text, change }) => (true, text, change),
             Err(declined) => (false, declined.to_string(), None),
@@ -251,12 +286,12 @@ impl<'a> Serving<'a> {
         if let Some(change) = change {
             self.record_change(&change)?;
         }
-        Ok(Reply::new(name, accepted, text))
+        Ok((accepted, text))
     }
 
     /// Records what an agent changed in the plan, and what a verifier decided by it.
     fn record_change(&mut self, change: &Change) -> Result<(), PathError> {
-        let role = self.attendant.asker.role;
+        let role = self.asker.role;
         self.record(PlanChanged::of(role.as_str(), change))?;
         if role != Role::Verifier {
             return Ok(());
@@ -280,28 +315,9 @@ impl<'a> Serving<'a> {
         Ok(())
     }
 
-    /// Counts files that are not requests; the journal records each reason once.
-    fn note(&mut self, kind: &'static str, name: &str, reason: &str) -> Result<(), PathError> {
-        self.served.ignored += 1;
-        if !self.told.insert(kind) {
-            return Ok(());
-        }
-        let (name, reason) = (name.to_owned(), reason.to_owned());
-        self.record(RequestIgnored { name, reason })
-    }
-
     fn record(&mut self, event: impl Into<JournalEvent>) -> Result<(), PathError> {
-        self.attendant.journal.record(self.attendant.clock.now(), Some(&self.run), event)
-    }
-
-    /// Takes the request away and leaves the reply. An agent that makes this fail gets no reply.
-    fn answer(&self, name: RequestName, reply: &Reply, agent: Agent) {
-        if agent == Agent::Ended {
-            return;
-        }
-        let directory = &self.attendant.door.directory;
-        let _ = unlinkat(directory, name.request_file(), AtFlags::empty());
-        let _ = put(directory, name, &reply.render());
+        let (journal, run) = (&mut *self.journal, self.asker.run);
+        journal.record(self.clock.now(), Some(run), event)
     }
 }
 

@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use camino::Utf8PathBuf;
+use ralph_model::id::RunId;
 use ralph_model::journal::parse_line;
 use ralph_model::role::Role;
 
@@ -85,7 +86,7 @@ impl Stage {
                 let mut serving = serving;
                 loop {
                     let stop = std::os::fd::AsFd::as_fd(&stop);
-                    let arrivals = &serving.attendant.door.arrivals;
+                    let arrivals = &serving.door.arrivals;
                     if arrivals.wait(Some(stop), None).unwrap() {
                         return serving.finish();
                     }

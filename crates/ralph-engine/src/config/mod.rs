@@ -8,6 +8,7 @@ mod agents;
 mod duration;
 mod entries;
 mod layer;
+mod loop_settings;
 mod problem;
 mod schema;
 mod size;
@@ -23,6 +24,7 @@ use ralph_model::usage::Price;
 pub use self::agents::{AgentChoice, AgentProgram};
 pub use self::entries::ConfigEntry;
 use self::layer::{GateTable, Layer, Located, Rank};
+pub(crate) use self::loop_settings::{LoopPreset, LoopSettings};
 pub use self::problem::{ConfigError, ConfigProblem, ConfigProblemKind, Origin};
 pub(crate) use self::value::{render_list, render_string};
 use crate::boundary::UnixSockets;
@@ -72,6 +74,26 @@ pub enum BoundaryMode {
     Off,
 }
 
+/// Where agents of a workflow work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// In clones of Ralph's own; only judged work reaches the branch.
+    Clone,
+    /// In the person's checkout.
+    InPlace,
+}
+
+/// When the person's branch and checkout follow work that has landed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follow {
+    /// After each landing, where that disturbs nothing.
+    Clean,
+    /// When the workflow ends, where that disturbs nothing.
+    End,
+    /// When the person says `ralph land`.
+    Never,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     Json,
@@ -96,6 +118,10 @@ pub enum Color {
 #[derive(Clone, Debug)]
 pub struct Config {
     pub boundary: BoundaryMode,
+    pub isolation: Isolation,
+    pub(crate) follow: Follow,
+    /// Where clones are made, if not in private state.
+    pub(crate) slots: Option<Utf8PathBuf>,
     /// Home, if somebody named one. Absolute, as all paths here.
     pub home: Option<Utf8PathBuf>,
     pub(crate) mailbox: Utf8PathBuf,
@@ -114,6 +140,7 @@ pub struct Config {
     pub(crate) prices: BTreeMap<String, Price>,
     pub git: GitSettings,
     pub ui: UiSettings,
+    pub(crate) loop_settings: LoopSettings,
     settings: Layer,
     adapters: Vec<String>,
     places: Places,
@@ -125,6 +152,8 @@ pub(crate) struct CheckoutConfig {
     pub(crate) setup: Vec<Vec<String>>,
     /// Paths in the checkout, kept between runs.
     pub(crate) cache: Vec<String>,
+    /// Ignored files of the workspace that come along.
+    pub(crate) copy: Vec<String>,
 }
 
 /// A check the harness runs itself.
@@ -242,6 +271,16 @@ impl Config {
                 "off" => BoundaryMode::Off,
                 _ => BoundaryMode::Auto,
             },
+            isolation: match with_default("isolation").text() {
+                "in-place" => Isolation::InPlace,
+                _ => Isolation::Clone,
+            },
+            follow: match with_default("follow").text() {
+                "end" => Follow::End,
+                "never" => Follow::Never,
+                _ => Follow::Clean,
+            },
+            slots: get("slots.dir").map(|dir| places.resolve(dir, dir.text())),
             home: get("home").map(|home| places.resolve(home, home.text())),
             mailbox: places.resolve(with_default("mailbox"), with_default("mailbox").text()),
             writable: get("writable").map(|paths| places.resolve_all(paths)).unwrap_or_default(),
@@ -257,6 +296,7 @@ impl Config {
             checkout: CheckoutConfig {
                 setup: get("checkout.setup").map(Located::commands).unwrap_or_default().to_vec(),
                 cache: list("checkout.cache"),
+                copy: list("checkout.copy"),
             },
             gates: settings.gates.iter().flatten().map(gate).collect(),
             allow: list("protect.allow"),
@@ -297,6 +337,7 @@ impl Config {
                 },
                 ascii: flag("ui.ascii"),
             },
+            loop_settings: LoopSettings::of(&settings),
             settings,
             adapters,
             places,

@@ -55,8 +55,11 @@ impl Setting {
 }
 
 const BOUNDARIES: Kind = Kind::Choice(&["kernel", "auto", "detect", "off"]);
+const ISOLATIONS: Kind = Kind::Choice(&["clone", "in-place"]);
+const FOLLOWS: Kind = Kind::Choice(&["clean", "end", "never"]);
 const LOG_FORMATS: Kind = Kind::Choice(&["json", "text"]);
 const UI_MODES: Kind = Kind::Choice(&["auto", "rich", "plain"]);
+const LOOP_PRESETS: Kind = Kind::Choice(&["generic", "web-app", "minimal"]);
 const COLORS: Kind = Kind::Choice(&["auto", "always", "never"]);
 
 pub(super) const SETTINGS: &[Setting] = &[
@@ -69,6 +72,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("idle_timeout", Kind::Timeout).or("15m").env(&[env("RALPH_IDLE_TIMEOUT")]),
     setting("isolate", Kind::Bool).or("false").env(&[env("RALPH_ISOLATE")]),
     setting("boundary", BOUNDARIES).or("auto").env(&[env("RALPH_BOUNDARY")]),
+    setting("isolation", ISOLATIONS).or("clone").env(&[env("RALPH_ISOLATION")]),
+    setting("follow", FOLLOWS).or("clean").env(&[env("RALPH_FOLLOW")]),
     setting("writable", Kind::List),
     setting("unix_sockets", Kind::Bool).or("false"),
     setting("home", Kind::Text).env(&[env("RALPH_HOME")]),
@@ -91,6 +96,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("agents.*.state", Kind::List),
     setting("checkout.setup", Kind::Commands),
     setting("checkout.cache", Kind::List),
+    setting("checkout.copy", Kind::List),
+    setting("slots.dir", Kind::Text),
     setting("protect.allow", Kind::List),
     setting("limits.wait", Kind::Bool).or("true").env(&[env("RALPH_WAIT")]),
     setting("limits.margin", Kind::Duration).or("30s"),
@@ -114,6 +121,21 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("prices.*.output", Kind::Number),
     setting("prices.*.cache_read", Kind::Number),
     setting("prices.*.cache_write", Kind::Number),
+    setting("loop.preset", LOOP_PRESETS).or("generic"),
+    setting("loop.strict", Kind::Bool).or("false"),
+    setting("loop.build", Kind::Command),
+    setting("loop.source", Kind::Text),
+    setting("loop.app", Kind::Text),
+    setting("loop.css", Kind::Text),
+    setting("loop.stack", Kind::List),
+    setting("loop.scaffold", Kind::List),
+    setting("loop.registry.moods", Kind::List),
+    setting("loop.registry.presets", Kind::List),
+    setting("loop.registry.fonts", Kind::List),
+    setting("loop.registry.gumdrops", Kind::List),
+    setting("loop.registry.grid_heavy", Kind::List),
+    setting("loop.registry.stateful", Kind::List),
+    setting("loop.registry.theme_variables", Kind::List),
     setting("git.commit_home", Kind::Bool).or("true"),
     setting("git.sign", Kind::Bool).or("false"),
     setting("ui.mode", UI_MODES).or("auto").env(&[env("RALPH_UI")]),

@@ -5,14 +5,12 @@
 //! without one is the torn line of a writer that died; it is cut before the next line, and that is reported. Several
 //! processes may append to one file: the kernel's lock on it keeps their lines apart.
 
-use std::fs::File;
-use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use rustix::fs::{FlockOperation, flock};
 
-use super::{PathError, open_to_append, parent, sync_directory};
+use super::disk::{DiskFile, open_to_append};
+use super::{PathError, parent, sync_directory};
 
 /// A tail that was cut because its writer died in the middle of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +21,7 @@ pub struct TornTail {
 /// A file of lines, open to append.
 #[derive(Debug)]
 pub(crate) struct AppendFile {
-    file: File,
+    file: DiskFile,
     path: Utf8PathBuf,
 }
 
@@ -31,7 +29,7 @@ impl AppendFile {
     /// Opens a file, or makes it.
     pub(crate) fn open(path: &Utf8Path) -> Result<Self, PathError> {
         let file = open_to_append(path).map_err(|source| PathError::new("open", path, source))?;
-        if file.metadata().is_ok_and(|found| found.len() == 0) {
+        if file.found().is_ok_and(|found| found.length == 0) {
             sync_directory(parent(path))?;
         }
         Ok(AppendFile { file, path: path.to_owned() })
@@ -39,7 +37,7 @@ impl AppendFile {
 
     /// Appends one line durably, after cutting what a dead writer left of its own.
     pub(crate) fn append(&mut self, line: &str) -> Result<Option<TornTail>, PathError> {
-        self.append_and(line, File::sync_data)
+        self.append_and(line, DiskFile::sync_data)
     }
 
     /// Appends one line that a power failure may take away, because what it says is durable elsewhere. The next durable
@@ -51,28 +49,27 @@ impl AppendFile {
     fn append_and(
         &mut self,
         line: &str,
-        sync: fn(&File) -> io::Result<()>,
+        sync: fn(&DiskFile) -> io::Result<()>,
     ) -> Result<Option<TornTail>, PathError> {
         assert!(!line.contains('\n'), "BUG: a line of a file of lines holds a line end");
         let error = |source: io::Error| PathError::new("append to", &self.path, source);
-        flock(&self.file, FlockOperation::LockExclusive).map_err(|errno| error(errno.into()))?;
+        self.file.lock().map_err(error)?;
         let appended = append_locked(&self.file, line, sync).map_err(error);
-        // Closing the file would unlock it as well; there is nobody to tell if this cannot.
-        let _ = flock(&self.file, FlockOperation::Unlock);
+        self.file.unlock();
         appended
     }
 }
 
 fn append_locked(
-    mut file: &File,
+    file: &DiskFile,
     line: &str,
-    sync: fn(&File) -> io::Result<()>,
+    sync: fn(&DiskFile) -> io::Result<()>,
 ) -> io::Result<Option<TornTail>> {
-    let length = file.metadata()?.len();
+    let length = file.found()?.length;
     let sound = sound_length(file, length)?;
     let torn = (sound < length).then(|| TornTail { bytes: length - sound });
     if torn.is_some() {
-        file.set_len(sound)?;
+        file.set_length(sound)?;
     }
     let mut bytes = Vec::with_capacity(line.len() + 1);
     bytes.extend_from_slice(line.as_bytes());
@@ -80,13 +77,13 @@ fn append_locked(
     let written = file.write_all(&bytes).and_then(|()| sync(file));
     if written.is_err() {
         // Half a line on a full disk would be reported as a crash at the next start.
-        let _ = file.set_len(sound);
+        let _ = file.set_length(sound);
     }
     written.map(|()| torn)
 }
 
 /// Returns how much of the file is whole lines.
-fn sound_length(file: &File, length: u64) -> io::Result<u64> {
+fn sound_length(file: &DiskFile, length: u64) -> io::Result<u64> {
     let mut end = length;
     let mut last = [0];
     if end == 0 {

@@ -1,6 +1,7 @@
 use std::ffi::OsStr;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 use std::thread;
 

@@ -9,19 +9,18 @@
 //! believed only if that very process is alive. The file stays when the lock is released: removing it would let two
 //! processes lock two files of the same name.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::thread;
 use std::time::Duration;
 
 use camino::Utf8Path;
 use jiff::Timestamp;
-use rustix::fs::{FlockOperation, OFlags, flock};
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::{PathError, open_privately};
+use super::disk::{self, DiskFile, open_directory, open_lock_file};
+use super::{PathError, open_privately, read_optional};
 use ralph_proc::tree::ProcessIdentity;
 
 /// Who holds a lock.
@@ -36,7 +35,7 @@ pub(crate) struct LockOwner {
 impl LockOwner {
     /// Describes this process as an owner.
     pub(crate) fn current(command: impl Into<String>, since: Timestamp) -> Self {
-        LockOwner { process: ProcessIdentity::own(), command: command.into(), since }
+        LockOwner { process: disk::own_process(), command: command.into(), since }
     }
 }
 
@@ -92,7 +91,8 @@ impl RunLock {
             return Err(LockError::RunHeld { owner });
         };
         let mut directory = None;
-        if let Some((shared, opened)) = shared.and_then(|path| Some((path, open_directory(path)?)))
+        if let Some((shared, opened)) =
+            shared.and_then(|path| Some((path, open_directory(path).ok()?)))
         {
             let held = HeldLock { file: opened, is_named: false };
             match try_until(is_dying, shared, || Ok(held.try_again()))? {
@@ -143,7 +143,8 @@ impl WriteLock {
     ) -> Result<Self, LockError> {
         let mut waited = Duration::ZERO;
         let file = wait(path, patience, &mut waited, || HeldLock::try_acquire(path, None))?;
-        let mut directory = open_directory(home).map(|file| HeldLock { file, is_named: false });
+        let opened = open_directory(home).ok();
+        let mut directory = opened.map(|file| HeldLock { file, is_named: false });
         if let Some(held) = &directory {
             let is_held = wait(home, patience, &mut waited, || Ok(held.try_again()))?;
             directory = directory.filter(|_| is_held);
@@ -182,9 +183,9 @@ pub fn is_owned(path: &Utf8Path) -> bool {
 
 /// Returns the owner that the lock file names, if that process is alive.
 fn current_owner(path: &Utf8Path) -> Option<LockOwner> {
-    let text = fs::read(path).ok()?;
+    let text = read_optional(path).ok()??;
     let owner: LockOwner = serde_json::from_slice(&text).ok()?;
-    owner.process.is_alive().then_some(owner)
+    disk::is_alive(&owner.process).then_some(owner)
 }
 
 /// Names the process that holds a lock, whether or not it wrote its name there.
@@ -208,7 +209,7 @@ fn holder(path: &Utf8Path) -> Option<String> {
 
 #[derive(Debug)]
 struct HeldLock {
-    file: File,
+    file: DiskFile,
     /// Its file says whose it is.
     is_named: bool,
 }
@@ -216,22 +217,22 @@ struct HeldLock {
 impl HeldLock {
     fn try_acquire(path: &Utf8Path, owner: Option<&LockOwner>) -> Result<Option<Self>, PathError> {
         let error = |source: io::Error| PathError::new("lock", path, source);
-        let mut file = open_privately(path, "lock", open_lock_file)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        let file = open_privately(path, "lock", open_lock_file)?;
+        match file.try_lock() {
             Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Ok(None),
-            Err(errno) => return Err(error(errno.into())),
+            Err(problem) if problem.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(problem) => return Err(error(problem)),
         }
         // The lock is held now; that its file could not be filled (a full disk) only costs others the name.
-        let _ = owner.map(|owner| write_owner(&mut file, owner));
+        let _ = owner.map(|owner| write_owner(&file, owner));
         Ok(Some(HeldLock { file, is_named: owner.is_some() }))
     }
 
     /// Locks what is open: `None` if another process has it, `false` if it cannot be locked at all.
     fn try_again(&self) -> Option<bool> {
-        match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
+        match self.file.try_lock() {
             Ok(()) => Some(true),
-            Err(Errno::WOULDBLOCK) => None,
+            Err(problem) if problem.kind() == io::ErrorKind::WouldBlock => None,
             Err(_) => Some(false),
         }
     }
@@ -241,35 +242,17 @@ impl Drop for HeldLock {
     fn drop(&mut self) {
         // Unlocking, rather than only closing, also takes it from a child that has not yet replaced its image.
         if self.is_named {
-            let _ = self.file.set_len(0);
+            let _ = self.file.set_length(0);
         }
-        let _ = flock(&self.file, FlockOperation::Unlock);
+        self.file.unlock();
     }
 }
 
-/// Opens a home to lock it, if it is there.
-fn open_directory(home: &Utf8Path) -> Option<File> {
-    let flags = OFlags::DIRECTORY.bits().cast_signed();
-    OpenOptions::new().read(true).custom_flags(flags).open(home).ok()
-}
-
-fn open_lock_file(path: &Utf8Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW.bits().cast_signed();
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .custom_flags(flags)
-        .open(path)
-}
-
-fn write_owner(file: &mut File, owner: &LockOwner) -> io::Result<()> {
+fn write_owner(file: &DiskFile, owner: &LockOwner) -> io::Result<()> {
     let mut text = serde_json::to_vec(owner)?;
     text.push(b'\n');
-    file.set_len(0)?;
-    file.rewind()?;
-    file.write_all(&text)
+    file.set_length(0)?;
+    file.write_all_at(&text, 0)
 }
 
 #[cfg(test)]

@@ -6,22 +6,22 @@
 //! Linking a whole directory is fine. [`lock`] decides who may write when.
 
 pub(crate) mod append;
+pub(crate) mod disk;
 pub mod lock;
 pub(crate) mod note;
 pub(crate) mod notifier;
 pub(crate) mod plain;
+#[cfg(test)]
+pub(crate) mod simulated;
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::fs::File;
+use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use camino::{Utf8Path, Utf8PathBuf};
-pub(crate) use ralph_proc::disk::open_to_append;
 pub(crate) use ralph_proc::fault;
-use ralph_proc::tree::ProcessIdentity;
-use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
-use rustix::io::Errno;
+
+use disk::{DiskFile, FileKind, Found};
 
 /// How the names of files end that are not finished yet.
 const TEMPORARY: &str = ".ralph-tmp";
@@ -73,17 +73,21 @@ pub(crate) fn replace_unsynced(path: &Utf8Path, bytes: &[u8]) -> Result<(), Path
 
 fn replace(path: &Utf8Path, bytes: &[u8], survives: Survives) -> Result<(), PathError> {
     let error = |source: io::Error| PathError::new("write", path, source);
-    let old = match fs::symlink_metadata(path) {
-        Ok(old) if old.is_symlink() => {
-            return Err(error(io::Error::other("it is a symbolic link, and none is followed")));
-        }
-        Ok(old) if !old.is_file() => return Err(error(io::Error::other("it is not a file"))),
-        Ok(old) => Some(old),
+    let old = match disk::look(path) {
+        Ok(old) => match old.kind {
+            FileKind::File => Some(old),
+            FileKind::Link => {
+                return Err(error(io::Error::other("it is a symbolic link, and none is followed")));
+            }
+            FileKind::Directory | FileKind::Other => {
+                return Err(error(io::Error::other("it is not a file")));
+            }
+        },
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => None,
         Err(problem) => return Err(error(problem)),
     };
     let temporary = Temporary::write(path, bytes, survives, old.as_ref()).map_err(error)?;
-    fs::rename(&temporary.path, path).map_err(error)?;
+    disk::rename(&temporary.path, path).map_err(error)?;
     temporary.keep();
     if survives == Survives::PowerLoss {
         sync_directory(parent(path))?;
@@ -95,23 +99,18 @@ fn replace(path: &Utf8Path, bytes: &[u8], survives: Survives) -> Result<(), Path
 /// Makes a file that was not there; one that is there, even as a dangling link, is left as it is.
 pub(crate) fn create_new(path: &Utf8Path, bytes: &[u8]) -> Result<Creation, PathError> {
     let error = |source: io::Error| PathError::new("create", path, source);
-    if fs::symlink_metadata(path).is_ok() {
+    if disk::look(path).is_ok() {
         return Ok(Creation::AlreadyThere);
     }
     let temporary = Temporary::write(path, bytes, Survives::PowerLoss, None).map_err(error)?;
-    let from = temporary.path.as_std_path();
-    match renameat_with(CWD, from, CWD, path.as_std_path(), RenameFlags::NOREPLACE) {
-        Ok(()) => temporary.keep(),
-        Err(Errno::EXIST) => return Ok(Creation::AlreadyThere),
-        // Some file systems cannot rename that way. A link is as good there: it does not replace either.
-        Err(Errno::INVAL | Errno::NOSYS) => match fs::hard_link(&temporary.path, path) {
-            Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => {
-                return Ok(Creation::AlreadyThere);
-            }
-            linked => linked.map_err(error)?,
-        },
-        Err(errno) => return Err(error(errno.into())),
+    match disk::rename_new(&temporary.path, path) {
+        Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => {
+            return Ok(Creation::AlreadyThere);
+        }
+        renamed => renamed.map_err(error)?,
     }
+    // Under its old name there is nothing left, or a second name of it, which goes.
+    drop(temporary);
     sync_directory(parent(path))?;
     fault::after_write();
     Ok(Creation::Created)
@@ -119,31 +118,20 @@ pub(crate) fn create_new(path: &Utf8Path, bytes: &[u8]) -> Result<Creation, Path
 
 /// Makes a directory and those above it. One that is there stays as it is.
 pub(crate) fn create_directory(path: &Utf8Path) -> Result<(), PathError> {
-    fs::create_dir_all(path).map_err(|source| PathError::new("create", path, source))
+    disk::create_directories(path).map_err(|source| PathError::new("create", path, source))
 }
 
 /// Makes a directory, and those above it, that only its owner may enter. One that is there gets the same protection.
 pub(crate) fn create_private_directory(path: &Utf8Path) -> Result<(), PathError> {
-    let error = |source: io::Error| PathError::new("create", path, source);
-    let is_directory = |found: &fs::Metadata| found.is_dir();
-    let found = if let Some(found) = fs::metadata(path).ok().filter(is_directory) {
-        found
-    } else {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(error)?;
-        fs::metadata(path).map_err(error)?
-    };
-    if found.permissions().mode() & 0o077 != 0 {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(error)?;
-    }
-    Ok(())
+    disk::create_private_directories(path).map_err(|source| PathError::new("create", path, source))
 }
 
 /// Opens a file in a private directory, which is made if it is not there.
 fn open_privately(
     path: &Utf8Path,
     operation: &'static str,
-    open: impl Fn(&Utf8Path) -> io::Result<File>,
-) -> Result<File, PathError> {
+    open: impl Fn(&Utf8Path) -> io::Result<DiskFile>,
+) -> Result<DiskFile, PathError> {
     let opened = match open(path) {
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => {
             create_private_directory(parent(path))?;
@@ -157,22 +145,22 @@ fn open_privately(
 /// Removes what writers that died half-way left in a directory. A writer that still lives keeps its file.
 pub(crate) fn remove_abandoned(directory: &Utf8Path) -> Result<(), PathError> {
     let error = |source: io::Error| PathError::new("read", directory, source);
-    for entry in fs::read_dir(directory).map_err(error)? {
-        let name = entry.map_err(error)?.file_name();
+    for entry in disk::list(directory).map_err(error)? {
         // Ours are text.
-        let Some(name) = name.to_str() else { continue };
+        let Some(name) = entry.name.to_str() else { continue };
         let Some(writer) = temporary_writer(name) else { continue };
-        let lives = i32::try_from(writer).ok().and_then(ProcessIdentity::of).is_some();
+        let lives = i32::try_from(writer).ok().and_then(disk::living_process).is_some();
         if !lives {
             let path = directory.join(name);
             let remove = |source| PathError::new("remove", &path, source);
-            fs::remove_file(&path).map_err(remove)?;
+            disk::remove_file(&path).map_err(remove)?;
         }
     }
     Ok(())
 }
 
-/// Makes a file that nobody has written before, for output that comes bit by bit.
+/// Makes a file that nobody has written before, for output that comes bit by bit. It is for processes to write, so it is
+/// never on a simulated disk.
 pub(crate) fn create_log(path: &Utf8Path) -> Result<File, PathError> {
     File::create_new(path).map_err(|source| PathError::new("create", path, source))
 }
@@ -180,16 +168,15 @@ pub(crate) fn create_log(path: &Utf8Path) -> Result<File, PathError> {
 /// Reads a file that may be missing. What is put in its place (a FIFO) is an error, and holds nobody.
 pub fn read_optional(path: &Utf8Path) -> Result<Option<Vec<u8>>, PathError> {
     let read = || {
-        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-        let found = file.metadata()?;
-        if !found.is_file() && !found.is_dir() {
+        let file = disk::open_to_read(path)?;
+        let found = file.found()?;
+        if !matches!(found.kind, FileKind::File | FileKind::Directory) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or(0));
+        let mut bytes = Vec::with_capacity(usize::try_from(found.length).unwrap_or(0));
         // As long as it says it is, so that nobody asks whether there is more. Some files of the system do not say.
-        let length = if found.len() == 0 { u64::MAX } else { found.len() };
-        file.take(length).read_to_end(&mut bytes).map(|_| bytes)
+        let length = if found.length == 0 { u64::MAX } else { found.length };
+        file.reader(0).take(length).read_to_end(&mut bytes).map(|_| bytes)
     };
     match read() {
         Ok(bytes) => Ok(Some(bytes)),
@@ -204,7 +191,7 @@ pub(crate) fn rename_durably(from: &Utf8Path, to: &Utf8Path) -> Result<(), PathE
     if let Some(directory) = to.parent() {
         create_directory(directory)?;
     }
-    fs::rename(from, to).map_err(|source| PathError::new("move", from, source))?;
+    disk::rename(from, to).map_err(|source| PathError::new("move", from, source))?;
     for directory in parents.into_iter().flatten() {
         sync_directory(directory)?;
     }
@@ -212,17 +199,27 @@ pub(crate) fn rename_durably(from: &Utf8Path, to: &Utf8Path) -> Result<(), PathE
     Ok(())
 }
 
-/// Removes a file that may be missing.
+/// Removes a file that may be missing. A power failure may bring it back.
 pub(crate) fn remove_optional(path: &Utf8Path) -> Result<(), PathError> {
-    match fs::remove_file(path) {
-        Err(problem) if problem.kind() != io::ErrorKind::NotFound => {
-            Err(PathError::new("remove", path, problem))
-        }
-        Err(_) => Ok(()),
-        Ok(()) => {
-            fault::after_write();
-            Ok(())
-        }
+    if remove(path)? {
+        fault::after_write();
+    }
+    Ok(())
+}
+
+/// Removes a file that may be missing, so that it stays removed.
+pub(crate) fn remove_durably(path: &Utf8Path) -> Result<(), PathError> {
+    if remove(path)? {
+        sync_directory(parent(path))?;
+        fault::after_write();
+    }
+    Ok(())
+}
+
+fn remove(path: &Utf8Path) -> Result<bool, PathError> {
+    match disk::remove_file(path) {
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => Ok(false),
+        removed => removed.map(|()| true).map_err(|source| PathError::new("remove", path, source)),
     }
 }
 
@@ -237,15 +234,15 @@ impl Temporary {
         target: &Utf8Path,
         bytes: &[u8],
         survives: Survives,
-        like: Option<&fs::Metadata>,
+        like: Option<&Found>,
     ) -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let process = std::process::id();
-        let (path, mut file) = loop {
+        let process = disk::own_process().pid;
+        let (path, file) = loop {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
             let path = parent(target).join(format!(".{name}.{process}.{count}{TEMPORARY}"));
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
+            match disk::create_new(&path) {
                 // Another process has the same number: it died, or lives in another pid namespace.
                 Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => {}
                 opened => break (path, opened?),
@@ -253,8 +250,7 @@ impl Temporary {
         };
         let temporary = Temporary { path, kept: false };
         if let Some(like) = like {
-            keep_owner(&file, like);
-            file.set_permissions(like.permissions())?;
+            file.become_like(like)?;
         }
         file.write_all(bytes)?;
         if survives == Survives::PowerLoss {
@@ -272,15 +268,8 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.kept {
             // What cannot be removed now is found by `remove_abandoned`.
-            let _ = fs::remove_file(&self.path);
+            let _ = disk::remove_file(&self.path);
         }
-    }
-}
-
-/// Gives the file to the owner of the old one. Only a privileged user ever finds them to differ, or may do this.
-fn keep_owner(file: &File, like: &fs::Metadata) {
-    if file.metadata().is_ok_and(|new| (new.uid(), new.gid()) != (like.uid(), like.gid())) {
-        let _ = fchown(file, Some(like.uid()), Some(like.gid()));
     }
 }
 
@@ -297,13 +286,7 @@ pub(crate) fn parent(path: &Utf8Path) -> &Utf8Path {
 
 /// Makes the names in a directory durable.
 fn sync_directory(path: &Utf8Path) -> Result<(), PathError> {
-    let error = |source: io::Error| PathError::new("sync", path, source);
-    let directory = File::open(path).map_err(error)?;
-    match directory.sync_all() {
-        // Some file systems do not sync directories and have no need to.
-        Err(problem) if Errno::from_io_error(&problem) != Some(Errno::INVAL) => Err(error(problem)),
-        _ => Ok(()),
-    }
+    disk::sync_directory(path).map_err(|source| PathError::new("sync", path, source))
 }
 
 #[cfg(test)]

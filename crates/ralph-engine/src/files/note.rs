@@ -3,13 +3,11 @@
 //! A note is not synced to disk, and a crash during the write may leave it damaged, so it may only hold what its reader
 //! can verify (a digest, a document). Bytes that are left of a longer note follow the end of the line; readers ignore them.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use camino::Utf8Path;
-use rustix::fs::OFlags;
 
+use super::disk::{open_to_patch, open_to_read};
 use super::{PathError, fault, open_privately};
 
 /// More than a note ever has.
@@ -19,7 +17,7 @@ const LARGEST: u64 = 64 << 10;
 pub(crate) fn write_note(path: &Utf8Path, line: &str) -> Result<(), PathError> {
     debug_assert!(!line.contains('\n'), "a note is one line");
     let error = |source: io::Error| PathError::new("write", path, source);
-    let file = open_privately(path, "write", |path| open(path, true))?;
+    let file = open_privately(path, "write", |path| open_to_patch(path, true))?;
     file.write_all_at(format!("{line}\n").as_bytes(), 0).map_err(error)?;
     fault::after_write();
     Ok(())
@@ -28,7 +26,7 @@ pub(crate) fn write_note(path: &Utf8Path, line: &str) -> Result<(), PathError> {
 /// Takes a note back, if there is one.
 pub(crate) fn clear_note(path: &Utf8Path) -> Result<(), PathError> {
     let error = |source: io::Error| PathError::new("write", path, source);
-    match open(path, false) {
+    match open_to_patch(path, false) {
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened.and_then(|file| file.write_all_at(b"\n", 0)).map_err(error)?,
     }
@@ -39,21 +37,15 @@ pub(crate) fn clear_note(path: &Utf8Path) -> Result<(), PathError> {
 /// Returns what a note says; `None` if there is none, or none that was written to its end.
 pub(crate) fn read_note(path: &Utf8Path) -> Result<Option<String>, PathError> {
     let error = |source: io::Error| PathError::new("read", path, source);
-    let file = match File::open(path) {
+    let file = match open_to_read(path) {
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(error)?,
     };
     let mut bytes = Vec::with_capacity(1024);
-    file.take(LARGEST).read_to_end(&mut bytes).map_err(error)?;
+    file.reader(0).take(LARGEST).read_to_end(&mut bytes).map_err(error)?;
     let line = bytes.split_inclusive(|byte| *byte == b'\n').next();
     let line = line.and_then(|line| line.strip_suffix(b"\n")).filter(|line| !line.is_empty());
     Ok(line.and_then(|line| String::from_utf8(line.to_vec()).ok()))
-}
-
-fn open(path: &Utf8Path, create: bool) -> io::Result<File> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let mut options = OpenOptions::new();
-    options.write(true).create(create).truncate(false).mode(0o600).custom_flags(flags).open(path)
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use camino::Utf8Path;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
+use super::disk::{FileKind, open_to_read};
+
 /// The most bytes that a text of a person's may have.
 const LARGEST_TEXT: usize = 4 << 20;
 
@@ -89,14 +91,13 @@ pub(crate) fn read_text(path: &Utf8Path) -> io::Result<Vec<u8>> {
 
 /// Reads the first bytes of such a file.
 pub(crate) fn read_start(path: &Utf8Path, most: usize) -> io::Result<Vec<u8>> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = openat(CWD, path.as_std_path(), flags, Mode::empty())?;
-    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
+    let file = open_to_read(path)?;
+    if file.found()?.kind != FileKind::File {
         return Err(io::Error::other("it is not a file"));
     }
     let mut bytes = Vec::new();
     let most = u64::try_from(most).unwrap_or(u64::MAX);
-    File::from(file).take(most).read_to_end(&mut bytes)?;
+    file.reader(0).take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::gate::{
-    Attribution, Effect, GateReport, GateRun, GateRuns, GateSpec, GateStatus, GatesView, Wanted,
-    attribute, in_order,
+    Attribution, BuiltIn, Effect, GateReport, GateRun, GateRuns, GateSpec, GateStatus, GatesView,
+    Wanted, attribute, in_order,
 };
 use ralph_model::journal::{
     GateAttempt, GateFinished, GatePoint, GateStarted, JournalEvent, Place,
 };
 use ralph_model::receipt::{Caches, GateReceipt};
 
+use super::built_in::{self, CandidateFiles};
 use super::pin::PinnedGates;
 use super::workbench::{Workbench, lock_file};
 use super::{GateContext, GateError, GateRepository, Tell};
@@ -122,6 +123,8 @@ pub struct Assessor<'a> {
     pinned: &'a PinnedGates,
     candidate: Workbench<'a>,
     base: Workbench<'a>,
+    /// The candidate's files, once a built-in gate has looked at them.
+    files: Option<CandidateFiles>,
     /// The last run, not told yet: whether its gate is decided by it shows when no further run is wanted.
     untold: Option<(GateStarted, GateRun)>,
     _lock: RunLock,
@@ -148,7 +151,16 @@ impl<'a> Assessor<'a> {
         let lock = RunLock::acquire(&lock_file(&repository.directory), &owner)?;
         let bench = |name| Workbench::new(context, repository, pinned, name);
         let (candidate, base) = (bench(candidate), bench(base));
-        Ok(Assessor { context, repository, pinned, candidate, base, untold: None, _lock: lock })
+        Ok(Assessor {
+            context,
+            repository,
+            pinned,
+            candidate,
+            base,
+            files: None,
+            untold: None,
+            _lock: lock,
+        })
     }
 
     /// Runs the gates that the change concerns.
@@ -184,6 +196,9 @@ impl<'a> Assessor<'a> {
         points: &Points<'_>,
         tell: Tell<'_>,
     ) -> Result<GateFinding, GateError> {
+        if let Some(check) = gate.built_in() {
+            return self.find_built_in(gate, check, points, tell);
+        }
         let candidate = self.at_candidate(gate, points, GateAttempt::First, tell)?;
         let (mut again, mut base) = (None, None);
         loop {
@@ -204,6 +219,23 @@ impl<'a> Assessor<'a> {
                 }
             }
         }
+    }
+
+    fn find_built_in(
+        &mut self,
+        gate: &GateSpec,
+        check: BuiltIn,
+        points: &Points<'_>,
+        tell: Tell<'_>,
+    ) -> Result<GateFinding, GateError> {
+        let at = GatePoint::Candidate;
+        let started = self.begin(gate, points.candidate, at, GateAttempt::First, tell)?;
+        let (candidate, attribution) =
+            built_in::run(self.context, self.repository, &mut self.files, check, points)?;
+        self.untold = Some((started, candidate.clone()));
+        self.tell_finished(Some(&attribution), tell)?;
+        let gate = gate.clone();
+        Ok(GateFinding { gate, candidate, again: None, base: None, attribution })
     }
 
     /// Runs a gate once more. One that failed could have left in a cache what makes it pass now, so a pass counts only
@@ -252,7 +284,7 @@ impl<'a> Assessor<'a> {
             at,
             gate: gate.name.clone(),
             attempt,
-            argv: gate.argv.clone(),
+            argv: gate.argv().to_vec(),
         };
         tell(JournalEvent::from(started.clone()))?;
         Ok(started)
@@ -301,10 +333,10 @@ impl<'a> Assessor<'a> {
 
     /// Returns the file that keeps what a gate said at a base.
     fn kept_base(&self, gate: &GateSpec, commit: &Oid) -> Utf8PathBuf {
-        let GateSpec { argv, timeout, net, unix, .. } = gate;
+        let GateSpec { timeout, net, unix, .. } = gate;
         let PinnedGates { setup, caches, .. } = self.pinned;
         let place = (&self.repository.prefix, self.context.boundary);
-        let key = digest::of_data(&(argv, timeout, net, unix, setup, caches, place));
+        let key = digest::of_data(&(gate.argv(), timeout, net, unix, setup, caches, place));
         self.context.state.gate_logs(commit.as_str()).join(format!("base-{}.json", &key[..24]))
     }
 }

@@ -1,6 +1,6 @@
 //! Gates: checks that the harness runs itself, in a checkout of its own, at exactly the commit that is judged.
 //!
-//! [`pin`] holds the gates still while an item is worked on, [`workbench`] makes a checkout ready, [`runner`] runs one
+//! [`pin`] holds the gates still while an item is worked on, [`built_in`] runs the loop's own checks, [`workbench`] makes a checkout ready, [`runner`] runs one
 //! command in it, [`assess`] runs what is wanted until every gate's result can be attributed, [`verify`] does it again
 //! from a receipt. What results mean is `ralph_model::gate`'s to say; nothing is concluded here.
 //!
@@ -8,8 +8,10 @@
 //! private mirror hashed when it took them in.
 
 pub mod assess;
+mod built_in;
 pub mod pin;
 pub mod receipt;
+mod repository;
 mod runner;
 mod tail;
 pub mod verify;
@@ -23,18 +25,23 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::journal::JournalEvent;
 use ralph_proc::signal::SignalPipe;
 
+use self::assess::Extent;
 use crate::boundary::InForce;
 use crate::clock::Clock;
 use crate::files::PathError;
 use crate::files::lock::LockError;
 use crate::git::checkout::CheckoutError;
 use crate::git::mirror::{Mirror, MirrorError};
-use crate::git::{Git, GitError, GitProgram};
+use crate::git::{Git, GitError, GitProgram, Oid};
 use crate::run::{Environment, RunResources};
 use crate::state::State;
 
+pub use built_in::BuiltInContext;
+pub(crate) use built_in::{CandidateFiles, CommitTree};
+pub use repository::JudgedRepository;
+pub(crate) use repository::WorkRepository;
 pub use weakened::weakened;
-pub(crate) use workbench::{VerifierCheckout, checkout_for_verifier};
+pub(crate) use workbench::VerifierCheckout;
 
 /// What gates are run with: shared by all of one command.
 #[derive(Clone, Copy)]
@@ -56,12 +63,19 @@ pub struct GateContext<'a> {
     /// What the person typed, for others who find a checkout in use.
     pub command: &'a str,
     pub signals: Option<&'a SignalPipe>,
+    /// How many of the gates are run once one has rejected the candidate.
+    pub extent: Extent,
+    /// What built-in gates look at; `None` where there are none.
+    pub built_in: Option<BuiltInContext<'a>>,
 }
 
 /// One repository of the workspace, as gates see it.
 #[derive(Clone, Debug)]
 pub struct GateRepository {
+    /// The repository that work is done in.
     pub git: Git,
+    /// The person's own, which receipts are kept in; the same unless work is done in a clone.
+    pub(crate) person: Git,
     pub mirror: Mirror,
     /// What belongs to it in private state.
     directory: Utf8PathBuf,
@@ -83,7 +97,23 @@ impl GateRepository {
         let worktree = git.place().worktree.as_deref();
         let prefix = worktree.and_then(|tree| workspace.strip_prefix(tree).ok());
         let prefix = prefix.map(Utf8Path::to_owned).unwrap_or_default();
-        Ok(GateRepository { git, mirror, directory, prefix })
+        Ok(GateRepository { person: git.clone(), git, mirror, directory, prefix })
+    }
+
+    /// Returns the same with a clone in the place of the person's repository: its mirror and checkouts are shared.
+    pub(crate) fn at(&self, git: Git) -> GateRepository {
+        GateRepository { git, ..self.clone() }
+    }
+
+    /// Brings an accepted commit of a clone into the person's repository.
+    pub(crate) fn bring(&self, commit: &Oid) -> Result<(), GitError> {
+        if self.person.place() == self.git.place() {
+            return Ok(());
+        }
+        if self.person.have(std::slice::from_ref(commit))?[0] {
+            return Ok(());
+        }
+        self.person.take_from(&self.mirror.git().place().git_dir, commit)
     }
 
     /// Returns a path of the repository relative to the workspace, if it is inside.

@@ -8,7 +8,7 @@
 use std::fmt;
 
 use camino::Utf8PathBuf;
-use ralph_model::gate::GateSpec;
+use ralph_model::gate::{Check, GateSpec};
 use ralph_model::glob::Glob;
 use serde::{Deserialize, Serialize};
 
@@ -153,7 +153,7 @@ impl PinnedGates {
 pub(crate) fn spec(gate: &Gate) -> GateSpec {
     GateSpec {
         name: gate.name.clone(),
-        argv: gate.run.clone(),
+        check: Check::Command { argv: gate.run.clone() },
         timeout: gate.timeout,
         paths: gate.paths.iter().map(Glob::new).collect(),
         fast: gate.fast,

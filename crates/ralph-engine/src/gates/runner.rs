@@ -27,6 +27,7 @@ use ralph_proc::tree::ProcessIdentity;
 use super::{GateContext, GateError, tail};
 use crate::boundary::{InForce, toolchain_caches};
 use crate::digest;
+use crate::files::disk::own_process;
 use crate::files::{PathError, create_log, create_private_directory};
 use crate::run::{Environment, fresh_nonce};
 use crate::state::{LiveRun, file_name};
@@ -84,21 +85,27 @@ pub(super) fn run(context: &GateContext<'_>, job: &Job<'_>) -> Result<Done, Gate
     Ok(Done { ended, tests, duration, output: output(context, job, path)? })
 }
 
-/// Returns the result of a command that was not tried, with an empty file as its output.
+/// Returns the result of a command that was not tried, with the reason as its output.
 pub(super) fn not_run(
     context: &GateContext<'_>,
     job: &Job<'_>,
     obstacle: Obstacle,
 ) -> Result<Done, GateError> {
+    let output = keep_text(context, job, &format!("{obstacle}\n"))?;
+    let ended = CommandEnd::CouldNotRun(obstacle);
+    Ok(Done { ended, tests: None, duration: Duration::ZERO, output })
+}
+
+/// Keeps a text as the output of something that was not run as a process.
+pub(super) fn keep_text(
+    context: &GateContext<'_>,
+    job: &Job<'_>,
+    text: &str,
+) -> Result<GateOutput, GateError> {
     let (path, mut log) = new_log(context, job)?;
-    io::Write::write_all(&mut log, format!("{obstacle}\n").as_bytes())
+    io::Write::write_all(&mut log, text.as_bytes())
         .map_err(|source| PathError::new("write", &path, source))?;
-    Ok(Done {
-        ended: CommandEnd::CouldNotRun(obstacle),
-        tests: None,
-        duration: Duration::ZERO,
-        output: output(context, job, path)?,
-    })
+    output(context, job, path)
 }
 
 /// Describes what a command printed.
@@ -158,7 +165,7 @@ fn supervised(
     };
     let mut live = LiveRun {
         run_id: id.to_string(),
-        owner: ProcessIdentity::own(),
+        owner: own_process(),
         guard: None,
         scratch: Some(context.place.scratch.path().to_owned()),
         watch: None,

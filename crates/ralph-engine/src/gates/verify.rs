@@ -76,19 +76,21 @@ pub fn verify(
         let reason = format!("the receipt is about the tree {}", receipt.candidate.tree);
         return Ok(CommitCheck::Unusable { reason });
     }
-    if receipt.gates.iter().any(|gate| gate.gate.argv.is_empty()) {
+    // What the loop's own gates looked at, a plan and a summary, is not part of the commit.
+    let commands = || receipt.gates.iter().filter(|gate| gate.gate.built_in().is_none());
+    if commands().any(|gate| gate.gate.argv().is_empty()) {
         return Ok(CommitCheck::Unusable { reason: "a gate in it has no command".to_owned() });
     }
     let base = known_base(repository, &receipt)?;
     let pinned = PinnedGates {
-        gates: receipt.gates.iter().map(|gate| gate.gate.clone()).collect(),
+        gates: commands().map(|gate| gate.gate.clone()).collect(),
         setup: receipt.setup.iter().filter(|argv| !argv.is_empty()).cloned().collect(),
         ..PinnedGates::default()
     };
     let benches = ["verify", "verify-base"];
     let mut assessor = Assessor::open_named(context, repository, &pinned, benches)?;
     let mut gates = Vec::new();
-    for recorded in &receipt.gates {
+    for recorded in commands() {
         // What passed must pass; only what did not is compared with the base again.
         let base = base.as_ref().filter(|_| needs_base(&recorded.finding));
         let points = Points { candidate: commit, base, changed: None, extent: Extent::All };

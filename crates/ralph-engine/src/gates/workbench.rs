@@ -86,7 +86,7 @@ impl<'a> Workbench<'a> {
         let tree = tree.canonicalize_utf8().unwrap_or(tree);
         let cwd = tree.join(&self.repository.prefix);
         let job = Job {
-            argv: &gate.argv,
+            argv: gate.argv(),
             cwd: &cwd,
             tree: &tree,
             timeout: gate.timeout,
@@ -258,7 +258,7 @@ fn obstacle(error: CheckoutError) -> Result<Obstacle, GateError> {
         CheckoutError::Incomplete { .. } | CheckoutError::UnsafeTree { .. } => {
             Obstacle::Setup { message: with_cause(&error) }
         }
-        CheckoutError::Files { .. } | CheckoutError::Git { .. } => {
+        CheckoutError::Files(_) | CheckoutError::Git { .. } => {
             Obstacle::Machine { message: with_cause(&error) }
         }
     })

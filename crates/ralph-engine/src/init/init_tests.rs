@@ -55,6 +55,11 @@ fn a_fresh_repository_gets_a_home_and_settings_that_load() {
         "ralph/specs/done/.gitkeep",
         "ralph/specs/sessions",
         "ralph/SCRATCHPAD.md",
+        "ralph/prd.json",
+        "ralph/progress.txt",
+        "ralph/prompt.md",
+        "ralph/understand_prompt.md",
+        "ralph/codebase_map.md",
         "ralph/.gitignore",
         "ralph/.gitattributes",
         "ralph.toml",
@@ -87,10 +92,15 @@ fn what_home_ignores_is_what_git_ignores() {
         "ralph/.gitattributes",
         "ralph/.gitignore",
         "ralph/SCRATCHPAD.md",
+        "ralph/codebase_map.md",
+        "ralph/prd.json",
+        "ralph/progress.txt",
+        "ralph/prompt.md",
         "ralph/specs/README.md",
         "ralph/specs/candidates/.gitkeep",
         "ralph/specs/done/.gitkeep",
         "ralph/specs/plans/.gitkeep",
+        "ralph/understand_prompt.md",
     ];
     assert_eq!(tracked.lines().collect::<Vec<_>>(), expected);
 }
@@ -122,9 +132,13 @@ fn what_is_there_is_kept_and_what_differs_is_told() {
     assert_eq!(plan.home, place.root.join("scripts/ralph"));
     let notes: Vec<_> = plan.notes.iter().map(ToString::to_string).collect();
     let ignore = place.root.join("scripts/ralph/.gitignore");
+    let prd = place.root.join("scripts/ralph/prd.json");
     let expected = [
         format!(
             "`{ignore}` is kept, but does not ignore `ralph.log`, `specs/sessions/`, `.*.ralph-tmp`"
+        ),
+        format!(
+            "`{prd}` is kept, but is not a valid PRD: Missing required keys: branchName, userStories"
         ),
         "`ralph.toml` is kept, without a gate for the tests (`Cargo.toml` is a cargo workspace)"
             .to_owned(),
@@ -132,7 +146,8 @@ fn what_is_there_is_kept_and_what_differs_is_told() {
         "`ralph.toml` is kept, without the cache `target`".to_owned(),
     ];
     assert_eq!(notes, expected);
-    let hint = plan.notes[1].hint().unwrap();
+    assert!(plan.notes[1].hint().unwrap().contains("ralph prd import"));
+    let hint = plan.notes[2].hint().unwrap();
     assert!(hint.contains(r#"run = ["cargo", "test", "--workspace"]"#), "{hint}");
     let steps = perform(&plan).unwrap();
     assert!(!created(&steps, &place.root).contains(&"ralph.toml".to_owned()));
@@ -140,6 +155,7 @@ fn what_is_there_is_kept_and_what_differs_is_told() {
     assert!(!place.root.join("scripts/ralph/specs/done/.gitkeep").exists());
     assert_eq!(place.read("ralph.toml"), settings);
     assert_eq!(place.read("scripts/ralph/.gitignore"), "/runs\n");
+    assert_eq!(place.read("scripts/ralph/prd.json"), "{}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing that is there is ever changed, and a set-up that fails takes back what it made. What to do is
 //! planned first, by looking only; the configuration is written last, so that a workspace with one is set up. Nothing
-//! is committed, and `plan.jsonl` and its kind come into being when a workflow needs them.
+//! is committed, and `plan.jsonl` comes into being when a workflow needs it.
 
 mod note;
 mod settings;
@@ -12,6 +12,9 @@ use std::fs;
 use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::goal::map::{MAP_FILE, listed_topics};
+use ralph_model::prd::{PRD_FILE, Prd};
+use ralph_model::prompt::PromptKind;
 use rustix::fs::{Access, access};
 
 pub use self::note::InitNote;
@@ -141,6 +144,7 @@ pub fn plan_init(request: &InitRequest<'_>) -> Result<InitPlan, InitError> {
     }
     notes.extend(missing_ignores(&home));
     notes.extend(missing_attribute(&home));
+    notes.extend(foreign_prd(&home));
     if has_settings {
         notes.extend(note::compare(request.config, &suggestions));
     } else if suggestions.gates.is_empty() {
@@ -151,13 +155,17 @@ pub fn plan_init(request: &InitRequest<'_>) -> Result<InitPlan, InitError> {
 
 /// Makes what is planned and not there yet. When it fails, what it made is gone again.
 pub fn perform(plan: &InitPlan) -> Result<Vec<InitStep>, InitError> {
-    let missing: Vec<_> = plan.items.iter().filter(|item| !item.is_there).collect();
+    make(&plan.items)
+}
+
+fn make(items: &[PlannedItem]) -> Result<Vec<InitStep>, InitError> {
+    let missing: Vec<_> = items.iter().filter(|item| !item.is_there).collect();
     for item in &missing {
         check_place(&item.path)?;
     }
     let mut made = Made::default();
     let mut steps = Vec::new();
-    for item in &plan.items {
+    for item in items {
         let outcome = if item.is_there { StepOutcome::Kept } else { made.make(item)? };
         steps.push(InitStep { path: item.path.clone(), outcome });
     }
@@ -214,6 +222,13 @@ impl Drop for Made {
     }
 }
 
+/// Makes what home is to hold and does not yet, and nothing outside it; returns what was made.
+pub fn scaffold_home(home: &Utf8Path) -> Result<Vec<Utf8PathBuf>, InitError> {
+    let steps = make(&home_items(home))?;
+    let made = steps.into_iter().filter(|step| step.outcome == StepOutcome::Created);
+    Ok(made.map(|step| step.path).collect())
+}
+
 fn home_items(home: &Utf8Path) -> Vec<PlannedItem> {
     let specs = home.join("specs");
     // Git keeps no empty directories; those that hold something need no help.
@@ -223,6 +238,7 @@ fn home_items(home: &Utf8Path) -> Vec<PlannedItem> {
         PlannedItem { is_there: has_entries(&directory), ..keeper }
     };
     let sessions = specs.join("sessions");
+    let mapper = PromptKind::Understand.builtin_text();
     vec![
         file(specs.join("README.md"), texts::SPECS.to_owned()),
         kept("plans"),
@@ -234,9 +250,24 @@ fn home_items(home: &Utf8Path) -> Vec<PlannedItem> {
             content: ItemContent::Directory,
         },
         file(home.join("SCRATCHPAD.md"), texts::SCRATCHPAD.to_owned()),
+        file(home.join(PRD_FILE), empty_prd()),
+        file(home.join("progress.txt"), texts::PROGRESS.to_owned()),
+        template(home, PromptKind::Story),
+        template(home, PromptKind::Understand),
+        file(home.join(MAP_FILE), texts::codebase_map(&listed_topics(mapper))),
         file(home.join(".gitignore"), texts::ignore_file()),
         file(home.join(".gitattributes"), merge_driver::attributes()),
     ]
+}
+
+/// The built-in text of a prompt, as a file to be changed.
+fn template(home: &Utf8Path, kind: PromptKind) -> PlannedItem {
+    file(home.join(kind.file_name()), kind.builtin_text().to_owned())
+}
+
+/// A PRD without stories, which counts as none.
+fn empty_prd() -> String {
+    Prd { branch_name: "ralph/feature".to_owned(), user_stories: Vec::new() }.render()
 }
 
 fn file(path: Utf8PathBuf, text: String) -> PlannedItem {
@@ -277,6 +308,14 @@ fn missing_attribute(home: &Utf8Path) -> Option<InitNote> {
     let text = fs::read_to_string(&path).ok()?;
     let lacks = !merge_driver::asks_for_driver(&text);
     lacks.then_some(InitNote::AttributesLack { path })
+}
+
+/// Returns a note if the PRD that is there does not fit the schema: it may be of another loop.
+fn foreign_prd(home: &Utf8Path) -> Option<InitNote> {
+    let path = home.join(PRD_FILE);
+    let text = fs::read_to_string(&path).ok()?;
+    let error = Prd::parse(&text).err()?;
+    Some(InitNote::ForeignPrd { path, errors: error.errors })
 }
 
 /// Makes home's ignore file hold what it should, beside what it holds.

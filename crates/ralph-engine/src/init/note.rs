@@ -37,6 +37,11 @@ pub enum InitNote {
     AttributesLack {
         path: Utf8PathBuf,
     },
+    /// The PRD that is there does not fit the schema.
+    ForeignPrd {
+        path: Utf8PathBuf,
+        errors: Vec<String>,
+    },
     /// The configuration that is there does not load.
     ConfigProblem {
         problem: String,
@@ -77,6 +82,7 @@ impl InitNote {
                 "add `{}`",
                 merge_driver::attributes().lines().last().unwrap_or_default()
             )),
+            InitNote::ForeignPrd { .. } => Some("`ralph prd import` converts it".to_owned()),
             InitNote::ConfigProblem { .. } => {
                 Some("correct it; Ralph does not start with it".to_owned())
             }
@@ -119,6 +125,9 @@ impl fmt::Display for InitNote {
             }
             InitNote::AttributesLack { path } => {
                 write!(f, "`{path}` is kept, but does not have plans merged by record")
+            }
+            InitNote::ForeignPrd { path, errors } => {
+                write!(f, "`{path}` is kept, but is not a valid PRD: {}", errors.join("; "))
             }
             InitNote::ConfigProblem { problem } => {
                 write!(f, "the configuration is kept: {problem}")

@@ -30,3 +30,32 @@ pub(super) const SCRATCHPAD: &str = "\
 
 What agents want the next run to know: decisions and their reasons, what was tried, what is still open.
 ";
+
+pub(super) const PROGRESS: &str = "\
+# Progress
+
+## Codebase Patterns
+
+What holds for the whole codebase and every run should know.
+
+## Iteration Notes
+
+One section per story, the newest last: what was done, what was learned, what is left.
+";
+
+/// A map with a box for every topic that the prompt of a mapper lists.
+pub(super) fn codebase_map(topics: &[&str]) -> String {
+    let boxes: Vec<String> = topics.iter().map(|topic| format!("- [ ] {topic}")).collect();
+    format!(
+        "\
+# Codebase map
+
+How this codebase works, written by `ralph understand`, one dated section per topic.
+
+## Next Topics
+
+{}
+",
+        boxes.join("\n")
+    )
+}

@@ -8,8 +8,7 @@
 
 mod snapshot;
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -25,7 +24,8 @@ use ralph_model::plan::Change;
 pub use self::snapshot::load_board;
 use crate::config::LogFormat;
 use crate::files::append::{AppendFile, TornTail};
-use crate::files::{PathError, fault, open_to_append};
+use crate::files::disk::{DiskFile, DiskReader, open_to_append, open_to_read};
+use crate::files::{PathError, fault};
 use crate::subscriber::{RunObserver, Subscriber, Unobserved};
 
 /// Facts, appended and read back in order.
@@ -208,15 +208,15 @@ pub fn for_each_line<E>(
     mut take: impl FnMut(&str) -> Result<(), E>,
 ) -> Result<Option<TornTail>, ReadJournalError<E>> {
     let Some(file) = open_optional(path)? else { return Ok(None) };
-    let mut lines = Lines::new(path, &file, 0, 0)?;
+    let mut lines = Lines::new(path, &file, 0, 0);
     while let Some(line) = lines.next()? {
         take(line).map_err(|source| lines.refused(source))?;
     }
     Ok(lines.torn)
 }
 
-fn open_optional(path: &Utf8Path) -> Result<Option<File>, PathError> {
-    match File::open(path) {
+fn open_optional(path: &Utf8Path) -> Result<Option<DiskFile>, PathError> {
+    match open_to_read(path) {
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(problem) => Err(PathError::new("read", path, problem)),
         Ok(file) => Ok(Some(file)),
@@ -226,7 +226,7 @@ fn open_optional(path: &Utf8Path) -> Result<Option<File>, PathError> {
 /// Reads the whole lines of a journal from an offset on.
 struct Lines<'f> {
     path: Utf8PathBuf,
-    reader: BufReader<&'f File>,
+    reader: BufReader<DiskReader<'f>>,
     bytes: Vec<u8>,
     offset: u64,
     number: usize,
@@ -237,12 +237,9 @@ impl<'f> Lines<'f> {
     /// As much is read at once: long journals are read whole.
     const CHUNK: usize = 256 << 10;
 
-    fn new(path: &Utf8Path, file: &'f File, offset: u64, number: usize) -> Result<Self, PathError> {
-        let mut place = file;
-        let error = |source| PathError::new("read", path, source);
-        place.seek(SeekFrom::Start(offset)).map_err(error)?;
-        let reader = BufReader::with_capacity(Self::CHUNK, file);
-        Ok(Lines { path: path.to_owned(), reader, bytes: Vec::new(), offset, number, torn: None })
+    fn new(path: &Utf8Path, file: &'f DiskFile, offset: u64, number: usize) -> Self {
+        let reader = BufReader::with_capacity(Self::CHUNK, file.reader(offset));
+        Lines { path: path.to_owned(), reader, bytes: Vec::new(), offset, number, torn: None }
     }
 
     /// Returns the next line without its end.

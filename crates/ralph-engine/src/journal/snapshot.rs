@@ -5,9 +5,6 @@
 //! beginning. It is written by who has just folded from the file, never from a board that a session has kept: between a
 //! session's own lines there may be lines of others.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-
 use camino::Utf8Path;
 use ralph_model::board::{BOARD_VERSION, Board};
 use ralph_model::journal::JournalLineError;
@@ -15,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Lines, ReadJournalError, open_optional};
 use crate::digest;
+use crate::files::disk::DiskFile;
 use crate::files::{read_optional, replace_unsynced};
 
 /// A new snapshot is written when as many bytes were folded since the last.
@@ -51,7 +49,7 @@ fn load(
         Some(Snapshot { board, offset, lines, .. }) => (board, offset, lines),
         None => (Board::default(), 0, 0),
     };
-    let mut reader = Lines::new(journal, &file, begin, lines)?;
+    let mut reader = Lines::new(journal, &file, begin, lines);
     while let Some(line) = reader.next()? {
         let applied = board.apply_line(line);
         applied.map_err(|source| reader.refused(source))?;
@@ -64,7 +62,7 @@ fn load(
 }
 
 /// Reads a snapshot that fits the journal.
-fn read(path: &Utf8Path, journal: &File) -> Option<Snapshot> {
+fn read(path: &Utf8Path, journal: &DiskFile) -> Option<Snapshot> {
     let text = read_optional(path).ok()??;
     let snapshot: Snapshot = serde_json::from_slice(&text).ok()?;
     let fits = snapshot.version == BOARD_VERSION
@@ -73,7 +71,7 @@ fn read(path: &Utf8Path, journal: &File) -> Option<Snapshot> {
     fits.then_some(snapshot)
 }
 
-fn write(path: &Utf8Path, journal: &File, reader: &Lines<'_>, board: &Board) -> Option<()> {
+fn write(path: &Utf8Path, journal: &DiskFile, reader: &Lines<'_>, board: &Board) -> Option<()> {
     let offset = reader.offset();
     let snapshot = Snapshot {
         version: BOARD_VERSION,
@@ -88,7 +86,7 @@ fn write(path: &Utf8Path, journal: &File, reader: &Lines<'_>, board: &Board) -> 
 }
 
 /// Hashes the bytes right before an offset; `None` where the journal does not reach it, or no line ends there.
-fn digest_before(journal: &File, offset: u64) -> Option<String> {
+fn digest_before(journal: &DiskFile, offset: u64) -> Option<String> {
     let begin = offset.saturating_sub(COMPARED);
     let mut bytes = vec![0; usize::try_from(offset - begin).ok()?];
     journal.read_exact_at(&mut bytes, begin).ok()?;
@@ -160,7 +158,7 @@ mod tests {
         for odd in [
             String::new(),
             forged[..forged.len() / 2].to_owned(),
-            forged.replace("\"version\":1", "\"version\":2"),
+            forged.replace(&format!("\"version\":{BOARD_VERSION}"), "\"version\":0"),
             forged.replace(
                 &format!("\"ralph\":\"{}\"", env!("CARGO_PKG_VERSION")),
                 "\"ralph\":\"0\"",

@@ -14,7 +14,7 @@ use ralph_model::plan::{Change, Record, commit_message};
 use serde::{Deserialize, Serialize};
 
 use crate::files::{
-    PathError, create_private_directory, read_optional, remove_optional, replace_atomically,
+    PathError, create_private_directory, disk, read_optional, remove_durably, replace_atomically,
 };
 use crate::git::history::LineChange;
 use crate::state::State;
@@ -57,7 +57,7 @@ impl Draft {
     }
 
     pub(super) fn is_left(state: &State, path: &Utf8Path) -> bool {
-        place(state, path).exists()
+        disk::exists(&place(state, path))
     }
 
     pub(super) fn plan(&self) -> &[u8] {
@@ -92,9 +92,10 @@ impl Draft {
         Ok(())
     }
 
-    /// Removes a draft that the file has.
+    /// Removes a draft that the file has. It must not return when the power fails: a person may have removed by then what it
+    /// added.
     pub(super) fn forget(state: &State, path: &Utf8Path) -> Result<(), PathError> {
-        remove_optional(&place(state, path))
+        remove_durably(&place(state, path))
     }
 
     /// Returns the plan with what the file holds now.

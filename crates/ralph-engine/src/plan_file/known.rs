@@ -8,15 +8,13 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use camino::Utf8PathBuf;
 use ralph_model::plan::Record;
-use rustix::fs::OFlags;
 
-use super::past::Past;
+use super::past::{Past, PlanPast};
+use crate::files::disk::open_to_patch;
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
 use crate::git::Oid;
 
@@ -34,7 +32,7 @@ impl KnownIds {
     }
 
     /// Takes in an id that may be known already.
-    fn add(&mut self, id: &str) {
+    pub(crate) fn add(&mut self, id: &str) {
         if can_be_kept(id) && !self.new.contains(id) {
             self.new.insert(id.to_owned());
         }
@@ -69,13 +67,17 @@ fn can_be_kept(id: &str) -> bool {
 
 /// Every id that was ever in the plan, read when the first one is asked about.
 pub struct PastIds<'a> {
-    past: Option<&'a Past>,
+    past: Option<&'a dyn PlanPast>,
     read: OnceCell<Option<KnownIds>>,
 }
 
 impl<'a> PastIds<'a> {
     /// Without a past, no id was ever in the plan.
     pub fn of(past: Option<&'a Past>) -> PastIds<'a> {
+        PastIds::in_past(past.map(|past| past as &dyn PlanPast))
+    }
+
+    pub(super) fn in_past(past: Option<&'a dyn PlanPast>) -> PastIds<'a> {
         PastIds { past, read: OnceCell::new() }
     }
 
@@ -90,7 +92,7 @@ impl<'a> PastIds<'a> {
 
     /// Tells whether all of the past could be read: the repository may be a clone without it, or lack contents.
     pub fn is_whole(&self) -> bool {
-        self.past.is_none_or(|past| !past.git().is_shallow() && self.read().is_some())
+        self.past.is_none_or(|past| !past.is_shallow() && self.read().is_some())
     }
 }
 
@@ -145,10 +147,7 @@ impl IdsFile {
 
     /// Writes the new ids, then the line that makes them count, each at its offset.
     fn grow(&self, ids: (usize, &[u8]), status: (usize, &str)) -> io::Result<()> {
-        let file = OpenOptions::new()
-            .write(true)
-            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
-            .open(&self.path)?;
+        let file = open_to_patch(&self.path, false)?;
         file.write_all_at(ids.1, ids.0 as u64)?;
         file.write_all_at(status.1.as_bytes(), status.0 as u64)
     }

@@ -24,18 +24,19 @@ use ralph_model::plan::{Change, DoneAt, Plan, PlanContext, PlanError, commit_mes
 use self::draft::Draft;
 use self::intent::Intent;
 use self::known::PastIds;
-use self::past::Past;
+use self::past::{Past, PlanPast};
 use crate::boundary::vouch_for;
 use crate::digest;
+use crate::files::disk;
 use crate::files::lock::{LockError, WriteLock, is_owned};
 use crate::files::{
     PathError, create_directory, read_optional, remove_abandoned, replace_atomically,
 };
 use crate::git::commits::{CommitError, CommitRequest, Signing};
-use crate::git::direct::{commit_files, commit_replaced};
-use crate::git::replaced::{HeldIndex, Replaced};
+use crate::git::replaced::Replaced;
 use crate::git::{GitError, GitProgram, Oid};
 use crate::home::Home;
+use crate::repository::HeldFile;
 use crate::state::State;
 
 /// The plan's name in home.
@@ -52,7 +53,7 @@ pub struct PlanFile {
     run_lock: Utf8PathBuf,
     state: State,
     /// The repository that has the plan, if one has.
-    past: Option<Past>,
+    past: Option<Box<dyn PlanPast>>,
     /// Whether changes are committed at all.
     commits: bool,
     signing: Signing,
@@ -143,11 +144,22 @@ impl PlanFileError {
 
 impl PlanFile {
     pub fn open(program: &GitProgram, state: &State, home: &Home, signing: Signing) -> PlanFile {
+        let past = Past::of(program, &home.path, Some(state));
+        PlanFile::over(past.map(|past| Box::new(past) as Box<dyn PlanPast>), state, home, signing)
+    }
+
+    /// Opens the plan of a home whose repository has this past.
+    pub(crate) fn over(
+        past: Option<Box<dyn PlanPast>>,
+        state: &State,
+        home: &Home,
+        signing: Signing,
+    ) -> PlanFile {
         PlanFile {
             path: home.path.join(PLAN_FILE),
             lock: state.write_lock(home),
             run_lock: state.run_lock(home),
-            past: Past::of(program, &home.path, Some(state)),
+            past,
             state: state.clone(),
             commits: true,
             signing,
@@ -310,13 +322,13 @@ impl PlanFile {
         self.heal()?;
         let Some(past) = self.past.as_ref().filter(|_| self.commits) else { return Ok(()) };
         let paths = [Path::to_owned(past.path())];
-        commit_files(past.git(), &self.request(&paths, "ralph: update plan\n"))?;
+        past.git().commit_files(&self.request(&paths, "ralph: update plan\n"))?;
         Ok(Intent::settle(&self.state, &self.path)?)
     }
 
     /// Returns what tells whether an id was ever in the plan.
     pub(crate) fn known_ids(&self) -> PastIds<'_> {
-        PastIds::of(self.past.as_ref())
+        PastIds::in_past(self.past.as_deref())
     }
 
     /// Calls a function with what a change needs to know that the plan does not say.
@@ -343,7 +355,7 @@ impl PlanFile {
 
     /// Says what of the plan's past is not here, and how to fetch it.
     pub fn gap(&self) -> Option<String> {
-        self.past.as_ref().and_then(Past::gap)
+        self.past.as_ref().and_then(|past| past.gap())
     }
 
     /// Returns the commit that work which is done now is in.
@@ -401,7 +413,7 @@ impl PlanFile {
             })?;
         }
         // It may have died before its file had a name; git would take that in with everything else.
-        if self.home().is_dir() {
+        if disk::is_directory(self.home()) {
             remove_abandoned(self.home())?;
         }
         Ok(Intent::settle(&self.state, &self.path)?)
@@ -435,7 +447,7 @@ impl PlanFile {
     }
 
     /// Keeps git from replacing the file, where it is committed.
-    fn hold_index(&self) -> Result<Option<HeldIndex>, GitError> {
+    fn hold_index(&self) -> Result<Option<Box<dyn HeldFile + '_>>, GitError> {
         let past = self.past.as_ref().filter(|_| self.commits);
         past.map(|past| past.git().hold_index(self.patience)).transpose()
     }
@@ -448,7 +460,7 @@ impl PlanFile {
     fn commit_written(
         &self,
         message: &str,
-        held: Option<HeldIndex>,
+        held: Option<Box<dyn HeldFile + '_>>,
         before: &[u8],
         after: &[u8],
     ) -> Result<(), PlanFileError> {
@@ -456,7 +468,7 @@ impl PlanFile {
         let paths = [Path::to_owned(past.path())];
         let message = format!("{}\n", message.trim_end());
         let request = self.request(&paths, &message);
-        match commit_replaced(past.git(), &request, held, Replaced { before, after }) {
+        match held.commit(&request, Replaced { before, after }) {
             Ok(made) => {
                 if let Some(made) = made {
                     past.note_commit(&made, before, after);
@@ -486,6 +498,10 @@ fn random_numbers() -> impl FnMut() -> u64 {
     let mut count = 0_u64;
     let keys = RandomState::new();
     move || {
+        #[cfg(test)]
+        if let Some(number) = crate::files::simulated::random() {
+            return number;
+        }
         count += 1;
         keys.hash_one((std::process::id(), count))
     }

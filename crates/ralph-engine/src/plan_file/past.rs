@@ -20,6 +20,7 @@ use crate::files::{create_private_directory, read_optional, replace_unsynced};
 use crate::git::commits::Committed;
 use crate::git::history::{HistoryError, HistoryQuery, LineChange, Walked, walk};
 use crate::git::{Git, GitError, GitProgram, ObjectError, Oid, real_directory};
+use crate::repository::GitAccess;
 use crate::state::State;
 
 /// The format of what is kept.
@@ -39,6 +40,53 @@ pub struct Past {
     path: Utf8PathBuf,
     /// Where things are kept; nowhere for whoever may not write there.
     cache: Option<Utf8PathBuf>,
+}
+
+/// What a plan file needs of the repository that has it. The simulation has another implementation.
+pub(crate) trait PlanPast: Send + Sync {
+    fn git(&self) -> &dyn GitAccess;
+
+    /// The plan, from the root of the work tree.
+    fn path(&self) -> &Path;
+
+    /// Returns every id that the plan ever had on the way to where the work tree stands.
+    fn ids(&self) -> Result<KnownIds, PastError>;
+
+    /// Takes in the ids of a commit that was just made, which replaced the plan `before` by `after`. See
+    /// [`Past::note_commit`].
+    fn note_commit(&self, made: &Committed, before: &[u8], after: &[u8]);
+
+    /// Tells whether history ends with the clone.
+    fn is_shallow(&self) -> bool;
+
+    /// Says what of the past is not here and how to fetch it.
+    fn gap(&self) -> Option<String>;
+}
+
+impl PlanPast for Past {
+    fn git(&self) -> &dyn GitAccess {
+        &self.git
+    }
+
+    fn path(&self) -> &Path {
+        Past::path(self)
+    }
+
+    fn ids(&self) -> Result<KnownIds, PastError> {
+        Past::ids(self)
+    }
+
+    fn note_commit(&self, made: &Committed, before: &[u8], after: &[u8]) {
+        Past::note_commit(self, made, before, after);
+    }
+
+    fn is_shallow(&self) -> bool {
+        self.git.is_shallow()
+    }
+
+    fn gap(&self) -> Option<String> {
+        Past::gap(self)
+    }
 }
 
 /// The past could not be read.

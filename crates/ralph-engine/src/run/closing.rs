@@ -11,23 +11,25 @@ use super::{Environment, Run, RunReport};
 use crate::boundary::BoundaryReport;
 use crate::channel::Served;
 use crate::files::PathError;
-use crate::outbox;
+use crate::outbox::{self, OutboxReport};
 use crate::state::SessionTotal;
 
 /// What is known when everything of a run has ended.
 #[derive(Default)]
-pub(super) struct Closing {
+pub(crate) struct Closing {
     /// `None` where the agent was never started because of `fault`.
-    pub(super) end: Option<RunEnd>,
-    pub(super) exit: Option<ProcessExit>,
-    pub(super) tail: String,
-    pub(super) stderr: String,
-    pub(super) facts: RunFacts,
-    pub(super) finished: Option<Finished>,
-    pub(super) served: Served,
-    pub(super) removed_locks: Vec<Utf8PathBuf>,
+    pub(crate) end: Option<RunEnd>,
+    pub(crate) exit: Option<ProcessExit>,
+    pub(crate) tail: String,
+    pub(crate) stderr: String,
+    pub(crate) facts: RunFacts,
+    pub(crate) finished: Option<Finished>,
+    pub(crate) served: Served,
+    pub(crate) removed_locks: Vec<Utf8PathBuf>,
+    /// What it left in its outbox, where that is not in the scratch directory.
+    pub(crate) outbox: Option<OutboxReport>,
     /// What the harness could not do.
-    pub(super) fault: Option<String>,
+    pub(crate) fault: Option<String>,
 }
 
 impl Run<'_, '_> {
@@ -76,11 +78,10 @@ impl Run<'_, '_> {
             removed_locks: closing.removed_locks,
             facts,
             served,
-            outbox: outbox::take(
-                &self.context.place.scratch.outbox(),
-                self.request.outbox,
-                &self.logs.directory,
-            ),
+            outbox: closing.outbox.unwrap_or_else(|| {
+                let scratch = &self.context.place.scratch;
+                outbox::take(&scratch.outbox(), self.request.outbox, &self.logs.directory)
+            }),
         }
     }
 

@@ -43,6 +43,7 @@ use ralph_proc::tree::ProcessIdentity;
 use rustix::io::Errno;
 use rustix::rand::GetRandomFlags;
 
+pub(crate) use closing::Closing;
 pub(crate) use contract::Contract;
 pub use environment::Environment;
 pub use report::{RunLogs, RunReport, events_of, log_of};
@@ -57,12 +58,11 @@ use crate::boundary::{InForce, UnixSockets, Watch};
 use crate::channel::{Attendant, Door, MutationStore, Serving};
 use crate::clock::Clock;
 use crate::files::{self, PathError};
-use crate::git::GitProgram;
+use crate::git::{GitProgram, RepositoryLocation};
 use crate::journal::Journal;
 use crate::outbox::{self, Outbox};
 use crate::state::{LiveRun, State};
 use crate::subscriber::RunObserver;
-use closing::Closing;
 use prepare::PreparedRun;
 use report::{end_of, exit_of, with_causes};
 use watcher::{AgentWatcher, STDERR_LINES, Tail};
@@ -85,6 +85,36 @@ pub(crate) struct RunContext<'a> {
     pub program: &'a Utf8Path,
     /// What agents may ask to change while they run; `None` leaves their requests unanswered.
     pub store: Option<&'a mut dyn MutationStore>,
+    /// Where the run works, if not in the workspace itself.
+    pub slot: Option<&'a RunSlot>,
+}
+
+/// The clone that a run works in, away from the person's checkout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunSlot {
+    /// What stands for the workspace.
+    pub root: Utf8PathBuf,
+    /// Home as the agent may read it.
+    pub home: Utf8PathBuf,
+    /// Tells slots apart, for ports and names of databases.
+    pub number: u32,
+    /// The repositories in the slot.
+    pub places: Vec<RepositoryLocation>,
+}
+
+impl RunContext<'_> {
+    /// Returns what stands for the workspace in this run.
+    fn work_root(&self) -> &Utf8Path {
+        self.slot.map_or(self.workspace, |slot| &slot.root)
+    }
+
+    /// Returns the repositories that the run works in.
+    fn work_places(&self) -> &[RepositoryLocation] {
+        match self.slot {
+            Some(slot) => &slot.places,
+            None => self.place.repositories(self.workspace),
+        }
+    }
 }
 
 /// What to run.
@@ -142,17 +172,22 @@ pub enum RunError {
 pub(crate) fn run_agent(
     context: &mut RunContext<'_>,
     request: &RunRequest<'_>,
+    performer: &mut dyn Performer,
 ) -> Result<RunReport, RunError> {
     let id = RunId::new(context.clock.now(), fresh_nonce().map_err(RunError::Prepare)?);
     let logs = RunLogs::of(context, request, &id);
     let place = context.place;
-    let report = Run { context, request, id, logs }.perform();
+    let report = Run { context, request, id, logs }.perform(performer);
     place.scratch.clear();
     report
 }
 
 /// 64 random bits, for names that no other process chooses: not one of the same pid in another namespace either.
 pub(crate) fn fresh_nonce() -> io::Result<u64> {
+    #[cfg(test)]
+    if let Some(number) = files::simulated::random() {
+        return Ok(number);
+    }
     let mut bytes = [0; 8];
     loop {
         match rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty()) {
@@ -164,19 +199,44 @@ pub(crate) fn fresh_nonce() -> io::Result<u64> {
     }
 }
 
-struct Run<'a, 'c> {
-    context: &'a mut RunContext<'c>,
-    request: &'a RunRequest<'a>,
-    id: RunId,
+/// One run, from the journal's start to its end.
+pub(crate) struct Run<'a, 'c> {
+    pub(crate) context: &'a mut RunContext<'c>,
+    pub(crate) request: &'a RunRequest<'a>,
+    pub(crate) id: RunId,
     logs: RunLogs,
 }
 
+/// Performs what lies between the start and the end of a run.
+pub(crate) trait Performer {
+    /// Has the agent do its work. Returns also what to compare with what was before, where there is a comparison. An error
+    /// means that the agent was not started.
+    fn perform(
+        &mut self,
+        run: &mut Run<'_, '_>,
+        environment: &mut Environment,
+    ) -> Result<(Closing, Option<Watch>), RunError>;
+}
+
+/// Has a guard run the agent's program.
+pub(crate) struct Supervised;
+
+impl Performer for Supervised {
+    fn perform(
+        &mut self,
+        run: &mut Run<'_, '_>,
+        environment: &mut Environment,
+    ) -> Result<(Closing, Option<Watch>), RunError> {
+        run.attempt(environment).map(|(closing, watch)| (closing, Some(watch)))
+    }
+}
+
 impl Run<'_, '_> {
-    fn perform(mut self) -> Result<RunReport, RunError> {
+    fn perform(mut self, performer: &mut dyn Performer) -> Result<RunReport, RunError> {
         self.journal_start()?;
         let mut environment = self.environment();
-        let (closing, watch) = match self.attempt(&mut environment) {
-            Ok((closing, watch)) => (closing, Some(watch)),
+        let (closing, watch) = match performer.perform(&mut self, &mut environment) {
+            Ok(ended) => ended,
             Err(error) => {
                 (Closing { fault: Some(with_causes(&error)), ..Closing::default() }, None)
             }
@@ -225,7 +285,7 @@ impl Run<'_, '_> {
     fn live_run(&self) -> LiveRun {
         LiveRun {
             run_id: self.id.to_string(),
-            owner: ProcessIdentity::own(),
+            owner: files::disk::own_process(),
             guard: None,
             scratch: Some(self.context.place.scratch.path().to_owned()),
             started: self.context.clock.now(),
@@ -249,7 +309,7 @@ impl Run<'_, '_> {
         let observer = self.context.journal.follow(&self.id);
         let watcher = self.watcher(pulse.clone(), observer)?;
         pulse.set_busy(watcher.is_busy());
-        let free_locks = locks::free_locks(self.context.place.repositories(self.context.workspace));
+        let free_locks = locks::free_locks(self.context.work_places());
         let mut live = LiveRun {
             started: watch.started,
             free_locks: free_locks.clone(),
@@ -305,6 +365,7 @@ impl Run<'_, '_> {
             finished: finished.ok(),
             served: served.ok().flatten().unwrap_or_default(),
             removed_locks,
+            outbox: None,
             fault,
         };
         Ok((closing, watch))

@@ -1,12 +1,14 @@
 //! What a run is started with: its environment, its command line, what it may write, and what is watched meanwhile.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::role::Role;
 use ralph_proc::command::CommandSpec;
 
-use super::{Environment, Run, RunError};
+use super::{Environment, Run, RunContext, RunError};
 use crate::agent::AgentRequest;
 use crate::boundary::{self, InForce, Watch, Writable};
 use crate::files;
+use crate::git::RepositoryLocation;
 
 /// A run that is ready to be started.
 pub(super) struct PreparedRun {
@@ -14,10 +16,29 @@ pub(super) struct PreparedRun {
     pub(super) watch: Watch,
 }
 
+/// What is compared after a run beside the agent's own settings.
+///
+/// A slot is a clone of Ralph's own: whatever a run that may write it does there is its own affair, and the person's
+/// repository and home are out of its reach.
+struct WatchedPlaces<'a> {
+    home: Option<&'a Utf8Path>,
+    places: &'a [RepositoryLocation],
+}
+
+impl<'a> WatchedPlaces<'a> {
+    fn of(context: &'a RunContext<'_>, role: Role) -> WatchedPlaces<'a> {
+        match context.slot {
+            None => WatchedPlaces { home: context.home, places: context.work_places() },
+            Some(_) if role.writes_workspace() => WatchedPlaces { home: None, places: &[] },
+            Some(slot) => WatchedPlaces { home: None, places: &slot.places },
+        }
+    }
+}
+
 impl Run<'_, '_> {
     /// Where the agent works.
     fn directory(&self) -> &Utf8Path {
-        self.request.directory.unwrap_or(self.context.workspace)
+        self.request.directory.unwrap_or(self.context.work_root())
     }
 
     /// What the agent sees: the person's environment, its configuration, and what a run is told.
@@ -40,8 +61,12 @@ impl Run<'_, '_> {
             // A look at the status must not rewrite the index.
             environment.set("GIT_OPTIONAL_LOCKS", "0");
         }
-        if let Some(home) = self.context.home {
+        let home = self.context.slot.map(|slot| slot.home.as_path()).or(self.context.home);
+        if let Some(home) = home {
             environment.set("RALPH_HOME", home.as_str());
+        }
+        if let Some(slot) = self.context.slot {
+            environment.set("RALPH_SLOT", slot.number.to_string());
         }
         environment
     }
@@ -72,29 +97,30 @@ impl Run<'_, '_> {
         let user_home = lookup("HOME").map(Utf8PathBuf::from);
         let writable = Writable {
             role: request.role,
-            workspace: self.context.workspace,
-            git_dirs: self.context.git_dirs,
+            workspace: self.context.work_root(),
+            git_dirs: if self.context.slot.is_some() { &[] } else { self.context.git_dirs },
             scratch: self.context.place.scratch.path(),
             agent_state: &agent_state,
             user_home: user_home.as_deref(),
             extra: request.writable,
         };
         let confinement = boundary::confinement(&writable, request.unix_sockets);
-        let places = self.context.place.repositories(self.context.workspace);
+        let watched = WatchedPlaces::of(self.context, request.role);
         let watch = Watch {
             run: self.id.to_string(),
             role: request.role,
             in_force: request.boundary,
-            workspace: self.context.workspace.to_owned(),
-            home: self.context.home.map(ToOwned::to_owned),
-            git_dirs: boundary::inodes(places),
+            workspace: self.context.work_root().to_owned(),
+            home: watched.home.map(ToOwned::to_owned),
+            git_dirs: boundary::inodes(watched.places),
             refs: if request.role.writes_workspace() && request.boundary != InForce::Off {
-                boundary::note_refs(places)
+                boundary::note_refs(watched.places)
             } else {
                 Vec::new()
             },
-            home_inode: self.context.home.and_then(boundary::inode),
-            places: places.to_vec(),
+            home_inode: watched.home.and_then(boundary::inode),
+            places: watched.places.to_vec(),
+            in_slot: self.context.slot.is_some(),
             writable: confinement.writable.clone(),
             guarded: request.adapter.guarded_files(&lookup),
             started: self.context.clock.now(),

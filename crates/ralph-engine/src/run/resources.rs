@@ -40,6 +40,15 @@ impl RunResources {
         Ok(RunResources { scratch, live, launcher, baseline, repositories: OnceCell::new() })
     }
 
+    /// What simulated runs use: their scratch directory is nowhere.
+    #[cfg(test)]
+    pub(crate) fn simulated(state: &State) -> Result<RunResources, PathError> {
+        let scratch = Scratch { path: "/simulated-scratch".into(), empty: Cell::new(None) };
+        let baseline = RefCell::new(Baseline::new(state.baseline()));
+        let (live, launcher) = (state.live_record()?, RefCell::default());
+        Ok(RunResources { scratch, live, launcher, baseline, repositories: OnceCell::new() })
+    }
+
     /// Where a run of this place finds its outbox.
     pub(crate) fn outbox(&self) -> Utf8PathBuf {
         self.scratch.outbox()

@@ -2,6 +2,7 @@
 
 use camino::Utf8PathBuf;
 use ralph_model::contract::{FinalMessage, PlannerClaim};
+use ralph_model::goal::PlannerEnvelope;
 use ralph_model::role::Role;
 
 use super::Session;
@@ -40,6 +41,8 @@ pub(crate) enum TaskContract {
     Planned { phrase: String },
     /// An implementer ends with a commit, or the reason that none is needed, and this phrase.
     Completed { phrase: String },
+    /// An interviewer answers with its envelope.
+    Envelope,
 }
 
 impl TaskContract {
@@ -52,6 +55,7 @@ impl TaskContract {
                 message.planner_claim(phrase, Some("plan")) == PlannerClaim::Planned
             }
             TaskContract::Completed { phrase } => message.completion(phrase).is_some(),
+            TaskContract::Envelope => PlannerEnvelope::parse(said).is_ok(),
         }
     }
 }
@@ -169,12 +173,13 @@ impl Session<'_> {
             place: &context.place,
             journal: &mut self.journal,
             clock: context.clock,
-            signals: Some(&context.signals),
+            signals: context.signals.as_ref(),
             environment: &context.environment,
             program: &context.program,
             store: Some(self.store.as_mut()),
+            slot: self.slot.as_ref(),
         };
-        let report = run_agent(&mut run_context, &request)?;
+        let report = run_agent(&mut run_context, &request, self.performer.as_mut())?;
         let at = context.clock.now();
         let result = RunResult::of(&report, &request, report.finished(), at);
         for lock in &report.removed_locks {

@@ -1,6 +1,7 @@
 //! What a session records, asks and waits for. Everything is in the journal before the call returns.
 
 use std::mem::discriminant;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use ralph_model::journal::{
@@ -13,12 +14,13 @@ use ralph_model::policy::limit::LimitWait;
 use ralph_model::run::UsageLimit;
 
 use super::Session;
+use crate::config::LoopSettings;
 use crate::files::PathError;
 use crate::gates::GateError;
 use crate::gates::pin::PinnedGates;
 use crate::questions::Questions;
 use crate::run::RunResult;
-use crate::wait::{RealWaiter, Waited, Waiter};
+use crate::wait::Waited;
 use crate::workflow::driver::Subject;
 
 impl Session<'_> {
@@ -111,15 +113,19 @@ impl Session<'_> {
         let Subject { spec, item, phase } = subject;
         let (wait_seconds, reason) = (Some(wait.as_secs()), reason.map(str::to_owned));
         self.record(BackoffWait { spec, item, phase, wait_seconds, reason })?;
+        Ok(self.wait(wait))
+    }
+
+    /// Waits for some time, which the person may cut short.
+    pub(crate) fn wait(&mut self, span: Duration) -> Waited {
         let now = self.context.clock.now();
-        let until = now.checked_add(wait).unwrap_or(now);
-        Ok(self.wait_until(until))
+        self.wait_until(now.checked_add(span).unwrap_or(now))
     }
 
     fn wait_until(&mut self, until: Timestamp) -> Waited {
-        let Session { context, journal, .. } = self;
-        RealWaiter { clock: context.clock, signals: Some(&context.signals) }
-            .wait_until(until, &mut |left| journal.waiting(left))
+        let Session { context, journal, waiter, .. } = self;
+        let mut tick = |left| journal.waiting(left);
+        waiter.wait_until(context.clock, context.signals.as_ref(), until, &mut tick)
     }
 
     /// Returns the gates of an item as they were pinned; a person's change since then is taken up and recorded.
@@ -134,6 +140,13 @@ impl Session<'_> {
             self.record(GatesChanged { spec, task, reason })?;
         }
         Ok(pinned)
+    }
+
+    /// Returns the settings of the loop as the person has them now: between two runs, whatever an agent did to them has
+    /// been put back.
+    pub(crate) fn loop_settings(&self) -> LoopSettings {
+        let config = (self.reload)().ok();
+        config.as_ref().unwrap_or(&self.context.config).loop_settings.clone()
     }
 
     /// The questions that wait for a person.

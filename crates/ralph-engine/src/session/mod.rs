@@ -6,6 +6,7 @@
 mod agent_task;
 mod error;
 mod journaling;
+pub(crate) mod machine;
 mod open_state;
 
 use std::mem::Discriminant;
@@ -18,22 +19,25 @@ use ralph_model::policy::limit::LimitPolicy;
 use ralph_model::role::Role;
 use ralph_proc::sandbox::Support;
 use ralph_proc::signal::SignalPipe;
-use ralph_proc::tree::ProcessIdentity;
 
 use crate::boundary::{InForce, in_force, repositories};
 use crate::channel::{MutationStore, NoStore};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
+use crate::files::disk;
 use crate::files::lock::{LockOwner, RunLock};
+use crate::gates::assess::Extent;
 use crate::gates::{GateContext, Tell};
 use crate::git::GitProgram;
 use crate::home::{Home, Workspace};
 use crate::journal::{Journal, MirrorReport};
 use crate::launch::Launch;
 use crate::recover::{Recovered, end_leftovers};
-use crate::run::{Environment, RunResources, fresh_nonce, locks};
+use crate::run::{Environment, Performer, RunResources, RunSlot, fresh_nonce, locks};
 use crate::state::State;
 use crate::subscriber::Subscriber;
+use crate::wait::Waiter;
+use machine::Machine;
 
 pub use agent_task::AgentTask;
 pub(crate) use agent_task::{TaskContract, TaskFile, TaskOutbox};
@@ -87,7 +91,7 @@ pub struct SessionContext {
     pub boundary: InForce,
     pub(crate) clock: &'static dyn Clock,
     pub(crate) place: RunResources,
-    signals: SignalPipe,
+    signals: Option<SignalPipe>,
     program: Utf8PathBuf,
     git_dirs: Vec<Utf8PathBuf>,
     launches: Vec<(Role, Launch)>,
@@ -109,6 +113,11 @@ pub struct Session<'a> {
     pub(crate) ending: Option<&'static str>,
     /// What agents may change while they run.
     pub(crate) store: Box<dyn MutationStore>,
+    /// The clone that runs work in, if not in the workspace itself.
+    pub(crate) slot: Option<RunSlot>,
+    /// Who performs the runs and who waits: this machine, or a simulated one.
+    performer: Box<dyn Performer>,
+    waiter: Box<dyn Waiter>,
     reload: Reload<'a>,
 }
 
@@ -126,7 +135,15 @@ pub struct Opening {
 impl<'a> Session<'a> {
     /// Opens a session. What a killed Ralph left running is ended first.
     pub fn open(request: SessionRequest<'a>) -> Result<(Session<'a>, Opening), SessionError> {
-        let clock: &'static dyn Clock = &SystemClock;
+        Session::open_on(Machine::this(), request)
+    }
+
+    /// Opens a session on a machine.
+    pub(crate) fn open_on(
+        machine: Machine,
+        request: SessionRequest<'a>,
+    ) -> Result<(Session<'a>, Opening), SessionError> {
+        let Machine { clock, waiter, performer, resources, signals } = machine;
         let SessionRequest { workspace, home, config, environment, .. } = request;
         let mut launches = Vec::new();
         let mut warnings = Vec::new();
@@ -158,7 +175,7 @@ impl<'a> Session<'a> {
         // Only now, with the lock held and everything of earlier workflows recorded.
         journal.fold().map_err(OpenStateError::Journal)?;
         let id = RunId::new(clock.now(), fresh_nonce().map_err(SessionError::NoId)?);
-        let own = ProcessIdentity::own();
+        let own = disk::own_process();
         let roles = launches.iter().map(|(role, launch): &(Role, Launch)| {
             let (agent, model) = (launch.choice.name.clone(), launch.choice.model.clone());
             (role.to_string(), RoleAgent { agent, model })
@@ -175,8 +192,8 @@ impl<'a> Session<'a> {
         };
         journal.attach(clock.now(), started, request.subscriber);
         let context = SessionContext {
-            place: RunResources::open(&state)?,
-            signals: SignalPipe::install().map_err(SessionError::Signals)?,
+            place: resources(&state)?,
+            signals: signals().map_err(SessionError::Signals)?,
             program: own_program()?,
             git_dirs: workspace.outer_git_dirs(),
             workspace: workspace.clone(),
@@ -200,6 +217,9 @@ impl<'a> Session<'a> {
             journal,
             ending: None,
             store: Box::new(NoStore),
+            slot: None,
+            performer,
+            waiter,
             reload: request.reload,
         };
         Ok((session, Opening { rebuilt, warnings, recovered }))
@@ -272,7 +292,9 @@ impl SessionContext {
             log: self.config.limits.log,
             clock: self.clock,
             command: &self.command,
-            signals: Some(&self.signals),
+            signals: self.signals.as_ref(),
+            extent: Extent::UntilRejected,
+            built_in: None,
         }
     }
 

@@ -9,6 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::spec::name::{STATE_DIRECTORIES, SpecPath, is_spec_name};
 
 use super::SpecProblem;
+use crate::files::disk::{FileKind, list};
 
 /// How deep areas may lie in each other: no backlog is deeper, and a walk has to end.
 const DEEPEST: usize = 32;
@@ -42,8 +43,7 @@ impl Walk<'_> {
     fn directory(&mut self, below: &Utf8Path, depth: usize) {
         let is_root = below.as_str().is_empty();
         let path = if is_root { self.root.to_owned() } else { self.root.join(below) };
-        let entries = fs::read_dir(&path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-        let mut entries = match entries {
+        let mut entries = match list(&path) {
             Ok(entries) if depth <= DEEPEST => entries,
             Ok(_) => {
                 let cause = io::Error::other("it lies too deep");
@@ -51,19 +51,19 @@ impl Walk<'_> {
             }
             Err(cause) => return self.problem(SpecProblem::Unreadable { path, cause }),
         };
-        entries.sort_by_key(fs::DirEntry::file_name);
+        entries.sort_by(|one, other| one.name.cmp(&other.name));
         for entry in entries {
-            let kind = match entry.file_type() {
+            let kind = match entry.kind {
                 Ok(kind) => kind,
                 Err(cause) => {
                     self.problem(SpecProblem::Unreadable { path: path.clone(), cause });
                     continue;
                 }
             };
-            match entry.file_name().into_string() {
+            match entry.name.into_string() {
                 Ok(name) => self.entry(&below.join(&name), &name, kind, depth),
                 // Other files of such names are none of ours.
-                Err(name) if kind.is_dir() || is_markdown(&name) => {
+                Err(name) if kind == FileKind::Directory || is_markdown(&name) => {
                     let path = path.as_std_path().join(&name).display().to_string();
                     self.problem(SpecProblem::Name { path });
                 }
@@ -72,19 +72,19 @@ impl Walk<'_> {
         }
     }
 
-    fn entry(&mut self, below: &Utf8Path, name: &str, kind: fs::FileType, depth: usize) {
+    fn entry(&mut self, below: &Utf8Path, name: &str, kind: FileKind, depth: usize) {
         let is_state = depth == 0 && STATE_DIRECTORIES.contains(&name);
         if is_state {
             return;
         }
-        if kind.is_dir() {
-            self.directory(below, depth + 1);
-        } else if kind.is_symlink() {
-            self.link(below, name);
-        } else if kind.is_file() && is_spec_name(name) {
-            self.spec(below);
-        } else if is_spec_name(name) {
-            self.problem(SpecProblem::NotAFile { path: self.root.join(below) });
+        match kind {
+            FileKind::Directory => self.directory(below, depth + 1),
+            FileKind::Link => self.link(below, name),
+            FileKind::File if is_spec_name(name) => self.spec(below),
+            FileKind::Other if is_spec_name(name) => {
+                self.problem(SpecProblem::NotAFile { path: self.root.join(below) });
+            }
+            FileKind::File | FileKind::Other => {}
         }
     }
 

@@ -12,6 +12,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::spec::check::{SpecFault, check};
 use ralph_model::spec::name::{InvalidSpecPath, SpecPath};
 
+use crate::files::disk::is_file;
 use crate::files::plain::read_text;
 
 pub use create::{NewSpec, NewSpecError, create};
@@ -24,7 +25,7 @@ pub const SPECS: &str = "specs";
 pub fn locate(home: &Utf8Path, workspace: &Utf8Path, name: &str) -> Utf8PathBuf {
     let usual = home.join(SPECS).join(name);
     let elsewhere = workspace.join(name);
-    if !usual.is_file() && elsewhere.is_file() { elsewhere } else { usual }
+    if !is_file(&usual) && is_file(&elsewhere) { elsewhere } else { usual }
 }
 
 /// Something about the backlog that a person has to put right.

@@ -10,8 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{State, file_name};
+use crate::files::disk;
 use crate::files::{
-    PathError, create_private_directory, read_optional, remove_optional, replace_atomically,
+    PathError, create_private_directory, read_optional, remove_durably, replace_atomically,
 };
 
 /// A kind of record, with the directory that keeps them.
@@ -43,7 +44,7 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
     }
 
     pub(crate) fn forget(&self, state: &State, item: &str) -> Result<(), PathError> {
-        remove_optional(&self.path(state, item))
+        remove_durably(&self.path(state, item))
     }
 
     /// Returns every record that can be read, in no particular order.
@@ -65,7 +66,7 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         let kept: Vec<Utf8PathBuf> = items.map(|item| self.path(state, item)).collect();
         for path in self.files(state) {
             if !kept.contains(&path) {
-                remove_optional(&path)?;
+                remove_durably(&path)?;
             }
         }
         Ok(())
@@ -73,8 +74,9 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
 
     pub(super) fn files(&self, state: &State) -> impl Iterator<Item = Utf8PathBuf> {
         let directory = state.directory().join(self.directory);
-        let entries = directory.read_dir_utf8().into_iter().flatten().flatten();
-        entries.map(|entry| entry.path().to_owned()).filter(|path| path.extension() == Some("json"))
+        let listed = disk::list(&directory).into_iter().flatten();
+        let names = listed.filter_map(|entry| entry.name.into_string().ok());
+        names.map(move |name| directory.join(name)).filter(|path| path.extension() == Some("json"))
     }
 }
 

@@ -5,9 +5,7 @@
 //! It is worthless after a reboot, so it is never synced to disk.
 
 use std::cell::Cell;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
@@ -16,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::State;
 use crate::boundary::Watch;
-use crate::files::{PathError, create_log, read_optional, remove_optional};
+use crate::files::disk::{self, DiskFile};
+use crate::files::{PathError, read_optional, remove_optional};
 
 /// A run that is under way, or was when its Ralph died.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +42,7 @@ pub(crate) struct LiveRun {
 #[derive(Debug)]
 pub(crate) struct LiveRecord {
     path: Utf8PathBuf,
-    file: File,
+    file: DiskFile,
     /// Whether it tells of a run whose end is not recorded.
     tells: Cell<bool>,
 }
@@ -97,25 +96,27 @@ impl Leftover {
 impl State {
     /// Makes this process's record.
     pub(crate) fn live_record(&self) -> Result<LiveRecord, PathError> {
-        let own = ProcessIdentity::own();
+        let own = disk::own_process();
         let path = self.live_directory().join(format!("{}-{}.json", own.pid, own.start));
         // One of that name is of this very process and no longer used, or of an earlier boot.
         remove_optional(&path)?;
-        Ok(LiveRecord { file: create_log(&path)?, path, tells: Cell::new(false) })
+        let file = disk::create_new(&path);
+        let file = file.map_err(|source| PathError::new("create", &path, source))?;
+        Ok(LiveRecord { file, path, tells: Cell::new(false) })
     }
 
     /// Returns the ids of the runs whose Ralph is alive.
     pub(crate) fn under_way(&self) -> Result<Vec<String>, PathError> {
         let directory = self.live_directory();
         let error = |source| PathError::new("read", &directory, source);
-        let entries = match directory.read_dir_utf8() {
+        let names = match names_in(&directory) {
             Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(error)?,
+            names => names.map_err(error)?,
         };
         let mut ids = Vec::new();
-        for entry in entries {
-            let run = read_record(entry.map_err(error)?.path())?.and_then(Result::ok);
-            ids.extend(run.filter(|run| run.owner.is_alive()).map(|run| run.run_id));
+        for name in names {
+            let run = read_record(&directory.join(name))?.and_then(Result::ok);
+            ids.extend(run.filter(|run| disk::is_alive(&run.owner)).map(|run| run.run_id));
         }
         Ok(ids)
     }
@@ -125,18 +126,18 @@ impl State {
         let directory = self.live_directory();
         let error = |source| PathError::new("read", &directory, source);
         let mut leftovers = Vec::new();
-        for entry in directory.read_dir_utf8().map_err(error)? {
-            let path = entry.map_err(error)?.into_path();
+        for name in names_in(&directory).map_err(error)? {
+            let path = directory.join(name);
             if path.extension() == Some("baseline") {
                 // Goes with the record that it belongs to; without one, nobody needs it.
-                if !path.with_extension("json").exists() && !names_living_process(&path) {
+                if !disk::exists(&path.with_extension("json")) && !names_living_process(&path) {
                     remove_optional(&path)?;
                 }
                 continue;
             }
             let Some(record) = read_record(&path)? else { continue };
             match record {
-                Ok(run) if run.owner.is_alive() => {}
+                Ok(run) if disk::is_alive(&run.owner) => {}
                 Ok(run) => leftovers.push(Leftover { run, path }),
                 Err(_) if names_living_process(&path) => {}
                 Err(_) => remove_optional(&path)?,
@@ -145,6 +146,12 @@ impl State {
         leftovers.sort_by(|a, b| a.run.run_id.cmp(&b.run.run_id));
         Ok(leftovers)
     }
+}
+
+/// Lists the files of a directory; ours have names that are text.
+fn names_in(directory: &Utf8Path) -> io::Result<Vec<String>> {
+    let listed = disk::list(directory)?.into_iter();
+    Ok(listed.filter_map(|entry| entry.name.into_string().ok()).collect())
 }
 
 /// Reads a record: `None` where there is none, an error where it tells of no run.
@@ -158,6 +165,6 @@ fn read_record(path: &Utf8Path) -> Result<Option<serde_json::Result<LiveRun>>, P
 fn names_living_process(path: &Utf8Path) -> bool {
     let named = path.file_stem().and_then(|stem| stem.split_once('-'));
     let Some((pid, start)) = named else { return false };
-    let found = pid.parse().ok().and_then(ProcessIdentity::of);
+    let found = pid.parse().ok().and_then(disk::living_process);
     found.is_some_and(|found| found.start.to_string() == start)
 }

@@ -11,7 +11,6 @@ mod sessions;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
-use ralph_proc::tree::ProcessIdentity;
 use serde::{Deserialize, Serialize};
 
 pub use self::entry::Entry;
@@ -19,6 +18,7 @@ use self::index::{GitIdentity, IndexEntry};
 pub(crate) use self::live::{LiveRecord, LiveRun};
 pub(crate) use self::sessions::SessionTotal;
 use crate::config::absolute;
+use crate::files::disk;
 use crate::files::{
     PathError, create_private_directory, read_optional, remove_abandoned, remove_optional,
     replace_atomically,
@@ -161,7 +161,7 @@ impl State {
     }
 
     pub(crate) fn journal_length(&self) -> u64 {
-        std::fs::metadata(self.journal()).map_or(0, |found| found.len())
+        disk::length(&self.journal())
     }
 
     /// Returns where runs, gates and checks put what is gone afterwards.
@@ -211,6 +211,11 @@ impl State {
         self.directory.join("vouched").join(hash(&[path.as_str()]))
     }
 
+    /// Returns where a home's draft is while a workflow is at work.
+    pub(crate) fn draft(&self, home: &Utf8Path) -> Utf8PathBuf {
+        self.directory.join("drafts").join(hash(&[home.as_str()]))
+    }
+
     /// Returns where it is noted which files of a home are being written and are not committed yet.
     pub(crate) fn uncommitted(&self, home: &Utf8Path) -> Utf8PathBuf {
         self.directory.join("uncommitted").join(hash(&[home.as_str()]))
@@ -218,7 +223,7 @@ impl State {
 
     /// Returns where this process keeps its baseline.
     pub(crate) fn baseline(&self) -> Utf8PathBuf {
-        let own = ProcessIdentity::own();
+        let own = disk::own_process();
         self.live_directory().join(format!("{}-{}.baseline", own.pid, own.start))
     }
 
@@ -246,14 +251,12 @@ impl State {
 fn has_history(home: &Utf8Path) -> bool {
     let is_filled = |name: &str| {
         let path = home.join(name);
-        match path.metadata() {
+        if disk::is_directory(&path) {
             // What keeps an empty directory in git is there from the beginning.
-            Ok(found) if found.is_dir() => path.read_dir_utf8().is_ok_and(|mut entries| {
-                entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != ".gitkeep"))
-            }),
-            Ok(found) => found.len() > 0,
-            Err(_) => false,
+            return disk::list(&path)
+                .is_ok_and(|listed| listed.iter().any(|entry| entry.name != ".gitkeep"));
         }
+        disk::length(&path) > 0
     };
     let traces = [
         "specs/plans",

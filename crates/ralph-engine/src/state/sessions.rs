@@ -4,15 +4,16 @@
 //! next run of a resumed session is charged for the session's earlier runs again, and what cannot be read counts as
 //! absent.
 
-use std::fs;
-
 use camino::Utf8PathBuf;
 use jiff::Timestamp;
 use ralph_model::usage::Usage;
 use serde::{Deserialize, Serialize};
 
 use super::{Entry, State, render};
-use crate::files::{PathError, create_private_directory, remove_optional, replace_unsynced};
+use crate::files::disk;
+use crate::files::{
+    PathError, create_private_directory, read_optional, remove_optional, replace_unsynced,
+};
 
 /// Sessions beyond this many are forgotten, the oldest first.
 const KEPT: usize = 1000;
@@ -42,7 +43,7 @@ impl State {
         total: &SessionTotal,
     ) -> Result<(), PathError> {
         let path = TOTALS.path(self, &item(agent, session));
-        let is_new = !path.exists();
+        let is_new = !disk::exists(&path);
         if is_new {
             create_private_directory(&self.sessions())?;
         }
@@ -61,7 +62,8 @@ impl State {
             return Ok(());
         }
         let seen = |file: &Utf8PathBuf| {
-            let total = fs::read(file).ok().map(|text| serde_json::from_slice(&text));
+            let total =
+                read_optional(file).ok().flatten().map(|text| serde_json::from_slice(&text));
             total.and_then(Result::ok).map(|total: SessionTotal| total.seen)
         };
         files.sort_by_cached_key(seen);

@@ -14,19 +14,29 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::WorkflowError;
 use crate::config::GitSettings;
+use crate::files::disk;
 use crate::files::{PathError, read_optional, replace_atomically};
 use crate::git::commits::{CommitRequest, Signing};
-use crate::git::direct::commit_files;
 use crate::git::{Git, GitProgram};
 use crate::init::complete_ignores;
+use crate::repository::GitAccess;
 
 /// How long another program that holds the index is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Where home lies in its repository.
+pub(crate) struct HomePlace {
+    pub(crate) git: Box<dyn GitAccess>,
+    pub(crate) worktree: Utf8PathBuf,
+    /// Home, named from the root of the work tree.
+    pub(crate) home: PathBuf,
+    /// The repository's own list of what it ignores.
+    pub(crate) exclude: Utf8PathBuf,
+}
+
 /// Commits home.
 pub struct HomeCommitter {
-    /// The repository, and home as it is named from the root of its work tree.
-    place: Option<(Git, PathBuf)>,
+    place: Option<HomePlace>,
     home: Utf8PathBuf,
     settings: GitSettings,
 }
@@ -36,9 +46,19 @@ impl HomeCommitter {
         let found = Git::discover(program.clone(), home).ok();
         let place = found.and_then(|git| {
             let worktree = git.place().worktree.clone()?;
-            let inside = home.strip_prefix(&worktree).ok()?.as_std_path().to_owned();
-            Some((git, inside))
+            let home = home.strip_prefix(&worktree).ok()?.as_std_path().to_owned();
+            let exclude = git.place().common_dir.join("info/exclude");
+            Some(HomePlace { git: Box::new(git), worktree, home, exclude })
         });
+        HomeCommitter::at(place, home, settings)
+    }
+
+    /// Commits a home whose place is known.
+    pub(crate) fn at(
+        place: Option<HomePlace>,
+        home: &Utf8Path,
+        settings: &GitSettings,
+    ) -> HomeCommitter {
         HomeCommitter { place, settings: settings.clone(), home: home.to_owned() }
     }
 
@@ -46,8 +66,8 @@ impl HomeCommitter {
     ///
     /// What home ignores is seen to first: whoever took it away must not bring private files into a commit.
     pub fn commit(&self, message: &str) -> Result<(), WorkflowError> {
-        let Some((git, home)) = self.committed() else { return Ok(()) };
-        if self.home.is_dir() {
+        let Some(HomePlace { git, home, .. }) = self.committed() else { return Ok(()) };
+        if disk::is_directory(&self.home) {
             complete_ignores(&self.home)?;
         }
         let changed =
@@ -61,7 +81,7 @@ impl HomeCommitter {
         if paths.is_empty() {
             return Ok(());
         }
-        commit_files(git, &self.request(&paths, message))?;
+        git.commit_files(&self.request(&paths, message))?;
         Ok(())
     }
 
@@ -71,7 +91,7 @@ impl HomeCommitter {
         files: &[Utf8PathBuf],
         message: &str,
     ) -> Result<(), WorkflowError> {
-        let Some((git, home)) = self.committed() else { return Ok(()) };
+        let Some(HomePlace { git, home, .. }) = self.committed() else { return Ok(()) };
         let inside = files.iter().filter_map(|file| file.strip_prefix(&self.home).ok());
         let mut paths: Vec<PathBuf> = inside.map(|file| home.join(file)).collect();
         let ignored = git.ignored(&paths)?;
@@ -79,12 +99,33 @@ impl HomeCommitter {
         if paths.is_empty() {
             return Ok(());
         }
-        commit_files(git, &self.request(&paths, message))?;
+        git.commit_files(&self.request(&paths, message))?;
         Ok(())
     }
 
+    /// Makes the first commit of a repository that has none: home and the configuration.
+    pub(crate) fn begin_history(&self, config: &Utf8Path) -> Result<(), WorkflowError> {
+        let Some(HomePlace { git, worktree, .. }) = self.committed() else { return Ok(()) };
+        if git.head()?.id().is_some() {
+            return Ok(());
+        }
+        self.commit("ralph: begin")?;
+        if let Ok(path) = config.strip_prefix(worktree)
+            && disk::exists(config)
+        {
+            let paths = [path.as_std_path().to_owned()];
+            git.commit_files(&self.request(&paths, "ralph: begin"))?;
+        }
+        Ok(())
+    }
+
+    /// Tells whether home is committed at all.
+    pub(crate) fn commits(&self) -> bool {
+        self.committed().is_some()
+    }
+
     /// The repository and home in it, where home is committed.
-    fn committed(&self) -> Option<&(Git, PathBuf)> {
+    fn committed(&self) -> Option<&HomePlace> {
         self.place.as_ref().filter(|_| self.settings.commit_home)
     }
 
@@ -99,13 +140,12 @@ impl HomeCommitter {
 
     /// Sees to it that git takes in what it should of home, and nothing else.
     pub fn prepare(&self) -> Result<(), PathError> {
-        let Some((git, home)) = &self.place else { return Ok(()) };
+        let Some(HomePlace { home, exclude: path, .. }) = &self.place else { return Ok(()) };
         if self.settings.commit_home {
             return complete_ignores(&self.home);
         }
-        let path = git.place().common_dir.join("info/exclude");
         let line = format!("/{}/", home.display());
-        let text = read_optional(&path)?.unwrap_or_default();
+        let text = read_optional(path)?.unwrap_or_default();
         let mut text = String::from_utf8_lossy(&text).into_owned();
         if text.lines().any(|known| known.trim() == line) {
             return Ok(());
@@ -116,6 +156,6 @@ impl HomeCommitter {
         text.push_str(&line);
         text.push('\n');
         crate::files::create_directory(path.parent().expect("it has a directory"))?;
-        replace_atomically(&path, text.as_bytes())
+        replace_atomically(path, text.as_bytes())
     }
 }

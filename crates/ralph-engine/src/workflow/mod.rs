@@ -2,11 +2,14 @@
 //!
 //! [`driver`] is the one loop; a workflow implements its trait. [`project`] is what a workflow works on,
 //! [`home_committer`] commits home, [`repositories`] notes what there was before a run and examines what there is after
-//! it. No workflow knows another.
+//! it, [`isolation`] keeps runs in clones of their own and lands what was accepted. No workflow knows another.
 
 pub mod build;
 pub mod driver;
+pub mod goal;
 pub mod home_committer;
+pub mod isolation;
+pub mod phased;
 pub mod pipeline;
 pub mod project;
 pub mod repeat;
@@ -14,6 +17,8 @@ pub(crate) mod repositories;
 mod spec_text;
 
 use ralph_model::build::IllegalTaskFact;
+use ralph_model::goal::IllegalGoalFact;
+use ralph_model::phase::IllegalLoopFact;
 use ralph_model::pipeline::IllegalFact;
 use ralph_model::run::{RunOutcome, Trouble};
 
@@ -22,7 +27,10 @@ use crate::files::PathError;
 use crate::gates::GateError;
 use crate::gates::receipt::ReceiptFault;
 use crate::git::commits::CommitError;
+use crate::git::home_copy::HomeCopyError;
+use crate::git::landing::LandingError;
 use crate::git::mirror::MirrorError;
+use crate::git::slot::SlotError;
 use crate::git::{GitError, evidence::EvidenceError};
 use crate::judge::JudgeError;
 use crate::plan_file::PlanFileError;
@@ -40,6 +48,18 @@ pub enum WorkflowError {
     #[error(transparent)]
     Mirror(#[from] MirrorError),
     #[error(transparent)]
+    Slot(#[from] SlotError),
+    #[error(transparent)]
+    HomeCopy(#[from] HomeCopyError),
+    #[error(transparent)]
+    Landing(#[from] LandingError),
+    /// A merge could not be measured before it lands.
+    #[error("the merge could not be measured: {0}")]
+    Measure(Trouble),
+    /// The person's branch has become something that nothing can land on.
+    #[error("{0}")]
+    Branch(String),
+    #[error(transparent)]
     Judge(#[from] JudgeError),
     #[error(transparent)]
     Gate(#[from] GateError),
@@ -56,6 +76,13 @@ pub enum WorkflowError {
     Spec(#[from] IllegalFact),
     #[error(transparent)]
     Task(#[from] IllegalTaskFact),
+    #[error(transparent)]
+    Goal(#[from] IllegalGoalFact),
+    #[error(transparent)]
+    Loop(#[from] IllegalLoopFact),
+    /// The mailbox cannot be Ralph's.
+    #[error("`{path}` belongs to another tool")]
+    ForeignMailbox { path: camino::Utf8PathBuf },
 }
 
 impl From<EvidenceError> for WorkflowError {
@@ -75,12 +102,20 @@ pub(crate) fn interruption_or_trouble<E>(error: WorkflowError) -> Result<Turn<E>
         WorkflowError::Commit(CommitError::NotSigned(_))
         | WorkflowError::Run(_)
         | WorkflowError::Path(_)
+        | WorkflowError::Branch(_)
         | WorkflowError::Receipt(_)
         | WorkflowError::Plan(_)
         | WorkflowError::Spec(_)
         | WorkflowError::Task(_)
+        | WorkflowError::Goal(_)
+        | WorkflowError::Loop(_)
+        | WorkflowError::ForeignMailbox { .. }
         | WorkflowError::StateFile { .. } => Err(error),
+        WorkflowError::Measure(trouble) => Ok(Turn::Trouble(trouble.clone())),
         WorkflowError::Mirror(_)
+        | WorkflowError::Slot(_)
+        | WorkflowError::HomeCopy(_)
+        | WorkflowError::Landing(_)
         | WorkflowError::Judge(_)
         | WorkflowError::Gate(_)
         | WorkflowError::Commit(_)

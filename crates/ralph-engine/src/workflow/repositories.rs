@@ -4,6 +4,7 @@ mod work;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use camino::Utf8Path;
@@ -17,14 +18,14 @@ use serde::{Deserialize, Serialize};
 use super::WorkflowError;
 use crate::boundary;
 use crate::gates::pin::PinnedGates;
-use crate::gates::{GateContext, GateRepository, Tell, VerifierCheckout, checkout_for_verifier};
-use crate::git::commits::{CommitError, CommitRequest, Signing, commit_paths};
+use crate::gates::{GateContext, GateRepository, Tell, VerifierCheckout, WorkRepository};
+use crate::git::commits::{CommitError, CommitRequest, Signing};
 use crate::git::evidence::{Before, Dirt, DirtyPath};
 use crate::git::saved::SavedDirt;
 use crate::git::undo::RefReturn;
 use crate::git::{GitError, GitProgram, Head, Oid, shown};
 use crate::home::CONFIG_FILE;
-use crate::judge::{Attested, Case, Judge, Judged, Said};
+use crate::judge::{Attested, Case, DETACHED, Judge, Judged, Said};
 use crate::session::SessionContext;
 use crate::state::{Entry, State, file_name};
 
@@ -42,12 +43,14 @@ const WORKSPACE: &str = ".";
 /// All repositories of the workspace.
 pub(crate) struct Repositories {
     found: Vec<TrackedRepository>,
+    /// They are clones of Ralph's own, in which nobody but agents works.
+    in_slot: bool,
 }
 
 struct TrackedRepository {
     /// Its directory in the workspace; empty for the workspace itself.
     name: String,
-    gates: GateRepository,
+    gates: Arc<dyn WorkRepository>,
     /// What is Ralph's own in it: home and `ralph.toml`, named from the root of its work tree.
     own: Vec<PathBuf>,
 }
@@ -55,12 +58,30 @@ struct TrackedRepository {
 impl TrackedRepository {
     /// What is changed and uncommitted, but for what is Ralph's own.
     fn dirt(&self) -> Result<Dirt, GitError> {
-        Dirt::of(&self.gates.git, &self.own)
+        self.gates.git().dirt(&self.own)
+    }
+
+    /// Keeps what a run committed on a detached head under a ref, before that head is left: nothing else would lead to it,
+    /// and a Ralph that is killed meanwhile judges it again.
+    fn keep_detached(&self, item: &str, now: &Head, branch: &str) -> Result<(), WorkflowError> {
+        let Head::Detached { id } = now else { return Ok(()) };
+        let git = self.gates.git();
+        if let Some(tip) = git.resolve(branch)?
+            && git.is_ancestor(id, &tip)?
+        {
+            return Ok(());
+        }
+        let name = format!("{DETACHED}{}", file_name(item));
+        let now = git.resolve(&name)?;
+        if now.as_ref() != Some(id) {
+            git.return_refs(&[RefReturn { name, before: Some(id.clone()), now }])?;
+        }
+        Ok(())
     }
 
     /// Returns to a branch although something uncommitted is in the way, which is saved; says what was done.
     fn force_return(&self, branch: &str, problem: &CommitError) -> Result<String, WorkflowError> {
-        let git = &self.gates.git;
+        let git = self.gates.git();
         let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
         let saved = git.save_dirt(&self.dirt()?)?;
         Ok(match (saved, git.switch_discarding(branch)) {
@@ -75,7 +96,7 @@ impl TrackedRepository {
 
     /// Names files that the run changed, and told git not to look at.
     fn newly_hidden(&self, before: &Before) -> Result<Option<String>, WorkflowError> {
-        let mut now = self.gates.git.hidden(&self.own)?;
+        let mut now = self.gates.git().hidden(&self.own)?;
         now.retain(|hidden| !before.hidden.contains(hidden));
         let names: Vec<String> = now.iter().map(|(path, _)| shown(path)).collect();
         Ok((!names.is_empty()).then(|| {
@@ -102,7 +123,7 @@ impl TrackedRepository {
         if vanished.is_empty() {
             return Ok(Vec::new());
         }
-        let git = &self.gates.git;
+        let git = self.gates.git();
         let then = before.refs.head.id();
         let changes = match (then, git.head()?.id()) {
             (Some(then), Some(now)) if then != now => git.changes(then, now)?,
@@ -150,7 +171,7 @@ impl TrackedRepository {
 }
 
 /// What there was before a run, in every repository.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BeforeAll {
     repositories: BTreeMap<String, Before>,
     /// The run is over, and the branches that it began on were returned to. Where the person goes later is their own.
@@ -162,6 +183,9 @@ pub(crate) struct BeforeAll {
     /// What was dirty when the last run ended.
     #[serde(default)]
     left: BTreeMap<String, Dirt>,
+    /// It is for measuring a merge of the harness's own, and is not kept.
+    #[serde(skip)]
+    is_merge: bool,
 }
 
 /// A verifier's checkout of the work in one repository.
@@ -199,16 +223,35 @@ impl Repositories {
             let own = [home, &workspace.join(CONFIG_FILE)];
             let own = own.iter().filter_map(|path| path.strip_prefix(&worktree).ok());
             let own = own.map(|path| path.as_std_path().to_owned()).collect();
-            found.push(TrackedRepository { name, gates, own });
+            found.push(TrackedRepository { name, gates: Arc::new(gates), own });
         }
-        Ok(Repositories { found })
+        Ok(Repositories { found, in_slot: false })
+    }
+
+    /// Takes the clones of a slot, each with its name and what is Ralph's own in it.
+    pub(crate) fn of_slot(
+        clones: impl Iterator<Item = (String, GateRepository, Vec<PathBuf>)>,
+    ) -> Repositories {
+        let found = clones.map(|(name, gates, own)| TrackedRepository {
+            name,
+            gates: Arc::new(gates),
+            own,
+        });
+        Repositories { found: found.collect(), in_slot: true }
+    }
+
+    /// Takes a repository for the only one of the workspace, and its root for the workspace.
+    #[cfg(test)]
+    pub(crate) fn only(gates: Arc<dyn WorkRepository>, own: Vec<PathBuf>) -> Repositories {
+        let found = vec![TrackedRepository { name: String::new(), gates, own }];
+        Repositories { found, in_slot: false }
     }
 
     /// Returns where every repository stands now.
     pub(crate) fn base(&self) -> Result<Base, WorkflowError> {
         let mut base = Base::new();
         for repository in &self.found {
-            if let Some(id) = repository.gates.git.head()?.id() {
+            if let Some(id) = repository.gates.git().head()?.id() {
                 base.insert(repository.key(), commit_id(id));
             }
         }
@@ -217,9 +260,13 @@ impl Repositories {
 
     /// Returns the base anew if somebody rewrote the history that the old one was part of.
     pub(crate) fn moved_base(&self, base: &Base) -> Result<Option<Base>, WorkflowError> {
+        // In a slot only the agent can have rewritten it, which moves no base.
+        if self.in_slot {
+            return Ok(None);
+        }
         let mut moved = base.clone();
         for repository in &self.found {
-            let git = &repository.gates.git;
+            let git = repository.gates.git();
             let Some(head) = git.head()?.id().cloned() else { continue };
             let Some(old) = base.get(&repository.key()) else { continue };
             let old = oid(old);
@@ -247,9 +294,9 @@ impl Repositories {
     ) -> Result<BeforeAll, WorkflowError> {
         let mut repositories = BTreeMap::new();
         for repository in &self.found {
-            let git = &repository.gates.git;
+            let git = repository.gates.git();
             let name = repository.key();
-            let mut dirt = repository.dirt()?;
+            let mut dirt = self.persons_dirt(repository)?;
             if let Some(earlier) = earlier {
                 let left = earlier.left_by_runs(&name, &dirt);
                 dirt.paths.retain(|dirty| !left.contains(&dirty.entry.path));
@@ -257,12 +304,17 @@ impl Repositories {
             let saved = git.save_dirt(&dirt)?;
             let base = base.get(&name).map(oid);
             let also: Vec<Oid> = base.iter().cloned().collect();
-            let refs = repository.gates.mirror.fill(git, &also)?;
+            let refs = repository.gates.fill_mirror(&also)?;
             let base = base.or_else(|| refs.head.id().cloned());
             let hidden = git.hidden(&repository.own)?;
             repositories.insert(name, Before { base, refs, dirt, saved, hidden });
         }
-        Ok(BeforeAll { repositories, returned: false, since: Base::new(), left: BTreeMap::new() })
+        Ok(BeforeAll { repositories, ..BeforeAll::default() })
+    }
+
+    /// What is dirty and can be the person's: whatever is dirty in a slot, the item's own runs have left.
+    fn persons_dirt(&self, repository: &TrackedRepository) -> Result<Dirt, GitError> {
+        if self.in_slot { Ok(Dirt::default()) } else { repository.dirt() }
     }
 
     /// Measures a claim.
@@ -307,14 +359,20 @@ impl Repositories {
             .iter()
             .filter_map(|repository| {
                 Some(Judged {
-                    repository: &repository.gates,
+                    repository: &*repository.gates,
                     name: &repository.name,
                     before: before.repositories.get(&repository.key())?,
                     own: &repository.own,
                 })
             })
             .collect();
-        ask(&Judge { context, repositories: &judged, pinned, allowed: &[] })
+        ask(&Judge {
+            context,
+            repositories: &judged,
+            pinned,
+            allowed: &[],
+            merges: before.is_merge,
+        })
     }
 
     /// Keeps accepted work under a ref of Ralph's where the branch that is checked out does not have it, and says where.
@@ -324,7 +382,7 @@ impl Repositories {
         work: &Work,
     ) -> Result<Option<String>, WorkflowError> {
         let Some(repository) = self.gates(&work.repository) else { return Ok(None) };
-        let (git, commit) = (&repository.git, oid(&work.commit));
+        let (git, commit) = (repository.git(), oid(&work.commit));
         if let Some(head) = git.head()?.id()
             && git.is_ancestor(&commit, head)?
         {
@@ -342,9 +400,9 @@ impl Repositories {
     }
 
     /// Returns the repository of a name, or the only one.
-    pub(crate) fn gates(&self, name: &str) -> Option<&GateRepository> {
+    pub(crate) fn gates(&self, name: &str) -> Option<&dyn WorkRepository> {
         let found = self.found.iter().find(|repository| repository.name == name);
-        found.or_else(|| self.found.first()).map(|repository| &repository.gates)
+        found.or_else(|| self.found.first()).map(|repository| &*repository.gates)
     }
 
     /// Makes a checkout for the verifier at the work in each repository; the first is the one it starts in.
@@ -359,8 +417,8 @@ impl Repositories {
         for work in works {
             let Some(repository) = self.gates(&work.repository) else { continue };
             let id = oid(&work.commit);
-            repository.mirror.fill(&repository.git, std::slice::from_ref(&id))?;
-            let checkout = checkout_for_verifier(context, repository, pinned, &id, tell)?;
+            repository.fill_mirror(std::slice::from_ref(&id))?;
+            let checkout = repository.checkout_for_verifier(context, pinned, &id, tell)?;
             checkouts.push(WorkCheckout { work: work.clone(), checkout });
         }
         Ok(checkouts)
@@ -375,13 +433,11 @@ impl Repositories {
     ) -> Result<(), WorkflowError> {
         for repository in &self.found {
             let Some(noted) = before.repositories.get(&repository.key()) else { continue };
-            let git = &repository.gates.git;
+            let git = repository.gates.git();
             let paths = noted.dirt.leftovers(&repository.dirt()?).new;
             if !paths.is_empty() {
-                commit_paths(
-                    git,
-                    &CommitRequest { paths: &paths, message, signing, patience: PATIENCE },
-                )?;
+                let patience = PATIENCE;
+                git.commit_paths(&CommitRequest { paths: &paths, message, signing, patience })?;
             }
         }
         Ok(())
@@ -391,7 +447,7 @@ impl Repositories {
     pub(crate) fn heads(&self, commit: Option<&CommitId>) -> Result<Vec<Work>, WorkflowError> {
         let (mut first, mut others) = (Vec::new(), Vec::new());
         for repository in &self.found {
-            let git = &repository.gates.git;
+            let git = repository.gates.git();
             let Some(head) = git.head()?.id().cloned() else { continue };
             let has_commit = match commit {
                 Some(commit) if first.is_empty() => git.have(&[oid(commit)])?[0],
@@ -408,6 +464,7 @@ impl Repositories {
     /// said of it.
     pub(crate) fn return_to_branches(
         &self,
+        item: &str,
         before: &mut BeforeAll,
     ) -> Result<Vec<String>, WorkflowError> {
         let mut problems = Vec::new();
@@ -416,13 +473,15 @@ impl Repositories {
         }
         for repository in &self.found {
             let Some(noted) = before.repositories.get(&repository.key()) else { continue };
-            let git = &repository.gates.git;
+            let git = repository.gates.git();
             let now = git.head()?;
             if let Head::Branch { name: then, .. } = &noted.refs.head
                 && !matches!(&now, Head::Branch { name, .. } if name == then)
-                && let Err(problem) = git.switch_to(then)
             {
-                problems.push(repository.force_return(then, &problem)?);
+                repository.keep_detached(item, &now, then)?;
+                if let Err(problem) = git.switch_to(then) {
+                    problems.push(repository.force_return(then, &problem)?);
+                }
             }
             problems.extend(repository.return_dirt(noted)?);
             problems.extend(repository.newly_hidden(noted)?);
@@ -435,7 +494,7 @@ impl Repositories {
         for repository in &self.found {
             let noted = before.repositories.get(&repository.key());
             let began = noted.is_some_and(|noted| matches!(noted.refs.head, Head::Branch { .. }));
-            if began && matches!(repository.gates.git.head()?, Head::Detached { .. }) {
+            if began && matches!(repository.gates.git().head()?, Head::Detached { .. }) {
                 return Ok(true);
             }
         }
@@ -481,6 +540,17 @@ impl BeforeAll {
     }
 }
 
+impl BeforeAll {
+    /// Returns the same with another base in one repository, for measuring a merge with what came meanwhile.
+    pub(crate) fn with_base(&self, name: &str, base: &Oid) -> BeforeAll {
+        let mut before = BeforeAll { is_merge: true, ..self.clone() };
+        if let Some(noted) = before.repositories.get_mut(&key(name)) {
+            noted.base = Some(base.clone());
+        }
+        before
+    }
+}
+
 /// Returns what the receipts of an item's work say beside what was measured. `worker` is the role that did it.
 pub(crate) fn attestation<'i>(
     context: &SessionContext,
@@ -499,14 +569,14 @@ pub(crate) fn attestation<'i>(
     }
 }
 
-fn key(name: &str) -> String {
+pub(crate) fn key(name: &str) -> String {
     if name.is_empty() { WORKSPACE.to_owned() } else { name.to_owned() }
 }
 
-fn commit_id(id: &Oid) -> CommitId {
+pub(crate) fn commit_id(id: &Oid) -> CommitId {
     id.as_str().parse().expect("an object's id is 40 or 64 hexadecimal digits")
 }
 
-fn oid(id: &CommitId) -> Oid {
+pub(crate) fn oid(id: &CommitId) -> Oid {
     Oid::parse(id.as_str().as_bytes()).expect("a commit's id is an object's id")
 }

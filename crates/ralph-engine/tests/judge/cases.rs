@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use ralph_engine::gates::assess::Extent;
 use ralph_engine::gates::receipt::read_receipt;
 use ralph_engine::git::Oid;
 use ralph_engine::git::evidence::EvidenceError;
@@ -9,7 +10,7 @@ use ralph_engine::git::mirror::MirrorError;
 use ralph_engine::judge::{JudgeError, Said};
 use ralph_model::contract::Completion;
 use ralph_model::evidence::EvidenceFault;
-use ralph_model::gate::Attribution;
+use ralph_model::gate::{Attribution, BuiltIn, GateSpec};
 use ralph_model::glob::Glob;
 use ralph_model::receipt::Caches;
 use ralph_model::verdict::{PersonQuestion, Reason, Verdict, VerifierQuestion, VerifierReport};
@@ -25,6 +26,7 @@ macro_rules! cases {
 cases! {
     a_commit_that_passes_its_gates_is_accepted_and_its_receipt_holds
     a_gate_that_went_red_rejects_and_one_that_was_red_is_a_question
+    built_in_gates_look_at_the_candidate_and_prove_nothing
     without_gates_the_verdict_says_that_nothing_is_proven
     gates_that_can_be_run_nowhere_are_for_a_person
     a_weakened_test_rejects_unless_the_spec_or_the_configuration_allows_it
@@ -71,7 +73,7 @@ fn a_commit_that_passes_its_gates_is_accepted_and_its_receipt_holds() {
     let receipt = world.attest(&case);
     assert_eq!(receipt.base.commit.as_str(), base);
     assert_eq!(receipt.caches, Caches::Cold);
-    assert_eq!(receipt.gates[0].gate.argv, ["./check"]);
+    assert_eq!(receipt.gates[0].gate.argv(), ["./check"]);
     let id = Oid::parse(commit.as_bytes()).unwrap();
     assert_eq!(read_receipt(&world.repository().git, &id).unwrap(), Some(receipt));
     assert_eq!(world.verify(&commit).holds(), Some(true));
@@ -98,6 +100,38 @@ fn a_gate_that_went_red_rejects_and_one_that_was_red_is_a_question() {
     assert_eq!(report.attribution, Attribution::RedBeforeAndAfter);
     world.attest(&case);
     assert_eq!(world.verify(&more).holds(), Some(true));
+}
+
+fn built_in_gates_look_at_the_candidate_and_prove_nothing() {
+    let mut world = World::new("test ! -f broken");
+    let checks = [BuiltIn::HasSummary, BuiltIn::AppExists, BuiltIn::CssThemeComplete];
+    world.pinned.gates = checks.map(GateSpec::from).to_vec();
+    world.extent = Extent::All;
+    world.begin(&[]);
+    let commit = world.work("src/index.css", ":root { --background: red; }");
+    // What is missing was missing at the base too, and fails all the same; none keeps another from running.
+    let found = reasons(&world, &commit);
+    let failed: Vec<(&str, bool)> = found
+        .iter()
+        .map(|reason| match reason {
+            Reason::Gate { report } => {
+                (report.gate.as_str(), report.attribution == Attribution::Failed)
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(failed, [("has-summary", true), ("app-exists", true), ("css-theme-complete", true)]);
+    world.pinned.gates.pop();
+    world.summary = Some("A page with a form.");
+    let commit = world.work("src/App.tsx", "export default 1;");
+    // Uncommitted files are no evidence.
+    fs::remove_file(world.root.join("src/App.tsx")).unwrap();
+    assert_eq!(reasons(&world, &commit).len(), 1, "19 characters are no summary");
+    world.summary = Some("A page with a form, done.");
+    assert!(!accepted(&world, &commit), "nothing that was built was run");
+    let receipt = world.attest(&world.examine_commit(&commit));
+    assert_eq!(receipt.gates[1].gate.built_in(), Some(BuiltIn::AppExists));
+    assert_eq!(world.verify(&commit).holds(), Some(true));
 }
 
 fn without_gates_the_verdict_says_that_nothing_is_proven() {

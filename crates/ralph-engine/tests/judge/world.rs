@@ -9,18 +9,20 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_engine::boundary::{InForce, in_force};
 use ralph_engine::clock::SystemClock;
 use ralph_engine::config::BoundaryMode;
+use ralph_engine::gates::assess::Extent;
 use ralph_engine::gates::pin::PinnedGates;
 use ralph_engine::gates::verify::{CommitCheck, verify};
-use ralph_engine::gates::{GateContext, GateRepository};
+use ralph_engine::gates::{BuiltInContext, GateContext, GateRepository, JudgedRepository};
 use ralph_engine::git::evidence::{Before, Dirt};
 use ralph_engine::git::{GitProgram, Oid};
 use ralph_engine::home::find_workspace;
 use ralph_engine::judge::{Attested, Case, Judge, JudgeError, Judged, Said};
 use ralph_engine::run::{Environment, RunResources};
 use ralph_engine::state::{State, StateRequest};
-use ralph_model::gate::GateSpec;
+use ralph_model::gate::{Check, GateSpec};
 use ralph_model::glob::Glob;
 use ralph_model::receipt::{Receipt, Worker};
+use ralph_outline::rules::LoopRules;
 use ralph_proc::sandbox::Support;
 
 pub(crate) struct World {
@@ -32,6 +34,9 @@ pub(crate) struct World {
     pub(crate) pinned: PinnedGates,
     pub(crate) allowed: Vec<Glob>,
     repositories: Vec<(String, GateRepository, Before)>,
+    pub(crate) rules: LoopRules,
+    pub(crate) extent: Extent,
+    pub(crate) summary: Option<&'static str>,
 }
 
 impl World {
@@ -69,6 +74,9 @@ impl World {
             pinned,
             allowed: Vec::new(),
             repositories: Vec::new(),
+            rules: LoopRules::web_app(),
+            extent: Extent::UntilRejected,
+            summary: None,
         }
     }
 
@@ -143,6 +151,12 @@ impl World {
             clock: &SystemClock,
             command: "ralph test",
             signals: None,
+            extent: self.extent,
+            built_in: Some(BuiltInContext {
+                rules: &self.rules,
+                outline: None,
+                summary: self.summary,
+            }),
         }
     }
 
@@ -152,7 +166,7 @@ impl World {
             .repositories
             .iter()
             .map(|(name, repository, before)| Judged {
-                repository,
+                repository: repository as &dyn JudgedRepository,
                 name,
                 before,
                 own: if name.is_empty() { &own } else { &[] },
@@ -163,6 +177,7 @@ impl World {
             repositories: &repositories,
             pinned: &self.pinned,
             allowed: &self.allowed,
+            merges: false,
         })
     }
 
@@ -187,7 +202,7 @@ impl World {
 pub(crate) fn gate(name: &str, argv: &[&str]) -> GateSpec {
     GateSpec {
         name: name.to_owned(),
-        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+        check: Check::Command { argv: argv.iter().map(|word| (*word).to_owned()).collect() },
         timeout: Duration::from_mins(1),
         paths: Vec::new(),
         fast: false,

@@ -14,8 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use gix_hash::{Kind, ObjectId};
 use ralph_proc::disk::sync_together;
 
+use super::super::call::Call;
 use super::super::objects::{ObjectKind, Objects};
 use super::super::settings::Unfit;
+use super::super::{Git, GitError};
 use super::deflate::deflate;
 
 /// What is at one name of a tree.
@@ -37,7 +39,7 @@ impl TreeItem<'_> {
     }
 
     /// Compares as git sorts trees: a directory as if its name ended in a slash.
-    fn key(&self) -> impl Iterator<Item = u8> {
+    pub(in super::super) fn key(&self) -> impl Iterator<Item = u8> {
         self.name.iter().copied().chain(self.is_tree().then_some(b'/'))
     }
 }
@@ -194,18 +196,18 @@ pub(super) fn edit(
 }
 
 /// Objects that are not on disk yet.
-pub(super) struct NewObjects {
+pub(in super::super) struct NewObjects {
     kind: Kind,
     objects: Vec<(ObjectId, Vec<u8>)>,
 }
 
 impl NewObjects {
-    pub(super) fn new(kind: Kind) -> Self {
+    pub(in super::super) fn new(kind: Kind) -> Self {
         NewObjects { kind, objects: Vec::new() }
     }
 
     /// Takes in an object and names it.
-    pub(super) fn add(&mut self, what: &str, content: &[u8]) -> Result<ObjectId, Unfit> {
+    pub(in super::super) fn add(&mut self, what: &str, content: &[u8]) -> Result<ObjectId, Unfit> {
         let object = [format!("{what} {}\0", content.len()).as_bytes(), content].concat();
         let mut hasher = gix_hash::hasher(self.kind);
         hasher.update(&object);
@@ -214,14 +216,30 @@ impl NewObjects {
         Ok(id)
     }
 
+    pub(in super::super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// Takes in others.
     pub(super) fn take(&mut self, others: NewObjects) {
         self.objects.extend(others.objects);
     }
 
     /// Writes them all; they are durable when this returns.
-    pub(super) fn write(&self, objects_dir: &Path) -> Result<(), Unfit> {
+    pub(in super::super) fn write(&self, objects_dir: &Path) -> Result<(), Unfit> {
         self.try_write(objects_dir).map_err(|_| Unfit("its objects cannot be written"))
+    }
+
+    /// Has git write them all, one after the other.
+    pub(in super::super) fn write_by_git(&self, git: &Git) -> Result<(), GitError> {
+        for (_, object) in &self.objects {
+            let end = memchr::memchr(0, object).unwrap_or(object.len());
+            let header = String::from_utf8_lossy(&object[..end]);
+            let kind = header.split(' ').next().unwrap_or_default();
+            let args = ["hash-object", "-w", "-t", kind, "--stdin"];
+            git.call(Call::new(&args).input(object.get(end + 1..).unwrap_or_default()))?;
+        }
+        Ok(())
     }
 
     fn try_write(&self, objects_dir: &Path) -> io::Result<()> {

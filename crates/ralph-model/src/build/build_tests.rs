@@ -100,6 +100,15 @@ fn facts() -> Vec<(&'static str, TaskFact)> {
     ]
 }
 
+/// What a landing comes to. Not in the crash test: accepted work that a crash interrupts is landed again.
+fn landing_facts() -> Vec<(&'static str, TaskFact)> {
+    let (why, question) = ("a conflict".to_owned(), "Again?".to_owned());
+    vec![
+        ("landing refused", TaskFact::LandingRefused { why }),
+        ("landing stuck", TaskFact::LandingStuck { question }),
+    ]
+}
+
 fn fact(name: &str) -> TaskFact {
     facts().into_iter().find(|(known, _)| *known == name).unwrap().1
 }
@@ -191,7 +200,7 @@ fn the_whole_table_of_states_and_facts_is_known() {
         };
         let state = TaskState::of(&markers, MOST);
         writeln!(table, "{situation}: {}{healing}", short(&state)).unwrap();
-        for (told, fact) in facts() {
+        for (told, fact) in facts().into_iter().chain(landing_facts()) {
             let Ok(writes) = settle(&markers, &fact, MOST) else { continue };
             let names: Vec<String> = writes.iter().map(name).collect();
             let then = TaskState::of(&after(markers.clone(), &fact), MOST);
@@ -280,6 +289,21 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn work_that_cannot_land_goes_back_with_the_reason_and_is_counted() {
+    let claimed = after(pending(0), &fact("claimed"));
+    let mut accepted = claimed.clone();
+    write(&mut accepted, &settle(&claimed, &fact("accepted"), MOST).unwrap()[0]);
+    let why = "a conflict".to_owned();
+    let back = after(accepted.clone(), &TaskFact::LandingRefused { why });
+    assert_eq!(TaskState::of(&back, MOST), TaskState::Open);
+    assert_eq!(back.record.advice.as_deref(), Some("a conflict"));
+    assert_eq!((back.record.landings_refused, &back.record.settled_run), (1, &Some(run(1))));
+    let stuck = after(accepted, &TaskFact::LandingStuck { question: "Again?".to_owned() });
+    assert_eq!(TaskState::of(&stuck, MOST), TaskState::Undecided { works: works() });
+    assert_eq!(stuck.record.settled_run, Some(run(1)));
 }
 
 #[test]

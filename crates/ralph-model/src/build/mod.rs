@@ -46,9 +46,17 @@ pub struct TaskRecord {
     /// Runs since then that ended without a claim. They count as rejections.
     #[serde(default)]
     pub unclaimed: u32,
-    /// What that person wants the next run to know.
+    /// What that person wants the next run to know, or why its work could not land.
     #[serde(default)]
     pub advice: Option<String>,
+    /// How often accepted work could not be put on the branch and went back.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub landings_refused: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// How far the judgement of a claim has come.

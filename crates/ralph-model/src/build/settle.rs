@@ -42,6 +42,14 @@ pub enum TaskFact {
         run: Option<RunId>,
         rejection: Rejection,
     },
+    /// Accepted work does not fit what the branch has become. It goes back at no cost.
+    LandingRefused {
+        why: String,
+    },
+    /// Accepted work could not land too often: a person decides.
+    LandingStuck {
+        question: String,
+    },
     /// The judge cannot decide on this work.
     Undecided {
         run: Option<RunId>,
@@ -156,6 +164,25 @@ pub fn settle(
             writes.extend(after_rejection(old, run.as_ref(), rejection, Plan::Behind));
             writes
         }
+        TaskFact::LandingRefused { why } => {
+            let TaskClaim::Accepted { run, .. } = &old.claim else {
+                unreachable!("legal only for work that was accepted");
+            };
+            vec![TaskWrite::Record(Box::new(TaskRecord {
+                claim: TaskClaim::None,
+                settled_run: run.clone().or_else(|| old.settled_run.clone()),
+                advice: Some(why.clone()),
+                landings_refused: old.landings_refused.saturating_add(1),
+                ..old.clone()
+            }))]
+        }
+        TaskFact::LandingStuck { question } => {
+            let TaskClaim::Accepted { run, acceptance } = &old.claim else {
+                unreachable!("legal only for work that was accepted");
+            };
+            let (works, question) = (acceptance.works.clone(), question.clone());
+            vec![record(TaskClaim::Undecided { works, question }, run.as_ref())]
+        }
         TaskFact::Undecided { run, works, question } => {
             let (works, question) = (works.clone(), question.clone());
             vec![record(TaskClaim::Undecided { works, question }, run.as_ref())]
@@ -209,6 +236,7 @@ fn is_legal(state: &TaskState, fact: &TaskFact) -> bool {
             S::Undecided { .. } => run.is_none(),
             _ => false,
         },
+        F::LandingRefused { .. } | F::LandingStuck { .. } => matches!(state, S::Accepted),
         F::Retried { .. } => matches!(state, S::Exhausted { .. }),
         F::LaidAside { .. } => matches!(state, S::NotPending),
     }

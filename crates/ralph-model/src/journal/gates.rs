@@ -110,6 +110,23 @@ event_data! {
         files: Option<u64>,
     }
 
+    /// Accepted work is on the run's branch.
+    WorkLanded {
+        item: String,
+        /// The directory of the repository in the workspace; none for the workspace itself.
+        repository: Option<String>,
+        branch: String,
+        /// The commit that the branch stands at.
+        commit: String,
+        /// The commit that was judged.
+        candidate: Option<String>,
+        /// Whether both sides had moved, and were merged.
+        merge: Option<bool>,
+        /// Why the person's checkout does not follow yet.
+        waits: Option<String>,
+        subject: String,
+    }
+
     /// Why.
     ReasonText {
         /// Of a fixed set; see [`Reason::code`].

@@ -93,6 +93,7 @@ kinds! {
     GateFinished: GateFinished = "gate_finished",
     GatesChanged: GatesChanged = "gates_changed",
     Verdict: VerdictReached = "verdict",
+    Landed: WorkLanded = "landed",
     Trouble: TroubleMet = "trouble",
     UsageLimitWait: UsageLimitWait = "usage_limit_wait",
     BackoffWait: BackoffWait = "backoff_wait",
@@ -134,6 +135,10 @@ kinds! {
     TaskDone: TaskDone = "task_done",
     TaskRejected: TaskRejected = "task_rejected",
     TaskKilled: TaskKilled = "task_killed",
+    InterviewTurn: InterviewTurn = "interview_turn",
+    PrdApproved: PrdApproved = "prd_approved",
+    ConsentAsked: ConsentAsked = "consent_asked",
+    TopicMapped: TopicMapped = "topic_mapped",
 }
 
 impl JournalEvent {

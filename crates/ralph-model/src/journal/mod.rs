@@ -10,6 +10,7 @@
 
 mod build;
 mod gates;
+mod goal;
 mod kinds;
 mod pipeline;
 mod questions;
@@ -28,8 +29,9 @@ pub use build::{
 };
 pub use gates::{
     GateAttempt, GateFinished, GatePoint, GateStarted, GateTests, GatesChanged, ReasonText,
-    SetupStarted, VerdictKind, VerdictReached,
+    SetupStarted, VerdictKind, VerdictReached, WorkLanded,
 };
+pub use goal::{ConsentAsked, InterviewTurn, PrdApproved, TopicMapped};
 pub use kinds::JournalEvent;
 pub use pipeline::{
     CandidateLoaded, CandidateWritten, ImplException, ImplNoCompletion, ImplNonzeroExit,

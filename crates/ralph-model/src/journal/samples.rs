@@ -319,6 +319,38 @@ fn build_events() -> Vec<JournalEvent> {
     ]
 }
 
+fn goal_events() -> Vec<JournalEvent> {
+    vec![
+        InterviewTurn {
+            goal: text("add dark mode"),
+            questions: Some(2),
+            stories: Some(3),
+            problems: vec![text("Unexpected keys: project")],
+        }
+        .into(),
+        PrdApproved { branch: text("ralph/dark"), stories: Some(3), failing: Some(2) }.into(),
+        ConsentAsked {
+            step: text("understand"),
+            reasons: vec![text("there was no codebase map")],
+            answer: text("no"),
+        }
+        .into(),
+        TopicMapped { topic: text("Tests"), reason: some("the map is empty"), left: Some(4) }
+            .into(),
+        WorkLanded {
+            item: text("0001-a"),
+            repository: some("lib"),
+            branch: text("main"),
+            commit: text("c0ffee"),
+            candidate: some("c0ffed"),
+            merge: Some(true),
+            waits: some("a merge is under way"),
+            subject: text("ralph: 0001-a is done"),
+        }
+        .into(),
+    ]
+}
+
 fn session_events() -> Vec<JournalEvent> {
     let cost = BudgetExhausted::Cost { limit_usd: 5.0, spent_usd: 5.25 };
     let near = BudgetExhausted::Tokens { limit: 100, spent: 80 };
@@ -377,8 +409,14 @@ pub(crate) fn one_of_each() -> Vec<JournalEntry> {
         of_run(1, 11, asked()),
         of_run(1, 14, crossed()),
     ];
-    let events =
-        [session_events(), pipeline_events(), implementation_events(), build_events()].concat();
+    let events = [
+        session_events(),
+        pipeline_events(),
+        implementation_events(),
+        build_events(),
+        goal_events(),
+    ]
+    .concat();
     entries.extend(
         (20..)
             .zip(events)

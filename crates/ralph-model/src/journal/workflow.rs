@@ -14,7 +14,7 @@ use crate::policy::budget::{Budget, BudgetExhausted};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkflowStarted {
     pub id: RunId,
-    /// `pipeline`, `build`, `plan` or `agent run`.
+    /// `pipeline`, `build`, `plan`, `loop` or `agent run`.
     pub kind: String,
     /// What the person typed.
     #[serde(default)]

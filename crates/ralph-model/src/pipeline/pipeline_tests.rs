@@ -137,6 +137,14 @@ fn facts() -> Vec<(&'static str, Fact)> {
             },
         ),
         ("verified", Fact::Verified { done: done() }),
+        (
+            "landing refused",
+            Fact::LandingRefused {
+                feedback: feedback().unwrap(),
+                base: base(),
+                run: Some(run(11)),
+            },
+        ),
         ("plan invalidated", Fact::PlanInvalidated { reason: "wrong".to_owned(), run: run(7) }),
         ("person needed", Fact::PersonNeeded { question: "Done?".to_owned(), run: Some(run(8)) }),
         ("person objected", Fact::PersonObjected { answer: "no, do it".to_owned() }),

@@ -67,8 +67,16 @@ pub struct PlanRecord {
     /// The run whose result these files know. A result that is told again, after a crash, changes nothing.
     #[serde(default)]
     pub settled_run: Option<String>,
+    /// How often accepted work could not be put on the branch and went back.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub landings_refused: u32,
     #[serde(flatten)]
     pub rest: BTreeMap<String, Value>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 const fn first() -> u32 {

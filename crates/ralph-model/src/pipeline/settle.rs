@@ -57,6 +57,12 @@ pub enum Fact {
     Verified {
         done: DoneMarker,
     },
+    /// Accepted work does not fit what the branch has become. It goes back at no cost, and begins at the new tips.
+    LandingRefused {
+        feedback: Feedback,
+        base: Base,
+        run: Option<RunRef>,
+    },
     PlanInvalidated {
         reason: String,
         run: RunRef,
@@ -171,6 +177,9 @@ fn is_legal(state: &SpecState, markers: &Markers, fact: &Fact) -> bool {
         Fact::CandidateFound { .. } | Fact::NoChangeClaimed { .. } => {
             matches!(state, S::Planned { .. } | S::Candidate { .. })
         }
+        Fact::LandingRefused { .. } => {
+            matches!(state, S::Candidate { .. } | S::Waiting { .. } | S::Planned { .. })
+        }
         Fact::VerificationFailed { .. } | Fact::PlanInvalidated { .. } => {
             matches!(state, S::Candidate { .. })
         }
@@ -190,6 +199,7 @@ impl Fact {
             Fact::CandidateFound { .. } => "`candidate found`",
             Fact::NoChangeClaimed { .. } => "`no change claimed`",
             Fact::Verified { .. } => "`verified`",
+            Fact::LandingRefused { .. } => "`landing refused`",
             Fact::PlanInvalidated { .. } => "`plan invalidated`",
             Fact::PersonNeeded { .. } => "`person needed`",
             Fact::PersonObjected { .. } => "`person objected`",
@@ -271,6 +281,9 @@ fn writes(markers: &Markers, fact: &Fact, at: Timestamp) -> Vec<Write> {
             }));
             writes
         }
+        Fact::LandingRefused { feedback, base, run } => {
+            drafts.landing_refused(feedback, base, run.as_ref())
+        }
         Fact::PlanInvalidated { reason, run } => drafts.invalidated(reason, run),
         Fact::PersonNeeded { question, run } => {
             let mut record = drafts.candidate();
@@ -282,20 +295,14 @@ fn writes(markers: &Markers, fact: &Fact, at: Timestamp) -> Vec<Write> {
             writes.extend(run.as_ref().map(|run| drafts.settled(&run.id)));
             writes
         }
-        Fact::PersonObjected { answer } => {
-            let mut record = drafts.candidate();
-            record.status = CandidateStatus::Rejected;
-            record.question = None;
-            record.no_change = None;
-            record.feedback = Some(format!("A person looked at it and says: {answer}"));
-            vec![Write::Candidate(Box::new(record))]
-        }
+        Fact::PersonObjected { answer } => drafts.objected(answer),
         Fact::Forced { number, base } => drafts.forced(*number, base),
         Fact::BudgetRenewed { base } => {
             let Some(plan) = &markers.plan else { return Vec::new() };
             let mut plan = plan.clone();
             plan.attempts_used = 0;
             plan.tries = Vec::new();
+            plan.landings_refused = 0;
             plan.base = base.clone().unwrap_or(plan.base);
             vec![Write::Plan(Box::new(plan))]
         }
@@ -365,6 +372,7 @@ impl Drafts<'_> {
             tries: Vec::new(),
             text_mark: None,
             settled_run: None,
+            landings_refused: 0,
             rest: std::collections::BTreeMap::new(),
         })
     }
@@ -485,12 +493,39 @@ impl Drafts<'_> {
         record
     }
 
+    fn landing_refused(
+        &self,
+        feedback: &Feedback,
+        base: &Base,
+        run: Option<&RunRef>,
+    ) -> Vec<Write> {
+        let candidate = self.rejected(feedback, Phase::Verify, run);
+        let mut plan = self.plan();
+        let run = run.map(|run| run.id.to_string());
+        if run.is_none() || plan.settled_run != run {
+            plan.landings_refused = plan.landings_refused.saturating_add(1);
+        }
+        plan.base.clone_from(base);
+        plan.settled_run = run.or(plan.settled_run);
+        vec![Write::Candidate(Box::new(candidate)), Write::Plan(Box::new(plan))]
+    }
+
+    fn objected(&self, answer: &str) -> Vec<Write> {
+        let mut record = self.candidate();
+        record.status = CandidateStatus::Rejected;
+        record.question = None;
+        record.no_change = None;
+        record.feedback = Some(format!("A person looked at it and says: {answer}"));
+        vec![Write::Candidate(Box::new(record))]
+    }
+
     fn forced(&self, number: u32, base: &Base) -> Vec<Write> {
         let mut writes = Vec::new();
         if let Some(plan) = &self.markers.plan {
             let mut plan = plan.clone();
             plan.attempts_used = 0;
             plan.tries = Vec::new();
+            plan.landings_refused = 0;
             plan.base = base.clone();
             writes.push(Write::Plan(Box::new(plan)));
         }

@@ -13,17 +13,34 @@ pub enum PromptKind {
     Verify,
     Investigate,
     Decompose,
+    Interview,
+    Understand,
+    Story,
+    Loop,
 }
 
 const PLACES: [Field; 2] = [always("workspace"), always("home")];
 const RULES: [Field; 2] = [optional("rules", "rules"), optional("rules_file", "rules")];
 const GATES: Field = optional("gates", "gates");
 
+/// What only the loop's prompt has.
+const LOOP: [Field; 9] = [
+    GATES,
+    always("mailbox").with(Need::Essential("mailbox")),
+    always("phase").with(Need::Essential("phase")),
+    always("iteration"),
+    always("iterations"),
+    optional("origin", "origin"),
+    optional("plan", "plan"),
+    optional("plan_file", "plan"),
+    optional("escalation", "escalation").with(Need::Appended("Attention")),
+];
+
 /// The values that name the spec: of these, a template for which the spec is essential needs one.
 const SPEC: [&str; 3] = ["spec", "spec_path", "spec_file"];
 
 impl PromptKind {
-    pub const ALL: [PromptKind; 8] = [
+    pub const ALL: [PromptKind; 12] = [
         PromptKind::SpecPlan,
         PromptKind::SpecImplement,
         PromptKind::SpecVerify,
@@ -32,6 +49,10 @@ impl PromptKind {
         PromptKind::Verify,
         PromptKind::Investigate,
         PromptKind::Decompose,
+        PromptKind::Interview,
+        PromptKind::Understand,
+        PromptKind::Story,
+        PromptKind::Loop,
     ];
 
     /// Returns the name of the file in home that replaces the built-in text.
@@ -45,6 +66,10 @@ impl PromptKind {
             PromptKind::Verify => "PROMPT_verify.md",
             PromptKind::Investigate => "PROMPT_investigate.md",
             PromptKind::Decompose => "PROMPT_decompose.md",
+            PromptKind::Interview => "PROMPT_interview.md",
+            PromptKind::Understand => "understand_prompt.md",
+            PromptKind::Story => "prompt.md",
+            PromptKind::Loop => "PROMPT_loop.md",
         }
     }
 
@@ -59,6 +84,10 @@ impl PromptKind {
             PromptKind::Verify => include_str!("templates/verify.md"),
             PromptKind::Investigate => include_str!("templates/investigate.md"),
             PromptKind::Decompose => include_str!("templates/decompose.md"),
+            PromptKind::Interview => include_str!("templates/interview.md"),
+            PromptKind::Understand => include_str!("templates/understand.md"),
+            PromptKind::Story => include_str!("templates/story.md"),
+            PromptKind::Loop => include_str!("templates/loop.md"),
         }
     }
 
@@ -72,11 +101,15 @@ impl PromptKind {
     /// In the pipeline an agent knows only its prompt, so what it cannot work without has to be in it. Templates of the build
     /// loop may be older than these values and have the agent ask for its task; what they leave out comes after their text.
     pub(crate) fn fields(self) -> Vec<Field> {
+        if let Some(fields) = self.goal_fields() {
+            return fields;
+        }
         let spec_need = match self {
             PromptKind::SpecPlan
             | PromptKind::SpecImplement
             | PromptKind::SpecVerify
-            | PromptKind::Plan => Need::Essential("spec"),
+            | PromptKind::Plan
+            | PromptKind::Loop => Need::Essential("spec"),
             _ => Need::Free,
         };
         let mut fields = vec![always("spec_id")];
@@ -158,8 +191,55 @@ impl PromptKind {
                 always("kill").with(Need::Appended("Why it was stopped")),
                 optional("kill_log", "kill_log").with(Need::Appended("The log of the stopped run")),
             ]),
+            PromptKind::Interview | PromptKind::Understand | PromptKind::Story => {
+                unreachable!("they have fields of their own")
+            }
+            PromptKind::Loop => {
+                fields.push(essential_feedback);
+                fields.extend(LOOP);
+            }
         }
         fields
+    }
+
+    /// Returns the values of the prompts of goal-driven work.
+    ///
+    /// People have such templates from other loops, which know none of these values: what they leave out comes after
+    /// their text.
+    fn goal_fields(self) -> Option<Vec<Field>> {
+        let [rules, rules_file] = RULES;
+        let rules = rules.with(Need::Appended("Rules of this project"));
+        let feedback = optional("feedback", "feedback").with(Need::Appended("Fix these first"));
+        let appended = |name, heading| always(name).with(Need::Appended(heading));
+        let known = |name, heading| optional(name, name).with(Need::Appended(heading));
+        let own = match self {
+            PromptKind::Interview => vec![
+                appended("goal", "Goal"),
+                known("prd", "The requirements that are to be updated"),
+                known("map", "What is known about the code"),
+                known("answers", "Questions and answers so far"),
+                known("draft", "Your last draft"),
+                appended("contract", "How to answer"),
+            ],
+            PromptKind::Understand => vec![
+                appended("topic", "The topic of this run"),
+                appended("map_path", "The map, the only file that you may change, is here"),
+                appended("today", "The date of your entry"),
+            ],
+            PromptKind::Story => vec![
+                always("story_id"),
+                always("story_title"),
+                appended("story", "The story of this run"),
+                always("progress_path"),
+                always("map_path"),
+                GATES,
+            ],
+            _ => return None,
+        };
+        let mut fields = vec![rules, rules_file, feedback];
+        fields.extend(PLACES);
+        fields.extend(own);
+        Some(fields)
     }
 }
 

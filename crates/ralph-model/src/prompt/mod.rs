@@ -4,17 +4,21 @@
 //! be taken for the agent's own word. Reading files is the engine's.
 
 mod build;
+mod goal;
 mod kind;
+mod loop_task;
 mod pipeline;
 mod reader;
 mod template;
 
 use std::fmt::Write;
 
-use crate::gate::{self, GateSpec};
+use crate::gate::{self, Check, GateSpec};
 
 pub use build::{BuildPrompt, DecomposePrompt, InvestigatePrompt, PlanPrompt, VerifyPrompt};
+pub use goal::{GoalSurroundings, InterviewPrompt, StoryPrompt, UnderstandPrompt};
 pub use kind::PromptKind;
+pub use loop_task::{LoopPrompt, PlanSource};
 pub use pipeline::{PreviousPlan, SpecImplementPrompt, SpecPlanPrompt, SpecVerifyPrompt};
 pub use template::{Field, Need, Presence, PromptTemplate, TemplateError, TemplateProblem, Values};
 
@@ -102,12 +106,18 @@ impl<'a> Surroundings<'a> {
         values.add("spec_path", self.spec.path);
         values.add("spec_file", self.spec.file);
         values.add("spec", self.spec.text);
-        if let Some(rules) = self.rules.filter(|rules| !rules.text.trim().is_empty()) {
-            values.add("rules", rules.text);
-            values.add("rules_file", rules.file);
-        }
+        values.add_rules(self.rules);
         values.add_optional("feedback", self.feedback);
         values
+    }
+}
+
+impl<'a> Values<'a> {
+    fn add_rules(&mut self, rules: Option<RulesSource<'a>>) {
+        if let Some(rules) = rules.filter(|rules| !rules.text.trim().is_empty()) {
+            self.add("rules", rules.text);
+            self.add("rules_file", rules.file);
+        }
     }
 }
 
@@ -115,10 +125,13 @@ impl<'a> Surroundings<'a> {
 fn gate_list(gates: &[GateSpec]) -> Option<String> {
     let mut list = String::new();
     for gate in gate::in_order(gates) {
-        let words: Vec<String> = gate.argv.iter().map(|word| shell_word(word)).collect();
         let gap = if list.is_empty() { "" } else { "\n" };
-        write!(list, "{gap}- {}: `{}`", gate.name, words.join(" "))
-            .expect("a string takes any text");
+        let words: Vec<String> = gate.argv().iter().map(|word| shell_word(word)).collect();
+        let command = match gate.check {
+            Check::Command { .. } => format!("`{}`", words.join(" ")),
+            Check::BuiltIn(_) => "checked by Ralph itself".to_owned(),
+        };
+        write!(list, "{gap}- {}: {command}", gate.name).expect("a string takes any text");
     }
     (!list.is_empty()).then_some(list)
 }

@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::contract::{DEFAULT_MAGIC_PHRASE, FinalMessage, PlannerClaim};
 use crate::id::CommitId;
+use crate::phase::LoopPhase;
 use crate::verdict::VerifierQuestion;
 
 const HASH: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -23,7 +24,7 @@ struct Rendered {
 fn gates() -> Vec<GateSpec> {
     let gate = |name: &str, argv: &[&str], fast| GateSpec {
         name: name.to_owned(),
-        argv: argv.iter().map(|&word| word.to_owned()).collect(),
+        check: Check::Command { argv: argv.iter().map(|&word| word.to_owned()).collect() },
         timeout: Duration::from_mins(1),
         paths: Vec::new(),
         fast,
@@ -65,6 +66,12 @@ fn all(prompts: &Prompts, given: Given) -> Vec<Rendered> {
         },
         rules: only(given, RulesSource { file: "AGENTS.md", text: "THE RULES" }),
         feedback: only(given, "THE FEEDBACK"),
+    };
+    let goal_surroundings = GoalSurroundings {
+        workspace: "/w",
+        home: "/w/ralph",
+        rules: surroundings.rules,
+        feedback: surroundings.feedback,
     };
     let magic_phrase = DEFAULT_MAGIC_PHRASE;
     vec![
@@ -147,6 +154,52 @@ fn all(prompts: &Prompts, given: Given) -> Vec<Rendered> {
                 kill_log: only(given, "/log"),
             },
         ),
+        render(
+            prompts,
+            &InterviewPrompt {
+                surroundings: goal_surroundings,
+                goal: "THE GOAL",
+                answers: only(given, "THE ANSWERS"),
+                draft: only(given, "THE DRAFT"),
+                prd: only(given, "THE PRD"),
+                map: only(given, "THE MAP"),
+            },
+        ),
+        render(
+            prompts,
+            &UnderstandPrompt {
+                surroundings: goal_surroundings,
+                topic: "THE TOPIC",
+                map_path: "/out/codebase_map.md",
+                today: "2026-11-18",
+            },
+        ),
+        render(
+            prompts,
+            &StoryPrompt {
+                surroundings: goal_surroundings,
+                story_id: "US-001",
+                story_title: "THE TITLE",
+                story: "THE STORY",
+                progress_path: "/w/ralph/progress.txt",
+                map_path: "/w/ralph/codebase_map.md",
+                gates: &gates,
+            },
+        ),
+        render(
+            prompts,
+            &LoopPrompt {
+                surroundings,
+                mailbox: "/w/.ralph",
+                phase: LoopPhase::Build,
+                iteration: 2,
+                iterations: 20,
+                origin: only(given, "THE ORIGIN"),
+                plan: only(given, PlanSource { file: "plan.tsx", text: "THE PLAN" }),
+                escalation: only(given, "THE ESCALATION"),
+                gates: &gates,
+            },
+        ),
     ]
 }
 
@@ -192,7 +245,7 @@ fn no_prompt_makes_a_claim_when_it_is_echoed() {
             let verified = echo.verifier_claim(DEFAULT_MAGIC_PHRASE);
             assert_eq!((verified.commit, verified.plan_invalidation), (None, None), "{kind:?}");
             assert_eq!(echo.no_change_needed(), None, "{kind:?}");
-            for marker in ["PLAN_INVALIDATION:", "NO_CHANGE_NEEDED:", "[RALPH]"] {
+            for marker in ["PLAN_INVALIDATION:", "NO_CHANGE_NEEDED:", "[RALPH]", "<promise>"] {
                 assert!(!text.lines().any(|line| line.starts_with(marker)), "{kind:?} {marker}");
             }
         }
@@ -202,9 +255,13 @@ fn no_prompt_makes_a_claim_when_it_is_echoed() {
 #[test]
 fn every_prompt_has_the_spec_its_rules_and_the_feedback() {
     for Rendered { kind, text, .. } in all(&Prompts::builtin(), Given::All) {
-        assert!(text.contains("ralph/specs/area/0001-login.md"), "{kind:?}");
-        let has_spec = text.contains("# THE SPEC {{plan}}");
-        assert_eq!(has_spec, kind != PromptKind::Build, "{kind:?}");
+        let is_about_a_goal =
+            matches!(kind, PromptKind::Interview | PromptKind::Understand | PromptKind::Story);
+        if !is_about_a_goal {
+            assert!(text.contains("ralph/specs/area/0001-login.md"), "{kind:?}");
+            let has_spec = text.contains("# THE SPEC {{plan}}");
+            assert_eq!(has_spec, kind != PromptKind::Build, "{kind:?}");
+        }
         assert_in_order(&text, &["(AGENTS.md)", "THE RULES"]);
         assert_in_order(&text, &["# Fix these first", "THE FEEDBACK"]);
     }
@@ -291,6 +348,20 @@ fn prompts_of_the_build_loop_name_only_commands_their_role_may_use() {
 }
 
 #[test]
+fn the_loop_is_told_what_it_is_validated_by_and_never_to_complete_for_that() {
+    let text = builtin(PromptKind::Loop, Given::All);
+    assert_in_order(
+        &text,
+        &["iteration 2 of 20", "The phase is build", "THE ESCALATION", "THE PLAN", "/w/.ralph"],
+    );
+    assert_in_order(&text, &["validates it between iterations", "\"Plan Validated\""]);
+    let lower = text.to_lowercase();
+    assert!(!lower.contains("complete so that"), "{text}");
+    let least = builtin(PromptKind::Loop, Given::Least);
+    assert!(least.contains("Not written yet.") && !least.contains("<plan>"), "{least}");
+}
+
+#[test]
 fn a_resumed_session_is_told_to_compact_first() {
     let prompts = Prompts::builtin();
     let surroundings = Surroundings {
@@ -347,4 +418,66 @@ fn an_old_template_of_the_build_loop_works_unchanged() {
             "# Task\n\nTHE TASK\n",
         ],
     );
+}
+
+#[test]
+fn an_interviewer_is_told_the_contract_and_everything_that_was_said() {
+    let text = builtin(PromptKind::Interview, Given::All);
+    assert_in_order(
+        &text,
+        &[
+            "THE GOAL",
+            "THE PRD",
+            "THE MAP",
+            "THE ANSWERS",
+            "THE DRAFT",
+            "THE FEEDBACK",
+            "Write nothing",
+        ],
+    );
+    let keys = [
+        "`questions`",
+        "`uncertainties`",
+        "`evidenceMissing`",
+        "`prdDraft`",
+        "`recommendUnderstand`",
+    ];
+    assert_in_order(&text, &keys);
+    let own = ["`branchName`", "`userStories`", "`acceptanceCriteria`", "`priority`", "`notes`"];
+    assert_in_order(&text, &own);
+}
+
+#[test]
+fn a_mapper_and_an_implementer_are_told_their_unit_and_where_to_write() {
+    let text = builtin(PromptKind::Understand, Given::All);
+    assert_in_order(
+        &text,
+        &["THE TOPIC", "/out/codebase_map.md", "## 2026-11-18 - ", "commit nothing"],
+    );
+    let text = builtin(PromptKind::Story, Given::All);
+    assert_in_order(
+        &text,
+        &[
+            "THE STORY",
+            "Codebase Patterns",
+            "feat: US-001 - THE TITLE",
+            "- fmt: `cargo fmt`",
+            "Ralph sets it",
+        ],
+    );
+}
+
+/// Templates of other loops are in use as they are, and know none of the values.
+#[test]
+fn templates_without_any_value_get_what_they_leave_out() {
+    let mut prompts = Prompts::builtin();
+    let old = "Read scripts/ralph/prd.json.\n\nIf all stories pass, reply with:\n<promise>COMPLETE</promise>\n";
+    for kind in [PromptKind::Interview, PromptKind::Understand, PromptKind::Story] {
+        prompts.replace(kind, old).unwrap();
+    }
+    let all = all(&prompts, Given::All);
+    let text = |kind| &all.iter().find(|rendered| rendered.kind == kind).unwrap().text;
+    assert_in_order(text(PromptKind::Interview), &[old, "THE FEEDBACK", "THE GOAL", "`prdDraft`"]);
+    assert_in_order(text(PromptKind::Understand), &[old, "THE TOPIC", "/out/codebase_map.md"]);
+    assert_in_order(text(PromptKind::Story), &[old, "# The story of this run", "THE STORY"]);
 }

@@ -23,7 +23,7 @@ const WRAPPERS: [&str; 16] = [
 pub fn gate_files(gates: &[GateSpec]) -> Vec<String> {
     let mut files = Vec::new();
     for gate in gates {
-        let words: Vec<&str> = gate.argv.iter().map(String::as_str).collect();
+        let words: Vec<&str> = gate.argv().iter().map(String::as_str).collect();
         find_scripts(&words, &mut files);
     }
     files.sort();
@@ -172,11 +172,12 @@ mod tests {
 
     use super::super::FileVersion;
     use super::*;
+    use crate::gate::Check;
 
     fn files(argvs: &[&[&str]]) -> Vec<String> {
         let gate = |argv: &&[&str]| GateSpec {
             name: String::new(),
-            argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+            check: Check::Command { argv: argv.iter().map(|word| (*word).to_owned()).collect() },
             timeout: Duration::ZERO,
             paths: vec![],
             fast: false,

@@ -3,18 +3,27 @@
 use clap::Args;
 
 use super::AgentOptions;
+use super::goal::InterviewOptions;
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ralph plan 0001-login.md\n  ralph plan \"add dark mode\"\n  ralph plan --resume"
+)]
 pub(crate) struct PlanArgs {
-    /// The spec to plan: a .md file, or the name of one in specs/
-    #[arg(value_name = "SPEC")]
+    /// The spec to plan (a .md file, or the name of one in specs/), or a goal in a sentence
+    #[arg(value_name = "SPEC|GOAL")]
     pub(crate) what: Option<String>,
-    /// Unfinished tasks are cancelled (kept if it is the same spec) without a question
+    /// It is a spec, whatever it looks like
+    #[arg(long, conflicts_with = "goal")]
+    pub(crate) spec: bool,
+    /// It is a goal, whatever it looks like
     #[arg(long)]
+    pub(crate) goal: bool,
+    /// For a spec: unfinished tasks are cancelled (kept if it is the same spec) without a question
+    #[arg(long, conflicts_with = "non_interactive")]
     pub(crate) yes: bool,
-    /// Ask nothing: with unfinished tasks, exit with 3
-    #[arg(long, conflicts_with = "yes")]
-    pub(crate) non_interactive: bool,
+    #[command(flatten)]
+    pub(crate) interview: InterviewOptions,
     #[command(flatten)]
     pub(crate) run: RunOptions,
 }
@@ -43,12 +52,19 @@ pub(crate) struct BuildArgs {
     pub(crate) run: RunOptions,
 }
 
-/// Options of every command of the build loop.
-#[derive(Debug, Args)]
+/// Options of every command of the build loop and of goal-driven work.
+#[derive(Debug, Clone, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 pub(crate) struct RunOptions {
-    /// Begin although there are uncommitted changes; they are kept, and never count as an agent's work
+    /// With --in-place: begin although there are uncommitted changes; they are kept, and never count as an agent's work
     #[arg(long)]
     pub(crate) allow_dirty: bool,
+    /// Have agents work in this checkout instead of a clone of their own
+    #[arg(long, conflicts_with = "onto")]
+    pub(crate) in_place: bool,
+    /// Land work on this branch instead of the one that is checked out
+    #[arg(long, value_name = "BRANCH")]
+    pub(crate) onto: Option<String>,
     /// Show everything that agents say
     #[arg(long)]
     pub(crate) stream: bool,

@@ -41,9 +41,15 @@ pub(crate) struct PipelineArgs {
     /// Show everything that agents say
     #[arg(long, alias = "stream-agent-output")]
     pub(crate) stream: bool,
-    /// Begin although there are uncommitted changes; they are kept, and never count as an agent's work
+    /// With --in-place: begin although there are uncommitted changes; they are kept, and never count as an agent's work
     #[arg(long)]
     pub(crate) allow_dirty: bool,
+    /// Have agents work in this checkout instead of a clone of their own
+    #[arg(long, conflicts_with = "onto")]
+    pub(crate) in_place: bool,
+    /// Land work on this branch instead of the one that is checked out
+    #[arg(long, value_name = "BRANCH")]
+    pub(crate) onto: Option<String>,
     /// Start no further run once this many tokens are used
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens: Option<u64>,

@@ -80,6 +80,15 @@ pub(crate) fn flags(options: &AgentOptions) -> Vec<FlagValue<'_>> {
     .collect()
 }
 
+/// Returns the flags of a command that runs a workflow.
+pub(crate) fn workflow_flags(options: &AgentOptions, in_place: bool) -> Vec<FlagValue<'_>> {
+    let mut flags = flags(options);
+    if in_place {
+        flags.push(FlagValue { flag: "--in-place", key: "isolation", value: "in-place" });
+    }
+    flags
+}
+
 fn budget(setup: &Setup, args: &AgentRunArgs) -> Budget {
     let budget = setup.budget(args.max_tokens, args.max_cost);
     let default_failures = (args.repeat > 1).then_some(3);

@@ -56,7 +56,12 @@ pub(crate) fn run(global: &GlobalArgs, args: &AnswerArgs) -> Result<Exit, CliErr
         let told = format!("{}: {}", question.item, shown(&question.text));
         setup.ui.labelled(Tone::Good, "answered", &told);
         let is_task = question.item.parse::<TaskId>().is_ok();
-        let command = if is_task { "ralph build" } else { "ralph pipeline" };
+        let is_loop = question.item.starts_with("loop-");
+        let command = match (is_loop, is_task) {
+            (true, _) => "ralph loop --resume",
+            (_, true) => "ralph build",
+            _ => "ralph pipeline",
+        };
         setup.ui.line(format!("`{command}` acts on it"));
     }
     Ok(Exit::Done)

@@ -8,17 +8,18 @@ use std::sync::Arc;
 use camino::Utf8Path;
 use ralph_engine::plan_file::PlanFile;
 use ralph_engine::specs::{SPECS, discover, locate};
-use ralph_engine::workflow::build::planning::PlanningEnd;
+use ralph_engine::workflow::build::planning::{BeforeBuild, PlanningEnd};
 use ralph_engine::workflow::build::{Build, BuildEnd};
 use ralph_engine::workflow::driver::Ended;
+use ralph_engine::workflow::project::WorkPlace;
 use ralph_model::plan::{Plan, Stage, Unfinished};
 use ralph_model::policy::budget::Budget;
 use ralph_model::role::Role;
 
 use self::preflight::{Asked, existing, preflight};
 use self::report::{declined, report, report_planning};
-use super::agent_run::flags;
-use super::pipeline::ask_about_dirt;
+use super::agent_run::{flags, workflow_flags};
+use super::pipeline::settle_dirt;
 use super::plan::{not_made, unwritable};
 use crate::args::GlobalArgs;
 use crate::args::build::{BuildArgs, PlanArgs, RunOptions};
@@ -52,14 +53,14 @@ fn bounded(configured: Budget, iterations: Option<u32>, failures: Option<u32>) -
 
 /// Runs the build loop.
 pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliError> {
-    let setup = Setup::load(global, &flags(&args.run.agent))?;
+    let setup = Setup::load(global, &workflow_flags(&args.run.agent, args.run.in_place))?;
     setup.require_plan_in_tree()?;
     let (spec, iterations) = words(&setup, args)?;
     let configured = setup.budget(args.run.max_tokens, args.run.max_cost);
     let budget = bounded(configured, iterations, args.max_failures);
     let promise = args.completion_promise.as_deref();
     let job = Job { options: &args.run, budget, promise };
-    let end = with_build(&setup, "ralph build", &job, |build, plan| {
+    let end = with_build(&setup, "ralph build", &job, |build, plan, persons| {
         match plan_first(&setup, build, plan, spec.as_deref())? {
             Some(Ended::By(PlanningEnd::Planned { .. })) => {}
             Some(end) => return Ok(Outcome::Planning(end)),
@@ -69,7 +70,7 @@ pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliEr
         if args.retry {
             build.renew().map_err(failed)?;
         }
-        if !preflight(&setup, plan, args.yes)? {
+        if !preflight(&setup, persons, args.yes)? {
             return Ok(Outcome::Declined);
         }
         say_if_spec_is_gone(&setup, plan)?;
@@ -99,36 +100,25 @@ fn plan_first(
 ) -> Result<Option<Ended<PlanningEnd>>, CliError> {
     let bytes = plan.read().map_err(CliError::failed)?;
     let found = Plan::parse(&bytes);
-    let cut_short = build.planning_under_way().map_err(CliError::failed)?;
-    let tasks = tasks_of(&found);
-    match (spec, cut_short) {
-        (spec, Some(cut_short))
-            if spec.map_or(found.stage() == Stage::Complete, |spec| spec == cut_short) =>
-        {
-            go_on_planning(setup, build, &found).map(Some)
-        }
-        (Some(spec), _)
-            if found.spec() == Some(spec)
-                && found.stage() == Stage::Complete
-                && build.is_planned(spec).map_err(CliError::failed)? =>
-        {
-            setup.ui.note(&format!("`ralph plan {spec}` plans it again"));
-            Ok(Some(Ended::By(PlanningEnd::Planned { tasks })))
-        }
-        (Some(spec), _) if found.spec() != Some(spec) || tasks == 0 => {
-            let tasks = found.unfinished().iter().filter(|task| task.spec == spec).count();
-            if tasks > 0 && found.can_keep_all_for(spec) {
-                plan.change_and_commit(|plan| plan.set_spec(spec, Unfinished::Refuse))
-                    .map_err(|error| not_made(&error, plan.path()))?;
-                return Ok(Some(Ended::By(PlanningEnd::Planned { tasks })));
-            }
-            match existing(&found, spec, Asked::Person)? {
+    let before = build.before_build(&found, spec).map_err(CliError::failed)?;
+    match (before, spec) {
+        (BeforeBuild::GoOnPlanning, _) => return go_on_planning(setup, build, &found).map(Some),
+        (BeforeBuild::Plan, Some(spec)) => {
+            return match existing(&found, spec, Asked::Person)? {
                 None => Ok(None),
                 Some(existing) => build.plan_spec(spec, existing).map(Some).map_err(failed),
-            }
+            };
         }
-        _ => Ok(Some(Ended::By(PlanningEnd::Planned { tasks }))),
+        (BeforeBuild::SetSpec, Some(spec)) => {
+            plan.change_and_commit(|plan| plan.set_spec(spec, Unfinished::Refuse))
+                .map_err(|error| not_made(&error, plan.path()))?;
+        }
+        (_, Some(spec)) if found.stage() == Stage::Complete => {
+            setup.ui.note(&format!("`ralph plan {spec}` plans it again"));
+        }
+        _ => {}
     }
+    Ok(Some(Ended::By(PlanningEnd::Planned { tasks: tasks_of(&found) })))
 }
 
 /// Counts the tasks of the current spec that are to be built or verified.
@@ -150,25 +140,47 @@ fn go_on_planning(
     build.go_on_planning().map_err(failed)
 }
 
-/// Plans a spec.
+/// Plans a spec, or a goal.
 pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliError> {
-    let setup = Setup::load(global, &flags(&args.run.agent))?;
+    let setup = Setup::load_for_goal(global, &flags(&args.run.agent), None)?;
+    let is_goal = match &args.what {
+        Some(what) => is_goal(&setup, args, what),
+        None => args.interview.resume,
+    };
+    if is_goal {
+        if args.yes {
+            return Err(CliError::usage("`--yes` is about a spec's tasks")
+                .hint("a goal's PRD is approved with --approve-prd"));
+        }
+        return super::goal::plan(setup, args);
+    }
+    let interview = &args.interview;
+    if interview.resume || interview.approve_prd || interview.answers.is_some() {
+        return Err(CliError::usage(
+            "`--resume`, `--answers` and `--approve-prd` are about a goal",
+        )
+        .hint("`--goal` takes a word for a goal, whatever it looks like"));
+    }
+    let setup = Setup::load(global, &workflow_flags(&args.run.agent, args.run.in_place))?;
     setup.require_plan_in_tree()?;
     let Some(what) = &args.what else {
         return Err(listed(&setup, CliError::usage("which spec is to be planned?")));
     };
-    let spec = find_spec(&setup, what)?;
+    let spec = find_spec(&setup, what).map_err(|error| {
+        let is_missing = args.spec || !what.contains(char::is_whitespace);
+        error.hints((!is_missing).then_some("`--goal` takes it for a goal"))
+    })?;
     setup.ui.labelled(Tone::Active, "plan", &format!("the spec {spec}"));
     let asked = if args.yes {
         Asked::Yes
-    } else if args.non_interactive {
+    } else if args.interview.non_interactive {
         Asked::Nobody
     } else {
         Asked::Person
     };
     let budget = setup.budget(args.run.max_tokens, args.run.max_cost);
     let job = Job { options: &args.run, budget, promise: None };
-    let end = with_build(&setup, "ralph plan", &job, |build, plan| {
+    let end = with_build(&setup, "ralph plan", &job, |build, plan, _| {
         let bytes = plan.read().map_err(CliError::failed)?;
         let now = Plan::parse(&bytes);
         if build.planning_under_way().map_err(CliError::failed)?.as_ref() == Some(&spec) {
@@ -185,6 +197,15 @@ pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliErro
     }
 }
 
+/// Tells a goal from a spec: what is no spec is a goal, but for the name of a file that is missing.
+fn is_goal(setup: &Setup, args: &PlanArgs, what: &str) -> bool {
+    if args.spec || args.goal {
+        return args.goal;
+    }
+    let names_file = Utf8Path::new(what.trim()).extension() == Some("md");
+    !names_file && find_spec(setup, what).is_err()
+}
+
 /// What was asked for.
 struct Job<'a> {
     options: &'a RunOptions,
@@ -192,35 +213,35 @@ struct Job<'a> {
     promise: Option<&'a str>,
 }
 
-/// Opens everything and lends the loop.
+/// Opens everything and lends the loop, the plan that it changes, and the plan in the person's checkout.
 fn with_build<T>(
     setup: &Setup,
     command: &str,
     job: &Job<'_>,
-    go: impl FnOnce(&mut Build<'_, '_>, &PlanFile) -> Result<T, CliError>,
+    go: impl FnOnce(&mut Build<'_, '_>, &PlanFile, &PlanFile) -> Result<T, CliError>,
 ) -> Result<T, CliError> {
     let screen = WorkflowScreen::new(setup.ui, Look::of(setup, job.options.stream));
-    let OpenProject { mut session, project } = setup.open_project(WorkflowRun {
+    let OpenProject { mut session, mut project } = setup.open_project(WorkflowRun {
         command,
         roles: &ROLES,
-        flags: flags(&job.options.agent),
+        flags: workflow_flags(&job.options.agent, job.options.in_place),
+        place: WorkPlace::Configured { onto: job.options.onto.as_deref() },
         budget: job.budget,
         no_wait: job.options.no_wait,
         context_limit: job.options.context_limit,
         subscriber: Box::new(screen),
     })?;
-    let plan = setup.open_plan(&session.context.state).for_runs().map_err(CliError::failed)?;
-    let plan = Arc::new(plan);
+    let plan = setup.open_plan_in(&session.context.state, project.home());
+    let plan = Arc::new(plan.for_runs().map_err(CliError::failed)?);
     let bytes = plan.read().map_err(CliError::failed)?;
     if let Err(why) = Plan::parse(&bytes).writable() {
         return Err(CliError { exit: Exit::Unfinished, ..unwritable(&why, plan.path()) });
     }
-    if !job.options.allow_dirty {
-        ask_about_dirt(&session.context, &project)?;
-    }
+    settle_dirt(setup, &session.context, &project, job.options.allow_dirty)?;
+    let persons = setup.open_plan(&session.context.state);
     let promise = job.promise.map(str::to_owned);
-    let mut build = Build::new(&mut session, &project, Arc::clone(&plan), promise);
-    go(&mut build, &plan)
+    let mut build = Build::new(&mut session, &mut project, Arc::clone(&plan), promise);
+    go(&mut build, &plan, &persons)
 }
 
 fn failed(error: ralph_engine::workflow::WorkflowError) -> CliError {

@@ -146,18 +146,28 @@ impl GateRoom {
             clock: &SystemClock,
             command,
             signals: Some(&self.signals),
+            extent: Extent::All,
+            built_in: None,
         }
     }
 
     /// Finds the commit that a person means.
     pub(super) fn commit(&self, name: &str) -> Result<Oid, CliError> {
         let found = self.repository.git.resolve(name).map_err(CliError::failed)?;
-        found.ok_or_else(|| CliError::usage(format!("`{name}` is not a commit in this repository")))
+        // Rejected work of a clone is in the mirror alone.
+        let rejected = || self.repository.mirror.git().resolve(name).ok().flatten();
+        found
+            .or_else(rejected)
+            .ok_or_else(|| CliError::usage(format!("`{name}` is not a commit in this repository")))
     }
 
     /// Takes what the repository has into the mirror.
     pub(super) fn fill(&self, also: &[Oid]) -> Result<(), CliError> {
-        let filled = self.repository.mirror.fill(&self.repository.git, also);
+        let git = &self.repository.git;
+        let there = git.have(also).map_err(CliError::failed)?;
+        let also: Vec<Oid> =
+            also.iter().zip(there).filter(|(_, there)| *there).map(|(id, _)| id.clone()).collect();
+        let filled = self.repository.mirror.fill(git, &also);
         filled.map(|_| ()).map_err(CliError::failed)
     }
 }
@@ -292,7 +302,7 @@ impl<'a> JsonGate<'a> {
         let run = finding.deciding();
         JsonGate {
             name: &finding.gate.name,
-            argv: &finding.gate.argv,
+            argv: finding.gate.argv(),
             attribution: &finding.attribution,
             run,
             first: finding.again.as_ref().map(|_| &finding.candidate),

@@ -8,20 +8,25 @@ mod config;
 mod demo;
 mod doctor;
 mod gates;
+mod goal;
 mod history;
 mod init;
+mod land;
+mod loop_task;
 mod merge_plan;
 mod pages;
 mod pipeline;
 mod plan;
 mod query;
 mod sandbox;
+mod slots;
 mod specs;
 mod status;
 mod validate;
 mod verify;
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 
 use ralph_engine::rehearsal::{self, PlayRequest};
 use ralph_model::shown::shown;
@@ -45,9 +50,18 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
     let args = with_build(args);
     let cli = match Cli::understand(&args).or_else(|error| unnamed_build(&args).ok_or(error)) {
         Ok(cli) => cli,
-        Err(error) => {
-            return complain(&args, &error);
-        }
+        Err(error) => match offer(&args) {
+            Some(Offer::Accepted(cli)) => *cli,
+            Some(Offer::Declined) => return Exit::Done,
+            Some(Offer::Nobody { goal }) => {
+                let exit = complain(&args, &error);
+                render::important(&format!(
+                    "hint: `ralph exec \"{goal}\"` takes a sentence for a goal"
+                ));
+                return exit;
+            }
+            None => return complain(&args, &error),
+        },
     };
     let ui = Ui::early(&cli.global);
     let result = match &cli.command {
@@ -55,7 +69,13 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Init(args) => init::run(&cli.global, args),
         Command::Pipeline(args) => pipeline::run(&cli.global, args),
         Command::Plan(args) => build::plan(&cli.global, args),
+        Command::Exec(args) => goal::exec(&cli.global, args),
+        Command::Understand(args) => goal::understand(&cli.global, args),
+        Command::Prd(command) => goal::prd(&cli.global, command),
         Command::Build(args) => build::build(&cli.global, args),
+        Command::Land => land::run(&cli.global),
+        Command::Slots { command } => slots::run(&cli.global, *command),
+        Command::Loop(args) => loop_task::run(&cli.global, args),
         Command::Specs { command } => specs::run(&cli.global, command.as_deref()),
         Command::Doctor => doctor::run(&cli.global),
         Command::Agent(command) => match &**command {
@@ -119,6 +139,38 @@ fn unnamed_build(typed: &[OsString]) -> Option<Cli> {
     let is_meant =
         build.words.iter().all(is_number) && (typed.len() > 1 || Setup::has_plan(&cli.global));
     is_meant.then_some(cli)
+}
+
+/// What the person made of an offer.
+enum Offer {
+    Accepted(Box<Cli>),
+    Declined,
+    /// There is nobody to make it to.
+    Nobody {
+        goal: String,
+    },
+}
+
+/// A sentence in the place of a command is a goal: `exec` with it is offered.
+fn offer(typed: &[OsString]) -> Option<Offer> {
+    let is_sentence = |word: &OsString| {
+        let word = word.to_str().filter(|word| !word.starts_with('-'));
+        word.is_some_and(|word| word.trim().contains(' ') && !word.contains(char::is_control))
+    };
+    let at = typed.iter().skip(1).position(is_sentence)? + 1;
+    let mut args = typed.to_vec();
+    args.insert(at, "exec".into());
+    let cli = Cli::understand(&args).ok()?;
+    let Command::Exec(exec) = &cli.command else { return None };
+    let goal = shown(exec.goal.as_deref()?.trim()).into_owned();
+    if !std::io::stdin().is_terminal() {
+        return Some(Offer::Nobody { goal });
+    }
+    if render::agree(&format!("Run `ralph exec \"{goal}\"`?")) {
+        return Some(Offer::Accepted(Box::new(cli)));
+    }
+    render::important("nothing was done");
+    Some(Offer::Declined)
 }
 
 /// Plays a script; never returns.

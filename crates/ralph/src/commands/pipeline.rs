@@ -10,13 +10,13 @@ use ralph_engine::workflow::pipeline::dry_run::{Forecast, forecast};
 use ralph_engine::workflow::pipeline::queue::{PipelineReport, Queue, Selection};
 use ralph_engine::workflow::pipeline::store::SpecStore;
 use ralph_engine::workflow::pipeline::{Pipeline, PipelineOptions, SpecEnd};
-use ralph_engine::workflow::project::Project;
+use ralph_engine::workflow::project::{Project, WorkPlace};
 use ralph_model::role::Role;
 use ralph_model::spec::name::SpecPath;
 use ralph_model::spec::select::{SelectError, select};
 use serde::Serialize;
 
-use super::agent_run::flags;
+use super::agent_run::workflow_flags;
 use super::{print_either, print_json};
 use crate::args::GlobalArgs;
 use crate::args::pipeline::PipelineArgs;
@@ -33,7 +33,7 @@ const COMMAND: &str = "ralph pipeline";
 const ROLES: [Role; 3] = [Role::Planner, Role::Implementer, Role::Verifier];
 
 pub(crate) fn run(global: &GlobalArgs, args: &PipelineArgs) -> Result<Exit, CliError> {
-    let setup = Setup::load(global, &flags(&args.agent))?;
+    let setup = Setup::load(global, &workflow_flags(&args.agent, args.in_place))?;
     let backlog = backlog(&setup, !args.skip_validation)?;
     let chosen = Chosen::of(args, &backlog, setup.config.limits.repeats)?;
     if args.dry_run {
@@ -153,33 +153,53 @@ pub(super) fn work(
     chosen: &Chosen,
     screen: WorkflowScreen,
 ) -> Result<PipelineReport, CliError> {
-    let OpenProject { mut session, project } = setup.open_project(WorkflowRun {
+    let OpenProject { mut session, mut project } = setup.open_project(WorkflowRun {
         command: COMMAND,
         roles: &ROLES,
-        flags: flags(&args.agent),
+        flags: workflow_flags(&args.agent, args.in_place),
+        place: WorkPlace::Configured { onto: args.onto.as_deref() },
         budget: setup.budget(args.max_tokens, args.max_cost),
         no_wait: args.no_wait,
         context_limit: None,
         subscriber: Box::new(screen),
     })?;
-    if !args.allow_dirty {
-        ask_about_dirt(&session.context, &project)?;
-    }
+    settle_dirt(setup, &session.context, &project, args.allow_dirty)?;
     let queue = Queue {
-        specs: setup.home.path.join(SPECS),
+        specs: project.home().join(SPECS),
         selection: chosen.selection.clone(),
         validate: chosen.validate,
     };
-    let mut pipeline = Pipeline::new(&mut session, &project, &chosen.options);
+    let mut pipeline = Pipeline::new(&mut session, &mut project, &chosen.options);
     pipeline.run(&queue).map_err(|error| {
         CliError::failed(error).hint("nothing is lost: `ralph pipeline` goes on where it stopped")
     })
 }
 
-/// Asks about a person's uncommitted work: it is never lost, but agents and people do mix it up.
-pub(super) fn ask_about_dirt(context: &SessionContext, project: &Project) -> Result<(), CliError> {
+/// Says where work lands, and what becomes of a person's uncommitted changes: in a clone agents do not see them, in place
+/// the person is asked.
+pub(super) fn settle_dirt(
+    setup: &Setup,
+    context: &SessionContext,
+    project: &Project,
+    is_allowed: bool,
+) -> Result<(), CliError> {
     let dirt = project.dirt(context).map_err(CliError::failed)?;
-    ask_about(&dirt)
+    if project.is_in_place() {
+        setup.ui.note("agents work in place: in this checkout");
+        return if is_allowed { Ok(()) } else { ask_about(&dirt) };
+    }
+    for (repository, branch) in project.branches() {
+        let place = if repository.is_empty() { String::new() } else { format!(" of {repository}") };
+        setup.ui.note(&format!("accepted work lands on `{branch}`{place}"));
+    }
+    if !dirt.is_empty() {
+        let files = plural(dirt.len() as u64, "changed file");
+        let are = if dirt.len() == 1 { "is" } else { "are" };
+        setup
+            .ui
+            .note(&format!("{files} {are} not part of this run; commit them, or use --in-place"));
+    }
+    Ok(())
 }
 
 /// Asks whether to go on with a person's uncommitted changes in the tree.

@@ -91,7 +91,7 @@ pub(super) fn lines(ui: Ui, commit: &Oid, check: &CommitCheck) -> Vec<StyledLine
                 vec![styled!("{} {id} {says} ({item})", if holds { &good } else { &bad })];
             lines.extend(gates.iter().map(|gate| {
                 let name = &gate.recorded.gate.name;
-                let command = ui.paint(Tone::Faint, &argv_text(&gate.recorded.gate.argv));
+                let command = ui.paint(Tone::Faint, &argv_text(gate.recorded.gate.argv()));
                 match &gate.against {
                     None => styled!("    {good} {name}  {command}"),
                     Some(against) => styled!("    {bad} {name}: {against}  {command}"),

@@ -95,7 +95,12 @@ pub(crate) fn show(ui: Ui, event: &JournalEvent) -> bool {
         }
         JournalEvent::GateStarted(started) => {
             let which = which(started.at, started.attempt);
-            let text = format!("{}{which}: {}", started.gate, argv_text(&started.argv));
+            // A check of the harness's own has no command.
+            let command = match started.argv.as_slice() {
+                [] => String::new(),
+                argv => format!(": {}", argv_text(argv)),
+            };
+            let text = format!("{}{which}{command}", started.gate);
             if ui.rich {
                 redraw(&text);
             } else {

@@ -33,12 +33,13 @@ pub(crate) fn count(number: u64) -> String {
 
 /// `1 run`, `3 runs`, `2 processes`.
 pub(crate) fn plural(number: u64, thing: &str) -> String {
-    let ending = match (number, thing.ends_with('s')) {
-        (1, _) => "",
-        (_, true) => "es",
-        (_, false) => "s",
-    };
-    format!("{number} {thing}{ending}")
+    let stem = thing.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u']));
+    match (number, stem) {
+        (1, _) => format!("{number} {thing}"),
+        (_, Some(stem)) => format!("{number} {stem}ies"),
+        (_, None) if thing.ends_with('s') => format!("{number} {thing}es"),
+        (_, None) => format!("{number} {thing}s"),
+    }
 }
 
 /// `1.2 GiB`.
@@ -146,6 +147,7 @@ mod tests {
         assert_eq!([12, 2048, 1 << 30].map(bytes), ["12 B", "2.0 KiB", "1.0 GiB"]);
         assert_eq!(plural(1, "run"), "1 run");
         assert_eq!([plural(2, "run"), plural(3, "process")], ["2 runs", "3 processes"]);
+        assert_eq!([plural(2, "story"), plural(0, "day")], ["2 stories", "0 days"]);
         assert_eq!([0.0, 0.0042, 1.5].map(dollars), ["$0.00", "$0.0042", "$1.50"]);
         assert_eq!(one_line("\n  hello\tworld and more\nx", 12), "hello world…");
         assert_eq!(one_line("a\u{1b}[2J\u{202e}b", 40), "a\\u{1b}[2J\\u{202e}b");

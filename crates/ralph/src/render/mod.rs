@@ -1,7 +1,9 @@
 //! Everything a person sees. All colours, symbols and wording of lines are made here, from facts.
 
 pub(crate) mod agent_run;
+pub(crate) mod ask;
 pub(crate) mod gates;
+mod goal;
 pub(crate) mod human;
 pub(crate) mod live;
 pub(crate) mod output;
@@ -198,14 +200,25 @@ pub(crate) fn choose(letters: &str, otherwise: char) -> char {
 
 /// Returns what the person types; nothing if they end the input, or press Ctrl-C.
 fn answer(prompt: &str) -> Option<String> {
+    let typed = read_line(prompt).ok().flatten();
+    typed.map(|answer| answer.trim().to_lowercase())
+}
+
+/// The person would rather stop than answer.
+struct Stopped;
+
+/// Reads a line, without its end; `None` at the end of input.
+fn read_line(prompt: &str) -> Result<Option<String>, Stopped> {
     let prompt = StyledLine::from(prompt).encode(false);
     if !wait_for_input(io::stdin(), || write_stderr(&prompt)).unwrap_or(true) {
         write_stderr("\n");
-        return None;
+        return Err(Stopped);
     }
-    let mut answer = String::new();
-    let read = io::stdin().read_line(&mut answer).ok()?;
-    (read > 0).then(|| answer.trim().to_lowercase())
+    let mut line = String::new();
+    match io::stdin().read_line(&mut line) {
+        Ok(0) | Err(_) => Ok(None),
+        Ok(_) => Ok(Some(line.trim_end_matches(['\n', '\r']).to_owned())),
+    }
 }
 
 /// Has panics printed as everything else is: what an agent said may be in their message.

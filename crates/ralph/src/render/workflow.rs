@@ -17,7 +17,7 @@ use super::agent_run::{WaitLine, show_boundary, show_end, title};
 use super::human::{duration, one_line, plural, seen_from, wrap};
 use super::live::Live;
 use super::text::LongWords;
-use super::{Tone, Ui, gates, important, redraw, stop, styled};
+use super::{Tone, Ui, gates, goal, important, redraw, stop, styled};
 use crate::setup::Setup;
 
 /// Says a word about an event, for those who see one for the first time.
@@ -243,9 +243,19 @@ fn build_line(entry: &JournalEntry) -> Option<(Tone, &'static str, String)> {
             let what = start.task.as_ref().map(|task| format!(" {task}: {name}"));
             let again = start.try_number.filter(|number| *number > 1);
             let again = again.map(|number| format!(", try {number}")).unwrap_or_default();
-            (Tone::Active, "start", format!("{number}. {stage}{}{again}", what.unwrap_or_default()))
+            let what = format!("{stage}{}", what.unwrap_or_default());
+            (Tone::Active, "start", format!("{number}. {}{again}", what.trim_start()))
         }
         E::IterationResult(result) => (Tone::Attention, "retry", short(result.reason.as_deref()?)),
+        E::Landed(landed) => {
+            let commit = short_id(&landed.commit);
+            let merged =
+                if landed.merge == Some(true) { ", merged with what came meanwhile" } else { "" };
+            let place = landed.repository.as_ref().map(|name| format!(" of {name}"));
+            let place = place.unwrap_or_default();
+            let waits = landed.waits.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
+            (Tone::Good, "landed", format!("{} on {}{place}{merged}{waits}", commit, landed.branch))
+        }
         E::TaskDone(done) => {
             let commit = short_id(done.commit.as_deref().unwrap_or(""));
             let text = format!("{} at {commit}, {}", done.task, proof(done.proven_by_gates));
@@ -269,7 +279,7 @@ fn build_line(entry: &JournalEntry) -> Option<(Tone, &'static str, String)> {
                 (Tone::Attention, "rejected", text)
             }
         }
-        _ => return None,
+        _ => return goal::line(&entry.event),
     })
 }
 

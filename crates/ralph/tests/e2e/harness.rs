@@ -1,11 +1,16 @@
 //! Driving `ralph` itself in a test's place: to its end, or while it runs.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
 use crate::replay;
@@ -60,7 +65,8 @@ impl Place {
         let state = self.path("state");
         let before = replay::length(&state);
         let finished = run(&self.env, Path::new(RALPH), args, &self.variables(), "", PATIENCE);
-        let is_workflow = args.first().is_some_and(|word| ["pipeline", "build"].contains(word));
+        let is_workflow =
+            args.first().is_some_and(|word| ["pipeline", "build", "loop"].contains(word));
         if is_workflow && !args.contains(&"--quiet") {
             replay::assert_told(&state, before, &finished);
         }
@@ -92,6 +98,52 @@ impl Place {
         Running { place: self, child }
     }
 
+    /// Commits everything there is.
+    pub(crate) fn commit_all(&self, message: &str) {
+        self.env.git(&["add", "-A"]);
+        self.env.git(&["commit", "-q", "-m", message]);
+    }
+
+    /// What the log in home tells under a name.
+    pub(crate) fn logged(&self, name: &str) -> Vec<Value> {
+        let log = fs::read_to_string(self.env.repo().join("ralph/ralph.log")).unwrap_or_default();
+        let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        entries
+            .filter(|entry| entry["event"] == name)
+            .map(|mut entry| entry["data"].take())
+            .collect()
+    }
+
+    /// The roles of all runs, in order.
+    pub(crate) fn roles(&self) -> Vec<String> {
+        let runs = self.logged("run_started");
+        runs.iter().map(|run| run["role"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Runs `ralph` with a terminal for its stdin, on which `typed` was typed.
+    pub(crate) fn at_terminal(&self, args: &[&str], typed: &[u8]) -> (Option<i32>, String) {
+        let (child, _terminal) = self.start_at_terminal(args, typed);
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    }
+
+    /// Starts `ralph` with a terminal for its stdin, and returns it with the other end of that.
+    pub(crate) fn start_at_terminal(&self, args: &[&str], typed: &[u8]) -> (Child, OwnedFd) {
+        let (terminal, stdin) = open_terminal();
+        File::from(rustix::io::dup(&terminal).unwrap()).write_all(typed).unwrap();
+        let child = Command::new(RALPH)
+            .args(args)
+            .current_dir(self.env.repo())
+            .env_clear()
+            .envs(self.variables())
+            .stdin(Stdio::from(stdin))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        (child, terminal)
+    }
+
     /// No process of a run is alive beside `ralph` itself, which may keep its launcher, a guard of nothing.
     pub(crate) fn assert_only(&self, running: &Running<'_>) {
         let mut others = processes_marked(self.env.mark());
@@ -106,6 +158,18 @@ impl Place {
     pub(crate) fn assert_nothing_left(&self) {
         assert_eq!(processes_marked(self.env.mark()), []);
     }
+}
+
+/// Opens a terminal: the end that a person has, and the one that a program gets.
+pub(crate) fn open_terminal() -> (OwnedFd, OwnedFd) {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let flags = OFlags::NOCTTY.bits().cast_signed();
+    let mut options = OpenOptions::new();
+    let inside = options.read(true).write(true).custom_flags(flags).open(name.to_str().unwrap());
+    (terminal, OwnedFd::from(inside.unwrap()))
 }
 
 pub(crate) const RALPH: &str = env!("CARGO_BIN_EXE_ralph");

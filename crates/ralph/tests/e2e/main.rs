@@ -7,6 +7,8 @@ mod build;
 #[cfg(test)]
 mod channel;
 #[cfg(test)]
+mod clones;
+#[cfg(test)]
 mod commands;
 #[cfg(test)]
 mod conformance;
@@ -27,6 +29,8 @@ mod gate_bounds;
 #[cfg(test)]
 mod gates;
 #[cfg(test)]
+mod goal;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod hostile_text;
@@ -36,6 +40,8 @@ mod in_place;
 mod model_server_tests;
 #[cfg(test)]
 mod names;
+#[cfg(test)]
+mod phased;
 #[cfg(test)]
 mod pipeline;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use ralph_model::gate::{Attribution, GateSpec, GateStatus};
+use ralph_model::gate::{Attribution, Check, GateSpec, GateStatus};
 use ralph_model::receipt::{BoundaryInForce, Caches, GateReceipt, Point, Receipt, Version, Worker};
 use ralph_model::testcount::TestCounts;
 use serde_json::{Value, json};
@@ -35,7 +35,9 @@ fn attest(gated: &Gated, argv: &[&str], finding: Attribution, tests: u64) {
         gates: vec![GateReceipt {
             gate: GateSpec {
                 name: "tests".to_owned(),
-                argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+                check: Check::Command {
+                    argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+                },
                 timeout: Duration::from_mins(1),
                 paths: vec![],
                 fast: false,

@@ -73,7 +73,7 @@ fn a_flood_of_any_kind_is_kept_whole_in_flat_memory() {
             peak = peak.max(now);
         }
         // The bar of 16 MiB is for the optimised program, and the benchmark's to hold; this one is larger by itself.
-        assert!(peak < 28 << 10, "{peak} kB");
+        assert!(peak < 34 << 10, "{peak} kB");
         let (code, said) = running.finish();
         assert_eq!(code, Some(0), "{said}");
         let out = fs::read_to_string(place.path("out")).unwrap();

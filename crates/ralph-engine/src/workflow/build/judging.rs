@@ -10,6 +10,7 @@ use ralph_model::role::Role;
 use ralph_model::run::Trouble;
 use ralph_model::verdict::{Claim, PersonQuestion, Reason, Verdict, VerifierReport};
 
+use super::task_store::Settled;
 use super::{Build, BuildEnd};
 use crate::gates::pin::PinnedGates;
 use crate::judge::{Case, Said};
@@ -121,8 +122,14 @@ impl Build<'_, '_> {
             files: Some(changed_files(&cases)),
             ..VerdictReached::default()
         })?;
-        self.settle(task, &TaskFact::Accepted { run, acceptance })?;
-        Ok(Turn::Progress)
+        match self.settle(task, &TaskFact::Accepted { run, acceptance })? {
+            Settled::Whole => Ok(Turn::Progress),
+            // Others' luck, which costs nothing: the next run is told.
+            Settled::Refused { why } => {
+                self.round.feedback = Some((task.to_owned(), why));
+                Ok(Turn::Again)
+            }
+        }
     }
 
     /// Returns a task to the pending ones with the reason on it.

@@ -4,6 +4,8 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::files::disk;
+
 /// The places from which a log may be named, the first that holds it.
 pub(super) struct LogBases<'a> {
     pub(super) workspace: &'a Utf8Path,
@@ -24,11 +26,11 @@ impl LogBases<'_> {
 
     /// Returns what an agent in the workspace reads a log by that the plan names.
     pub(super) fn find(&self, name: &str) -> Utf8PathBuf {
-        if self.workspace.join(name).exists() {
+        if disk::exists(&self.workspace.join(name)) {
             return name.into();
         }
         let mut elsewhere = [self.home, self.private].into_iter().map(|base| base.join(name));
-        elsewhere.find(|log| log.exists()).unwrap_or_else(|| name.into())
+        elsewhere.find(|log| disk::exists(log)).unwrap_or_else(|| name.into())
     }
 }
 

@@ -51,7 +51,7 @@ const ROUNDS_THAT_LOOP: u32 = 3;
 /// The build loop of one home.
 pub struct Build<'r, 's> {
     session: &'r mut Session<'s>,
-    project: &'r Project,
+    project: &'r mut Project,
     plan: Arc<PlanFile>,
     /// Tells whether the run under way has changed anything; shared with its channel.
     probe: SharedProbe,
@@ -122,7 +122,7 @@ impl<'r, 's> Build<'r, 's> {
     /// Prepares the loop. Agents of the session change this plan from now on.
     pub fn new(
         session: &'r mut Session<'s>,
-        project: &'r Project,
+        project: &'r mut Project,
         plan: Arc<PlanFile>,
         promise: Option<String>,
     ) -> Build<'r, 's> {
@@ -172,6 +172,7 @@ impl<'r, 's> Build<'r, 's> {
         self.tell(BuildStart { spec, boundary })?;
         let ended = drive(self)?;
         self.commit_plan()?;
+        self.project.follow_at_end(self.session)?;
         self.end_rounds()?;
         let result = match &ended {
             Ended::By(end) => end.name(),
@@ -222,10 +223,17 @@ impl<'r, 's> Build<'r, 's> {
         Ok(())
     }
 
-    /// Commits what was changed in the plan since the last commit, and the rest of home.
+    /// Commits what was changed in the plan since the last commit, and the rest of home; in clones also to the branch.
     fn commit_plan(&mut self) -> Result<(), WorkflowError> {
         self.plan.commit()?;
-        self.project.commit_home(self.session, "ralph: update home", None)
+        self.project.commit_home(self.session, "ralph: update home", None)?;
+        self.project.publish_each(self.session)
+    }
+
+    /// Has a run that only reads work at the tip of the branch, with nothing of an earlier one.
+    fn enter_anew(&mut self, item: &str) -> Result<(), WorkflowError> {
+        self.project.leave(self.session, item)?;
+        self.project.enter(self.session, item)
     }
 
     /// Returns the gates of a task as they were pinned; a person's change since then is taken up and recorded.
@@ -326,6 +334,7 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
     }
 
     fn next(&mut self) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
+        self.project.sync(self.session)?;
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
         if let Some(problem) = plan.document().broken().next() {
@@ -405,7 +414,17 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
     }
 
     fn conclude(&mut self, result: &RunResult) -> Result<Turn<BuildEnd>, WorkflowError> {
+        // What the run asked for comes before what the person did meanwhile.
+        self.plan.commit()?;
+        self.project.sync(self.session)?;
+        if result.role == Role::Builder {
+            // Also for a result that an earlier process left.
+            self.project.enter(self.session, &result.item)?;
+        }
         let turn = self.conclude_run(result)?;
+        if result.role != Role::Builder {
+            self.project.leave(self.session, &result.item)?;
+        }
         self.end_step(
             match &turn {
                 Turn::Progress | Turn::Again => StepResult::Progress,
@@ -434,10 +453,13 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         Ok(!is_last_round || self.round.last != Some((plan.stage(), self.print(&bytes)?)))
     }
 
-    fn discard(&mut self, result: &RunResult, _: Void) -> Result<(), WorkflowError> {
+    fn discard(&mut self, result: &RunResult, void: Void) -> Result<(), WorkflowError> {
         // That nothing came of it is not the work's fault: it is no round of a loop.
         self.round.last = None;
         self.discard_run(result)?;
+        if void == Void::Resumed && result.role == Role::Builder {
+            self.begin_again(&result.item)?;
+        }
         self.end_step(StepResult::Trouble, None)
     }
 }

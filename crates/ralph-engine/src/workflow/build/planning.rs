@@ -3,7 +3,7 @@
 //! From before its run until its conclusions are drawn a note in private state says which spec is being planned. Whoever
 //! finds one goes on: what becomes of the tasks was asked already, and a run that is over is not repeated.
 
-use ralph_model::plan::{Plan, Unfinished};
+use ralph_model::plan::{Plan, Stage, Unfinished};
 use ralph_model::prompt::PlanPrompt;
 use ralph_model::role::Role;
 use ralph_model::run::RunOutcome;
@@ -56,6 +56,18 @@ struct Planned {
     digest: String,
 }
 
+/// What comes before a spec is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BeforeBuild {
+    /// Planning was cut short, and goes on.
+    GoOnPlanning,
+    /// There is something to build or to look into, or all of it is done.
+    Nothing,
+    /// The spec becomes the current one, with the tasks that it has already.
+    SetSpec,
+    Plan,
+}
+
 /// How planning ended by itself.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanningEnd {
@@ -82,6 +94,32 @@ impl Build<'_, '_> {
         let note = UNDER_WAY.load(&self.session.context.state, self.plan.path().as_str())?;
         let spec = self.spec()?;
         Ok(note.map(|note| note.spec).filter(|planned| spec.as_ref() == Some(planned)))
+    }
+
+    /// Returns what comes before this spec is built, or before the current one is, with this plan.
+    pub fn before_build(
+        &self,
+        plan: &Plan<'_>,
+        spec: Option<&str>,
+    ) -> Result<BeforeBuild, WorkflowError> {
+        let cut_short = self.planning_under_way()?;
+        let is_complete = plan.stage() == Stage::Complete;
+        if cut_short.is_some_and(|cut_short| spec.map_or(is_complete, |spec| spec == cut_short)) {
+            return Ok(BeforeBuild::GoOnPlanning);
+        }
+        let Some(spec) = spec else { return Ok(BeforeBuild::Nothing) };
+        let is_current = plan.spec() == Some(spec);
+        let has_tasks = !plan.pending().is_empty() || plan.done_tasks().next().is_some();
+        // Issues may be all that is left of a plan.
+        if is_current && (has_tasks || self.is_planned(spec)?) {
+            return Ok(BeforeBuild::Nothing);
+        }
+        let has_own = plan.unfinished().iter().any(|task| task.spec == spec);
+        Ok(if has_own && plan.can_keep_all_for(spec) {
+            BeforeBuild::SetSpec
+        } else {
+            BeforeBuild::Plan
+        })
     }
 
     /// Makes a spec the current one and has a planner add its tasks.
@@ -115,14 +153,14 @@ impl Build<'_, '_> {
     }
 
     /// Tells whether a spec was planned as it reads now. A plan without tasks is then a complete one.
-    pub fn is_planned(&self, spec: &str) -> Result<bool, WorkflowError> {
+    fn is_planned(&self, spec: &str) -> Result<bool, WorkflowError> {
         let planned = PLANNED.load(&self.session.context.state, self.plan.path().as_str())?;
         Ok(planned == Some(self.planned(spec)?))
     }
 
     fn planned(&self, spec: &str) -> Result<Planned, WorkflowError> {
         let context = &self.session.context;
-        let path = specs::locate(context.home_path(), &context.workspace.root, spec);
+        let path = specs::locate(self.project.home(), &context.workspace.root, spec);
         let text = files::read_optional(&path)?.unwrap_or_default();
         Ok(Planned { spec: spec.to_owned(), digest: digest::of_bytes(&text) })
     }
@@ -156,6 +194,8 @@ impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
     }
 
     fn next(&mut self) -> Result<WorkflowStep<PlanningEnd>, WorkflowError> {
+        self.build.project.sync(self.build.session)?;
+        self.build.enter_anew(ITEM)?;
         let build = &*self.build;
         let bytes = build.plan.read()?;
         let plan = Plan::parse(&bytes);
@@ -165,7 +205,7 @@ impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
         let tasks = plan.tasks_view();
         let known = (!tasks.pending.is_empty() || !tasks.done.is_empty()).then(|| json(&tasks));
         let context = PlanPrompt {
-            surroundings: build.project.surroundings(&build.session.context, &source, None),
+            surroundings: build.project.surroundings(build.session, &source, None),
             tasks: known.as_deref(),
         };
         let prompt = build.project.prompts.render(&context);
@@ -176,6 +216,8 @@ impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
 
     fn conclude(&mut self, result: &RunResult) -> Result<Turn<PlanningEnd>, WorkflowError> {
         let build = &mut *self.build;
+        build.plan.commit()?;
+        build.project.sync(build.session)?;
         let bytes = build.plan.read()?;
         let tasks = Plan::parse(&bytes).pending().len();
         let end = match unfinished(&result.outcome) {
@@ -193,6 +235,7 @@ impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
             }
         };
         build.commit_plan()?;
+        build.project.leave(build.session, ITEM)?;
         build.forget_planning()?;
         Ok(Turn::End(end))
     }

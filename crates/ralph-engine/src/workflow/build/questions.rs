@@ -110,6 +110,7 @@ impl Build<'_, '_> {
 
     /// Judges work once more that the judge could not decide on. A person may have put right what was in the way.
     fn judge_again(&mut self, task: &str, works: &[Work]) -> Result<Turn<BuildEnd>, WorkflowError> {
+        self.project.enter(self.session, task)?;
         let Some(before) = BEFORE.load(&self.session.context.state, task)? else {
             // Where work began is not known any more, so that it cannot be judged: it begins anew.
             let reason = "what was done cannot be judged any more".to_owned();

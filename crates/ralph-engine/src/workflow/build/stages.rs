@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::task_store::TASKS;
 use super::{Build, BuildEnd, DEEPEST, WORKFLOW, channel, item_of};
+use crate::files::disk;
 use crate::session::AgentTask;
 use crate::specs;
 use crate::workflow::WorkflowError;
@@ -31,6 +32,7 @@ impl Build<'_, '_> {
         let pinned = self.pin(&id)?;
         // Before anything is noted, so that what Ralph commits is not taken for the run's work.
         self.commit_plan()?;
+        self.project.enter(self.session, &id)?;
         let before = self.begin(task)?;
         *channel::locked(&self.probe) = Some(self.project.repositories.probe(&before));
         let source = self.source(plan)?;
@@ -41,7 +43,7 @@ impl Build<'_, '_> {
         let feedback = feedback.filter(|told| Some(*told) != task.reject.as_deref());
         let rejected = task.reject.as_deref().map(|why| self.with_logs(plan, &id, why));
         let context = BuildPrompt {
-            surroundings: self.project.surroundings(&self.session.context, &source, feedback),
+            surroundings: self.project.surroundings(self.session, &source, feedback),
             task_id: &id,
             task: &json,
             rejected: rejected.as_deref(),
@@ -60,7 +62,7 @@ impl Build<'_, '_> {
         let logs = tombstones
             .find(|found| found.id == id && found.reason == why)
             .map(|found| self.session.context.state.gate_logs(&found.done_at))
-            .filter(|directory| directory.is_dir());
+            .filter(|directory| disk::is_directory(directory));
         match logs {
             Some(directory) => format!("{why}\n(All that the gates printed: {directory}/)"),
             None => why.to_owned(),
@@ -71,11 +73,14 @@ impl Build<'_, '_> {
     fn begin(&self, task: &Task<'_>) -> Result<BeforeAll, WorkflowError> {
         let state = &self.session.context.state;
         let before = if let Some(earlier) = BEFORE.load(state, &task.id)? {
-            self.project.repositories.note_further(&earlier)?
+            let slot_base = self.project.slot_base(self.session, &task.id)?;
+            self.project.repositories.note_further(&earlier, slot_base)?
         } else {
             // A part of a task that was killed begins where that one began: what was half done then proves nothing.
             let mut base = self.project.repositories.base()?;
-            for origin in task.parent.iter().chain(&task.created_from) {
+            // In clones each task begins at the branch: what was not accepted is not there.
+            let origins = task.parent.iter().chain(&task.created_from);
+            for origin in origins.filter(|_| self.project.is_in_place()) {
                 if let Some(earlier) = BEFORE.load(state, origin)? {
                     base = earlier.base();
                     break;
@@ -85,6 +90,17 @@ impl Build<'_, '_> {
         };
         BEFORE.save(state, &task.id, &before)?;
         Ok(before)
+    }
+
+    /// Notes what there is before a task's run goes on that its usage limit had ended.
+    pub(super) fn begin_again(&self, task: &str) -> Result<(), WorkflowError> {
+        let state = &self.session.context.state;
+        let Some(earlier) = BEFORE.load(state, task)? else { return Ok(()) };
+        let slot_base = self.project.slot_base(self.session, task)?;
+        let before = self.project.repositories.note_further(&earlier, slot_base)?;
+        BEFORE.save(state, task, &before)?;
+        *channel::locked(&self.probe) = Some(self.project.repositories.probe(&before));
+        Ok(())
     }
 
     pub(super) fn verify(
@@ -107,6 +123,7 @@ impl Build<'_, '_> {
         feedback: Option<&str>,
     ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         let pinned = self.pin("verify")?;
+        self.enter_anew(item)?;
         let repositories = &self.project.repositories;
         let base = repositories.base()?;
         repositories.note(&base)?;
@@ -124,7 +141,7 @@ impl Build<'_, '_> {
             others.iter().map(|checkout| checkout.describe(&Base::new())).collect();
         let elsewhere = elsewhere.join("\n");
         let context = VerifyPrompt {
-            surroundings: self.project.surroundings(&self.session.context, &source, feedback),
+            surroundings: self.project.surroundings(self.session, &source, feedback),
             tasks,
             commit: &first.work.commit,
             checkout: first.checkout.directory.as_str(),
@@ -146,6 +163,7 @@ impl Build<'_, '_> {
         issues: &[Issue<'_>],
     ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         *channel::locked(&self.probe) = None;
+        self.enter_anew("investigate")?;
         let given: Vec<String> = issues.iter().map(|issue| issue.id.to_string()).collect();
         let source = self.source(plan)?;
         let issues = json(&plan.issues_view());
@@ -153,7 +171,7 @@ impl Build<'_, '_> {
         let made = (!made.is_empty()).then(|| json(&made));
         let feedback = self.round.feedback_for("investigate");
         let context = InvestigatePrompt {
-            surroundings: self.project.surroundings(&self.session.context, &source, feedback),
+            surroundings: self.project.surroundings(self.session, &source, feedback),
             issues: &issues,
             tasks: made.as_deref(),
         };
@@ -176,10 +194,11 @@ impl Build<'_, '_> {
         let source = self.source(plan)?;
         let json = json(&plan.task_view(&id));
         let item = item_of(&plan.next());
+        self.enter_anew(&item)?;
         let log = task.kill_log.as_deref().map(|log| self.log_bases().find(log));
         let feedback = self.round.feedback_for(&item);
         let context = DecomposePrompt {
-            surroundings: self.project.surroundings(&self.session.context, &source, feedback),
+            surroundings: self.project.surroundings(self.session, &source, feedback),
             task_id: &id,
             task: &json,
             kill: task.kill.as_deref().unwrap_or("timeout"),
@@ -238,7 +257,7 @@ impl Build<'_, '_> {
         let file =
             plan.spec().ok_or(PlanError::NoSpec).map_err(crate::plan_file::PlanFileError::from)?;
         let context = &self.session.context;
-        let path = specs::locate(context.home_path(), &context.workspace.root, file);
+        let path = specs::locate(self.project.home(), &context.workspace.root, file);
         let text = crate::files::read_optional(&path)?.unwrap_or_default();
         let id = path.file_stem().unwrap_or(file).to_owned();
         Ok(SpecText::new(&id, file, path, String::from_utf8_lossy(&text).into_owned()))

@@ -5,7 +5,9 @@ use ralph_model::build::{
     TaskWrite, Work, heal, settle,
 };
 use ralph_model::journal::{Note, TaskDone, TaskKilled, TaskRejected};
+use ralph_model::pipeline::records::Base;
 use ralph_model::plan::{Change, DoneAt, Kill, Line, Plan, PlanError};
+use ralph_model::role::Role;
 
 use super::Build;
 use crate::files::PathError;
@@ -14,6 +16,7 @@ use crate::plan_file::PlanFileError;
 use crate::state::{Entry, State};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::forget_troubles;
+use crate::workflow::isolation::landing::{LandingEnd, LandingRequest};
 use crate::workflow::repositories::BEFORE;
 
 pub(super) const TASKS: Entry<TaskRecord> = Entry::new("tasks");
@@ -38,6 +41,19 @@ pub(super) fn markers(
     };
     let record = TASKS.load(state, task)?.unwrap_or_default();
     Ok(TaskMarkers { in_plan, record })
+}
+
+/// How often in a row accepted work may be refused by the branch before a person is asked.
+const MOST_REFUSED: u32 = 3;
+
+/// Whether all that a fact comes to was written.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    Whole,
+    /// Accepted work does not fit what the branch has become, and goes back.
+    Refused {
+        why: String,
+    },
 }
 
 /// What a list of writes that a crash had cut short was about.
@@ -80,8 +96,8 @@ impl Build<'_, '_> {
         })
     }
 
-    /// Writes what a fact comes to, and commits the plan.
-    pub(super) fn settle(&mut self, task: &str, fact: &TaskFact) -> Result<(), WorkflowError> {
+    /// Writes what a fact comes to, and commits the plan. Work that cannot land goes back.
+    pub(super) fn settle(&mut self, task: &str, fact: &TaskFact) -> Result<Settled, WorkflowError> {
         let writes = settle(&self.markers(task)?, fact, self.most_rejections())?;
         self.write(task, &writes)
     }
@@ -90,18 +106,20 @@ impl Build<'_, '_> {
     pub(super) fn heal(&mut self, task: &str) -> Result<Option<Healed>, WorkflowError> {
         let markers = self.markers(task)?;
         let writes = heal(&markers);
-        let healed = match &markers.record.claim {
+        let mut healed = match &markers.record.claim {
             TaskClaim::Accepted { .. } => Healed::Accepted,
             TaskClaim::Rejected { rejection, .. } => {
                 Healed::Rejected { for_agent: rejection.for_agent.clone() }
             }
             _ => return Ok(None),
         };
-        self.write(task, &writes)?;
+        if let Settled::Refused { why } = self.write(task, &writes)? {
+            healed = Healed::Rejected { for_agent: why };
+        }
         Ok(Some(healed))
     }
 
-    fn write(&mut self, task: &str, writes: &[TaskWrite]) -> Result<(), WorkflowError> {
+    fn write(&mut self, task: &str, writes: &[TaskWrite]) -> Result<Settled, WorkflowError> {
         for write in writes {
             match write {
                 TaskWrite::Record(record) => {
@@ -112,8 +130,16 @@ impl Build<'_, '_> {
                         TASKS.save(state, task, record)?;
                     }
                 }
-                TaskWrite::AdvanceBranches { works } => self.take_in(works, Some(task))?,
-                TaskWrite::PlanDone { acceptance } => self.plan_done(task, acceptance)?,
+                TaskWrite::AdvanceBranches { works } if self.project.is_in_place() => {
+                    self.take_in(works, Some(task))?;
+                }
+                // The branch gets the work and the plan that says so in one commit.
+                TaskWrite::AdvanceBranches { .. } => {}
+                TaskWrite::PlanDone { acceptance } => {
+                    if let LandingEnd::Refused { why, tips } = self.plan_done(task, acceptance)? {
+                        return self.landing_refused(task, acceptance, why, &tips);
+                    }
+                }
                 TaskWrite::PlanReject { rejection } => self.plan_reject(task, rejection)?,
                 TaskWrite::PlanKill { kill, log } => self.plan_kill(task, *kill, log.as_deref())?,
                 TaskWrite::BeginAttempt => {
@@ -124,21 +150,91 @@ impl Build<'_, '_> {
                     PinnedGates::forget(state, task)?;
                     BEFORE.forget(state, task)?;
                     forget_troubles(state, task)?;
+                    self.project.leave(self.session, task)?;
                 }
             }
         }
-        Ok(())
+        Ok(Settled::Whole)
     }
 
-    fn plan_done(&mut self, task: &str, acceptance: &Acceptance) -> Result<(), WorkflowError> {
+    /// Sends accepted work back that the branch has moved away from; after the third time in a row a person is asked.
+    fn landing_refused(
+        &mut self,
+        task: &str,
+        acceptance: &Acceptance,
+        why: String,
+        tips: &Base,
+    ) -> Result<Settled, WorkflowError> {
+        let refused = self.markers(task)?.record.landings_refused;
+        let fact = if refused + 1 >= MOST_REFUSED {
+            let commit = acceptance.done_at.as_ref().map(ToString::to_string).unwrap_or_default();
+            let question = format!(
+                "The accepted work {commit} could not be put on the branch {MOST_REFUSED} times in a row: {why}\nTry again?"
+            );
+            TaskFact::LandingStuck { question }
+        } else {
+            self.project.move_base(self.session, task, tips)?;
+            TaskFact::LandingRefused { why: why.clone() }
+        };
+        let reason = format!("the work could not land: {}", why.lines().next().unwrap_or_default());
+        self.tell(Note { spec: None, task: Some(task.to_owned()), reason })?;
+        self.settle(task, &fact)?;
+        Ok(Settled::Refused { why })
+    }
+
+    /// Puts accepted work on the run's branch, in one commit with the plan that says so.
+    fn land(
+        &mut self,
+        task: &str,
+        acceptance: &Acceptance,
+        done_at: &DoneAt,
+    ) -> Result<LandingEnd, WorkflowError> {
+        let bytes = self.plan.read()?;
+        let mut plan = Plan::parse(&bytes);
+        // A person's word on the task stands: its work is kept, and does not land.
+        let Ok(change) = plan.done(task, done_at) else { return Ok(LandingEnd::Landed) };
+        let files = [(self.plan.path().to_owned(), plan.render())];
+        let Some(before) = BEFORE.load(&self.session.context.state, task)? else {
+            return Ok(LandingEnd::Landed);
+        };
+        let base = self.project.slot_base(self.session, task)?.unwrap_or_else(|| before.base());
+        let pinned = self.pin(task)?;
+        let message = change.message().unwrap_or_else(|| format!("ralph: {task} is done"));
+        let request = LandingRequest {
+            item: task,
+            works: &acceptance.works,
+            base: &base,
+            before: &before,
+            pinned: &pinned,
+            files: &files,
+            with: &[],
+            message: &message,
+            worker: Role::Builder,
+        };
+        self.project.land(self.session, &request)
+    }
+
+    fn plan_done(
+        &mut self,
+        task: &str,
+        acceptance: &Acceptance,
+    ) -> Result<LandingEnd, WorkflowError> {
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
         let view = plan.task_view(task);
         let origins = view.iter().flat_map(|view| view.parent.iter().chain(&view.created_from));
         let origins: Vec<String> = origins.map(ToString::to_string).collect();
         let done_at = acceptance.done_at.clone().map_or(DoneAt::Unborn, DoneAt::Commit);
-        if !self.change_plan(|plan| plan.done(task, &done_at))? {
-            return Ok(());
+        let is_landed = !self.project.is_in_place() && !acceptance.works.is_empty();
+        if is_landed {
+            let landing = self.land(task, acceptance, &done_at)?;
+            if matches!(landing, LandingEnd::Refused { .. }) {
+                return Ok(landing);
+            }
+            // A home that is not committed is not part of what landed.
+            self.change_plan(|plan| plan.done(task, &done_at))?;
+        } else if !self.change_plan(|plan| plan.done(task, &done_at))? {
+            return Ok(LandingEnd::InPlace);
         }
         // The gates have passed: what comes of the same task after this one begins here.
         for origin in &origins {
@@ -146,13 +242,14 @@ impl Build<'_, '_> {
         }
         // A person decided that nothing had to change: that was told when they did.
         if acceptance.works.is_empty() {
-            return Ok(());
+            return Ok(LandingEnd::InPlace);
         }
         self.tell(TaskDone {
             task: task.to_owned(),
             commit: acceptance.done_at.as_ref().map(ToString::to_string),
             proven_by_gates: Some(acceptance.proven_by_gates),
-        })
+        })?;
+        Ok(LandingEnd::Landed)
     }
 
     fn plan_reject(&mut self, task: &str, rejection: &Rejection) -> Result<(), WorkflowError> {

@@ -56,10 +56,15 @@ impl SpecWork<'_, '_, '_> {
                 self.note_session(phase, result, keep)?;
             }
         }
-        if phase == Phase::Implement && void == Void::Ended {
-            self.return_to_branches()?;
+        match (phase, void) {
+            (Phase::Implement, Void::Ended) => self.return_to_branches(),
+            (Phase::Implement, Void::Resumed) => {
+                let state = &self.pipeline.session.context.state;
+                let notes = self.pipeline.project.repositories.note_resumed(state, &self.item)?;
+                notes.into_iter().try_for_each(|reason| self.note(reason))
+            }
+            (Phase::Plan | Phase::Verify, _) => Ok(()),
         }
-        Ok(())
     }
 
     /// Draws the conclusions of a run.

@@ -56,7 +56,7 @@ impl SpecWork<'_, '_, '_> {
     pub(super) fn examine_candidate(&mut self, markers: &Markers) -> Result<(), WorkflowError> {
         let record = markers.candidate.as_ref();
         let no_change = record.and_then(|record| record.no_change.clone());
-        let before = self.before(markers)?;
+        let before = self.before()?;
         let commit = record.and_then(|record| record.candidate_commit.clone());
         let cases = match (no_change, commit) {
             (Some(reason), _) => vec![self.examine_one(&before, &Said::NoChange { reason })?],

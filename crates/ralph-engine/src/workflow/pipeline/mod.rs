@@ -48,7 +48,7 @@ impl PipelineOptions {
 /// The pipeline of one home.
 pub struct Pipeline<'r, 's> {
     session: &'r mut Session<'s>,
-    project: &'r Project,
+    project: &'r mut Project,
     store: SpecStore,
     options: &'r PipelineOptions,
 }
@@ -108,10 +108,10 @@ impl SpecEnd {
 impl<'r, 's> Pipeline<'r, 's> {
     pub fn new(
         session: &'r mut Session<'s>,
-        project: &'r Project,
+        project: &'r mut Project,
         options: &'r PipelineOptions,
     ) -> Pipeline<'r, 's> {
-        let store = SpecStore::new(session.context.home_path());
+        let store = SpecStore::with_logs(project.home(), session.context.home_path());
         Pipeline { session, project, store, options }
     }
 

@@ -58,7 +58,11 @@ impl SpecWork<'_, '_, '_> {
         let context = &self.pipeline.session.context;
         let outbox = context.place.outbox();
         let prompt = SpecPlanPrompt {
-            surroundings: self.pipeline.project.surroundings(context, &source, feedback.as_deref()),
+            surroundings: self.pipeline.project.surroundings(
+                self.pipeline.session,
+                &source,
+                feedback.as_deref(),
+            ),
             outbox: outbox.as_str(),
             gates: &self.pinned.gates,
             replan: replan.map(|replan| prompt::PreviousPlan {
@@ -98,9 +102,12 @@ impl SpecWork<'_, '_, '_> {
         let plan = store.text(&self.spec.plan_md())?.unwrap_or_default();
         let plan_path = store.path(self.spec.plan_md());
         let source = self.source()?;
-        let context = &self.pipeline.session.context;
         let prompt = SpecImplementPrompt {
-            surroundings: self.pipeline.project.surroundings(context, &source, feedback),
+            surroundings: self.pipeline.project.surroundings(
+                self.pipeline.session,
+                &source,
+                feedback,
+            ),
             plan: &plan,
             plan_path: plan_path.as_str(),
             gates: &self.pinned.gates,
@@ -151,9 +158,8 @@ impl SpecWork<'_, '_, '_> {
         let elsewhere: Vec<String> =
             others.iter().map(|checkout| checkout.describe(&base)).collect();
         let elsewhere = elsewhere.join("\n");
-        let context = &self.pipeline.session.context;
         let prompt = SpecVerifyPrompt {
-            surroundings: self.pipeline.project.surroundings(context, &source, None),
+            surroundings: self.pipeline.project.surroundings(self.pipeline.session, &source, None),
             plan: &plan,
             candidate: commit,
             base: base.get(key),

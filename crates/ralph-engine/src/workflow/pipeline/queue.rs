@@ -150,6 +150,7 @@ impl Pipeline<'_, '_> {
                 break;
             }
         }
+        self.project.follow_at_end(self.session)?;
         self.session.record(RunComplete {
             completed_count: report.count(|end| matches!(end, SpecEnd::Done { .. })) as u64,
             skipped_count: report.count(|end| matches!(end, SpecEnd::Skipped { .. })) as u64,

@@ -1,5 +1,6 @@
 //! The workflow of one spec: read the markers, ask the machine what is next, do it, write down what came of it.
 
+use camino::Utf8Path;
 use ralph_model::journal::{
     JournalEvent, Note, PersonAnswered, PersonNeeded, PlanAdopted, QuestionKind, SpecFailed,
     SpecSkipped, SpecStart,
@@ -58,6 +59,11 @@ impl Pipeline<'_, '_> {
         })?;
         let subject = subject(spec, &item, None);
         let pinned = self.session.pin(&item, subject)?;
+        if forced {
+            // It begins anew, with nothing of what was made for it before.
+            self.project.leave(self.session, &item)?;
+        }
+        self.project.enter(self.session, &item)?;
         self.begin(spec, &markers, forced)?;
         if let Some(problem) = self.store.drop_broken_sessions(spec)? {
             let reason = format!("the sessions were forgotten: {problem}");
@@ -73,15 +79,24 @@ impl Pipeline<'_, '_> {
             phase: None,
             failure: None,
         };
-        let ended = drive(&mut work)?;
+        let ended = drive(&mut work);
         let item = work.item;
-        Ok(match ended {
+        // Whatever came of it: between two workflows everything is committed.
+        let end = match &ended {
+            Ok(Ended::By(end)) => end.name(),
+            Ok(Ended::Stopped(stop)) => stop.name(),
+            Err(_) => "failed",
+        };
+        self.publish(spec, end)?;
+        Ok(match ended? {
             Ended::Stopped(stop) => SpecEnd::Stopped(stop),
             Ended::By(end) => {
                 if matches!(end, SpecEnd::Done { .. }) {
                     let state = &self.session.context.state;
                     PinnedGates::forget(state, &item)?;
                     forget_troubles(state, &item)?;
+                    self.project.leave(self.session, &item)?;
+                    let state = &self.session.context.state;
                     // What its runs left uncommitted stays known as theirs.
                     if BEFORE.load(state, &item)?.is_some_and(|before| before.left_nothing()) {
                         BEFORE.forget(state, &item)?;
@@ -92,8 +107,9 @@ impl Pipeline<'_, '_> {
         })
     }
 
-    /// Completes what a crash cut short, and reads the markers.
+    /// Takes up what the person changed in home, completes what a crash cut short, and reads the markers.
     pub(super) fn heal(&mut self, spec: &SpecPath) -> Result<Markers, WorkflowError> {
+        self.project.sync(self.session)?;
         let markers = self.store.load(spec)?;
         let writes = heal(&markers);
         if writes.is_empty() {
@@ -129,6 +145,13 @@ impl Pipeline<'_, '_> {
         let writes = settle(markers, &fact, self.now())?;
         let message = if forced { "begins again" } else { "gets its attempts back" };
         self.write(spec, &writes, message)
+    }
+
+    /// Commits what is in flight of a spec to the branch: work on it has ended for now.
+    fn publish(&mut self, spec: &SpecPath, end: &str) -> Result<(), WorkflowError> {
+        let message = format!("ralph: {} {}", spec.id(), end.replace('_', " "));
+        let file = Utf8Path::new("specs").join(spec.as_str());
+        self.project.publish(self.session, &message, &[&file])
     }
 
     /// Performs writes, and commits the files that they changed.
@@ -313,15 +336,20 @@ impl SpecWork<'_, '_, '_> {
     }
 
     /// Returns what there was before the last run that could write, or at least where work began.
-    pub(super) fn before(&self, markers: &Markers) -> Result<BeforeAll, WorkflowError> {
+    pub(super) fn before(&self) -> Result<BeforeAll, WorkflowError> {
         if let Some(before) = BEFORE.load(&self.pipeline.session.context.state, &self.item)? {
             return Ok(before);
         }
-        let base = markers.plan.as_ref().map(|plan| plan.base.clone()).unwrap_or_default();
+        let base = self.base()?;
         self.pipeline.project.repositories.note(&base)
     }
 
+    /// Returns where work on the spec began.
     pub(super) fn base(&self) -> Result<Base, WorkflowError> {
+        let pipeline = &self.pipeline;
+        if let Some(base) = pipeline.project.slot_base(pipeline.session, &self.item)? {
+            return Ok(base);
+        }
         let plan = self.pipeline.store.load(self.spec)?.plan;
         Ok(plan.map(|plan| plan.base).unwrap_or_default())
     }

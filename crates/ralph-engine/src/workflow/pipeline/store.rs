@@ -11,8 +11,10 @@ use ralph_model::pipeline::{Markers, Write, text_mark};
 use ralph_model::spec::name::SpecPath;
 use serde::de::DeserializeOwned;
 
+use crate::files::disk;
 use crate::files::{
-    PathError, create_directory, read_optional, remove_optional, rename_durably, replace_atomically,
+    PathError, create_directory, read_optional, remove_durably, remove_optional, rename_durably,
+    replace_atomically,
 };
 use crate::workflow::WorkflowError;
 
@@ -20,11 +22,18 @@ use crate::workflow::WorkflowError;
 #[derive(Clone, Debug)]
 pub struct SpecStore {
     home: Utf8PathBuf,
+    /// The home that has the logs of runs.
+    logs: Utf8PathBuf,
 }
 
 impl SpecStore {
     pub fn new(home: &Utf8Path) -> SpecStore {
-        SpecStore { home: home.to_owned() }
+        SpecStore::with_logs(home, home)
+    }
+
+    /// Returns the store of a home whose logs are in another.
+    pub(crate) fn with_logs(home: &Utf8Path, logs: &Utf8Path) -> SpecStore {
+        SpecStore { home: home.to_owned(), logs: logs.to_owned() }
     }
 
     /// Returns the path of something below `specs/`.
@@ -39,12 +48,13 @@ impl SpecStore {
     /// Returns the files that agents remember things in, those that are there.
     pub(crate) fn memory(&self) -> Vec<Utf8PathBuf> {
         let files = [self.scratchpad(), self.home.join("progress.txt")];
-        files.into_iter().filter(|file| file.exists()).collect()
+        files.into_iter().filter(|file| disk::exists(file)).collect()
     }
 
     /// Names a path as the state files do: from home.
     pub(crate) fn relative_to_home(&self, path: &Utf8Path) -> String {
-        path.strip_prefix(&self.home).unwrap_or(path).to_string()
+        let inside = path.strip_prefix(&self.home).or_else(|_| path.strip_prefix(&self.logs));
+        inside.unwrap_or(path).to_string()
     }
 
     /// Reads everything that is on disk about a spec.
@@ -53,7 +63,7 @@ impl SpecStore {
         let done = self.text(&spec.done())?;
         let plan: Option<PlanRecord> = self.record(&spec.plan_json())?;
         let plans = plan.as_ref().map_or(0, |plan| plan.attempt);
-        let is_archived = |number: &u32| self.path(spec.archive(*number)).exists();
+        let is_archived = |number: &u32| disk::exists(&self.path(spec.archive(*number)));
         Ok(Markers {
             spec: identity(spec),
             done: done.as_deref().map(DoneView::read),
@@ -82,7 +92,7 @@ impl SpecStore {
 
     /// Returns the number under which the done marker can be archived.
     pub(crate) fn next_done_archive(&self, spec: &SpecPath) -> u32 {
-        let is_free = |number: &u32| !self.path(done_archive(spec, *number)).exists();
+        let is_free = |number: &u32| !disk::exists(&self.path(done_archive(spec, *number)));
         (1..u32::MAX).find(is_free).unwrap_or(u32::MAX)
     }
 
@@ -102,20 +112,39 @@ impl SpecStore {
         below.iter().map(|below| self.path(below)).collect()
     }
 
+    /// Returns the file that a write replaces, and what it is to hold; `None` for writes that move or remove files.
+    pub(crate) fn replacement(
+        &self,
+        spec: &SpecPath,
+        write: &Write,
+    ) -> Option<(Utf8PathBuf, Vec<u8>)> {
+        Some(match write {
+            Write::Plan(record) => (self.path(spec.plan_json()), records::render(record)),
+            Write::PlanText(text) => (self.path(spec.plan_md()), text.clone().into_bytes()),
+            Write::Scratchpad(text) => (self.scratchpad(), text.clone().into_bytes()),
+            Write::Candidate(record) => (self.path(spec.candidate()), records::render(record)),
+            Write::Done(text) => (self.path(spec.done()), text.clone().into_bytes()),
+            Write::ArchivePlan { .. }
+            | Write::ArchiveDone { .. }
+            | Write::RemoveCandidate
+            | Write::ForgetSessions => return None,
+        })
+    }
+
     /// Performs one write.
     pub fn perform(&self, spec: &SpecPath, write: &Write) -> Result<(), PathError> {
+        if let Some((path, bytes)) = self.replacement(spec, write) {
+            create_directory(path.parent().expect("it is below home"))?;
+            return replace_atomically(&path, &bytes);
+        }
         match write {
-            Write::Plan(record) => self.replace(&spec.plan_json(), &records::render(record)),
-            Write::PlanText(text) => self.replace(&spec.plan_md(), text.as_bytes()),
-            Write::Scratchpad(text) => replace_atomically(&self.scratchpad(), text.as_bytes()),
             Write::ArchivePlan { number } => self.rename(&spec.plan_md(), &spec.archive(*number)),
-            Write::Candidate(record) => self.replace(&spec.candidate(), &records::render(record)),
-            Write::RemoveCandidate => remove_optional(&self.path(spec.candidate())),
-            Write::ForgetSessions => remove_optional(&self.path(spec.session())),
-            Write::Done(text) => self.replace(&spec.done(), text.as_bytes()),
+            Write::RemoveCandidate => remove_durably(&self.path(spec.candidate())),
+            Write::ForgetSessions => remove_durably(&self.path(spec.session())),
             Write::ArchiveDone { number } => {
                 self.rename(&spec.done(), &done_archive(spec, *number))
             }
+            _ => unreachable!("what replaces a file was done above"),
         }
     }
 
@@ -128,7 +157,7 @@ impl SpecStore {
     /// Moves a file, if it is there.
     fn rename(&self, from: &str, to: &str) -> Result<(), PathError> {
         let from = self.path(from);
-        if from.exists() { rename_durably(&from, &self.path(to)) } else { Ok(()) }
+        if disk::exists(&from) { rename_durably(&from, &self.path(to)) } else { Ok(()) }
     }
 
     /// Returns what is known of a spec's sessions; what cannot be read is forgotten.

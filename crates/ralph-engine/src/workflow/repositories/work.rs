@@ -4,12 +4,16 @@
 //! rejected run had broken already would prove nothing.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ralph_model::build::Work;
 
 use super::{BEFORE, BeforeAll, Repositories, oid};
+use crate::gates::WorkRepository;
 use crate::git::evidence::{Before, Dirt, is_own};
-use crate::git::{Git, Head, Oid, RefsSnapshot};
+use crate::git::{Head, Oid, RefsSnapshot};
+use crate::judge::DETACHED;
+use crate::repository::GitAccess;
 use crate::state::State;
 use crate::workflow::WorkflowError;
 
@@ -22,12 +26,42 @@ impl Repositories {
     }
 
     /// Notes what there is before a further run of a task. What its earlier runs left uncommitted is not taken for the
-    /// person's.
-    pub(crate) fn note_further(&self, earlier: &BeforeAll) -> Result<BeforeAll, WorkflowError> {
-        let base = earlier.base();
+    /// person's. Work in a slot begins where the slot says.
+    pub(crate) fn note_further(
+        &self,
+        earlier: &BeforeAll,
+        slot_base: Option<super::Base>,
+    ) -> Result<BeforeAll, WorkflowError> {
+        let base = slot_base.unwrap_or_else(|| earlier.base());
         let base = self.moved_base(&base)?.unwrap_or(base);
         let before = self.note_again(Some(earlier), &base)?;
         Ok(BeforeAll { since: earlier.since.clone(), ..before })
+    }
+
+    /// Notes that a run goes on which its usage limit had ended: what the person has not committed by now is told from what
+    /// it will leave. From where its work counts, and on which branches it began, stays as it was. Returns what is to be
+    /// said of it.
+    pub(crate) fn note_resumed(
+        &self,
+        state: &State,
+        item: &str,
+    ) -> Result<Vec<String>, WorkflowError> {
+        let mut told = Vec::new();
+        let Some(mut before) = BEFORE.load(state, item)? else { return Ok(told) };
+        for repository in &self.found {
+            let name = repository.key();
+            let Some(noted) = before.repositories.get(&name) else { continue };
+            told.extend(repository.return_dirt(noted)?);
+            let mut dirt = self.persons_dirt(repository)?;
+            let left = before.left_by_runs(&name, &dirt);
+            let Some(noted) = before.repositories.get_mut(&name) else { continue };
+            dirt.paths.retain(|dirty| !left.contains(&dirty.entry.path));
+            noted.saved = repository.gates.git().save_dirt(&dirt)?;
+            noted.dirt = dirt;
+            before.left.remove(&name);
+        }
+        BEFORE.save(state, item, &before)?;
+        Ok(told)
     }
 
     /// Returns what was done since the item's base in all repositories but one.
@@ -38,7 +72,7 @@ impl Repositories {
     ) -> Result<Vec<Work>, WorkflowError> {
         let mut works = Vec::new();
         for repository in self.found.iter().filter(|found| found.name != but) {
-            let git = &repository.gates.git;
+            let git = repository.gates.git();
             let refs = git.refs()?;
             let Some(noted) = before.repositories.get(&repository.key()) else { continue };
             let own = &repository.own;
@@ -75,7 +109,7 @@ impl Repositories {
     pub(crate) fn probe(&self, before: &BeforeAll) -> ChangeProbe {
         let repositories = self.found.iter().filter_map(|repository| {
             Some(Probed {
-                git: repository.gates.git.clone(),
+                repository: Arc::clone(&repository.gates),
                 before: before.repositories.get(&repository.key())?.clone(),
                 since: before.since.get(&repository.key()).map(oid),
                 own: repository.own.clone(),
@@ -91,7 +125,7 @@ impl Repositories {
     pub(crate) fn work_of(&self, before: &BeforeAll) -> Result<Vec<Work>, WorkflowError> {
         let (mut works, mut earlier, mut first) = (Vec::new(), Vec::new(), None);
         for repository in &self.found {
-            let git = &repository.gates.git;
+            let git = repository.gates.git();
             let refs = git.refs()?;
             let Some(head) = refs.head.id().cloned() else { continue };
             first.get_or_insert_with(|| repository.work(&head));
@@ -120,7 +154,7 @@ impl Repositories {
     pub(crate) fn print(&self) -> Result<String, WorkflowError> {
         let mut print = String::new();
         for repository in &self.found {
-            let git = &repository.gates.git;
+            let git = repository.gates.git();
             let own = &repository.own;
             if let Some(head) = git.head()?.id().cloned() {
                 print += last_work(git, own, None, head)?.as_str();
@@ -136,7 +170,7 @@ impl Repositories {
         let Some(repository) = self.found.iter().find(|found| found.name == work.repository) else {
             return Ok(None);
         };
-        let git = &repository.gates.git;
+        let git = repository.gates.git();
         let commit = oid(&work.commit);
         let Head::Branch { id: head, name: branch } = git.head()? else { return Ok(None) };
         if git.is_ancestor(&commit, &head)? {
@@ -162,7 +196,7 @@ pub(crate) struct ChangeProbe {
 }
 
 struct Probed {
-    git: Git,
+    repository: Arc<dyn WorkRepository>,
     before: Before,
     since: Option<Oid>,
     own: Vec<PathBuf>,
@@ -173,9 +207,10 @@ impl ChangeProbe {
     /// look again.
     pub(crate) fn is_unchanged(&self) -> bool {
         self.repositories.iter().all(|probed| {
-            let Probed { git, before, since, own } = probed;
+            let Probed { repository, before, since, own } = probed;
+            let git = repository.git();
             let Ok(refs) = git.refs() else { return false };
-            let Ok(dirt) = Dirt::of(git, own) else { return false };
+            let Ok(dirt) = git.dirt(own) else { return false };
             let mut tips = refs.head.id().into_iter().chain(moved_branches(&before.refs, &refs));
             before.dirt.leftovers(&dirt).new.is_empty()
                 && !tips.any(|tip| is_work(git, own, since.as_ref(), tip))
@@ -209,7 +244,7 @@ impl BeforeAll {
 }
 
 /// Tells whether there is anything outside home between two commits. What cannot be compared counts as work.
-fn is_work(git: &Git, own: &[PathBuf], since: Option<&Oid>, tip: &Oid) -> bool {
+fn is_work(git: &dyn GitAccess, own: &[PathBuf], since: Option<&Oid>, tip: &Oid) -> bool {
     let Some(since) = since else { return true };
     if since == tip {
         return false;
@@ -220,7 +255,7 @@ fn is_work(git: &Git, own: &[PathBuf], since: Option<&Oid>, tip: &Oid) -> bool {
 
 /// Returns the last commit that changed something outside home, from `tip` back.
 fn last_work(
-    git: &Git,
+    git: &dyn GitAccess,
     own: &[PathBuf],
     since: Option<&Oid>,
     tip: Oid,
@@ -241,6 +276,7 @@ fn moved_branches<'r>(
     before: &'r RefsSnapshot,
     now: &'r RefsSnapshot,
 ) -> impl Iterator<Item = &'r Oid> {
-    let branches = now.refs.iter().filter(|found| found.name.starts_with("refs/heads/"));
+    let is_branch = |name: &str| name.starts_with("refs/heads/") || name.starts_with(DETACHED);
+    let branches = now.refs.iter().filter(move |found| is_branch(&found.name));
     branches.filter(|found| before.id_of(&found.name) != Some(&found.id)).map(|found| &found.id)
 }

@@ -69,24 +69,42 @@ impl Story {
     }
 
     fn survives_every_crash(&self, number: usize) {
-        let site = self.site();
+        self.play_crashes(&self.site(), Share { number, of: SHARES });
+    }
+
+    fn play_crashes(&self, site: &Site, share: Share) {
         let sweep = Sweep::new(&site.place, ARGS);
-        let (undisturbed, points) = sweep.undisturbed(Share { number, of: SHARES });
+        let (undisturbed, points) = sweep.undisturbed(share);
         assert_eq!(undisturbed.status.code(), Some(self.exit), "{undisturbed}");
-        let (expected, runs) = (end_of(&site), completed(&site));
+        let (expected, runs) = (end_of(site), completed(site));
         sweep.visit(&points, |point, crashed| {
             let again = site.ralph(ARGS);
             let context = || format!("{point}\n{crashed}\n{again}\n{}", site.plan_text());
             assert_eq!(again.status.code(), Some(self.exit), "{}", context());
-            assert_eq!(end_of(&site), expected, "{}", context());
+            assert_eq!(end_of(site), expected, "{}", context());
             // A run that Ralph did not see the end of may have done all it was to do; one that was over is not repeated.
-            for (role, times) in completed(&site) {
+            for (role, times) in completed(site) {
                 let allowed = runs.get(&role).copied().unwrap_or_default();
                 assert!(times <= allowed, "{role} {times} times {}", context());
             }
             site.place.assert_nothing_left();
         });
     }
+}
+
+/// The same in a clone: a kill at any step of slot, judgement and landing.
+#[test]
+fn a_crash_at_any_point_changes_nothing_about_a_task_that_lands() {
+    let site = accepted().site();
+    site.place.env.isolate();
+    accepted().play_crashes(&site, Share { number: 0, of: 1 });
+}
+
+#[test]
+fn a_crash_at_any_point_changes_nothing_about_a_decomposition_in_clones() {
+    let site = decomposed().site();
+    site.place.env.isolate();
+    decomposed().play_crashes(&site, Share { number: 0, of: 1 });
 }
 
 const ARGS: &[&str] = &["build", "--no-wait"];

@@ -14,16 +14,14 @@ mod planning;
 mod siblings;
 mod story;
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 
 use crate::crash;
-use crate::harness::{Place, RALPH};
+use crate::harness::Place;
 use crate::support::process::Finished;
 
 const SPEC: &str = "greet.md";
@@ -93,8 +91,7 @@ impl Site {
     }
 
     fn commit_all(&self, message: &str) {
-        self.git(&["add", "-A"]);
-        self.git(&["commit", "-q", "-m", message]);
+        self.place.commit_all(message);
     }
 
     /// Writes a plan for the spec, uncommitted.
@@ -133,18 +130,12 @@ impl Site {
 
     /// What the log tells under a name.
     fn logged(&self, name: &str) -> Vec<Value> {
-        let log = fs::read_to_string(self.path("ralph/ralph.log")).unwrap();
-        let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        entries
-            .filter(|entry| entry["event"] == name)
-            .map(|mut entry| entry["data"].take())
-            .collect()
+        self.place.logged(name)
     }
 
     /// The roles of all runs, in order.
     fn roles(&self) -> Vec<String> {
-        let runs = self.logged("run_started");
-        runs.iter().map(|run| run["role"].as_str().unwrap().to_owned()).collect()
+        self.place.roles()
     }
 
     /// What agents were answered through their channels.
@@ -184,30 +175,12 @@ impl Site {
 
     /// Runs `ralph` with a terminal for its stdin, on which `typed` was typed.
     fn at_terminal(&self, args: &[&str], typed: &[u8]) -> (Option<i32>, String) {
-        let (child, _terminal) = self.start_at_terminal(args, typed);
-        let output = child.wait_with_output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        self.place.at_terminal(args, typed)
     }
 
     /// Starts `ralph` with a terminal for its stdin, and returns it with the other end of that.
     fn start_at_terminal(&self, args: &[&str], typed: &[u8]) -> (Child, OwnedFd) {
-        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&terminal).unwrap();
-        unlockpt(&terminal).unwrap();
-        let name = ptsname(&terminal, Vec::new()).unwrap();
-        let stdin = File::open(name.to_str().unwrap()).unwrap();
-        File::from(rustix::io::dup(&terminal).unwrap()).write_all(typed).unwrap();
-        let child = Command::new(RALPH)
-            .args(args)
-            .current_dir(self.place.env.repo())
-            .env_clear()
-            .envs(self.place.variables())
-            .stdin(Stdio::from(OwnedFd::from(stdin)))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        (child, terminal)
+        self.place.start_at_terminal(args, typed)
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod model_client;
 pub(crate) mod model_server;
 pub(crate) mod process;
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,6 +21,14 @@ pub(crate) const MARK: &str = "RALPH_TEST_MARK";
 pub(crate) struct TestEnv {
     dir: TempDir,
     mark: String,
+    isolation: Cell<Isolation>,
+}
+
+/// Where agents of workflows work.
+#[derive(Clone, Copy)]
+enum Isolation {
+    Clone,
+    InPlace,
 }
 
 impl TestEnv {
@@ -40,7 +49,18 @@ impl TestEnv {
     pub(crate) fn empty_in(parent: &Path) -> TestEnv {
         let dir = tempfile::Builder::new().prefix("ralph-e2e-").tempdir_in(parent).unwrap();
         let mark = text(dir.path());
-        TestEnv { dir, mark }
+        let isolation = Cell::new(Isolation::InPlace);
+        TestEnv { dir, mark, isolation }
+    }
+
+    /// Has agents of workflows work in clones from now on, as they do unless a person says otherwise.
+    pub(crate) fn isolate(&self) {
+        self.isolation.set(Isolation::Clone);
+    }
+
+    /// Has agents work where they do in another place.
+    pub(crate) fn isolate_like(&self, other: &TestEnv) {
+        self.isolation.set(other.isolation.get());
     }
 
     pub(crate) fn home(&self) -> PathBuf {
@@ -86,6 +106,13 @@ impl TestEnv {
             ("GIT_COMMITTER_NAME", "Ralph Test"),
             ("GIT_COMMITTER_EMAIL", "test@ralph.invalid"),
             (MARK, &self.mark),
+            (
+                "RALPH_ISOLATION",
+                match self.isolation.get() {
+                    Isolation::Clone => "clone",
+                    Isolation::InPlace => "in-place",
+                },
+            ),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into()

@@ -28,7 +28,7 @@ impl SpecWork<'_, '_, '_> {
         }
         let said = Said::from(result.answer().completion(&self.pipeline.options.magic_phrase));
         if let Said::Commit { claimed } = &said
-            && let Some(feedback) = rejected_before(markers, claimed)
+            && let Some(feedback) = rejected_before(markers, claimed, &self.run_ref(result).dir)
         {
             self.return_to_branches()?;
             return self.reject_repeated(claimed.clone(), feedback, result);
@@ -37,7 +37,7 @@ impl SpecWork<'_, '_, '_> {
             let attempt = Some(result.attempt);
             self.tell(|spec| ImplNoCompletion { spec, attempt })?;
         }
-        let before = self.before(markers)?;
+        let before = self.before()?;
         let cases = self.examine(&before, &said)?;
         self.return_to_branches()?;
         self.cases = Some(cases);
@@ -112,12 +112,11 @@ impl SpecWork<'_, '_, '_> {
         result: &RunResult,
     ) -> Result<Turn<SpecEnd>, WorkflowError> {
         let outcome = format!("{commit} was rejected before and is claimed again unchanged");
-        let told = "You claimed the same commit again, and it is rejected as before";
         // Said once, however often it is claimed again.
-        let text = if feedback.starts_with(told) {
+        let text = if feedback.starts_with(CLAIMED_AGAIN) {
             feedback
         } else {
-            format!("{told}. Mend what is wrong with it:\n\n{feedback}")
+            format!("{CLAIMED_AGAIN}. Mend what is wrong with it:\n\n{feedback}")
         };
         let feedback = Some(Feedback { text, commit: Some(commit), claimed: None });
         self.fail_attempt(Phase::Implement, outcome, feedback, None, Some(result))
@@ -134,9 +133,58 @@ impl SpecWork<'_, '_, '_> {
     }
 }
 
-/// Returns what was wrong with a commit that was rejected in the last attempt.
-fn rejected_before(markers: &Markers, claimed: &CommitId) -> Option<String> {
+/// How feedback begins on a commit that is claimed although it was rejected.
+const CLAIMED_AGAIN: &str = "You claimed the same commit again, and it is rejected as before";
+
+/// Returns what was wrong with a commit that was rejected in the last attempt, which was not the run in this directory: a
+/// crash may have cut short the rejection of this very run, and then it is judged again.
+fn rejected_before(markers: &Markers, claimed: &CommitId, run_dir: &str) -> Option<String> {
     let record = markers.candidate.as_ref()?;
     let same = record.candidate_commit.as_ref() == Some(claimed);
-    record.feedback.clone().filter(|_| same && record.status == CandidateStatus::Rejected)
+    let feedback =
+        record.feedback.clone().filter(|_| same && record.status == CandidateStatus::Rejected)?;
+    let is_of_this_run = record.last_impl_run_dir.as_deref() == Some(run_dir);
+    (!is_of_this_run || feedback.starts_with(CLAIMED_AGAIN)).then_some(feedback)
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_model::pipeline::records::SpecIdentity;
+
+    use super::*;
+
+    #[test]
+    fn a_rejection_that_a_crash_cut_short_is_not_taken_for_an_earlier_one() {
+        let commit: CommitId = "c".repeat(40).parse().unwrap();
+        let repeated = format!("{CLAIMED_AGAIN}. Mend it.");
+        let table = [
+            ("runs/1", "rejected", "it fails", Some("it fails")),
+            ("runs/2", "rejected", "it fails", None),
+            ("runs/2", "rejected", repeated.as_str(), Some(repeated.as_str())),
+            ("runs/1", "candidate", "it fails", None),
+        ];
+        for (dir, status, feedback, expected) in table {
+            let record = serde_json::json!({
+                "spec_rel": "0001-a.md",
+                "spec_id": "0001-a",
+                "candidate_commit": commit.as_str(),
+                "created_at_utc": "2027-01-15T08:00:00Z",
+                "last_impl_run_dir": dir,
+                "status": status,
+                "feedback": feedback,
+            });
+            let candidate = Some(serde_json::from_value(record).unwrap());
+            let spec = SpecIdentity { rel: "0001-a.md".to_owned(), id: "0001-a".to_owned() };
+            let markers = Markers {
+                spec,
+                done: None,
+                plan: None,
+                plan_text: None,
+                archived: Vec::new(),
+                candidate,
+            };
+            let found = rejected_before(&markers, &commit, "runs/2");
+            assert_eq!(found.as_deref(), expected, "{dir} {status} {feedback}");
+        }
+    }
 }

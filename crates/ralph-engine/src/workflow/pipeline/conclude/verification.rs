@@ -1,21 +1,28 @@
 //! What follows from a verifier's run, or from a person's answer: the spec is done, planned again, or sent back.
 
+use camino::Utf8Path;
 use ralph_model::id::CommitId;
 use ralph_model::journal::{PlanInvalidated, VerdictKind, VerifyFail, VerifyPass};
 use ralph_model::pipeline::done::{DoneMarker, Proof};
-use ralph_model::pipeline::{Fact, Markers, Phase, is_yes};
+use ralph_model::pipeline::records::Base;
+use ralph_model::pipeline::settle::Feedback;
+use ralph_model::pipeline::{Fact, Markers, Phase, is_yes, settle};
 use ralph_model::receipt::{Opinion, VerifierReceipt};
 use ralph_model::role::Role;
 use ralph_model::verdict::{Verdict, VerifierReport};
 
 use crate::run::RunResult;
 use crate::workflow::driver::Turn;
+use crate::workflow::isolation::landing::{LandingEnd, LandingRequest};
 use crate::workflow::pipeline::examination::verdict_of;
 use crate::workflow::pipeline::phases::works_of;
 use crate::workflow::pipeline::spec_work::SpecWork;
 use crate::workflow::pipeline::{SpecEnd, list};
 use crate::workflow::repositories::attestation;
 use crate::workflow::{WorkflowError, unfinished};
+
+/// How often in a row accepted work may be refused by the branch before a person is asked.
+const MOST_REFUSED: u32 = 3;
 
 /// How much of a verifier's report goes to the next implementer.
 const FEEDBACK_LINES: usize = 200;
@@ -61,7 +68,7 @@ impl SpecWork<'_, '_, '_> {
                     model: result.model.clone(),
                     opinion: Opinion::Verified,
                 };
-                self.attest(markers, Some(verifier))?;
+                self.attest(Some(verifier))?;
                 self.finish(markers, Some(commit), proof, Some(result), said)
             }
             Ok(Verdict::PlanInvalid { reason }) => {
@@ -108,7 +115,7 @@ impl SpecWork<'_, '_, '_> {
             record.and_then(|record| record.candidate_commit.clone()).filter(|_| !no_change);
         if commit.is_some() {
             self.examine_candidate(markers)?;
-            self.attest(markers, None)?;
+            self.attest(None)?;
         }
         self.tell_persons_verdict(VerdictKind::Accepted, commit.as_ref(), answer)?;
         let said = format!("A person decided: {answer}");
@@ -117,17 +124,76 @@ impl SpecWork<'_, '_, '_> {
     }
 
     /// Puts receipts on the commits of accepted work.
-    fn attest(
-        &mut self,
-        markers: &Markers,
-        verifier: Option<VerifierReceipt>,
-    ) -> Result<(), WorkflowError> {
-        let before = self.before(markers)?;
+    fn attest(&mut self, verifier: Option<VerifierReceipt>) -> Result<(), WorkflowError> {
+        let before = self.before()?;
         let cases = self.cases.as_deref().expect("what is accepted was measured");
         let context = &self.pipeline.session.context;
         let attested = attestation(context, &self.item, Role::Implementer, verifier);
         let repositories = &self.pipeline.project.repositories;
         repositories.attest(&context.gates(&self.item), &before, &self.pinned, cases, &attested)
+    }
+
+    /// Puts the candidate on the run's branch, in one commit with the marker that says so.
+    fn land(
+        &mut self,
+        markers: &Markers,
+        commit: &CommitId,
+        done: &DoneMarker,
+    ) -> Result<LandingEnd, WorkflowError> {
+        let fact = Fact::Verified { done: done.clone() };
+        let store = &self.pipeline.store;
+        let files = settle(markers, &fact, self.pipeline.now())?;
+        let files: Vec<_> =
+            files.iter().filter_map(|write| store.replacement(self.spec, write)).collect();
+        let spec_file = Utf8Path::new("specs").join(self.spec.as_str());
+        let message = format!("ralph: {} is done", self.spec.id());
+        let works = works_of(markers, commit);
+        let (before, base) = (self.before()?, self.base()?);
+        let request = LandingRequest {
+            item: &self.item,
+            works: &works,
+            base: &base,
+            before: &before,
+            pinned: &self.pinned,
+            files: &files,
+            with: &[&spec_file],
+            message: &message,
+            worker: Role::Implementer,
+        };
+        let pipeline = &mut *self.pipeline;
+        pipeline.project.land(pipeline.session, &request)
+    }
+
+    /// Sends accepted work back that the branch has moved away from. It costs no attempt; after the third time in a row a
+    /// person is asked.
+    fn landing_refused(
+        &mut self,
+        markers: &Markers,
+        commit: CommitId,
+        why: String,
+        tips: Base,
+        result: Option<&RunResult>,
+    ) -> Result<Turn<SpecEnd>, WorkflowError> {
+        self.cases = None;
+        let run = result.map(|result| self.run_ref(result));
+        let refused = markers.plan.as_ref().map_or(0, |plan| plan.landings_refused);
+        self.note(format!("the work could not land: {}", first_line(&why)))?;
+        if refused + 1 >= MOST_REFUSED {
+            self.pipeline.session.questions().take_answer(&self.item)?;
+            let question = format!(
+                "The accepted work {commit} could not be put on the branch {MOST_REFUSED} times in a row: {why}\nTry again? (no: the agent gets this as feedback)"
+            );
+            self.settle(&Fact::PersonNeeded { question, run }, "waits for a person")?;
+            return Ok(Turn::Again);
+        }
+        let feedback = Feedback { text: why, commit: Some(commit), claimed: None };
+        let pipeline = &mut *self.pipeline;
+        pipeline.project.move_base(pipeline.session, &self.item, &tips)?;
+        self.settle(
+            &Fact::LandingRefused { feedback, base: tips, run },
+            "goes back: the branch has moved",
+        )?;
+        Ok(Turn::Again)
     }
 
     fn finish(
@@ -153,6 +219,14 @@ impl SpecWork<'_, '_, '_> {
             said: said.to_owned(),
         };
         let done_file = Some(store.relative_to_home(&store.path(self.spec.done())));
+        if let Some(commit) = commit.clone().filter(|_| !self.pipeline.project.is_in_place()) {
+            match self.land(markers, &commit, &done)? {
+                LandingEnd::InPlace | LandingEnd::Landed => {}
+                LandingEnd::Refused { why, tips } => {
+                    return self.landing_refused(markers, commit, why, tips, result);
+                }
+            }
+        }
         // Before it is done: whoever looks for an accepted commit finds it.
         for work in commit.iter().flat_map(|commit| works_of(markers, commit)) {
             let kept = self.pipeline.project.repositories.keep_accepted(&self.item, &work)?;
@@ -160,11 +234,17 @@ impl SpecWork<'_, '_, '_> {
                 self.note(reason)?;
             }
         }
-        self.settle(&Fact::Verified { done }, "is done")?;
+        if self.pipeline.store.load(self.spec)?.done.is_none() {
+            self.settle(&Fact::Verified { done }, "is done")?;
+        }
         let (commit, proven_by_gates) = (commit.map(String::from), Some(proof == Proof::Gates));
         self.tell(|spec| VerifyPass { spec, commit, proven_by_gates, done_file })?;
         Ok(Turn::Again)
     }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 fn last_lines(text: &str, count: usize) -> &str {

@@ -1,0 +1,184 @@
+//! Built-in gates: the loop's own checks, run on the files of a commit as the mirror has them.
+//!
+//! No program is started and no checkout is made. They are not compared with the base: a task that was to add what is
+//! missing has not done so because it was missing before. Passing one proves nothing about the work.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use ralph_model::gate::{Attribution, BuiltIn, GateRun, GateStatus, Obstacle};
+use ralph_model::run::ProcessExit;
+use ralph_outline::checks::{self, CheckInput};
+use ralph_outline::outline::Outline;
+use ralph_outline::rules::LoopRules;
+use ralph_outline::tree::SourceTree;
+
+use super::assess::Points;
+use super::runner::{Job, keep_text};
+use super::{GateContext, GateError, GateRepository};
+use crate::git::{ChangeKind, Git, GitError, Oid};
+
+/// The largest file that is read, and how many are.
+const LARGEST: usize = 256 << 10;
+const MOST_FILES: usize = 5000;
+
+/// The extensions of the files whose text is read; of others only the names are known.
+const READ: [&str; 8] = ["tsx", "jsx", "ts", "js", "css", "json", "md", "html"];
+
+/// What built-in gates look at beside the commit.
+#[derive(Clone, Copy)]
+pub struct BuiltInContext<'a> {
+    pub rules: &'a LoopRules,
+    /// What the validated plan promises, if there is one.
+    pub outline: Option<&'a Outline>,
+    pub summary: Option<&'a str>,
+}
+
+/// The regular files of a commit, below the workspace.
+pub(crate) struct CommitTree {
+    paths: Vec<String>,
+    texts: BTreeMap<String, String>,
+}
+
+impl CommitTree {
+    pub(crate) fn read(repository: &GateRepository, commit: &Oid) -> Result<CommitTree, GitError> {
+        let git = repository.mirror.git();
+        let mut paths = Vec::new();
+        for entry in git.tree(commit)?.iter().filter(|entry| entry.is_file()) {
+            let Some(path) = entry.path.to_str() else { continue };
+            paths
+                .extend(below(repository, path).map(|inside| (inside.to_owned(), path.to_owned())));
+        }
+        paths.sort();
+        let texts = texts(git, commit, &paths)?;
+        Ok(CommitTree { paths: paths.into_iter().map(|(inside, _)| inside).collect(), texts })
+    }
+}
+
+impl SourceTree for CommitTree {
+    fn paths(&self) -> &[String] {
+        &self.paths
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        self.paths.binary_search_by(|known| known.as_str().cmp(path)).ok()?;
+        Some(self.texts.get(path).cloned().unwrap_or_default())
+    }
+}
+
+/// Returns a path of the repository as the workspace names it, if it is below the workspace.
+fn below<'p>(repository: &GateRepository, path: &'p str) -> Option<&'p str> {
+    let prefix = repository.prefix.as_str();
+    if prefix.is_empty() {
+        return Some(path);
+    }
+    path.strip_prefix(prefix)?.strip_prefix('/')
+}
+
+fn texts(
+    git: &Git,
+    commit: &Oid,
+    paths: &[(String, String)],
+) -> Result<BTreeMap<String, String>, GitError> {
+    let is_read = |(inside, _): &&(String, String)| {
+        Path::new(inside).extension().is_some_and(|found| READ.iter().any(|known| found == *known))
+    };
+    let wanted: Vec<&(String, String)> = paths.iter().filter(is_read).take(MOST_FILES).collect();
+    let asked: Vec<(&Oid, &Path)> =
+        wanted.iter().map(|(_, path)| (commit, Path::new(path))).collect();
+    let found = git.files_at(&asked, LARGEST)?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let texts = wanted.iter().zip(found);
+    Ok(texts.filter_map(|((inside, _), bytes)| Some((inside.clone(), text(bytes?)))).collect())
+}
+
+/// A candidate and where its work began, as built-in gates see them.
+pub(crate) struct CandidateFiles {
+    candidate: CommitTree,
+    base: Option<CommitTree>,
+    changed: Vec<String>,
+    added: Vec<String>,
+}
+
+impl CandidateFiles {
+    pub(crate) fn read(
+        repository: &GateRepository,
+        candidate: &Oid,
+        base: Option<&Oid>,
+    ) -> Result<CandidateFiles, GitError> {
+        let (mut changed, mut added) = (Vec::new(), Vec::new());
+        let differences = match base {
+            Some(base) => repository.mirror.git().changes(base, candidate)?,
+            None => Vec::new(),
+        };
+        for change in differences {
+            let Some(path) = change.path.to_str().and_then(|path| below(repository, path)) else {
+                continue;
+            };
+            changed.push(path.to_owned());
+            if change.kind == ChangeKind::Added {
+                added.push(path.to_owned());
+            }
+        }
+        let candidate = CommitTree::read(repository, candidate)?;
+        if base.is_none() {
+            (changed, added) = (candidate.paths.clone(), candidate.paths.clone());
+        }
+        let base = base.map(|base| CommitTree::read(repository, base)).transpose()?;
+        Ok(CandidateFiles { candidate, base, changed, added })
+    }
+
+    pub(crate) fn input<'a>(&'a self, beside: &BuiltInContext<'a>) -> CheckInput<'a> {
+        CheckInput {
+            rules: beside.rules,
+            tree: &self.candidate,
+            before: self.base.as_ref().map(|base| base as &dyn SourceTree),
+            changed: &self.changed,
+            added: &self.added,
+            outline: beside.outline,
+            summary: beside.summary,
+        }
+    }
+}
+
+/// Runs a built-in gate, and keeps what it says as its output.
+pub(super) fn run(
+    context: &GateContext<'_>,
+    repository: &GateRepository,
+    files: &mut Option<CandidateFiles>,
+    check: BuiltIn,
+    points: &Points<'_>,
+) -> Result<(GateRun, Attribution), GateError> {
+    let job = Job {
+        argv: &[],
+        cwd: &repository.directory,
+        tree: &repository.directory,
+        timeout: Duration::ZERO,
+        net: false,
+        unix: false,
+        commit: points.candidate.as_str(),
+        name: check.name(),
+    };
+    let finish = |status, attribution, text: &str| {
+        let output = keep_text(context, &job, text)?;
+        Ok((GateRun { status, tests: None, duration: Duration::ZERO, output }, attribution))
+    };
+    let Some(beside) = &context.built_in else {
+        let message = format!("`{}` is a gate of `ralph loop`", check.name());
+        let obstacle = Obstacle::Setup { message: message.clone() };
+        let status = GateStatus::CouldNotRun { obstacle: obstacle.clone() };
+        return finish(status, Attribution::CouldNotRun { obstacle }, &message);
+    };
+    let files = match files {
+        Some(files) => files,
+        None => files.insert(CandidateFiles::read(repository, points.candidate, points.base)?),
+    };
+    let found = checks::run(check, &files.input(beside));
+    if found.passed {
+        finish(GateStatus::Passed, Attribution::ProvedNothing, &found.text)
+    } else {
+        let exit = ProcessExit::Code(1);
+        finish(GateStatus::Failed { exit }, Attribution::Failed, &found.text)
+    }
+}

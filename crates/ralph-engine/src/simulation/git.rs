@@ -1,0 +1,664 @@
+//! A repository in memory, with its work tree on the simulated disk.
+//!
+//! Commits, refs, `HEAD`, notes and ignore files are modelled; the index is not, so nothing is ever staged. What git does
+//! in one command is one effect, for a git that was started ends its work even if Ralph dies meanwhile. Commits and refs
+//! are durable at once.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::plan::Record;
+
+use crate::files::simulated::{each_file_below, effect, get, put};
+use crate::git::commits::{CommitError, CommitRequest, Committed};
+use crate::git::evidence::{Dirt, DirtyPath, FileStamp, is_own};
+use crate::git::replaced::Replaced;
+use crate::git::saved::SavedDirt;
+use crate::git::undo::RefReturn;
+use crate::git::{
+    ChangeKind, CommitHeader, GitError, Head, Oid, PathChange, PathState, Ref, RefsSnapshot,
+    StatusEntry,
+};
+use crate::repository::{GitAccess, HeldFile};
+
+/// A file of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Blob {
+    pub(super) id: Oid,
+    pub(super) content: Arc<[u8]>,
+}
+
+impl Blob {
+    fn new(content: &[u8]) -> Blob {
+        Blob { id: id_of(&[b"blob", content]), content: content.into() }
+    }
+}
+
+pub(super) type Tree = BTreeMap<Arc<str>, Blob>;
+
+#[derive(Clone, Debug)]
+pub(super) struct SimulatedCommit {
+    pub(super) id: Oid,
+    pub(super) tree_id: Oid,
+    pub(super) tree: Arc<Tree>,
+    /// By number; always of earlier commits.
+    pub(super) parents: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+enum HeadState {
+    Branch(String),
+    Detached(Oid),
+}
+
+#[derive(Debug)]
+pub(super) struct GitState {
+    pub(super) commits: Vec<SimulatedCommit>,
+    by_id: HashMap<Oid, usize>,
+    refs: BTreeMap<String, Oid>,
+    head: HeadState,
+    pub(super) notes: BTreeMap<Oid, String>,
+    /// Every id that was ever in a committed plan.
+    pub(super) plan_ids: BTreeSet<String>,
+}
+
+/// The repository.
+#[derive(Clone, Debug)]
+pub(super) struct SimulatedGit {
+    pub(super) root: Utf8PathBuf,
+    state: Arc<Mutex<GitState>>,
+}
+
+/// Hashes to what looks like an object's id.
+fn id_of(parts: &[&[u8]]) -> Oid {
+    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    for part in parts {
+        for byte in part.iter().chain(&[0xff]) {
+            hash = (hash ^ u128::from(*byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);
+        }
+    }
+    let text = format!("{hash:032x}{:08x}", (hash ^ (hash >> 64)) & 0xffff_ffff);
+    Oid::parse(text.as_bytes()).expect("it has forty hexadecimal digits")
+}
+
+fn failed(args: &str, why: &str) -> GitError {
+    GitError::Failed { args: args.to_owned(), code: Some(1), stderr: why.to_owned() }
+}
+
+fn text_of(path: &Path) -> &str {
+    path.to_str().expect("paths of the simulation are text")
+}
+
+impl GitState {
+    fn number(&self, id: &Oid) -> Option<usize> {
+        self.by_id.get(id).copied()
+    }
+
+    fn head_id(&self) -> Option<&Oid> {
+        match &self.head {
+            HeadState::Branch(name) => self.refs.get(name),
+            HeadState::Detached(id) => Some(id),
+        }
+    }
+
+    pub(super) fn head_tree(&self) -> Arc<Tree> {
+        let head = self.head_id().and_then(|id| self.number(id));
+        head.map(|number| Arc::clone(&self.commits[number].tree)).unwrap_or_default()
+    }
+
+    pub(super) fn tree_at(&self, id: &Oid) -> Option<Arc<Tree>> {
+        self.number(id).map(|number| Arc::clone(&self.commits[number].tree))
+    }
+
+    fn head(&self) -> Head {
+        match &self.head {
+            HeadState::Detached(id) => Head::Detached { id: id.clone() },
+            HeadState::Branch(name) => match self.refs.get(name) {
+                Some(id) => Head::Branch { name: name.clone(), id: id.clone() },
+                None => Head::Unborn { name: name.clone() },
+            },
+        }
+    }
+
+    fn add(&mut self, tree: Tree, parents: Vec<usize>, message: &str) -> Oid {
+        let mut parts: Vec<&[u8]> = Vec::new();
+        for (path, blob) in &tree {
+            parts.extend([path.as_bytes(), blob.id.as_str().as_bytes()]);
+        }
+        let tree_id = id_of(&parts);
+        let number = self.commits.len();
+        let id = id_of(&[tree_id.as_str().as_bytes(), message.as_bytes(), &number.to_le_bytes()]);
+        let tree = Arc::new(tree);
+        self.commits.push(SimulatedCommit { id: id.clone(), tree_id, tree, parents });
+        self.by_id.insert(id.clone(), number);
+        id
+    }
+
+    fn move_head(&mut self, id: Oid) {
+        match &mut self.head {
+            HeadState::Branch(name) => drop(self.refs.insert(name.clone(), id)),
+            HeadState::Detached(at) => *at = id,
+        }
+    }
+
+    /// Commits a tree on top of `HEAD`, unless `HEAD` has it already.
+    fn commit(&mut self, tree: Tree, message: &str) -> Option<Oid> {
+        if *self.head_tree() == tree {
+            return None;
+        }
+        let parents = self.head_id().and_then(|id| self.number(id)).into_iter().collect();
+        let id = self.add(tree, parents, message);
+        self.move_head(id.clone());
+        Some(id)
+    }
+
+    /// Returns everything that leads to some commits, with them.
+    pub(super) fn reachable(&self, tips: impl Iterator<Item = Oid>) -> BTreeSet<usize> {
+        let mut found = BTreeSet::new();
+        let mut open: Vec<usize> = tips.filter_map(|id| self.number(&id)).collect();
+        while let Some(number) = open.pop() {
+            if found.insert(number) {
+                open.extend(&self.commits[number].parents);
+            }
+        }
+        found
+    }
+
+    pub(super) fn is_ancestor(&self, ancestor: &Oid, descendant: &Oid) -> bool {
+        let (Some(ancestor), Some(descendant)) = (self.number(ancestor), self.number(descendant))
+        else {
+            return false;
+        };
+        // Parents are always of lower numbers.
+        let (mut open, mut seen) = (vec![descendant], HashSet::new());
+        while let Some(number) = open.pop() {
+            if number == ancestor {
+                return true;
+            }
+            if number > ancestor && seen.insert(number) {
+                open.extend(&self.commits[number].parents);
+            }
+        }
+        false
+    }
+
+    pub(super) fn refs(&self, root: &Utf8Path) -> RefsSnapshot {
+        let refs = self.refs.iter().map(|(name, id)| Ref { name: name.clone(), id: id.clone() });
+        let heads = self.head_id().map(|id| (root.as_std_path().to_owned(), id.clone()));
+        let worktree_heads = heads.into_iter().collect();
+        RefsSnapshot { head: self.head(), refs: refs.collect(), worktree_heads }
+    }
+
+    pub(super) fn find(&self, claimed: &str) -> Option<&SimulatedCommit> {
+        let is_id = (4..=64).contains(&claimed.len())
+            && claimed.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let claimed = claimed.to_ascii_lowercase();
+        let mut found =
+            self.commits.iter().filter(|commit| is_id && commit.id.as_str().starts_with(&claimed));
+        let first = found.next()?;
+        found.next().is_none().then_some(first)
+    }
+
+    fn resolve(&self, name: &str) -> Option<Oid> {
+        if name == "HEAD" {
+            return self.head_id().cloned();
+        }
+        let named = ["", "refs/", "refs/tags/", "refs/heads/"];
+        let found = named.iter().find_map(|start| self.refs.get(&format!("{start}{name}")));
+        found.cloned().or_else(|| self.find(name).map(|commit| commit.id.clone()))
+    }
+
+    pub(super) fn changes(from: &Tree, to: &Tree) -> Vec<PathChange> {
+        let change = |kind, path: &str, id: Option<&Blob>| {
+            let mode = |is_there: bool| if is_there { "100644" } else { "000000" }.to_owned();
+            let modes = (mode(kind != ChangeKind::Added), mode(id.is_some()));
+            PathChange { kind, path: path.into(), modes, id: id.map(|blob| blob.id.clone()) }
+        };
+        let mut gone: Vec<(&str, &Blob)> = from
+            .iter()
+            .filter(|(path, _)| !to.contains_key(*path))
+            .map(|(path, blob)| (&**path, blob))
+            .collect();
+        let mut changes = Vec::new();
+        for (path, blob) in to {
+            match from.get(path) {
+                Some(old) if old == blob => {}
+                Some(_) => changes.push(change(ChangeKind::Modified, path, Some(blob))),
+                None => {
+                    let same =
+                        |(_, old): &(&str, &Blob)| old.id == blob.id && !blob.content.is_empty();
+                    let kind = match gone.iter().position(same) {
+                        Some(at) => ChangeKind::Renamed { from: gone.remove(at).0.into() },
+                        None => ChangeKind::Added,
+                    };
+                    changes.push(change(kind, path, Some(blob)));
+                }
+            }
+        }
+        changes.extend(gone.iter().map(|(path, _)| change(ChangeKind::Deleted, path, None)));
+        changes.sort_by(|one, other| one.path.cmp(&other.path));
+        changes
+    }
+}
+
+impl SimulatedGit {
+    /// Makes a repository with one commit of the files that are at the root.
+    pub(super) fn init(root: &Utf8Path) -> SimulatedGit {
+        let state = GitState {
+            commits: Vec::new(),
+            by_id: HashMap::new(),
+            refs: BTreeMap::new(),
+            head: HeadState::Branch("refs/heads/main".to_owned()),
+            notes: BTreeMap::new(),
+            plan_ids: BTreeSet::new(),
+        };
+        let git = SimulatedGit { root: root.to_owned(), state: Arc::new(Mutex::new(state)) };
+        git.commit_all("begin");
+        git
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, GitState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn path(&self, inside: &str) -> Utf8PathBuf {
+        self.root.join(inside)
+    }
+
+    /// The work tree, but for what is ignored and not tracked.
+    fn work_tree(&self, tracked: &Tree) -> BTreeMap<String, (Vec<u8>, FileStamp)> {
+        let ignores = Ignores::of(&self.root);
+        let mut found = BTreeMap::new();
+        each_file_below(&self.root, |path, content, (inode, changed)| {
+            if tracked.contains_key(path) || !ignores.matches(path) {
+                let changed = (0, i64::try_from(changed).unwrap_or(0));
+                let size = content.len() as u64;
+                let stamp = FileStamp { inode, size, mode: 0o100_644, modified: changed, changed };
+                found.insert(path.to_owned(), (content.to_vec(), stamp));
+            }
+        });
+        found
+    }
+
+    fn dirty(&self, wanted: impl Fn(&str) -> bool) -> Vec<DirtyPath> {
+        let tracked = self.state().head_tree();
+        let now = self.work_tree(&tracked);
+        let mut dirty = Vec::new();
+        for (path, blob) in tracked.iter().filter(|(path, _)| wanted(path)) {
+            let found = now.get(&**path);
+            let worktree = match found {
+                Some((content, _)) if **content == *blob.content => continue,
+                Some(_) => 'M',
+                None => 'D',
+            };
+            let state = PathState::Tracked { index: '.', worktree };
+            let entry = StatusEntry { path: (&**path).into(), state };
+            dirty.push(DirtyPath { entry, file: found.map(|(_, stamp)| stamp.clone()) });
+        }
+        for (path, (_, stamp)) in &now {
+            if wanted(path) && !tracked.contains_key(path.as_str()) {
+                let entry = StatusEntry { path: path.into(), state: PathState::Untracked };
+                dirty.push(DirtyPath { entry, file: Some(stamp.clone()) });
+            }
+        }
+        dirty
+    }
+
+    /// Commits files as the work tree has them.
+    fn commit_named(&self, paths: &[PathBuf], message: &str) -> Option<Oid> {
+        let mut tree = (*self.state().head_tree()).clone();
+        for path in paths {
+            let name = text_of(path);
+            match get(&self.path(name)) {
+                Some(content) => drop(tree.insert(name.into(), Blob::new(&content))),
+                None => drop(tree.remove(name)),
+            }
+        }
+        let committed = self.state().commit(tree, message);
+        if committed.is_some() {
+            self.learn_plan_ids(paths);
+            effect(|| format!("git commit {:?}", message.lines().next().unwrap_or_default()));
+        }
+        committed
+    }
+
+    fn learn_plan_ids(&self, paths: &[PathBuf]) {
+        for path in paths.iter().filter(|path| path.ends_with("plan.jsonl")) {
+            let Some(content) = get(&self.path(text_of(path))) else { continue };
+            for line in content.split(|byte| *byte == b'\n') {
+                let id = match Record::of_line(line) {
+                    Record::Task(head) => head.id.to_string(),
+                    Record::Issue { id } => id.to_string(),
+                    _ => continue,
+                };
+                self.state().plan_ids.insert(id);
+            }
+        }
+    }
+
+    /// Commits everything that is not ignored, as `git add -A && git commit` does.
+    pub(super) fn commit_all(&self, message: &str) -> Option<Oid> {
+        let tracked = self.state().head_tree();
+        let mut paths: Vec<PathBuf> = tracked.keys().map(|path| (&**path).into()).collect();
+        paths.extend(self.work_tree(&tracked).into_keys().map(PathBuf::from));
+        self.commit_named(&paths, message)
+    }
+
+    /// Commits some files.
+    pub(super) fn commit_some(&self, paths: &[&str], message: &str) -> Option<Oid> {
+        let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+        self.commit_named(&paths, message)
+    }
+
+    /// Makes a branch at `HEAD` and checks it out, or goes on with one that is there. One that cannot be checked out, as
+    /// something is in the way, is left alone.
+    pub(super) fn switch_new(&self, branch: &str) {
+        let name = format!("refs/heads/{branch}");
+        if self.switch(&name, false).is_ok() {
+            return;
+        }
+        if self.state().refs.contains_key(&name) {
+            return self.switch_new(&format!("{branch}-2"));
+        }
+        let mut state = self.state();
+        if let Some(id) = state.head_id().cloned() {
+            state.refs.insert(name.clone(), id);
+        }
+        state.head = HeadState::Branch(name);
+        drop(state);
+        effect(|| format!("git switch -c {branch}"));
+    }
+
+    pub(super) fn detach(&self) {
+        let mut state = self.state();
+        if let Some(id) = state.head_id().cloned() {
+            state.head = HeadState::Detached(id);
+        }
+        drop(state);
+        effect(|| "git switch --detach".to_owned());
+    }
+
+    /// Moves the branch that is checked out to where it was some commits ago, with its files.
+    pub(super) fn reset_hard(&self, back: usize) {
+        let target = {
+            let state = self.state();
+            let mut at = state.head_id().and_then(|id| state.number(id));
+            for _ in 0..back {
+                at = at.and_then(|at| state.commits[at].parents.first().copied());
+            }
+            at.map(|at| state.commits[at].id.clone())
+        };
+        if let Some(target) = target {
+            self.check_out(&target, true).expect("nothing can be in the way");
+            self.state().move_head(target);
+            effect(|| format!("git reset --hard HEAD~{back}"));
+        }
+    }
+
+    /// Makes tracked files as a commit has them. What is uncommitted stays, or stops it, or is lost.
+    fn check_out(&self, target: &Oid, discard: bool) -> Result<(), GitError> {
+        let (old, new) = {
+            let state = self.state();
+            let new = state.tree_at(target).ok_or_else(|| failed("switch", "no such commit"))?;
+            (state.head_tree(), new)
+        };
+        let paths: BTreeSet<&Arc<str>> = old.keys().chain(new.keys()).collect();
+        let mut writes = Vec::new();
+        for path in paths {
+            let content = get(&self.path(path));
+            let (from, to) = (old.get(path), new.get(path));
+            let is_clean = content.as_deref() == from.map(|blob| &*blob.content);
+            if from != to && !is_clean && !discard {
+                let why = format!("Your local changes to {path} would be overwritten");
+                return Err(failed("switch", &why));
+            }
+            if from != to || (discard && !is_clean) {
+                writes.push((Arc::clone(path), to.map(|blob| Arc::clone(&blob.content))));
+            }
+        }
+        for (path, content) in writes {
+            put(&self.path(&path), content.as_deref());
+        }
+        Ok(())
+    }
+
+    fn switch(&self, branch: &str, discard: bool) -> Result<(), CommitError> {
+        let target = self.state().refs.get(branch).cloned();
+        let target = target.ok_or_else(|| failed("switch", "no such branch"))?;
+        self.check_out(&target, discard)?;
+        self.state().head = HeadState::Branch(branch.to_owned());
+        effect(|| format!("git switch {branch}"));
+        Ok(())
+    }
+}
+
+impl GitAccess for SimulatedGit {
+    fn head(&self) -> Result<Head, GitError> {
+        Ok(self.state().head())
+    }
+
+    fn current_head(&self) -> Result<Head, GitError> {
+        self.head()
+    }
+
+    fn refs(&self) -> Result<RefsSnapshot, GitError> {
+        Ok(self.state().refs(&self.root))
+    }
+
+    fn resolve(&self, name: &str) -> Result<Option<Oid>, GitError> {
+        Ok(self.state().resolve(name))
+    }
+
+    fn have(&self, ids: &[Oid]) -> Result<Vec<bool>, GitError> {
+        let state = self.state();
+        Ok(ids.iter().map(|id| state.number(id).is_some()).collect())
+    }
+
+    fn find_commit(&self, claimed: &str) -> Result<Option<CommitHeader>, GitError> {
+        let state = self.state();
+        Ok(state.find(claimed).map(|commit| CommitHeader {
+            id: commit.id.clone(),
+            tree: commit.tree_id.clone(),
+            parents: commit.parents.iter().map(|at| state.commits[*at].id.clone()).collect(),
+        }))
+    }
+
+    fn is_ancestor(&self, ancestor: &Oid, descendant: &Oid) -> Result<bool, GitError> {
+        Ok(self.state().is_ancestor(ancestor, descendant))
+    }
+
+    fn merge_base(&self, one: &Oid, other: &Oid) -> Result<Option<Oid>, GitError> {
+        let state = self.state();
+        let one = state.reachable([one.clone()].into_iter());
+        let other = state.reachable([other.clone()].into_iter());
+        Ok(one.intersection(&other).max().map(|number| state.commits[*number].id.clone()))
+    }
+
+    fn changes(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError> {
+        let state = self.state();
+        match (state.tree_at(from), state.tree_at(to)) {
+            (Some(from), Some(to)) => Ok(GitState::changes(&from, &to)),
+            _ => Err(failed("diff-tree", "bad object")),
+        }
+    }
+
+    fn file_at(&self, commit: &Oid, path: &Path) -> Result<Option<Vec<u8>>, GitError> {
+        let tree = self.state().tree_at(commit).unwrap_or_default();
+        Ok(tree.get(text_of(path)).map(|blob| blob.content.to_vec()))
+    }
+
+    fn status(&self) -> Result<Vec<StatusEntry>, GitError> {
+        Ok(self.dirty(|_| true).into_iter().map(|dirty| dirty.entry).collect())
+    }
+
+    fn status_within(&self, directory: &Path) -> Result<Vec<StatusEntry>, GitError> {
+        let within = |path: &str| Path::new(path).starts_with(directory);
+        Ok(self.dirty(within).into_iter().map(|dirty| dirty.entry).collect())
+    }
+
+    fn dirt(&self, own: &[PathBuf]) -> Result<Dirt, GitError> {
+        Ok(Dirt { paths: self.dirty(|path| !is_own(own, Path::new(path))) })
+    }
+
+    fn hidden(&self, _: &[PathBuf]) -> Result<Vec<(PathBuf, Option<FileStamp>)>, GitError> {
+        Ok(Vec::new())
+    }
+
+    fn ignored(&self, paths: &[PathBuf]) -> Result<HashSet<PathBuf>, GitError> {
+        let (ignores, tracked) = (Ignores::of(&self.root), self.state().head_tree());
+        let is_ignored = |path: &&PathBuf| {
+            let name = text_of(path);
+            ignores.matches(name) && !tracked.contains_key(name)
+        };
+        Ok(paths.iter().filter(is_ignored).cloned().collect())
+    }
+
+    fn save_dirt(&self, dirt: &Dirt) -> Result<Option<SavedDirt>, CommitError> {
+        if dirt.paths.is_empty() {
+            return Ok(None);
+        }
+        let mut tree = (*self.state().head_tree()).clone();
+        let mut files = Vec::new();
+        for dirty in &dirt.paths {
+            let name = text_of(&dirty.entry.path);
+            let blob = get(&self.path(name)).map(|content| Blob::new(&content));
+            files.push((dirty.entry.path.clone(), blob.as_ref().map(|blob| blob.id.clone())));
+            match blob {
+                Some(blob) => drop(tree.insert(name.into(), blob)),
+                None => drop(tree.remove(name)),
+            }
+        }
+        files.sort();
+        files.dedup();
+        let mut state = self.state();
+        let parents = state.head_id().and_then(|id| state.number(id)).into_iter().collect();
+        let made = state.add(tree, parents, "What was not committed before a run");
+        let tree_id = state.find(made.as_str()).expect("it was just made").tree_id.clone();
+        let name = format!("refs/ralph/saved/{}", &tree_id.as_str()[..16]);
+        let commit = state.refs.entry(name.clone()).or_insert(made).clone();
+        drop(state);
+        effect(|| format!("git update-ref {name}"));
+        Ok(Some(SavedDirt { name, commit, files }))
+    }
+
+    fn return_saved(&self, saved: &SavedDirt, paths: &[&Path]) -> Result<(), CommitError> {
+        let tree = self.state().tree_at(&saved.commit);
+        let tree = tree.ok_or_else(|| failed("restore", "no such commit"))?;
+        for path in paths {
+            let name = text_of(path);
+            put(&self.path(name), tree.get(name).map(|blob| &*blob.content));
+        }
+        effect(|| format!("git restore --source={}", saved.name));
+        Ok(())
+    }
+
+    fn commit_paths(&self, request: &CommitRequest<'_>) -> Result<(), CommitError> {
+        self.commit_named(request.paths, request.message);
+        Ok(())
+    }
+
+    fn commit_files(&self, request: &CommitRequest<'_>) -> Result<(), CommitError> {
+        self.commit_paths(request)
+    }
+
+    fn hold_index(&self, _: Duration) -> Result<Box<dyn HeldFile + '_>, GitError> {
+        Ok(Box::new(HeldInMemory { git: self }))
+    }
+
+    fn switch_to(&self, branch: &str) -> Result<(), CommitError> {
+        self.switch(branch, false)
+    }
+
+    fn switch_discarding(&self, branch: &str) -> Result<(), CommitError> {
+        self.switch(branch, true)
+    }
+
+    fn fast_forward(&self, commit: &Oid) -> Result<(), CommitError> {
+        let head = self.state().head_id().cloned();
+        if !head.is_some_and(|head| self.state().is_ancestor(&head, commit)) {
+            return Err(failed("merge --ff-only", "Not possible to fast-forward").into());
+        }
+        self.check_out(commit, false)?;
+        self.state().move_head(commit.clone());
+        effect(|| "git merge --ff-only".to_owned());
+        Ok(())
+    }
+
+    fn return_refs(&self, refs: &[RefReturn]) -> Result<(), GitError> {
+        let mut state = self.state();
+        if refs.iter().any(|to| state.refs.get(&to.name) != to.now.as_ref()) {
+            return Err(failed("update-ref", "cannot lock ref"));
+        }
+        for RefReturn { name, before, .. } in refs {
+            match before {
+                Some(id) => drop(state.refs.insert(name.clone(), id.clone())),
+                None => drop(state.refs.remove(name)),
+            }
+        }
+        drop(state);
+        effect(|| "git update-ref".to_owned());
+        Ok(())
+    }
+}
+
+struct HeldInMemory<'g> {
+    git: &'g SimulatedGit,
+}
+
+impl HeldFile for HeldInMemory<'_> {
+    fn commit(
+        self: Box<Self>,
+        request: &CommitRequest<'_>,
+        replaced: Replaced<'_>,
+    ) -> Result<Option<Committed>, CommitError> {
+        for path in request.paths {
+            let content = get(&self.git.path(text_of(path))).unwrap_or_default();
+            if content != replaced.after {
+                return Err(CommitError::Replaced { path: path.clone() });
+            }
+        }
+        self.git.commit_paths(request)?;
+        Ok(None)
+    }
+}
+
+/// What the ignore files of a work tree name. Patterns are names, paths, directories, and one `*`.
+struct Ignores {
+    /// Each with the directory of its file.
+    patterns: Vec<(String, String)>,
+}
+
+impl Ignores {
+    fn of(root: &Utf8Path) -> Ignores {
+        let mut patterns = Vec::new();
+        for directory in ["", "ralph/"] {
+            let text = get(&root.join(directory).join(".gitignore")).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+            patterns.extend(lines.map(|line| (directory.to_owned(), line.to_owned())));
+        }
+        Ignores { patterns }
+    }
+
+    fn matches(&self, path: &str) -> bool {
+        self.patterns.iter().any(|(directory, pattern)| {
+            let Some(below) = path.strip_prefix(directory.as_str()) else { return false };
+            let name = pattern.trim_end_matches('/');
+            if name.contains('/') {
+                let name = name.trim_start_matches('/');
+                return Utf8Path::new(below).starts_with(name);
+            }
+            below.split('/').any(|part| match name.split_once('*') {
+                None => part == name,
+                Some((start, end)) => {
+                    part.len() >= start.len() + end.len()
+                        && part.starts_with(start)
+                        && part.ends_with(end)
+                }
+            })
+        })
+    }
+}

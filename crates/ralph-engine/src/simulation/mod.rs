@@ -1,0 +1,211 @@
+//! Whole workflows on a simulated machine, thousands of runs a second: for tests alone.
+//!
+//! Everything of the engine is real but for processes (agents and gates), git, the clock and the disk. A [`story`] is made
+//! from a seed and told twice: undisturbed, then with faults that strike after chosen effects (a kill, a loss of power, a
+//! full or failing disk, a clock that is set, an interruption). After each telling the [`oracle`] checks what must be true
+//! of all of them, and that the disturbed one came to the same.
+//!
+//! The simulated git and the real one pass one suite ([`conformance`]). `cargo xtask simulate` tells stories of fresh
+//! seeds, or repeats one and makes it as small as it gets ([`shrink`]).
+
+mod agents;
+mod conformance;
+mod git;
+mod oracle;
+mod regressions;
+mod repository;
+mod shrink;
+mod story;
+mod world;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use self::oracle::{Summary, check, compare};
+use self::story::Story;
+use self::world::{World, tell};
+use crate::files::simulated;
+
+/// What came of telling a story twice.
+struct Told {
+    story: Story,
+    /// How many agents ran.
+    runs: usize,
+    /// What is wrong, if anything.
+    wrong: Vec<String>,
+    /// What happened, where that was asked for: in the telling that went wrong.
+    log: Vec<String>,
+}
+
+/// Whether what happens is written down.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Logging {
+    On,
+    Off,
+}
+
+/// Tells a story once.
+fn tell_once(story: &Story, logging: Logging) -> Rc<RefCell<World>> {
+    let world = World::new(Rc::new(story.clone()));
+    if logging == Logging::On {
+        simulated::keep_log();
+    }
+    tell(&world);
+    world
+}
+
+/// What a story comes to undisturbed.
+struct Expected {
+    summary: Summary,
+    effects: u64,
+    runs: usize,
+}
+
+/// Tells a story without its faults. Returns what it came to, or what went wrong already.
+fn tell_undisturbed(story: &Story, logging: Logging) -> Result<Expected, Box<Told>> {
+    let story = Story { faults: Vec::new(), ..story.clone() };
+    let world = tell_once(&story, logging);
+    let world = world.borrow();
+    let runs = world.performances.len();
+    let wrong = check(&world);
+    if wrong.is_empty() {
+        return Ok(Expected { summary: Summary::of(&world), effects: world.effects, runs });
+    }
+    Err(Box::new(Told { story, runs, wrong, log: simulated::take_log() }))
+}
+
+/// Tells a story with its faults, and compares.
+fn tell_disturbed(story: Story, expected: &Expected, logging: Logging) -> Told {
+    let world = tell_once(&story, logging);
+    let world = world.borrow();
+    let mut wrong = check(&world);
+    wrong.extend(compare(&expected.summary, &world));
+    let runs = expected.runs + world.performances.len();
+    let log = simulated::take_log();
+    simulated::uninstall();
+    Told { story, runs, wrong, log }
+}
+
+/// Tells a story undisturbed and with its faults. Without faults of its own it gets some.
+fn tell_twice(mut story: Story, logging: Logging) -> Told {
+    let expected = match tell_undisturbed(&story, logging) {
+        Ok(expected) => expected,
+        Err(told) => return *told,
+    };
+    if story.faults.is_empty() {
+        story.disturb(expected.effects);
+    }
+    tell_disturbed(story, &expected, logging)
+}
+
+/// Keeps panics of simulated processes from being printed: they are found by the oracle.
+fn quiet_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !simulated::is_installed() {
+                usual(panic);
+            }
+        }));
+    });
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("it is a number"))
+}
+
+/// Repeats a seed, makes its story small, and prints it. Tells whether it holds.
+fn repeat(seed: u64) -> bool {
+    let told = tell_twice(Story::of(seed), Logging::On);
+    if told.wrong.is_empty() {
+        println!("seed {seed} holds: {} runs\n{}", told.runs, shrink::trace(&told));
+        return true;
+    }
+    println!("seed {seed}: {}", told.wrong.join("\n"));
+    let smallest = shrink::smallest(told);
+    println!("\nthe smallest story that goes wrong:\n{}", shrink::trace(&smallest));
+    println!("{}", smallest.wrong.join("\n"));
+    false
+}
+
+/// What all threads of a simulation have done so far.
+#[derive(Default)]
+struct Progress {
+    stories: AtomicU64,
+    runs: AtomicU64,
+    /// The lowest seed that went wrong; none is as high as this.
+    failed: AtomicU64,
+}
+
+/// Tells stories of consecutive seeds until there were enough of them, or one goes wrong. Returns that one.
+fn simulate_from(first: u64, most: u64, until: Option<Instant>) -> (Progress, Option<u64>) {
+    quiet_panics();
+    let progress = Progress { failed: AtomicU64::new(u64::MAX), ..Progress::default() };
+    let next = AtomicU64::new(0);
+    let work = || loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        let is_over = until.is_some_and(|until| Instant::now() > until);
+        if number >= most || is_over || progress.failed.load(Ordering::Relaxed) != u64::MAX {
+            return;
+        }
+        let seed = first.wrapping_add(number);
+        let told = tell_twice(Story::of(seed), Logging::Off);
+        progress.stories.fetch_add(1, Ordering::Relaxed);
+        progress.runs.fetch_add(told.runs as u64, Ordering::Relaxed);
+        if !told.wrong.is_empty() {
+            progress.failed.fetch_min(seed, Ordering::Relaxed);
+        }
+    };
+    thread::scope(|scope| {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    let failed = progress.failed.load(Ordering::Relaxed);
+    (progress, (failed != u64::MAX).then_some(failed))
+}
+
+/// Run by `cargo xtask simulate`, which says what it is to do.
+#[test]
+#[ignore = "it takes as long as it is told to"]
+fn simulate() {
+    quiet_panics();
+    let first = number("RALPH_SIMULATE_SEED").unwrap_or(0);
+    let runs = number("RALPH_SIMULATE_RUNS");
+    let seconds = number("RALPH_SIMULATE_SECONDS");
+    if runs == Some(1) {
+        assert!(repeat(first), "seed {first} goes wrong");
+        return;
+    }
+    let start = Instant::now();
+    let until = seconds.map(|seconds| start + Duration::from_secs(seconds));
+    let (progress, failed) = simulate_from(first, runs.unwrap_or(u64::MAX), until);
+    let took = start.elapsed().as_secs_f64();
+    let (stories, runs) = (progress.stories.into_inner(), progress.runs.into_inner());
+    #[expect(clippy::cast_precision_loss, reason = "a rate needs no more")]
+    let rate = runs as f64 / took;
+    println!(
+        "{stories} stories from seed {first}, {runs} runs in {took:.1} s: {rate:.0} runs a second"
+    );
+    if let Some(seed) = failed {
+        repeat(seed);
+        panic!("seed {seed} goes wrong: `cargo xtask simulate --runs 1 --seed {seed}` repeats it");
+    }
+}
+
+/// A few stories, the same every time. `cargo xtask simulate` tells many.
+#[test]
+fn stories_end_as_they_should_whatever_befalls_them() {
+    let (progress, failed) = simulate_from(1, 40, None);
+    if let Some(seed) = failed {
+        repeat(seed);
+        panic!("seed {seed} goes wrong: `cargo xtask simulate --runs 1 --seed {seed}` repeats it");
+    }
+    assert_eq!(progress.stories.into_inner(), 40);
+}

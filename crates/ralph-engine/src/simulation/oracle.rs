@@ -1,0 +1,414 @@
+//! What must be true of every story, and of a disturbed one compared with the same story undisturbed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ralph_model::journal::{JournalEvent, StepResult};
+use ralph_model::pipeline::records::PlanRecord;
+use ralph_model::plan::Plan;
+use ralph_model::role::Role;
+use ralph_model::run::RunOutcome;
+
+use super::agents::Performance;
+use super::repository::is_broken;
+use super::story::{Committing, Ending, Kind};
+use super::world::{MOST_TROUBLES, ProcessEnd, World};
+use crate::files::simulated::{Fault, each_file_below, get};
+use crate::git::Head;
+use crate::repository::GitAccess;
+use crate::validate;
+use crate::workflow::build::BuildEnd;
+use crate::workflow::driver::Ended;
+use crate::workflow::pipeline::SpecEnd;
+
+/// What a story came to, in words that are the same however often it was interrupted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Summary {
+    pub(super) end: String,
+    /// The finished runs that were no trouble: what for, as what, and the how-manieth of its kind.
+    pub(super) runs: Vec<(String, Role, usize)>,
+    /// The failed attempts of each spec.
+    pub(super) tries: BTreeMap<String, Vec<String>>,
+    /// The files outside home.
+    pub(super) files: BTreeMap<String, String>,
+    /// What is in the plan.
+    pub(super) plan: BTreeSet<String>,
+}
+
+/// Replaces what differs from one telling to the next: ids of commits and of runs.
+fn anonymous(text: &str) -> String {
+    let mut words = Vec::new();
+    for word in text.split(' ') {
+        let bare = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+        let is_id = bare.len() >= 10 && bare.bytes().all(|byte| byte.is_ascii_hexdigit());
+        words.push(if is_id { "#" } else { word });
+    }
+    words.join(" ")
+}
+
+impl Summary {
+    pub(super) fn of(world: &World) -> Summary {
+        let mut summary = Summary { end: end_of(world), ..Summary::default() };
+        for known in world.performances.iter().filter(|known| known.is_kept == Some(true)) {
+            if !known.act.ending.is_trouble() {
+                summary.runs.push((known.key.clone(), known.role, known.number));
+            }
+        }
+        for (spec, record) in plan_records(world) {
+            let tries = record.tries.iter();
+            let tries = tries.map(|one| format!("{:?}: {}", one.phase, anonymous(&one.outcome)));
+            summary.tries.insert(spec, tries.collect());
+        }
+        each_file_below(&world.workspace.root, |path, content, _| {
+            if !path.starts_with("ralph/") {
+                let text = String::from_utf8_lossy(content).into_owned();
+                summary.files.insert(path.to_owned(), text);
+            }
+        });
+        let bytes = get(&world.home.path.join("plan.jsonl")).unwrap_or_default();
+        let plan = Plan::parse(&bytes);
+        let tasks = plan.tasks_view();
+        let pending = tasks.pending.iter().map(|task| format!("pending {}", task.name));
+        let done = tasks.done.iter().map(|task| format!("done {}", task.name));
+        let issues = plan.issues().map(|issue| format!("issue {}", issue.desc));
+        summary.plan = pending.chain(done).chain(issues).collect();
+        summary
+    }
+}
+
+fn end_of(world: &World) -> String {
+    match world.ends.last() {
+        Some(ProcessEnd::Pipeline(ends)) => {
+            let tell = |(spec, end): &(String, SpecEnd)| {
+                let how = match end {
+                    SpecEnd::Done { .. } | SpecEnd::Skipped { .. } => "done",
+                    SpecEnd::Failed { .. } => "failed",
+                    SpecEnd::Stopped(stop) => stop.name(),
+                    other => other.name(),
+                };
+                format!("{spec} {how}")
+            };
+            ends.iter().map(tell).collect::<Vec<_>>().join(", ")
+        }
+        Some(ProcessEnd::Build(Ended::By(end))) => end.name().to_owned(),
+        Some(
+            ProcessEnd::Build(Ended::Stopped(stop)) | ProcessEnd::Planning(Ended::Stopped(stop)),
+        ) => stop.name().to_owned(),
+        Some(ProcessEnd::Planning(Ended::By(_))) => "not planned".to_owned(),
+        Some(other) => format!("{other:?}"),
+        None => "nothing was run".to_owned(),
+    }
+}
+
+fn plan_records(world: &World) -> Vec<(String, PlanRecord)> {
+    let mut records = Vec::new();
+    each_file_below(&world.home.path.join("specs/plans"), |name, content, _| {
+        // What a writer that died left unfinished is no record.
+        if !name.starts_with('.')
+            && let Ok(record) = serde_json::from_slice::<PlanRecord>(content)
+        {
+            records.push((name.to_owned(), record));
+        }
+    });
+    records
+}
+
+/// Returns what is wrong with a story that was told to its end.
+pub(super) fn check(world: &World) -> Vec<String> {
+    let mut wrong = Vec::new();
+    check_ends(world, &mut wrong);
+    if !wrong.is_empty() {
+        return wrong;
+    }
+    check_persons_work(world, &mut wrong);
+    check_home(world, &mut wrong);
+    check_results(world, &mut wrong);
+    check_waits(world, &mut wrong);
+    check_runs(world, &mut wrong);
+    check_bounds(world, &mut wrong);
+    wrong
+}
+
+/// Returns how a disturbed story differs from the same story undisturbed.
+pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
+    let found = Summary::of(disturbed);
+    if disturbed.story.is_hopeless() {
+        let is_done = |summary: &Summary| {
+            summary.end == "complete" || summary.end.split(", ").all(|end| end.ends_with("done"))
+        };
+        return if is_done(expected) == is_done(&found) {
+            Vec::new()
+        } else {
+            vec![format!("it ended as `{}` and not as `{}`", found.end, expected.end)]
+        };
+    }
+    let mut wrong = Vec::new();
+    let mut differ = |what: &str, expected: String, found: String| {
+        if expected != found {
+            wrong.push(format!("{what} differ\n  undisturbed: {expected}\n  disturbed:   {found}"));
+        }
+    };
+    differ("ends", expected.end.clone(), found.end);
+    if disturbed.story.person_adds {
+        // What is planned first depends on the instant at which the person adds something.
+        return wrong;
+    }
+    differ("failed attempts", format!("{:?}", expected.tries), format!("{:?}", found.tries));
+    // Work on another branch is kept there; where a run begins after a crash is another question.
+    if !disturbed.story.leaves_branches() {
+        differ("files", format!("{:?}", expected.files), format!("{:?}", found.files));
+    }
+    differ("plans", format!("{:?}", expected.plan), format!("{:?}", found.plan));
+    compare_runs(expected, disturbed, &mut wrong);
+    wrong
+}
+
+/// What was finished is not done again, and what was not finished is.
+fn compare_runs(expected: &Summary, disturbed: &World, wrong: &mut Vec<String>) {
+    let mut found = Summary::of(disturbed).runs;
+    for run in &expected.runs {
+        if let Some(at) = found.iter().position(|known| known == run) {
+            found.remove(at);
+            continue;
+        }
+        // What an agent asked for was done at once, so a run that was cut short may have saved a later one.
+        let is_cut_short = |known: &Performance| {
+            (&known.key, known.role) == (&run.0, run.1) && known.is_kept != Some(true)
+        };
+        if !disturbed.performances.iter().any(is_cut_short) {
+            wrong.push(format!("{} {} {} was not run", run.0, run.1, run.2 + 1));
+        }
+    }
+    for (key, role, number) in found {
+        wrong.push(format!("{key} {role} {} was run, and would not have been", number + 1));
+    }
+}
+
+/// The story ends, and a process fails only if its machine does.
+fn check_ends(world: &World, wrong: &mut Vec<String>) {
+    for (number, end) in world.ends.iter().enumerate() {
+        let faults = world.story.faults.get(number).map(Vec::as_slice).unwrap_or_default();
+        let machine_fails = faults
+            .iter()
+            .any(|planned| matches!(planned.fault, Fault::Full { .. } | Fault::Failing));
+        match end {
+            ProcessEnd::Panicked(text) => wrong.push(format!("it panicked: {text}")),
+            ProcessEnd::TooManyRuns => {
+                wrong.push(format!("it does not end: {} runs", world.performances.len()));
+            }
+            ProcessEnd::Failed(text) if !machine_fails => {
+                wrong.push(format!("process {} failed: {text}", number + 1));
+            }
+            _ => {}
+        }
+    }
+    if matches!(world.ends.last(), Some(ProcessEnd::Died | ProcessEnd::Failed(_)) | None) {
+        wrong.push(format!("it does not end: {} processes", world.ends.len()));
+    }
+}
+
+/// Nothing that the person had, or was told is in the plan, is lost.
+fn check_persons_work(world: &World, wrong: &mut Vec<String>) {
+    let sweeps = world.story.scripts.values().flat_map(|script| &script.acts);
+    let is_swept = sweeps.clone().any(|act| act.committing == Committing::Everything);
+    for (name, text) in &world.story.dirt {
+        let found = get(&world.workspace.root.join(name));
+        let is_there = found.as_deref() == Some(text.as_bytes());
+        let is_kept = || {
+            let state = world.git.state();
+            state.commits.iter().any(|commit| {
+                commit.tree.get(name.as_str()).is_some_and(|blob| *blob.content == *text.as_bytes())
+            })
+        };
+        let is_safe = is_there || (is_swept && is_kept());
+        if !is_safe {
+            wrong.push(format!("the person's `{name}` is lost: {found:?}"));
+        }
+    }
+    let plan = get(&world.home.path.join("plan.jsonl")).unwrap_or_default();
+    for name in &world.acknowledged {
+        let is_planned = memchr::memmem::find(&plan, name.as_bytes()).is_some();
+        let is_built = world.performances.iter().any(|known| known.key == *name);
+        if !is_planned && !is_built {
+            wrong.push(format!("the person's task `{name}` is lost"));
+        }
+    }
+}
+
+/// Home is sound, and all of it is committed.
+fn check_home(world: &World, wrong: &mut Vec<String>) {
+    let known = |id: &str| world.git.state().plan_ids.contains(id);
+    for problem in validate::examine(&world.home.path, &known).problems {
+        wrong.push(format!("home is not sound: {}: {}", problem.path, problem.message));
+    }
+    // Which files are to be committed is in a note that does not survive a loss of power: the next run's commit has them.
+    let is_noted = !world.story.has_fault(|fault| fault == Fault::PowerLoss);
+    let status = world.git.status_within("ralph".as_ref()).expect("it answers");
+    for entry in status.into_iter().filter(|_| is_noted) {
+        wrong.push(format!("`{}` is not committed", entry.path.display()));
+    }
+}
+
+/// What counts as done is there and passes its gates, and nothing else is left behind.
+fn check_results(world: &World, wrong: &mut Vec<String>) {
+    let tree = world.git.state().head_tree();
+    let all_done = match (world.ends.last(), world.story.kind) {
+        (Some(ProcessEnd::Pipeline(ends)), _) => {
+            for (spec, end) in ends {
+                let is_done = matches!(end, SpecEnd::Done { .. } | SpecEnd::Skipped { .. });
+                let id = spec.trim_end_matches(".md");
+                let marker = get(&world.home.path.join(format!("specs/done/{spec}")));
+                if !is_done {
+                    continue;
+                }
+                let Some(marker) = marker else {
+                    wrong.push(format!("`{spec}` is done and has no marker"));
+                    continue;
+                };
+                let text = String::from_utf8_lossy(&marker).into_owned();
+                let state = world.git.state();
+                let commit = state.commits.iter().find(|commit| text.contains(commit.id.as_str()));
+                let Some(commit) = commit else { continue };
+                let work = commit.tree.get(format!("work/{id}.txt").as_str());
+                if work.is_none_or(|blob| is_broken(&blob.content)) {
+                    wrong.push(format!("`{spec}` is done and its commit has not the work"));
+                }
+                if !state.notes.contains_key(&commit.id) {
+                    wrong.push(format!("`{spec}` is done and its commit has no receipt"));
+                }
+            }
+            ends.iter()
+                .all(|(_, end)| matches!(end, SpecEnd::Done { .. } | SpecEnd::Skipped { .. }))
+        }
+        (Some(ProcessEnd::Build(Ended::By(BuildEnd::Complete))), Kind::Build { .. }) => {
+            let is_built =
+                |name: &String| world.performances.iter().any(|known| known.key == *name);
+            for name in world.story.task_names().into_iter().filter(is_built) {
+                let has_good = |name: &str| {
+                    let found = tree.get(format!("work/{name}.txt").as_str());
+                    found.is_some_and(|blob| !is_broken(&blob.content))
+                };
+                let parts = [format!("{name}.1"), format!("{name}.2")];
+                let was_split = parts.iter().all(|part| has_good(part));
+                if !has_good(&name) && !was_split {
+                    wrong.push(format!("all is complete and `{name}` is not in the work"));
+                }
+            }
+            true
+        }
+        _ => false,
+    };
+    let head = world.git.head().expect("it answers");
+    if !matches!(&head, Head::Branch { name, .. } if name == "refs/heads/main") {
+        wrong.push(format!("the person was on `main`, and is left on {head:?}"));
+    }
+    for name in &world.misattributed {
+        wrong.push(format!("`{name}`, which a run left, is taken for the person's"));
+    }
+    // A spec is judged by its commit; what else its runs left is known as theirs.
+    if !all_done || matches!(world.story.kind, Kind::Pipeline { .. }) {
+        return;
+    }
+    let own = ["ralph".into(), "ralph.toml".into()];
+    let dirt = world.git.dirt(&own).expect("it answers");
+    for dirty in dirt.paths {
+        let name = dirty.entry.path.display().to_string();
+        if !world.story.dirt.iter().any(|(known, _)| *known == name) {
+            wrong.push(format!("`{name}`, which a run left, is still uncommitted"));
+        }
+    }
+}
+
+/// Pauses grow with every failure in a row, and nobody runs into a limit that is known to stand.
+fn check_waits(world: &World, wrong: &mut Vec<String>) {
+    const LONGEST: u64 = 60;
+    let mut last: BTreeMap<(Option<String>, bool), u64> = BTreeMap::new();
+    let mut process = None;
+    for entry in &world.journal {
+        if entry.wf != process {
+            process.clone_from(&entry.wf);
+            last.clear();
+        }
+        match &entry.event {
+            JournalEvent::BackoffWait(wait) => {
+                let seconds = wait.wait_seconds.unwrap_or(0);
+                let reason = wait.reason.as_deref().unwrap_or_default();
+                let is_trouble = matches!(reason, "exception" | "nonzero_exit");
+                let before = last.insert((wait.spec.clone(), is_trouble), seconds);
+                if before.is_some_and(|before| seconds <= before && seconds < LONGEST) {
+                    wrong.push(format!(
+                        "a pause of {seconds} s follows one of {} s",
+                        before.unwrap_or(0)
+                    ));
+                }
+            }
+            JournalEvent::RunFinished(finished) => {
+                let is_trouble = matches!(
+                    finished.outcome,
+                    RunOutcome::Trouble { .. } | RunOutcome::Interrupted
+                );
+                if !is_trouble {
+                    last.retain(|(_, is_trouble), _| !is_trouble);
+                }
+            }
+            JournalEvent::IterationResult(step) if step.result == StepResult::Progress => {
+                last.clear();
+            }
+            _ => {}
+        }
+    }
+    let jumps = world.story.has_fault(|fault| matches!(fault, Fault::Jump { .. }));
+    if !world.premature.is_empty() && !jumps {
+        wrong.push(format!("runs were begun before the usage limit ended: {:?}", world.premature));
+    }
+}
+
+/// An item that has nothing but trouble is given up. A trouble that a crash kept from being counted counts no more.
+fn check_bounds(world: &World, wrong: &mut Vec<String>) {
+    let most = MOST_TROUBLES + world.story.faults.iter().flatten().count();
+    let mut in_a_row: BTreeMap<(&str, Role), usize> = BTreeMap::new();
+    for known in world.performances.iter().filter(|known| known.is_kept == Some(true)) {
+        let troubles = in_a_row.entry((&known.key, known.role)).or_default();
+        match known.act.ending {
+            Ending::Silent | Ending::Crash => *troubles += 1,
+            Ending::Limit { .. } => {}
+            _ => *troubles = 0,
+        }
+        if *troubles > most {
+            wrong.push(format!("{} had {troubles} troubles in a row", known.key));
+            return;
+        }
+    }
+}
+
+/// Every run that was begun has an end, and no attempt was charged for trouble.
+fn check_runs(world: &World, wrong: &mut Vec<String>) {
+    let mut open = BTreeSet::new();
+    for entry in &world.journal {
+        let Some(run) = entry.run.as_ref().map(|run| run.as_str().to_owned()) else { continue };
+        match &entry.event {
+            JournalEvent::RunStarted(_) => drop(open.insert(run)),
+            JournalEvent::RunFinished(_) | JournalEvent::LeftoversEnded(_) => {
+                open.remove(&run);
+            }
+            _ => {}
+        }
+    }
+    // The record that tells of a run under way does not survive a loss of power; views take such a run for abandoned.
+    let is_told = !world.story.has_fault(|fault| fault == Fault::PowerLoss);
+    for run in open.into_iter().filter(|_| is_told) {
+        wrong.push(format!("the run {run} has no end"));
+    }
+    for (spec, record) in plan_records(world) {
+        let key = spec.trim_end_matches(".json");
+        let real = world.performances.iter().filter(|known| {
+            known.key == key
+                && known.is_kept == Some(true)
+                && !known.act.ending.is_trouble()
+                && !matches!(known.act.ending, Ending::Limit { .. })
+        });
+        let (most, charged) = (real.count(), record.tries.len());
+        if charged > most {
+            wrong.push(format!("{key}: {charged} attempts are charged for {most} runs"));
+        }
+    }
+}

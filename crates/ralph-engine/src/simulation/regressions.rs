@@ -1,0 +1,98 @@
+//! Small stories in which something once went wrong, with a fault after every one of their effects.
+
+use std::collections::BTreeMap;
+
+use ralph_model::role::Role;
+
+use super::story::{Act, Branching, Committing, Effort, Ending, Kind, Script, Story};
+use super::{Logging, quiet_panics, shrink, tell_disturbed, tell_undisturbed};
+use crate::files::simulated::{Fault, PlannedFault};
+
+fn story(kind: Kind, scripts: &[(&str, Role, &[Act])]) -> Story {
+    let scripts: BTreeMap<(String, Role), Script> = scripts
+        .iter()
+        .map(|(key, role, acts)| {
+            let script = Script { acts: acts.to_vec(), is_hopeless: false };
+            (((*key).to_owned(), *role), script)
+        })
+        .collect();
+    Story {
+        seed: 1,
+        kind,
+        scripts,
+        has_gates: true,
+        waits: true,
+        dirt: vec![("notes-0.txt".to_owned(), "the person's".to_owned())],
+        person_adds: false,
+        faults: Vec::new(),
+    }
+}
+
+/// Tells a story once for each of its effects, with a fault after it.
+fn holds_with_a_fault_after_each_effect(story: &Story, fault: Fault) {
+    quiet_panics();
+    let expected = tell_undisturbed(story, Logging::Off);
+    let expected = expected.unwrap_or_else(|told| panic!("{}", told.wrong.join("\n")));
+    assert!(expected.effects > 50, "the story has effects");
+    for after in 1..=expected.effects {
+        let faults = vec![vec![PlannedFault { after, fault }]];
+        let disturbed = Story { faults, ..story.clone() };
+        if !tell_disturbed(disturbed.clone(), &expected, Logging::Off).wrong.is_empty() {
+            let told = tell_disturbed(disturbed, &expected, Logging::On);
+            panic!("{}\n{}", shrink::trace(&told), told.wrong.join("\n"));
+        }
+    }
+}
+
+#[test]
+fn planning_that_ended_is_not_repeated_after_a_loss_of_power() {
+    let story = story(Kind::Build { tasks: 1 }, &[]);
+    holds_with_a_fault_after_each_effect(&story, Fault::PowerLoss);
+}
+
+#[test]
+fn a_rejected_claim_is_judged_alike_however_often_its_conclusion_was_cut_short() {
+    let broken = Act { effort: Effort::Broken, ..Act::HONEST };
+    let scripts: [(&str, Role, &[Act]); 1] = [("0001-spec", Role::Implementer, &[broken])];
+    let story = story(Kind::Pipeline { specs: 1 }, &scripts);
+    holds_with_a_fault_after_each_effect(&story, Fault::Kill);
+}
+
+#[test]
+fn a_plan_of_issues_alone_is_gone_on_with() {
+    let with_issue = Act { ending: Ending::WithIssue, ..Act::HONEST };
+    let story = story(Kind::Build { tasks: 1 }, &[("t1", Role::Builder, &[with_issue])]);
+    holds_with_a_fault_after_each_effect(&story, Fault::Kill);
+}
+
+const LIMIT: Ending = Ending::Limit { minutes: 10, known: true };
+
+#[test]
+fn what_a_run_leaves_that_goes_on_after_its_limit_is_known_as_its_own() {
+    let limited = Act { effort: Effort::Nothing, ending: LIMIT, ..Act::HONEST };
+    let crashes =
+        Act { committing: Committing::Nothing, ending: Ending::Crash, spoils: true, ..Act::HONEST };
+    let scripts: [(&str, Role, &[Act]); 1] =
+        [("0001-spec", Role::Implementer, &[limited, crashes])];
+    let story = story(Kind::Pipeline { specs: 1 }, &scripts);
+    holds_with_a_fault_after_each_effect(&story, Fault::Kill);
+}
+
+#[test]
+fn a_builder_that_goes_on_after_its_limit_is_brought_back_to_the_branch() {
+    let limited = Act { effort: Effort::Nothing, ending: LIMIT, ..Act::HONEST };
+    let elsewhere = Act { branching: Branching::Branch, ..Act::HONEST };
+    let scripts: [(&str, Role, &[Act]); 1] = [("t1", Role::Builder, &[limited, elsewhere])];
+    let story = story(Kind::Build { tasks: 1 }, &scripts);
+    holds_with_a_fault_after_each_effect(&story, Fault::Kill);
+}
+
+#[test]
+fn work_on_a_detached_head_is_judged_alike_after_a_kill() {
+    let detached = Act { branching: Branching::Detached, ..Act::HONEST };
+    let scripts: [(&str, Role, &[Act]); 1] = [("0001-spec", Role::Implementer, &[detached])];
+    let spec = story(Kind::Pipeline { specs: 1 }, &scripts);
+    holds_with_a_fault_after_each_effect(&spec, Fault::Kill);
+    let task = story(Kind::Build { tasks: 1 }, &[("t1", Role::Builder, &[detached])]);
+    holds_with_a_fault_after_each_effect(&task, Fault::Kill);
+}

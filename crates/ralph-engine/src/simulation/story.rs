@@ -1,0 +1,342 @@
+//! A story: what there is to do, how each agent behaves run by run, what a person does, and which faults strike.
+//!
+//! A seed decides all of it. Agents behave by what they are asked for and how often they have answered that, never by
+//! time or chance, so that a disturbed story can be compared with the same story undisturbed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use ralph_model::role::Role;
+
+use crate::files::simulated::{Chance, Fault, PlannedFault};
+
+/// Which workflow is driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Pipeline { specs: usize },
+    Build { tasks: usize },
+}
+
+/// What an agent changes in the work tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effort {
+    Nothing,
+    Good,
+    /// Its gates fail.
+    Broken,
+}
+
+/// Where an agent works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Branching {
+    Here,
+    Branch,
+    Detached,
+}
+
+/// What an agent commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Committing {
+    Nothing,
+    OwnFile,
+    /// Everything, with what the person had not committed.
+    Everything,
+}
+
+/// How a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It does what its role is asked for, and says so.
+    Done,
+    /// It claims a commit that was there before.
+    OldCommit,
+    /// It claims a commit that is nowhere.
+    NoSuchCommit,
+    /// It ends well and makes no claim.
+    Unclaimed,
+    Silent,
+    Crash,
+    /// At its usage limit. Whether it says for how long.
+    Limit {
+        minutes: u16,
+        known: bool,
+    },
+    TimeOut {
+        idle: bool,
+    },
+    ContextFull,
+    /// It says that nothing has to change.
+    NoChange,
+    /// A verifier finds fault.
+    Rejects,
+    /// A verifier finds fault with the plan.
+    PlanInvalid,
+    /// A builder that also reports an issue.
+    WithIssue,
+}
+
+impl Ending {
+    /// Whether it is not the work's fault.
+    pub(super) const fn is_trouble(self) -> bool {
+        matches!(self, Ending::Silent | Ending::Crash | Ending::Limit { .. })
+    }
+}
+
+/// What an agent does in one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Act {
+    pub(super) effort: Effort,
+    pub(super) branching: Branching,
+    pub(super) committing: Committing,
+    /// It destroys what the person had not committed.
+    pub(super) spoils: bool,
+    pub(super) ending: Ending,
+}
+
+impl Act {
+    pub(super) const HONEST: Act = Act {
+        effort: Effort::Good,
+        branching: Branching::Here,
+        committing: Committing::OwnFile,
+        spoils: false,
+        ending: Ending::Done,
+    };
+
+    const fn ending(ending: Ending) -> Act {
+        Act { ending, ..Act::HONEST }
+    }
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Act { effort, branching, committing, spoils, ending } = self;
+        write!(f, "{ending:?} after {effort:?} work, {branching:?}, commits {committing:?}")?;
+        if *spoils { write!(f, ", spoils") } else { Ok(()) }
+    }
+}
+
+/// How an agent behaves in its runs for one thing, in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Script {
+    pub(super) acts: Vec<Act>,
+    /// Whether it is the same over and over; else it is honest after all of them.
+    pub(super) is_hopeless: bool,
+}
+
+impl Script {
+    pub(super) fn act(&self, number: usize) -> Act {
+        match self.acts.get(number) {
+            Some(act) => *act,
+            None if self.is_hopeless && !self.acts.is_empty() => {
+                self.acts[number % self.acts.len()]
+            }
+            None => Act::HONEST,
+        }
+    }
+}
+
+/// A story.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Story {
+    pub(super) seed: u64,
+    pub(super) kind: Kind,
+    pub(super) scripts: BTreeMap<(String, Role), Script>,
+    pub(super) has_gates: bool,
+    pub(super) waits: bool,
+    /// What the person has not committed: names and texts.
+    pub(super) dirt: Vec<(String, String)>,
+    /// Whether the person adds a task while the first run of a role is under way.
+    pub(super) person_adds: bool,
+    /// Faults by process.
+    pub(super) faults: Vec<Vec<PlannedFault>>,
+}
+
+impl Story {
+    /// Makes a story without faults.
+    pub(super) fn of(seed: u64) -> Story {
+        let mut chance = Chance::new(seed);
+        let kind = if chance.percent(50) {
+            Kind::Pipeline { specs: 1 + chance.below(2) }
+        } else {
+            Kind::Build { tasks: 1 + chance.below(3) }
+        };
+        let mut scripts = BTreeMap::new();
+        let hopeless = chance.percent(15);
+        let subjects = subjects(kind);
+        let hopeless_at = chance.below(subjects.len());
+        for (at, (key, role)) in subjects.into_iter().enumerate() {
+            let is_hopeless = hopeless && at == hopeless_at;
+            if !is_hopeless && !chance.percent(60) {
+                continue;
+            }
+            let count = if is_hopeless { 1 + chance.below(2) } else { 1 + chance.below(3) };
+            let acts = (0..count).map(|_| act(&mut chance, kind, role, is_hopeless)).collect();
+            scripts.insert((key, role), Script { acts, is_hopeless });
+        }
+        let dirt = if chance.percent(40) {
+            let file = |n: usize| (format!("notes-{n}.txt"), format!("the person's {n}"));
+            let mut dirt: Vec<_> = (0..=chance.below(2)).map(file).collect();
+            if chance.percent(40) {
+                dirt.push(("readme.txt".to_owned(), "as the person edits it".to_owned()));
+            }
+            dirt
+        } else {
+            Vec::new()
+        };
+        Story {
+            seed,
+            kind,
+            scripts,
+            has_gates: chance.percent(75),
+            waits: chance.percent(85),
+            dirt,
+            person_adds: chance.percent(20),
+            faults: Vec::new(),
+        }
+    }
+
+    /// Whether an agent never does what it should.
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.scripts.values().any(|script| script.is_hopeless)
+    }
+
+    /// Whether an agent ends on another branch than it began on.
+    pub(super) fn leaves_branches(&self) -> bool {
+        let mut acts = self.scripts.values().flat_map(|script| &script.acts);
+        acts.any(|act| act.branching != Branching::Here)
+    }
+
+    /// The tasks that a planner makes.
+    pub(super) fn task_names(&self) -> Vec<String> {
+        match self.kind {
+            Kind::Pipeline { .. } => Vec::new(),
+            Kind::Build { tasks } => (1..=tasks).map(|number| format!("t{number}")).collect(),
+        }
+    }
+
+    pub(super) fn act(&self, key: &str, role: Role, number: usize) -> Act {
+        let script = self.scripts.get(&(key.to_owned(), role));
+        script.map_or(Act::HONEST, |script| script.act(number))
+    }
+
+    /// Adds faults to a story that has so many effects without any.
+    pub(super) fn disturb(&mut self, effects: u64) {
+        let mut chance = Chance::new(self.seed ^ 0x5eed);
+        let processes = 1 + chance.below(4);
+        for _ in 0..processes {
+            let mut faults = Vec::new();
+            let after = 1 + chance.next() % (effects + effects / 8 + 1);
+            if chance.percent(25) {
+                let fault = match chance.below(4) {
+                    0 => Fault::Full { writes: 1 + u32::try_from(chance.below(4)).unwrap_or(0) },
+                    1 => Fault::Failing,
+                    2 => Fault::Interrupt,
+                    _ => {
+                        let seconds = i64::try_from(chance.below(14_400)).unwrap_or(0);
+                        Fault::Jump { seconds: seconds - 7_200 }
+                    }
+                };
+                faults.push(PlannedFault { after: 1 + chance.next() % (effects + 1), fault });
+            }
+            let fault = if chance.percent(35) { Fault::PowerLoss } else { Fault::Kill };
+            faults.push(PlannedFault { after, fault });
+            self.faults.push(faults);
+        }
+    }
+
+    /// Whether a fault of a kind is planned.
+    pub(super) fn has_fault(&self, is: impl Fn(Fault) -> bool) -> bool {
+        self.faults.iter().flatten().any(|planned| is(planned.fault))
+    }
+}
+
+/// What agents are asked for in a workflow.
+fn subjects(kind: Kind) -> Vec<(String, Role)> {
+    match kind {
+        Kind::Pipeline { specs } => (1..=specs)
+            .flat_map(|number| {
+                let roles = [Role::Planner, Role::Implementer, Role::Verifier];
+                roles.map(|role| (spec_id(number), role))
+            })
+            .collect(),
+        Kind::Build { tasks } => {
+            let mut subjects: Vec<_> =
+                (1..=tasks).map(|number| (format!("t{number}"), Role::Builder)).collect();
+            subjects.extend([
+                ("plan".to_owned(), Role::Planner),
+                ("verify".to_owned(), Role::Verifier),
+                ("investigate".to_owned(), Role::Investigator),
+            ]);
+            subjects
+        }
+    }
+}
+
+/// The id of a spec.
+pub(super) fn spec_id(number: usize) -> String {
+    format!("000{number}-spec")
+}
+
+fn act(chance: &mut Chance, kind: Kind, role: Role, is_hopeless: bool) -> Act {
+    let is_build = matches!(kind, Kind::Build { .. });
+    let limit = Ending::Limit {
+        minutes: 1 + u16::try_from(chance.below(300)).unwrap_or(0),
+        known: chance.percent(70),
+    };
+    let idle = chance.percent(50);
+    let mut endings = vec![
+        Ending::Done,
+        Ending::Unclaimed,
+        Ending::Silent,
+        Ending::Crash,
+        limit,
+        Ending::TimeOut { idle },
+        Ending::ContextFull,
+    ];
+    match role {
+        Role::Implementer => endings.extend([
+            Ending::Done,
+            Ending::Done,
+            Ending::OldCommit,
+            Ending::NoSuchCommit,
+            Ending::NoChange,
+        ]),
+        Role::Builder => {
+            endings.extend([Ending::Done, Ending::Done, Ending::NoChange, Ending::WithIssue]);
+        }
+        Role::Verifier if is_build => endings.extend([Ending::Rejects, Ending::Rejects]),
+        Role::Verifier => {
+            endings.extend([Ending::Rejects, Ending::Rejects, Ending::PlanInvalid]);
+        }
+        _ => {}
+    }
+    if is_hopeless {
+        // What would be honest work is no hopeless case, and a limit that never ends never stops anybody.
+        endings.retain(|ending| {
+            !matches!(ending, Ending::Done | Ending::WithIssue | Ending::Limit { .. })
+        });
+        if matches!(role, Role::Implementer | Role::Builder) {
+            endings.extend([Ending::Done, Ending::Done]);
+        }
+    }
+    let ending = *chance.pick(&endings);
+    let mut act = Act::ending(ending);
+    if matches!(role, Role::Implementer | Role::Builder) {
+        act.effort = *chance.pick(&[Effort::Good, Effort::Good, Effort::Broken, Effort::Nothing]);
+        if is_hopeless {
+            act.effort = *chance.pick(&[Effort::Broken, Effort::Nothing]);
+        }
+        act.branching = match chance.below(10) {
+            0 => Branching::Branch,
+            1 => Branching::Detached,
+            _ => Branching::Here,
+        };
+        act.committing = match chance.below(5) {
+            0 | 1 => Committing::Nothing,
+            2 => Committing::Everything,
+            _ => Committing::OwnFile,
+        };
+        act.spoils = chance.percent(10);
+    }
+    act
+}

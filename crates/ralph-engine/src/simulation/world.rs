@@ -1,0 +1,557 @@
+//! The world of a story: a home in a repository on the simulated disk, its agents, and the person who starts Ralph again
+//! until there is nothing left to do.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use jiff::{SignedDuration, Timestamp};
+use ralph_model::contract::DEFAULT_MAGIC_PHRASE;
+use ralph_model::journal::{AnswerOrigin, JournalEntry, JournalEvent, QuestionKind, parse_line};
+use ralph_model::plan::{DoneAt, Plan};
+use ralph_model::policy::budget::Budget;
+use ralph_model::prompt::Prompts;
+use ralph_model::role::Role;
+use ralph_model::run::{RunOutcome, Trouble};
+use ralph_proc::signal::SignalPipe;
+
+use super::agents::{Performance, Troupe};
+use super::git::SimulatedGit;
+use super::repository::{SimulatedPast, SimulatedRepository};
+use super::story::{Kind, Story, spec_id};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::files::simulated::{self, Died, ROOT, get, put};
+use crate::git::commits::Signing;
+use crate::home::{Home, Workspace, WorkspaceKind};
+use crate::journal::Journal;
+use crate::plan_file::PlanFile;
+use crate::questions::Questions;
+use crate::run::{Environment, RunResources};
+use crate::session::machine::Machine;
+use crate::session::{Locking, Session, SessionRequest};
+use crate::state::State;
+use crate::subscriber::{RunObserver, Subscriber, Unobserved};
+use crate::wait::{Waited, Waiter};
+use crate::workflow::build::planning::{BeforeBuild, Existing, PlanningEnd};
+use crate::workflow::build::{Build, BuildEnd};
+use crate::workflow::driver::{Ended, Stop};
+use crate::workflow::home_committer::{HomeCommitter, HomePlace};
+use crate::workflow::pipeline::queue::{Queue, Selection};
+use crate::workflow::pipeline::{Pipeline, PipelineOptions, SpecEnd};
+use crate::workflow::project::Project;
+use crate::workflow::repositories::Repositories;
+
+/// More runs than any story needs whose workflow ends.
+const MOST_RUNS: usize = 150;
+/// More processes than any person has the patience for.
+const MOST_PROCESSES: usize = 60;
+/// How often a person starts again what got stuck, and how often they answer for one item.
+const PATIENCE: usize = 4;
+
+/// How much trouble an item may have.
+pub(super) const MOST_TROUBLES: usize = 8;
+
+/// The simulated clock of this thread.
+struct SimulatedClock;
+
+impl Clock for SimulatedClock {
+    fn now(&self) -> Timestamp {
+        simulated::now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(simulated::monotonic())
+    }
+}
+
+/// Waits by moving the clock.
+struct SimulatedWaiter;
+
+impl Waiter for SimulatedWaiter {
+    fn wait_until(
+        &mut self,
+        clock: &dyn Clock,
+        _: Option<&SignalPipe>,
+        until: Timestamp,
+        tick: &mut dyn FnMut(Duration),
+    ) -> Waited {
+        tick(Duration::ZERO);
+        simulated::effect(|| format!("wait until {until}"));
+        if simulated::take_interrupt() {
+            return Waited::Interrupted;
+        }
+        let left = until.duration_since(clock.now());
+        if left.is_positive() {
+            simulated::pass(left);
+        }
+        Waited::Reached
+    }
+}
+
+struct Nobody;
+
+impl Subscriber for Nobody {
+    fn recorded(&mut self, _: &JournalEntry, _: &ralph_model::board::Board) {}
+
+    fn follow(
+        &mut self,
+        _: &ralph_model::id::RunId,
+        _: &ralph_model::board::Board,
+    ) -> Box<dyn RunObserver> {
+        Box::new(Unobserved)
+    }
+
+    fn waiting(&mut self, _: Duration) {}
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ProcessEnd {
+    Died,
+    /// With an error, in words.
+    Failed(String),
+    Panicked(String),
+    TooManyRuns,
+    Pipeline(Vec<(String, SpecEnd)>),
+    Build(Ended<BuildEnd>),
+    Planning(Ended<PlanningEnd>),
+}
+
+/// What unwinds a process whose workflow does not end.
+struct TooManyRuns;
+
+/// The world.
+pub(super) struct World {
+    pub(super) story: Rc<Story>,
+    pub(super) git: SimulatedGit,
+    pub(super) workspace: Workspace,
+    pub(super) home: Home,
+    pub(super) performances: Vec<Performance>,
+    /// Until when the agents' usage limit stands, and which run hit it.
+    pub(super) limit: Option<(Timestamp, String)>,
+    /// Runs that were begun although the limit stood.
+    pub(super) premature: Vec<String>,
+    /// All that the journal has, as far as it was read, and up to where.
+    pub(super) journal: Vec<JournalEntry>,
+    read: usize,
+    pub(super) ends: Vec<ProcessEnd>,
+    /// How many effects all processes had.
+    pub(super) effects: u64,
+    /// What the person was told is in the plan.
+    pub(super) acknowledged: Vec<String>,
+    /// Files that runs left, and that Ralph took for the person's.
+    pub(super) misattributed: BTreeSet<String>,
+    state: Option<State>,
+}
+
+/// The configuration of all stories, before their own settings.
+fn base_config() -> Config {
+    thread_local! {
+        static CONFIG: Config = {
+            let directory = tempfile::tempdir().expect("a directory can be made");
+            let root = Utf8Path::from_path(directory.path()).expect("its path is text");
+            let text = format!(
+                "boundary = \"off\"\nagent = \"claude\"\n[agents.claude]\nexe = \"/bin/true\"\n\
+                 [git]\nsign = false\n\
+                 [limits]\nrounds = 6\nrejections = 3\ntroubles = {MOST_TROUBLES}\n\
+                 [[gate]]\nname = \"check\"\nrun = [\"/bin/true\"]\n"
+            );
+            std::fs::write(root.join("ralph.toml"), text).expect("it can be written");
+            crate::test_place::load_config(root, None).expect("it is sound")
+        };
+    }
+    CONFIG.with(Clone::clone)
+}
+
+fn prompts() -> Prompts {
+    thread_local! {
+        static PROMPTS: Prompts = Prompts::builtin();
+    }
+    PROMPTS.with(Clone::clone)
+}
+
+impl World {
+    /// Makes the world that a story begins with.
+    pub(super) fn new(story: Rc<Story>) -> Rc<RefCell<World>> {
+        let begin = Timestamp::from_second(1_800_000_000).expect("it is in range");
+        simulated::install(story.seed ^ 0xd15c, begin);
+        let root = Utf8PathBuf::from(format!("{ROOT}/ws"));
+        put(&root.join("readme.txt"), Some(b"as committed\n"));
+        put(
+            &root.join("ralph/.gitignore"),
+            Some(b"runs/\nralph.log\nspecs/sessions/\n.*.ralph-tmp\n"),
+        );
+        let specs = match story.kind {
+            Kind::Pipeline { specs } => specs,
+            Kind::Build { .. } => 1,
+        };
+        for number in 1..=specs {
+            let id = spec_id(number);
+            let text = format!("# {id}\n\nMake it.\n");
+            put(&root.join(format!("ralph/specs/{id}.md")), Some(text.as_bytes()));
+        }
+        let git = SimulatedGit::init(&root);
+        for (name, text) in &story.dirt {
+            put(&root.join(name), Some(text.as_bytes()));
+        }
+        let home = Home { path: root.join("ralph"), exists: true };
+        let workspace = Workspace { root, kind: WorkspaceKind::Plain };
+        Rc::new(RefCell::new(World {
+            story,
+            git,
+            workspace,
+            home,
+            performances: Vec::new(),
+            limit: None,
+            premature: Vec::new(),
+            journal: Vec::new(),
+            read: 0,
+            ends: Vec::new(),
+            effects: 0,
+            acknowledged: Vec::new(),
+            misattributed: BTreeSet::new(),
+            state: None,
+        }))
+    }
+
+    fn config(&self) -> Config {
+        let mut config = base_config();
+        if !self.story.has_gates {
+            config.gates.clear();
+        }
+        config
+    }
+
+    /// Names what a run is for as the story does.
+    pub(super) fn key_of(&self, item: &str, role: Role) -> String {
+        if matches!(self.story.kind, Kind::Pipeline { .. }) {
+            return item.to_owned();
+        }
+        let (id, end) = match item.split_once("-decompose") {
+            Some((id, _)) => (id, ""),
+            None => match item.strip_suffix("-opinion") {
+                Some(id) => (id, "?"),
+                None => (item, ""),
+            },
+        };
+        let bytes = get(&self.home.path.join("plan.jsonl")).unwrap_or_default();
+        let plan = Plan::parse(&bytes);
+        let name = plan.task_view(id).map(|task| task.name.to_string());
+        let _ = role;
+        format!("{}{end}", name.unwrap_or_else(|| id.to_owned()))
+    }
+
+    /// Notes that a run begins, and says what its agent does.
+    pub(super) fn begin(&mut self, key: &str, run: String, role: Role) -> Performance {
+        if self.performances.len() >= MOST_RUNS {
+            std::panic::resume_unwind(Box::new(TooManyRuns));
+        }
+        self.learn();
+        let same = |known: &&Performance| known.key == key && known.role == role;
+        let kept = self.performances.iter().filter(same);
+        let number = kept.filter(|known| known.is_kept == Some(true)).count();
+        let act = self.story.act(key, role, number);
+        let key = key.to_owned();
+        // At its limit an agent does nothing of what it would do.
+        let is_kept = self.limited_until().map(|_| false);
+        let performance = Performance { run, key, role, number, act, is_kept };
+        self.performances.push(performance.clone());
+        performance
+    }
+
+    /// Until when the usage limit stands, if it does.
+    pub(super) fn limited_until(&self) -> Option<Timestamp> {
+        self.limit.as_ref().map(|(until, _)| *until).filter(|until| simulated::now() < *until)
+    }
+
+    /// Notes a run that was begun although Ralph could know that the limit stands.
+    pub(super) fn note_premature(&mut self, run: &str) {
+        let knew = |hit: &str| {
+            self.performances.iter().any(|known| known.run == hit && known.is_kept == Some(true))
+        };
+        if self.limit.as_ref().is_some_and(|(_, hit)| knew(hit)) {
+            self.premature.push(run.to_owned());
+        }
+    }
+
+    /// Reads what is new in the journal: it tells which results were kept.
+    pub(super) fn learn(&mut self) {
+        let Some(state) = &self.state else { return };
+        let content = get(&state.journal()).unwrap_or_default();
+        if content.len() < self.read {
+            // Lines that were not synced are gone.
+            self.journal.clear();
+            self.read = 0;
+        }
+        while let Some(end) = memchr::memchr(b'\n', &content[self.read..]) {
+            let line = &content[self.read..=self.read + end];
+            self.read += end + 1;
+            let Ok(entry) = parse_line(line) else { continue };
+            self.journal.push(entry);
+        }
+        for performance in self.performances.iter_mut().filter(|known| known.is_kept.is_none()) {
+            let finished = self.journal.iter().rev().find_map(|entry| match &entry.event {
+                JournalEvent::RunFinished(finished)
+                    if entry.run.as_ref().is_some_and(|run| run.as_str() == performance.run) =>
+                {
+                    Some(finished)
+                }
+                _ => None,
+            });
+            performance.is_kept = finished.map(|finished| {
+                !matches!(
+                    finished.outcome,
+                    RunOutcome::Interrupted
+                        | RunOutcome::Trouble { trouble: Trouble::Machine { .. } }
+                )
+            });
+        }
+    }
+
+    fn plan_file(&self, state: &State) -> PlanFile {
+        let path = PathBuf::from("ralph/plan.jsonl");
+        let past = SimulatedPast { git: self.git.clone(), path };
+        PlanFile::over(Some(Box::new(past)), state, &self.home, Signing::Unsigned)
+    }
+
+    /// The person adds a task with a command of their own, while Ralph is at work.
+    pub(super) fn person_adds_a_task(&mut self) {
+        let name = "persons-task";
+        let Some(state) = self.state.clone() else { return };
+        if matches!(self.story.kind, Kind::Pipeline { .. })
+            || self.acknowledged.iter().any(|known| known == name)
+        {
+            return;
+        }
+        simulated::unharmed(|| {
+            let plan = self.plan_file(&state);
+            let added = plan.with_context(DoneAt::Unborn, |context| {
+                plan.change_and_commit(|plan| {
+                    plan.add(&format!("{{\"name\":\"{name}\"}}"), context)
+                })
+            });
+            if added.is_ok() {
+                self.acknowledged.push(name.to_owned());
+            }
+        });
+    }
+}
+
+/// Tells a story to its end. The person starts Ralph until there is nothing more to do for it.
+pub(super) fn tell(world: &Rc<RefCell<World>>) {
+    let (mut stuck, mut answers) = (0, 0);
+    for number in 0..MOST_PROCESSES {
+        let story = Rc::clone(&world.borrow().story);
+        simulated::start_process(story.faults.get(number).cloned().unwrap_or_default());
+        simulated::note(|| format!("-- process {}", number + 1));
+        let end = catch_unwind(AssertUnwindSafe(|| run_process(world)))
+            .unwrap_or_else(|payload| died_of(payload.as_ref()));
+        simulated::end_process();
+        simulated::note(|| format!("-- ended: {end:?}"));
+        world.borrow_mut().ends.push(end.clone());
+        world.borrow_mut().effects += simulated::effects();
+        if matches!(end, ProcessEnd::Died) {
+            // The disk loses its power before anybody looks at it.
+            simulated::start_process(Vec::new());
+        }
+        world.borrow_mut().learn();
+        let goes_on = match &end {
+            ProcessEnd::Died | ProcessEnd::Failed(_) => true,
+            ProcessEnd::Panicked(_)
+            | ProcessEnd::TooManyRuns
+            | ProcessEnd::Build(Ended::By(BuildEnd::Complete | BuildEnd::NoGain { .. })) => false,
+            ProcessEnd::Pipeline(ends) => {
+                let stops: Vec<&Stop> = ends
+                    .iter()
+                    .filter_map(|(_, end)| match end {
+                        SpecEnd::Stopped(stop) => Some(stop),
+                        _ => None,
+                    })
+                    .collect();
+                let unusable = ends.iter().any(|(_, end)| matches!(end, SpecEnd::Unusable { .. }));
+                stuck += usize::from(unusable);
+                (unusable && stuck <= PATIENCE)
+                    || stops.iter().any(|stop| acts_on(world, stop, &mut stuck, &mut answers))
+            }
+            ProcessEnd::Build(Ended::Stopped(stop))
+            | ProcessEnd::Planning(Ended::Stopped(stop)) => {
+                acts_on(world, stop, &mut stuck, &mut answers)
+            }
+            ProcessEnd::Build(Ended::By(_)) | ProcessEnd::Planning(Ended::By(_)) => {
+                stuck += 1;
+                stuck <= PATIENCE
+            }
+        };
+        if !goes_on {
+            return;
+        }
+    }
+}
+
+/// Does what a person does when Ralph stopped; tells whether Ralph is to be started again.
+fn acts_on(
+    world: &Rc<RefCell<World>>,
+    stop: &Stop,
+    stuck: &mut usize,
+    answers: &mut usize,
+) -> bool {
+    match stop {
+        Stop::Interrupted => true,
+        Stop::Limited { wait, .. } => {
+            let left = wait.until.duration_since(simulated::now());
+            simulated::pass(left.max(SignedDuration::ZERO));
+            true
+        }
+        Stop::Stuck { .. } => {
+            *stuck += 1;
+            *stuck <= PATIENCE
+        }
+        Stop::TooMuchTrouble { .. } | Stop::OutOfBudget(_) => false,
+        Stop::Waiting { item, asked, .. } => {
+            *answers += 1;
+            if *answers > PATIENCE {
+                return false;
+            }
+            let answer = if *asked == QuestionKind::Retry { "yes" } else { "no, do the work" };
+            let state = world.borrow().state.clone();
+            let path = state.expect("the question was asked in a state").journal();
+            let mut journal = Journal::open(&path).expect("nothing harms the person");
+            journal.fold().expect("the journal is sound");
+            let mut questions = Questions { journal: &mut journal, clock: &SimulatedClock };
+            questions.answer(Some(item), answer, AnswerOrigin::Cli).is_ok()
+        }
+    }
+}
+
+fn died_of(payload: &(dyn Any + Send)) -> ProcessEnd {
+    if payload.is::<Died>() {
+        return ProcessEnd::Died;
+    }
+    if payload.is::<TooManyRuns>() {
+        return ProcessEnd::TooManyRuns;
+    }
+    let text = payload.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+    ProcessEnd::Panicked(text.unwrap_or_default())
+}
+
+/// Runs the workflow of a story, as `ralph pipeline` or `ralph build` would.
+fn run_process(world: &Rc<RefCell<World>>) -> ProcessEnd {
+    run_workflow(world).unwrap_or_else(ProcessEnd::Failed)
+}
+
+fn run_workflow(world: &Rc<RefCell<World>>) -> Result<ProcessEnd, String> {
+    let words = |error: &dyn std::error::Error| {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            text = format!("{text}: {inner}");
+            cause = inner.source();
+        }
+        text
+    };
+    let (story, git, workspace, home, config) = {
+        let world = world.borrow();
+        let World { story, git, workspace, home, .. } = &*world;
+        let config = world.config();
+        (Rc::clone(story), git.clone(), workspace.clone(), home.clone(), config)
+    };
+    let mut environment = Environment::default();
+    environment.set("XDG_STATE_HOME", format!("{ROOT}/state"));
+    let roles: &[Role] = match story.kind {
+        Kind::Pipeline { .. } => &[Role::Planner, Role::Implementer, Role::Verifier],
+        Kind::Build { .. } => {
+            &[Role::Planner, Role::Builder, Role::Verifier, Role::Investigator, Role::Decomposer]
+        }
+    };
+    let machine = Machine {
+        clock: &SimulatedClock,
+        waiter: Box::new(SimulatedWaiter),
+        performer: Box::new(Troupe { world: Rc::clone(world) }),
+        resources: RunResources::simulated,
+        signals: || Ok(None),
+    };
+    let request = SessionRequest {
+        workspace: &workspace,
+        home: &home,
+        config: &config,
+        environment: &environment,
+        command: "ralph simulated",
+        args: Vec::new(),
+        roles,
+        locking: Locking::Exclusive,
+        budget: Budget::default(),
+        wait_for_limits: story.waits,
+        context_limit: None,
+        reload: Box::new(|| Ok(config.clone())),
+        mirror_report: Box::new(|_| {}),
+        subscriber: Box::new(Nobody),
+    };
+    let (mut session, _) = Session::open_on(machine, request).map_err(|error| words(&error))?;
+    world.borrow_mut().state = Some(session.context.state.clone());
+    let repository = Arc::new(SimulatedRepository { git: git.clone() });
+    let own = vec![PathBuf::from("ralph"), PathBuf::from("ralph.toml")];
+    let repositories = Repositories::only(repository, own);
+    let exclude = workspace.root.join(".git/info/exclude");
+    let worktree = workspace.root.clone();
+    let place = HomePlace { git: Box::new(git), worktree, home: "ralph".into(), exclude };
+    let committer = HomeCommitter::at(Some(place), &home.path, &config.git);
+    let mut project = Project::of(repositories, prompts(), committer, home.path.clone(), None);
+    // A command asks the person about such files before it begins.
+    let dirt = project.dirt(&session.context).map_err(|error| words(&error))?;
+    let is_persons = |name: &String| story.dirt.iter().any(|(known, _)| known == name);
+    world.borrow_mut().misattributed.extend(dirt.into_iter().filter(|name| !is_persons(name)));
+    match story.kind {
+        Kind::Pipeline { .. } => {
+            let options = PipelineOptions {
+                magic_phrase: DEFAULT_MAGIC_PHRASE.to_owned(),
+                max_attempts: 6,
+                repeats: 3,
+                keep_going: true,
+                forced: Vec::new(),
+                renewed: Vec::new(),
+            };
+            let specs = home.path.join("specs");
+            let queue = Queue { specs, selection: Selection::All { to: None }, validate: true };
+            let report = Pipeline::new(&mut session, &mut project, &options).run(&queue);
+            let report = report.map_err(|error| words(&error))?;
+            let ends = report.ends.into_iter().map(|(spec, end)| (spec.to_string(), end));
+            Ok(ProcessEnd::Pipeline(ends.collect()))
+        }
+        Kind::Build { .. } => {
+            let plan = world.borrow().plan_file(&session.context.state);
+            let plan = Arc::new(plan.for_runs().map_err(|error| words(&error))?);
+            let mut build = Build::new(&mut session, &mut project, Arc::clone(&plan), None);
+            let planned = plan_first(&mut build, &plan).map_err(|error| words(&*error))?;
+            if let Some(end) = planned
+                && !matches!(end, Ended::By(PlanningEnd::Planned { .. }))
+            {
+                return Ok(ProcessEnd::Planning(end));
+            }
+            build.forget_planning_runs();
+            build.run().map(ProcessEnd::Build).map_err(|error| words(&error))
+        }
+    }
+}
+
+/// Plans the spec unless it has tasks, as `ralph build SPEC` does.
+fn plan_first(
+    build: &mut Build<'_, '_>,
+    plan: &PlanFile,
+) -> Result<Option<Ended<PlanningEnd>>, Box<dyn std::error::Error>> {
+    let spec = format!("{}.md", spec_id(1));
+    let bytes = plan.read()?;
+    let found = Plan::parse(&bytes);
+    Ok(match build.before_build(&found, Some(&spec))? {
+        BeforeBuild::GoOnPlanning => Some(build.go_on_planning()?),
+        BeforeBuild::Plan => Some(build.plan_spec(&spec, Existing::Keep)?),
+        BeforeBuild::Nothing | BeforeBuild::SetSpec => None,
+    })
+}

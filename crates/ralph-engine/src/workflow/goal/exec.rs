@@ -1,0 +1,176 @@
+//! `ralph exec "<goal>"`: the interview, then mapping if it is recommended, then the run; each by the person's consent.
+//!
+//! What is next says `ralph_model::goal::exec`; this file asks, and records what was answered in transcript and journal.
+//! The run itself is started by whoever called: here it is only consented to.
+
+use jiff::tz::TimeZone;
+use ralph_model::goal::exec::{
+    ComputedCap, Consent, ExecEnd, ExecProgress, ExecStep, IterationCap, Triggers, UnderstandMode,
+};
+use ralph_model::goal::{GoalState, decision};
+use ralph_model::journal::{ConsentAsked, Note};
+use ralph_model::prd::Prd;
+
+use super::interview::{Interview, InterviewEnd, Start};
+use super::store::GoalStore;
+use super::understand::{Understand, UnderstandEnd, UnderstandOptions, topics_in};
+use crate::ask::{AskPerson, ConsentStep, Inquiry, NoReply};
+use crate::session::Session;
+use crate::workflow::WorkflowError;
+use crate::workflow::driver::{Ended, Stop};
+use crate::workflow::project::Project;
+
+/// What `exec` was asked for.
+#[derive(Clone, Debug)]
+pub struct ExecOptions {
+    pub understand: UnderstandMode,
+    pub understand_cap: IterationCap,
+    pub run_cap: IterationCap,
+    /// The prompt of mappers, whose topics serve where the map has none.
+    pub understand_prompt: String,
+}
+
+/// What `exec` came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExecOutcome {
+    /// The interview did not end with an approved PRD.
+    Planning(Ended<InterviewEnd>),
+    /// Mapping was stopped, or its mapper changed what it must not.
+    Understanding(Ended<UnderstandEnd>),
+    /// The person consented to a run of so many iterations.
+    RunConsented {
+        cap: ComputedCap,
+    },
+    Declined,
+    AllPassing,
+}
+
+/// An `exec` at work.
+pub struct Exec<'r, 's> {
+    session: &'r mut Session<'s>,
+    project: &'r Project,
+    person: &'r mut dyn AskPerson,
+    options: ExecOptions,
+    store: GoalStore,
+}
+
+impl<'r, 's> Exec<'r, 's> {
+    pub fn new(
+        session: &'r mut Session<'s>,
+        project: &'r Project,
+        person: &'r mut dyn AskPerson,
+        options: ExecOptions,
+    ) -> Exec<'r, 's> {
+        let store = GoalStore::new(session.context.home_path());
+        Exec { session, project, person, options, store }
+    }
+
+    /// Goes from step to step until it ends, or the person consents to a run.
+    pub fn advance(&mut self, start: Start) -> Result<ExecOutcome, WorkflowError> {
+        let mut interview = Interview::open(self.session, self.project, self.person, start)?;
+        let ended = interview.hold()?;
+        let state = interview.into_state();
+        let approved = ended == Ended::By(InterviewEnd::Approved);
+        let mut progress = ExecProgress { approved: Some(approved), ..ExecProgress::default() };
+        let triggers = self.triggers(&state)?;
+        let asks = self.options.understand.asks(&triggers);
+        loop {
+            let map = self.store.map()?;
+            let cap = self.options.understand_cap;
+            let understand = cap.for_understand(&map, &self.options.understand_prompt);
+            let prd = self.store.prd()?.valid().unwrap_or_else(no_stories);
+            let run = self.options.run_cap.for_run(&prd);
+            if asks && !understand.has_work() && progress.understand.is_none() && approved {
+                let reason = "no topics are left to map".to_owned();
+                self.session.record(Note { reason, ..Note::default() })?;
+                progress.understand = Some(Consent::Refused);
+            }
+            let consent = match progress.next(asks, &understand, &run) {
+                ExecStep::Plan => unreachable!("the interview is over"),
+                ExecStep::AskUnderstand { cap } => {
+                    let mut reasons = triggers.explain();
+                    reasons.push(format!("it takes {cap}"));
+                    let question = "Run `ralph understand` now?";
+                    self.ask(ConsentStep::Understand, &reasons, question)?
+                }
+                ExecStep::AskRun { cap } => {
+                    let reasons =
+                        vec![format!("it takes {cap}, on the branch {}", prd.branch_name)];
+                    self.ask(ConsentStep::Run, &reasons, "Start `ralph run` now?")?
+                }
+                ExecStep::Understand { cap } => {
+                    let ended = self.understand(cap.iterations)?;
+                    let goes_on = matches!(
+                        ended,
+                        Ended::By(
+                            UnderstandEnd::Complete
+                                | UnderstandEnd::OutOfIterations { .. }
+                                | UnderstandEnd::Quit
+                        )
+                    );
+                    if !goes_on {
+                        return Ok(ExecOutcome::Understanding(ended));
+                    }
+                    progress.understood = true;
+                    continue;
+                }
+                ExecStep::Run { cap } => return Ok(ExecOutcome::RunConsented { cap }),
+                ExecStep::End(ExecEnd::NotApproved) => return Ok(ExecOutcome::Planning(ended)),
+                ExecStep::End(ExecEnd::Declined) => return Ok(ExecOutcome::Declined),
+                ExecStep::End(ExecEnd::AllPassing) => return Ok(ExecOutcome::AllPassing),
+            };
+            match consent {
+                Ok((ConsentStep::Understand, consent)) => progress.understand = Some(consent),
+                Ok((_, consent)) => progress.run = Some(consent),
+                Err(NoReply::Interrupted) => {
+                    return Ok(ExecOutcome::Planning(Ended::Stopped(Stop::Interrupted)));
+                }
+                Err(NoReply::Missing(missing)) => {
+                    return Ok(ExecOutcome::Planning(Ended::By(InterviewEnd::Missing(missing))));
+                }
+            }
+        }
+    }
+
+    fn triggers(&self, state: &GoalState) -> Result<Triggers, WorkflowError> {
+        let now = self.session.context.clock.now();
+        let today = now.to_zoned(TimeZone::system()).date();
+        Ok(Triggers::of(state, &self.store.map()?, today))
+    }
+
+    /// Asks for consent, and writes down what was answered.
+    fn ask(
+        &mut self,
+        step: ConsentStep,
+        reasons: &[String],
+        question: &str,
+    ) -> Result<Result<(ConsentStep, Consent), NoReply>, WorkflowError> {
+        let inquiry = Inquiry { id: step.name(), context: reasons, question, consent: Some(step) };
+        let granted = match self.person.confirm(&inquiry, false) {
+            Ok(granted) => granted,
+            Err(none) => return Ok(Err(none)),
+        };
+        let answer = if granted { "yes" } else { "no" };
+        let entry = decision(self.session.context.clock.now(), question, reasons, answer);
+        self.store.append_transcript(&entry)?;
+        let (step_name, reasons) = (step.name().to_owned(), reasons.to_vec());
+        let answer = answer.to_owned();
+        self.session.record(ConsentAsked { step: step_name, reasons, answer })?;
+        Ok(Ok((step, if granted { Consent::Given } else { Consent::Refused })))
+    }
+
+    fn understand(&mut self, iterations: u32) -> Result<Ended<UnderstandEnd>, WorkflowError> {
+        let listed = topics_in(&self.options.understand_prompt);
+        let options = UnderstandOptions {
+            iterations,
+            listed,
+            interactive: false,
+            pause: std::time::Duration::ZERO,
+        };
+        Understand::new(self.session, self.project, self.person, options).run()
+    }
+}
+
+fn no_stories() -> Prd {
+    Prd { branch_name: String::new(), user_stories: Vec::new() }
+}

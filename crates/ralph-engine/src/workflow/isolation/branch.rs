@@ -1,0 +1,242 @@
+//! The run's branch in the person's repository: where it stands, what a landing makes of it, and moving it forward.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::PersonsRepository;
+use super::draft::merge_home_file;
+use crate::git::commits::Signing;
+use crate::git::evidence::is_own;
+use crate::git::landing::{
+    BranchTip, FileEdit, FollowOutcome, LandOutcome, Landing as BranchLanding, LandingCommit,
+    MergeSides, TipState, TreeMerge, WaitReason,
+};
+use crate::git::undo::RefReturn;
+use crate::git::{Git, GitError, Head, Oid, shown};
+use crate::workflow::WorkflowError;
+
+/// A commit that joins a tip with accepted work and changes of home.
+pub(super) enum Joined {
+    Commit {
+        commit: Oid,
+        is_merge: bool,
+        /// It holds more than what was judged.
+        is_unmeasured: bool,
+    },
+    /// The tip has it all.
+    Nothing,
+    Conflict {
+        paths: Vec<PathBuf>,
+    },
+}
+
+/// What is to be joined with a tip.
+pub(super) struct JoinRequest<'a> {
+    pub(super) tip: &'a TipState,
+    /// Where work on the item began.
+    pub(super) base: Option<&'a Oid>,
+    pub(super) candidate: Option<&'a Oid>,
+    pub(super) home: &'a [FileEdit],
+    pub(super) message: &'a str,
+    pub(super) signing: Signing,
+}
+
+/// Returns the branch that work lands on, in full: the one that was asked for, or the one that is checked out.
+///
+/// On a detached `HEAD` there is one branch a day for it.
+pub(super) fn run_branch(
+    git: &Git,
+    onto: Option<&str>,
+    now: Timestamp,
+) -> Result<String, WorkflowError> {
+    let head = git.head()?;
+    let name = match (onto, &head) {
+        (Some(onto), _) => format!("refs/heads/{}", onto.trim_start_matches("refs/heads/")),
+        (None, Head::Branch { name, .. } | Head::Unborn { name }) => return Ok(name.clone()),
+        (None, Head::Detached { .. }) => {
+            let day = now.to_zoned(TimeZone::UTC).strftime("%Y%m%d");
+            format!("refs/heads/ralph/detached-{day}")
+        }
+    };
+    if git.resolve(&name)?.is_none() {
+        let before = head.id().cloned();
+        git.return_refs(&[RefReturn { name: name.clone(), before, now: None }])?;
+    }
+    Ok(name)
+}
+
+impl PersonsRepository {
+    /// Returns where work lands now: what has landed, with the person's newer commits, or the branch itself.
+    pub(super) fn tip(&self) -> Result<Option<TipState>, WorkflowError> {
+        let git = self.git();
+        let mut problem = None;
+        let mut merge_home = |sides: &MergeSides<'_>| {
+            self.merge_home(sides).unwrap_or_else(|error| {
+                problem = Some(error);
+                Vec::new()
+            })
+        };
+        let tip = self.landing().tip(&self.branch, &mut merge_home)?;
+        if let Some(error) = problem {
+            return Err(error.into());
+        }
+        let branch = self.short_branch();
+        match tip {
+            BranchTip::Unborn => Ok(None),
+            BranchTip::At(tip) => {
+                self.gates.mirror.fill(git, std::slice::from_ref(&tip.commit))?;
+                Ok(Some(tip))
+            }
+            BranchTip::Diverged { landed, .. } => Err(WorkflowError::Branch(format!(
+                "`{branch}` was rewritten or deleted while landed work waited for it; that work is in {landed} \
+                 (refs/ralph/landed/{branch}): merge it, or delete that ref to give it up"
+            ))),
+            BranchTip::Conflict { landed, paths, .. } => {
+                let paths: Vec<String> = paths.iter().map(|path| shown(path)).collect();
+                Err(WorkflowError::Branch(format!(
+                    "your newer commits on `{branch}` and landed work ({landed}) both changed {}: merge \
+                     refs/ralph/landed/{branch} into it",
+                    paths.join(", ")
+                )))
+            }
+        }
+    }
+
+    pub(super) fn short_branch(&self) -> &str {
+        self.branch.strip_prefix("refs/heads/").unwrap_or(&self.branch)
+    }
+
+    fn landing(&self) -> BranchLanding<'_> {
+        BranchLanding { person: self.git(), mirror: &self.gates.mirror }
+    }
+
+    /// Merges files of home that lines cannot be merged in: the plan by record, notes by line, others as the person has
+    /// them.
+    fn merge_home(&self, sides: &MergeSides<'_>) -> Result<Vec<FileEdit>, GitError> {
+        let truth = self.gates.mirror.git();
+        let base = truth.merge_base(sides.ours, sides.theirs)?;
+        let mut edits = Vec::new();
+        for path in sides.conflicts.iter().filter(|path| is_own(&self.own, path)) {
+            let base = match &base {
+                Some(base) => truth.file_at(base, path)?.unwrap_or_default(),
+                None => Vec::new(),
+            };
+            let ours = truth.file_at(sides.ours, path)?;
+            let theirs = truth.file_at(sides.theirs, path)?;
+            let content = match (ours, theirs) {
+                (Some(ours), Some(theirs)) => Some(merge_home_file(path, &base, &ours, theirs)),
+                (_, theirs) => theirs,
+            };
+            edits.push(FileEdit { path: path.clone(), content });
+        }
+        Ok(edits)
+    }
+
+    /// Makes the commit that lands: on top of the accepted one where it has the tip already, else a merge.
+    ///
+    /// Work whose base the branch no longer contains (it was amended, squashed or rebased away) is carried over as one new
+    /// commit.
+    pub(super) fn join(&self, request: &JoinRequest<'_>) -> Result<Joined, WorkflowError> {
+        let (landing, truth) = (self.landing(), self.gates.mirror.git());
+        let tip = &request.tip.commit;
+        let candidate = match request.candidate {
+            Some(candidate) if !truth.is_ancestor(candidate, tip)? => Some(candidate),
+            _ => None,
+        };
+        let carried;
+        let (tree, parents, is_unmeasured) = match (candidate, request.base) {
+            (None, _) if request.home.is_empty() => return Ok(Joined::Nothing),
+            (None, _) => (landing.tree_of(tip)?, vec![tip], false),
+            (Some(candidate), _) if truth.is_ancestor(tip, candidate)? => {
+                (landing.tree_of(candidate)?, vec![candidate], false)
+            }
+            (Some(candidate), Some(base)) if !truth.is_ancestor(base, tip)? => {
+                match landing.carry_over(tip, base, candidate, request.message)? {
+                    Ok(commit) => carried = commit,
+                    Err(paths) => return Ok(self.conflict(paths)),
+                }
+                (landing.tree_of(&carried)?, vec![&carried], true)
+            }
+            (Some(candidate), base) => {
+                let tree = match landing.merge(tip, candidate, None)? {
+                    TreeMerge::Clean { tree } => tree,
+                    TreeMerge::Conflict { tree, paths } => {
+                        if paths.iter().any(|path| !is_own(&self.own, path)) {
+                            return Ok(self.conflict(paths));
+                        }
+                        tree
+                    }
+                };
+                let moved = match base {
+                    Some(base) => truth.changes(base, tip)?,
+                    None => Vec::new(),
+                };
+                let is_unmeasured = moved.iter().any(|change| !is_own(&self.own, &change.path));
+                (tree, vec![tip, candidate], is_unmeasured)
+            }
+        };
+        let is_merge = parents.len() > 1;
+        let commit = landing.commit(&LandingCommit {
+            tree: &tree,
+            tip,
+            // Home and configuration never come from an agent's commit.
+            as_in_tip: &self.own,
+            edits: request.home,
+            parents: &parents,
+            message: request.message,
+            signing: request.signing,
+        })?;
+        Ok(Joined::Commit { commit, is_merge, is_unmeasured })
+    }
+
+    fn conflict(&self, mut paths: Vec<PathBuf>) -> Joined {
+        paths.retain(|path| !is_own(&self.own, path));
+        Joined::Conflict { paths }
+    }
+
+    /// Moves what has landed to a commit, if the branch is still as it was read.
+    pub(super) fn advance(
+        &self,
+        tip: &TipState,
+        commit: &Oid,
+    ) -> Result<LandOutcome, WorkflowError> {
+        Ok(self.landing().land(&self.branch, tip, commit)?)
+    }
+
+    /// Lets the branch follow what has landed, where that disturbs nothing; returns why it waits.
+    pub(super) fn follow(&self) -> Result<Option<String>, WorkflowError> {
+        let branch = self.short_branch();
+        Ok(match self.landing().follow(&self.branch)? {
+            FollowOutcome::Current | FollowOutcome::Followed { .. } => None,
+            FollowOutcome::Waits { files, reason, .. } => {
+                let files: Vec<String> = files.iter().map(|path| shown(path)).collect();
+                let why = match reason {
+                    WaitReason::Uncommitted => {
+                        format!("it has uncommitted changes in {}", files.join(", "))
+                    }
+                    WaitReason::Operation(operation) => format!("a {operation} is under way"),
+                    WaitReason::Busy => "another git is at work in it".to_owned(),
+                    WaitReason::SeveralWorktrees => {
+                        "several worktrees have the branch checked out".to_owned()
+                    }
+                    WaitReason::Unavailable => "its directory is not there".to_owned(),
+                    WaitReason::NeedsFilter { filter } => {
+                        format!("the filter `{filter}` would have to write files")
+                    }
+                    WaitReason::Refused { message } => message,
+                };
+                Some(format!(
+                    "your checkout of `{branch}` waits: {why}; `ralph land` brings it along"
+                ))
+            }
+            FollowOutcome::NewerCommits { .. } => Some(format!(
+                "`{branch}` has newer commits of yours, which the next landing merges"
+            )),
+            FollowOutcome::Diverged { .. } => Some(format!(
+                "`{branch}` was rewritten; what has landed is in refs/ralph/landed/{branch}"
+            )),
+        })
+    }
+}

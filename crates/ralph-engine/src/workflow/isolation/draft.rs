@@ -1,0 +1,318 @@
+//! The draft of home: the copy in private state that a workflow reads and writes while its agents work.
+//!
+//! What is in flight is the difference between the draft and home *as seen*: home at the tip of the run's branch, with
+//! what the person has not committed of it laid over while that branch is checked out. [`HomeDraft::sync`] looks at the
+//! person's side again and merges what has changed there: the plan by record, notes by line, any other file as the person
+//! has it. So a plan written by hand, an edited spec or `ralph task add` wins at the next step, and nothing that a person
+//! does to the checkout meanwhile changes what is in flight.
+//!
+//! The draft is committed after each transition, in a repository of its own. Nothing of it reaches the person's
+//! repository before a landing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::memory::merge_notes;
+use ralph_model::plan::merge::merge;
+use serde::{Deserialize, Serialize};
+
+use crate::files::{PathError, read_optional};
+use crate::git::home_copy::{HomeBlob, HomeChange, HomeCopy};
+use crate::git::landing::FileEdit;
+use crate::git::mirror::Mirror;
+use crate::git::{Git, GitError, Oid};
+use crate::plan_file::PLAN_FILE;
+use crate::state::{Entry, State};
+use crate::workflow::WorkflowError;
+
+/// What the draft of a home was last brought in line with, by the path of the home.
+const SEEN: Entry<Seen> = Entry::new("drafts");
+
+/// Files that agents keep notes in; both sides' lines are kept.
+const NOTES: [&str; 2] = ["SCRATCHPAD.md", "progress.txt"];
+
+const REGULAR: &str = "100644";
+
+/// Home on the person's side, as it was when the draft was last brought in line with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Seen {
+    /// The tip of the run's branch; `None` where there was no commit yet.
+    tip: Option<Oid>,
+    /// A tree that holds home alone.
+    tree: Oid,
+}
+
+/// Home on the person's side now.
+pub(crate) struct PersonsHome<'a> {
+    /// The tip that work lands on.
+    pub(crate) tip: Option<&'a Oid>,
+    /// The person's checkout, while it is on the run's branch.
+    pub(crate) checkout: Option<&'a Git>,
+}
+
+/// The draft of one home.
+pub(crate) struct HomeDraft {
+    copy: HomeCopy,
+    /// Home inside the draft.
+    home: Utf8PathBuf,
+    /// Home, named from the root of the work tree.
+    inside: PathBuf,
+    /// What the draft is filed under in private state.
+    key: String,
+}
+
+impl HomeDraft {
+    /// Opens the draft of a home. The flag tells whether it had to be created.
+    pub(crate) fn open(
+        mirror: &Mirror,
+        directory: &Utf8Path,
+        inside: &Path,
+        home: &Utf8Path,
+    ) -> Result<(HomeDraft, bool), WorkflowError> {
+        let (copy, is_new) = HomeCopy::open(mirror, directory, inside)?;
+        let root = copy.git().place().worktree.clone().expect("a copy of home has a work tree");
+        let below = Utf8Path::from_path(inside).expect("home's path is UTF-8");
+        let draft = HomeDraft {
+            copy,
+            home: root.join(below),
+            inside: inside.to_owned(),
+            key: home.to_string(),
+        };
+        Ok((draft, is_new))
+    }
+
+    /// Returns home inside the draft.
+    pub(crate) fn home(&self) -> &Utf8Path {
+        &self.home
+    }
+
+    fn git(&self) -> &Git {
+        self.copy.git()
+    }
+
+    /// Brings the draft in line with the person's side; returns what they changed that was in flight as well.
+    ///
+    /// What the workflow has written must be committed before. Every step can be repeated after a crash.
+    pub(crate) fn sync(
+        &self,
+        state: &State,
+        persons: &PersonsHome<'_>,
+    ) -> Result<Vec<PathBuf>, WorkflowError> {
+        let tree = self.look(persons)?;
+        let now = Seen { tip: persons.tip.cloned(), tree };
+        let before = SEEN.load(state, &self.key)?;
+        if before.as_ref() == Some(&now) {
+            return Ok(Vec::new());
+        }
+        let (merged, taken) = match &before {
+            None => (now.tree.clone(), Vec::new()),
+            Some(before) => self.merge(&before.tree, &now.tree)?,
+        };
+        self.copy.stand_on(now.tip.as_ref(), &merged)?;
+        SEEN.save(state, &self.key, &now)?;
+        Ok(taken)
+    }
+
+    /// Returns the tree of home as the person has it.
+    fn look(&self, persons: &PersonsHome<'_>) -> Result<Oid, WorkflowError> {
+        let at_tip = self.copy.tree_at(persons.tip)?;
+        let Some(checkout) = persons.checkout else { return Ok(at_tip) };
+        let edited = if self.inside.as_os_str().is_empty() {
+            checkout.status()
+        } else {
+            checkout.status_within(&self.inside)
+        };
+        let mut edited: Vec<PathBuf> = edited?.into_iter().map(|entry| entry.path).collect();
+        // What ends in a slash is a repository of its own.
+        edited.retain(|path| !path.as_os_str().as_encoded_bytes().ends_with(b"/"));
+        edited.retain(|path| !self.is_private(path));
+        edited.sort();
+        edited.dedup();
+        if edited.is_empty() {
+            return Ok(at_tip);
+        }
+        let root = checkout.place().worktree.clone().expect("a checkout has a work tree");
+        let head = checkout.head()?;
+        let at_head = self.copy.tree_at(head.id())?;
+        let mut in_checkout = Vec::new();
+        for path in edited {
+            let content = read_regular(&root, &path)?;
+            let after = content.map(|bytes| self.blob(&bytes)).transpose()?;
+            in_checkout.push(HomeChange { path, after });
+        }
+        let edited = self.git().tree_with(&at_head, &in_checkout)?;
+        Ok(self.merge_trees(&at_head, &at_tip, &edited)?.0)
+    }
+
+    /// Merges what the person changed into the draft.
+    fn merge(&self, seen: &Oid, now: &Oid) -> Result<(Oid, Vec<PathBuf>), WorkflowError> {
+        let own = self.copy.head_tree()?;
+        self.merge_trees(seen, &own, now)
+    }
+
+    /// Returns what `ours` and `theirs` made of `base`, and the paths that both had changed.
+    fn merge_trees(
+        &self,
+        base: &Oid,
+        ours: &Oid,
+        theirs: &Oid,
+    ) -> Result<(Oid, Vec<PathBuf>), WorkflowError> {
+        let git = self.git();
+        let our_changes: BTreeMap<PathBuf, Option<HomeBlob>> = git
+            .tree_changes(base, ours)?
+            .into_iter()
+            .map(|change| (change.path, change.after))
+            .collect();
+        let (mut changes, mut both) = (Vec::new(), Vec::new());
+        for change in git.tree_changes(base, theirs)? {
+            match our_changes.get(&change.path) {
+                None => changes.push(change),
+                Some(own) if *own == change.after => {}
+                Some(own) => {
+                    both.push(change.path.clone());
+                    changes.push(self.merge_file(base, own.as_ref(), change)?);
+                }
+            }
+        }
+        Ok((git.tree_with(ours, &changes)?, both))
+    }
+
+    /// Merges one file that both sides changed.
+    fn merge_file(
+        &self,
+        base: &Oid,
+        ours: Option<&HomeBlob>,
+        theirs: HomeChange,
+    ) -> Result<HomeChange, WorkflowError> {
+        let (Some(our_blob), Some(their_blob)) = (ours, &theirs.after) else { return Ok(theirs) };
+        let blobs = self.git().blobs(&[our_blob.id.clone(), their_blob.id.clone()])?;
+        let read = |blob: &HomeBlob| blobs.get(&blob.id).cloned().unwrap_or_default();
+        let base = self.git().file_at(base, &theirs.path)?.unwrap_or_default();
+        let merged = merge_home_file(&theirs.path, &base, &read(our_blob), read(their_blob));
+        Ok(HomeChange { after: Some(self.blob(&merged)?), ..theirs })
+    }
+
+    /// Tells whether a path is one of those that Ralph keeps in home but never in git, also where home does not ignore
+    /// them yet.
+    fn is_private(&self, path: &Path) -> bool {
+        let inside = path.strip_prefix(&self.inside).unwrap_or(path);
+        let name = inside.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        ["runs", "ralph.log", "specs/sessions"].iter().any(|private| inside.starts_with(private))
+            || name.ends_with(".ralph-tmp")
+    }
+
+    fn blob(&self, bytes: &[u8]) -> Result<HomeBlob, GitError> {
+        Ok(HomeBlob { mode: REGULAR.to_owned(), id: self.git().write_blob(bytes)? })
+    }
+
+    /// Returns what is in flight: what differs from home as it was seen on the person's side. `with` are files, named
+    /// from home, that are part of it as the draft has them even if the person wrote them and has not committed them.
+    pub(crate) fn in_flight(
+        &self,
+        state: &State,
+        with: &[&Utf8Path],
+    ) -> Result<Vec<HomeChange>, WorkflowError> {
+        let Some(seen) = SEEN.load(state, &self.key)? else { return Ok(Vec::new()) };
+        let own = self.copy.head_tree()?;
+        let mut changes = self.git().tree_changes(&seen.tree, &own)?;
+        if with.is_empty() {
+            return Ok(changes);
+        }
+        let at_tip = self.copy.tree_at(seen.tip.as_ref())?;
+        for change in self.git().tree_changes(&at_tip, &own)? {
+            let is_wanted = with.iter().any(|path| change.path == self.inside.join(path));
+            if is_wanted && !changes.iter().any(|known| known.path == change.path) {
+                changes.push(change);
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Returns the tip that the draft was last brought in line with.
+    pub(crate) fn seen_tip(&self, state: &State) -> Result<Option<Oid>, PathError> {
+        Ok(SEEN.load(state, &self.key)?.and_then(|seen| seen.tip))
+    }
+
+    /// Returns what is in flight, one entry for each commit of the draft, with its message.
+    pub(crate) fn steps(
+        &self,
+        state: &State,
+    ) -> Result<Vec<(String, Vec<HomeChange>)>, WorkflowError> {
+        let Some(seen) = SEEN.load(state, &self.key)? else { return Ok(Vec::new()) };
+        let mut tree = seen.tree;
+        let mut steps = Vec::new();
+        let mut commits = self.copy.steps(seen.tip.as_ref())?;
+        // Those up to the one that the person's side has already were published before.
+        if let Some(last) = commits.iter().rposition(|(_, known)| *known == tree) {
+            commits.drain(..=last);
+        }
+        for (message, next) in commits {
+            let changes = self.git().tree_changes(&tree, &next)?;
+            if !changes.is_empty() {
+                steps.push((message, changes));
+            }
+            tree = next;
+        }
+        Ok(steps)
+    }
+
+    /// Notes that some changes are on the branch: they are in flight no longer.
+    pub(crate) fn published(
+        &self,
+        state: &State,
+        tip: &Oid,
+        changes: &[HomeChange],
+    ) -> Result<(), WorkflowError> {
+        let Some(seen) = SEEN.load(state, &self.key)? else { return Ok(()) };
+        let tree = self.git().tree_with(&seen.tree, changes)?;
+        let now = Seen { tip: Some(tip.clone()), tree };
+        Ok(SEEN.save(state, &self.key, &now)?)
+    }
+
+    /// Notes that all that was in flight is on the branch.
+    pub(crate) fn landed(&self, state: &State, tip: &Oid) -> Result<(), WorkflowError> {
+        let tree = self.copy.tree_at(Some(tip))?;
+        self.copy.stand_on(Some(tip), &tree)?;
+        Ok(SEEN.save(state, &self.key, &Seen { tip: Some(tip.clone()), tree })?)
+    }
+
+    /// Returns changes as edits of a commit.
+    pub(crate) fn edits(&self, changes: &[HomeChange]) -> Result<Vec<FileEdit>, WorkflowError> {
+        let ids: Vec<Oid> =
+            changes.iter().filter_map(|one| Some(one.after.as_ref()?.id.clone())).collect();
+        let blobs = if ids.is_empty() { HashMap::new() } else { self.git().blobs(&ids)? };
+        let edit = |change: &HomeChange| FileEdit {
+            path: change.path.clone(),
+            content: change.after.as_ref().and_then(|blob| blobs.get(&blob.id).cloned()),
+        };
+        Ok(changes.iter().map(edit).collect())
+    }
+
+    /// Names a file of the draft as commits do.
+    pub(crate) fn in_commit(&self, path: &Utf8Path) -> PathBuf {
+        self.inside.join(path.strip_prefix(&self.home).unwrap_or(path))
+    }
+}
+
+/// Merges a file of home that Ralph (`ours`) and the person changed: the plan by record, notes by line. Any other is as
+/// the person has it.
+pub(super) fn merge_home_file(path: &Path, base: &[u8], ours: &[u8], theirs: Vec<u8>) -> Vec<u8> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if name == PLAN_FILE {
+        // A person's word stands where both changed the same field.
+        match merge(base, ours, &theirs) {
+            Ok(merged) if merged.conflicts.is_empty() => return merged.bytes,
+            _ => return theirs,
+        }
+    }
+    if NOTES.contains(&name) { merge_notes(base, ours, &theirs) } else { theirs }
+}
+
+/// Reads a file of the person's checkout; what is no regular file counts as not there.
+fn read_regular(root: &Utf8Path, path: &Path) -> Result<Option<Vec<u8>>, PathError> {
+    let Some(path) = Utf8Path::from_path(path) else { return Ok(None) };
+    let path = root.join(path);
+    let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
+    if is_file { read_optional(&path) } else { Ok(None) }
+}

@@ -1,0 +1,395 @@
+//! Landing: accepted work is put on the run's branch, together with what is in flight of home, in one commit.
+//!
+//! Where the branch still stands where the item began, that commit goes on top of the accepted one; else it is a merge of
+//! both. Commits that were judged are never rewritten. If more than home has moved since the item began, the merge is
+//! measured as a candidate of its own before it lands; a conflict or a rejection sends the item back with the new tips,
+//! at no cost.
+//!
+//! The branch is compared and swapped: whoever loses reads again. So two landings never undo each other, and work lands at
+//! most once. What a person says of the item meanwhile is a commit on the branch, which is taken up before the next try.
+
+use std::path::PathBuf;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::build::Work;
+use ralph_model::journal::{Note, WorkLanded};
+use ralph_model::pipeline::records::Base;
+use ralph_model::role::Role;
+use ralph_model::verdict::{Reason, Verdict, VerifierReport};
+
+use super::branch::{JoinRequest, Joined};
+use super::draft::HomeDraft;
+use super::{Clones, PersonsRepository, object, slots};
+use crate::config::Follow;
+use crate::gates::pin::PinnedGates;
+use crate::git::Oid;
+use crate::git::home_copy::HomeChange;
+use crate::git::landing::{FileEdit, LandOutcome, TipState};
+use crate::judge::{Case, Said};
+use crate::session::Session;
+use crate::state::State;
+use crate::workflow::WorkflowError;
+use crate::workflow::repositories::{BeforeAll, Repositories, attestation, commit_id, key};
+
+/// How often another writer of the branch may be first.
+const RACES: u32 = 32;
+
+/// Accepted work that is to land.
+pub(crate) struct LandingRequest<'a> {
+    pub(crate) item: &'a str,
+    /// The accepted commits, one for each repository that has some.
+    pub(crate) works: &'a [Work],
+    /// Where work on the item began.
+    pub(crate) base: &'a Base,
+    /// What there was before the item's last run, for measuring a merge.
+    pub(crate) before: &'a BeforeAll,
+    pub(crate) pinned: &'a PinnedGates,
+    /// Files of home, by their paths in the draft, as they are to be once the work has landed.
+    pub(crate) files: &'a [(Utf8PathBuf, Vec<u8>)],
+    /// Files of home that land as they were judged, even if the person has not committed them.
+    pub(crate) with: &'a [&'a Utf8Path],
+    pub(crate) message: &'a str,
+    /// The role that did the work.
+    pub(crate) worker: Role,
+}
+
+/// What a landing came to.
+#[derive(Debug)]
+pub(crate) enum LandingEnd {
+    /// Work is done in the person's checkout, and is there already.
+    InPlace,
+    Landed,
+    /// It does not fit what the branches have become; they stand at `tips` now.
+    Refused {
+        why: String,
+        tips: Base,
+    },
+}
+
+/// A commit that is ready to land in one repository.
+struct Prepared<'a> {
+    repository: &'a PersonsRepository,
+    tip: TipState,
+    commit: Oid,
+    /// The accepted commit in it, if there is one.
+    candidate: Option<Oid>,
+    is_merge: bool,
+    /// More than home has moved: what was measured of the candidate does not hold for it.
+    is_unmeasured: bool,
+}
+
+/// What stands in the way of a landing.
+enum Obstacle {
+    /// Both sides changed these.
+    Conflict {
+        repository: String,
+        paths: Vec<PathBuf>,
+    },
+    Rejected {
+        reasons: Vec<Reason>,
+    },
+}
+
+impl Clones {
+    /// Puts accepted work on the branches, with what is in flight of home.
+    pub(crate) fn land(
+        &self,
+        session: &mut Session<'_>,
+        slot: &Repositories,
+        request: &LandingRequest<'_>,
+    ) -> Result<LandingEnd, WorkflowError> {
+        for _ in 0..RACES {
+            self.sync(&session.context.state)?;
+            let home = self.home_edits(&session.context.state, request)?;
+            let Some(prepared) = self.prepare(&session.context.state, request, &home)? else {
+                continue;
+            };
+            let prepared = match prepared {
+                Ok(prepared) => prepared,
+                Err(obstacle) => return self.refuse(session, request, &obstacle),
+            };
+            let measured = match measure(session, slot, request, &prepared)? {
+                Ok(measured) => measured,
+                Err(obstacle) => return self.refuse(session, request, &obstacle),
+            };
+            if self.advance(session, request.item, &prepared, request.message)? {
+                attest(session, slot, request, &measured)?;
+                return Ok(LandingEnd::Landed);
+            }
+        }
+        let why = "the branch was moved by others each time".to_owned();
+        Ok(LandingEnd::Refused { why, tips: self.tips()? })
+    }
+
+    /// Returns the files of home that land with the work.
+    fn home_edits(
+        &self,
+        state: &State,
+        request: &LandingRequest<'_>,
+    ) -> Result<Vec<FileEdit>, WorkflowError> {
+        let Some(draft) = &self.draft else { return Ok(Vec::new()) };
+        let mut edits = draft.edits(&draft.in_flight(state, request.with)?)?;
+        for (path, bytes) in request.files {
+            let path = draft.in_commit(path);
+            edits.retain(|known| known.path != path);
+            edits.push(FileEdit { path, content: Some(bytes.clone()) });
+        }
+        Ok(edits)
+    }
+
+    /// Makes the commits that would land, or says what is in the way; `None` if the branch has moved since home was looked
+    /// at.
+    fn prepare<'c>(
+        &'c self,
+        state: &State,
+        request: &LandingRequest<'_>,
+        home: &[FileEdit],
+    ) -> Result<Option<Result<Vec<Prepared<'c>>, Obstacle>>, WorkflowError> {
+        let mut prepared = Vec::new();
+        for repository in &self.repositories {
+            let work = request.works.iter().find(|work| work.repository == repository.name);
+            let candidate = work.map(|work| object(&work.commit));
+            let home = if repository.has_home { home } else { &[] };
+            if candidate.is_none() && home.is_empty() {
+                continue;
+            }
+            let Some(tip) = repository.tip()? else { continue };
+            if repository.has_home && !self.is_seen(state, &tip)? {
+                return Ok(None);
+            }
+            let base = request.base.get(&key(&repository.name)).map(object);
+            let joined = repository.join(&JoinRequest {
+                tip: &tip,
+                base: base.as_ref(),
+                candidate: candidate.as_ref(),
+                home,
+                message: request.message,
+                signing: self.signing,
+            })?;
+            match joined {
+                Joined::Commit { commit, is_merge, is_unmeasured } => prepared.push(Prepared {
+                    repository,
+                    tip,
+                    commit,
+                    candidate,
+                    is_merge,
+                    is_unmeasured,
+                }),
+                Joined::Nothing => {}
+                Joined::Conflict { paths } => {
+                    let repository = repository.name.clone();
+                    return Ok(Some(Err(Obstacle::Conflict { repository, paths })));
+                }
+            }
+        }
+        Ok(Some(Ok(prepared)))
+    }
+
+    /// Tells whether what is in flight was computed from this tip.
+    fn is_seen(&self, state: &State, tip: &TipState) -> Result<bool, WorkflowError> {
+        match &self.draft {
+            Some(draft) => Ok(draft.seen_tip(state)?.as_ref() == Some(&tip.commit)),
+            None => Ok(true),
+        }
+    }
+
+    /// Moves the branches; `false` if another writer was first.
+    fn advance(
+        &self,
+        session: &mut Session<'_>,
+        item: &str,
+        prepared: &[Prepared<'_>],
+        message: &str,
+    ) -> Result<bool, WorkflowError> {
+        for one in prepared {
+            let repository = one.repository;
+            match repository.advance(&one.tip, &one.commit)? {
+                LandOutcome::Landed => {}
+                LandOutcome::Lost => return Ok(false),
+            }
+            if repository.has_home
+                && let Some(draft) = &self.draft
+            {
+                draft.landed(&session.context.state, &one.commit)?;
+            }
+            let waits = self.follow_one(repository)?;
+            session.record(WorkLanded {
+                item: item.to_owned(),
+                repository: Some(repository.name.clone()).filter(|name| !name.is_empty()),
+                branch: repository.short_branch().to_owned(),
+                commit: one.commit.to_string(),
+                candidate: one.candidate.as_ref().map(ToString::to_string),
+                merge: Some(one.is_merge),
+                waits,
+                subject: message.lines().next().unwrap_or_default().to_owned(),
+            })?;
+        }
+        Ok(true)
+    }
+
+    /// Sends an item back: its slot is told where the branches stand, and so is the next run.
+    fn refuse(
+        &self,
+        session: &mut Session<'_>,
+        request: &LandingRequest<'_>,
+        obstacle: &Obstacle,
+    ) -> Result<LandingEnd, WorkflowError> {
+        let state = &session.context.state;
+        let tips = self.tips()?;
+        self.slots.point_at_tips(state, request.item, &self.repositories, &tips)?;
+        let merge = format!(
+            "Merge `{}` into your branch (`git merge {0}`), resolve what conflicts, make sure that everything passes, \
+             commit, and claim the result as before.",
+            slots::TIP_NAME
+        );
+        let why = match obstacle {
+            Obstacle::Conflict { repository, paths } => {
+                let paths: Vec<String> = paths.iter().map(|path| crate::git::shown(path)).collect();
+                let place = if repository.is_empty() {
+                    String::new()
+                } else {
+                    format!(" in `{repository}`")
+                };
+                format!(
+                    "Your work was accepted, but the branch has moved{place} and both changed the same lines: {}.\n\n{merge}",
+                    paths.join(", ")
+                )
+            }
+            Obstacle::Rejected { reasons } => {
+                let reasons: Vec<String> = reasons.iter().map(Reason::for_agent).collect();
+                format!(
+                    "Your work passes by itself, but not together with what the branch has become:\n\n{}\n\n{merge}",
+                    reasons.join("\n\n")
+                )
+            }
+        };
+        Ok(LandingEnd::Refused { why, tips })
+    }
+
+    /// Commits what is in flight of home to the branch, in one commit.
+    pub(crate) fn publish(
+        &self,
+        session: &mut Session<'_>,
+        message: &str,
+        with: &[&Utf8Path],
+    ) -> Result<(), WorkflowError> {
+        self.publish_while(session, |draft, state| {
+            let changes = draft.in_flight(state, with)?;
+            Ok((!changes.is_empty()).then(|| (message.to_owned(), changes)))
+        })
+    }
+
+    /// Commits what is in flight of home to the branch, each change under its own message.
+    pub(crate) fn publish_each(&self, session: &mut Session<'_>) -> Result<(), WorkflowError> {
+        self.publish_while(session, |draft, state| Ok(draft.steps(state)?.into_iter().next()))
+    }
+
+    /// Commits home to the branch for as long as there is something to commit.
+    ///
+    /// What is in flight is computed from the tip that it lands on: a commit of the person's in between is merged first.
+    fn publish_while(
+        &self,
+        session: &mut Session<'_>,
+        next: impl Fn(&HomeDraft, &State) -> Result<Option<(String, Vec<HomeChange>)>, WorkflowError>,
+    ) -> Result<(), WorkflowError> {
+        let (Some(draft), Some(repository)) = (&self.draft, self.with_home()) else {
+            return Ok(());
+        };
+        let mut races = 0;
+        let mut has_moved = false;
+        while races < RACES {
+            let state = &session.context.state;
+            let Some((message, changes)) = next(draft, state)? else { break };
+            let Some(tip) = repository.tip()? else { break };
+            let is_current = self.is_seen(state, &tip)?;
+            let home = draft.edits(&changes)?;
+            let (base, candidate) = (None, None);
+            let (signing, message) = (self.signing, message.as_str());
+            let request = JoinRequest { tip: &tip, base, candidate, home: &home, message, signing };
+            let Joined::Commit { commit, .. } = repository.join(&request)? else { break };
+            if is_current && repository.advance(&tip, &commit)? == LandOutcome::Landed {
+                draft.published(state, &commit, &changes)?;
+                has_moved = true;
+            } else {
+                races += 1;
+                self.sync(state)?;
+            }
+        }
+        if has_moved && let Some(waits) = self.follow_one(repository)? {
+            session.record(Note { reason: waits, ..Note::default() })?;
+        }
+        Ok(())
+    }
+
+    /// Lets every branch follow what has landed, and completes what a crash cut short of that.
+    pub(crate) fn follow_all(&self) -> Result<(), WorkflowError> {
+        for repository in &self.repositories {
+            self.follow_one(repository)?;
+        }
+        Ok(())
+    }
+
+    /// Lets every branch follow when the workflow ends, if that is when they are to.
+    pub(crate) fn follow_at_end(&self) -> Result<Vec<String>, WorkflowError> {
+        let mut waits = Vec::new();
+        if self.follow == Follow::End {
+            for repository in &self.repositories {
+                waits.extend(repository.follow()?);
+            }
+        }
+        Ok(waits)
+    }
+
+    /// Lets the person's branch follow what has landed, where that disturbs nothing; returns why it waits.
+    fn follow_one(&self, repository: &PersonsRepository) -> Result<Option<String>, WorkflowError> {
+        match self.follow {
+            Follow::Clean => repository.follow(),
+            Follow::End | Follow::Never => Ok(None),
+        }
+    }
+}
+
+/// Puts a receipt on each merge that was measured.
+fn attest(
+    session: &Session<'_>,
+    slot: &Repositories,
+    request: &LandingRequest<'_>,
+    measured: &[(BeforeAll, Case)],
+) -> Result<(), WorkflowError> {
+    let context = &session.context;
+    let attested = attestation(context, request.item, request.worker, None);
+    for (before, case) in measured {
+        let cases = std::slice::from_ref(case);
+        slot.attest(&context.gates(request.item), before, request.pinned, cases, &attested)?;
+    }
+    Ok(())
+}
+
+/// Measures merges that hold more than what was judged, or says what is wrong with one.
+fn measure(
+    session: &mut Session<'_>,
+    slot: &Repositories,
+    request: &LandingRequest<'_>,
+    prepared: &[Prepared<'_>],
+) -> Result<Result<Vec<(BeforeAll, Case)>, Obstacle>, WorkflowError> {
+    let mut measured = Vec::new();
+    for one in prepared.iter().filter(|one| one.is_unmeasured) {
+        let before = request.before.with_base(&one.repository.name, &one.tip.commit);
+        let said = Said::Commit { claimed: commit_id(&one.commit) };
+        let case = session.with_gates(request.item, |context, tell| {
+            slot.examine(context, &before, request.pinned, &said, tell)
+        })?;
+        match case.verdict(&VerifierReport::NotAsked) {
+            // What only a verifier or a person can settle was settled for the work itself.
+            Ok(Verdict::Accepted { .. } | Verdict::NeedsHuman { .. }) => {
+                measured.push((before, case));
+            }
+            Ok(Verdict::Rejected { reasons }) => return Ok(Err(Obstacle::Rejected { reasons })),
+            Ok(Verdict::PlanInvalid { .. }) => {
+                return Ok(Err(Obstacle::Rejected { reasons: Vec::new() }));
+            }
+            Err(trouble) => return Err(WorkflowError::Measure(trouble)),
+        }
+    }
+    Ok(Ok(measured))
+}

@@ -1,0 +1,196 @@
+//! Slots: which clone an item's runs work in.
+//!
+//! A slot serves its item until that has landed or was given up, so that agents find their sessions and what they left
+//! half done; then it is prepared anew for the next one. Its path stays the same for ever, because agents file sessions by
+//! path. A slot that cannot be cleared is left alone, and another number is used.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::pipeline::records::Base;
+use serde::{Deserialize, Serialize};
+
+use super::PersonsRepository;
+use crate::files::PathError;
+use crate::git::item_refs::ItemKey;
+use crate::git::slot::{Slot, SlotError, SlotRequest, branch_for};
+use crate::state::{Entry, State};
+use crate::workflow::WorkflowError;
+use crate::workflow::repositories::{key, oid};
+
+/// Which slot an item has.
+pub(super) const SLOTS: Entry<SlotRecord> = Entry::new("slots");
+
+/// What the tip of the run's branch is called in a slot, for people and agents.
+pub(super) const TIP_NAME: &str = "ralph/tip";
+const TIP_REF: &str = "refs/remotes/ralph/tip";
+
+/// A slot and the item that it serves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SlotRecord {
+    pub(crate) item: String,
+    pub(crate) number: u32,
+    /// Where work on the item began.
+    pub(crate) base: Base,
+}
+
+/// Where slots are made.
+pub(crate) struct SlotPool {
+    /// One directory per slot is below it.
+    directory: Utf8PathBuf,
+    /// What no agent can write, by slot.
+    private: Utf8PathBuf,
+    /// The name of the workspace's directory, which slots have too.
+    name: String,
+}
+
+/// A slot that is ready for its item.
+pub(super) struct ReadySlot {
+    pub(super) record: SlotRecord,
+    /// What stands for the workspace, or for the directory that has its repositories.
+    pub(super) root: Utf8PathBuf,
+    pub(super) clones: Vec<Slot>,
+    /// It was prepared just now, and has nothing of an earlier run.
+    pub(super) is_new: bool,
+}
+
+impl SlotPool {
+    pub(super) fn new(state: &State, configured: Option<&Utf8Path>, name: &str) -> SlotPool {
+        SlotPool {
+            directory: directory(state, configured),
+            private: state.directory().join("slot-state"),
+            name: name.to_owned(),
+        }
+    }
+
+    pub(super) fn root(&self, number: u32) -> Utf8PathBuf {
+        self.directory.join(number.to_string()).join(&self.name)
+    }
+
+    fn private(&self, number: u32, repository: &str) -> Utf8PathBuf {
+        let name = if repository.is_empty() { "workspace" } else { repository };
+        self.private.join(number.to_string()).join(crate::state::file_name(name))
+    }
+
+    /// Returns the slot of an item as its last run left it, or prepares one at the tips.
+    pub(super) fn enter(
+        &self,
+        state: &State,
+        item: &str,
+        repositories: &[PersonsRepository],
+        tips: &Base,
+        caches: &[Utf8PathBuf],
+    ) -> Result<ReadySlot, WorkflowError> {
+        if let Some(record) = SLOTS.load(state, item)?
+            && let Some(clones) = self.reopen(&record, repositories)?
+        {
+            let root = self.root(record.number);
+            return Ok(ReadySlot { record, root, clones, is_new: false });
+        }
+        let taken: Vec<u32> =
+            SLOTS.all(state)?.iter().filter(|one| one.item != item).map(|one| one.number).collect();
+        for number in (1..).filter(|number| !taken.contains(number)) {
+            match self.prepare(number, item, repositories, tips, caches) {
+                Ok(clones) => {
+                    let item = item.to_owned();
+                    let record = SlotRecord { item, number, base: tips.clone() };
+                    SLOTS.save(state, &record.item, &record)?;
+                    return Ok(ReadySlot { record, root: self.root(number), clones, is_new: true });
+                }
+                // Left alone, never waited for.
+                Err(SlotError::Uncleared { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        unreachable!("there are more numbers than slots that cannot be cleared")
+    }
+
+    fn reopen(
+        &self,
+        record: &SlotRecord,
+        repositories: &[PersonsRepository],
+    ) -> Result<Option<Vec<Slot>>, WorkflowError> {
+        let mut clones = Vec::new();
+        for repository in repositories {
+            let directory = self.root(record.number).join(&repository.name);
+            let private = self.private(record.number, &repository.name);
+            let program = repository.gates.git.program();
+            match Slot::open(program, &directory, &private) {
+                Ok(Some(slot)) => clones.push(slot),
+                // A repository that the agent has destroyed is of no use to anybody: the item begins anew.
+                Ok(None) | Err(SlotError::Tampered { .. }) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Some(clones))
+    }
+
+    fn prepare(
+        &self,
+        number: u32,
+        item: &str,
+        repositories: &[PersonsRepository],
+        tips: &Base,
+        caches: &[Utf8PathBuf],
+    ) -> Result<Vec<Slot>, SlotError> {
+        let mut clones = Vec::new();
+        for repository in repositories {
+            let Some(tip) = tips.get(&key(&repository.name)).map(oid) else { continue };
+            let refs =
+                repository.gates.mirror.fill(&repository.gates.git, std::slice::from_ref(&tip))?;
+            let branch = branch_for(&ItemKey::new(item), &refs);
+            let (slot, _) = Slot::prepare(&SlotRequest {
+                directory: &self.root(number).join(&repository.name),
+                private: &self.private(number, &repository.name),
+                mirror: &repository.gates.mirror,
+                person: &repository.gates.git,
+                refs: &refs,
+                base: &tip,
+                branch: &branch,
+                run_branch: Some((&repository.branch, &tip)),
+                caches,
+                exclude: &[],
+            })?;
+            clones.push(slot);
+        }
+        Ok(clones)
+    }
+
+    /// Makes the tips known in an item's slot, for the agent to merge.
+    pub(super) fn point_at_tips(
+        &self,
+        state: &State,
+        item: &str,
+        repositories: &[PersonsRepository],
+        tips: &Base,
+    ) -> Result<(), WorkflowError> {
+        let Some(record) = SLOTS.load(state, item)? else { return Ok(()) };
+        let Some(clones) = self.reopen(&record, repositories)? else { return Ok(()) };
+        for (repository, clone) in repositories.iter().zip(&clones) {
+            if let Some(tip) = tips.get(&key(&repository.name)) {
+                clone.point(TIP_REF, &oid(tip))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives an item's slot back: it has landed, or was given up.
+pub(crate) fn release(state: &State, item: &str) -> Result<(), PathError> {
+    SLOTS.forget(state, item)
+}
+
+/// Returns where the slots of a workspace are.
+pub(super) fn directory(state: &State, configured: Option<&Utf8Path>) -> Utf8PathBuf {
+    let own = state.directory().file_name().unwrap_or("workspace");
+    configured.map_or_else(|| state.directory().join("slots"), |directory| directory.join(own))
+}
+
+/// Returns where work on an item began, if it has a slot.
+pub(crate) fn base_of(state: &State, item: &str) -> Result<Option<Base>, PathError> {
+    Ok(SLOTS.load(state, item)?.map(|record| record.base))
+}
+
+/// Notes that an item goes on from other commits.
+pub(crate) fn move_base(state: &State, item: &str, base: &Base) -> Result<(), PathError> {
+    let Some(record) = SLOTS.load(state, item)? else { return Ok(()) };
+    SLOTS.save(state, item, &SlotRecord { base: base.clone(), ..record })
+}

@@ -1,0 +1,127 @@
+//! What a person asks of clones and landings outside a workflow: bring the checkout along, see the slots, remove some.
+
+use std::fs;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::slots::SlotRecord;
+use super::{PersonsRepository, SLOTS};
+use crate::boundary;
+use crate::config::Config;
+use crate::files::PathError;
+use crate::files::lock::{LockError, LockOwner, RunLock};
+use crate::gates::GateRepository;
+use crate::git::GitProgram;
+use crate::home::Home;
+use crate::run::remove;
+use crate::state::State;
+use crate::workflow::WorkflowError;
+
+/// A branch that landed work was ahead of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LandedBranch {
+    /// The directory of the repository in the workspace; empty for the workspace itself.
+    pub repository: String,
+    pub branch: String,
+    /// Why it does not follow; `None` if it has.
+    pub waits: Option<String>,
+}
+
+/// Brings every branch along that landed work is ahead of, where that disturbs nothing.
+pub fn bring_along(
+    program: &GitProgram,
+    state: &State,
+    workspace: &Utf8Path,
+) -> Result<Vec<LandedBranch>, WorkflowError> {
+    let mut branches = Vec::new();
+    for place in boundary::repositories(workspace) {
+        let Some(worktree) = place.worktree.clone() else { continue };
+        let gates = GateRepository::open(program, state, &worktree, workspace)?;
+        let name = worktree.strip_prefix(workspace).map_or("", Utf8Path::as_str).to_owned();
+        for landed in gates.git.refs()?.refs {
+            let Some(short) = landed.name.strip_prefix("refs/ralph/landed/") else { continue };
+            let repository = PersonsRepository {
+                name: name.clone(),
+                gates: gates.clone(),
+                own: Vec::new(),
+                branch: format!("refs/heads/{short}"),
+                has_home: false,
+                prefix: Utf8PathBuf::new(),
+            };
+            // The person's newer commits come first.
+            repository.tip()?;
+            branches.push(LandedBranch {
+                repository: name.clone(),
+                branch: short.to_owned(),
+                waits: repository.follow()?,
+            });
+        }
+    }
+    Ok(branches)
+}
+
+/// A clone of Ralph's own, and the item that it serves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SlotView {
+    pub number: u32,
+    /// `None` if it is free.
+    pub item: Option<String>,
+    pub path: Utf8PathBuf,
+    /// Bytes on disk.
+    pub size: u64,
+}
+
+/// Lists the slots of a workspace.
+pub fn list_slots(state: &State, config: &Config) -> Result<Vec<SlotView>, PathError> {
+    let directory = super::slots::directory(state, config.slots.as_deref());
+    let records: Vec<SlotRecord> = SLOTS.all(state)?;
+    let entries = directory.read_dir_utf8().into_iter().flatten().flatten();
+    let mut found: Vec<SlotView> = entries
+        .filter_map(|entry| {
+            let number: u32 = entry.file_name().parse().ok()?;
+            let record = records.iter().find(|record| record.number == number);
+            let path = entry.path().to_owned();
+            let size = size_of(path.as_std_path());
+            Some(SlotView { number, item: record.map(|record| record.item.clone()), path, size })
+        })
+        .collect();
+    found.sort_by_key(|slot| slot.number);
+    Ok(found)
+}
+
+/// Removes the slots that serve no item, or all of them; returns those that were removed.
+pub fn prune_slots(
+    state: &State,
+    home: &Home,
+    config: &Config,
+    all: bool,
+    now: Timestamp,
+) -> Result<Vec<SlotView>, LockError> {
+    // No workflow may be at work in one of them.
+    let owner = LockOwner::current("ralph slots prune", now);
+    let _lock = RunLock::acquire(&state.run_lock(home), &owner)?;
+    let mut removed = Vec::new();
+    for slot in list_slots(state, config)? {
+        if slot.item.is_some() && !all {
+            continue;
+        }
+        if let Some(item) = &slot.item {
+            SLOTS.forget(state, item)?;
+        }
+        remove(&slot.path);
+        removed.push(slot);
+    }
+    Ok(removed)
+}
+
+/// Adds up what is in a directory, without following links.
+fn size_of(path: &std::path::Path) -> u64 {
+    let Ok(found) = fs::symlink_metadata(path) else { return 0 };
+    if !found.is_dir() {
+        return found.len();
+    }
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| size_of(&entry.path())).sum()
+}

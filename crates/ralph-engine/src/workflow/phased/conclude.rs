@@ -1,0 +1,103 @@
+//! From a run's result to the machine: what the run claims, and what follows from it.
+
+use ralph_model::journal::ReasonText;
+use ralph_model::phase::mailbox::{QUESTION, STATUS, touched};
+use ralph_model::phase::{
+    IterationReport, LoopDecision, LoopFact, LoopRecord, LoopSignal, LoopStanding, RunEnding,
+    decide, signal,
+};
+use ralph_model::role::Role;
+
+use super::planning::present_plans;
+use super::{Phased, PhasedEnd};
+use crate::run::RunResult;
+use crate::workflow::driver::Turn;
+use crate::workflow::repositories::{BEFORE, BeforeAll};
+use crate::workflow::{WorkflowError, unfinished};
+
+impl Phased<'_, '_> {
+    /// Draws the conclusions of a run.
+    pub(super) fn conclude_run(
+        &mut self,
+        result: &RunResult,
+    ) -> Result<Turn<PhasedEnd>, WorkflowError> {
+        self.heal()?;
+        let Some(record) = self.record()? else { return Ok(Turn::Again) };
+        if result.role == Role::Verifier {
+            return self.conclude_opinion(&record, result);
+        }
+        let Some(before) = BEFORE.load(&self.session.context.state, &result.item)? else {
+            return Ok(Turn::Again);
+        };
+        if record.standing != LoopStanding::Working {
+            return Ok(Turn::Again);
+        }
+        let run = result.run.clone();
+        self.commit_iteration(&record, &before)?;
+        if let Some(reason) = unfinished(&result.outcome) {
+            self.back_to_branches(&result.item)?;
+            self.settle(&LoopFact::CutShort { run, reason: reason.clone() })?;
+            self.end_iteration(ralph_model::journal::StepResult::Failed, Some(reason))?;
+            return Ok(Turn::Failed);
+        }
+        let report = self.report(&record, &before, result);
+        let decision = decide(&record, &report);
+        if decision == LoopDecision::Judge {
+            return self.judge(&record, &before, result);
+        }
+        self.back_to_branches(&result.item)?;
+        self.settle(&LoopFact::Ended { run, report })?;
+        let told = match &decision {
+            LoopDecision::Swallowed(_) => "the completion is ignored until the plan is validated",
+            LoopDecision::UseTools => "the reply showed commands and called no tool",
+            LoopDecision::NothingChanged => {
+                let reasons = vec![ReasonText::new("changes_nothing", "nothing was changed")];
+                self.tell_rejected(&result.item, None, reasons)?;
+                return Ok(Turn::Failed);
+            }
+            _ => return Ok(Turn::Progress),
+        };
+        self.note(told)?;
+        Ok(Turn::Progress)
+    }
+
+    /// Collects what a run that ended as it should claims, and what is true of it.
+    fn report(
+        &self,
+        record: &LoopRecord,
+        before: &BeforeAll,
+        result: &RunResult,
+    ) -> IterationReport {
+        let read = |name: &str| self.mailbox.read(name);
+        let reports_tools =
+            self.session.context.launch(Role::Builder).adapter.traits().announces_tools;
+        let (status, question) = (read(STATUS), read(QUESTION));
+        let ending = RunEnding {
+            status: status.as_deref().unwrap_or(""),
+            question: question.as_deref(),
+            final_message: result.final_message.as_deref().unwrap_or(""),
+            tool_calls: reports_tools.then_some(result.finished.tool_calls),
+        };
+        let signal: LoopSignal = signal(ending);
+        IterationReport {
+            signal,
+            plan: self.plan().map(|plan| plan.mark),
+            documents: present_plans(&self.mailbox),
+            changed: self.is_changed(before),
+            no_change: result.answer().no_change_needed(),
+            touched: touched(record, read),
+        }
+    }
+
+    fn conclude_opinion(
+        &mut self,
+        record: &LoopRecord,
+        result: &RunResult,
+    ) -> Result<Turn<PhasedEnd>, WorkflowError> {
+        if matches!(record.standing, LoopStanding::NoChange { .. }) {
+            let said = result.final_message.as_deref().unwrap_or("it gave none");
+            self.settle(&LoopFact::OpinionGiven { opinion: said.trim().to_owned() })?;
+        }
+        Ok(Turn::Progress)
+    }
+}

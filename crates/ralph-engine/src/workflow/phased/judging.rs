@@ -1,0 +1,248 @@
+//! The work of a completion before the judge: all gates run, and what they say goes into one feedback file.
+
+use ralph_model::build::{Acceptance, Work};
+use ralph_model::gate::Effect;
+use ralph_model::id::RunId;
+use ralph_model::journal::{QuestionKind, ReasonText, VerdictKind, VerdictReached};
+use ralph_model::phase::mailbox::{BUILD_ERRORS, PLAN_DIFF, SUMMARY};
+use ralph_model::phase::{LoopFact, LoopRecord};
+use ralph_model::run::Trouble;
+use ralph_model::verdict::{PersonQuestion, Reason, Verdict, VerifierReport};
+use ralph_outline::checks::{is_before_work, plan_diff};
+use ralph_outline::diff::PlanDiff;
+use ralph_outline::feedback::{GateWords, gate_feedback};
+
+use super::gates::BUILD;
+use super::{Phased, PhasedEnd, item_of};
+use crate::config::LoopPreset;
+use crate::files::plain::read_start;
+use crate::gates::BuiltInContext;
+use crate::gates::assess::GateFinding;
+use crate::judge::Case;
+use crate::run::RunResult;
+use crate::workflow::WorkflowError;
+use crate::workflow::driver::Turn;
+use crate::workflow::repositories::BeforeAll;
+
+/// How much of a gate's output goes into the feedback.
+const MOST_WORDS: usize = 16 << 10;
+
+/// Who settles what the judge cannot decide.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PersonsWord {
+    NotAsked,
+    Given,
+}
+
+/// What the judge says of all work together.
+#[derive(Default)]
+struct Findings {
+    reasons: Vec<Reason>,
+    question: Option<PersonQuestion>,
+    is_unproven: bool,
+}
+
+impl Findings {
+    fn of(cases: &[Case]) -> Result<Findings, Trouble> {
+        let mut found = Findings::default();
+        for case in cases {
+            match case.verdict(&VerifierReport::NotAsked)? {
+                Verdict::Accepted { proven_by_gates, .. } => found.is_unproven |= !proven_by_gates,
+                Verdict::Rejected { reasons } => found.reasons.extend(reasons),
+                // Only a verifier says so, and none was asked.
+                Verdict::PlanInvalid { .. } => {}
+                Verdict::NeedsHuman { question } => {
+                    found.is_unproven = true;
+                    found.question.get_or_insert(question);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Phased<'_, '_> {
+    /// Has the judge decide on what a run says is complete.
+    pub(super) fn judge(
+        &mut self,
+        record: &LoopRecord,
+        before: &BeforeAll,
+        result: &RunResult,
+    ) -> Result<Turn<PhasedEnd>, WorkflowError> {
+        let works = self.works(before)?;
+        self.judge_works(record, before, works, Some(result.run.clone()), PersonsWord::NotAsked)
+    }
+
+    /// Has the judge decide on work. `run` made the claim; a person's decision has none.
+    pub(super) fn judge_works(
+        &mut self,
+        record: &LoopRecord,
+        before: &BeforeAll,
+        works: Vec<Work>,
+        run: Option<RunId>,
+        consent: PersonsWord,
+    ) -> Result<Turn<PhasedEnd>, WorkflowError> {
+        let item = item_of(record.task.number);
+        let pinned = self.pin(&item)?;
+        let summary = self.mailbox.read(SUMMARY);
+        let outline = self.outline(record, before)?;
+        let rules = self.settings.rules.clone();
+        let beside = BuiltInContext {
+            rules: &rules,
+            outline: outline.as_ref(),
+            summary: summary.as_deref(),
+        };
+        let cases = self.examine(&item, before, &pinned, &works, beside)?;
+        self.back_to_branches(&item)?;
+        let (diff, is_begun) = self.compare(before, &works, &beside)?;
+        self.write_reports(diff.as_ref(), &cases)?;
+        let found = match Findings::of(&cases) {
+            Ok(found) => found,
+            Err(trouble) => return Ok(Turn::Trouble(trouble)),
+        };
+        if !found.reasons.is_empty() || works.is_empty() {
+            let reasons = found.reasons.iter().map(ReasonText::from).collect();
+            self.tell_rejected(&item, works.first(), reasons)?;
+            let fact = LoopFact::GatesFailed {
+                run,
+                gates: failed_names(&found.reasons),
+                feedback: feedback(&found.reasons, &cases, diff.as_ref()),
+                before_work: !is_begun,
+            };
+            self.settle(&fact)?;
+            return Ok(Turn::Failed);
+        }
+        if let Some(question) = found.question.filter(|_| consent == PersonsWord::NotAsked) {
+            let verdict = Verdict::NeedsHuman { question: question.clone() };
+            self.tell(VerdictReached {
+                commit: works.first().map(|work| work.commit.to_string()),
+                ..VerdictReached::of(&item, "judge", &verdict)
+            })?;
+            let question = question.to_string();
+            self.settle(&LoopFact::Undecided { run, works, question: question.clone() })?;
+            return self.ask_person(&item, question, QuestionKind::Accept);
+        }
+        self.attest(&item, before, &pinned, &cases)?;
+        let acceptance = Acceptance {
+            done_at: works.first().map(|work| work.commit.clone()),
+            works,
+            proven_by_gates: !found.is_unproven,
+        };
+        let by = if consent == PersonsWord::Given { "person" } else { "judge" };
+        self.tell(VerdictReached {
+            item: item.clone(),
+            commit: acceptance.done_at.as_ref().map(ToString::to_string),
+            verdict: VerdictKind::Accepted,
+            by: by.to_owned(),
+            proven_by_gates: Some(acceptance.proven_by_gates),
+            ..VerdictReached::default()
+        })?;
+        let summary = summary.unwrap_or_else(|| record.task.text.clone());
+        self.settle(&LoopFact::Accepted { run, acceptance, summary })?;
+        Ok(Turn::Progress)
+    }
+
+    /// Compares the work with the plan, and tells whether it has begun at all.
+    fn compare(
+        &self,
+        before: &BeforeAll,
+        works: &[Work],
+        beside: &BuiltInContext<'_>,
+    ) -> Result<(Option<PlanDiff>, bool), WorkflowError> {
+        let Some(files) = works.first().map(|work| self.files_of(before, work)).transpose()? else {
+            return Ok((None, true));
+        };
+        let Some(files) = files else { return Ok((None, true)) };
+        let input = files.input(beside);
+        let is_web_app = self.settings.preset == LoopPreset::WebApp;
+        Ok((plan_diff(&input), !(is_web_app && is_before_work(&input))))
+    }
+
+    /// Writes the reports of gates that have a file of their own, and removes those that are clean.
+    fn write_reports(&self, diff: Option<&PlanDiff>, cases: &[Case]) -> Result<(), WorkflowError> {
+        match diff.filter(|diff| !diff.is_clean()) {
+            Some(diff) => self.mailbox.write(PLAN_DIFF, &diff.report())?,
+            None => self.mailbox.remove(PLAN_DIFF)?,
+        }
+        let findings = cases.iter().flat_map(|case| &case.assessment.findings);
+        let is_broken = |finding: &&GateFinding| {
+            finding.gate.name == BUILD && finding.attribution.effect() == Effect::Block
+        };
+        match findings.into_iter().find(is_broken) {
+            Some(finding) => {
+                let text = format!("# Build Errors\n\n```\n{}\n```\n", words(finding).text.trim());
+                self.mailbox.write(BUILD_ERRORS, &text)?;
+            }
+            None => self.mailbox.remove(BUILD_ERRORS)?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn tell_rejected(
+        &mut self,
+        item: &str,
+        work: Option<&Work>,
+        reasons: Vec<ReasonText>,
+    ) -> Result<(), WorkflowError> {
+        self.tell(VerdictReached {
+            item: item.to_owned(),
+            commit: work.map(|work| work.commit.to_string()),
+            verdict: VerdictKind::Rejected,
+            by: "judge".to_owned(),
+            reasons,
+            ..VerdictReached::default()
+        })
+    }
+
+    pub(super) fn tell_persons_verdict(
+        &mut self,
+        item: &str,
+        verdict: VerdictKind,
+        answer: &str,
+    ) -> Result<(), WorkflowError> {
+        self.tell(VerdictReached {
+            item: item.to_owned(),
+            verdict,
+            by: "person".to_owned(),
+            reasons: vec![ReasonText::new("person", answer)],
+            ..VerdictReached::default()
+        })
+    }
+}
+
+fn failed_names(reasons: &[Reason]) -> Vec<String> {
+    let name = |reason: &Reason| match reason {
+        Reason::Gate { report } => report.gate.clone(),
+        other => other.code().to_owned(),
+    };
+    reasons.iter().map(name).collect()
+}
+
+/// Formats everything that speaks against the work, in the gates' own words.
+fn feedback(reasons: &[Reason], cases: &[Case], diff: Option<&PlanDiff>) -> String {
+    let others: Vec<String> = reasons
+        .iter()
+        .filter(|reason| !matches!(reason, Reason::Gate { .. }))
+        .map(Reason::for_agent)
+        .collect();
+    let findings = || cases.iter().flat_map(|case| &case.assessment.findings);
+    let blocks = |finding: &&GateFinding| finding.attribution.effect() == Effect::Block;
+    let failed: Vec<GateWords> = findings().filter(blocks).map(words).collect();
+    let informs = |finding: &&GateFinding| !blocks(finding) && finding.gate.built_in().is_some();
+    let passed: Vec<GateWords> = findings().filter(informs).map(words).collect();
+    let owners = diff.map(|diff| diff.owners.clone()).unwrap_or_default();
+    gate_feedback(&failed, &others, &passed, &owners)
+}
+
+/// Returns what a gate said: all of it for one of the harness's own, else how its output ended.
+fn words(finding: &GateFinding) -> GateWords {
+    let output = &finding.deciding().output;
+    let built_in = finding.gate.built_in();
+    let text = if built_in.is_some() {
+        let bytes = read_start(output.path.as_str().into(), MOST_WORDS).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    } else {
+        output.last.clone()
+    };
+    GateWords { name: finding.gate.name.clone(), built_in, text }
+}

@@ -1,0 +1,324 @@
+//! The loop: one task, over runs with a fresh context each, gated between PLAN and BUILD by the harness.
+//!
+//! [`store`] keeps the record and performs the machine's writes; [`planning`] validates the plan that is in the mailbox;
+//! [`runs`] makes the task of an agent, [`conclude`] draws the conclusions of its run, [`judging`] has the judge decide on
+//! the work, with the gates of [`gates`]; [`person`] settles what needs a person. [`work`] has every call that touches the
+//! repositories.
+//!
+//! Invariant: nothing that a file of the mailbox says moves the machine but the claims of a run that has ended.
+
+mod conclude;
+mod gates;
+mod judging;
+mod person;
+mod planning;
+mod runs;
+mod store;
+mod work;
+
+use ralph_model::journal::{IterationResult, JournalEvent, Note, StepResult};
+use ralph_model::phase::mailbox::COUNTER;
+use ralph_model::phase::{LoopBounds, LoopFact, LoopRecord, LoopStanding, LoopTask};
+use ralph_model::role::Role;
+use ralph_model::run::RunOutcome;
+
+use self::planning::present_plans;
+use self::store::LOOPS;
+use super::WorkflowError;
+use super::driver::{Ended, Subject, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles};
+use super::project::Project;
+use crate::config::LoopSettings;
+use crate::git::commits::Signing;
+use crate::mailbox::{Mailbox, MailboxState, inspect};
+use crate::run::{RESULTS, RunReport, RunResult};
+use crate::session::Session;
+
+/// The name of the workflow in the results of its runs.
+const WORKFLOW: &str = "loop";
+
+/// How a verifier's item is named that is asked for its opinion on a task.
+const OPINION: &str = "-opinion";
+
+/// The loop of one workspace.
+pub struct Phased<'r, 's> {
+    session: &'r mut Session<'s>,
+    project: &'r Project,
+    mailbox: Mailbox,
+    bounds: LoopBounds,
+    signing: Signing,
+    /// As they were before the last run; see [`Phased::pin`].
+    settings: LoopSettings,
+    /// What the next step is for.
+    item: Option<String>,
+    /// The iteration under way, until it is told what came of it.
+    iteration: Option<IterationResult>,
+}
+
+/// How the loop ended by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PhasedEnd {
+    Done {
+        commit: Option<String>,
+        is_proven: bool,
+        summary: Option<String>,
+    },
+    /// Gates failed too often in a row.
+    Aborted {
+        gates: Vec<String>,
+        failures: u32,
+    },
+    OutOfIterations {
+        iterations: u32,
+    },
+    /// There is no task, or it was taken back.
+    NoTask,
+}
+
+impl PhasedEnd {
+    /// Returns how the log names it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            PhasedEnd::Done { .. } => "completed",
+            PhasedEnd::Aborted { .. } => "aborted",
+            PhasedEnd::OutOfIterations { .. } => "out_of_iterations",
+            PhasedEnd::NoTask => "no_task",
+        }
+    }
+}
+
+/// Returns what a task is called in the journal and in private state.
+fn item_of(task: u32) -> String {
+    format!("loop-{task}")
+}
+
+impl<'r, 's> Phased<'r, 's> {
+    /// Opens the loop, unless its mailbox belongs to another tool.
+    pub fn open(
+        session: &'r mut Session<'s>,
+        project: &'r Project,
+        iterations: Option<u32>,
+    ) -> Result<Phased<'r, 's>, WorkflowError> {
+        let config = &session.context.config;
+        let mailbox = Mailbox::new(&config.mailbox);
+        if inspect(mailbox.path())? == MailboxState::Foreign {
+            return Err(WorkflowError::ForeignMailbox { path: mailbox.path().to_owned() });
+        }
+        let usual = LoopBounds::default();
+        let bounds = LoopBounds {
+            iterations: iterations.unwrap_or(usual.iterations),
+            failures: config.limits.rejections,
+        };
+        let signing = Signing::allowed(config.git.sign);
+        let settings = session.loop_settings();
+        let (item, iteration) = (None, None);
+        Ok(Phased { session, project, mailbox, bounds, signing, settings, item, iteration })
+    }
+
+    /// Returns the task that private state knows, after completing what a crash cut short.
+    pub fn current(&mut self) -> Result<Option<LoopRecord>, WorkflowError> {
+        self.heal()?;
+        self.record()
+    }
+
+    /// Completes what a crash cut short, and tells whether that was the end of an accepted task: nobody was told of it.
+    pub fn completes_acceptance(&mut self) -> Result<bool, WorkflowError> {
+        let found = self.record()?;
+        self.heal()?;
+        Ok(found.is_some_and(|record| matches!(record.standing, LoopStanding::Accepted { .. })))
+    }
+
+    /// Begins a task. One that is unfinished is given up.
+    pub fn start(&mut self, text: &str) -> Result<(), WorkflowError> {
+        self.mailbox.make_ready()?;
+        let earlier = self.current()?;
+        if let Some(earlier) = &earlier {
+            let item = item_of(earlier.task.number);
+            self.session.questions().withdraw(&item)?;
+            RESULTS.forget(&self.session.context.state, &item)?;
+        }
+        let counted = self.mailbox.read(COUNTER).and_then(|text| text.trim().parse().ok());
+        let last = earlier.map_or(0, |record| record.task.number).max(counted.unwrap_or(0));
+        let task = LoopTask { number: last.saturating_add(1), text: text.to_owned() };
+        let present = present_plans(&self.mailbox);
+        self.settle(&LoopFact::Started { task, present })
+    }
+
+    /// Lets an unfinished task go on, with an answer to its question if there is one. Returns `false` where there is no
+    /// unfinished task.
+    pub fn resume(&mut self, answer: Option<&str>) -> Result<bool, WorkflowError> {
+        let Some(record) = self.current()?.filter(|record| !record.is_over()) else {
+            return Ok(false);
+        };
+        let item = item_of(record.task.number);
+        forget_troubles(&self.session.context.state, &item)?;
+        if let Some(answer) = answer {
+            self.answer(&item, answer)?;
+        }
+        if record.is_spent(self.bounds) || matches!(record.standing, LoopStanding::Aborted { .. }) {
+            self.settle(&LoopFact::Resumed)?;
+        }
+        Ok(true)
+    }
+
+    /// Takes the last task back: the tree is as it was before, and what was in it is saved. Returns `false` where there is
+    /// no task.
+    pub fn roll_back(&mut self) -> Result<bool, WorkflowError> {
+        let Some(record) = self.current()? else { return Ok(false) };
+        if record.standing == LoopStanding::RolledBack {
+            return Ok(false);
+        }
+        let item = item_of(record.task.number);
+        self.session.questions().withdraw(&item)?;
+        RESULTS.forget(&self.session.context.state, &item)?;
+        self.settle(&LoopFact::RolledBack)?;
+        Ok(true)
+    }
+
+    /// Goes from iteration to iteration.
+    pub fn run(&mut self) -> Result<Ended<PhasedEnd>, WorkflowError> {
+        self.project.committer.prepare()?;
+        self.heal()?;
+        self.return_after_kill()?;
+        let ended = drive(self)?;
+        self.commit_home()?;
+        // Whoever looks at an unfinished task finds what the next run will be told.
+        if let Some(record) = self.record()?.filter(|record| !record.is_over()) {
+            self.write_mirror(&record)?;
+        }
+        self.session.ending = Some(match &ended {
+            Ended::By(end) => end.name(),
+            Ended::Stopped(stop) => stop.name(),
+        });
+        Ok(ended)
+    }
+
+    fn commit_home(&mut self) -> Result<(), WorkflowError> {
+        self.project.commit_home(self.session, "ralph: update home", None)
+    }
+
+    fn tell(&mut self, event: impl Into<JournalEvent>) -> Result<(), WorkflowError> {
+        Ok(self.session.record(event)?)
+    }
+
+    fn note(&mut self, reason: impl Into<String>) -> Result<(), WorkflowError> {
+        self.tell(Note { spec: None, task: self.item.clone(), reason: reason.into() })
+    }
+
+    /// Tells what came of the iteration under way, once.
+    fn end_iteration(
+        &mut self,
+        result: StepResult,
+        reason: Option<String>,
+    ) -> Result<(), WorkflowError> {
+        let Some(iteration) = self.iteration.take() else { return Ok(()) };
+        self.tell(IterationResult { result, reason, ..iteration })
+    }
+}
+
+impl<'s> Workflow<'s> for Phased<'_, 's> {
+    type End = PhasedEnd;
+
+    fn session(&mut self) -> &mut Session<'s> {
+        self.session
+    }
+
+    fn item(&self) -> Option<String> {
+        self.item.clone()
+    }
+
+    fn subject(&self) -> Subject {
+        Subject { item: self.item.clone(), ..Subject::default() }
+    }
+
+    /// Returns the result of the task's builder or verifier that the record does not have yet.
+    fn pending(&mut self) -> Result<Option<RunResult>, WorkflowError> {
+        let Some(record) = self.record()? else { return Ok(None) };
+        let item = item_of(record.task.number);
+        let state = &self.session.context.state;
+        for name in [item.clone(), format!("{item}{OPINION}")] {
+            let Some(result) = RESULTS.load(state, &name)? else { continue };
+            let is_settled = match result.role {
+                Role::Builder => record.settled_run.as_ref() == Some(&result.run),
+                _ => !matches!(record.standing, LoopStanding::NoChange { .. }),
+            };
+            if is_settled || record.is_over() {
+                RESULTS.forget(state, &name)?;
+                continue;
+            }
+            self.item = Some(name);
+            return Ok(Some(result));
+        }
+        Ok(None)
+    }
+
+    fn next(&mut self) -> Result<WorkflowStep<PhasedEnd>, WorkflowError> {
+        self.heal()?;
+        let Some(record) = self.record()? else {
+            return Ok(WorkflowStep::Turn(Turn::End(PhasedEnd::NoTask)));
+        };
+        let item = item_of(record.task.number);
+        self.item = Some(item.clone());
+        let turn = match &record.standing {
+            LoopStanding::Working => return self.iterate(record, &item),
+            LoopStanding::NoChange { reason } => {
+                return self.ask_for_opinion(&record, &item, reason);
+            }
+            LoopStanding::Waiting { question } => self.wait_for_answer(&item, question)?,
+            LoopStanding::NoChangeReviewed { reason, opinion } => {
+                self.decide_no_change(&item, reason, opinion)?
+            }
+            LoopStanding::Undecided { works, .. } => self.judge_again(&record, &item, works)?,
+            LoopStanding::Aborted { gates } => {
+                let (gates, failures) = (gates.clone(), record.failures);
+                Turn::End(PhasedEnd::Aborted { gates, failures })
+            }
+            LoopStanding::Done { acceptance } => Turn::End(PhasedEnd::Done {
+                commit: acceptance.done_at.as_ref().map(ToString::to_string),
+                is_proven: acceptance.proven_by_gates,
+                summary: self.mailbox.read(ralph_model::phase::mailbox::SUMMARY),
+            }),
+            LoopStanding::RolledBack
+            | LoopStanding::Beginning { .. }
+            | LoopStanding::Accepted { .. }
+            | LoopStanding::RollingBack => Turn::End(PhasedEnd::NoTask),
+        };
+        Ok(WorkflowStep::Turn(turn))
+    }
+
+    fn ended(&mut self, _: RunReport, result: &RunResult) -> Result<(), WorkflowError> {
+        if result.role != Role::Builder {
+            return Ok(());
+        }
+        self.project.repositories.note_left(&self.session.context.state, &result.item)
+    }
+
+    fn conclude(&mut self, result: &RunResult) -> Result<Turn<PhasedEnd>, WorkflowError> {
+        let turn = self.conclude_run(result)?;
+        let step = match &turn {
+            Turn::Progress | Turn::Again => StepResult::Progress,
+            Turn::Failed => StepResult::Failed,
+            Turn::Trouble(_) => StepResult::Trouble,
+            Turn::Stop(_) | Turn::End(_) => StepResult::Stopped,
+        };
+        self.end_iteration(step, None)?;
+        if result.outcome == RunOutcome::Completed && !matches!(turn, Turn::Trouble(_)) {
+            forget_troubles(&self.session.context.state, &result.item)?;
+        }
+        Ok(turn)
+    }
+
+    fn discard(&mut self, result: &RunResult, _: Void) -> Result<(), WorkflowError> {
+        if result.role == Role::Builder {
+            self.back_to_branches(&result.item)?;
+        }
+        self.end_iteration(StepResult::Trouble, None)
+    }
+
+    /// A task that has nothing left to try does not wait for its next try.
+    fn tries_again(&mut self) -> Result<bool, WorkflowError> {
+        let record = LOOPS.load(&self.session.context.state, store::KEY)?;
+        Ok(record.is_some_and(|record| {
+            record.standing == LoopStanding::Working && !record.is_spent(self.bounds)
+        }))
+    }
+}

@@ -1,0 +1,87 @@
+//! The loop's record on disk, and the machine's writes.
+
+use ralph_model::phase::mailbox::{self, CLEARED, HISTORY, ORIGIN};
+use ralph_model::phase::{LoopFact, LoopRecord, LoopWrite, heal, settle};
+
+use super::gates::DETECTED;
+use super::{Phased, item_of};
+use crate::gates::pin::PinnedGates;
+use crate::state::Entry;
+use crate::workflow::WorkflowError;
+use crate::workflow::driver::forget_troubles;
+use crate::workflow::repositories::BEFORE;
+
+pub(super) const LOOPS: Entry<LoopRecord> = Entry::new("loop");
+
+/// There is one loop in a workspace.
+pub(super) const KEY: &str = "loop";
+
+impl Phased<'_, '_> {
+    pub(super) fn record(&self) -> Result<Option<LoopRecord>, WorkflowError> {
+        Ok(LOOPS.load(&self.session.context.state, KEY)?)
+    }
+
+    /// Writes what a fact comes to.
+    pub(super) fn settle(&mut self, fact: &LoopFact) -> Result<(), WorkflowError> {
+        let record = self.record()?;
+        let writes = settle(record.as_ref(), fact, self.bounds)?;
+        writes.iter().try_for_each(|write| self.write(write))
+    }
+
+    /// Completes the writes that a crash cut short.
+    pub(super) fn heal(&mut self) -> Result<(), WorkflowError> {
+        let writes: Vec<LoopWrite> = self.record()?.iter().flat_map(heal).collect();
+        writes.iter().try_for_each(|write| self.write(write))
+    }
+
+    fn write(&mut self, write: &LoopWrite) -> Result<(), WorkflowError> {
+        match write {
+            LoopWrite::Record(record) => {
+                LOOPS.save(&self.session.context.state, KEY, record)?;
+            }
+            LoopWrite::ArchivePlans { task, files } => {
+                for file in files {
+                    self.mailbox.archive(file, *task)?;
+                    self.note(format!("{file} belonged to task {task}, and is in archive/ now"))?;
+                }
+            }
+            LoopWrite::BeginMailbox { task } => {
+                self.mailbox.make_ready()?;
+                for name in CLEARED {
+                    self.mailbox.remove(name)?;
+                }
+                let origin = mailbox::origin(self.mailbox.read(ORIGIN).as_deref(), task);
+                self.mailbox.write(ORIGIN, &origin)?;
+            }
+            LoopWrite::Snapshot { task, point } => self.snapshot(*task, *point)?,
+            LoopWrite::AdvanceBranches { works } => self.take_in(works)?,
+            LoopWrite::AppendHistory { task, what } => {
+                self.mailbox.make_ready()?;
+                let earlier = self.mailbox.read(HISTORY).unwrap_or_default();
+                self.mailbox.write(HISTORY, &mailbox::history(&earlier, *task, what))?;
+            }
+            LoopWrite::ForgetBeginning { task } => {
+                let item = item_of(*task);
+                let state = &self.session.context.state;
+                PinnedGates::forget(state, &item)?;
+                DETECTED.forget(state, &item)?;
+                BEFORE.forget(state, &item)?;
+                forget_troubles(state, &item)?;
+            }
+            LoopWrite::RollBack { task } => self.put_tree_back(*task)?,
+        }
+        Ok(())
+    }
+
+    /// Writes the harness's own files of the mailbox, whatever became of them.
+    pub(super) fn write_mirror(&self, record: &LoopRecord) -> Result<(), WorkflowError> {
+        self.mailbox.make_ready()?;
+        for (name, text) in mailbox::mirror(record) {
+            match text {
+                Some(text) => self.mailbox.write(name, &text)?,
+                None => self.mailbox.remove(name)?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,243 @@
+//! Every call of the loop that touches the repositories: where work begins, what is committed, judged, kept and put back.
+
+use ralph_model::build::Work;
+use ralph_model::journal::Note;
+use ralph_model::phase::{LoopRecord, SnapshotPoint};
+use ralph_model::role::Role;
+
+use super::{Phased, item_of};
+use crate::boundary;
+use crate::gates::assess::Extent;
+use crate::gates::pin::PinnedGates;
+use crate::gates::{BuiltInContext, CandidateFiles, CommitTree, GateContext, WorkRepository};
+use crate::git::commits::{CommitRequest, Signing, commit_paths};
+use crate::git::evidence::{Dirt, is_own};
+use crate::git::{Git, Oid, shown};
+use crate::home::CONFIG_FILE;
+use crate::judge::{Case, Said};
+use crate::run::RESULTS;
+use crate::workflow::WorkflowError;
+use crate::workflow::repositories::{BEFORE, BeforeAll, WorkCheckout, attestation};
+
+/// How long another program that holds the index is waited for.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Returns the ref that keeps a snapshot of a task.
+fn snapshot_ref(task: u32, point: SnapshotPoint) -> String {
+    match point {
+        SnapshotPoint::Before => format!("refs/ralph/loop/{task}/before"),
+        SnapshotPoint::After => format!("refs/ralph/loop/{task}/after"),
+    }
+}
+
+impl Phased<'_, '_> {
+    /// Notes what there is before a run of the task, and from where its work counts.
+    pub(super) fn begin_run(&self, item: &str) -> Result<BeforeAll, WorkflowError> {
+        let state = &self.session.context.state;
+        let repositories = &self.project.repositories;
+        let before = match BEFORE.load(state, item)? {
+            Some(earlier) => repositories.note_further(&earlier, None)?,
+            None => repositories.note_first(&repositories.base()?)?,
+        };
+        BEFORE.save(state, item, &before)?;
+        Ok(before)
+    }
+
+    /// Returns to the branches that the last builder began on, if its Ralph died in the middle of the run.
+    pub(super) fn return_after_kill(&mut self) -> Result<(), WorkflowError> {
+        if RESULTS.all(&self.session.context.state)?.is_empty() {
+            self.project.is_where_work_began(self.session, Role::Builder)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn back_to_branches(&mut self, item: &str) -> Result<(), WorkflowError> {
+        self.project.return_to_branches(self.session, item)
+    }
+
+    /// Commits what a run changed and left uncommitted.
+    pub(super) fn commit_iteration(
+        &self,
+        record: &LoopRecord,
+        before: &BeforeAll,
+    ) -> Result<(), WorkflowError> {
+        let title = record.task.text.lines().next().unwrap_or_default();
+        let title: String = title.chars().take(60).collect();
+        let (task, iteration) = (record.task.number, record.iterations + 1);
+        let message = format!("{title}\n\nTask {task} of the loop, iteration {iteration}.\n");
+        self.project.repositories.commit_leftovers(before, &message, self.signing)
+    }
+
+    /// Whether anything outside Ralph's own files differs from when the task began.
+    pub(super) fn is_changed(&self, before: &BeforeAll) -> bool {
+        !self.project.repositories.probe(before).is_unchanged()
+    }
+
+    pub(super) fn works(&self, before: &BeforeAll) -> Result<Vec<Work>, WorkflowError> {
+        self.project.repositories.work_of(before)
+    }
+
+    /// Returns where every repository stands.
+    pub(super) fn heads(&self) -> Result<Vec<Work>, WorkflowError> {
+        self.project.repositories.heads(None)
+    }
+
+    /// Makes checkouts of where every repository stands, for a verifier.
+    pub(super) fn checkouts_of_heads(
+        &mut self,
+        item: &str,
+        pinned: &PinnedGates,
+    ) -> Result<Vec<WorkCheckout>, WorkflowError> {
+        let works = self.heads()?;
+        let repositories = &self.project.repositories;
+        self.session.with_gates(item, |context, tell| {
+            repositories.checkouts_for_verifier(context, pinned, &works, tell)
+        })
+    }
+
+    /// Has the judge measure work, with all gates.
+    pub(super) fn examine(
+        &mut self,
+        item: &str,
+        before: &BeforeAll,
+        pinned: &PinnedGates,
+        works: &[Work],
+        beside: BuiltInContext<'_>,
+    ) -> Result<Vec<Case>, WorkflowError> {
+        let repositories = &self.project.repositories;
+        let mut cases = Vec::new();
+        for work in works {
+            let said = Said::Commit { claimed: work.commit.clone() };
+            cases.push(self.session.with_gates(item, |context, tell| {
+                let context =
+                    GateContext { extent: Extent::All, built_in: Some(beside), ..*context };
+                repositories.examine(&context, before, pinned, &said, tell)
+            })?);
+        }
+        Ok(cases)
+    }
+
+    /// Puts receipts on the commits of accepted work.
+    pub(super) fn attest(
+        &self,
+        item: &str,
+        before: &BeforeAll,
+        pinned: &PinnedGates,
+        cases: &[Case],
+    ) -> Result<(), WorkflowError> {
+        let context = &self.session.context;
+        let attested = attestation(context, item, Role::Builder, None);
+        self.project.repositories.attest(&context.gates(item), before, pinned, cases, &attested)
+    }
+
+    /// Takes work into the branches that its run began on.
+    pub(super) fn take_in(&mut self, works: &[Work]) -> Result<(), WorkflowError> {
+        for work in works {
+            if let Some(reason) = self.project.repositories.take_in(work)? {
+                self.tell(Note { spec: None, task: self.item.clone(), reason })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the files of work and of where it began.
+    pub(super) fn files_of(
+        &self,
+        before: &BeforeAll,
+        work: &Work,
+    ) -> Result<Option<CandidateFiles>, WorkflowError> {
+        let found = self.project.repositories.gates(&work.repository);
+        let Some(repository) = found.and_then(WorkRepository::real) else { return Ok(None) };
+        let Some(commit) = Oid::parse(work.commit.as_str().as_bytes()) else { return Ok(None) };
+        repository.mirror.fill(&repository.git, std::slice::from_ref(&commit))?;
+        let base = base_of(before, &work.repository);
+        Ok(Some(CandidateFiles::read(repository, &commit, base.as_ref())?))
+    }
+
+    /// Returns the files that the task began with; `None` where there was no commit yet.
+    pub(super) fn tree_before(
+        &self,
+        before: &BeforeAll,
+    ) -> Result<Option<CommitTree>, WorkflowError> {
+        let repository = self.project.repositories.gates("").and_then(WorkRepository::real);
+        let base = base_of(before, "");
+        let (Some(repository), Some(base)) = (repository, base) else { return Ok(None) };
+        Ok(Some(CommitTree::read(repository, &base)?))
+    }
+
+    /// The repositories with what is Ralph's own in each.
+    fn trees(&self) -> Vec<(Git, Vec<std::path::PathBuf>)> {
+        let context = &self.session.context;
+        let root = &context.workspace.root;
+        let own = [context.home_path(), &root.join(CONFIG_FILE), self.mailbox.path()];
+        let found = boundary::repositories(root).into_iter().filter_map(|place| {
+            let worktree = place.worktree.clone()?;
+            let own = own.iter().filter_map(|path| path.strip_prefix(&worktree).ok());
+            let own = own.map(|path| path.as_std_path().to_owned()).collect();
+            Some((Git::at(context.git(), place), own))
+        });
+        found.collect()
+    }
+
+    /// Keeps the tree under a ref. One that is there already was kept before a crash, and stays.
+    pub(super) fn snapshot(
+        &mut self,
+        task: u32,
+        point: SnapshotPoint,
+    ) -> Result<(), WorkflowError> {
+        let name = snapshot_ref(task, point);
+        for (git, own) in self.trees() {
+            if git.resolve(&name)?.is_some() {
+                continue;
+            }
+            let message = format!("The work tree of task {task} of the loop");
+            let taken = git.take_snapshot(&name, &own, &message)?;
+            let left_out = taken.map(|taken| taken.left_out).unwrap_or_default();
+            if !left_out.is_empty() {
+                let names: Vec<String> = left_out.iter().take(10).map(|path| shown(path)).collect();
+                self.note(format!("the snapshot leaves out {}", names.join(", ")))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the trees back as they were before a task. What is in them now is saved first; commits are reverted by one.
+    pub(super) fn put_tree_back(&mut self, task: u32) -> Result<(), WorkflowError> {
+        let then = snapshot_ref(task, SnapshotPoint::Before);
+        for (git, own) in self.trees() {
+            let Some(then) = git.resolve(&then)? else { continue };
+            if let Some(saved) = git.save_dirt(&Dirt::of(&git, &own)?)? {
+                self.note(format!("what was not committed is saved in {}", saved.name))?;
+            }
+            let name = format!("refs/ralph/loop/{task}/rolled-back");
+            let message = format!("The work tree before task {task} was rolled back");
+            let Some(now) = git.take_snapshot(&name, &own, &message)? else { continue };
+            let began =
+                git.find_commit(then.as_str())?.and_then(|found| found.parents.first().cloned());
+            let committed = match (began, git.head()?.id()) {
+                (Some(began), Some(head)) => git.changes(&began, head)?,
+                _ => Vec::new(),
+            };
+            git.return_to_snapshot(&then, &now, &own)?;
+            let mut paths: Vec<std::path::PathBuf> =
+                committed.into_iter().map(|change| change.path).collect();
+            paths.retain(|path| !is_own(&own, path));
+            if !paths.is_empty() {
+                let message = format!("ralph: roll back task {task} of the loop");
+                let signing = Signing::allowed(self.session.context.config.git.sign);
+                let request =
+                    CommitRequest { paths: &paths, message: &message, signing, patience: PATIENCE };
+                commit_paths(&git, &request)?;
+            }
+        }
+        BEFORE.forget(&self.session.context.state, &item_of(task))?;
+        Ok(())
+    }
+}
+
+/// Returns the commit at which work began in a repository.
+fn base_of(before: &BeforeAll, repository: &str) -> Option<Oid> {
+    let key = if repository.is_empty() { "." } else { repository };
+    let base = before.base().get(key).cloned()?;
+    Oid::parse(base.as_str().as_bytes())
+}

@@ -1,0 +1,58 @@
+//! Slots and landings from the command line, one operation per process, for `cargo xtask bench slots`.
+//!
+//! `slots mirror DIR`, `slots prepare DIR COMMIT NAME`, `slots merge DIR TIP CANDIDATE`: `DIR/large` is the person's
+//! repository, `DIR/mirror` the mirror, `DIR/slots/NAME` the slot.
+
+use std::error::Error;
+
+use camino::Utf8PathBuf;
+use ralph_git::item_refs::ItemKey;
+use ralph_git::landing::{Landing, TreeMerge};
+use ralph_git::mirror::Mirror;
+use ralph_git::slot::{Slot, SlotRequest, branch_for};
+use ralph_git::{Git, GitProgram, Oid};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let (Some(operation), Some(place)) = (args.first(), args.get(1)) else {
+        return Err("usage: slots mirror|prepare|merge DIR ...".into());
+    };
+    let place = Utf8PathBuf::from(*place);
+    let program = GitProgram::new("git", std::env::vars_os());
+    let person = Git::discover(program.clone(), &place.join("large"))?;
+    let mirror = Mirror::open(&program, &place.join("mirror"), &person)?;
+    match (*operation, &args[2..]) {
+        ("mirror", []) => drop(mirror.fill(&person, &[])?),
+        ("prepare", [commit, name]) => {
+            let refs = person.refs()?;
+            let branch = branch_for(&ItemKey::new("0001-item"), &refs);
+            let base = parse(commit)?;
+            Slot::prepare(&SlotRequest {
+                directory: &place.join("slots").join(name),
+                private: &place.join("private").join(name),
+                mirror: &mirror,
+                person: &person,
+                refs: &refs,
+                base: &base,
+                branch: &branch,
+                run_branch: Some(("refs/heads/main", &base)),
+                caches: &["target".into()],
+                exclude: &[],
+            })?;
+        }
+        ("merge", [tip, candidate]) => {
+            let landing = Landing { person: &person, mirror: &mirror };
+            let merged = landing.merge(&parse(tip)?, &parse(candidate)?, None)?;
+            let TreeMerge::Clean { tree } = merged else { return Err("a conflict".into()) };
+            // Where the benchmark compares it with git's own.
+            std::fs::write(place.join("merged-tree"), tree.as_str())?;
+        }
+        _ => return Err("unknown operation".into()),
+    }
+    Ok(())
+}
+
+fn parse(id: &str) -> Result<Oid, String> {
+    Oid::parse(id.as_bytes()).ok_or_else(|| format!("`{id}` is not an object id"))
+}

@@ -1,0 +1,249 @@
+//! Ralph's own copy of home: a small repository in private state whose commits hold home and nothing else.
+//!
+//! A workflow writes its state files here while agents work, so that the person's checkout stays as it is until something
+//! lands. The copy shares the object store of the private mirror: a landing needs no transfer of what was committed here.
+//! Its branch has one commit on top of the tip that it was last brought in line with, plus one commit for each transition.
+//!
+//! Not here: what to take from the person and how to merge it. That is decided by the workflow.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Component, Path, PathBuf};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::call::{Call, path_bytes};
+use super::commits::{ScratchIndex, parse_id};
+use super::mirror::Mirror;
+use super::parse::{PathChange, parse_raw_diff};
+use super::{Git, GitError, LONG, Oid, RepositoryLocation, unexpected};
+
+/// The branch of the copy.
+const BRANCH: &str = "refs/heads/home";
+/// Written last, so that a copy whose creation was interrupted is created again.
+const READY: &str = "ralph-home-copy";
+
+/// The copy cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum HomeCopyError {
+    #[error("cannot create Ralph's copy of home in `{path}`")]
+    Create {
+        path: Utf8PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+/// A file of a tree: its mode as octal text, and its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HomeBlob {
+    pub mode: String,
+    pub id: Oid,
+}
+
+/// What becomes of one path of a tree; `None` removes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HomeChange {
+    pub path: PathBuf,
+    pub after: Option<HomeBlob>,
+}
+
+impl From<PathChange> for HomeChange {
+    fn from(change: PathChange) -> HomeChange {
+        let PathChange { path, modes, id, .. } = change;
+        HomeChange { path, after: id.map(|id| HomeBlob { mode: modes.1, id }) }
+    }
+}
+
+/// The copy of one home.
+#[derive(Clone, Debug)]
+pub struct HomeCopy {
+    git: Git,
+    /// Home, named from the root of the person's work tree and of the copy's.
+    inside: PathBuf,
+}
+
+impl HomeCopy {
+    /// Opens the copy in a directory, or creates it there. The flag tells whether it is new.
+    pub fn open(
+        mirror: &Mirror,
+        directory: &Utf8Path,
+        inside: &Path,
+    ) -> Result<(HomeCopy, bool), HomeCopyError> {
+        let create = |source| HomeCopyError::Create { path: directory.to_owned(), source };
+        fs::create_dir_all(directory).map_err(create)?;
+        let directory = directory.canonicalize_utf8().map_err(create)?;
+        let git_dir = directory.join(".git");
+        let is_new = !git_dir.join(READY).exists();
+        if is_new {
+            match fs::remove_dir_all(&git_dir) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(create(error)),
+                _ => {}
+            }
+            let format = format!("--object-format={}", mirror.object_format().name());
+            let args = ["init", "--quiet", "--template=", &format, directory.as_str()];
+            Call::new(&args).run(mirror.git().program())?;
+            let objects = git_dir.join("objects");
+            fs::remove_dir_all(&objects).map_err(create)?;
+            symlink(mirror.objects_dir(), &objects).map_err(create)?;
+            fs::write(git_dir.join("HEAD"), format!("ref: {BRANCH}\n")).map_err(create)?;
+            fs::write(git_dir.join(READY), "1\n").map_err(create)?;
+        }
+        let place = RepositoryLocation {
+            git_dir: git_dir.clone(),
+            common_dir: git_dir,
+            worktree: Some(directory),
+        };
+        let git = Git::at(mirror.git().program().clone(), place);
+        Ok((HomeCopy { git, inside: inside.to_owned() }, is_new))
+    }
+
+    pub fn git(&self) -> &Git {
+        &self.git
+    }
+
+    /// Returns the tree that holds home alone, as a commit has it; an empty one where there is no commit, or no home.
+    pub fn tree_at(&self, commit: Option<&Oid>) -> Result<Oid, GitError> {
+        let Some(commit) = commit else { return Ok(self.git.object_format()?.empty_tree()) };
+        let mut name = format!("{commit}:").into_bytes();
+        name.extend(path_bytes(&self.inside));
+        let name = super::call::path_from(&name);
+        let call = Call::new(&["rev-parse", "--verify", "--quiet", "--end-of-options"]);
+        let answer = self.git.call(call.name(name.as_os_str()).accept(&[1, 128]))?;
+        let found = (answer.code == Some(0)).then(|| Oid::parse(answer.stdout.trim_ascii()));
+        let Some(mut tree) = found.flatten() else {
+            return Ok(self.git.object_format()?.empty_tree());
+        };
+        for part in self.inside.components().rev() {
+            let Component::Normal(name) = part else { continue };
+            let mut input = format!("040000 tree {tree}\t").into_bytes();
+            input.extend(name.as_encoded_bytes());
+            input.push(0);
+            let args = ["mktree", "-z"];
+            let answer = self.git.call(Call::new(&args).input(&input))?;
+            tree = parse_id(&args, &answer.stdout)?;
+        }
+        Ok(tree)
+    }
+
+    /// Returns the tree that the copy's own commits have come to.
+    pub fn head_tree(&self) -> Result<Oid, GitError> {
+        let args = ["rev-parse", "--verify", "--quiet", "HEAD^{tree}"];
+        match self.git.ask_whether(&args)? {
+            Some(output) => parse_id(&args, &output),
+            None => Ok(self.git.object_format()?.empty_tree()),
+        }
+    }
+
+    /// Returns the commits of the copy since it last stood on a tip, the oldest first: message and tree of each.
+    pub fn steps(&self, tip: Option<&Oid>) -> Result<Vec<(String, Oid)>, GitError> {
+        let since = tip.map(|tip| format!("^{tip}"));
+        let mut args = vec!["log", "-z", "--reverse", "--topo-order", "--format=%T %B", "HEAD"];
+        args.extend(since.as_deref());
+        let Some(output) = self.git.ask_whether(&["rev-parse", "--verify", "--quiet", "HEAD"])?
+        else {
+            return Ok(Vec::new());
+        };
+        drop(output);
+        let output = self.git.ask(&args)?;
+        let entries = output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
+        entries
+            .map(|entry| {
+                let text = String::from_utf8_lossy(entry);
+                let (tree, message) = text.split_once(' ')?;
+                Some((message.trim_end().to_owned() + "\n", Oid::parse(tree.as_bytes())?))
+            })
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| unexpected(&args, &output))
+    }
+
+    /// Makes a commit of `tree` on top of `parent` the only one of the copy, and brings its files in line with it.
+    ///
+    /// Files come first: a crash in between leaves files that the next call finds as it wants them.
+    pub fn stand_on(&self, parent: Option<&Oid>, tree: &Oid) -> Result<(), GitError> {
+        if self.head_tree()? != *tree {
+            let args = ["read-tree", "--reset", "-u", tree.as_str()];
+            self.git.call(Call::new(&args).timeout(LONG))?;
+        }
+        let id = self.git.commit_tree(tree, parent, "ralph: update home\n")?;
+        self.git.ask(&["update-ref", BRANCH, id.as_str()]).map(|_| ())
+    }
+}
+
+impl Git {
+    /// Returns how one tree became another, path by path, without a search for renames.
+    pub fn tree_changes(&self, from: &Oid, to: &Oid) -> Result<Vec<HomeChange>, GitError> {
+        if from == to {
+            return Ok(Vec::new());
+        }
+        let mut args = vec!["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames"];
+        args.extend(["--no-ext-diff", "--no-textconv", from.as_str(), to.as_str()]);
+        let output = self.call(Call::new(&args).timeout(LONG))?.stdout;
+        let changes = parse_raw_diff(&output).ok_or_else(|| unexpected(&args, &output))?;
+        Ok(changes.into_iter().map(HomeChange::from).collect())
+    }
+
+    /// Writes the tree that differs from another by these changes.
+    pub fn tree_with(&self, tree: &Oid, changes: &[HomeChange]) -> Result<Oid, GitError> {
+        if changes.is_empty() {
+            return Ok(tree.clone());
+        }
+        let index = ScratchIndex::absent(&self.place().git_dir);
+        let call = |args: &[&str], input: &[u8]| {
+            let call = Call::new(args).env("GIT_INDEX_FILE", index.name()).input(input);
+            Ok::<_, GitError>(self.call(call.timeout(LONG))?.stdout)
+        };
+        call(&["read-tree", tree.as_str()], b"")?;
+        let zero = self.object_format()?.zero();
+        let mut input = Vec::new();
+        for HomeChange { path, after } in changes {
+            let line = match after {
+                Some(HomeBlob { mode, id }) => format!("{mode} {id}\t"),
+                None => format!("0 {zero}\t"),
+            };
+            input.extend(line.bytes());
+            input.extend(path_bytes(path));
+            input.push(0);
+        }
+        call(&["update-index", "-z", "--index-info"], &input)?;
+        parse_id(&["write-tree"], &call(&["write-tree"], b"")?)
+    }
+
+    /// Stores a content and returns its id.
+    pub fn write_blob(&self, bytes: &[u8]) -> Result<Oid, GitError> {
+        let args = ["hash-object", "-w", "--no-filters", "--stdin"];
+        let answer = self.call(Call::new(&args).input(bytes).timeout(LONG))?;
+        parse_id(&args, &answer.stdout)
+    }
+
+    /// Makes a commit that nobody signs and no person wrote.
+    fn commit_tree(
+        &self,
+        tree: &Oid,
+        parent: Option<&Oid>,
+        message: &str,
+    ) -> Result<Oid, GitError> {
+        let mut args = vec!["commit-tree", "-F", "-"];
+        if let Some(parent) = parent {
+            args.extend(["-p", parent.as_str()]);
+        }
+        args.push(tree.as_str());
+        let mut call = Call::new(&args).input(message.as_bytes());
+        for (name, value) in [
+            ("GIT_AUTHOR_NAME", "Ralph"),
+            ("GIT_AUTHOR_EMAIL", "ralph@localhost"),
+            ("GIT_COMMITTER_NAME", "Ralph"),
+            ("GIT_COMMITTER_EMAIL", "ralph@localhost"),
+        ] {
+            call = call.env(name, value);
+        }
+        parse_id(&args, &self.call(call)?.stdout)
+    }
+}
+
+#[cfg(test)]
+#[path = "home_copy_tests.rs"]
+mod tests;

@@ -1,0 +1,369 @@
+//! A worktree of the person's, moved forward with its branch: files, then the branch, then the index.
+//!
+//! `index.lock` is held throughout, so that no git of the person's works on a state in between. What is to be done is
+//! noted first, in `ralph-fast-forward` of the git directory; only with that note is a torn, missing or already written
+//! file taken for ours after a crash. A crash
+//!
+//! - before the branch moves leaves files that are those of the target: they are not in the way the next time;
+//! - after it leaves the index behind the branch: [`FastForward::complete`] brings it in step.
+//!
+//! Files are in the way if they have uncommitted changes or are not tracked, unless they are what they would become.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+use ralph_proc::fault;
+
+use super::super::call::{Call, UserConfig, path_bytes};
+use super::super::clearing::{FileError, remove};
+use super::super::commits::{
+    CommitError, CommitSteps, DIFF_FILES, ScratchIndex, joined, parse_diff_files, refuse_filtered,
+};
+use super::super::drivers::Drivers;
+use super::super::lock::LockFile;
+use super::super::parse::{ChangeKind, PathChange};
+use super::super::{Git, GitError, LONG, Oid, regular_file};
+use super::LandingError;
+use super::follow::{WaitReason, root_of, waits_for};
+use super::transaction::RefTransaction;
+
+/// How long a git of the person's is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How git says that it will not overwrite something.
+const REFUSALS: &[&str] =
+    &["overwritten by", "not uptodate", "would lose", "removed by", "overlaps", "cannot checkout"];
+
+/// What became of an attempt to move a branch.
+pub(super) enum Forwarded {
+    Done,
+    /// The branch moved meanwhile.
+    Lost,
+    Waits {
+        files: Vec<PathBuf>,
+        worktree: PathBuf,
+        reason: WaitReason,
+    },
+}
+
+/// A branch that is checked out in a worktree, and where it is to go.
+pub(super) struct FastForward<'a> {
+    /// The worktree that has it checked out.
+    pub(super) git: &'a Git,
+    pub(super) branch: &'a str,
+    pub(super) from: &'a Oid,
+    pub(super) to: &'a Oid,
+}
+
+/// How the touched files are.
+#[derive(Default)]
+struct Findings {
+    /// They would be overwritten.
+    in_the_way: Vec<PathBuf>,
+    /// They are already what they will be.
+    equal: Vec<PathBuf>,
+    /// An earlier attempt was killed while it wrote them.
+    torn: Vec<PathBuf>,
+}
+
+impl FastForward<'_> {
+    pub(super) fn run(&self) -> Result<Forwarded, LandingError> {
+        let worktree = root_of(self.git);
+        let waits =
+            |files, reason| Ok(Forwarded::Waits { files, worktree: worktree.clone(), reason });
+        let drivers = Drivers::of(self.git)?;
+        let touched = self.git.plain_changes(self.from, self.to)?;
+        let paths: Vec<PathBuf> = touched.iter().map(|change| change.path.clone()).collect();
+        match refuse_filtered(self.git, &drivers, &paths) {
+            Ok(()) => {}
+            Err(CommitError::NeedsFilter { path, filter }) => {
+                return waits(vec![path], WaitReason::NeedsFilter { filter });
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let git_dir = &self.git.place().git_dir;
+        let lock = match LockFile::take(git_dir.join("index.lock").as_std_path(), PATIENCE) {
+            Ok(lock) => lock,
+            Err(error) => return waits(Vec::new(), waits_for(error)?),
+        };
+        ScratchIndex::remove_abandoned(git_dir);
+        let index = ScratchIndex::copy_of_index(git_dir)?;
+        let bench = Bench { git: self.git, drivers: &drivers, index: &index };
+        let was_killed = Note::read(self.git).is_some_and(|note| note.to == *self.to);
+        let findings = bench.examine(self.from, &touched, was_killed)?;
+        if !findings.in_the_way.is_empty() {
+            return waits(findings.in_the_way, WaitReason::Uncommitted);
+        }
+        Note { from: self.from.clone(), to: self.to.clone() }.write(self.git)?;
+        fault::after_write();
+        bench.stage(&touched, &findings)?;
+        if let Err(error) = bench.switch(self.from, self.to) {
+            // Only what git refuses to begin with has changed nothing.
+            let GitError::Failed { stderr, .. } = &error else { return Err(error.into()) };
+            if !REFUSALS.iter().any(|text| stderr.contains(text)) {
+                return Err(error.into());
+            }
+            Note::remove(self.git)?;
+            return waits(Vec::new(), waits_for(error)?);
+        }
+        fault::after_write();
+        let mut refs = RefTransaction::new(self.git, "ralph: follow landed work")?;
+        refs.update(self.branch, Some(self.to), Some(self.from));
+        if !refs.commit()? {
+            // Back to what the branch was: nobody could commit in this worktree meanwhile.
+            bench.switch(self.to, self.from)?;
+            Note::remove(self.git)?;
+            return Ok(Forwarded::Lost);
+        }
+        index.become_index(git_dir)?;
+        fault::after_write();
+        drop(lock);
+        Note::remove(self.git)?;
+        Ok(Forwarded::Done)
+    }
+
+    /// Brings the index in step after a crash right after the branch had moved.
+    pub(super) fn complete(git: &Git, landed: &Oid) -> Result<(), LandingError> {
+        let Some(note) = Note::read(git) else { return Ok(()) };
+        if note.to != *landed {
+            return Note::remove(git);
+        }
+        let git_dir = &git.place().git_dir;
+        let lock = LockFile::take(git_dir.join("index.lock").as_std_path(), PATIENCE)?;
+        ScratchIndex::remove_abandoned(git_dir);
+        let index = ScratchIndex::copy_of_index(git_dir)?;
+        let drivers = Drivers::of(git)?;
+        let bench = Bench { git, drivers: &drivers, index: &index };
+        let touched = git.plain_changes(&note.from, &note.to)?;
+        let staged = bench.staged(&note.from, &touched)?;
+        // What is staged otherwise is the person's by now, and so is every file.
+        let behind = touched.iter().filter(|change| !staged.contains_key(change.path.as_path()));
+        let behind = behind.map(|change| change.path.clone()).collect();
+        bench.stage(&touched, &Findings { equal: behind, ..Findings::default() })?;
+        index.become_index(git_dir)?;
+        fault::after_write();
+        drop(lock);
+        Note::remove(git)
+    }
+}
+
+/// A worktree with an index that is not yet its own.
+struct Bench<'a> {
+    git: &'a Git,
+    drivers: &'a Drivers,
+    index: &'a ScratchIndex,
+}
+
+impl Bench<'_> {
+    fn call(&self, index: &ScratchIndex, args: &[&str], input: &[u8]) -> Result<Vec<u8>, GitError> {
+        let call = Call::new(args)
+            .person(UserConfig::Heard)
+            .configs(self.drivers.overrides())
+            .env("GIT_INDEX_FILE", index.name())
+            .input(input)
+            .timeout(LONG);
+        // A refresh that finds changed files says so by its exit code.
+        let accepted: &[i32] = if args.contains(&"--refresh") { &[1] } else { &[] };
+        Ok(self.git.call(call.accept(accepted))?.stdout)
+    }
+
+    /// Returns what the index has other than a commit, of the touched files.
+    fn staged<'t>(
+        &self,
+        commit: &Oid,
+        touched: &'t [PathChange],
+    ) -> Result<HashMap<&'t Path, PathChange>, GitError> {
+        let wanted: HashSet<&'t Path> = touched.iter().map(|one| one.path.as_path()).collect();
+        let steps = CommitSteps { git: self.git, drivers: self.drivers, base: commit };
+        let staged = steps.staged(self.index, &wanted)?;
+        let known = staged.into_iter().filter_map(|change| {
+            wanted.get(change.path.as_path()).map(|path| (*path, change.clone()))
+        });
+        Ok(known.collect())
+    }
+
+    /// Returns the files that are not as an index has them.
+    fn differing(&self, index: &ScratchIndex) -> Result<Vec<PathChange>, GitError> {
+        self.call(index, &["update-index", "-q", "--refresh"], b"")?;
+        parse_diff_files(&self.call(index, DIFF_FILES, b"")?)
+    }
+
+    /// Finds out which of the touched files are in the way.
+    fn examine(
+        &self,
+        from: &Oid,
+        touched: &[PathChange],
+        was_killed: bool,
+    ) -> Result<Findings, LandingError> {
+        let dirty: HashSet<PathBuf> =
+            self.differing(self.index)?.into_iter().map(|change| change.path).collect();
+        let staged = self.staged(from, touched)?;
+        let root = root_of(self.git);
+        let (mut findings, mut questions) = (Findings::default(), Vec::new());
+        for change in touched {
+            match staged.get(change.path.as_path()) {
+                Some(there) if is_same(there, change) => {}
+                Some(_) => findings.in_the_way.push(change.path.clone()),
+                None if dirty.contains(&change.path) => questions.push(change),
+                None if change.kind == ChangeKind::Added => {
+                    match obstacle(&root, &change.path) {
+                        Some(path) if path == change.path => questions.push(change),
+                        // A tracked file that goes makes room for a directory; git looks at that.
+                        Some(path) if !touched.iter().any(|other| other.path == path) => {
+                            findings.in_the_way.push(path);
+                        }
+                        _ => {}
+                    }
+                }
+                None => {}
+            }
+        }
+        self.answer(&questions, was_killed, &mut findings)?;
+        findings.in_the_way.sort();
+        findings.in_the_way.dedup();
+        Ok(findings)
+    }
+
+    /// Compares files that are not as the index has them with what they are to become.
+    fn answer(
+        &self,
+        questions: &[&PathChange],
+        was_killed: bool,
+        findings: &mut Findings,
+    ) -> Result<(), LandingError> {
+        if questions.is_empty() {
+            return Ok(());
+        }
+        let targets = ScratchIndex::absent(&self.git.place().git_dir);
+        let kept = questions.iter().filter(|change| change.id.is_some()).copied();
+        self.call(&targets, &["update-index", "-z", "--index-info"], &index_info(self.git, kept)?)?;
+        let differing: HashSet<PathBuf> =
+            self.differing(&targets)?.into_iter().map(|change| change.path).collect();
+        let root = root_of(self.git);
+        for change in questions {
+            let file = root.join(&change.path);
+            let is_absent = fs::symlink_metadata(&file).is_err();
+            let is_equal = match &change.id {
+                Some(_) => !differing.contains(&change.path),
+                None => is_absent,
+            };
+            if is_equal {
+                findings.equal.push(change.path.clone());
+            } else if was_killed && (is_absent || self.is_torn(&file, change)?) {
+                findings.torn.push(change.path.clone());
+            } else {
+                findings.in_the_way.push(change.path.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells whether a file is the beginning of what it is to become.
+    fn is_torn(&self, file: &Path, change: &PathChange) -> Result<bool, LandingError> {
+        let Some(id) = &change.id else { return Ok(false) };
+        let Ok(Some(found)) = regular_file::read(file) else { return Ok(false) };
+        let blobs = self.git.blobs(std::slice::from_ref(id))?;
+        Ok(blobs.get(id).is_some_and(|whole| whole.starts_with(&found)))
+    }
+
+    /// Puts files into the index as they will be, and writes those again that a killed attempt has torn.
+    fn stage(&self, touched: &[PathChange], findings: &Findings) -> Result<(), LandingError> {
+        let wanted: HashSet<&PathBuf> = findings.equal.iter().chain(&findings.torn).collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let staged = touched.iter().filter(|change| wanted.contains(&change.path));
+        let info = index_info(self.git, staged)?;
+        self.call(self.index, &["update-index", "-z", "--index-info"], &info)?;
+        if !findings.torn.is_empty() {
+            let there = |path: &&PathBuf| {
+                touched.iter().any(|change| change.path == **path && change.id.is_some())
+            };
+            let torn: Vec<PathBuf> = findings.torn.iter().filter(there).cloned().collect();
+            let args = ["checkout-index", "--force", "--quiet", "-z", "--stdin"];
+            self.call(self.index, &args, &joined(&torn))?;
+        }
+        self.call(self.index, &["update-index", "-q", "--refresh"], b"")?;
+        Ok(())
+    }
+
+    /// Writes the files that differ between two commits, all or none; git refuses to overwrite what is uncommitted.
+    fn switch(&self, from: &Oid, to: &Oid) -> Result<(), GitError> {
+        let args = ["read-tree", "-m", "-u", from.as_str(), to.as_str()];
+        self.call(self.index, &args, b"").map(|_| ())
+    }
+}
+
+/// Tells whether two changes end in the same file.
+fn is_same(one: &PathChange, other: &PathChange) -> bool {
+    one.id == other.id && (one.id.is_none() || one.modes.1 == other.modes.1)
+}
+
+/// Returns what stands at a path or in place of a directory on the way to it.
+fn obstacle(root: &Path, path: &Path) -> Option<PathBuf> {
+    let mut ancestors: Vec<&Path> = path.ancestors().collect();
+    // The first is the path itself, the last the root.
+    ancestors.pop();
+    for place in ancestors.into_iter().rev() {
+        match fs::symlink_metadata(root.join(place)) {
+            Err(_) => return None,
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return Some(place.to_owned()),
+        }
+    }
+    // A directory in place of the file: git finds out whether anything in it would be lost.
+    None
+}
+
+/// Writes changes as `update-index --index-info` reads them.
+fn index_info<'c>(
+    git: &Git,
+    changes: impl Iterator<Item = &'c PathChange>,
+) -> Result<Vec<u8>, GitError> {
+    let zero = git.object_format()?.zero();
+    let mut info = Vec::new();
+    for change in changes {
+        let line = match &change.id {
+            Some(id) => format!("{} {id}\t", change.modes.1),
+            None => format!("0 {zero}\t"),
+        };
+        info.extend(line.bytes());
+        info.extend(path_bytes(&change.path).iter().copied().chain([0]));
+    }
+    Ok(info)
+}
+
+/// Says that a worktree is being moved, from the first written file until the index is in step.
+struct Note {
+    from: Oid,
+    to: Oid,
+}
+
+impl Note {
+    fn file(git: &Git) -> Utf8PathBuf {
+        git.place().git_dir.join("ralph-fast-forward")
+    }
+
+    fn read(git: &Git) -> Option<Note> {
+        let bytes = regular_file::read(Note::file(git).as_std_path()).ok().flatten()?;
+        let mut ids = bytes.trim_ascii_end().split(|byte| *byte == b' ').map(Oid::parse);
+        Some(Note { from: ids.next()??, to: ids.next()?? })
+    }
+
+    fn write(&self, git: &Git) -> Result<(), LandingError> {
+        let path = Note::file(git);
+        let failed = |source| FileError::new("write", &path, source);
+        remove(&path)?;
+        let text = format!("{} {}\n", self.from, self.to);
+        fs::write(&path, text).map_err(failed)?;
+        let synced = fs::File::open(&path).and_then(|file| file.sync_all());
+        Ok(synced.map_err(failed)?)
+    }
+
+    fn remove(git: &Git) -> Result<(), LandingError> {
+        Ok(remove(Note::file(git))?)
+    }
+}

@@ -1,0 +1,284 @@
+//! Landing: judged work comes onto the person's branch, by compare-and-swap, over nothing of theirs.
+//!
+//! Three refs say where a branch is. The branch itself is the person's. `refs/ralph/landed/<branch>` exists while landed
+//! work is ahead of it: the next item builds on that. `refs/ralph/followed/<branch>` is where the branch was when work
+//! last landed; a branch that does not contain it any more was rewritten, which only a person can sort out.
+//!
+//! Order of a landing: merge and commit in the mirror ([`Landing::merge`], [`Landing::commit`]), then
+//! [`Landing::land`]: objects come into the person's repository, then one transaction verifies the branch and moves the
+//! other two refs. [`Landing::follow`] brings the branch and the worktree that has it checked out along, and deletes
+//! the two refs. Each step can be repeated after a crash; whoever loses a race reads again ([`Landing::tip`]).
+
+mod commit;
+mod fast_forward;
+mod follow;
+mod merge;
+mod transaction;
+
+use std::path::PathBuf;
+
+use ralph_proc::fault;
+
+use super::clearing::FileError;
+use super::commits::{CommitError, Signing};
+use super::drivers::Drivers;
+use super::item_refs::ItemKey;
+use super::mirror::{Mirror, MirrorError};
+use super::names::ref_bytes;
+use super::new_commit::NewCommit;
+use super::parse::parse_refs;
+use super::{Git, GitError, ObjectError, Oid, unexpected};
+pub use commit::{FileEdit, LandingCommit};
+pub use follow::{FollowOutcome, WaitReason};
+pub use merge::{MergeSides, TreeMerge};
+use transaction::RefTransaction;
+
+const LANDED: &str = "refs/ralph/landed/";
+const FOLLOWED: &str = "refs/ralph/followed/";
+/// How often somebody else may be first before that is an error.
+const ATTEMPTS: usize = 16;
+
+/// Work could not be landed, or it is not known whether it was: the refs say.
+#[derive(Debug, thiserror::Error)]
+pub enum LandingError {
+    #[error("`{name}` is not the full name of a branch")]
+    NotABranch { name: String },
+    #[error("`{branch}` is moved by others all the time")]
+    Contended { branch: String },
+    #[error("`{}` cannot be a file of a commit", super::shown(path))]
+    Path { path: PathBuf },
+    #[error("the landing's objects cannot be written: {reason}")]
+    Objects { reason: &'static str },
+    #[error(transparent)]
+    Read(#[from] ObjectError),
+    #[error(transparent)]
+    Files(#[from] FileError),
+    #[error(transparent)]
+    Mirror(#[from] MirrorError),
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+/// Where work on a branch goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BranchTip {
+    /// The branch has no commit yet.
+    Unborn,
+    At(TipState),
+    /// While landed work was ahead, the branch was rewritten or deleted: a question to the person.
+    Diverged {
+        landed: Oid,
+        branch: Option<Oid>,
+        followed: Option<Oid>,
+    },
+    /// The person's newer commits and landed work change the same lines: a question to the person.
+    Conflict {
+        landed: Oid,
+        branch: Oid,
+        paths: Vec<PathBuf>,
+    },
+}
+
+/// What the refs of a branch were when they were read. A landing counts only if they still are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TipState {
+    /// What the next item builds on, and what a landing is merged with.
+    pub commit: Oid,
+    pub branch: Oid,
+    pub landed: Option<Oid>,
+}
+
+/// What became of a landing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LandOutcome {
+    Landed,
+    /// Branch or landed work moved since the tip was read; nothing has changed.
+    Lost,
+}
+
+/// The person's repository and the mirror in which landings are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Landing<'a> {
+    pub person: &'a Git,
+    pub mirror: &'a Mirror,
+}
+
+/// The three refs of a branch, as they were read at one time.
+struct BranchRefs {
+    branch: Option<Oid>,
+    landed: Option<Oid>,
+    followed: Option<Oid>,
+}
+
+impl Landing<'_> {
+    /// Returns where work on a branch, named in full, goes on.
+    ///
+    /// Newer commits of the person's are merged with landed work first; `home` is asked for the files that lines cannot
+    /// be merged in.
+    pub fn tip(
+        &self,
+        branch: &str,
+        home: &mut dyn FnMut(&MergeSides<'_>) -> Vec<FileEdit>,
+    ) -> Result<BranchTip, LandingError> {
+        for _ in 0..ATTEMPTS {
+            let refs = self.refs_of(branch)?;
+            let (now, landed) = match (refs.branch, refs.landed) {
+                (None, None) => return Ok(BranchTip::Unborn),
+                (Some(now), None) => {
+                    let commit = now.clone();
+                    return Ok(BranchTip::At(TipState { commit, branch: now, landed: None }));
+                }
+                (None, Some(landed)) => {
+                    let followed = refs.followed;
+                    return Ok(BranchTip::Diverged { landed, branch: None, followed });
+                }
+                (Some(now), Some(landed)) => (now, landed),
+            };
+            let at = |commit: &Oid| {
+                let (commit, landed) = (commit.clone(), Some(landed.clone()));
+                BranchTip::At(TipState { commit, branch: now.clone(), landed })
+            };
+            if self.person.is_ancestor(&landed, &now)? {
+                return Ok(at(&now));
+            }
+            if !self.contains_followed(&now, refs.followed.as_ref())? {
+                let (branch, followed) = (Some(now), refs.followed);
+                return Ok(BranchTip::Diverged { landed, branch, followed });
+            }
+            if self.person.is_ancestor(&now, &landed)? {
+                return Ok(at(&landed));
+            }
+            let merged = match self.merge_newer(branch, &landed, &now, home)? {
+                Ok(merged) => merged,
+                Err(paths) => return Ok(BranchTip::Conflict { landed, branch: now, paths }),
+            };
+            let read = TipState { commit: landed.clone(), branch: now, landed: Some(landed) };
+            if self.land(branch, &read, &merged)? == LandOutcome::Landed {
+                let (branch, landed) = (read.branch, Some(merged.clone()));
+                return Ok(BranchTip::At(TipState { commit: merged, branch, landed }));
+            }
+        }
+        Err(LandingError::Contended { branch: branch.to_owned() })
+    }
+
+    /// Lands a commit of the mirror on a branch whose tip was read before.
+    ///
+    /// The commit must descend from `read.commit`. All its objects are in the person's repository before a ref moves.
+    pub fn land(
+        &self,
+        branch: &str,
+        read: &TipState,
+        commit: &Oid,
+    ) -> Result<LandOutcome, LandingError> {
+        self.bring(commit)?;
+        let (landed, followed) = (landed_ref(branch)?, followed_ref(branch)?);
+        let mut refs = RefTransaction::new(self.person, "ralph: land")?;
+        refs.verify(branch, Some(&read.branch));
+        refs.update(&landed, Some(commit), read.landed.as_ref());
+        refs.set(&followed, &read.branch);
+        Ok(if refs.commit()? { LandOutcome::Landed } else { LandOutcome::Lost })
+    }
+
+    /// Keeps what an item left uncommitted, a commit of the mirror, on the item's own ref.
+    pub fn keep_left(&self, key: &ItemKey, commit: &Oid) -> Result<(), LandingError> {
+        self.bring(commit)?;
+        let mut refs = RefTransaction::new(self.person, "ralph: leftovers")?;
+        refs.set(&key.left_ref(), commit);
+        refs.commit()?;
+        Ok(())
+    }
+
+    /// Brings a commit of the mirror, with all that leads to it, into the person's repository.
+    fn bring(&self, commit: &Oid) -> Result<(), LandingError> {
+        if self.person.have(std::slice::from_ref(commit))? != [true] {
+            self.person.take_from(&self.mirror.git().place().git_dir, commit)?;
+            fault::after_write();
+        }
+        Ok(())
+    }
+
+    fn refs_of(&self, branch: &str) -> Result<BranchRefs, LandingError> {
+        let names = [branch.to_owned(), landed_ref(branch)?, followed_ref(branch)?];
+        let bytes = names.each_ref().map(|name| ref_bytes(name).into_owned());
+        let patterns = bytes
+            .each_ref()
+            .map(|name| <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name));
+        let args = ["for-each-ref", "--format=%(objectname) %(refname)"];
+        let call =
+            patterns.iter().fold(super::call::Call::new(&args), |call, name| call.name(name));
+        let output = self.person.call(call)?.stdout;
+        let found = parse_refs(&output).ok_or_else(|| unexpected(&args, &output))?;
+        // Patterns match what is below a name as well.
+        let [branch, landed, followed] =
+            names.map(|name| found.iter().find(|one| one.name == name).map(|one| one.id.clone()));
+        Ok(BranchRefs { branch, landed, followed })
+    }
+
+    fn contains_followed(&self, now: &Oid, followed: Option<&Oid>) -> Result<bool, GitError> {
+        match followed {
+            Some(followed) => self.person.is_ancestor(followed, now),
+            None => Ok(false),
+        }
+    }
+
+    /// Merges the person's newer commits with landed work; the paths in conflict where that cannot be.
+    fn merge_newer(
+        &self,
+        branch: &str,
+        landed: &Oid,
+        now: &Oid,
+        home: &mut dyn FnMut(&MergeSides<'_>) -> Vec<FileEdit>,
+    ) -> Result<Result<Oid, Vec<PathBuf>>, LandingError> {
+        self.mirror.fill(self.person, &[])?;
+        let merged = self.merge(landed, now, None)?;
+        let (TreeMerge::Clean { tree } | TreeMerge::Conflict { tree, .. }) = &merged;
+        let conflicts = match &merged {
+            TreeMerge::Clean { .. } => &[][..],
+            TreeMerge::Conflict { paths, .. } => paths,
+        };
+        let edits = home(&MergeSides { ours: landed, theirs: now, conflicts });
+        let is_open = |path: &&PathBuf| !edits.iter().any(|edit| edit.path == **path);
+        let open: Vec<PathBuf> = conflicts.iter().filter(is_open).cloned().collect();
+        if !open.is_empty() {
+            return Ok(Err(open));
+        }
+        let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+        let commit = self.commit(&LandingCommit {
+            tree,
+            tip: landed,
+            as_in_tip: &[],
+            edits: &edits,
+            parents: &[landed, now],
+            message: &format!("Merge branch '{short}' into landed work\n"),
+            signing: Signing::Unsigned,
+        })?;
+        Ok(Ok(commit))
+    }
+
+    /// Makes a commit in the mirror, in the person's name.
+    fn write_commit(&self, commit: &NewCommit<'_>) -> Result<Oid, LandingError> {
+        let drivers = Drivers::of(self.person)?;
+        let id = commit.write(self.mirror.git(), self.person, &drivers)?;
+        self.mirror.keep(&id)?;
+        Ok(id)
+    }
+}
+
+fn landed_ref(branch: &str) -> Result<String, LandingError> {
+    short_name(branch).map(|short| format!("{LANDED}{short}"))
+}
+
+fn followed_ref(branch: &str) -> Result<String, LandingError> {
+    short_name(branch).map(|short| format!("{FOLLOWED}{short}"))
+}
+
+fn short_name(branch: &str) -> Result<&str, LandingError> {
+    let short = branch.strip_prefix("refs/heads/").filter(|short| !short.is_empty());
+    short.ok_or_else(|| LandingError::NotABranch { name: branch.to_owned() })
+}
+
+#[cfg(test)]
+#[path = "landing_tests.rs"]
+mod tests;

@@ -1,0 +1,85 @@
+//! Several refs moved together, or not at all.
+
+use ralph_proc::fault;
+
+use super::super::call::Call;
+use super::super::drivers::Drivers;
+use super::super::identity::Identity;
+use super::super::names::ref_bytes;
+use super::super::{Git, GitError, Oid};
+
+/// A transaction about to be made.
+pub(super) struct RefTransaction<'a> {
+    git: &'a Git,
+    message: &'a str,
+    identity: Identity,
+    zero: String,
+    input: Vec<u8>,
+    /// What each ref must be now for the transaction to happen.
+    expected: Vec<(String, Option<Oid>)>,
+}
+
+impl<'a> RefTransaction<'a> {
+    /// Begins one; the message is for reflogs.
+    pub(super) fn new(git: &'a Git, message: &'a str) -> Result<Self, GitError> {
+        let drivers = Drivers::of(git)?;
+        Ok(RefTransaction {
+            git,
+            message,
+            identity: Identity::of(git, &drivers),
+            zero: git.object_format()?.zero(),
+            input: b"start\0".to_vec(),
+            expected: Vec::new(),
+        })
+    }
+
+    /// Demands that a ref is what it was.
+    pub(super) fn verify(&mut self, name: &str, now: Option<&Oid>) {
+        self.command("verify", name, &[now]);
+        self.expected.push((name.to_owned(), now.cloned()));
+    }
+
+    /// Moves, makes or deletes a ref from what it was.
+    pub(super) fn update(&mut self, name: &str, to: Option<&Oid>, from: Option<&Oid>) {
+        match to {
+            Some(_) => self.command("update", name, &[to, from]),
+            None => self.command("delete", name, &[from]),
+        }
+        self.expected.push((name.to_owned(), from.cloned()));
+    }
+
+    /// Makes a ref point somewhere, whatever it was.
+    pub(super) fn set(&mut self, name: &str, to: &Oid) {
+        self.command("update", name, &[Some(to)]);
+        // No old value: anything goes.
+        self.input.push(0);
+    }
+
+    fn command(&mut self, command: &str, name: &str, ids: &[Option<&Oid>]) {
+        self.input.extend(command.bytes().chain([b' ']));
+        self.input.extend_from_slice(&ref_bytes(name));
+        self.input.push(0);
+        for id in ids {
+            self.input.extend(id.map_or(self.zero.as_str(), Oid::as_str).bytes().chain([0]));
+        }
+    }
+
+    /// Makes it durable; `false` if a ref was not what it had to be, and nothing has changed.
+    pub(super) fn commit(mut self) -> Result<bool, GitError> {
+        self.input.extend(b"prepare\0commit\0");
+        let args = ["update-ref", "-m", self.message, "--no-deref", "--stdin", "-z"];
+        let mut call = Call::new(&args).config("core.fsync", "reference").input(&self.input);
+        for (name, value) in &self.identity.variables {
+            call = call.env(name, value);
+        }
+        let Err(error) = self.git.call(call) else {
+            fault::after_write();
+            return Ok(true);
+        };
+        // Messages differ between versions and kinds of ref storage; what is there now does not.
+        let now = self.git.refs()?;
+        let is_kept =
+            |(name, expected): &(String, Option<Oid>)| now.id_of(name) == expected.as_ref();
+        if self.expected.iter().all(is_kept) { Err(error) } else { Ok(false) }
+    }
+}

@@ -1,0 +1,54 @@
+//! One commit object, made by git: any number of parents, in the person's name, signed if the person signs.
+
+use std::time::Duration;
+
+use super::call::{Call, UserConfig};
+use super::commits::{CommitError, Signing, parse_id};
+use super::drivers::Drivers;
+use super::identity::{Identity, Signer};
+use super::{Git, Oid};
+
+/// Signing may wait for a person's passphrase.
+const SIGNING: Duration = Duration::from_mins(2);
+
+/// A commit that is to be made. Nothing points at it afterwards.
+pub(super) struct NewCommit<'a> {
+    pub(super) tree: &'a Oid,
+    pub(super) parents: &'a [&'a Oid],
+    pub(super) message: &'a str,
+    pub(super) signing: Signing,
+}
+
+impl NewCommit<'_> {
+    /// Writes it to a repository, which need not be the one whose settings say who the person is.
+    pub(super) fn write(
+        &self,
+        into: &Git,
+        person: &Git,
+        drivers: &Drivers,
+    ) -> Result<Oid, CommitError> {
+        let mut args = vec!["commit-tree", "-F", "-"];
+        args.extend(self.parents.iter().flat_map(|parent| ["-p", parent.as_str()]));
+        let mut call = Call::new(&[]).person(UserConfig::Heard).input(self.message.as_bytes());
+        let identity = Identity::of(person, drivers);
+        for (name, value) in &identity.variables {
+            call = call.env(name, value);
+        }
+        let signer = Signer::of(drivers);
+        if self.signing == Signing::AsThePersonDoes {
+            args.push(&signer.option);
+            call = call.configs(&signer.settings).timeout(SIGNING);
+        }
+        args.push(self.tree.as_str());
+        let call = call
+            .configs(drivers.overrides())
+            .config("i18n.commitEncoding", "UTF-8")
+            .config("core.fsync", "loose-object")
+            .args(args.iter().copied());
+        let output = into.call(call).map_err(|error| match self.signing {
+            Signing::AsThePersonDoes => CommitError::NotSigned(error),
+            Signing::Unsigned => CommitError::Git(error),
+        })?;
+        Ok(parse_id(&args, &output.stdout)?)
+    }
+}

@@ -1,0 +1,114 @@
+//! The files of a slot: exactly those of a commit, and the named caches.
+//!
+//! The index that says which files are unchanged since the last preparation is kept outside of the slot, where no agent
+//! could have written it. With it, only what differs is written; without it, everything is.
+
+use std::fs;
+use std::path::Path;
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::super::call::Call;
+use super::super::clearing::{ClearError, FileError, TIMEOUT, clean, is_real_dir, remove_all_but};
+use super::super::commits::copy_index;
+use super::super::{Git, GitError, Oid, regular_file};
+use super::SlotError;
+
+/// A work tree that is to hold the files of a commit.
+pub(super) struct WorkTree<'a> {
+    pub(super) git: &'a Git,
+    /// The private index of the last preparation; absent before the first.
+    pub(super) index: Utf8PathBuf,
+    pub(super) caches: &'a [Utf8PathBuf],
+}
+
+impl WorkTree<'_> {
+    /// Writes the files of a commit, removes all others, and gives the repository a copy of the index.
+    pub(super) fn check_out(&self, commit: &Oid) -> Result<(), SlotError> {
+        // A lock that a killed Ralph's git left: nobody else uses this index.
+        let _ = fs::remove_file(format!("{}.lock", self.index));
+        match self.reset_and_clean(commit) {
+            Ok(()) => {}
+            Err(error @ (SlotError::UnsafeTree { .. } | SlotError::Incomplete { .. })) => {
+                return Err(error);
+            }
+            // Directories may be locked, or deeper than git can go; the kept index may be damaged.
+            Err(_) => {
+                self.empty()?;
+                self.reset_and_clean(commit)?;
+            }
+        }
+        let own = self.git.place().git_dir.join("index");
+        Ok(copy_index(&self.index, &own).map_err(|error| FileError::new("write", &own, error))?)
+    }
+
+    fn reset_and_clean(&self, commit: &Oid) -> Result<(), SlotError> {
+        self.reset_to(commit).map_err(|error| self.explain(commit, error))?;
+        clean(self.git, Some(&self.index), self.caches).map_err(|error| match error {
+            ClearError::Files(error) => self.uncleared(&error),
+            ClearError::Git(error) => self.explain(commit, error),
+        })
+    }
+
+    /// Removes everything but the caches and the repository.
+    fn empty(&self) -> Result<(), SlotError> {
+        let root = self.root();
+        let _ = fs::remove_file(&self.index);
+        let kept = self.caches.iter().filter(|cache| is_real_dir(root, cache));
+        let kept = kept.map(|cache| cache.as_std_path()).chain([Path::new(".git")]);
+        let kept: Vec<&Path> = kept.collect();
+        remove_all_but(root.as_std_path(), Path::new(""), &kept)
+            .map_err(|error| self.uncleared(&error))
+    }
+
+    fn root(&self) -> &Utf8Path {
+        self.git.place().worktree.as_deref().unwrap_or(Utf8Path::new(""))
+    }
+
+    fn reset_to(&self, commit: &Oid) -> Result<(), GitError> {
+        let args = ["read-tree", "--reset", "-u", commit.as_str()];
+        let call = Call::new(&args).timeout(TIMEOUT).env("GIT_INDEX_FILE", self.index.as_str());
+        // The next preparation does without it if a crash tears it.
+        self.git.call(call.config("core.fsync", "none")).map(|_| ())
+    }
+
+    fn uncleared(&self, error: &FileError) -> SlotError {
+        SlotError::Uncleared {
+            directory: self.root().to_owned(),
+            detail: format!("{error}: {}", error.source),
+        }
+    }
+
+    fn explain(&self, commit: &Oid, error: GitError) -> SlotError {
+        let GitError::Failed { stderr, .. } = &error else { return SlotError::Git(error) };
+        let detail = stderr.clone();
+        if stderr.contains("invalid path") {
+            return SlotError::UnsafeTree { commit: commit.clone(), detail };
+        }
+        let missing = ["unable to read", "bad object", "failed to unpack tree", "not a tree"];
+        if missing.iter().any(|text| stderr.contains(text)) {
+            return SlotError::Incomplete { commit: commit.clone(), detail };
+        }
+        let in_the_way = [
+            "unlink",
+            "remove",
+            "create file",
+            "create directory",
+            "create symlink",
+            "write file",
+            "Operation not permitted",
+            "Permission denied",
+            "resource busy",
+            "not empty",
+        ];
+        if in_the_way.iter().any(|text| stderr.contains(text)) {
+            return SlotError::Uncleared { directory: self.root().to_owned(), detail };
+        }
+        SlotError::Git(error)
+    }
+}
+
+/// Reads a file that a slot's private directory may have.
+pub(super) fn read_private(path: &Utf8Path) -> Option<Vec<u8>> {
+    regular_file::read(path.as_std_path()).ok().flatten()
+}

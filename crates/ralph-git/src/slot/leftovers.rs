@@ -1,0 +1,284 @@
+//! What a run left uncommitted in a slot, as a commit in the mirror.
+//!
+//! Git runs with the mirror as its repository and the slot as its work tree: none of the slot's configuration, index,
+//! attributes, excludes or hooks takes part, and objects are written and hashed by the harness. Which files changed is
+//! found with the private index of the last preparation, brought to the slot's `HEAD`.
+//!
+//! The result is what `git add --all` would commit. Repositories inside the work tree are not entered and not taken in.
+//! LFS files become pointers, in process; a file that needs any other filter is left out, since its raw content must not
+//! be committed (it may be a secret in plain text).
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::super::call::{Call, path_bytes, path_from};
+use super::super::clearing::{FileError, TIMEOUT, remove};
+use super::super::commits::{DIFF_FILES, Signing, copy_index, joined, parse_diff_files, parse_id};
+use super::super::drivers::Drivers;
+use super::super::mirror::Mirror;
+use super::super::new_commit::NewCommit;
+use super::super::parse::ChangeKind;
+use super::super::{Git, GitError, Oid, regular_file};
+use super::lfs::LfsPointer;
+use super::{Slot, SlotError};
+
+/// How the uncommitted files of a slot are to be kept.
+#[derive(Clone, Copy, Debug)]
+pub struct LeftoverRequest<'a> {
+    /// Has everything that the slot's `HEAD` leads to; see [`Slot::transfer`].
+    pub mirror: &'a Mirror,
+    /// Whose name is on the commit, and whose LFS store takes new contents.
+    pub person: &'a Git,
+    pub message: &'a str,
+}
+
+/// A commit of what a slot had uncommitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptLeftovers {
+    /// `None` if all that was left could not be taken in.
+    pub commit: Option<Oid>,
+    /// What `HEAD` was in the slot.
+    pub parent: Oid,
+    /// What the commit changes.
+    pub paths: Vec<PathBuf>,
+    /// Repositories inside the work tree, which are not part of the commit.
+    pub nested: Vec<PathBuf>,
+    /// Files that need a filter, which are not part of the commit.
+    pub unfiltered: Vec<PathBuf>,
+}
+
+/// Changed files of a slot, by what has to be done with them.
+#[derive(Default)]
+struct Changes {
+    present: Vec<PathBuf>,
+    removed: Vec<PathBuf>,
+    nested: Vec<PathBuf>,
+    unfiltered: Vec<PathBuf>,
+    /// Pointers to the contents of LFS files, with the files' modes.
+    pointers: Vec<(PathBuf, LfsPointer, &'static str)>,
+}
+
+impl Slot {
+    /// Commits what is uncommitted in the slot, in the mirror alone; `None` if nothing is.
+    pub fn leftovers(
+        &self,
+        request: &LeftoverRequest<'_>,
+    ) -> Result<Option<KeptLeftovers>, SlotError> {
+        let head = self.git().head()?;
+        let Some(parent) = head.id().cloned() else { return Ok(None) };
+        let index = self.leftover_index();
+        remove(&index)?;
+        let kept = self.private.join("index");
+        if kept.is_file() {
+            copy_index(&kept, &index).map_err(|error| FileError::new("write", &index, error))?;
+        }
+        let work = Outside { mirror: request.mirror, root: self.directory(), index: &index };
+        work.call(&["read-tree", "--reset", parent.as_str()], b"", &[])?;
+        work.call(&["update-index", "-q", "--refresh"], b"", &[1])?;
+        let materialised = self.materialised(&work)?;
+        let mut changes = work.changes(&self.private.join("exclude"))?;
+        if let Some(there) = materialised {
+            changes.removed.retain(|path| there.contains(path));
+        }
+        work.set_filtered_apart(&mut changes)?;
+        let tree = work.tree_with(&changes, request.person)?;
+        let before = work.tree_of(&parent)?;
+        let Changes { nested, unfiltered, .. } = changes;
+        if tree == before {
+            let nothing = nested.is_empty() && unfiltered.is_empty();
+            let kept =
+                KeptLeftovers { commit: None, parent, paths: Vec::new(), nested, unfiltered };
+            return Ok((!nothing).then_some(kept));
+        }
+        let commit = work.commit(request, &tree, &parent)?;
+        let mirror = request.mirror.git();
+        let paths = mirror.plain_changes(&before, &tree)?.into_iter().map(|change| change.path);
+        let paths = paths.collect();
+        Ok(Some(KeptLeftovers { commit: Some(commit), parent, paths, nested, unfiltered }))
+    }
+
+    /// Moves the slot's `HEAD` to the commit of its leftovers, with the index in step; no file is touched.
+    pub fn adopt(&self, kept: &KeptLeftovers) -> Result<(), SlotError> {
+        let Some(commit) = &kept.commit else { return Ok(()) };
+        super::soundness::check(&self.git().place().git_dir, Utf8Path::new(&self.stamp.objects))?;
+        let own = self.git().place().git_dir.join("index");
+        remove(format!("{own}.lock"))?;
+        remove(&own)?;
+        copy_index(&self.leftover_index(), &own)
+            .map_err(|error| FileError::new("write", &own, error))?;
+        let args = ["update-ref", "HEAD", commit.as_str(), kept.parent.as_str()];
+        Ok(self.git().call(Call::new(&args)).map(|_| ())?)
+    }
+
+    fn leftover_index(&self) -> Utf8PathBuf {
+        self.private.join("index-of-leftovers")
+    }
+
+    /// Returns the files that the last preparation wrote, where it left some out; the others are not missing.
+    fn materialised(&self, work: &Outside<'_>) -> Result<Option<HashSet<PathBuf>>, GitError> {
+        let index = self.private.join("index");
+        let prepared = Outside { index: &index, ..*work };
+        if !index.is_file() {
+            return Ok(None);
+        }
+        let output = prepared.call(&["ls-files", "-v", "-z"], b"", &[])?;
+        let mut there = HashSet::new();
+        let mut is_sparse = false;
+        for entry in output.split(|byte| *byte == 0) {
+            match entry {
+                [b'S', b' ', ..] => is_sparse = true,
+                [_, b' ', path @ ..] => {
+                    there.insert(path_from(path));
+                }
+                _ => {}
+            }
+        }
+        Ok(is_sparse.then_some(there))
+    }
+}
+
+/// The mirror's repository with the slot's work tree, and an index of the harness's own.
+struct Outside<'a> {
+    mirror: &'a Mirror,
+    root: &'a Utf8Path,
+    index: &'a Utf8Path,
+}
+
+impl Outside<'_> {
+    fn call(&self, args: &[&str], input: &[u8], accepted: &[i32]) -> Result<Vec<u8>, GitError> {
+        let call = Call::new(args)
+            .env("GIT_DIR", self.mirror.git().place().git_dir.as_str())
+            .env("GIT_WORK_TREE", self.root.as_str())
+            .env("GIT_INDEX_FILE", self.index.as_str())
+            .config("core.fsync", "loose-object")
+            .cwd(self.root.as_std_path())
+            .input(input)
+            .timeout(TIMEOUT)
+            .accept(accepted);
+        Ok(call.run(self.mirror.git().program())?.stdout)
+    }
+
+    /// Finds what differs from the index, and what it does not have.
+    fn changes(&self, exclude: &Utf8Path) -> Result<Changes, GitError> {
+        let differing = parse_diff_files(&self.call(DIFF_FILES, b"", &[])?)?;
+        let mut changes = Changes::default();
+        for change in differing {
+            match change.kind {
+                ChangeKind::Deleted => changes.removed.push(change.path),
+                _ => changes.present.push(change.path),
+            }
+        }
+        let from = format!("--exclude-from={exclude}");
+        let mut args = vec!["ls-files", "-z", "--others", "--exclude-per-directory=.gitignore"];
+        args.extend(exclude.is_file().then_some(from.as_str()));
+        let output = self.call(&args, b"", &[])?;
+        for name in output.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+            match name.strip_suffix(b"/") {
+                Some(nested) => changes.nested.push(path_from(nested)),
+                None => changes.present.push(path_from(name)),
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Takes files that need a filter out of those that are committed as they are.
+    fn set_filtered_apart(&self, changes: &mut Changes) -> Result<(), GitError> {
+        if changes.present.is_empty() {
+            return Ok(());
+        }
+        let args = ["check-attr", "-z", "--stdin", "filter"];
+        let output = self.call(&args, &joined(&changes.present), &[])?;
+        let mut fields = output.split(|byte| *byte == 0);
+        let mut apart = HashSet::new();
+        while let (Some(path), Some(_), Some(filter)) =
+            (fields.next(), fields.next(), fields.next())
+        {
+            let path = path_from(path);
+            match filter {
+                b"unspecified" | b"unset" | b"set" => continue,
+                b"lfs" => match self.pointer(&path) {
+                    Some((pointer, mode)) => {
+                        changes.pointers.push((path.clone(), pointer, mode));
+                    }
+                    None => changes.unfiltered.push(path.clone()),
+                },
+                _ => changes.unfiltered.push(path.clone()),
+            }
+            apart.insert(path);
+        }
+        changes.present.retain(|path| !apart.contains(path));
+        Ok(())
+    }
+
+    /// Returns the pointer to what an LFS file holds.
+    fn pointer(&self, path: &Path) -> Option<(LfsPointer, &'static str)> {
+        let (mut file, found) = regular_file::open(&self.root.as_std_path().join(path)).ok()?;
+        let is_executable = std::os::unix::fs::MetadataExt::mode(&found) & 0o100 != 0;
+        let mode = if is_executable { "100755" } else { "100644" };
+        if found.len() <= 1024 {
+            let bytes = regular_file::read_open(&file, &found).ok()?;
+            let pointer = LfsPointer::parse(&bytes);
+            let pointer = pointer.or_else(|| LfsPointer::of(&mut bytes.as_slice()).ok());
+            return pointer.map(|pointer| (pointer, mode));
+        }
+        LfsPointer::of(&mut file).ok().map(|pointer| (pointer, mode))
+    }
+
+    /// Writes the tree of the index with the changes.
+    fn tree_with(&self, changes: &Changes, person: &Git) -> Result<Oid, SlotError> {
+        // Removals first: a file may have become a directory. By id and not by name: what is now beyond a link would be
+        // refused.
+        let mut info = Vec::new();
+        let zero = self.mirror.object_format().zero();
+        for path in &changes.removed {
+            info.extend(format!("0 {zero}\t").bytes());
+            info.extend(path_bytes(path).iter().copied().chain([0]));
+        }
+        for (path, pointer, mode) in &changes.pointers {
+            // A file that is itself a pointer has no content to keep.
+            pointer.keep(&self.root.as_std_path().join(path), person)?;
+            let args = ["hash-object", "-w", "--no-filters", "--stdin"];
+            let id = parse_id(&args, &self.call(&args, pointer.to_text().as_bytes(), &[])?)?;
+            info.extend(format!("{mode} {id}\t").bytes());
+            info.extend(path_bytes(path).iter().copied().chain([0]));
+        }
+        if !info.is_empty() {
+            self.call(&["update-index", "-z", "--index-info"], &info, &[])?;
+        }
+        if !changes.present.is_empty() {
+            let args = ["update-index", "--add", "--remove", "--replace", "-z", "--stdin"];
+            self.call(&args, &joined(&changes.present), &[])?;
+        }
+        Ok(parse_id(&["write-tree"], &self.call(&["write-tree"], b"", &[])?)?)
+    }
+
+    fn tree_of(&self, commit: &Oid) -> Result<Oid, GitError> {
+        let tree = format!("{commit}^{{tree}}");
+        let args = ["rev-parse", "--verify", tree.as_str()];
+        parse_id(&args, &self.call(&args, b"", &[])?)
+    }
+
+    fn commit(
+        &self,
+        request: &LeftoverRequest<'_>,
+        tree: &Oid,
+        parent: &Oid,
+    ) -> Result<Oid, SlotError> {
+        let made = NewCommit {
+            tree,
+            parents: &[parent],
+            message: request.message,
+            signing: Signing::Unsigned,
+        };
+        let drivers = Drivers::of(request.person)?;
+        let commit = made.write(self.mirror.git(), request.person, &drivers)?;
+        self.mirror.keep(&commit)?;
+        Ok(commit)
+    }
+}
+
+#[cfg(test)]
+#[path = "leftovers_tests.rs"]
+mod tests;

@@ -1,0 +1,360 @@
+//! Slots: clones of the harness's own in which agents work, out of reach of the person's repository.
+//!
+//! A slot is a work tree with a `.git` that borrows its objects from the private mirror. An agent may write all of it;
+//! so [`Slot::prepare`] removes `.git` without following links and makes it anew, and makes the files exactly those of
+//! the base but for named caches. What must survive an agent (the index of the last preparation, the excludes, the note
+//! that a preparation is complete) is in a private directory outside of the slot.
+//!
+//! After a run the slot is hostile. [`Slot::open`] checks that `.git` is still a directory of this slot made of files and
+//! directories only; git then runs in it with the settings of [`call`](super::call), which start nothing that a repository
+//! names. No process of the run may be alive during any of this.
+//!
+//! Left out: files that `[checkout] setup` makes, `copy`, and what only a network can fill. Missing submodules and LFS
+//! files are reported in [`Unfilled`].
+
+mod config_text;
+mod files;
+mod git_dir;
+mod leftovers;
+mod lfs;
+mod person_side;
+mod soundness;
+mod submodules;
+
+use std::fs;
+use std::path::PathBuf;
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::call::{Call, path_bytes};
+use super::clearing::{FileError, escape_bytes, is_cache_name, keep_patterns, make_dirs, remove};
+use super::commits::CommitError;
+use super::item_refs::ItemKey;
+use super::mirror::{Mirror, MirrorError};
+use super::names::ref_bytes;
+use super::provision::Provision;
+use super::{Git, GitError, GitProgram, Oid, RefsSnapshot, RepositoryLocation};
+use files::{WorkTree, read_private};
+use git_dir::{GitDir, NewHead, SymbolicRef};
+pub use leftovers::{KeptLeftovers, LeftoverRequest};
+use person_side::{PersonSide, shared_refs};
+
+/// What a slot is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotRequest<'a> {
+    /// The work tree. Made if it is not there; whatever is in it is replaced.
+    pub directory: &'a Utf8Path,
+    /// A directory outside of the slot, one for each slot, that no agent can write.
+    pub private: &'a Utf8Path,
+    pub mirror: &'a Mirror,
+    /// The person's repository.
+    pub person: &'a Git,
+    /// The person's refs, as the mirror took them in.
+    pub refs: &'a RefsSnapshot,
+    pub base: &'a Oid,
+    /// The item's branch, in full; see [`branch_for`].
+    pub branch: &'a str,
+    /// The run's branch, in full, and where it is.
+    pub run_branch: Option<(&'a str, &'a Oid)>,
+    /// Directories from the root of the work tree that stay as they are.
+    pub caches: &'a [Utf8PathBuf],
+    /// Paths from the root of the work tree that are never work: what `setup` makes and `copy` brings.
+    pub exclude: &'a [PathBuf],
+}
+
+/// A slot could not be prepared or opened.
+#[derive(Debug, thiserror::Error)]
+pub enum SlotError {
+    /// Something in the directory cannot be removed or replaced. Another directory has to be used.
+    #[error("the slot `{directory}` cannot be cleared: {detail}")]
+    Uncleared { directory: Utf8PathBuf, detail: String },
+    /// The repository in the slot is no longer the one that was made there.
+    #[error(
+        "the repository of the slot was replaced or damaged: `{}` {problem}",
+        super::shown(path)
+    )]
+    Tampered { path: PathBuf, problem: &'static str },
+    #[error("the mirror lacks files of commit `{commit}`: {detail}")]
+    Incomplete { commit: Oid, detail: String },
+    #[error("commit `{commit}` cannot be checked out: {detail}")]
+    UnsafeTree { commit: Oid, detail: String },
+    #[error("`{name}` cannot be a cache: it must be a path inside the tree")]
+    CacheName { name: Utf8PathBuf },
+    #[error(transparent)]
+    Files(#[from] FileError),
+    #[error(transparent)]
+    Mirror(#[from] MirrorError),
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+impl SlotError {
+    /// Returns what a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            SlotError::Uncleared { directory, .. } => Some(format!(
+                "remove `{directory}` by hand (it may hold immutable files or mount points); another slot is used until then"
+            )),
+            SlotError::Incomplete { .. } => Some(
+                "fetch the missing objects in your own repository: git fetch --refetch".to_owned(),
+            ),
+            SlotError::CacheName { .. } => {
+                Some("name a directory below the root of the repository".to_owned())
+            }
+            SlotError::Git(error) => error.hint(),
+            _ => None,
+        }
+    }
+}
+
+/// What a slot lacks because the person's own repository does not have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unfilled {
+    /// Submodules, from the root of the work tree, that stay empty.
+    pub submodules: Vec<PathBuf>,
+    /// LFS files that stay pointers.
+    pub lfs: Vec<PathBuf>,
+}
+
+/// A slot that is prepared.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    git: Git,
+    private: Utf8PathBuf,
+    stamp: Stamp,
+}
+
+/// What is noted in the private directory when a preparation is complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    directory: String,
+    branch: String,
+    base: Oid,
+    /// The objects that the slot borrows.
+    objects: String,
+}
+
+impl Slot {
+    /// Makes the slot ready for an item, whatever is in its directory.
+    pub fn prepare(request: &SlotRequest<'_>) -> Result<(Self, Unfilled), SlotError> {
+        if let Some(name) = request.caches.iter().find(|name| !is_cache_name(name)) {
+            return Err(SlotError::CacheName { name: name.clone() });
+        }
+        make_dirs(request.private)?;
+        remove(stamp_file(request.private))?;
+        make_dirs(request.directory)?;
+        let directory = request.directory.canonicalize_utf8();
+        let directory =
+            directory.map_err(|error| FileError::new("find", request.directory, error))?;
+        let uncleared = |error: FileError| SlotError::Uncleared {
+            directory: directory.clone(),
+            detail: format!("{error}: {}", error.source),
+        };
+        remove(directory.join(".git")).map_err(uncleared)?;
+        let person = PersonSide::read(request.person)?;
+        let exclude = excludes(request, &person);
+        write_private(&request.private.join("exclude"), &exclude)?;
+        let symbolic = person.symbolic(request.refs)?;
+        new_git_dir(request, &person, &directory, symbolic)?.write()?;
+        let program = request.mirror.git().program().clone();
+        let git = Git::at(program, location(&directory));
+        let tree =
+            WorkTree { git: &git, index: request.private.join("index"), caches: request.caches };
+        tree.check_out(request.base)?;
+        let provision = Provision::of(request.mirror.git(), request.base)?;
+        let mut unfilled = Unfilled::default();
+        if !provision.submodules.is_empty() {
+            let filling = submodules::Filling {
+                person: request.person,
+                mirror: request.mirror,
+                git: &git,
+                private: request.private,
+            };
+            unfilled.submodules = filling.fill(request.base, &provision)?;
+        }
+        if provision.needs_lfs && person.uses_lfs() {
+            unfilled.lfs = lfs::fill(&git, request.person)?;
+        }
+        let stamp = Stamp {
+            directory: directory.into_string(),
+            branch: request.branch.to_owned(),
+            base: request.base.clone(),
+            objects: request.mirror.objects_dir().into_string(),
+        };
+        write_private(&stamp_file(request.private), &stamp.to_bytes())?;
+        Ok((Slot { git, private: request.private.to_owned(), stamp }, unfilled))
+    }
+
+    /// Opens a slot as a run left it; `None` if its last preparation was not completed, or was for another directory.
+    ///
+    /// Nothing in the work tree is touched, so that an item goes on where it was.
+    pub fn open(
+        program: &GitProgram,
+        directory: &Utf8Path,
+        private: &Utf8Path,
+    ) -> Result<Option<Self>, SlotError> {
+        let stamp = read_private(&stamp_file(private)).and_then(|bytes| Stamp::parse(&bytes));
+        let Some(stamp) = stamp else { return Ok(None) };
+        let Ok(directory) = directory.canonicalize_utf8() else { return Ok(None) };
+        if stamp.directory != directory {
+            return Ok(None);
+        }
+        let place = location(&directory);
+        soundness::check(&place.git_dir, Utf8Path::new(&stamp.objects))?;
+        let git = Git::at(program.clone(), place);
+        Ok(Some(Slot { git, private: private.to_owned(), stamp }))
+    }
+
+    /// Returns the slot's repository. What it says is an agent's word; what it has is true only once it is in the mirror.
+    pub fn git(&self) -> &Git {
+        &self.git
+    }
+
+    /// Returns the item's branch, in full.
+    pub fn branch(&self) -> &str {
+        &self.stamp.branch
+    }
+
+    pub fn base(&self) -> &Oid {
+        &self.stamp.base
+    }
+
+    fn directory(&self) -> &Utf8Path {
+        Utf8Path::new(&self.stamp.directory)
+    }
+
+    /// Makes a ref of the slot point at an object of the mirror (`refs/remotes/ralph/tip`).
+    pub fn point(&self, name: &str, id: &Oid) -> Result<(), SlotError> {
+        soundness::check(&self.git.place().git_dir, Utf8Path::new(&self.stamp.objects))?;
+        let bytes = ref_bytes(name);
+        let name = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&bytes);
+        let args = ["update-ref", "--no-deref"];
+        let call = Call::new(&args).name(name).name(id.as_str().as_ref());
+        Ok(self.git.call(call).map(|_| ())?)
+    }
+
+    /// Takes everything that the slot's refs and `HEAD`s point at into the mirror, hashed and checked on arrival.
+    pub fn transfer(&self, mirror: &Mirror) -> Result<RefsSnapshot, SlotError> {
+        soundness::check(&self.git.place().git_dir, Utf8Path::new(&self.stamp.objects))?;
+        Ok(mirror.fill_from_slot(&self.git)?)
+    }
+}
+
+/// Returns the name, in full, of the branch for an item's work: one that fits beside all of the person's branches.
+pub fn branch_for(key: &ItemKey, refs: &RefsSnapshot) -> String {
+    let clashes = |name: &str| {
+        refs.refs.iter().any(|other| {
+            let below = |one: &str, other: &str| {
+                one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'))
+            };
+            other.name == name || below(name, &other.name) || below(&other.name, name)
+        })
+    };
+    let numbered = (2..).map(|number| format!("refs/heads/ralph-{key}-{number}"));
+    let names = ["refs/heads/ralph/", "refs/heads/ralph-"].map(|start| format!("{start}{key}"));
+    let free = names.into_iter().chain(numbered).find(|name| !clashes(name));
+    free.unwrap_or_else(|| format!("refs/heads/ralph/{key}"))
+}
+
+impl Stamp {
+    const VERSION: &'static str = "1";
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let Stamp { directory, branch, base, objects } = self;
+        [Self::VERSION, directory, branch, base.as_str(), objects].join("\0").into_bytes()
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let [Self::VERSION, directory, branch, base, objects] =
+            text.split('\0').collect::<Vec<_>>()[..]
+        else {
+            return None;
+        };
+        Some(Stamp {
+            directory: directory.to_owned(),
+            branch: branch.to_owned(),
+            base: Oid::parse(base.as_bytes())?,
+            objects: objects.to_owned(),
+        })
+    }
+}
+
+fn stamp_file(private: &Utf8Path) -> Utf8PathBuf {
+    private.join("prepared")
+}
+
+fn write_private(path: &Utf8Path, content: &[u8]) -> Result<(), FileError> {
+    // Never through a link, though nobody else should write there.
+    remove(path)?;
+    git_dir::write(path.as_std_path(), content)
+}
+
+fn location(directory: &Utf8Path) -> RepositoryLocation {
+    let git_dir = directory.join(".git");
+    RepositoryLocation {
+        git_dir: git_dir.clone(),
+        common_dir: git_dir,
+        worktree: Some(directory.to_owned()),
+    }
+}
+
+/// Returns the patterns of everything that is never work, but for those of the person's own configuration.
+fn excludes(request: &SlotRequest<'_>, person: &PersonSide<'_>) -> Vec<u8> {
+    let mut text = person.excluded_everywhere();
+    text.push(b'\n');
+    text.extend(person.exclude());
+    text.push(b'\n');
+    for pattern in keep_patterns(request.caches) {
+        text.extend(pattern.bytes());
+        text.push(b'\n');
+    }
+    for path in request.exclude {
+        text.push(b'/');
+        text.extend(escape_bytes(path_bytes(path)));
+        text.push(b'\n');
+    }
+    text
+}
+
+fn new_git_dir<'a>(
+    request: &SlotRequest<'a>,
+    person: &PersonSide<'_>,
+    directory: &Utf8Path,
+    symbolic: Vec<SymbolicRef>,
+) -> Result<GitDir<'a>, SlotError> {
+    let mut refs: Vec<(Vec<u8>, Oid)> = shared_refs(request.refs).collect();
+    refs.retain(|(name, _)| !symbolic.iter().any(|(other, _)| other == name));
+    let own = [Some((request.branch, request.base)), request.run_branch];
+    let own = own.into_iter().flatten();
+    refs.extend(own.map(|(name, id)| (ref_bytes(name).into_owned(), id.clone())));
+    Ok(GitDir {
+        path: directory.join(".git"),
+        format: request.mirror.object_format(),
+        objects: request.mirror.objects_dir(),
+        shallow: read_shallow(request.mirror)?,
+        head: NewHead::Branch(request.branch.as_bytes()),
+        refs,
+        symbolic,
+        config: person.config(request.run_branch.map(|(name, _)| name)),
+        exclude: excludes(request, person),
+        attributes: person.attributes(),
+        sparse: person.sparse(),
+        hooks: person.hooks(),
+    })
+}
+
+fn read_shallow(mirror: &Mirror) -> Result<Option<Vec<u8>>, FileError> {
+    let path = mirror.shallow_file();
+    match fs::read(&path) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(FileError::new("read", path, error)),
+    }
+}
+
+#[cfg(test)]
+#[path = "slot_tests.rs"]
+pub(super) mod tests;

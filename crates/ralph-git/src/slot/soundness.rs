@@ -1,0 +1,66 @@
+//! Whether the repository in a slot is still the one that was made there, before git is run in it.
+//!
+//! A link would lead git to another repository, and a FIFO in the place of an object or a ref would hold it until its
+//! timeout. Neither is made by git itself. Hooks may be links; they are not run.
+
+use std::fs;
+use std::path::Path;
+
+use camino::Utf8Path;
+
+use super::super::clearing::remove;
+use super::super::regular_file;
+use super::SlotError;
+use super::git_dir::{alternates, write};
+
+/// Directories at the top of a git directory in which no git of the harness reads anything.
+const SKIPPED: &[&str] = &["hooks", "lfs", "modules"];
+
+/// Checks a slot's git directory, and makes it borrow from the mirror alone.
+pub(super) fn check(git_dir: &Utf8Path, objects: &Utf8Path) -> Result<(), SlotError> {
+    let tampered = |path: &Path, problem| SlotError::Tampered { path: path.to_owned(), problem };
+    let found = fs::symlink_metadata(git_dir);
+    if !found.is_ok_and(|found| found.is_dir()) {
+        return Err(tampered(git_dir.as_std_path(), "is not a directory"));
+    }
+    for name in ["commondir", "gitdir"] {
+        let path = git_dir.join(name);
+        if fs::symlink_metadata(&path).is_ok() {
+            return Err(tampered(path.as_std_path(), "points to another repository"));
+        }
+    }
+    let mut open = vec![git_dir.to_owned().into_std_path_buf()];
+    while let Some(directory) = open.pop() {
+        let unreadable = |_| tampered(&directory, "cannot be read");
+        for entry in fs::read_dir(&directory).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let kind = entry.file_type().map_err(unreadable)?;
+            if kind.is_dir() {
+                // Elsewhere a directory of that name may be part of a ref.
+                let is_top = directory == *git_dir;
+                if !(is_top && SKIPPED.iter().any(|name| entry.file_name() == *name)) {
+                    open.push(entry.path());
+                }
+            } else if !kind.is_file() {
+                return Err(tampered(&entry.path(), "is neither a file nor a directory"));
+            }
+        }
+    }
+    borrow_from_mirror(git_dir, objects)
+}
+
+/// Writes the file again that names the borrowed objects, if it names others: they may be ones that no agent can read.
+fn borrow_from_mirror(git_dir: &Utf8Path, objects: &Utf8Path) -> Result<(), SlotError> {
+    let info = git_dir.join("objects/info");
+    fs::create_dir_all(&info).map_err(|_| SlotError::Tampered {
+        path: info.clone().into(),
+        problem: "is not a directory",
+    })?;
+    let (path, wanted) = (info.join("alternates"), alternates(objects));
+    let found = regular_file::read(path.as_std_path()).ok().flatten();
+    if found.as_deref() != Some(&wanted) {
+        remove(&path)?;
+        write(path.as_std_path(), &wanted)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! What an interviewer answers: one JSON object with exactly four keys.
+//!
+//! The answer may stand in a single code fence, because many models cannot do without; anything else around it makes it
+//! invalid. The draft inside is not looked at here: it has a schema of its own.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::prd::key_errors;
+
+const KEYS: [&str; 4] = ["questions", "uncertainties", "prdDraft", "recommendUnderstand"];
+
+/// What one turn of the interviewer says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannerEnvelope {
+    pub questions: Vec<String>,
+    pub uncertainties: Vec<Uncertainty>,
+    /// `None` if it is not ready to draft.
+    pub prd_draft: Option<Value>,
+    pub recommend_understand: UnderstandAdvice,
+}
+
+/// Something that the interviewer could not find out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Uncertainty {
+    pub topic: String,
+    pub reason: String,
+    pub evidence_missing: String,
+}
+
+/// Whether the interviewer wants the code looked through first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UnderstandAdvice {
+    pub should_run: bool,
+    pub reasons: Vec<String>,
+}
+
+/// An answer that is no envelope.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnvelopeError {
+    #[error("the answer is empty")]
+    Empty,
+    #[error("the answer is not valid JSON: {0}")]
+    Json(String),
+    #[error("the answer must be a JSON object")]
+    NotAnObject,
+    #[error("{0}")]
+    Keys(String),
+    #[error("{0}")]
+    Type(String),
+}
+
+impl PlannerEnvelope {
+    /// Reads the final message of a turn.
+    pub fn parse(message: &str) -> Result<PlannerEnvelope, EnvelopeError> {
+        let text = unfenced(message.trim_start_matches('\u{feff}').trim());
+        if text.is_empty() {
+            return Err(EnvelopeError::Empty);
+        }
+        let value: Value =
+            serde_json::from_str(text).map_err(|error| EnvelopeError::Json(error.to_string()))?;
+        let Value::Object(mut object) = value else { return Err(EnvelopeError::NotAnObject) };
+        let (missing, unexpected) = key_errors(&object, &KEYS);
+        let missing = missing.map(|keys| format!("missing required keys: {keys}"));
+        let unexpected = unexpected.map(|keys| format!("unexpected keys: {keys}"));
+        let wrong: Vec<String> = missing.into_iter().chain(unexpected).collect();
+        if !wrong.is_empty() {
+            return Err(EnvelopeError::Keys(wrong.join("; ")));
+        }
+        let draft = object.remove("prdDraft").filter(|draft| !draft.is_null());
+        let questions: Vec<String> = read(&mut object, "questions")?;
+        let is_said = |question: &String| !question.trim().is_empty();
+        Ok(PlannerEnvelope {
+            questions: questions.into_iter().filter(is_said).collect(),
+            uncertainties: read(&mut object, "uncertainties")?,
+            prd_draft: draft,
+            recommend_understand: read(&mut object, "recommendUnderstand")?,
+        })
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(
+    object: &mut Map<String, Value>,
+    key: &str,
+) -> Result<T, EnvelopeError> {
+    let value = object.remove(key).unwrap_or_default();
+    serde_json::from_value(value).map_err(|error| EnvelopeError::Type(format!("{key}: {error}")))
+}
+
+/// Takes the code fence off a text that is one fenced block and nothing else.
+fn unfenced(text: &str) -> &str {
+    let fenced = || {
+        let inside = text.strip_prefix("```")?.strip_suffix("```")?;
+        let (language, body) = inside.split_once('\n')?;
+        (!language.contains('`') && !body.contains("\n```")).then_some(body.trim())
+    };
+    fenced().unwrap_or(text)
+}

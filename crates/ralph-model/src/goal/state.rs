@@ -1,0 +1,257 @@
+//! `plan_state.json`: what an interview knows, and the one step that is next.
+//!
+//! Fields that this Ralph does not know are carried through every rewrite. A file of another schema version is refused,
+//! never overwritten.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{MOST_RETRIES, MOST_TURNS, Uncertainty, UnderstandAdvice};
+use crate::id::RunId;
+use crate::prd::Prd;
+
+const SCHEMA_VERSION: u32 = 1;
+
+/// The id of the question about verification commands.
+pub(super) const CHECKS: &str = "checks";
+
+/// The name of a state of the interview.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GoalStage {
+    Preflight,
+    CollectContext,
+    DraftPrd,
+    ReviewPrd,
+    Done,
+}
+
+/// What becomes of a PRD that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExistingPrd {
+    /// The interviewer sees it, and stories that stay the same keep their `passes`.
+    Update,
+    Overwrite,
+}
+
+/// A question of the interviewer that was answered, or the person's word on something else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuestionAndAnswer {
+    pub id: String,
+    pub question: String,
+    pub answer: String,
+    pub asked_at: Timestamp,
+}
+
+/// A question that waits for its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenQuestion {
+    pub id: String,
+    pub question: String,
+}
+
+/// An interview.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GoalState {
+    pub(super) schema_version: u32,
+    pub state: GoalStage,
+    pub(super) root: String,
+    pub goal: String,
+    pub created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+    #[serde(default)]
+    pub qa: Vec<QuestionAndAnswer>,
+    #[serde(default)]
+    pub uncertainties: Vec<Uncertainty>,
+    #[serde(default)]
+    pub recommend_understand: UnderstandAdvice,
+    /// The last draft that fits the schema, with `passes` as the harness sets it.
+    #[serde(default)]
+    pub last_prd_draft: Option<Prd>,
+    #[serde(default)]
+    pub approved_prd_at: Option<Timestamp>,
+    #[serde(default)]
+    pub existing_prd: Option<ExistingPrd>,
+    /// Whether there was no map before home was scaffolded.
+    #[serde(default)]
+    pub map_was_missing: bool,
+    #[serde(default)]
+    pub(super) open_questions: Vec<OpenQuestion>,
+    /// What was wrong with the last turn, for the next one.
+    #[serde(default)]
+    pub problems: Vec<String>,
+    /// Turns in a row that were not valid.
+    #[serde(default)]
+    pub(super) invalid_turns: u32,
+    /// Turns since the last review.
+    #[serde(default)]
+    pub(super) turns: u32,
+    /// The last run whose result is recorded.
+    #[serde(default)]
+    pub settled_run: Option<RunId>,
+    /// What the transcript ends with; a crash may have prevented that.
+    #[serde(default)]
+    pub(super) last_entry: String,
+    /// Approved, but perhaps not written yet.
+    #[serde(default)]
+    pub(super) unwritten_prd: Option<Prd>,
+    #[serde(flatten)]
+    pub(super) rest: BTreeMap<String, Value>,
+}
+
+/// What an interview begins with.
+#[derive(Clone, Debug)]
+pub struct GoalBeginning<'a> {
+    pub goal: &'a str,
+    /// The workspace.
+    pub root: &'a str,
+    pub map_was_missing: bool,
+    pub at: Timestamp,
+}
+
+/// The state cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GoalStateError {
+    #[error("it is not the state of an interview: {0}")]
+    Unreadable(String),
+    #[error("it has the schema version {found}; this Ralph knows {SCHEMA_VERSION}")]
+    Version { found: u32 },
+}
+
+/// The next step of an interview.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GoalStep<'a> {
+    /// Ask what becomes of the PRD that is there.
+    ChooseExisting,
+    /// Ask for the commands that verify the work.
+    ConfirmChecks,
+    Ask(&'a OpenQuestion),
+    /// Have the interviewer take a turn.
+    Turn,
+    /// Ask for the approval of this draft.
+    Review(&'a Prd),
+    End(GoalEnd),
+}
+
+/// How an interview ends without anybody stopping it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GoalEnd {
+    Approved,
+    /// Too many turns in a row were not valid; these are the last problems.
+    NotValid {
+        problems: Vec<String>,
+    },
+    /// The interviewer asks and asks, and never drafts.
+    NoDraft {
+        turns: u32,
+    },
+}
+
+impl GoalState {
+    /// Begins an interview.
+    pub fn begin(beginning: &GoalBeginning<'_>) -> GoalState {
+        GoalState {
+            schema_version: SCHEMA_VERSION,
+            state: GoalStage::Preflight,
+            root: beginning.root.to_owned(),
+            goal: beginning.goal.to_owned(),
+            created_at: beginning.at,
+            updated_at: beginning.at,
+            qa: Vec::new(),
+            uncertainties: Vec::new(),
+            recommend_understand: UnderstandAdvice::default(),
+            last_prd_draft: None,
+            approved_prd_at: None,
+            existing_prd: None,
+            map_was_missing: beginning.map_was_missing,
+            open_questions: Vec::new(),
+            problems: Vec::new(),
+            invalid_turns: 0,
+            turns: 0,
+            settled_run: None,
+            last_entry: super::transcript::beginning(beginning),
+            unwritten_prd: None,
+            rest: BTreeMap::new(),
+        }
+    }
+
+    /// Reads the file.
+    pub fn parse(text: &str) -> Result<GoalState, GoalStateError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Version {
+            schema_version: u32,
+        }
+        let unreadable = |error: serde_json::Error| GoalStateError::Unreadable(error.to_string());
+        let Version { schema_version } = serde_json::from_str(text).map_err(unreadable)?;
+        if schema_version != SCHEMA_VERSION {
+            return Err(GoalStateError::Version { found: schema_version });
+        }
+        serde_json::from_str(text).map_err(unreadable)
+    }
+
+    /// Returns the file's text.
+    pub fn render(&self) -> String {
+        let json = serde_json::to_string_pretty(self).expect("an interview is plain data");
+        format!("{json}\n")
+    }
+
+    /// Gives an interviewer that failed too often its turns back: the person has it tried again.
+    #[must_use]
+    pub fn renewed(mut self) -> GoalState {
+        (self.invalid_turns, self.turns) = (0, 0);
+        self
+    }
+
+    /// Tells whether a goal is the one of this interview.
+    pub fn is_for(&self, goal: &str) -> bool {
+        self.goal.split_whitespace().eq(goal.split_whitespace())
+    }
+
+    /// Returns what is next. `has_prd` tells whether there is a PRD with stories.
+    pub fn next(&self, has_prd: bool) -> GoalStep<'_> {
+        match self.state {
+            GoalStage::Done => return GoalStep::End(GoalEnd::Approved),
+            GoalStage::Preflight if has_prd && self.existing_prd.is_none() => {
+                return GoalStep::ChooseExisting;
+            }
+            GoalStage::Preflight => return GoalStep::ConfirmChecks,
+            GoalStage::CollectContext => {
+                if let Some(open) = self.open_questions.first() {
+                    return GoalStep::Ask(open);
+                }
+            }
+            // A review without a draft is a damaged state: the interviewer is asked for another.
+            GoalStage::ReviewPrd => {
+                if let Some(draft) = &self.last_prd_draft {
+                    return GoalStep::Review(draft);
+                }
+            }
+            GoalStage::DraftPrd => {}
+        }
+        if self.invalid_turns > MOST_RETRIES {
+            let problems = self.problems.clone();
+            return GoalStep::End(GoalEnd::NotValid { problems });
+        }
+        if self.turns >= MOST_TURNS {
+            return GoalStep::End(GoalEnd::NoDraft { turns: self.turns });
+        }
+        GoalStep::Turn
+    }
+
+    /// Returns the questions that wait for an answer.
+    pub fn open_questions(&self) -> &[OpenQuestion] {
+        &self.open_questions
+    }
+
+    /// Returns how many turns there were since the last review.
+    pub fn tries_made(&self) -> u32 {
+        self.turns.saturating_add(self.invalid_turns)
+    }
+}

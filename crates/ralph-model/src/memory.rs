@@ -1,0 +1,100 @@
+//! Merging memory files (`SCRATCHPAD.md`, `progress.txt`): both sides' lines are kept.
+//!
+//! These files are notes. A line too many is harmless, a lost one is not, so there are no conflicts: what either side
+//! added since the common version is in the result, the person's additions last.
+
+use std::collections::HashMap;
+
+/// Returns what `ours` and `theirs` have made of `base`, with every added line of both.
+pub fn merge_notes(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<u8> {
+    if ours == base || ours == theirs {
+        return theirs.to_vec();
+    }
+    if theirs == base {
+        return ours.to_vec();
+    }
+    let mut result = ours.to_vec();
+    let has_whole_lines = base.is_empty() || base.ends_with(b"\n");
+    let added = match theirs.strip_prefix(base).filter(|_| has_whole_lines) {
+        Some(added) => added.to_vec(),
+        None => added_lines(base, ours, theirs),
+    };
+    if !added.is_empty() && !result.is_empty() && !result.ends_with(b"\n") {
+        result.push(b'\n');
+    }
+    result.extend(added);
+    result
+}
+
+/// Returns the lines of `theirs` that neither `base` nor `ours` has as often.
+fn added_lines(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<u8> {
+    let mut known: HashMap<&[u8], usize> = HashMap::new();
+    let (in_base, in_ours) = (count(base), count(ours));
+    for (line, times) in in_base.iter().chain(&in_ours) {
+        let most = known.entry(line).or_default();
+        *most = (*most).max(*times);
+    }
+    let mut added = Vec::new();
+    for line in theirs.split_inclusive(|byte| *byte == b'\n') {
+        match known.get_mut(trimmed(line)) {
+            Some(left) if *left > 0 => *left -= 1,
+            _ => added.extend(line),
+        }
+    }
+    added
+}
+
+fn count(text: &[u8]) -> HashMap<&[u8], usize> {
+    let mut counts = HashMap::new();
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        *counts.entry(trimmed(line)).or_default() += 1;
+    }
+    counts
+}
+
+fn trimmed(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\n").unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_both_sides_added_is_kept() {
+        for (base, ours, theirs, expected) in [
+            ("a\n", "a\nours\n", "a\ntheirs\n", "a\nours\ntheirs\n"),
+            ("a\n", "a\n", "b\n", "b\n"),
+            ("a\n", "b\n", "a\n", "b\n"),
+            ("", "x", "y", "x\ny"),
+            ("a\nb\n", "a\nb\nours\n", "a\nchanged\nb\n", "a\nb\nours\nchanged\n"),
+            ("a\n", "new\n", "a\nx\nx\n", "new\nx\nx\n"),
+        ] {
+            let merged = merge_notes(base.as_bytes(), ours.as_bytes(), theirs.as_bytes());
+            assert_eq!(
+                String::from_utf8(merged).unwrap(),
+                expected,
+                "{base:?} {ours:?} {theirs:?}"
+            );
+        }
+    }
+
+    proptest! {
+        /// No line that a side added is missing.
+        #[test]
+        fn no_added_line_is_lost(
+            base in proptest::collection::vec("[ab]{0,2}", 0..6),
+            ours in proptest::collection::vec("[abc]{0,2}", 0..6),
+            theirs in proptest::collection::vec("[abd]{0,2}", 0..6),
+        ) {
+            let text = |lines: &[String]| lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>();
+            let merged = merge_notes(text(&base).as_bytes(), text(&ours).as_bytes(), text(&theirs).as_bytes());
+            let merged = String::from_utf8(merged).unwrap();
+            for line in ours.iter().chain(&theirs).filter(|line| !base.contains(line)) {
+                prop_assert!(merged.lines().any(|found| found == line), "{line} in {merged:?}");
+            }
+        }
+    }
+}

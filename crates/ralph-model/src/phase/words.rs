@@ -1,0 +1,88 @@
+//! What the loop's machine writes into `feedback.md`, and how a prompt insists on it.
+
+use super::decide::Swallowed;
+
+/// Returns what the prompt says about gate failures in a row: the more there are, the louder.
+pub fn escalation(failures: u32, most: u32) -> Option<String> {
+    match failures {
+        0 => None,
+        1 => Some(
+            "ACTION REQUIRED: the last completion failed the quality gates. Read feedback.md first, and fix what it \
+             lists."
+                .to_owned(),
+        ),
+        times => Some(format!(
+            "CRITICAL: {times} completions in a row failed the quality gates; this is attempt {} of {most}, and the task \
+             is aborted after that. Your first action must be to read feedback.md. A reply of text alone ends the \
+             iteration and fixes nothing.",
+            times + 1
+        )),
+    }
+}
+
+pub(super) fn plan_invalid(file: &str, report: &str) -> String {
+    format!(
+        "# Plan Validation\n\n{file} does not pass:\n\n{report}\n\nFix these and write the plan again.\n"
+    )
+}
+
+pub(super) fn plan_validated(file: &str, report: &str) -> String {
+    let report = if report.is_empty() { String::new() } else { format!("\n{report}\n") };
+    format!(
+        "# Plan Validated\n\n{file} is valid, and the phase is BUILD now: implement it, one part of the plan after the \
+         other.\n{report}\nWhen everything in the plan is there, write summary.md (what was built, at least a sentence) \
+         and then `complete` to status.txt. The gates run on what is in the tree, not on what the summary says.\n"
+    )
+}
+
+pub(super) fn plan_changed(file: &str) -> String {
+    format!("# Plan Validated\n\n{file} was changed during BUILD and is valid as it is now.\n")
+}
+
+pub(super) fn plan_gone(file: &str) -> String {
+    format!(
+        "# Plan Validation\n\n{file} was validated for this task and is gone or empty. The phase is PLAN again: write the \
+         plan before anything else.\n"
+    )
+}
+
+pub(super) fn swallowed(why: Swallowed) -> String {
+    let what = match why {
+        Swallowed::NotValidated => {
+            "A plan has to be validated before work on it can be complete. The harness does that between iterations."
+        }
+        Swallowed::Changed => {
+            "The plan was changed since it was validated. The harness validates it again between iterations."
+        }
+        Swallowed::Gone => "The plan that was validated for this task is gone: write it again.",
+    };
+    format!("# Completion Ignored\n\n{what}\n")
+}
+
+pub(super) const USE_TOOLS: &str = "# Use Your Tools\n\nThe last reply showed commands as text and called no tool, so \
+    nothing was run and nothing was written. Call your tools to run commands and to write files.\n";
+
+pub(super) const NOTHING_CHANGED: &str = "# Nothing Changed\n\nThe task was marked complete, and nothing differs from \
+    when it began: do the work. If you are sure that nothing has to change, end your last message with a line that \
+    begins with NO_CHANGE_NEEDED and a colon, followed by the reason; a person decides then.\n";
+
+pub(super) fn cut_short(reason: &str) -> String {
+    format!(
+        "# Iteration Cut Short\n\nThe last run did not end by itself: {reason}. What it left in the tree is there.\n"
+    )
+}
+
+pub(super) fn answer(question: &str, answer: &str) -> String {
+    format!("# Answer\n\nYou asked: {question}\n\nA person answers: {answer}\n")
+}
+
+pub(super) fn objection(answer: &str) -> String {
+    format!("# Not Accepted\n\nA person looked at it and says: {answer}\n")
+}
+
+pub(super) fn touched(files: &[String]) -> String {
+    format!(
+        "\n{} is the harness's own and was put back; what it says decides nothing.\n",
+        files.join(", ")
+    )
+}

@@ -1,0 +1,145 @@
+//! `prd.json`: the stories that a goal was broken into, and which of them pass.
+//!
+//! The schema is strict, in both directions: exactly its keys, exactly its types. What does not fit is an error in words
+//! that a person and an agent are shown unchanged. `passes` is the harness's to set: a draft of an agent never sets it.
+//! Reading and writing the file is the engine's.
+
+mod import;
+mod schema;
+mod summary;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use import::{ImportError, Imported, import};
+pub(crate) use schema::key_errors;
+use schema::schema_errors;
+
+/// The file's name in home.
+pub const PRD_FILE: &str = "prd.json";
+
+/// A product requirements document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Prd {
+    /// The branch on which the stories are implemented.
+    pub branch_name: String,
+    pub user_stories: Vec<Story>,
+}
+
+/// One thing that has to be true in the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Story {
+    pub id: String,
+    pub title: String,
+    pub acceptance_criteria: Vec<String>,
+    /// The lowest comes first.
+    pub priority: i64,
+    pub passes: bool,
+    pub notes: String,
+}
+
+/// A file that is no PRD: everything that is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .errors.join("\n"))]
+pub struct PrdError {
+    pub errors: Vec<String>,
+}
+
+impl Story {
+    /// Tells whether another version of the story asks for the same. What was proven of one is proven of the other.
+    fn asks_for_the_same(&self, other: &Story) -> bool {
+        self.id == other.id
+            && self.title == other.title
+            && self.acceptance_criteria == other.acceptance_criteria
+    }
+}
+
+impl Prd {
+    /// Reads a PRD from its file's text.
+    pub fn parse(text: &str) -> Result<Prd, PrdError> {
+        let value: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
+            .map_err(|error| PrdError { errors: vec![format!("Invalid JSON: {error}")] })?;
+        Prd::from_value(&value)
+    }
+
+    /// Reads a PRD from JSON.
+    pub(crate) fn from_value(value: &Value) -> Result<Prd, PrdError> {
+        let errors = schema_errors(value);
+        if !errors.is_empty() {
+            return Err(PrdError { errors });
+        }
+        Prd::deserialize(value).map_err(|error| PrdError { errors: vec![error.to_string()] })
+    }
+
+    /// Returns the file's text.
+    pub fn render(&self) -> String {
+        let json = serde_json::to_string_pretty(self).expect("a PRD is plain data");
+        format!("{json}\n")
+    }
+
+    /// Returns the stories that do not pass yet, in the order in which they are taken: the lowest priority first, and on
+    /// ties the first of the file.
+    pub fn failing(&self) -> Vec<&Story> {
+        let mut failing: Vec<&Story> =
+            self.user_stories.iter().filter(|story| !story.passes).collect();
+        failing.sort_by_key(|story| story.priority);
+        failing
+    }
+
+    /// Takes `passes` from an earlier version: a story passes if it passed there and asks for the same.
+    ///
+    /// Without an earlier version nothing passes.
+    #[must_use]
+    pub(crate) fn with_passes_of(mut self, earlier: Option<&Prd>) -> Prd {
+        for story in &mut self.user_stories {
+            let known = earlier.map(|earlier| &earlier.user_stories).into_iter().flatten();
+            let mut known = known.filter(|known| known.asks_for_the_same(story));
+            story.passes = known.next().is_some_and(|known| known.passes);
+        }
+        self
+    }
+
+    /// Returns what keeps a draft that fits the schema from being worked on.
+    pub(crate) fn draft_errors(&self) -> Vec<String> {
+        let mut errors = Vec::new();
+        if self.user_stories.is_empty() {
+            errors.push("userStories must not be empty".to_owned());
+        }
+        if !is_branch_name(&self.branch_name) {
+            errors.push(format!("branchName is not a valid git branch name: {}", self.branch_name));
+        }
+        errors
+    }
+
+    /// Returns the ids that several stories have.
+    pub(crate) fn repeated_ids(&self) -> Vec<&str> {
+        let mut ids: Vec<&str> = self.user_stories.iter().map(|story| story.id.as_str()).collect();
+        ids.sort_unstable();
+        let mut repeated: Vec<&str> =
+            ids.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+        repeated.dedup();
+        repeated
+    }
+}
+
+/// Tells whether git takes a name for a branch.
+fn is_branch_name(name: &str) -> bool {
+    let forbidden = |c: char| c.is_ascii_control() || " ~^:?*[\\".contains(c);
+    let part = |part: &str| {
+        !part.is_empty() && !part.starts_with('.') && part.strip_suffix(".lock").is_none()
+    };
+    !name.starts_with('-')
+        && !name.ends_with('.')
+        && !name.contains(forbidden)
+        && !name.contains("..")
+        && !name.contains("@{")
+        && name != "@"
+        && name != "HEAD"
+        && name.split('/').all(part)
+}
+
+#[cfg(test)]
+#[path = "prd_tests.rs"]
+mod tests;

@@ -1,0 +1,52 @@
+//! `app-exists` and `app-has-content`: the application's root component is there, and is not the scaffold's.
+
+use crate::tsx::SourceFacts;
+
+use super::{CheckInput, CheckResult};
+
+/// An application of at most this many characters is not begun yet.
+const BEGUN: usize = 200;
+
+/// More capitalised tags than these are content.
+const TAGS: usize = 3;
+
+pub(super) fn exists(input: &CheckInput<'_>) -> CheckResult {
+    let app = &input.rules.app;
+    if input.tree.read(app).is_some() {
+        return CheckResult::passed("");
+    }
+    CheckResult::failed(format!("there is no {app}"))
+}
+
+pub(super) fn has_content(input: &CheckInput<'_>) -> CheckResult {
+    let app = &input.rules.app;
+    let Some(text) = input.tree.read(app) else {
+        return CheckResult::failed(format!("there is no {app}"));
+    };
+    if let Some(phrase) = input.rules.scaffold_phrases.iter().find(|phrase| text.contains(*phrase))
+    {
+        return CheckResult::failed(format!(
+            "{app} is still the default scaffold (it says \"{phrase}\"). Implement the sections of your plan."
+        ));
+    }
+    let facts = SourceFacts::of(&text);
+    let imports_part = facts.imports.iter().any(|module| {
+        input.rules.stack.iter().any(|package| package == module)
+            || ["sections", "components"]
+                .iter()
+                .any(|part| module.split('/').any(|name| name == *part))
+    });
+    let tags = facts.tags.iter().filter(|tag| tag.starts_with(char::is_uppercase)).count();
+    if imports_part || tags > TAGS {
+        return CheckResult::passed("");
+    }
+    CheckResult::failed(format!(
+        "{app} has next to no content: it imports no section and no component, and has {tags} component elements"
+    ))
+}
+
+/// Whether gates that fail say nothing yet, because the application is not begun.
+pub fn is_before_work(input: &CheckInput<'_>) -> bool {
+    let text = input.tree.read(&input.rules.app);
+    text.is_none_or(|text| text.trim().chars().count() <= BEGUN)
+}

@@ -1,0 +1,102 @@
+//! The loop's built-in gates, as functions of a tree and of what the mailbox claims.
+
+mod app;
+mod colors;
+mod css;
+
+use ralph_model::gate::BuiltIn;
+
+use crate::diff::{DiffRequest, PlanDiff, diff};
+use crate::outline::Outline;
+use crate::rules::LoopRules;
+use crate::scope;
+use crate::tree::SourceTree;
+
+pub use app::is_before_work;
+
+/// How long a summary is at least, in characters.
+const SUMMARY: usize = 20;
+
+/// What built-in gates look at.
+#[derive(Clone, Copy)]
+pub struct CheckInput<'a> {
+    pub rules: &'a LoopRules,
+    /// The candidate.
+    pub tree: &'a dyn SourceTree,
+    /// The tree when the task began.
+    pub before: Option<&'a dyn SourceTree>,
+    /// The paths that differ between the two, and of these the ones that are new.
+    pub changed: &'a [String],
+    pub added: &'a [String],
+    /// What the validated plan promises, if there is one.
+    pub outline: Option<&'a Outline>,
+    pub summary: Option<&'a str>,
+}
+
+/// What a built-in gate says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckResult {
+    pub passed: bool,
+    /// What is wrong, or worth knowing; empty where there is nothing to say.
+    pub text: String,
+}
+
+impl CheckResult {
+    fn of(problems: &[String]) -> CheckResult {
+        CheckResult { passed: problems.is_empty(), text: problems.join("\n") }
+    }
+
+    fn passed(text: impl Into<String>) -> CheckResult {
+        CheckResult { passed: true, text: text.into() }
+    }
+
+    fn failed(text: impl Into<String>) -> CheckResult {
+        CheckResult { passed: false, text: text.into() }
+    }
+}
+
+/// Runs a built-in gate.
+pub fn run(check: BuiltIn, input: &CheckInput<'_>) -> CheckResult {
+    match check {
+        BuiltIn::HasSummary => has_summary(input.summary),
+        BuiltIn::PlanDiff => match plan_diff(input) {
+            None => CheckResult::passed(""),
+            Some(found) => {
+                let text = if found.is_clean() { String::new() } else { found.report() };
+                CheckResult { passed: found.failure.is_none(), text }
+            }
+        },
+        BuiltIn::Scope => match input.outline {
+            None => CheckResult::passed(""),
+            Some(outline) => {
+                let found = scope::compare(outline, input.before, input.tree);
+                CheckResult { passed: found.passed, text: found.text }
+            }
+        },
+        BuiltIn::AppExists => app::exists(input),
+        BuiltIn::AppHasContent => app::has_content(input),
+        BuiltIn::CssThemeComplete => css::theme_complete(input),
+        BuiltIn::CssNoTailwindDirectives => css::no_tailwind_directives(input),
+        BuiltIn::NoHardcodedColors => colors::none_hardcoded(input),
+    }
+}
+
+/// Compares the plan with the tree; `None` where there is no plan.
+pub fn plan_diff(input: &CheckInput<'_>) -> Option<PlanDiff> {
+    let CheckInput { rules, tree, changed, added, outline, .. } = *input;
+    outline.map(|outline| diff(&DiffRequest { outline, rules, tree, changed, added }))
+}
+
+fn has_summary(summary: Option<&str>) -> CheckResult {
+    match summary.map(|text| text.trim().chars().count()) {
+        None | Some(0) => CheckResult::failed("there is no summary.md"),
+        Some(length) if length < SUMMARY => CheckResult::failed(format!(
+            "summary.md has {length} characters; {SUMMARY} are the least"
+        )),
+        Some(_) => CheckResult::passed(""),
+    }
+}
+
+#[cfg(test)]
+#[path = "../checks_tests.rs"]
+mod tests;

@@ -1,0 +1,256 @@
+//! A plan against the tree: what is implemented, missing, deviating from it, and extra.
+//!
+//! Names are compared in every spelling and found in code, never in comments. The report informs. It fails a build that
+//! changed nothing, or no source of a plan that is about components; one in which nothing at all of a plan is there; and,
+//! with `strict`, one in which anything is missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use crate::names::{base_name, names, words};
+use crate::outline::{Outline, Planned, PlannedKind};
+use crate::rules::LoopRules;
+use crate::tree::{SOURCES, SourceTree, has_extension, is_below};
+use crate::tsx::SourceFacts;
+
+/// The variables by which a theme is recognised in a style sheet.
+const THEME: [&str; 8] = [
+    "--background",
+    "--foreground",
+    "--primary",
+    "--secondary",
+    "--muted",
+    "--accent",
+    "--border",
+    "--ring",
+];
+
+/// How many files are read at most: a plan is about an application's own sources.
+const MOST_FILES: usize = 2000;
+
+/// What a plan is compared with.
+#[derive(Clone, Copy)]
+pub(crate) struct DiffRequest<'a> {
+    pub(crate) outline: &'a Outline,
+    pub(crate) rules: &'a LoopRules,
+    pub(crate) tree: &'a dyn SourceTree,
+    /// Every path that differs from where the task began.
+    pub(crate) changed: &'a [String],
+    /// The paths of these that were not there then.
+    pub(crate) added: &'a [String],
+}
+
+/// One line of the report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiffEntry {
+    /// What the plan calls it, or the path of an extra file.
+    pub what: String,
+    pub line: Option<usize>,
+    pub detail: String,
+}
+
+/// How a tree stands to a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanDiff {
+    pub implemented: Vec<DiffEntry>,
+    pub deviating: Vec<DiffEntry>,
+    pub missing: Vec<DiffEntry>,
+    pub extra: Vec<DiffEntry>,
+    /// Which part of the plan a file belongs to.
+    pub owners: BTreeMap<String, String>,
+    /// Why the gate fails, if it does.
+    pub failure: Option<String>,
+}
+
+enum Match {
+    Implemented(String),
+    Deviating(String),
+    Missing(String),
+}
+
+/// Compares a plan with a tree.
+pub(crate) fn diff(request: &DiffRequest<'_>) -> PlanDiff {
+    let sources = Sources::of(request);
+    let mut found = PlanDiff::default();
+    for item in &request.outline.items {
+        let (matched, claimed) = sources.look_for(item, request);
+        for path in claimed {
+            found.owners.entry(path).or_insert_with(|| item.title());
+        }
+        let (list, detail) = match matched {
+            Match::Implemented(detail) => (&mut found.implemented, detail),
+            Match::Deviating(detail) => (&mut found.deviating, detail),
+            Match::Missing(detail) => (&mut found.missing, detail),
+        };
+        list.push(DiffEntry { what: item.title(), line: Some(item.line), detail });
+    }
+    let is_source = |path: &&String| sources.facts.contains_key(path.as_str());
+    let unclaimed = request.added.iter().filter(is_source);
+    for path in unclaimed.filter(|path| !found.owners.contains_key(path.as_str())) {
+        let detail = "the plan does not name it".to_owned();
+        found.extra.push(DiffEntry { what: path.clone(), line: None, detail });
+    }
+    found.failure = failure(&found, request);
+    found
+}
+
+fn failure(found: &PlanDiff, request: &DiffRequest<'_>) -> Option<String> {
+    let DiffRequest { outline, rules, changed, .. } = request;
+    let parts: Vec<&Planned> =
+        outline.items.iter().filter(|item| item.kind != PlannedKind::Theme).collect();
+    let has_components = parts.iter().any(|item| is_component(item));
+    let there = found.implemented.iter().chain(&found.deviating);
+    let nothing_there =
+        parts.iter().all(|part| !there.clone().any(|entry| entry.what == part.title()));
+    if changed.is_empty() {
+        Some("nothing was changed since the task began".to_owned())
+    } else if has_components && !changed.iter().any(|path| is_source(path)) {
+        Some("no source file was changed since the task began".to_owned())
+    } else if !parts.is_empty() && nothing_there {
+        Some("nothing of the plan is implemented".to_owned())
+    } else if rules.strict && !found.missing.is_empty() {
+        let verb =
+            if found.missing.len() == 1 { "part of the plan is" } else { "parts of the plan are" };
+        Some(format!("{} {verb} missing", found.missing.len()))
+    } else {
+        None
+    }
+}
+
+fn is_component(item: &Planned) -> bool {
+    matches!(item.kind, PlannedKind::Screen | PlannedKind::Section)
+}
+
+struct Sources {
+    facts: BTreeMap<String, SourceFacts>,
+    props: BTreeSet<String>,
+}
+
+impl Sources {
+    fn of(request: &DiffRequest<'_>) -> Sources {
+        // Without anything to be found in sources they need not be read.
+        let mut facts = BTreeMap::new();
+        if request.outline.items.iter().any(is_component) {
+            let inside = |path: &&String| is_below(path, &request.rules.source);
+            let paths = request.tree.paths().iter().filter(inside).filter(|path| is_source(path));
+            for path in paths.take(MOST_FILES) {
+                let text = request.tree.read(path).unwrap_or_default();
+                facts.insert(path.clone(), SourceFacts::of(&text));
+            }
+        }
+        let props = facts.values().flat_map(|facts: &SourceFacts| facts.props.iter().cloned());
+        let props = props.collect();
+        Sources { facts, props }
+    }
+
+    /// Looks for a part of the plan; returns the files that belong to it.
+    fn look_for(&self, item: &Planned, request: &DiffRequest<'_>) -> (Match, Vec<String>) {
+        match item.kind {
+            PlannedKind::Theme => (theme(request), vec![request.rules.css.clone()]),
+            PlannedKind::NewFile | PlannedKind::ChangedFile => {
+                (file(item, request), vec![item.name.clone()])
+            }
+            PlannedKind::Screen | PlannedKind::Section => self.component(item),
+        }
+    }
+
+    fn component(&self, item: &Planned) -> (Match, Vec<String>) {
+        let wanted = words(&item.name);
+        let named = |path: &&String| names(base_name(path), &wanted);
+        let own: Vec<String> = self.facts.keys().filter(named).cloned().collect();
+        let mentions = |facts: &SourceFacts| facts.mentions(&wanted);
+        let in_code = self.facts.iter().find(|(_, facts)| mentions(facts));
+        let place = own.first().or(in_code.map(|(path, _)| path)).cloned();
+        let Some(place) = place else {
+            return (Match::Missing("no source names it".to_owned()), own);
+        };
+        let missing: Vec<&str> =
+            item.fields.iter().map(String::as_str).filter(|field| !self.has_field(field)).collect();
+        let matched = if missing.is_empty() {
+            Match::Implemented(format!("in {place}"))
+        } else {
+            Match::Deviating(format!("in {place}, without {}", missing.join(", ")))
+        };
+        (matched, own)
+    }
+
+    /// Whether a planned field is a prop of some element, by name or by value.
+    fn has_field(&self, field: &str) -> bool {
+        self.props.contains(field)
+            || self.facts.values().any(|facts| {
+                facts.code.contains(&format!("\"{field}\""))
+                    || facts.code.contains(&format!("'{field}'"))
+            })
+    }
+}
+
+fn is_source(path: &str) -> bool {
+    has_extension(path, &SOURCES)
+        && ![".test.", ".spec.", ".d."].iter().any(|part| path.contains(part))
+}
+
+fn theme(request: &DiffRequest<'_>) -> Match {
+    let css = &request.rules.css;
+    let Some(text) = request.tree.read(css) else {
+        return Match::Missing(format!("there is no {css}"));
+    };
+    let missing: Vec<&str> =
+        THEME.into_iter().filter(|variable| !text.contains(&format!("{variable}:"))).collect();
+    if missing.is_empty() {
+        Match::Implemented(format!("in {css}"))
+    } else if missing.len() == THEME.len() {
+        Match::Missing(format!("{css} declares none of its variables"))
+    } else {
+        Match::Deviating(format!("{css} lacks {}", missing.join(", ")))
+    }
+}
+
+fn file(item: &Planned, request: &DiffRequest<'_>) -> Match {
+    let is_there = request.tree.paths().binary_search(&item.name).is_ok();
+    let is_changed = request.changed.contains(&item.name);
+    match (item.kind, is_there, is_changed) {
+        (PlannedKind::NewFile, false, _) => Match::Missing("it is not there".to_owned()),
+        (_, true, true) => Match::Implemented("changed".to_owned()),
+        (_, true, false) => Match::Deviating("it was not changed".to_owned()),
+        (_, false, _) => Match::Deviating("it was removed".to_owned()),
+    }
+}
+
+impl PlanDiff {
+    /// Formats the report for `plan-diff.md`.
+    pub fn report(&self) -> String {
+        // Writing to a string does not fail.
+        let mut text = "# Plan Diff\n".to_owned();
+        if let Some(failure) = &self.failure {
+            let _ = writeln!(text, "\n{failure}.");
+        }
+        for (title, entries) in [
+            ("Implemented", &self.implemented),
+            ("Deviations", &self.deviating),
+            ("Missing", &self.missing),
+            ("Extra", &self.extra),
+        ] {
+            if entries.is_empty() {
+                continue;
+            }
+            let _ = write!(text, "\n## {title}\n\n");
+            for DiffEntry { what, line, detail } in entries {
+                let line = line.map_or_else(String::new, |line| format!(" (plan, line {line})"));
+                let _ = writeln!(text, "- {what}{line}: {detail}");
+            }
+        }
+        text
+    }
+
+    /// Whether there is anything to be told beside what is as planned.
+    pub fn is_clean(&self) -> bool {
+        self.failure.is_none()
+            && self.deviating.is_empty()
+            && self.missing.is_empty()
+            && self.extra.is_empty()
+    }
+}
+
+#[cfg(test)]
+#[path = "diff_tests.rs"]
+mod tests;

@@ -1,0 +1,123 @@
+use super::*;
+use crate::tree::FileTree;
+
+fn item(kind: PlannedKind, name: &str, fields: &[&str]) -> Planned {
+    let fields = fields.iter().map(|field| (*field).to_owned()).collect();
+    Planned { kind, name: name.to_owned(), line: 3, parent: None, fields }
+}
+
+fn web_plan() -> Outline {
+    let items = vec![
+        item(PlannedKind::Theme, "zen", &[]),
+        item(PlannedKind::Screen, "Home", &[]),
+        item(PlannedKind::Section, "hero", &[]),
+        item(PlannedKind::Section, "data-table", &["total", "customer"]),
+    ];
+    Outline { items, markers: Vec::new() }
+}
+
+fn css(variables: &[&str]) -> String {
+    let lines: Vec<String> = variables.iter().map(|name| format!("{name}: red;")).collect();
+    format!(":root {{\n{}\n}}\n", lines.join("\n"))
+}
+
+fn compared(
+    outline: &Outline,
+    rules: &LoopRules,
+    files: &[(&str, &str)],
+    changed: &[&str],
+) -> PlanDiff {
+    let tree = FileTree::new(files.iter().copied());
+    let changed: Vec<String> = changed.iter().map(|path| (*path).to_owned()).collect();
+    let request = DiffRequest { outline, rules, tree: &tree, changed: &changed, added: &changed };
+    diff(&request)
+}
+
+fn titles(entries: &[DiffEntry]) -> Vec<&str> {
+    entries.iter().map(|entry| entry.what.as_str()).collect()
+}
+
+#[test]
+fn parts_are_found_by_file_name_and_in_code_in_any_spelling() {
+    let theme = css(&THEME);
+    let files = [
+        ("src/index.css", theme.as_str()),
+        ("src/pages/home-page.tsx", "export const P = () => <HeroSection />;"),
+        ("src/DataTable.tsx", "export const T = () => <Table total={1} columns={['customer']} />;"),
+        ("src/more.ts", "export const x = 1;"),
+        ("lib/unrelated.ts", ""),
+    ];
+    let changed = [
+        "src/index.css",
+        "src/pages/home-page.tsx",
+        "src/DataTable.tsx",
+        "src/more.ts",
+        "lib/unrelated.ts",
+    ];
+    let found = compared(&web_plan(), &LoopRules::web_app(), &files, &changed);
+    assert_eq!(found.failure, None, "{found:?}");
+    assert_eq!(titles(&found.missing), Vec::<&str>::new());
+    assert_eq!(titles(&found.deviating), Vec::<&str>::new());
+    assert_eq!(titles(&found.implemented).len(), 4);
+    assert_eq!(titles(&found.extra), ["src/more.ts"]);
+    assert_eq!(found.owners["src/DataTable.tsx"], "the section `data-table`");
+    assert!(!found.is_clean());
+}
+
+#[test]
+fn deviations_and_what_is_missing_are_named() {
+    let theme = css(&THEME[..5]);
+    let files = [
+        ("src/index.css", theme.as_str()),
+        ("src/Home.tsx", "// hero comes later\nexport const H = () => <div />;"),
+        ("src/DataTable.tsx", "export const T = () => <Table total={1} />;"),
+    ];
+    let found = compared(&web_plan(), &LoopRules::web_app(), &files, &["src/Home.tsx"]);
+    assert_eq!(titles(&found.missing), ["the section `hero`"], "a comment is no code: {found:?}");
+    assert_eq!(titles(&found.deviating), ["the theme", "the section `data-table`"]);
+    assert!(found.deviating[1].detail.ends_with("without customer"), "{found:?}");
+    assert_eq!(found.failure, None);
+    let strict = LoopRules { strict: true, ..LoopRules::web_app() };
+    let found = compared(&web_plan(), &strict, &files, &["src/Home.tsx"]);
+    assert_eq!(found.failure.as_deref(), Some("1 part of the plan is missing"));
+    let report = found.report();
+    for heading in ["# Plan Diff", "## Implemented", "## Deviations", "## Missing"] {
+        assert!(report.contains(heading), "{report}");
+    }
+}
+
+/// Defect D8.4: a valid plan beside an untouched scaffold never passes.
+#[test]
+fn a_build_that_changed_nothing_of_the_plan_fails() {
+    let theme = css(&THEME);
+    let scaffold =
+        "import { Button } from '@wiggum/stack'; export default () => <Stack><Home/></Stack>;";
+    let files = [("src/index.css", theme.as_str()), ("src/App.tsx", scaffold)];
+    for (changed, why) in [
+        (&[][..], "nothing was changed since the task began"),
+        (&["src/index.css"], "no source file was changed since the task began"),
+    ] {
+        let found = compared(&web_plan(), &LoopRules::web_app(), &files, changed);
+        assert_eq!(found.failure.as_deref(), Some(why));
+    }
+    let files = [("src/index.css", theme.as_str()), ("src/App.tsx", "export default 1;")];
+    let found = compared(&web_plan(), &LoopRules::web_app(), &files, &["src/App.tsx"]);
+    assert_eq!(found.failure.as_deref(), Some("nothing of the plan is implemented"));
+}
+
+#[test]
+fn files_of_a_plan_are_compared_by_whether_they_changed() {
+    let items = vec![
+        item(PlannedKind::ChangedFile, "src/main.rs", &[]),
+        item(PlannedKind::ChangedFile, "src/lib.rs", &[]),
+        item(PlannedKind::ChangedFile, "src/gone.rs", &[]),
+        item(PlannedKind::NewFile, "tests/a.rs", &[]),
+        item(PlannedKind::NewFile, "tests/b.rs", &[]),
+    ];
+    let outline = Outline { items, markers: Vec::new() };
+    let files = [("src/main.rs", ""), ("src/lib.rs", ""), ("tests/a.rs", "")];
+    let found = compared(&outline, &LoopRules::default(), &files, &["src/main.rs", "tests/a.rs"]);
+    assert_eq!(titles(&found.implemented), ["the file `src/main.rs`", "the new file `tests/a.rs`"]);
+    assert_eq!(titles(&found.deviating), ["the file `src/lib.rs`", "the file `src/gone.rs`"]);
+    assert_eq!(titles(&found.missing), ["the new file `tests/b.rs`"]);
+}

@@ -1,0 +1,63 @@
+//! What is wrong with a plan, a line each: `FAIL [id]: line N: …` and `WARN [id]: line N: …`.
+
+use std::fmt;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PlanLevel {
+    /// The plan is not valid.
+    Fail,
+    Warn,
+    /// The check is switched off, because what it compares with is not configured.
+    Off,
+}
+
+/// One thing that a check has to say about a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanFinding {
+    pub level: PlanLevel,
+    /// The name of the check.
+    pub id: &'static str,
+    /// Counted from 1.
+    pub line: usize,
+    pub message: String,
+}
+
+impl PlanFinding {
+    pub(crate) fn fail(id: &'static str, line: usize, message: impl Into<String>) -> PlanFinding {
+        PlanFinding { level: PlanLevel::Fail, id, line, message: message.into() }
+    }
+
+    pub(crate) fn warn(id: &'static str, line: usize, message: impl Into<String>) -> PlanFinding {
+        PlanFinding { level: PlanLevel::Warn, id, line, message: message.into() }
+    }
+
+    pub(crate) fn off(id: &'static str, setting: &str) -> PlanFinding {
+        let message = format!("this check is off: `{setting}` is not configured");
+        PlanFinding { level: PlanLevel::Off, id, line: 1, message }
+    }
+}
+
+impl fmt::Display for PlanFinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PlanFinding { level, id, line, message } = self;
+        match level {
+            PlanLevel::Fail => write!(f, "FAIL [{id}]: line {line}: {message}"),
+            PlanLevel::Warn => write!(f, "WARN [{id}]: line {line}: {message}"),
+            PlanLevel::Off => write!(f, "OFF [{id}]: {message}"),
+        }
+    }
+}
+
+/// Formats findings: failures first, a blank line, then the rest. Each group is in the order of lines.
+pub fn report(findings: &[PlanFinding]) -> String {
+    let mut sorted: Vec<&PlanFinding> = findings.iter().collect();
+    sorted.sort_by_key(|finding| (finding.level, finding.line));
+    let (fails, rest): (Vec<_>, Vec<_>) =
+        sorted.into_iter().partition(|finding| finding.level == PlanLevel::Fail);
+    let lines = |group: Vec<&PlanFinding>| -> String {
+        group.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let (fails, rest) = (lines(fails), lines(rest));
+    if fails.is_empty() || rest.is_empty() { fails + &rest } else { format!("{fails}\n\n{rest}") }
+}

@@ -1,0 +1,56 @@
+//! The interface of plan languages, and which of them a mailbox's plan is written in.
+
+use crate::finding::{PlanFinding, PlanLevel};
+use crate::markdown::Markdown;
+use crate::outline::Outline;
+use crate::rules::LoopRules;
+use crate::tree::SourceTree;
+use crate::tsx::Tsx;
+
+/// What a plan is checked against.
+#[derive(Clone, Copy)]
+pub struct PlanSurroundings<'a> {
+    pub rules: &'a LoopRules,
+    /// The tree that the work starts from.
+    pub tree: &'a dyn SourceTree,
+    /// Whether a program can be started by this name.
+    pub is_program: &'a dyn Fn(&str) -> bool,
+}
+
+/// A checked plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanCheck {
+    /// What it promises; empty where it could not be read.
+    pub outline: Outline,
+    pub findings: Vec<PlanFinding>,
+}
+
+impl PlanCheck {
+    pub fn is_valid(&self) -> bool {
+        self.findings.iter().all(|finding| finding.level != PlanLevel::Fail)
+    }
+}
+
+/// A language that plans can be written in.
+pub trait PlanLanguage: Sync {
+    /// Returns the name of the plan's file in the mailbox.
+    fn file_name(&self) -> &'static str;
+
+    /// Whether a text is a plan at all, and not a note.
+    fn is_plan(&self, text: &str) -> bool;
+
+    fn check(&self, text: &str, surroundings: &PlanSurroundings<'_>) -> PlanCheck;
+}
+
+/// All languages; the first whose file holds a plan wins.
+pub const LANGUAGES: [&dyn PlanLanguage; 2] = [&Tsx, &Markdown];
+
+/// Returns the plan that counts: its language and its text.
+pub fn find_plan(
+    read: impl Fn(&str) -> Option<String>,
+) -> Option<(&'static dyn PlanLanguage, String)> {
+    LANGUAGES.into_iter().find_map(|language| {
+        let text = read(language.file_name())?;
+        language.is_plan(&text).then_some((language, text))
+    })
+}

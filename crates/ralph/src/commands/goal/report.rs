@@ -1,0 +1,152 @@
+//! How an interview and mapping ended, as text and as an exit code.
+
+use camino::Utf8PathBuf;
+use ralph_engine::ask::{ConsentStep, MissingReply};
+use ralph_engine::workflow::driver::{Ended, Stop};
+use ralph_engine::workflow::goal::interview::InterviewEnd;
+use ralph_engine::workflow::goal::understand::UnderstandEnd;
+use ralph_model::goal::GoalState;
+use serde::Serialize;
+
+use crate::commands::print_json;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::human::plural;
+use crate::render::{Tone, stop};
+use crate::setup::Setup;
+
+#[derive(Serialize)]
+pub(super) struct JsonOutcome<'a> {
+    pub(super) result: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) goal: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
+}
+
+/// Says how an interview ended.
+pub(super) fn report_interview(
+    setup: &Setup,
+    ended: &Ended<InterviewEnd>,
+    state: &GoalState,
+) -> Result<Exit, CliError> {
+    let print = |result: &str, reason: Option<String>| {
+        let goal = Some(state.goal.as_str());
+        if setup.json { print_json(&JsonOutcome { result, goal, reason }) } else { Ok(()) }
+    };
+    let end = match ended {
+        Ended::By(end) => end,
+        Ended::Stopped(stop) => {
+            return report_stop(setup, stop, "ralph plan --resume", Some(&state.goal));
+        }
+    };
+    match end {
+        InterviewEnd::Approved => {
+            let path = setup.home.path.join("prd.json");
+            setup.ui.labelled(Tone::Good, "written", path.as_str());
+            say_next(setup, &["ralph run"]);
+            print("approved", None)?;
+            Ok(Exit::Done)
+        }
+        InterviewEnd::NotApproved => {
+            setup.ui.line("no PRD was written; the interview is kept");
+            say_next(setup, &["ralph plan --resume"]);
+            print("not_approved", None)?;
+            Ok(Exit::Done)
+        }
+        InterviewEnd::NotValid { problems } => Err(CliError::failed(format!(
+            "the planner's answers were not valid\n{}",
+            problems.join("\n")
+        ))
+        .hint("`plan_transcript.md` in home has them; `ralph plan --resume` tries again")),
+        InterviewEnd::NoDraft { turns } => Err(CliError::failed(format!(
+            "the planner asked for {} and drafted nothing that can be reviewed",
+            plural(u64::from(*turns), "turn")
+        ))
+        .hint("`ralph plan --resume` goes on; another model may do better (--model)")),
+        InterviewEnd::Missing(missing) => Err(missing_reply(missing)),
+        InterviewEnd::Violation { paths, diff } => {
+            Err(violation("the interviewer", paths, diff.as_ref()))
+        }
+    }
+}
+
+/// Says what a script has to supply.
+fn missing_reply(missing: &MissingReply) -> CliError {
+    match missing {
+        MissingReply::Answer { id, question } => {
+            CliError::person_needed(format!("there is no answer to question {id}: {question}"))
+                .hint("add it to the file of `--answers`, then run the command again with --resume")
+        }
+        MissingReply::Consent(step) => missing_consent(*step),
+    }
+}
+
+fn missing_consent(step: ConsentStep) -> CliError {
+    let flag = step.flag();
+    CliError::person_needed(format!("this needs your consent: `{flag}`"))
+        .hint(format!("look at what is there, then run the command again with --resume {flag}"))
+}
+
+pub(super) fn violation(who: &str, paths: &[String], diff: Option<&Utf8PathBuf>) -> CliError {
+    let paths = paths.join(", ");
+    let error =
+        CliError::failed(format!("{who} changed what it must not, and it was undone: {paths}"));
+    error.hints(diff.map(|diff| format!("what it had changed is in `{diff}`")))
+}
+
+pub(super) fn report_stop(
+    setup: &Setup,
+    stop: &Stop,
+    again: &str,
+    goal: Option<&str>,
+) -> Result<Exit, CliError> {
+    let (exit, reason, then) = stop::describe(stop, again, again);
+    setup.ui.important(&reason);
+    if let Some(then) = &then {
+        setup.ui.important(then);
+    }
+    if setup.json {
+        print_json(&JsonOutcome { result: stop.name(), goal, reason: Some(reason) })?;
+    }
+    Ok(exit)
+}
+
+/// Names the commands that go on from here.
+pub(super) fn say_next(setup: &Setup, commands: &[&str]) {
+    for command in commands {
+        setup.ui.labelled(Tone::Active, "next", command);
+    }
+}
+
+/// Says how mapping ended.
+pub(super) fn report_understanding(
+    setup: &Setup,
+    ended: &Ended<UnderstandEnd>,
+) -> Result<Exit, CliError> {
+    let end = match ended {
+        Ended::By(end) => end,
+        Ended::Stopped(stop) => return report_stop(setup, stop, "ralph understand", None),
+    };
+    let (exit, result, reason) = match end {
+        UnderstandEnd::Complete => (Exit::Done, "complete", "no topic is left to map".to_owned()),
+        UnderstandEnd::Quit => (Exit::Done, "quit", "stopped, as you wished".to_owned()),
+        UnderstandEnd::OutOfIterations { left } => {
+            let left = left.map_or_else(
+                || "topics are left".to_owned(),
+                |left| format!("{} left", plural(left as u64, "topic")),
+            );
+            let reason = format!("all iterations are used: {left}; `ralph understand` goes on");
+            (Exit::Unfinished, "out_of_iterations", reason)
+        }
+        UnderstandEnd::Violation { paths, diff } => {
+            return Err(violation("the mapper", paths, diff.as_ref()));
+        }
+    };
+    let tone = if exit == Exit::Done { Tone::Good } else { Tone::Attention };
+    setup.ui.labelled(tone, "understand", &reason);
+    if setup.json {
+        print_json(&JsonOutcome { result, goal: None, reason: Some(reason) })?;
+    }
+    Ok(exit)
+}

@@ -1,0 +1,148 @@
+//! Options of `understand` and `run` that other loops have too, from flags and from the environment.
+//!
+//! The order is: built in, then the environment, then what was typed. A variable that is set to nothing says nothing.
+
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::args::goal::RoundOptions;
+use crate::error::CliError;
+
+/// How many iterations there are, unless somebody says otherwise.
+const USUAL_ITERATIONS: u32 = 10;
+
+/// Looks a variable up.
+pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+fn variable(lookup: Lookup<'_>, name: &str) -> Option<String> {
+    lookup(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// How many iterations there are at most.
+pub(super) fn iterations(typed: Option<u32>, lookup: Lookup<'_>) -> Result<u32, CliError> {
+    if let Some(typed) = typed {
+        return Ok(typed);
+    }
+    match variable(lookup, "MAX_ITERATIONS") {
+        None => Ok(USUAL_ITERATIONS),
+        Some(text) => match text.parse() {
+            Ok(count) if count > 0 => Ok(count),
+            _ => Err(wrong("MAX_ITERATIONS", &text, "a number above 0")),
+        },
+    }
+}
+
+/// Whether the person is asked after each iteration.
+pub(super) fn is_interactive(options: &RoundOptions, lookup: Lookup<'_>) -> bool {
+    options.interactive || variable(lookup, "INTERACTIVE").is_some_and(|text| is_true(&text))
+}
+
+/// Whether everything that agents say is shown.
+pub(super) fn is_raw(options: &RoundOptions, lookup: Lookup<'_>) -> bool {
+    options.ai_raw || variable(lookup, "RALPH_AI_RAW").is_some_and(|text| is_true(&text))
+}
+
+fn is_true(text: &str) -> bool {
+    ["1", "true", "yes"].contains(&text.to_lowercase().as_str())
+}
+
+/// How long to wait between iterations.
+pub(super) fn pause(options: &RoundOptions, lookup: Lookup<'_>) -> Result<Duration, CliError> {
+    let (name, text) = match options.sleep {
+        Some(seconds) => ("--sleep", seconds.to_string()),
+        None => match variable(lookup, "SLEEP_SECONDS") {
+            Some(text) => ("SLEEP_SECONDS", text),
+            None => return Ok(Duration::ZERO),
+        },
+    };
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| wrong(name, &text, "a number of seconds"))
+}
+
+/// The template that the person named.
+pub(super) fn prompt(options: &RoundOptions, lookup: Lookup<'_>) -> Option<Utf8PathBuf> {
+    options.prompt.clone().or_else(|| variable(lookup, "PROMPT_FILE").map(Utf8PathBuf::from))
+}
+
+/// The root that a path tells: what lies in `<x>/scripts/ralph/` is of the workspace `<x>`.
+pub(super) fn root_of(path: Option<&Utf8Path>, cwd: &Utf8Path) -> Option<Utf8PathBuf> {
+    let path = cwd.join(path?);
+    let home = path.parent()?.canonicalize_utf8().ok()?;
+    home.ends_with("scripts/ralph").then(|| home.parent()?.parent().map(Utf8Path::to_owned))?
+}
+
+fn wrong(name: &str, text: &str, expected: &str) -> CliError {
+    CliError::usage(format!("`{name}` is `{text}`, but must be {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, FromArgMatches};
+
+    use super::*;
+
+    fn typed(words: &[&str]) -> RoundOptions {
+        let command = RoundOptions::augment_args(clap::Command::new("x").no_binary_name(true));
+        RoundOptions::from_arg_matches(&command.get_matches_from(words)).unwrap()
+    }
+
+    #[test]
+    fn what_was_typed_wins_over_the_environment() {
+        let env = |name: &str| {
+            let set = [
+                ("MAX_ITERATIONS", "7"),
+                ("INTERACTIVE", "Yes"),
+                ("SLEEP_SECONDS", "0.5"),
+                ("PROMPT_FILE", "p.md"),
+                ("RALPH_AI_RAW", "1"),
+            ];
+            set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        let nothing = |_: &str| Some(String::new());
+        let none = typed(&[]);
+        assert_eq!(iterations(None, &nothing).unwrap(), 10);
+        assert_eq!(iterations(None, &env).unwrap(), 7);
+        assert_eq!(iterations(Some(3), &env).unwrap(), 3);
+        assert!(is_interactive(&none, &env) && !is_interactive(&none, &nothing));
+        assert!(is_interactive(&typed(&["-i"]), &nothing));
+        assert!(is_raw(&none, &env) && !is_raw(&none, &nothing));
+        assert_eq!(pause(&none, &nothing).unwrap(), Duration::ZERO);
+        assert_eq!(pause(&none, &env).unwrap(), Duration::from_millis(500));
+        assert_eq!(pause(&typed(&["-s", "2"]), &env).unwrap(), Duration::from_secs(2));
+        assert_eq!(prompt(&none, &env).unwrap(), "p.md");
+        assert_eq!(prompt(&typed(&["-p", "q.md"]), &env).unwrap(), "q.md");
+    }
+
+    #[test]
+    fn a_variable_that_makes_no_sense_is_named() {
+        for (name, bad) in
+            [("MAX_ITERATIONS", "-1"), ("MAX_ITERATIONS", "0"), ("MAX_ITERATIONS", "x")]
+        {
+            let error = iterations(None, &|_| Some(bad.to_owned())).unwrap_err();
+            assert!(
+                error.message.contains(name) && error.message.contains(bad),
+                "{}",
+                error.message
+            );
+        }
+        for bad in ["x", "-1", "NaN"] {
+            let error = pause(&typed(&[]), &|_| Some(bad.to_owned())).unwrap_err();
+            assert!(error.message.contains("SLEEP_SECONDS"), "{}", error.message);
+        }
+        assert!(pause(&typed(&["--sleep=-2"]), &|_| None).is_err());
+    }
+
+    #[test]
+    fn the_root_is_told_by_a_path_in_scripts_ralph() {
+        let place = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(place.path()).unwrap().canonicalize_utf8().unwrap();
+        std::fs::create_dir_all(root.join("x/scripts/ralph")).unwrap();
+        let path = |path: &'static str| Some(Utf8Path::new(path));
+        assert_eq!(root_of(path("x/scripts/ralph/p.md"), &root), Some(root.join("x")));
+        assert_eq!(root_of(path("p.md"), &root.join("x/scripts/ralph")), Some(root.join("x")));
+        for other in [path("x/p.md"), path("nowhere/scripts/ralph/p.md"), None] {
+            assert_eq!(root_of(other, &root), None);
+        }
+    }
+}

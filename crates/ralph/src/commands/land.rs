@@ -1,0 +1,39 @@
+//! `ralph land`: bring the checkout along to work that has landed and could not reach it.
+
+use ralph_engine::workflow::isolation::upkeep::{LandedBranch, bring_along};
+
+use super::print_either;
+use crate::args::GlobalArgs;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::text::StyledLine;
+use crate::render::{Tone, Ui, styled};
+use crate::setup::Setup;
+
+pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
+    let setup = Setup::load(global, &[])?;
+    setup.require_repository()?;
+    let state = setup.open_bare_state()?;
+    let branches =
+        bring_along(&setup.git(), &state, &setup.workspace.root).map_err(CliError::failed)?;
+    print_either(setup.ui, setup.json, &branches, || lines(setup.ui, &branches))?;
+    let waits = branches.iter().any(|branch| branch.waits.is_some());
+    Ok(if waits { Exit::Unfinished } else { Exit::Done })
+}
+
+fn lines(ui: Ui, branches: &[LandedBranch]) -> Vec<StyledLine> {
+    if branches.is_empty() {
+        return vec![styled!("nothing waits to land")];
+    }
+    let line = |branch: &LandedBranch| {
+        let name = match branch.repository.as_str() {
+            "" => branch.branch.clone(),
+            repository => format!("{repository}: {}", branch.branch),
+        };
+        match &branch.waits {
+            None => styled!("{name}  {}", ui.paint(Tone::Good, "up to date")),
+            Some(why) => styled!("{name}  {}", ui.paint(Tone::Attention, why)),
+        }
+    };
+    branches.iter().map(line).collect()
+}

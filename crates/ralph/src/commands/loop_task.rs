@@ -1,0 +1,221 @@
+//! `ralph loop`: one task, gated between PLAN and BUILD by the harness.
+
+use std::io::Read;
+
+use camino::Utf8Path;
+use ralph_engine::workflow::WorkflowError;
+use ralph_engine::workflow::driver::{Ended, Stop};
+use ralph_engine::workflow::phased::{Phased, PhasedEnd};
+use ralph_model::journal::QuestionKind;
+use ralph_model::phase::LoopRecord;
+use ralph_model::role::Role;
+use serde::Serialize;
+
+use super::agent_run::flags;
+use super::pipeline::settle_dirt;
+use super::print_json;
+use crate::args::GlobalArgs;
+use crate::args::loop_task::LoopArgs;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::human::{one_line, plural};
+use crate::render::workflow::{Look, WorkflowScreen};
+use crate::render::{Tone, stop};
+use crate::setup::{OpenProject, Setup, WorkflowRun};
+use ralph_engine::workflow::project::WorkPlace;
+
+const ROLES: [Role; 2] = [Role::Builder, Role::Verifier];
+
+/// The largest task that is read from a file.
+const LARGEST: u64 = 1 << 20;
+
+#[derive(Serialize)]
+struct JsonLoop<'a> {
+    result: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proven_by_gates: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+pub(crate) fn run(global: &GlobalArgs, args: &LoopArgs) -> Result<Exit, CliError> {
+    let setup = Setup::load(global, &flags(&args.run.agent))?;
+    if !setup.home.exists {
+        return Err(CliError::usage(format!("there is no home at `{}`", setup.home.path))
+            .hint("`ralph init` makes one"));
+    }
+    let text = task_text(args)?;
+    let screen = WorkflowScreen::new(setup.ui, Look::of(&setup, args.run.stream));
+    let OpenProject { mut session, project } = setup.open_project(WorkflowRun {
+        command: "ralph loop",
+        roles: &ROLES,
+        flags: flags(&args.run.agent),
+        place: WorkPlace::Checkout,
+        budget: setup.budget(args.run.max_tokens, args.run.max_cost),
+        no_wait: args.run.no_wait,
+        context_limit: args.run.context_limit,
+        subscriber: Box::new(screen),
+    })?;
+    if !args.rollback {
+        settle_dirt(&setup, &session.context, &project, args.run.allow_dirty)?;
+    }
+    let mut phased = Phased::open(&mut session, &project, args.max_iterations).map_err(failed)?;
+    let is_untold = phased.completes_acceptance().map_err(failed)?;
+    let known = phased.current().map_err(failed)?;
+    if args.rollback {
+        return roll_back(&setup, &mut phased);
+    }
+    let unfinished = known.filter(|record| is_untold || !record.is_over());
+    match (text, unfinished) {
+        (None, None) => return Err(nothing_to_do()),
+        (None, Some(_)) => {
+            phased.resume(args.answer.as_deref()).map_err(failed)?;
+        }
+        // The same words again mean the same task.
+        (Some(text), Some(record)) if record.task.text == text && !args.new => {
+            phased.resume(None).map_err(failed)?;
+        }
+        (Some(_), Some(record)) if !args.new => return Err(unfinished_task(&record)),
+        (Some(text), _) => phased.start(&text).map_err(failed)?,
+    }
+    let ended = phased.run().map_err(failed)?;
+    let task = phased.current().map_err(failed)?.map(|record| record.task.number);
+    report(&setup, &ended, task)
+}
+
+/// Returns the task that was typed or is in a file; `None` to go on with what there is.
+fn task_text(args: &LoopArgs) -> Result<Option<String>, CliError> {
+    let text = match (&args.task, &args.file) {
+        (Some(task), _) => task.clone(),
+        (None, Some(file)) => read_task(file)?,
+        (None, None) => return Ok(None),
+    };
+    if text.trim().is_empty() {
+        return Err(CliError::usage("the task is empty").hint("say what is to be done"));
+    }
+    Ok(Some(text.trim().to_owned()))
+}
+
+fn read_task(file: &Utf8Path) -> Result<String, CliError> {
+    let unreadable = |problem: std::io::Error| {
+        CliError::usage(format!("cannot read the task from `{file}`: {problem}"))
+    };
+    let mut text = String::new();
+    if file == "-" {
+        std::io::stdin().take(LARGEST).read_to_string(&mut text).map_err(unreadable)?;
+    } else {
+        let file = std::fs::File::open(file).map_err(unreadable)?;
+        file.take(LARGEST).read_to_string(&mut text).map_err(unreadable)?;
+    }
+    Ok(text)
+}
+
+fn nothing_to_do() -> CliError {
+    CliError::usage("there is no task to go on with").hint("`ralph loop \"<task>\"` begins one")
+}
+
+fn unfinished_task(record: &LoopRecord) -> CliError {
+    let task = one_line(&record.task.text, 80);
+    CliError::usage(format!("task {} is unfinished: {task}", record.task.number)).hints(vec![
+        "`ralph loop --resume` goes on with it".to_owned(),
+        "`ralph loop --rollback` takes it back".to_owned(),
+        "`--new` gives it up and begins this one".to_owned(),
+    ])
+}
+
+fn roll_back(setup: &Setup, phased: &mut Phased<'_, '_>) -> Result<Exit, CliError> {
+    let task = phased.current().map_err(failed)?.map(|record| record.task.number);
+    if !phased.roll_back().map_err(failed)? {
+        return Err(CliError::usage("there is no task to take back"));
+    }
+    let text = format!("task {} is taken back; the tree is as it was before it", task.unwrap_or(0));
+    setup.ui.labelled(Tone::Good, "done", &text);
+    if setup.json {
+        print_json(&JsonLoop { reason: None, ..json("rolled_back", task) })?;
+    }
+    Ok(Exit::Done)
+}
+
+const fn json(result: &str, task: Option<u32>) -> JsonLoop<'_> {
+    JsonLoop { result, task, commit: None, proven_by_gates: None, summary: None, reason: None }
+}
+
+fn failed(error: WorkflowError) -> CliError {
+    match error {
+        WorkflowError::ForeignMailbox { .. } => CliError::usage(error)
+            .hint("`mailbox = \"…\"` in ralph.toml moves Ralph's own elsewhere"),
+        error => CliError::failed(error)
+            .hint("nothing is lost: `ralph loop --resume` goes on where it stopped"),
+    }
+}
+
+/// Says how the loop ended.
+fn report(setup: &Setup, ended: &Ended<PhasedEnd>, task: Option<u32>) -> Result<Exit, CliError> {
+    let end = match ended {
+        Ended::By(end) => end,
+        Ended::Stopped(stop) => return report_stop(setup, stop, task),
+    };
+    let again = "`ralph loop --resume` goes on, `ralph loop --rollback` takes the task back";
+    let (exit, reason) = match end {
+        PhasedEnd::Done { commit, is_proven, summary } => {
+            let proof = if *is_proven { "gates passed" } else { "not proven by a command gate" };
+            let commit = commit.as_deref().map_or("no commit", |commit| &commit[..10]);
+            setup.ui.labelled(Tone::Good, "done", &format!("task accepted at {commit}, {proof}"));
+            for line in summary.iter().flat_map(|text| text.lines()).take(40) {
+                setup.ui.line(format!("  {line}"));
+            }
+            (Exit::Done, None)
+        }
+        PhasedEnd::Aborted { gates, failures } => {
+            let times = plural(u64::from(*failures), "time");
+            let text = format!("gates failed {times} in a row: {}", gates.join(", "));
+            (Exit::Unfinished, Some(text))
+        }
+        PhasedEnd::OutOfIterations { iterations } => {
+            let text =
+                format!("not complete after {}", plural(u64::from(*iterations), "iteration"));
+            (Exit::Unfinished, Some(text))
+        }
+        PhasedEnd::NoTask => return Err(nothing_to_do()),
+    };
+    if let Some(reason) = &reason {
+        setup.ui.important(reason);
+        setup.ui.important(again);
+    }
+    if setup.json {
+        let mut told = JsonLoop { reason, ..json(end.name(), task) };
+        if let PhasedEnd::Done { commit, is_proven, summary } = end {
+            told.commit = commit.as_deref();
+            told.proven_by_gates = Some(*is_proven);
+            told.summary = summary.as_deref();
+        }
+        print_json(&told)?;
+    }
+    Ok(exit)
+}
+
+fn report_stop(setup: &Setup, stop: &Stop, task: Option<u32>) -> Result<Exit, CliError> {
+    let again = "ralph loop --resume";
+    let (exit, reason, then) = stop::describe(stop, again, again);
+    let then = match stop {
+        Stop::Waiting { asked: QuestionKind::Other, .. } => {
+            Some("  `ralph loop --resume --answer \"…\"` answers it and goes on".to_owned())
+        }
+        _ => then,
+    };
+    setup.ui.important(&reason);
+    if let Some(then) = &then {
+        setup.ui.important(then);
+    }
+    if setup.json {
+        let reason = stop::reason(stop).or(Some(reason));
+        print_json(&JsonLoop { reason, ..json(stop.name(), task) })?;
+    }
+    Ok(exit)
+}

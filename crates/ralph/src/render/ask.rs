@@ -1,0 +1,217 @@
+//! A person at a terminal: questions on stderr, answers from the keyboard.
+//!
+//! In rich mode an answer is edited as in a shell, on the terminal itself (`/dev/tty`), so that nothing of it comes near
+//! stdout, and a paste of several lines stays one answer. Elsewhere an answer is a line; one that ends in a backslash
+//! goes on in the next. The end of input is the default, and for consent that is no.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use ralph_engine::ask::{AskPerson, Inquiry, NoReply, is_yes, option_meant};
+use ralph_model::shown::{shown, shown_lines};
+use ralph_proc::signal::wait_for_input;
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::DefaultHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Behavior, Config, Editor, Helper};
+
+use super::text::StyledLine;
+use super::{Tone, Ui, read_line, styled};
+
+/// How often somebody is asked again who answers something else.
+const MOST_TRIES: u32 = 3;
+
+/// Asks whoever sits at the terminal.
+pub(crate) struct TerminalPerson {
+    ui: Ui,
+    edits: bool,
+}
+
+/// What somebody typed.
+enum Typed {
+    Text(String),
+    End,
+    Stop,
+}
+
+impl TerminalPerson {
+    pub(crate) fn new(ui: Ui) -> TerminalPerson {
+        let can_edit = || {
+            let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+            let terminal = io::IsTerminal::is_terminal(&io::stdin());
+            terminal && !is_dumb && std::fs::File::open("/dev/tty").is_ok()
+        };
+        TerminalPerson { ui, edits: ui.rich && can_edit() }
+    }
+
+    /// Shows a question, with what the person should read first.
+    fn put(&self, inquiry: &Inquiry<'_>, more: &str) {
+        let ui = self.ui;
+        ui.important("");
+        for line in inquiry.context {
+            ui.important(styled!("  {}", shown(line)));
+        }
+        if !inquiry.context.is_empty() {
+            ui.important("");
+        }
+        // Whatever a question holds, no later line of it looks like one of Ralph's.
+        for (index, line) in shown_lines(inquiry.question).enumerate() {
+            let mark = if index == 0 { "?" } else { " " };
+            let line = ui.paint(Tone::Strong, &line);
+            ui.important(styled!(
+                "{} {line}{}",
+                ui.paint(Tone::Active, mark),
+                if index == 0 { more } else { "" }
+            ));
+        }
+    }
+
+    fn read(&self) -> Typed {
+        if self.edits {
+            return edit();
+        }
+        let mut text = String::new();
+        loop {
+            let line = match read_line(if text.is_empty() { "> " } else { ". " }) {
+                Ok(Some(line)) => line,
+                Ok(None) if text.is_empty() => return Typed::End,
+                Ok(None) => return Typed::Text(text),
+                Err(_) => return Typed::Stop,
+            };
+            match line.strip_suffix('\\') {
+                Some(line) => {
+                    text.push_str(line);
+                    text.push('\n');
+                }
+                None => return Typed::Text(text + &line),
+            }
+        }
+    }
+}
+
+impl AskPerson for TerminalPerson {
+    fn text(&mut self, inquiry: &Inquiry<'_>, default: Option<&str>) -> Result<String, NoReply> {
+        self.put(inquiry, "");
+        let ui = self.ui;
+        if let Some(default) = default.filter(|default| !default.is_empty()) {
+            ui.important(ui.paint(Tone::Faint, "  Enter takes this:"));
+            for line in shown_lines(default) {
+                ui.important(styled!("    {line}"));
+            }
+        }
+        match self.read() {
+            Typed::Text(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
+            Typed::Text(text) => Ok(default.map_or(text, str::to_owned)),
+            Typed::End => default.map(str::to_owned).ok_or(NoReply::Interrupted),
+            Typed::Stop => Err(NoReply::Interrupted),
+        }
+    }
+
+    fn confirm(&mut self, inquiry: &Inquiry<'_>, default: bool) -> Result<bool, NoReply> {
+        let default = default && inquiry.consent.is_none();
+        for _ in 0..MOST_TRIES {
+            self.put(inquiry, if default { " [Y/n]" } else { " [y/N]" });
+            match self.read() {
+                Typed::Text(text) if text.trim().is_empty() => return Ok(default),
+                Typed::Text(text) => {
+                    if let Some(answer) = is_yes(&text) {
+                        return Ok(answer);
+                    }
+                    self.ui.important("  please answer yes or no");
+                }
+                Typed::End => return Ok(default),
+                Typed::Stop => return Err(NoReply::Interrupted),
+            }
+        }
+        Ok(false)
+    }
+
+    fn choose(
+        &mut self,
+        inquiry: &Inquiry<'_>,
+        options: &[&str],
+        default: usize,
+    ) -> Result<usize, NoReply> {
+        for _ in 0..MOST_TRIES {
+            self.put(inquiry, "");
+            for (index, option) in options.iter().enumerate() {
+                let usual = if index == default { " (default)" } else { "" };
+                self.ui.important(styled!("  {}. {option}{usual}", index + 1));
+            }
+            match self.read() {
+                Typed::Text(text) if text.trim().is_empty() => return Ok(default),
+                Typed::Text(text) => {
+                    if let Some(index) = option_meant(&text, options) {
+                        return Ok(index);
+                    }
+                    self.ui
+                        .important("  please answer with a number, or with how an option begins");
+                }
+                Typed::End => return Ok(default),
+                Typed::Stop => return Err(NoReply::Interrupted),
+            }
+        }
+        Ok(default)
+    }
+}
+
+/// Lets an answer go on in the next line after a backslash.
+struct Continues;
+
+impl Completer for Continues {
+    type Candidate = String;
+}
+
+impl Hinter for Continues {
+    type Hint = String;
+}
+
+impl Highlighter for Continues {}
+
+impl Helper for Continues {}
+
+impl Validator for Continues {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        Ok(if context.input().ends_with('\\') {
+            ValidationResult::Incomplete
+        } else {
+            ValidationResult::Valid(None)
+        })
+    }
+}
+
+/// Has an answer edited on the terminal.
+///
+/// The editor waits for keys alone, so it has a thread of its own: a termination is answered at once, with the terminal
+/// as it was before.
+fn edit() -> Typed {
+    let Ok(before) = tcgetattr(io::stdin()) else { return Typed::End };
+    let Ok((done, mut tell)) = UnixStream::pair() else { return Typed::End };
+    let editing = thread::spawn(move || {
+        let line = read_edited();
+        let _ = tell.write_all(b"x");
+        line
+    });
+    if !wait_for_input(&done, || {}).unwrap_or(true) {
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
+        super::important("");
+        return Typed::Stop;
+    }
+    match editing.join() {
+        Ok(Ok(text)) => Typed::Text(text.replace("\\\n", "\n")),
+        Ok(Err(ReadlineError::Eof)) => Typed::End,
+        Ok(Err(_)) | Err(_) => Typed::Stop,
+    }
+}
+
+fn read_edited() -> rustyline::Result<String> {
+    let config = Config::builder().behavior(Behavior::PreferTerm).build();
+    let mut editor: Editor<Continues, DefaultHistory> = Editor::with_config(config)?;
+    editor.set_helper(Some(Continues));
+    editor.readline(&StyledLine::from("> ").encode(false))
+}

@@ -1,0 +1,44 @@
+//! Goal-driven work as a person sees it: one line per step.
+
+use ralph_model::journal::JournalEvent;
+
+use super::Tone;
+use super::human::{one_line, plural};
+
+/// Puts an event into a line; what needs none has none.
+pub(super) fn line(event: &JournalEvent) -> Option<(Tone, &'static str, String)> {
+    use JournalEvent as E;
+    Some(match event {
+        // Word for word, as the interviewer is told them.
+        E::InterviewTurn(turn) if !turn.problems.is_empty() => {
+            (Tone::Attention, "retry", format!("not valid: {}", turn.problems.join("; ")))
+        }
+        E::InterviewTurn(turn) => match (turn.questions, turn.stories) {
+            (Some(questions), _) => {
+                let count = plural(u64::from(questions), "question");
+                (Tone::Progress, "asks", format!("{count} for you"))
+            }
+            (None, stories) => {
+                (Tone::Progress, "drafted", plural(u64::from(stories.unwrap_or(0)), "story"))
+            }
+        },
+        E::PrdApproved(approved) => {
+            let failing = plural(u64::from(approved.failing.unwrap_or(0)), "story");
+            (Tone::Good, "approved", format!("{failing} to implement on {}", approved.branch))
+        }
+        E::TopicMapped(mapped) => {
+            let topic = &mapped.topic;
+            if let Some(reason) = &mapped.reason {
+                return Some((
+                    Tone::Attention,
+                    "retry",
+                    format!("{topic}: {}", one_line(reason, 300)),
+                ));
+            }
+            let left =
+                mapped.left.map(|left| format!("; {} left", plural(u64::from(left), "topic")));
+            (Tone::Good, "mapped", format!("{topic}{}", left.unwrap_or_default()))
+        }
+        _ => return None,
+    })
+}

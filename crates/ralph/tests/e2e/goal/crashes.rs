@@ -1,0 +1,100 @@
+//! Ralph is killed at its fault points in the middle of an interview and of mapping; started again, it loses nothing and
+//! asks nothing twice.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{Desk, GOAL, NON_INTERACTIVE, draft, envelope};
+use crate::crash::{Share, Sweep};
+
+/// How many tests share the fault points of a story.
+const SHARES: usize = 2;
+
+/// A desk whose interviewer asks until it knows the answers: what a run says depends on its prompt alone.
+fn interview() -> Desk {
+    let desk = Desk::new("").in_memory();
+    let script = format!(
+        "case $(cat) in *'A: all'*'A: now'*) echo '{}';; *) echo '{}';; esac\n",
+        envelope(&[], &draft(&["US-001"])),
+        envelope(&["Which pages?", "Since when?"], &Value::Null),
+    );
+    fs::write(desk.place.path("agent.sh"), script).unwrap();
+    desk.configure("agent_cmd = \"sh ../agent.sh\"");
+    desk.answers(&json!({"pages": "all", "since": "now"}));
+    desk
+}
+
+/// Everything that matters at the end, without times.
+fn end_of(desk: &Desk) -> Value {
+    let state = desk.state();
+    let qa: Vec<Value> = state["qa"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|qa| json!([qa["id"], qa["question"], qa["answer"]]))
+        .collect();
+    let titles: Vec<String> = desk
+        .transcript()
+        .lines()
+        .filter_map(|line| line.strip_prefix("## ")?.split_once(" - "))
+        .map(|(_, title)| title.to_owned())
+        .collect();
+    json!({"qa": qa, "prd": desk.prd(), "state": state["state"], "entries": titles})
+}
+
+fn survives_every_crash(number: usize) {
+    let desk = interview();
+    let answers = desk.place.path("answers.json").to_str().unwrap().to_owned();
+    let args = [&["plan", GOAL, "--answers", &answers][..], &NON_INTERACTIVE].concat();
+    let sweep = Sweep::new(&desk.place, &args);
+    let (undisturbed, points) = sweep.undisturbed(Share { number, of: SHARES });
+    assert_eq!(undisturbed.status.code(), Some(0), "{undisturbed}");
+    let (expected, runs) = (end_of(&desk), desk.roles().len());
+    assert_eq!(expected["entries"].as_array().unwrap().len(), 7, "{expected}");
+    sweep.visit(&points, |point, crashed| {
+        let again = desk.place.ralph(&args);
+        let context = || format!("{point}\n{crashed}\n{again}\n{}", desk.transcript());
+        assert_eq!(again.status.code(), Some(0), "{}", context());
+        assert_eq!(end_of(&desk), expected, "{}", context());
+        assert_eq!(desk.git(&["status", "--porcelain"]), "", "{}", context());
+        // Only the run that was under way is repeated.
+        assert!(desk.roles().len() <= runs + 1, "{}", context());
+        desk.place.assert_nothing_left();
+    });
+}
+
+#[test]
+fn an_interview_survives_every_crash_0() {
+    survives_every_crash(0);
+}
+
+#[test]
+fn an_interview_survives_every_crash_1() {
+    survives_every_crash(1);
+}
+
+#[test]
+fn mapping_survives_every_crash() {
+    let desk = Desk::new("").in_memory();
+    let script = "P=$(cat); case $P in *one*) T=one;; *) T=two;; esac\n\
+                  printf '\\n## 2026-11-18 - %s\\n' \"$RALPH_RUN_ID\" >> $RALPH_OUT/codebase_map.md; echo done\n";
+    fs::write(desk.place.path("agent.sh"), script).unwrap();
+    desk.write("ralph/codebase_map.md", "# Map\n\n## Next Topics\n- [ ] one\n- [ ] two\n");
+    desk.write("ralph/prompt.md", "x\n");
+    desk.configure("agent_cmd = \"sh ../agent.sh\"");
+    let args = ["understand"];
+    let sweep = Sweep::new(&desk.place, &args);
+    let (undisturbed, points) = sweep.undisturbed(Share { number: 0, of: 1 });
+    assert_eq!(undisturbed.status.code(), Some(0), "{undisturbed}");
+    sweep.visit(&points, |point, crashed| {
+        let again = desk.place.ralph(&args);
+        let map = desk.read("ralph/codebase_map.md");
+        let context = || format!("{point}\n{crashed}\n{again}\n{map}");
+        assert_eq!(again.status.code(), Some(0), "{}", context());
+        assert_eq!(map.matches("- [x] ").count(), 2, "{}", context());
+        // A run whose result was kept is not repeated, and none counts twice.
+        assert_eq!(map.matches("## 2026-11-18").count(), 2, "{}", context());
+        desk.place.assert_nothing_left();
+    });
+}

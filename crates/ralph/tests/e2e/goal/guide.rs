@@ -1,0 +1,44 @@
+//! The session of the guide is one that happens.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{Desk, block, envelope};
+
+#[test]
+fn the_session_of_the_guide_is_what_ralph_says() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/goal.md");
+    let guide = fs::read_to_string(guide).unwrap();
+    let session = guide.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    let questions = [
+        "Which pages should be dark: all of them, or only the settings?",
+        "Should the choice be kept when the browser is closed?",
+    ];
+    let story = |id: &str, title: &str, criteria: &[&str], priority: u32| json!({"id": id, "title": title, "acceptanceCriteria": criteria, "priority": priority, "passes": false, "notes": ""});
+    let colours = story("US-001", "Colours come from one file", &["one", "`make test` passes"], 1);
+    let switch =
+        story("US-002", "A switch in the settings", &["two", "three", "`make test` passes"], 2);
+    let drafted = json!({
+        "questions": [],
+        "uncertainties": [{"topic": "colours", "reason": "r", "evidenceMissing": "e"}],
+        "prdDraft": {"branchName": "ralph/dark-mode", "userStories": [colours, switch]},
+        "recommendUnderstand": {"shouldRun": true, "reasons": ["colours are spread over the templates"]},
+    });
+    let script = [
+        block("interviewer 1", &[], &envelope(&questions, &Value::Null)),
+        block("interviewer 2", &[], &drafted.to_string()),
+    ];
+    let desk = Desk::new(&script.concat());
+    let said = desk.typed(0, &["exec", "add dark mode"], "\nall of them\nyes\ny\n\n\n");
+    let mut rest = said.as_str();
+    let typed = |line: &&str| line.starts_with("$ ") || line.starts_with('>');
+    let varies = |line: &&str| line.starts_with("[created]") || line.starts_with("[done]");
+    for line in session.lines().filter(|line| !typed(line) && !varies(line)) {
+        let Some((_, after)) = rest.split_once(line) else {
+            panic!("no `{line}` there in\n{said}")
+        };
+        rest = after;
+    }
+}

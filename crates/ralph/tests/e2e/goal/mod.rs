@@ -1,0 +1,213 @@
+//! Goal-driven work with a scripted person and the rehearsal agent: from a sentence to a PRD, a map and a run.
+
+mod crashes;
+mod exec;
+mod guide;
+mod interview;
+mod names;
+mod prd;
+mod starts;
+mod terminal;
+mod understand;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::crash;
+use crate::harness::Place;
+use crate::support::process::{Finished, run};
+
+const GOAL: &str = "add dark mode";
+
+/// A workspace with an agent that plays a script; without a home.
+struct Desk {
+    place: Place,
+}
+
+impl Desk {
+    fn new(script: &str) -> Desk {
+        let desk = Desk { place: Place::rehearsing(script) };
+        let path = desk.path("ralph.toml");
+        let settings = fs::read_to_string(&path).unwrap();
+        fs::write(path, format!("limits.backoff = \"0s\"\n{settings}")).unwrap();
+        fs::write(desk.path("Makefile"), "test:\n\ttrue\n").unwrap();
+        desk.commit_all("a project");
+        desk
+    }
+
+    fn in_memory(self) -> Desk {
+        Desk { place: crash::in_memory(self.place) }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.env.repo().join(name)
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        self.place.env.git(args)
+    }
+
+    fn commit_all(&self, message: &str) {
+        self.place.commit_all(message);
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// Adds to the top of the configuration.
+    fn configure(&self, more: &str) {
+        let text = self.read("ralph.toml");
+        self.write("ralph.toml", &format!("{more}\n{text}"));
+        self.commit_all("settings");
+    }
+
+    /// Runs `ralph` without a terminal and asserts its exit code.
+    fn exits(&self, code: i32, args: &[&str]) -> Finished {
+        let finished = self.place.ralph(args);
+        assert_eq!(finished.status.code(), Some(code), "{finished}\n{}", self.transcript());
+        finished
+    }
+
+    /// The same, with more variables.
+    fn exits_with(&self, code: i32, args: &[&str], more: &[(&str, &str)]) -> Finished {
+        let mut variables = self.place.variables();
+        let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        variables.extend(more);
+        let (env, ralph) = (&self.place.env, Path::new(crate::harness::RALPH));
+        let finished = run(env, ralph, args, &variables, "", crate::harness::PATIENCE);
+        assert_eq!(finished.status.code(), Some(code), "{finished}");
+        finished
+    }
+
+    /// Runs `ralph` at a terminal on which all of this was typed, and asserts its exit code.
+    fn typed(&self, code: i32, args: &[&str], typed: &str) -> String {
+        let (found, said) = self.place.at_terminal(args, typed.as_bytes());
+        assert_eq!(found, Some(code), "{said}\n{}", self.transcript());
+        said
+    }
+
+    /// Writes a file of answers beside the repository; returns where it is.
+    fn answers(&self, answers: &Value) -> String {
+        let path = self.place.path("answers.json");
+        fs::write(&path, answers.to_string()).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn transcript(&self) -> String {
+        self.read("ralph/plan_transcript.md")
+    }
+
+    fn state(&self) -> Value {
+        serde_json::from_str(&self.read("ralph/plan_state.json")).unwrap()
+    }
+
+    fn prd(&self) -> Value {
+        serde_json::from_str(&self.read("ralph/prd.json")).unwrap()
+    }
+
+    /// Writes a PRD; each story is its id and whether it passes.
+    fn write_prd(&self, stories: &[(&str, bool)]) {
+        let stories: Vec<Value> = stories.iter().map(|(id, passes)| story(id, *passes)).collect();
+        let prd = json!({"branchName": "ralph/old", "userStories": stories});
+        self.write("ralph/prd.json", &format!("{prd:#}\n"));
+    }
+
+    /// What the log tells under a name.
+    fn logged(&self, name: &str) -> Vec<Value> {
+        self.place.logged(name)
+    }
+
+    /// The roles of all runs, in order.
+    fn roles(&self) -> Vec<String> {
+        self.place.roles()
+    }
+
+    /// Everything outside home, by content: the tree, the index, refs, commits, git's configuration.
+    fn outside(&self) -> BTreeMap<String, Vec<u8>> {
+        let mut found = BTreeMap::new();
+        let mut open = vec![self.place.env.repo()];
+        while let Some(directory) = open.pop() {
+            for entry in fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.strip_prefix(self.place.env.repo()).unwrap();
+                let name = name.to_str().unwrap().to_owned();
+                if [".git", "ralph", "scripts/ralph"].contains(&name.as_str()) {
+                    continue;
+                }
+                if path.is_dir() {
+                    open.push(path);
+                } else {
+                    found.insert(name, fs::read(&path).unwrap());
+                }
+            }
+        }
+        for args in [
+            &["for-each-ref"][..],
+            &["log", "--all", "--format=%H"],
+            &["symbolic-ref", "HEAD"],
+            &["ls-files", "--stage"],
+            &["config", "--local", "--list"],
+            &["stash", "list"],
+        ] {
+            found.insert(args.join(" "), self.git(args).into_bytes());
+        }
+        found
+    }
+}
+
+fn story(id: &str, passes: bool) -> Value {
+    json!({
+        "id": id,
+        "title": format!("Do {id}"),
+        "acceptanceCriteria": ["`make test` passes"],
+        "priority": 1,
+        "passes": passes,
+        "notes": "",
+    })
+}
+
+fn draft(ids: &[&str]) -> Value {
+    let stories: Vec<Value> = ids.iter().map(|id| story(id, true)).collect();
+    json!({"branchName": "ralph/dark", "userStories": stories})
+}
+
+/// An envelope of an interviewer who is certain.
+fn envelope(questions: &[&str], draft: &Value) -> String {
+    json!({
+        "questions": questions,
+        "uncertainties": [],
+        "prdDraft": draft,
+        "recommendUnderstand": {"shouldRun": false, "reasons": []},
+    })
+    .to_string()
+}
+
+/// A block of a script in which an agent says this, and expects all of these in its prompt.
+fn block(header: &str, expected: &[&str], said: &str) -> String {
+    let expected: Vec<String> =
+        expected.iter().map(|text| format!("expect-prompt {text}\n")).collect();
+    format!("[{header}]\n{}final <<'END'\n{said}\nEND\n", expected.concat())
+}
+
+/// An interviewer who drafts at once.
+fn drafts_at_once() -> String {
+    block("interviewer", &[], &envelope(&[], &draft(&["US-001"])))
+}
+
+/// A mapper that does its work.
+const MAPPER: &str = "[mapper]\nrun printf '\\n## 2026-11-18 - topic\\n\\nx\\n' >> $RALPH_OUT/codebase_map.md\nfinal done\n";
+
+const NON_INTERACTIVE: [&str; 2] = ["--non-interactive", "--approve-prd"];
+
+/// The arguments of a `plan` for which nobody is asked.
+const PLAN_UNASKED: [&str; 4] = ["plan", GOAL, NON_INTERACTIVE[0], NON_INTERACTIVE[1]];

@@ -1,0 +1,173 @@
+//! `ralph understand`: one topic per run, and nothing but the map changes.
+
+use std::fs;
+
+use super::{Desk, MAPPER};
+use crate::harness::{PATIENCE, wait_until};
+
+const MAP: &str = "# Map\n\n## Next Topics (checklist)\n\n- [ ] one\n- [ ] two\n- [ ] three\n";
+
+fn desk(script: &str, map: &str) -> Desk {
+    let desk = Desk::new(script);
+    desk.write("ralph/codebase_map.md", map);
+    desk.exits(0, &["init"]);
+    desk.commit_all("a map");
+    desk
+}
+
+#[test]
+fn each_run_maps_one_topic_until_none_is_left() {
+    let mapper = MAPPER.replace("[mapper]\n", "[mapper]\nrun cat > /dev/null\n");
+    let desk = desk(&mapper, MAP);
+    let before = desk.outside();
+    let finished = desk.exits(0, &["understand"]);
+    assert!(finished.stderr.contains("no topic is left to map"), "{finished}");
+    assert_eq!(desk.roles(), ["mapper"; 3]);
+    let topics = desk.logged("topic_mapped");
+    let topics: Vec<&str> = topics.iter().map(|mapped| mapped["topic"].as_str().unwrap()).collect();
+    assert_eq!(topics, ["one", "two", "three"]);
+    let map = desk.read("ralph/codebase_map.md");
+    assert_eq!(map.matches("- [x] ").count(), 3, "{map}");
+    assert_eq!(map.matches("## 2026-11-18 - topic").count(), 3, "{map}");
+    // The branch, every ref and everything outside home are as they were.
+    assert_eq!(desk.outside(), before);
+    assert_eq!(desk.git(&["status", "--porcelain"]).trim(), "M ralph/codebase_map.md");
+    let finished = desk.exits(0, &["understand"]);
+    assert!(finished.stderr.contains("no topic is left"), "{finished}");
+    assert_eq!(desk.roles().len(), 3);
+}
+
+#[test]
+fn the_prompt_names_the_topic_the_file_and_the_day() {
+    let script = MAPPER.replace(
+        "[mapper]\n",
+        "[mapper]\nexpect-prompt <topic>\nexpect-prompt one\nexpect-prompt /codebase_map.md\nexpect-prompt Append one section\n",
+    );
+    let desk = desk(&script, MAP);
+    let finished = desk.exits(1, &["understand", "1"]);
+    assert!(finished.stderr.contains("all iterations are used: 2 topics left"), "{finished}");
+}
+
+#[test]
+fn a_map_without_boxes_takes_the_topics_of_the_prompt() {
+    let desk = desk(MAPPER, "# Map\n");
+    desk.write("ralph/understand_prompt.md", "Map it.\n\n1) Alpha\n2) Beta\n");
+    desk.exits(1, &["understand", "1"]);
+    let mapped = desk.logged("topic_mapped");
+    assert_eq!(mapped[0]["topic"], "Alpha");
+}
+
+#[test]
+fn a_map_that_loses_entries_or_gains_none_is_not_taken() {
+    let old = format!("{MAP}\n## 2020-01-01 - Old\n\nkept\n");
+    for (step, reason) in [
+        ("run true", "the map was not changed"),
+        ("run : > $RALPH_OUT/codebase_map.md", "the map is empty"),
+        ("run sed -i s/one/1/ $RALPH_OUT/codebase_map.md", "no new entry"),
+        ("outbox codebase_map.md ## 2026-11-18 - x", "lost earlier entries: ## 2020-01-01 - Old"),
+        ("run rm $RALPH_OUT/codebase_map.md", "not in the outbox"),
+    ] {
+        let script = format!(
+            "[mapper 1]\n{step}\nfinal done\n[mapper]\nexpect-prompt Fix these first\n{}",
+            MAPPER.replace("[mapper]\n", "")
+        );
+        let desk = desk(&script, &old);
+        let finished = desk.exits(1, &["understand", "2"]);
+        assert!(finished.stderr.contains(reason), "{step}: {finished}");
+        let map = desk.read("ralph/codebase_map.md");
+        assert!(
+            map.contains("## 2020-01-01 - Old\n\nkept") && map.contains("- [x] one"),
+            "{step}: {map}"
+        );
+    }
+}
+
+/// C10.2, C10.3, C10.4: without the kernel's help every other change aborts, in whichever run it is made, commits and odd
+/// names included; what was dirty before does not count.
+#[test]
+fn whatever_else_a_mapper_changes_aborts_the_command() {
+    let last = "# Map\n\n## Next Topics\n- [ ] one\n";
+    for (step, named) in [
+        ("run echo x > new.txt", "new.txt"),
+        ("run echo x > 'größe und so.txt'", "größe und so.txt"),
+        ("run echo more >> README.md", "README.md"),
+        ("run echo x > c.txt; git add c.txt; git commit -qm sneaky", "refs/heads/main"),
+    ] {
+        let script = MAPPER.replace("[mapper]\n", &format!("[mapper]\n{step}\n"));
+        let desk = desk(&script, last);
+        desk.configure("boundary = \"detect\"");
+        desk.write("dirty.txt", "mine");
+        let finished = desk.exits(1, &["understand"]);
+        assert!(
+            finished.stderr.contains("the mapper changed what it must not"),
+            "{step}: {finished}"
+        );
+        assert!(finished.stderr.contains(named), "{step}: {finished}");
+        assert!(!finished.stderr.contains("dirty.txt"), "{step}: {finished}");
+        assert!(finished.stderr.contains("boundary.diff"), "{step}: {finished}");
+        assert_eq!(desk.read("ralph/codebase_map.md"), last, "nothing of such a run is taken");
+        assert_eq!(desk.read("README.md"), "A repository.\n");
+        assert!(!desk.place.env.commits().contains(&"sneaky".to_owned()));
+    }
+    // With it nothing happens at all, and the run counts.
+    let script = MAPPER.replace("[mapper]\n", "[mapper]\nrun echo x > new.txt\n");
+    let desk = desk(&script, last);
+    desk.exits(0, &["understand"]);
+    assert!(!desk.path("new.txt").exists());
+}
+
+#[test]
+fn a_workspace_below_the_root_of_its_repository_works() {
+    let desk = Desk::new(MAPPER);
+    desk.write("sub/scripts/ralph/codebase_map.md", MAP);
+    desk.write("sub/scripts/ralph/prompt.md", "x\n");
+    let settings = desk.read("ralph.toml").replace("../script", "../../script");
+    desk.write("sub/ralph.toml", &settings);
+    desk.exits(0, &["init", "sub"]);
+    desk.commit_all("a part");
+    desk.exits(1, &["--root", "sub", "understand", "1"]);
+    assert!(desk.read("sub/scripts/ralph/codebase_map.md").contains("- [x] one"));
+    assert_eq!(desk.git(&["status", "--porcelain"]).trim(), "M sub/scripts/ralph/codebase_map.md");
+}
+
+#[test]
+fn the_person_is_asked_after_each_run_if_they_want_to_be() {
+    for (typed, runs, code) in
+        [("3\n", 1, 0), ("quit\n", 1, 0), ("1\nq\n", 2, 0), ("skip\n", 3, 0), ("\n\n", 3, 0)]
+    {
+        let desk = desk(MAPPER, MAP);
+        let said = desk.typed(code, &["understand", "--interactive"], typed);
+        assert_eq!(desk.roles().len(), runs, "{typed:?}\n{said}");
+        for option in ["1. Continue (default)", "2. Skip interactive", "3. Quit"] {
+            assert!(said.contains(option), "{said}");
+        }
+    }
+    let desk = desk(MAPPER, MAP);
+    let finished = desk.exits(3, &["understand", "-i"]);
+    assert!(finished.stderr.contains("no terminal"), "{finished}");
+}
+
+#[test]
+fn a_persons_edit_of_the_map_meanwhile_is_not_lost() {
+    let script = "[mapper 1]\nrun printf '\\n## 2026-11-18 - a\\n' >> $RALPH_OUT/codebase_map.md\n\
+                  run while [ ! -e ../edited ]; do sleep 0.01; done\nfinal done\n";
+    let script = format!("{script}{MAPPER}");
+    let desk = desk(&script, MAP);
+    let running = desk.place.start(&["understand", "2"]);
+    wait_until(PATIENCE, "the mapper is at work", || !desk.roles().is_empty());
+    desk.write("ralph/codebase_map.md", &format!("{MAP}\nMine.\n"));
+    fs::write(desk.place.path("edited"), "").unwrap();
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("changed by somebody else meanwhile"), "{said}");
+    let map = desk.read("ralph/codebase_map.md");
+    assert!(map.contains("Mine.") && map.contains("- [x] one"), "{map}");
+}
+
+#[test]
+fn trouble_costs_no_iteration() {
+    let script = format!("[mapper 1]\nexit 3\n{MAPPER}");
+    let desk = desk(&script, "# Map\n\n## Next Topics\n- [ ] one\n");
+    desk.exits(0, &["understand", "1"]);
+    assert_eq!(desk.roles(), ["mapper"; 2]);
+}

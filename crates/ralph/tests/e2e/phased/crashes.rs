@@ -1,0 +1,70 @@
+//! Ralph is killed at its fault points; going on ends where an undisturbed loop ends.
+
+use std::fs;
+
+use super::{Site, TASK};
+use crate::crash::{Share, Sweep};
+
+/// How many tests share the fault points, so that they are played side by side.
+const SHARES: usize = 2;
+
+const START: &[&str] = &["loop", TASK];
+
+/// Plans and claims at once; builds wrongly, and rightly once the gates have said so. What a run does depends on what it
+/// finds, as after a crash it may be another run that does it.
+const AGENT: &str = "[builder]\n\
+    run test -f .ralph/plan.md || cp the-plan.md .ralph/plan.md\n\
+    run grep -q build .ralph/phase.txt && echo A file that says hello. > .ralph/summary.md || true\n\
+    run grep -q build .ralph/phase.txt && echo bad > hello.txt || true\n\
+    run grep -q Quality .ralph/feedback.md && echo hello > hello.txt || true\n\
+    write .ralph/status.txt complete\n\
+    final done\n";
+
+const PLAN: &str = "# Plan\n\n## Analysis\n- A file says hello.\n\n## Steps\n1. `hello.txt` (new): say hello.\n\n\
+    ## Verification strategy\n- `test -f hello.txt`\n";
+
+fn survives_every_crash(number: usize) {
+    let site = Site::new(AGENT);
+    fs::write(site.path("the-plan.md"), PLAN).unwrap();
+    site.commit_all("a plan to copy");
+    let site = Site { place: crate::crash::in_memory(site.place) };
+    let sweep = Sweep::new(&site.place, START);
+    let (undisturbed, points) = sweep.undisturbed(Share { number, of: SHARES });
+    assert_eq!(undisturbed.status.code(), Some(0), "{undisturbed}");
+    let expected = end_of(&site);
+    sweep.visit(&points, |point, crashed| {
+        let mut again = site.place.ralph(&["loop", "--resume"]);
+        if again.status.code() == Some(2) && !site.mail("task-history.md").contains("Task 1") {
+            again = site.place.ralph(START);
+        }
+        let context = || format!("{point}\n{crashed}\n{again}\n{}", site.mail("feedback.md"));
+        let is_over = site.mail("task-history.md").contains("Task 1");
+        assert!(again.status.code() == Some(0) || is_over, "{}", context());
+        assert_eq!(end_of(&site), expected, "{}", context());
+        site.assert_clean();
+    });
+}
+
+/// Everything that has to be the same in the end.
+fn end_of(site: &Site) -> Vec<String> {
+    let tree = |name: &str| site.git(&["rev-parse", &format!("{name}^{{tree}}")]);
+    let names = site.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/loop", "refs/heads"]);
+    vec![
+        site.git(&["show", "HEAD:hello.txt"]),
+        site.mail("task-history.md"),
+        site.mail("phase.txt"),
+        tree("refs/ralph/loop/1/before"),
+        tree("refs/ralph/loop/1/after"),
+        names,
+    ]
+}
+
+#[test]
+fn a_loop_that_is_killed_anywhere_goes_on_to_the_same_end_1() {
+    survives_every_crash(0);
+}
+
+#[test]
+fn a_loop_that_is_killed_anywhere_goes_on_to_the_same_end_2() {
+    survives_every_crash(1);
+}

@@ -1,0 +1,117 @@
+//! `ralph loop` with the rehearsal agent: every scenario that was traced for it, and every way round its phases.
+
+mod crashes;
+mod degenerate;
+mod people;
+mod scenarios;
+mod trees;
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::harness::Place;
+use crate::support::process::Finished;
+
+const TASK: &str = "Say hello";
+
+/// A plan that is valid in the workspace of these tests.
+const PLAN: &str = "write .ralph/plan.md <<END
+# Plan: hello
+
+## Analysis
+- A file says hello.
+
+## Steps
+1. `hello.txt` (new): say hello.
+
+## Verification strategy
+- `test -f hello.txt`
+END
+";
+
+/// Does what the plan says, and claims it.
+const BUILD: &str = "write hello.txt hello\nwrite .ralph/summary.md A file that says hello.\nwrite .ralph/status.txt complete\nfinal built\n";
+
+/// A workspace with an agent that plays a script, and one gate: no file says `bad`.
+struct Site {
+    place: Place,
+}
+
+impl Site {
+    fn new(script: &str) -> Site {
+        Site::configured(script, "[loop]\npreset = \"minimal\"\n")
+    }
+
+    fn configured(script: &str, more: &str) -> Site {
+        let gate =
+            "[[gate]]\nname = \"check\"\nrun = [\"sh\", \"-c\", \"! grep -rs bad hello.txt\"]\n";
+        Site::without_gates(script, &format!("{more}{gate}"))
+    }
+
+    fn without_gates(script: &str, more: &str) -> Site {
+        let site = Site { place: Place::rehearsing(script) };
+        let settings = fs::read_to_string(site.path("ralph.toml")).unwrap();
+        let settings = format!("limits.backoff = \"0s\"\n{settings}{more}");
+        fs::write(site.path("ralph.toml"), settings).unwrap();
+        fs::create_dir_all(site.path("ralph/specs")).unwrap();
+        fs::write(site.path("ralph/specs/README.md"), "none\n").unwrap();
+        site.commit_all("begin");
+        site
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.place.env.repo().join(name)
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        self.place.env.git(args)
+    }
+
+    fn commit_all(&self, message: &str) {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "-m", message]);
+    }
+
+    /// A file of the mailbox.
+    fn mail(&self, name: &str) -> String {
+        fs::read_to_string(self.path(".ralph").join(name)).unwrap_or_default()
+    }
+
+    /// Runs `ralph loop` and asserts its exit code.
+    fn exits(&self, code: i32, args: &[&str]) -> Finished {
+        let finished = self.place.ralph(&[&["loop"], args].concat());
+        let feedback = self.mail("feedback.md");
+        assert_eq!(finished.status.code(), Some(code), "{finished}\n{feedback}");
+        finished
+    }
+
+    /// What the log tells under a name.
+    fn logged(&self, name: &str) -> Vec<Value> {
+        let log = fs::read_to_string(self.path("ralph/ralph.log")).unwrap();
+        let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        entries
+            .filter(|entry| entry["event"] == name)
+            .map(|mut entry| entry["data"].take())
+            .collect()
+    }
+
+    /// How many runs there were.
+    fn runs(&self) -> usize {
+        self.logged("run_started").len()
+    }
+
+    fn gate_runs(&self) -> usize {
+        self.logged("gate_started").len()
+    }
+
+    fn verdicts(&self) -> Vec<String> {
+        let reached = self.logged("verdict");
+        reached.iter().map(|verdict| verdict["verdict"].as_str().unwrap().to_owned()).collect()
+    }
+
+    fn assert_clean(&self) {
+        assert_eq!(self.git(&["status", "--porcelain"]), "");
+        self.place.assert_nothing_left();
+    }
+}

@@ -1,0 +1,54 @@
+//! What the loop asks a person, and what it does with the answer.
+
+use super::{BUILD, Site, TASK};
+
+#[test]
+fn an_agent_that_waits_is_answered_and_goes_on() {
+    let script = format!(
+        "[builder 1]\nwrite .ralph/question.md Which colour?\nwrite .ralph/status.txt waiting\nfinal I ask.\n\
+         [builder 2]\nexpect-prompt You asked: Which colour?\nexpect-prompt A person answers: Blue.\n{BUILD}"
+    );
+    let site = Site::new(&script);
+    let waits = site.exits(3, &[TASK]);
+    assert!(waits.stderr.contains("Which colour?"), "{waits}");
+    assert!(waits.stderr.contains("ralph loop --resume --answer"), "{waits}");
+    // Going on without an answer asks again, and costs no run.
+    site.exits(3, &["--resume"]);
+    assert_eq!(site.runs(), 1);
+    site.exits(0, &["--resume", "--answer", "Blue."]);
+    assert_eq!(site.runs(), 2);
+    assert_eq!(site.mail("question.md"), "");
+}
+
+#[test]
+fn a_completion_that_changed_nothing_is_rejected_or_for_a_person_to_decide() {
+    let script = "[builder 1]\nwrite .ralph/summary.md Nothing was changed here.\nwrite .ralph/status.txt complete\nfinal done\n\
+        [builder 2]\nexpect-prompt # Nothing Changed\nwrite .ralph/status.txt complete\nfinal NO_CHANGE_NEEDED: it says hello already\n\
+        [verifier 1]\nexpect-prompt it says hello already\nfinal It does not.\n[verifier 2]\nfinal It does.\n\
+        [builder 3]\nexpect-prompt A person looked at it and says: It does not\nwrite .ralph/status.txt complete\nfinal NO_CHANGE_NEEDED: now it does\n";
+    let site = Site::new(script);
+    let asks = site.exits(3, &[TASK]);
+    assert!(
+        asks.stderr.contains("it says hello already") && asks.stderr.contains("It does not."),
+        "{asks}"
+    );
+    let answered = site.place.ralph(&["answer", "loop-1", "It does not"]);
+    assert!(answered.stderr.contains("ralph loop --resume"), "{answered}");
+    site.exits(3, &["--resume"]);
+    site.place.ralph(&["answer", "loop-1", "yes"]);
+    let done = site.exits(0, &["--resume"]);
+    assert!(done.stderr.contains("not proven"), "{done}");
+    assert_eq!(site.gate_runs(), 0, "no gate proves that nothing had to change");
+    assert!(site.mail("task-history.md").contains("nothing had to change: now it does"));
+}
+
+#[test]
+fn a_mailbox_of_another_tool_is_left_alone() {
+    let site = Site::new(&format!("[builder]\n{BUILD}"));
+    std::fs::create_dir(site.path(".ralph")).unwrap();
+    std::fs::write(site.path(".ralph/agent.yml"), "x").unwrap();
+    site.commit_all("another tool's");
+    let refused = site.exits(2, &[TASK]);
+    assert!(refused.stderr.contains("belongs to another tool"), "{refused}");
+    assert!(refused.stderr.contains("mailbox = "), "{refused}");
+}

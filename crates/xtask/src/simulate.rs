@@ -1,0 +1,95 @@
+//! `cargo xtask simulate`: stories on a simulated machine, from fresh seeds or from one that is to be repeated.
+//!
+//! The simulation is a test of the engine, so that nothing of it is in the program; this has it built with optimisation
+//! and says what it is to do.
+
+use std::process::{Command, ExitCode};
+use std::time::SystemTime;
+
+use crate::{progress, root, test};
+
+/// How long stories are told unless the person says otherwise.
+const SECONDS: u64 = 60;
+
+/// What was asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct SimulateRequest {
+    /// How many stories, else as many as the time allows.
+    runs: Option<u64>,
+    seed: Option<u64>,
+    seconds: Option<u64>,
+}
+
+impl SimulateRequest {
+    /// Reads the arguments that follow `simulate`.
+    pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<SimulateRequest, String> {
+        let mut request = SimulateRequest::default();
+        while let Some(arg) = args.next() {
+            let place = match arg.as_str() {
+                "--runs" => &mut request.runs,
+                "--seed" => &mut request.seed,
+                "--for" => &mut request.seconds,
+                other => return Err(format!("`simulate` takes no `{other}`\n{}", crate::USAGE)),
+            };
+            let value = args.next();
+            let text = value.as_deref().map(|text| text.strip_suffix('s').unwrap_or(text));
+            let number = text.and_then(|text| text.parse().ok());
+            let missing = || format!("`{arg}` takes a number\n{}", crate::USAGE);
+            *place = Some(number.ok_or_else(missing)?);
+        }
+        Ok(request)
+    }
+
+    /// Returns what the simulation is told: the first seed, how many stories, and for how long.
+    fn variables(&self, fresh: u64) -> Vec<(&'static str, u64)> {
+        let mut variables = vec![("RALPH_SIMULATE_SEED", self.seed.unwrap_or(fresh))];
+        // One seed that is named alone is to be repeated.
+        let runs = self.runs.or(self.seed.filter(|_| self.seconds.is_none()).map(|_| 1));
+        variables.extend(runs.map(|runs| ("RALPH_SIMULATE_RUNS", runs)));
+        let seconds = self.seconds.or(if runs.is_none() { Some(SECONDS) } else { None });
+        variables.extend(seconds.map(|seconds| ("RALPH_SIMULATE_SECONDS", seconds)));
+        variables
+    }
+}
+
+/// Runs the simulation and returns how it ended.
+pub(crate) fn run(request: &SimulateRequest) -> Result<ExitCode, String> {
+    let fresh = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_secs());
+    let variables = request.variables(fresh * 1_000_000);
+    let told: Vec<String> =
+        variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    progress(&format!("simulating with {}", told.join(" ")));
+    let status = Command::new(test::cargo())
+        .args(["test", "--quiet", "--package", "ralph-engine", "--lib", "--profile", "simulate"])
+        .args(["--", "simulation::simulate", "--exact", "--ignored", "--nocapture"])
+        .current_dir(root())
+        .envs(variables.iter().map(|(name, value)| (name, value.to_string())))
+        .status()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SimulateRequest;
+
+    fn variables(args: &[&str]) -> Result<Vec<(&'static str, u64)>, String> {
+        let request = SimulateRequest::parse(args.iter().map(|arg| (*arg).to_owned()))?;
+        Ok(request.variables(7))
+    }
+
+    #[test]
+    fn a_minute_of_fresh_seeds_is_told_unless_a_seed_or_a_number_is_named() {
+        const SEED: &str = "RALPH_SIMULATE_SEED";
+        const RUNS: &str = "RALPH_SIMULATE_RUNS";
+        const SECONDS: &str = "RALPH_SIMULATE_SECONDS";
+        assert_eq!(variables(&[]).unwrap(), [(SEED, 7), (SECONDS, 60)]);
+        assert_eq!(variables(&["--seed", "3"]).unwrap(), [(SEED, 3), (RUNS, 1)]);
+        assert_eq!(variables(&["--runs", "9"]).unwrap(), [(SEED, 7), (RUNS, 9)]);
+        let both = ["--seed", "3", "--for", "5s"];
+        assert_eq!(variables(&both).unwrap(), [(SEED, 3), (SECONDS, 5)]);
+        for wrong in [&["--seed"][..], &["--for", "long"], &["--all"]] {
+            assert!(variables(wrong).unwrap_err().contains("usage"), "{wrong:?}");
+        }
+    }
+}
