@@ -65,6 +65,8 @@ pub enum WorkspaceError {
     NotARepository { root: Utf8PathBuf },
     #[error("`{root}` is a bare repository, without files to work on")]
     Bare { root: Utf8PathBuf },
+    #[error("`{path}` belongs to another user (uid {owner})")]
+    ForeignOwner { path: Utf8PathBuf, owner: u32, is_repository: bool },
     #[error(transparent)]
     Path(#[from] PathError),
 }
@@ -79,6 +81,13 @@ impl WorkspaceError {
             )),
             WorkspaceError::Bare { .. } => {
                 Some("work in a clone, or in a tree that `git worktree add` makes".to_owned())
+            }
+            WorkspaceError::ForeignOwner { path, is_repository: true, .. } => Some(format!(
+                "if you trust them: `git config --global --add safe.directory {}`",
+                quote(path)
+            )),
+            WorkspaceError::ForeignOwner { path, .. } => {
+                Some(format!("work in a copy of your own, or make `{path}` yours"))
             }
             WorkspaceError::Path(_) => None,
         }

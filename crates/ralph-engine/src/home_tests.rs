@@ -162,3 +162,13 @@ fn something_that_only_looks_like_a_repository_is_none() {
     fs::write(top.join(".git"), "gitdir: nowhere\n").unwrap();
     assert_eq!(found(&top).kind, WorkspaceKind::Plain);
 }
+
+#[test]
+fn a_root_named_by_a_dot_is_the_directory_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = Utf8Path::from_path(dir.path()).unwrap().canonicalize_utf8().unwrap();
+    for named in [".", "./", "././."] {
+        let found = find_workspace(Some(named.into()), &here).unwrap();
+        assert_eq!(found.root.as_str(), here.as_str(), "{named}");
+    }
+}

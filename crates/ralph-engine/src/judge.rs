@@ -8,11 +8,11 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use ralph_model::checks::{ChangedCheck, CheckClass, ChecksFinding};
 use ralph_model::contract::Completion;
-use ralph_model::evidence::{CommitEvidence, Evidence, RewrittenRef};
-use ralph_model::gate::GatesView;
-use ralph_model::glob::Glob;
+use ralph_model::evidence::{CommitEvidence, Evidence, RewrittenRef, is_state_file};
 use ralph_model::id::{CommitId, TreeId};
+use ralph_model::proof::ProofLevel;
 use ralph_model::receipt::{BoundaryInForce, Point, Receipt, VerifierReceipt, Version, Worker};
 use ralph_model::run::Trouble;
 use ralph_model::verdict::{
@@ -23,9 +23,9 @@ use crate::boundary::InForce;
 use crate::gates::assess::{Assessment, Points};
 use crate::gates::pin::PinnedGates;
 use crate::gates::receipt::ReceiptFault;
-use crate::gates::{GateContext, GateError, JudgedRepository, Tell};
+use crate::gates::{ChecksRequest, GateContext, GateError, JudgedRepository, Tell};
 use crate::git::evidence::{Before, EvidenceError, GitCommitEvidence, RepositoryEvidence};
-use crate::git::{GitError, Head, Oid, PathChange, shown};
+use crate::git::{ChangeKind, GitError, Head, Oid, PathChange, shown};
 
 /// Where commits are kept that a run made on a detached head, when Ralph leaves it.
 pub(crate) const DETACHED: &str = "refs/ralph/detached/";
@@ -65,6 +65,8 @@ pub struct Judged<'a> {
     pub before: &'a Before,
     /// Ralph's home, named from the root of this work tree, if it lies in it.
     pub own: &'a [PathBuf],
+    /// The branch that the work is for.
+    pub branch: Option<&'a str>,
 }
 
 /// What a case is judged with.
@@ -73,10 +75,10 @@ pub struct Judge<'a> {
     pub repositories: &'a [Judged<'a>],
     /// The gates as they were pinned for the item.
     pub pinned: &'a PinnedGates,
-    /// Protected paths that the spec allows to be weakened, beside those that the configuration allows.
-    pub allowed: &'a [Glob],
     /// The commits that are judged are merges of the harness's own, which no ref of an agent has.
     pub merges: bool,
+    /// Nobody but the agent can have written the repositories since the base: they are clones of Ralph's own.
+    pub in_slot: bool,
 }
 
 /// A claim with all that was measured of it.
@@ -115,8 +117,21 @@ pub struct Attested<'a> {
     pub boundary: InForce,
     pub verifier: Option<VerifierReceipt>,
     pub at: Timestamp,
+    /// Who agreed with changed checks.
+    pub agreed: AgreedChecks,
     /// The version of Ralph.
     pub ralph: &'a str,
+}
+
+/// Which changed checks somebody agreed with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgreedChecks {
+    /// Those that the spec or the configuration allows.
+    Nobody,
+    /// These, too.
+    With(Vec<String>),
+    /// A person, with all of them.
+    Person,
 }
 
 impl Judge<'_> {
@@ -151,28 +166,27 @@ impl Judge<'_> {
             .min_by_key(|(_, told)| Evidence::Commit(Box::new(told.clone())).faults().len());
         let Some((commit, mut told)) = best else {
             let evidence = Evidence::Nothing { claimed: claimed.clone() };
-            let measured = Measured { evidence, gates: GatesView::default(), weakened: Vec::new() };
-            let claim = Claim::Commit(measured);
+            let claim = Claim::Commit(self.measured(evidence, &Assessment::default()));
             return Ok(Case { claim, assessment: Assessment::default(), found: None });
         };
         let judged = &self.repositories[commit.repository];
         let base = judged.before.base.as_ref();
         let id = &commit.commit.id;
-        let weakened = match base {
-            Some(base) => {
-                let allowed: Vec<Glob> =
-                    self.pinned.allow.iter().chain(self.allowed).cloned().collect();
-                judged.repository.weakened(base, id, &self.pinned.gates, &allowed)?
-            }
-            None => Vec::new(),
-        };
+        let copied = judged.repository.copied(self.context)?;
+        told.copied = copied.iter().map(|path| shown(path)).collect();
+        told.copied.retain(|path| told.changed.contains(path));
         let faultless = Evidence::Commit(Box::new(told.clone())).faults().is_empty();
         let assessment = if faultless && !self.pinned.gates.is_empty() {
             let points = Points {
                 candidate: id,
                 base,
-                changed: Some(&told.changed),
+                changed: Some(&concerned(commit)),
                 extent: self.context.extent,
+                checks: Some(ChecksRequest {
+                    branch: judged.branch,
+                    own: judged.own,
+                    allow: &self.pinned.allow,
+                }),
             };
             let assessment = judged.repository.assess(self.context, self.pinned, &points, tell)?;
             told.checked = Some(told.tree.clone());
@@ -186,8 +200,17 @@ impl Judge<'_> {
             candidate: Point { commit: told.commit.clone(), tree: told.tree.clone() },
         };
         let evidence = Evidence::Commit(Box::new(told));
-        let claim = Claim::Commit(Measured { evidence, gates: assessment.view(), weakened });
+        let claim = Claim::Commit(self.measured(evidence, &assessment));
         Ok(Case { claim, assessment, found: Some(found) })
+    }
+
+    fn measured(&self, evidence: Evidence, assessment: &Assessment) -> Measured {
+        Measured {
+            evidence,
+            gates: assessment.view(),
+            checks: assessment.checks.clone(),
+            changed_checks: self.pinned.changed_checks,
+        }
     }
 
     /// Converts what was measured of a commit to the evidence that the verdict is decided on.
@@ -228,8 +251,14 @@ impl Judge<'_> {
             descends_from_base: found.descends_from_base,
             changed: paths(&found.outside_home),
             changed_in_home: paths(&found.inside_home),
+            state_files: if self.in_slot && !self.merges {
+                state_files(judged.own, &found.inside_home)
+            } else {
+                Vec::new()
+            },
             rewritten,
             leftovers,
+            copied: Vec::new(),
             checked: None,
         }
     }
@@ -250,7 +279,7 @@ impl Judge<'_> {
             candidate: found.candidate.clone(),
             worker: attested.worker,
             boundary: match attested.boundary {
-                InForce::Kernel => BoundaryInForce::Kernel,
+                InForce::Kernel(_) => BoundaryInForce::Kernel,
                 InForce::Detect => BoundaryInForce::Detect,
                 InForce::Off => BoundaryInForce::Off,
             },
@@ -261,7 +290,12 @@ impl Judge<'_> {
         };
         let commit = Oid::parse(found.candidate.commit.as_str().as_bytes())
             .expect("it was made from an object's id");
-        self.repositories[found.repository].repository.write_receipt(&commit, &receipt)?;
+        let judged = &self.repositories[found.repository];
+        judged.repository.write_receipt(&commit, &receipt)?;
+        if let (Some(branch), Some(base)) = (judged.branch, &judged.before.base) {
+            let unanswered = unanswered(&case.assessment.checks, &attested.agreed);
+            judged.repository.move_anchor(branch, base, &commit, &unanswered)?;
+        }
         Ok(Some(receipt))
     }
 }
@@ -272,6 +306,19 @@ impl Case {
         verdict::judge(&self.claim, verifier)
     }
 
+    /// What is known of the work, once whoever had to agree has agreed.
+    pub fn level(&self) -> ProofLevel {
+        match &self.claim {
+            Claim::Commit(measured) => measured.level(),
+            _ => ProofLevel::NotProven,
+        }
+    }
+
+    /// Returns the paths of changed checks that somebody has to agree with.
+    pub fn asked_checks(&self) -> Vec<String> {
+        self.assessment.checks.asked().into_iter().map(|check| check.path.clone()).collect()
+    }
+
     /// Returns what a verifier should be asked beside the work itself.
     pub fn questions(&self) -> Vec<VerifierQuestion> {
         match &self.claim {
@@ -279,6 +326,48 @@ impl Case {
             _ => Vec::new(),
         }
     }
+}
+
+/// Returns the changed checks that nobody agreed with. New tests and what no gate runs need nobody.
+fn unanswered(checks: &ChecksFinding, agreed: &AgreedChecks) -> Vec<String> {
+    let is_agreed = |check: &ChangedCheck| match agreed {
+        AgreedChecks::Person => true,
+        AgreedChecks::With(paths) => paths.contains(&check.path),
+        AgreedChecks::Nobody => false,
+    };
+    let is_allowed = |check: &ChangedCheck| {
+        check.is_new_test()
+            || check.class == CheckClass::Ci
+            || checks.allowed.iter().any(|(path, _)| *path == check.path)
+    };
+    let open = checks.changed.iter().filter(|check| !is_allowed(check) && !is_agreed(check));
+    open.map(|check| check.path.clone()).collect()
+}
+
+/// Returns the paths that a change concerns: of a rename both.
+fn concerned(found: &GitCommitEvidence) -> Vec<String> {
+    let mut paths = Vec::new();
+    for change in &found.outside_home {
+        if let ChangeKind::Renamed { from } | ChangeKind::Copied { from } = &change.kind {
+            paths.push(shown(from));
+        }
+        paths.push(shown(&change.path));
+    }
+    paths
+}
+
+/// What is known of all work together.
+pub(crate) fn lowest(cases: &[Case]) -> ProofLevel {
+    cases.iter().map(Case::level).min().unwrap_or(ProofLevel::NotProven)
+}
+
+/// Returns which changes are to files that only Ralph may change.
+fn state_files(own: &[PathBuf], changes: &[PathChange]) -> Vec<String> {
+    let is_state = |change: &&PathChange| {
+        let below = own.iter().find_map(|home| change.path.strip_prefix(home).ok());
+        below.and_then(|below| below.to_str()).is_some_and(is_state_file)
+    };
+    changes.iter().filter(is_state).map(|change| shown(&change.path)).collect()
 }
 
 fn base_point(judged: &Judged<'_>, base: &CommitId) -> Result<Point, JudgeError> {

@@ -1,12 +1,14 @@
 //! From the configuration's choice of an agent to a request that can be run: which adapter, which program, which limits.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::policy::budget::Budget;
 use ralph_model::policy::context::ContextPolicy;
+use ralph_model::policy::limit::LimitHolder;
 use ralph_model::role::Role;
 use ralph_model::usage::PriceTable;
 use ralph_proc::protocol::StopLimits;
 
-use crate::agent::{Adapter, adapter};
+use crate::agent::{ADAPTERS, Adapter, EnvLookup, adapter};
 use crate::boundary::InForce;
 use crate::config::{AgentChoice, AgentProgram, Config};
 use crate::outbox::Outbox;
@@ -20,7 +22,11 @@ pub struct Launch {
     pub(crate) executable: Option<Utf8PathBuf>,
     args: Vec<String>,
     env: Vec<(String, String)>,
+    /// Names of the person's variables that it gets.
+    pass: Vec<String>,
     prices: PriceTable,
+    /// Whose usage limit it is that this agent meets.
+    pub(crate) limit_holder: LimitHolder,
 }
 
 /// The agent cannot be started as configured.
@@ -28,10 +34,22 @@ pub struct Launch {
 pub enum LaunchError {
     #[error("the program `{program}` of agent `{agent}` was not found on the path")]
     NotInstalled { agent: String, program: String },
+    #[error("the command of agent `{agent}` is not trusted")]
+    Untrusted { agent: String },
+    #[error("the cost of agent `{agent}` cannot be measured, so a cost budget would have no effect{}", cause(.model.as_deref()))]
+    CostUnknown { agent: String, model: Option<String> },
     #[error("the agent `rehearsal` has no script to play")]
     NoScript,
     #[error("the script `{script}` of the agent `rehearsal` does not exist")]
     MissingScript { script: Utf8PathBuf },
+}
+
+/// Says why a cost is unknown.
+fn cause(model: Option<&str>) -> String {
+    match model {
+        Some(model) => format!(": it reports no cost, and `{model}` has no price"),
+        None => ": it reports no cost, and its model is not configured".to_owned(),
+    }
 }
 
 impl LaunchError {
@@ -41,6 +59,14 @@ impl LaunchError {
             LaunchError::NotInstalled { agent, .. } => format!(
                 "install it, name its program with `exe` in [agents.{agent}], or choose another agent with --agent (`ralph agent list` shows those that are here)"
             ),
+            LaunchError::CostUnknown { model, .. } => {
+                let set = if model.is_some() { "" } else { "set `model`, and " };
+                let name = model.as_deref().unwrap_or("MODEL");
+                format!(
+                    "{set}write its price in US dollars per million tokens to `ralph.toml`: [prices.\"{name}\"] input = …, output = …; or limit --max-tokens or `budget.wall` instead"
+                )
+            }
+            LaunchError::Untrusted { .. } => "`ralph trust` shows it and asks".to_owned(),
             LaunchError::NoScript | LaunchError::MissingScript { .. } => {
                 "name one with `script = \"…\"` in [agents.rehearsal]".to_owned()
             }
@@ -73,6 +99,9 @@ impl Launch {
                 args.extend_from_slice(&choice.args);
                 (known("command"), Some(program), args)
             }
+            AgentProgram::Untrusted => {
+                return Err(LaunchError::Untrusted { agent: choice.name.clone() });
+            }
             AgentProgram::Adapter { adapter, exe } => {
                 let adapter = known(adapter);
                 match exe.as_deref().or(adapter.program()) {
@@ -82,8 +111,15 @@ impl Launch {
             }
         };
         let env = choice.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let lookup = |name: &str| environment.text(name);
+        let mut pass = config.env_pass.clone();
+        pass.extend_from_slice(&choice.pass);
+        let own = own_variables(adapter, &choice, &args, &lookup);
+        let account = account(&choice, &own, &lookup);
+        let limit_holder = LimitHolder { agent: choice.name.clone(), account };
+        pass.extend(own);
         let prices = config.prices.iter().map(|(model, price)| (model.clone(), *price)).collect();
-        Ok(Launch { choice, adapter, executable, args, env, prices })
+        Ok(Launch { choice, adapter, executable, args, env, pass, prices, limit_holder })
     }
 
     /// What was asked for and has no effect with this agent.
@@ -94,10 +130,34 @@ impl Launch {
         if self.choice.reasoning.is_some() && !traits.reasoning {
             warnings.push(format!("`reasoning` has no effect: {name} takes no such option"));
         }
-        if self.choice.model.is_some() && !traits.structured {
+        // A price makes the model of a plain command worth naming.
+        let is_priced = |model: &String| self.prices.price(model).is_some();
+        if self.choice.model.as_ref().is_some_and(|model| !is_priced(model)) && !traits.structured {
             warnings.push(format!("`model` has no effect: {name} is a plain command"));
         }
         warnings
+    }
+
+    /// Refuses a budget that cannot be measured with this agent, and says which is measured only in part.
+    pub(crate) fn check_budget(&self, budget: &Budget) -> Result<Vec<String>, LaunchError> {
+        let traits = self.adapter.traits();
+        let Launch { choice, prices, .. } = self;
+        let mut notes = Vec::new();
+        if budget.cost_usd.is_some() && !traits.reports_cost {
+            let price = choice.model.as_deref().and_then(|model| prices.price(model));
+            if price.is_none() {
+                let (agent, model) = (choice.name.clone(), choice.model.clone());
+                return Err(LaunchError::CostUnknown { agent, model });
+            }
+        }
+        let counts_tokens = budget.tokens.is_some() || budget.cost_usd.is_some();
+        if counts_tokens && !traits.structured {
+            notes.push(format!(
+                "the budget counts only the tokens that `{}` reports in a `tokens used` line: a plain command reports no others",
+                choice.name
+            ));
+        }
+        Ok(notes)
     }
 
     /// Puts a request for one run together. `program` is Ralph's own.
@@ -117,6 +177,7 @@ impl Launch {
             executable: self.executable.as_deref().unwrap_or(program),
             args: &self.args,
             env: &self.env,
+            pass: &self.pass,
             role,
             model: choice.model.as_deref(),
             reasoning: choice.reasoning.as_deref(),
@@ -127,7 +188,7 @@ impl Launch {
             prompt,
             boundary,
             writable: &config.writable,
-            unix_sockets: config.unix_sockets,
+            sandbox: &config.sandbox,
             agent_state: &choice.state,
             isolate: choice.isolate,
             limits: StopLimits {
@@ -143,6 +204,8 @@ impl Launch {
                 kill_pct: percent(config.limits.context_kill),
             },
             prices: &self.prices,
+            limit_patterns: &choice.limit_patterns,
+            final_from: &choice.final_from,
             given: &[],
             outbox: Outbox::Named(&[]),
             directory: None,
@@ -150,6 +213,45 @@ impl Launch {
             contract: Contract::Unknown,
         }
     }
+}
+
+/// Returns the variables that an agent reads itself. A command that starts a known agent gets that one's.
+fn own_variables(
+    adapter: &dyn Adapter,
+    choice: &AgentChoice,
+    args: &[String],
+    env: EnvLookup<'_>,
+) -> Vec<String> {
+    let model = choice.model.as_deref();
+    let mut names = adapter.variables(model, args, env);
+    if let AgentProgram::Command { argv } = &choice.program {
+        let words: Vec<&str> = argv.iter().flat_map(|word| word.split_whitespace()).collect();
+        let is_started = |program: &str| {
+            words.iter().any(|word| Utf8Path::new(word).file_name() == Some(program))
+        };
+        for known in ADAPTERS {
+            if known.program().is_some_and(is_started) {
+                names.extend(known.variables(model, args, env));
+            }
+        }
+    }
+    names
+}
+
+/// Tells commands and logins of one agent apart, as far as the command line and keys do. A login of the agent's own is
+/// not seen.
+fn account(choice: &AgentChoice, own: &[String], env: EnvLookup<'_>) -> Option<String> {
+    let mut parts: Vec<(String, String)> = Vec::new();
+    match &choice.program {
+        AgentProgram::Command { argv } => parts.push(("command".to_owned(), argv.join("\0"))),
+        AgentProgram::Adapter { exe: Some(exe), .. } => parts.push(("exe".to_owned(), exe.clone())),
+        AgentProgram::Adapter { exe: None, .. } | AgentProgram::Untrusted => {}
+    }
+    let keys = own.iter().filter(|name| name.ends_with("_KEY") || name.ends_with("_TOKEN"));
+    parts.extend(keys.filter_map(|name| Some((name.clone(), env(name)?))));
+    parts.extend(choice.env.iter().map(|(name, value)| (name.clone(), value.clone())));
+    let digest = crate::digest::of_data(&parts);
+    (!parts.is_empty()).then(|| digest[..8].to_owned())
 }
 
 fn known(name: &str) -> &'static dyn Adapter {

@@ -37,6 +37,7 @@ pub mod state;
 pub mod subscriber;
 #[cfg(test)]
 mod test_place;
+pub mod trust;
 pub mod validate;
 pub(crate) mod wait;
 pub mod workflow;

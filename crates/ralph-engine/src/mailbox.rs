@@ -1,8 +1,10 @@
-//! The mailbox: the directory in the workspace for notes between agent and harness.
+//! The mailbox: the directory for notes between agent and harness, in the workspace or in a slot.
 //!
 //! Other tools use `.ralph/` too. A mark in the `.gitignore` of Ralph's own mailbox identifies it; a directory without
 //! that mark belongs to another tool and is never written to. Agents write here as they like, so that whatever is not a
 //! plain file counts as absent, and a file that is replaced is replaced whole.
+
+pub(crate) mod exchange;
 
 use std::fs;
 use std::io;
@@ -46,6 +48,11 @@ pub(crate) fn inspect(path: &Utf8Path) -> Result<MailboxState, PathError> {
     Ok(if empty { MailboxState::Free } else { MailboxState::Foreign })
 }
 
+/// Returns a path if it is Ralph's mailbox, or can be: then nothing in it is ever work.
+pub(crate) fn own(path: &Utf8Path) -> Option<&Utf8Path> {
+    inspect(path).is_ok_and(|state| state != MailboxState::Foreign).then_some(path)
+}
+
 /// The mailbox of a workspace.
 #[derive(Clone, Debug)]
 pub(crate) struct Mailbox {
@@ -83,9 +90,13 @@ impl Mailbox {
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<(), PathError> {
+        self.write_bytes(name, text.as_bytes())
+    }
+
+    fn write_bytes(&self, name: &str, bytes: &[u8]) -> Result<(), PathError> {
         let path = self.path.join(name);
         Mailbox::remove_what_is_no_file(&path)?;
-        replace_atomically(&path, text.as_bytes())
+        replace_atomically(&path, bytes)
     }
 
     pub(crate) fn remove(&self, name: &str) -> Result<(), PathError> {

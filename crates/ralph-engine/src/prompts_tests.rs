@@ -50,7 +50,7 @@ fn everything_wrong_is_told_with_file_and_line() {
     assert_eq!(
         told(&place),
         [
-            "`PROMPT_spec_plan.md:2`: there is no value `magic_prase`; did you mean `magic_phrase`? (`\\{{` stands for \
+            "`PROMPT_spec_plan.md:2`: unknown value `magic_prase`; did you mean `magic_phrase`? (`\\{{` stands for \
              `{{` itself)",
             "`PROMPT_spec_verify.md:1`: `{{#if questions}}` is never closed by `{{/if}}`",
             "cannot read `PROMPT_plan.md`: it is not a file",

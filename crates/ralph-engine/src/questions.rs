@@ -25,6 +25,8 @@ pub enum AnswerError {
     NoneOpen,
     #[error("no question of `{item}` waits for an answer")]
     NotOpen { item: String, open: Vec<Question> },
+    #[error("the answer to `{item}` is missing")]
+    NoText { item: String, open: Vec<Question> },
     #[error("several questions wait for an answer")]
     Several { open: Vec<Question> },
     #[error(transparent)]
@@ -71,6 +73,10 @@ impl Questions<'_> {
         let place = match item {
             _ if open.is_empty() => return Err(AnswerError::NoneOpen),
             None if open.len() > 1 => return Err(AnswerError::Several { open }),
+            // The name of the item alone is no answer to its question.
+            None if open[0].item == text || open[0].id == text => {
+                return Err(AnswerError::NoText { item: text.to_owned(), open });
+            }
             None => 0,
             Some(item) => {
                 match open.iter().position(|found| found.item == item || found.id == item) {

@@ -6,15 +6,17 @@
 
 use std::time::{Duration, Instant};
 
+use camino::Utf8Path;
+use ralph_model::event::AgentEvent;
 use ralph_model::id::RunId;
 use ralph_model::journal::{BoundaryCrossed, LeftoversEnded};
 use ralph_proc::tree;
 
 use crate::clock::Clock;
-use crate::files::PathError;
+use crate::files::{PathError, read_optional};
 use crate::git::GitProgram;
 use crate::journal::Journal;
-use crate::run::{Environment, RESULTS, RunResult, UNCOMPARED, locks, remove};
+use crate::run::{Environment, RESULTS, RunResult, UNCOMPARED, locks, parse_event_line, remove};
 use crate::state::{LiveRun, State};
 
 /// Killed processes leave in an instant, unless the kernel itself holds them.
@@ -71,7 +73,10 @@ pub fn end_leftovers(
         if is_crossed {
             journal.record(clock.now(), id.as_ref(), boundary.clone())?;
         }
-        let ended = LeftoversEnded { processes: u32::try_from(processes).unwrap_or(u32::MAX) };
+        let ended = LeftoversEnded {
+            processes: u32::try_from(processes).unwrap_or(u32::MAX),
+            session: run.events.as_deref().and_then(session_in),
+        };
         journal.record(clock.now(), id.as_ref(), ended)?;
         leftover.forget()?;
         recovered.push(Recovered {
@@ -90,6 +95,17 @@ fn result_of(state: &State, run: &str) -> Result<Option<RunResult>, PathError> {
     let Some(ended) = ended else { return Ok(None) };
     let kept = RESULTS.load(state, &ended.item)?;
     Ok(kept.is_none_or(|kept| kept.run != ended.run).then_some(ended))
+}
+
+/// Returns the agent's session as the run's events tell it, so that the next run can go on with it.
+fn session_in(events: &Utf8Path) -> Option<String> {
+    // Agents tell it first; a later one replaces it (an agent may branch off).
+    let events = read_optional(events).ok()??;
+    let mut told = events.rsplit(|byte| *byte == b'\n').filter_map(parse_event_line);
+    told.find_map(|event| match event {
+        AgentEvent::Session { id, .. } => Some(id),
+        _ => None,
+    })
 }
 
 fn end_processes(run: &LiveRun) -> usize {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::config::{Config, ConfigError, ConfigRequest, EnvNames};
+use crate::config::{ArmedKeys, Config, ConfigError, ConfigRequest, EnvNames};
 use crate::detect::agents::FoundAgent;
 use crate::home::find_workspace;
 use crate::state::{State, StateRequest};
@@ -88,6 +88,7 @@ pub(crate) fn load_config(root: &Utf8Path, home: Option<&str>) -> Result<Config,
         env_names: EnvNames::Own,
         flags: &[],
         adapters: &ADAPTERS,
+        armed: ArmedKeys::Counted,
     })
 }
 

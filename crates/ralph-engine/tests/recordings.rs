@@ -104,7 +104,7 @@ fn file(name: &str, ending: &str) -> Vec<u8> {
 
 /// The recordings were made in the evening of that day, on a machine in UTC.
 fn context() -> DecodeContext {
-    DecodeContext { now: time("2026-11-15T18:30:00Z"), zone: TimeZone::UTC }
+    DecodeContext::new(time("2026-11-15T18:30:00Z"), TimeZone::UTC)
 }
 
 fn events_of(name: &str) -> Vec<AgentEvent> {

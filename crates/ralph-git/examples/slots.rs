@@ -1,16 +1,22 @@
 //! Slots and landings from the command line, one operation per process, for `cargo xtask bench slots`.
 //!
-//! `slots mirror DIR`, `slots prepare DIR COMMIT NAME`, `slots merge DIR TIP CANDIDATE`: `DIR/large` is the person's
+//! `slots mirror DIR`, `slots prepare DIR COMMIT NAME`, `slots merge DIR TIP CANDIDATE`, `slots land DIR CANDIDATE`: `DIR/large` is the person's
 //! repository, `DIR/mirror` the mirror, `DIR/slots/NAME` the slot.
 
 use std::error::Error;
+use std::time::Duration;
 
 use camino::Utf8PathBuf;
+use ralph_git::checkout::Checkout;
+use ralph_git::commits::Signing;
 use ralph_git::item_refs::ItemKey;
-use ralph_git::landing::{Landing, TreeMerge};
+use ralph_git::landing::{
+    BranchTip, FollowOutcome, LandOutcome, Landing, LandingCommit, TreeMerge,
+};
 use ralph_git::mirror::Mirror;
 use ralph_git::slot::{Slot, SlotRequest, branch_for};
 use ralph_git::{Git, GitProgram, Oid};
+use ralph_proc::capture::{CaptureRequest, ask};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -48,9 +54,55 @@ fn main() -> Result<(), Box<dyn Error>> {
             // Where the benchmark compares it with git's own.
             std::fs::write(place.join("merged-tree"), tree.as_str())?;
         }
+        ("land", [candidate]) => land(&place, &person, &mirror, &parse(candidate)?)?,
         _ => return Err("unknown operation".into()),
     }
     Ok(())
+}
+
+/// Lands a candidate on a branch that has moved: the merge, a gate that passes in a checkout of it, the refs, the person's
+/// work tree.
+fn land(
+    place: &Utf8PathBuf,
+    person: &Git,
+    mirror: &Mirror,
+    candidate: &Oid,
+) -> Result<(), Box<dyn Error>> {
+    let branch = "refs/heads/main";
+    let landing = Landing { person, mirror };
+    mirror.fill(person, &[])?;
+    let BranchTip::At(tip) = landing.tip(branch, &mut |_| Vec::new())? else {
+        return Err("nothing can land here".into());
+    };
+    let merged = landing.merge(&tip.commit, candidate, None)?;
+    let TreeMerge::Clean { tree } = merged else { return Err("a conflict".into()) };
+    let commit = landing.commit(&LandingCommit {
+        tree: &tree,
+        tip: &tip.commit,
+        as_in_tip: &[],
+        edits: &[],
+        parents: &[&tip.commit, candidate],
+        message: "landed",
+        signing: Signing::Unsigned,
+    })?;
+    let checkout = Checkout::prepare(mirror, &place.join("gate"), &commit, &[])?;
+    let gate = ask(&CaptureRequest {
+        program: "true".as_ref(),
+        args: &[],
+        names: &[],
+        cwd: Some(checkout.worktree().as_std_path()),
+        env: &[],
+        timeout: Duration::from_mins(1),
+        cap: 1024,
+    })?;
+    if gate.code != Some(0) || landing.land(branch, &tip, &commit)? != LandOutcome::Landed {
+        return Err("it did not land".into());
+    }
+    let followed = landing.follow(branch)?;
+    std::fs::write(place.join("merged-tree"), tree.as_str())?;
+    matches!(followed, FollowOutcome::Followed { .. })
+        .then_some(())
+        .ok_or("it did not follow".into())
 }
 
 fn parse(id: &str) -> Result<Oid, String> {

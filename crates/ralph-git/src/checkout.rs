@@ -12,14 +12,14 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::call::Call;
 use super::clearing::{
-    ClearError, FileError, TIMEOUT, clean, is_cache_name, is_real_dir, keep_patterns, make_dirs,
-    remove, remove_all_but, unlock,
+    ClearError, FileError, TIMEOUT, clean, file_pattern, is_cache_name, is_real_dir, keep_patterns,
+    make_dirs, remove, remove_all_but, unlock,
 };
 use super::mirror::Mirror;
 use super::provision::Provision;
@@ -129,9 +129,14 @@ impl Checkout {
         &self.provision
     }
 
-    /// Tells whether there is something in the tree that neither the commit has nor a cache holds.
-    pub fn has_additions(&self, caches: &[Utf8PathBuf]) -> Result<bool, CheckoutError> {
-        let patterns = keep_patterns(caches);
+    /// Tells whether there is something in the tree that neither the commit has, nor a cache holds, nor was copied.
+    pub fn has_additions(
+        &self,
+        caches: &[Utf8PathBuf],
+        copied: &[PathBuf],
+    ) -> Result<bool, CheckoutError> {
+        let mut patterns = keep_patterns(caches);
+        patterns.extend(copied.iter().map(|path| file_pattern(path)));
         let mut args = vec!["clean", "--dry-run", "-ffdx"];
         args.extend(patterns.iter().flat_map(|pattern| ["-e", pattern.as_str()]));
         let answer = self.git.call(Call::new(&args).timeout(TIMEOUT));

@@ -91,6 +91,11 @@ pub(super) fn keep_patterns(caches: &[Utf8PathBuf]) -> Vec<String> {
     caches.iter().map(pattern).collect()
 }
 
+/// Returns the pattern that matches one path and nothing else.
+pub(super) fn file_pattern(path: &Path) -> String {
+    format!("/{}", String::from_utf8_lossy(&escape_bytes(super::call::path_bytes(path))))
+}
+
 /// Escapes what `.gitignore` would take for a pattern, in a path that need not be text.
 pub(super) fn escape_bytes(path: &[u8]) -> Vec<u8> {
     let special = |byte: &u8| b"*?[]\\!# ".contains(byte);

@@ -10,7 +10,7 @@ use super::lock::{Holder, holder_of};
 /// A question to git was not answered.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
-    #[error("there is no `{}` to run", .program.display())]
+    #[error("program `{}` not found", .program.display())]
     NotFound { program: PathBuf },
     #[error("cannot start `git {args}`")]
     Start {

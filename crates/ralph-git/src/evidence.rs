@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -112,6 +112,9 @@ pub struct Before {
     /// Where work on the item began; `None` if there was no commit yet.
     pub base: Option<Oid>,
     pub refs: RefsSnapshot,
+    /// What refs pointed at when work on the item began, before its first run.
+    #[serde(default)]
+    pub begun: Vec<Oid>,
     pub dirt: Dirt,
     /// What was kept of the dirt.
     #[serde(default)]
@@ -249,6 +252,7 @@ impl EvidenceRepository<'_> {
             None => (true, true),
             Some(base) => (!truth.is_ancestor(&id, base)?, truth.is_ancestor(base, &id)?),
         };
+        let is_new_since_base = is_new_since_base && self.is_nobodys(&id, now)?;
         let news = truth.new_commits(std::slice::from_ref(&id), &self.before.refs.tips())?;
         let containing = self.tips_containing(&id)?;
         let on_refs = now.refs.iter().filter(|reference| containing.contains(&reference.id));
@@ -259,6 +263,11 @@ impl EvidenceRepository<'_> {
         let (inside_home, mut outside_home): (Vec<PathChange>, Vec<PathChange>) =
             changes.into_iter().partition(|change| self.is_home(change));
         outside_home.retain(|change| !self.before.is_persons(change));
+        for at in (0..outside_home.len()).rev() {
+            if self.leads_out(&id, &outside_home[at])? {
+                outside_home.remove(at);
+            }
+        }
         Ok(GitCommitEvidence {
             repository,
             is_new_since_base,
@@ -271,6 +280,47 @@ impl EvidenceRepository<'_> {
             inside_home,
             commit,
         })
+    }
+
+    /// Whether a commit is no one else's: not there when the item began, and not fetched since.
+    fn is_nobodys(&self, id: &Oid, now: &RefsSnapshot) -> Result<bool, EvidenceError> {
+        let remote =
+            now.refs.iter().filter(|reference| reference.name.starts_with("refs/remotes/"));
+        let remote = remote.map(|reference| reference.id.clone());
+        let fetched = fetched(&self.git.place().git_dir);
+        let mut known: Vec<Oid> =
+            self.before.begun.iter().cloned().chain(remote).chain(fetched).collect();
+        known.sort();
+        known.dedup();
+        // What the mirror does not have cannot lead to what was claimed.
+        let there = self.mirror.git().have(&known)?;
+        let known: Vec<Oid> =
+            known.into_iter().zip(there).filter(|(_, there)| *there).map(|(id, _)| id).collect();
+        if known.is_empty() {
+            return Ok(true);
+        }
+        let news = self.mirror.git().new_commits(std::slice::from_ref(id), &known)?;
+        Ok(news.contains(id))
+    }
+
+    /// Whether a change is a link that leads out of the tree: what it shows is not in the commit.
+    fn leads_out(&self, commit: &Oid, change: &PathChange) -> Result<bool, GitError> {
+        if change.modes.1 != "120000" {
+            return Ok(false);
+        }
+        let target = self.mirror.git().file_at(commit, &change.path)?.unwrap_or_default();
+        let target = path_from(&target);
+        let mut depth = change.path.components().count().saturating_sub(1);
+        for part in target.components() {
+            match part {
+                Component::RootDir | Component::Prefix(_) => return Ok(true),
+                Component::ParentDir if depth == 0 => return Ok(true),
+                Component::ParentDir => depth -= 1,
+                Component::Normal(_) => depth += 1,
+                Component::CurDir => {}
+            }
+        }
+        Ok(false)
     }
 
     /// A file moved out of home, or into it, changed something outside.
@@ -329,6 +379,13 @@ impl EvidenceRepository<'_> {
         }
         Ok(dropped)
     }
+}
+
+/// Returns what was fetched last from elsewhere.
+fn fetched(git_dir: &camino::Utf8Path) -> Vec<Oid> {
+    let text = fs::read(git_dir.join("FETCH_HEAD")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    text.lines().filter_map(|line| Oid::parse(line.split('\t').next()?.as_bytes())).collect()
 }
 
 /// Tells whether a path is, or lies in, something of Ralph's own.

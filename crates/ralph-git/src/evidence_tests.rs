@@ -48,6 +48,7 @@ impl Scene {
 fn note(git: &Git, mirror: &Mirror) -> Before {
     let refs = mirror.fill(git, &[]).unwrap();
     Before {
+        begun: Vec::new(),
         base: refs.head.id().cloned(),
         refs,
         dirt: Dirt::of(git, &[]).unwrap(),

@@ -14,10 +14,14 @@ use std::path::{Component, Path, PathBuf};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::call::{Call, path_bytes};
-use super::commits::{ScratchIndex, parse_id};
+use super::commits::parse_id;
+use super::direct::trees::NewObjects;
 use super::mirror::Mirror;
+use super::objects::Objects;
 use super::parse::{PathChange, parse_raw_diff};
-use super::{Git, GitError, LONG, Oid, RepositoryLocation, unexpected};
+use super::settings::{OwnSettings, Unfit};
+use super::tree_edit::{TreeChange, TreeChanges, find_entry};
+use super::{Git, GitError, LONG, ObjectError, Oid, RepositoryLocation, unexpected};
 
 /// The branch of the copy.
 const BRANCH: &str = "refs/heads/home";
@@ -33,8 +37,30 @@ pub enum HomeCopyError {
         #[source]
         source: io::Error,
     },
+    #[error("`{}` cannot be a file of home", super::shown(path))]
+    Path { path: PathBuf },
+    #[error("files of home cannot be stored: {reason}")]
+    Objects { reason: &'static str },
+    #[error(transparent)]
+    Read(#[from] ObjectError),
     #[error(transparent)]
     Git(#[from] GitError),
+}
+
+impl HomeCopyError {
+    /// Returns it as a question that git did not answer.
+    fn into_git(self) -> GitError {
+        match self {
+            HomeCopyError::Git(error) => error,
+            error => {
+                GitError::Unexpected { args: "write-tree".to_owned(), output: error.to_string() }
+            }
+        }
+    }
+}
+
+fn unwritable(Unfit(reason): Unfit) -> HomeCopyError {
+    HomeCopyError::Objects { reason }
 }
 
 /// A file of a tree: its mode as octal text, and its content.
@@ -164,9 +190,15 @@ impl HomeCopy {
     ///
     /// Files come first: a crash in between leaves files that the next call finds as it wants them.
     pub fn stand_on(&self, parent: Option<&Oid>, tree: &Oid) -> Result<(), GitError> {
-        if self.head_tree()? != *tree {
-            let args = ["read-tree", "--reset", "-u", tree.as_str()];
-            self.git.call(Call::new(&args).timeout(LONG))?;
+        let before = self.head_tree()?;
+        if before != *tree {
+            // What differs between the trees is all that is written. That is refused where the index or a file is not as
+            // the commit before has it: after a crash.
+            let step = ["read-tree", "-m", "-u", before.as_str(), tree.as_str()];
+            if self.git.call(Call::new(&step).timeout(LONG)).is_err() {
+                let args = ["read-tree", "--reset", "-u", tree.as_str()];
+                self.git.call(Call::new(&args).timeout(LONG))?;
+            }
         }
         let id = self.git.commit_tree(tree, parent, "ralph: update home\n")?;
         self.git.ask(&["update-ref", BRANCH, id.as_str()]).map(|_| ())
@@ -186,37 +218,79 @@ impl Git {
         Ok(changes.into_iter().map(HomeChange::from).collect())
     }
 
-    /// Writes the tree that differs from another by these changes.
+    /// Writes the tree that differs from another by these changes; returns its id.
+    ///
+    /// The cost grows with the directories on the way to what changes, and not with the tree.
     pub fn tree_with(&self, tree: &Oid, changes: &[HomeChange]) -> Result<Oid, GitError> {
         if changes.is_empty() {
             return Ok(tree.clone());
         }
-        let index = ScratchIndex::absent(&self.place().git_dir);
-        let call = |args: &[&str], input: &[u8]| {
-            let call = Call::new(args).env("GIT_INDEX_FILE", index.name()).input(input);
-            Ok::<_, GitError>(self.call(call.timeout(LONG))?.stdout)
-        };
-        call(&["read-tree", tree.as_str()], b"")?;
-        let zero = self.object_format()?.zero();
-        let mut input = Vec::new();
+        self.edited_tree(tree, changes).map_err(HomeCopyError::into_git)
+    }
+
+    fn edited_tree(&self, tree: &Oid, changes: &[HomeChange]) -> Result<Oid, HomeCopyError> {
+        let mut wanted = TreeChanges::default();
         for HomeChange { path, after } in changes {
-            let line = match after {
-                Some(HomeBlob { mode, id }) => format!("{mode} {id}\t"),
-                None => format!("0 {zero}\t"),
+            let change = match after {
+                Some(HomeBlob { mode, id }) => {
+                    TreeChange::Put { mode: mode.clone().into_bytes(), id: id.to_id() }
+                }
+                None => TreeChange::Remove,
             };
-            input.extend(line.bytes());
-            input.extend(path_bytes(path));
-            input.push(0);
+            if !wanted.add(path, change) {
+                return Err(HomeCopyError::Path { path: path.clone() });
+            }
         }
-        call(&["update-index", "-z", "--index-info"], &input)?;
-        parse_id(&["write-tree"], &call(&["write-tree"], b"")?)
+        let (mut objects, mut fresh) = self.own_objects()?;
+        let made = wanted.apply(&mut objects, &mut fresh, Some(tree.to_id()))?;
+        self.keep_objects(&fresh)?;
+        Ok(Oid::of(&made))
+    }
+
+    /// Returns what a tree has at some paths, in their order.
+    pub fn blobs_in(
+        &self,
+        tree: &Oid,
+        paths: &[&Path],
+    ) -> Result<Vec<Option<HomeBlob>>, HomeCopyError> {
+        let (mut objects, _) = self.own_objects()?;
+        let mut found = Vec::new();
+        for path in paths {
+            found.push(match find_entry(&mut objects, &tree.to_id(), path)? {
+                Some(TreeChange::Put { mode, id }) => Some(HomeBlob {
+                    mode: String::from_utf8_lossy(&mode).into_owned(),
+                    id: Oid::of(&id),
+                }),
+                Some(TreeChange::Remove) | None => None,
+            });
+        }
+        Ok(found)
     }
 
     /// Stores a content and returns its id.
     pub fn write_blob(&self, bytes: &[u8]) -> Result<Oid, GitError> {
-        let args = ["hash-object", "-w", "--no-filters", "--stdin"];
-        let answer = self.call(Call::new(&args).input(bytes).timeout(LONG))?;
-        parse_id(&args, &answer.stdout)
+        let (_, mut fresh) = self.own_objects()?;
+        let id = fresh.add("blob", bytes).map_err(unwritable).map_err(HomeCopyError::into_git)?;
+        self.keep_objects(&fresh).map_err(HomeCopyError::into_git)?;
+        Ok(Oid::of(&id))
+    }
+
+    /// Returns the id that a content would have here.
+    pub fn blob_id(&self, bytes: &[u8]) -> Result<Oid, HomeCopyError> {
+        let (_, mut fresh) = self.own_objects()?;
+        Ok(Oid::of(&fresh.add("blob", bytes).map_err(unwritable)?))
+    }
+
+    fn own_objects(&self) -> Result<(Objects, NewObjects), GitError> {
+        let kind = match OwnSettings::read(self.place()) {
+            Ok(own) => own.layout.format.kind(),
+            Err(_) => self.object_format()?.kind(),
+        };
+        Ok((Objects::open(self.place(), kind), NewObjects::new(kind)))
+    }
+
+    fn keep_objects(&self, fresh: &NewObjects) -> Result<(), HomeCopyError> {
+        fresh.write(self.place().common_dir.join("objects").as_std_path()).map_err(unwritable)
     }
 
     /// Makes a commit that nobody signs and no person wrote.

@@ -3,12 +3,51 @@
 //! A name may come from the repository's own configuration, as a person may have one per project; a program never.
 
 use super::drivers::Drivers;
+use super::settings::Settings;
 use super::{Git, GitProgram};
 
 /// Who commits.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     pub(super) variables: Vec<(&'static str, String)>,
+}
+
+/// Each variable with the settings that it stands for, and what stands in where nobody says.
+const VARIABLES: [(&str, &str, &str, &str); 4] = [
+    ("GIT_AUTHOR_NAME", "author.name", "user.name", "Ralph"),
+    ("GIT_AUTHOR_EMAIL", "author.email", "user.email", "ralph@localhost"),
+    ("GIT_COMMITTER_NAME", "committer.name", "user.name", "Ralph"),
+    ("GIT_COMMITTER_EMAIL", "committer.email", "user.email", "ralph@localhost"),
+];
+
+impl Git {
+    /// Returns the variables that tell git who the person is, as far as environment and configuration say.
+    pub fn known_identity(&self) -> Vec<(&'static str, String)> {
+        let known = match Settings::read(self.program(), self.place()) {
+            Ok(settings) => known(self.program(), |key| settings.value(key)),
+            Err(_) => match Drivers::of(self) {
+                Ok(drivers) => known(self.program(), |key| drivers.value(key).map(str::to_owned)),
+                Err(_) => return Vec::new(),
+            },
+        };
+        known.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+/// Returns each variable's value from environment and configuration.
+fn known(
+    program: &GitProgram,
+    setting: impl Fn(&str) -> Option<String>,
+) -> [(&'static str, Option<String>); 4] {
+    VARIABLES.map(|(variable, specific, general, _)| {
+        let inherited = program.identity().iter().find(|(name, _)| name == variable);
+        let value = inherited
+            .map(|(_, value)| value.clone())
+            .or_else(|| setting(specific))
+            .or_else(|| setting(general))
+            .filter(|value| !value.trim().is_empty());
+        (variable, value)
+    })
 }
 
 impl Identity {
@@ -22,22 +61,11 @@ impl Identity {
         program: &GitProgram,
         setting: impl Fn(&str) -> Option<String>,
     ) -> Self {
-        let mut identity = Identity { variables: Vec::new() };
-        for (variable, specific, general, fallback) in [
-            ("GIT_AUTHOR_NAME", "author.name", "user.name", "Ralph"),
-            ("GIT_AUTHOR_EMAIL", "author.email", "user.email", "ralph@localhost"),
-            ("GIT_COMMITTER_NAME", "committer.name", "user.name", "Ralph"),
-            ("GIT_COMMITTER_EMAIL", "committer.email", "user.email", "ralph@localhost"),
-        ] {
-            let inherited = program.identity().iter().find(|(name, _)| name == variable);
-            let known = inherited
-                .map(|(_, value)| value.clone())
-                .or_else(|| setting(specific))
-                .or_else(|| setting(general))
-                .filter(|value| !value.trim().is_empty());
-            identity.variables.push((variable, known.unwrap_or_else(|| fallback.to_owned())));
-        }
-        identity
+        let known = known(program, setting).into_iter().zip(VARIABLES);
+        let variables = known.map(|((variable, value), (.., fallback))| {
+            (variable, value.unwrap_or_else(|| fallback.to_owned()))
+        });
+        Identity { variables: variables.collect() }
     }
 }
 

@@ -106,6 +106,8 @@ pub struct ItemRecord {
     pub key: ItemKey,
     pub number: u64,
     pub commit: Oid,
+    /// What the commit says.
+    pub message: String,
     /// The item's files of home, by their paths from the root of the work tree, sorted.
     pub files: Vec<(PathBuf, Vec<u8>)>,
 }
@@ -176,8 +178,8 @@ impl Git {
             self.item_refs(&format!("{ITEMS}{key}/"))?.into_iter().max_by_key(|found| found.1);
         let Some((key, number, commit)) = newest else { return Ok(None) };
         let (mut objects, _) = self.object_store()?;
-        let files = files_of(&mut objects, &commit)?;
-        Ok(Some(ItemRecord { key, number, commit, files }))
+        let (message, files) = content_of(&mut objects, &commit)?;
+        Ok(Some(ItemRecord { key, number, commit, message, files }))
     }
 
     /// Returns the current state of every item in flight, sorted by key: one question, then reads in process.
@@ -190,15 +192,30 @@ impl Git {
             if refs.get(at + 1).is_some_and(|next| next.0 == *key) {
                 continue;
             }
-            let files = files_of(&mut objects, commit)?;
-            records.push(ItemRecord {
-                key: key.clone(),
-                number: *number,
-                commit: commit.clone(),
-                files,
-            });
+            let (message, files) = content_of(&mut objects, commit)?;
+            let (key, commit) = (key.clone(), commit.clone());
+            records.push(ItemRecord { key, number: *number, commit, message, files });
         }
         Ok(records)
+    }
+
+    /// Returns the state under every number of every item in flight, sorted.
+    pub fn read_every_item(&self) -> Result<Vec<ItemRecord>, ItemRefError> {
+        let mut refs = self.item_refs(ITEMS)?;
+        refs.sort();
+        let (mut objects, _) = self.object_store()?;
+        let mut records = Vec::new();
+        for (key, number, commit) in refs {
+            let (message, files) = content_of(&mut objects, &commit)?;
+            records.push(ItemRecord { key, number, commit, message, files });
+        }
+        Ok(records)
+    }
+
+    /// Removes the ref of a state, if it still is the one that the caller read; tells whether it was.
+    pub fn drop_item(&self, record: &ItemRecord) -> Result<bool, ItemRefError> {
+        let name = record.key.item_ref(record.number);
+        Ok(self.swap_ref(&name, Some(&record.commit), None)?)
     }
 
     /// Removes every ref of an item, if its current state still is the one that the caller read.
@@ -217,6 +234,22 @@ impl Git {
             }
         }
         Ok(())
+    }
+
+    /// Tells whether an item may be in flight, without a process.
+    pub fn may_have_items(&self) -> bool {
+        self.may_have_refs(ITEMS)
+    }
+
+    /// Tells whether there may be refs below a name that ends in a slash: a look at a directory and a file, and no process.
+    pub fn may_have_refs(&self, below: &str) -> bool {
+        let common = &self.place().common_dir;
+        let is_known = OwnSettings::read(self.place()).is_ok_and(|own| own.layout.refs_are_files);
+        if !is_known || common.join(below).is_dir() {
+            return true;
+        }
+        let packed = std::fs::read(common.join("packed-refs")).unwrap_or_default();
+        memchr::memmem::find(&packed, below.as_bytes()).is_some()
     }
 
     fn item_refs(&self, below: &str) -> Result<Vec<(ItemKey, u64, Oid)>, GitError> {
@@ -269,9 +302,17 @@ impl Git {
     }
 }
 
-fn files_of(objects: &mut Objects, commit: &Oid) -> Result<Vec<(PathBuf, Vec<u8>)>, ObjectError> {
+/// Files by their paths.
+type Files = Vec<(PathBuf, Vec<u8>)>;
+
+/// Returns the message and the files of a commit.
+fn content_of(objects: &mut Objects, commit: &Oid) -> Result<(String, Files), ObjectError> {
+    let mut bytes = Vec::new();
+    objects.read(&commit.to_id(), ObjectKind::Commit, &mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let message = text.split_once("\n\n").map_or("", |(_, message)| message).to_owned();
     let tree = tree_id(objects, commit)?;
-    all_files(objects, &tree)
+    Ok((message, all_files(objects, &tree)?))
 }
 
 /// Returns the tree of a commit.

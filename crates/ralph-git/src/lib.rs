@@ -8,11 +8,13 @@
 //! [`mirror`], whose objects were hashed when they came in; a workspace's own object store can be forged by whoever may
 //! write it.
 
+pub mod anchor;
 mod call;
 pub mod checkout;
 mod clearing;
 pub mod commits;
 mod contents;
+pub mod copied;
 pub mod direct;
 mod drivers;
 mod error;
@@ -32,6 +34,7 @@ pub mod notes;
 mod objects;
 mod oid;
 mod parse;
+pub mod patch;
 mod provision;
 mod refs;
 mod regular_file;
@@ -94,7 +97,7 @@ pub struct RefsSnapshot {
 
 impl RefsSnapshot {
     /// Returns what refs and `HEAD`s point at, but for refs of Ralph's own.
-    pub(crate) fn tips_of_persons(&self) -> Vec<Oid> {
+    pub fn tips_of_persons(&self) -> Vec<Oid> {
         let mut refs = self.clone();
         refs.refs.retain(|reference| !reference.name.starts_with("refs/ralph/"));
         refs.tips()
@@ -300,6 +303,13 @@ impl Git {
     /// A submodule counts as changed when another commit is checked out in it; what is dirty inside is not looked at.
     pub fn status(&self) -> Result<Vec<StatusEntry>, GitError> {
         self.status_without(&[])
+    }
+
+    /// Tells whether the index has a file below a directory of the work tree.
+    pub fn has_tracked_within(&self, directory: &Path) -> Result<bool, GitError> {
+        let call = Call::new(&["ls-files", "-z", "--"]).env("GIT_LITERAL_PATHSPECS", "0");
+        let answer = self.call(call.name(pathspec(":(top,literal)", directory).as_os_str()))?;
+        Ok(!answer.stdout.is_empty())
     }
 
     /// Returns what is not as `HEAD` has it below a directory of the work tree.

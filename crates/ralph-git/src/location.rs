@@ -74,7 +74,9 @@ impl RepositoryLocation {
 
 /// Resolves the path of a directory.
 pub fn real_directory(dir: &Utf8Path) -> Option<Utf8PathBuf> {
-    if is_real_directory(dir) { Some(dir.to_owned()) } else { dir.canonicalize_utf8().ok() }
+    // Without `.` and doubled slashes, as the other way returns it.
+    let normal = || dir.components().collect();
+    if is_real_directory(dir) { Some(normal()) } else { dir.canonicalize_utf8().ok() }
 }
 
 /// Returns where the `.git` of a work tree leads.

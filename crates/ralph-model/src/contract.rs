@@ -6,7 +6,8 @@
 //! | workflow | what is read |
 //! |---|---|
 //! | pipeline | [`FinalMessage::completion`], [`FinalMessage::planner_claim`], [`FinalMessage::verifier_claim`] |
-//! | build, loop | [`FinalMessage::no_change_needed`] |
+//! | build, loop, `run` | [`FinalMessage::no_change_needed`] |
+//! | `run` | [`FinalMessage::promises`] |
 //! | `agent run` | [`FinalMessage::says`] with the user's own promise |
 
 use std::collections::HashSet;
@@ -15,6 +16,9 @@ use crate::id::CommitId;
 
 /// The last line of a completed pipeline run, unless the person chose another.
 pub const DEFAULT_MAGIC_PHRASE: &str = "I AM HYPER SURE I AM DONE!";
+
+/// How the agents of other loops say that they are done.
+pub const PROMISE: &str = "<promise>COMPLETE</promise>";
 
 pub(crate) const PLAN_INVALIDATION: &str = "PLAN_INVALIDATION:";
 pub(crate) const NO_CHANGE_NEEDED: &str = "NO_CHANGE_NEEDED:";
@@ -25,6 +29,7 @@ pub struct FinalMessage<'a> {
     text: &'a str,
     /// Lines the agent was given. A marker among them is an example that was repeated, not a claim.
     prompt_lines: HashSet<&'a str>,
+    prompt: &'a str,
 }
 
 /// The claim that the work is in a commit.
@@ -50,6 +55,8 @@ pub enum PlannerClaim {
 pub struct VerifierClaim {
     /// The commit it repeats as verified.
     pub commit: Option<CommitId>,
+    /// The beginning of its name, if it repeats no more.
+    pub beginning: Option<String>,
     /// Why the plan is no good. It counts only where the candidate was not verified.
     pub plan_invalidation: Option<String>,
 }
@@ -65,7 +72,8 @@ pub(crate) enum Verification {
 impl VerifierClaim {
     /// Applies the claim to the candidate that was to be verified.
     pub(crate) fn against(&self, candidate: &CommitId) -> Verification {
-        if self.commit.as_ref() == Some(candidate) {
+        let begins = |name: &String| candidate.as_str().starts_with(name.as_str());
+        if self.commit.as_ref() == Some(candidate) || self.beginning.as_ref().is_some_and(begins) {
             return Verification::Verified;
         }
         match &self.plan_invalidation {
@@ -77,29 +85,43 @@ impl VerifierClaim {
 
 impl<'a> FinalMessage<'a> {
     pub fn new(text: &'a str) -> Self {
-        FinalMessage { text, prompt_lines: HashSet::new() }
+        FinalMessage { text, prompt_lines: HashSet::new(), prompt: "" }
     }
 
     /// Names the prompt, so that markers repeated from it are not taken for claims.
     #[must_use]
     pub fn in_answer_to(mut self, prompt: &'a str) -> Self {
         self.prompt_lines = prompt.lines().map(str::trim_end).collect();
+        self.prompt = prompt.trim();
         self
     }
 
     /// Returns the claim of a commit: its name, then the magic phrase, as the last two lines that are not blank.
     pub fn completion(&self, magic_phrase: &str) -> Option<Completion> {
-        let mut from_end = self.text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+        let mut from_end = self.last_lines();
         if from_end.next()? != magic_phrase.trim() {
             return None;
         }
-        let commit = from_end.next()?.parse().ok()?;
+        let commit = commit_name(from_end.next()?).parse().ok()?;
         Some(Completion { commit, no_change: self.no_change_needed() })
+    }
+
+    /// Returns the lines that say something, from the last, without the Markdown around them.
+    fn last_lines(&self) -> impl Iterator<Item = &'a str> {
+        let lines = self.text.lines().rev().map(plain);
+        lines.filter(|line| !line.is_empty())
+    }
+
+    /// Says what the last lines are that should have been a claim.
+    pub fn ending(&self) -> String {
+        let mut last: Vec<&str> = self.last_lines().take(2).collect();
+        last.reverse();
+        last.join(" / ").chars().take(300).collect()
     }
 
     /// Returns what a planner claims, given the plan it left.
     pub fn planner_claim(&self, magic_phrase: &str, plan: Option<&str>) -> PlannerClaim {
-        let last = self.text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        let last = self.last_lines().next();
         if last.is_none_or(|last| last != magic_phrase.trim()) {
             PlannerClaim::Unfinished
         } else if plan.is_none_or(|plan| plan.trim().is_empty()) {
@@ -113,8 +135,21 @@ impl<'a> FinalMessage<'a> {
     pub fn verifier_claim(&self, magic_phrase: &str) -> VerifierClaim {
         VerifierClaim {
             commit: self.completion(magic_phrase).map(|completion| completion.commit),
+            beginning: self.beginning(magic_phrase),
             plan_invalidation: self.reason_after(PLAN_INVALIDATION),
         }
+    }
+
+    /// Returns the beginning of a commit's name that stands in its place.
+    fn beginning(&self, magic_phrase: &str) -> Option<String> {
+        let mut from_end = self.last_lines();
+        if from_end.next()? != magic_phrase.trim() {
+            return None;
+        }
+        let name = commit_name(from_end.next()?);
+        let is_name =
+            (7..40).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_name.then_some(name)
     }
 
     /// Returns why nothing needs to change, where the agent says so.
@@ -128,6 +163,17 @@ impl<'a> FinalMessage<'a> {
         !line.is_empty() && self.text.lines().any(|said| said.trim() == line)
     }
 
+    /// Whether a line of the message is exactly `line`, and not only because it repeats the whole prompt.
+    ///
+    /// Prompts show such a line by itself, so an agent that means it cannot avoid repeating that line.
+    pub fn promises(&self, line: &str) -> bool {
+        if self.prompt.is_empty() || !self.text.contains(self.prompt) {
+            return self.says(line);
+        }
+        let said = self.text.replace(self.prompt, "");
+        FinalMessage::new(&said).says(line)
+    }
+
     /// Returns the first reason given after a marker at the beginning of a line.
     fn reason_after(&self, marker: &str) -> Option<String> {
         self.text
@@ -139,6 +185,26 @@ impl<'a> FinalMessage<'a> {
             .find(|reason| !reason.is_empty() && !is_placeholder(reason))
             .map(str::to_owned)
     }
+}
+
+/// Returns a line without the Markdown that agents put around what they were asked for; a fence is no line.
+fn plain(line: &str) -> &str {
+    let line = line.trim();
+    if line.starts_with("```") || line.starts_with("~~~") {
+        return "";
+    }
+    let line = line.trim_start_matches("> ").trim_start_matches("- ");
+    line.trim_matches(|c| matches!(c, '*' | '`' | '"' | '_' | ' '))
+}
+
+/// Returns the name in a line that is to be a commit's: `Commit: ABC…` is as good as `abc…`.
+fn commit_name(line: &str) -> String {
+    let lower = line.to_ascii_lowercase();
+    let name = ["commit:", "commit hash:", "commit", "hash:"]
+        .iter()
+        .find_map(|word| lower.strip_prefix(word));
+    let name = name.unwrap_or(&lower);
+    name.trim_matches(|c| matches!(c, '*' | '`' | '"' | '_' | ' ' | '.')).to_owned()
 }
 
 /// Whether a reason is one pair of angle brackets, as prompts write what is to be filled in.

@@ -39,11 +39,9 @@ fn anything_else_does_not_complete() {
         format!("{HASH}\n{PHRASE}\none more thing"),
         format!("{HASH}\nI am done\n{PHRASE}"),
         format!("{HASH} {PHRASE}"),
-        format!("{}\n{PHRASE}", HASH.to_uppercase()),
         format!("{}\n{PHRASE}", &HASH[..39]),
         format!("{HASH}0\n{PHRASE}"),
-        format!("commit {HASH}\n{PHRASE}"),
-        format!("`{HASH}`\n{PHRASE}"),
+        format!("see {HASH}\n{PHRASE}"),
         format!("{HASH}\n{}", PHRASE.to_lowercase()),
         format!("{HASH}\n{PHRASE}!"),
         format!("{HASH}\nSo: {PHRASE}"),
@@ -51,6 +49,30 @@ fn anything_else_does_not_complete() {
     ] {
         assert!(!completed(&text), "{text}");
     }
+}
+
+#[test]
+fn ordinary_habits_of_writing_get_through() {
+    for text in [
+        format!("{}\n{PHRASE}", HASH.to_uppercase()),
+        format!("`{HASH}`\n{PHRASE}"),
+        format!("commit {HASH}\n{PHRASE}"),
+        format!("Commit: `{HASH}`\n**{PHRASE}**"),
+        format!("**{HASH}**\n\n`{PHRASE}`"),
+        format!("done\n```\n{HASH}\n{PHRASE}\n```\n"),
+        format!("> {HASH}\n> {PHRASE}"),
+        format!("- Commit: {HASH}.\n{PHRASE}"),
+    ] {
+        assert!(completed(&text), "{text}");
+    }
+    let verified = |text: &str| {
+        FinalMessage::new(text).verifier_claim(PHRASE).against(&commit()) == Verification::Verified
+    };
+    assert!(verified(&format!("{}\n{PHRASE}", &HASH[..10])));
+    assert!(verified(&format!("`{}`\n{PHRASE}", HASH[..8].to_uppercase())));
+    assert!(!verified(&format!("{}\n{PHRASE}", &HASH[..6])), "too short to mean one");
+    assert!(!verified(&format!("ffffffffff\n{PHRASE}")));
+    assert_eq!(FinalMessage::new("a\n\nb\n c \n").ending(), "b / c");
 }
 
 #[test]
@@ -162,5 +184,26 @@ proptest! {
         let message = FinalMessage::new(&prompt).in_answer_to(&prompt);
         prop_assert_eq!(message.verifier_claim(PHRASE).plan_invalidation, None);
         prop_assert_eq!(message.no_change_needed(), None);
+    }
+}
+
+/// C9: the marker as the last line, in the middle, in an echoed prompt, before other lines.
+#[test]
+fn a_promise_is_a_whole_line_that_the_agent_says_itself() {
+    let prompt =
+        "Do it. If all stories pass, reply with:\n<promise>COMPLETE</promise>\n\n# Story\nUS-001\n";
+    let echoed = format!("{prompt}\nworking on it");
+    let kept = format!("{prompt}\nDone.\n  <promise>COMPLETE</promise>\n");
+    for (said, promised) in [
+        ("Done.\n<promise>COMPLETE</promise>", true),
+        ("<promise>COMPLETE</promise>\n\nSYS: bye\n", true),
+        ("I say <promise>COMPLETE</promise> when I am done", false),
+        ("<promise>complete</promise>", false),
+        (echoed.as_str(), false),
+        (kept.as_str(), true),
+        ("", false),
+    ] {
+        let message = FinalMessage::new(said).in_answer_to(prompt);
+        assert_eq!(message.promises(PROMISE), promised, "{said:?}");
     }
 }

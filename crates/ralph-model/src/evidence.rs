@@ -36,10 +36,16 @@ pub struct CommitEvidence {
     pub changed: Vec<String>,
     /// The paths in home that do.
     pub changed_in_home: Vec<String>,
+    /// Those of them that say what is done and what is not, where only the agent can have changed them.
+    #[serde(default)]
+    pub state_files: Vec<String>,
     /// What the run made of history that was there before it.
     pub rewritten: Vec<RewrittenRef>,
     /// The paths that the run changed and did not commit.
     pub leftovers: Vec<String>,
+    /// Files that were only copied into the clone for it to work, and that the commit has.
+    #[serde(default)]
+    pub copied: Vec<String>,
     /// The tree on which gates and verifier looked, once they did.
     pub checked: Option<TreeId>,
 }
@@ -81,9 +87,37 @@ pub enum EvidenceFault {
     ChangesOnlyHome {
         commit: CommitId,
     },
+    /// It changes files in which Ralph keeps what is done and what is not.
+    ChangesState {
+        commit: CommitId,
+        paths: Vec<String>,
+    },
     RewroteHistory {
         rewritten: RewrittenRef,
     },
+    /// It has files that were only copied into the clone (`[checkout] copy`, `.worktreeinclude`).
+    AddsCopied {
+        commit: CommitId,
+        paths: Vec<String>,
+    },
+}
+
+/// Directories and files of home in which Ralph keeps what is planned and what is done.
+const STATE: [&str; 6] = [
+    "specs/plans/",
+    "specs/candidates/",
+    "specs/done/",
+    "specs/sessions/",
+    "plan.jsonl",
+    "plan_state.json",
+];
+
+/// Tells whether a file, named from home, says what is done and what is not. Notes and specs do not.
+pub fn is_state_file(below_home: &str) -> bool {
+    STATE.iter().any(|state| match state.strip_suffix('/') {
+        Some(_) => below_home.starts_with(state),
+        None => below_home == *state,
+    })
 }
 
 impl Evidence {
@@ -125,12 +159,20 @@ impl CommitEvidence {
         if self.refs.is_empty() {
             faults.push(EvidenceFault::OnNoRef { commit: commit() });
         }
+        if !self.copied.is_empty() {
+            let paths = self.copied.clone();
+            faults.push(EvidenceFault::AddsCopied { commit: commit(), paths });
+        }
         if self.changed.is_empty() {
             faults.push(if self.changed_in_home.is_empty() {
                 EvidenceFault::ChangesNothing { commit: commit() }
             } else {
                 EvidenceFault::ChangesOnlyHome { commit: commit() }
             });
+        }
+        if !self.state_files.is_empty() {
+            let paths = self.state_files.clone();
+            faults.push(EvidenceFault::ChangesState { commit: commit(), paths });
         }
         faults
     }
@@ -165,8 +207,10 @@ pub(crate) mod samples {
             descends_from_base: true,
             changed: vec!["src/lib.rs".to_owned()],
             changed_in_home: vec![],
+            state_files: vec![],
             rewritten: vec![],
             leftovers: vec![],
+            copied: vec![],
             checked: Some(tree('e')),
         }
     }
@@ -184,6 +228,24 @@ pub(crate) mod samples {
 mod tests {
     use super::samples::{commit, rewritten, sound};
     use super::*;
+
+    #[test]
+    fn a_commit_that_changes_state_files_is_at_fault_and_names_them() {
+        let paths = vec!["ralph/specs/done/0001-a.md".to_owned()];
+        let found = CommitEvidence { state_files: paths.clone(), ..sound() };
+        let fault = EvidenceFault::ChangesState { commit: commit('c'), paths };
+        assert_eq!(found.faults(), [fault]);
+        for (path, is_state) in [
+            ("specs/done/0001-a.md", true),
+            ("specs/plans/area/0001-a.json", true),
+            ("plan.jsonl", true),
+            ("specs/0001-a.md", false),
+            ("SCRATCHPAD.md", false),
+            ("plan.jsonl.md", false),
+        ] {
+            assert_eq!(is_state_file(path), is_state, "{path}");
+        }
+    }
 
     #[test]
     fn every_combination_of_facts_has_the_faults_it_should() {
@@ -221,6 +283,14 @@ mod tests {
             }
             assert_eq!(Evidence::Commit(Box::new(evidence)).faults(), expected, "{bits:07b}");
         }
+    }
+
+    #[test]
+    fn a_commit_with_copied_files_is_at_fault() {
+        let paths = vec![".env".to_owned()];
+        let evidence = CommitEvidence { copied: paths.clone(), ..sound() };
+        let expected = EvidenceFault::AddsCopied { commit: commit('c'), paths };
+        assert_eq!(Evidence::Commit(Box::new(evidence)).faults(), [expected]);
     }
 
     #[test]

@@ -8,8 +8,10 @@
 //! |---|---|---|---|
 //! | could not run | could not either, or not tried | ran, and the machine is not to blame | broken |
 //! | could not run | could not either, or not tried | | could not run |
+//! | passed, once at least, and checks differ | | counted more tests | tests gone |
 //! | passed, once at least | | counted more tests | fewer tests |
 //! | passed, once at least, without a count | | passed and counted some | fewer tests |
+//! | passed, once at least, without a count | | failed and counted some | tests gone |
 //! | failed | passed | | flaky |
 //! | passed | | | passed, or proved nothing where no test ran |
 //! | failed | | passed | regressed |
@@ -29,8 +31,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::millis;
+use crate::proof::ProofLevel;
 use crate::run::ProcessExit;
-use crate::testcount::TestCounts;
+use crate::testcount::{PassedTests, TestCounts};
 
 pub use spec::{BuiltIn, Check, GateSpec};
 
@@ -56,7 +59,7 @@ pub enum Obstacle {
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Obstacle::NoProgram { program } => write!(f, "there is no program `{program}`"),
+            Obstacle::NoProgram { program } => write!(f, "program `{program}` not found"),
             Obstacle::Setup { message } => write!(f, "the checkout could not be set up: {message}"),
             Obstacle::Machine { message } => f.write_str(message),
         }
@@ -121,6 +124,9 @@ pub struct GateRun {
     pub status: GateStatus,
     /// What the output said of tests, where it is a runner's that is known.
     pub tests: Option<TestCounts>,
+    /// The tests that passed, where all of them are named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub names: Option<PassedTests>,
     #[serde(with = "millis", rename = "duration_ms")]
     pub duration: Duration,
     pub output: GateOutput,
@@ -158,6 +164,8 @@ pub struct GateRuns<'a> {
     /// The second run at the candidate.
     pub again: Option<&'a GateRun>,
     pub base: Option<&'a GateRun>,
+    /// Checks differ between base and candidate: tests that are gone are looked for with the anchor's checks.
+    pub checks_differ: bool,
 }
 
 /// A run that is still wanted before a gate's result can be attributed.
@@ -199,6 +207,11 @@ pub enum Attribution {
         base: u64,
         candidate: Option<u64>,
     },
+    /// The same, where checks were changed: whether that is right is asked.
+    TestsGone {
+        base: u64,
+        candidate: Option<u64>,
+    },
     /// It cannot be run any more, and could at the base.
     Broken {
         obstacle: Obstacle,
@@ -226,7 +239,7 @@ pub fn attribute(runs: GateRuns<'_>) -> Attribution {
         };
     }
     if last.passed() {
-        return fewer_tests(last, base).unwrap_or_else(|| {
+        return fewer_tests(last, base, runs.checks_differ).unwrap_or_else(|| {
             if runs.candidate.failed() {
                 Attribution::Flaky
             } else if last.status == GateStatus::ProvedNothing {
@@ -238,7 +251,7 @@ pub fn attribute(runs: GateRuns<'_>) -> Attribution {
     }
     match base {
         Some(base) if base.passed() => Attribution::Regressed,
-        Some(base) if base.failed() => fewer_tests(last, Some(base)).unwrap_or_else(|| {
+        Some(base) if base.failed() => fewer_tests(last, Some(base), false).unwrap_or_else(|| {
             if more_failures(&runs, base) {
                 Attribution::Regressed
             } else {
@@ -250,16 +263,23 @@ pub fn attribute(runs: GateRuns<'_>) -> Attribution {
 }
 
 /// Compares how many tests are executed with how many were at the base.
-fn fewer_tests(now: &GateRun, base: Option<&GateRun>) -> Option<Attribution> {
+fn fewer_tests(now: &GateRun, base: Option<&GateRun>, checks_differ: bool) -> Option<Attribution> {
     let base = base?;
     let before = base.executed()?;
     let fewer = match now.executed() {
         Some(executed) => executed < before,
-        // Some runners count only when something failed: silence means something only after the same result.
-        None => before > 0 && now.passed() == base.passed() && now.status != GateStatus::TimedOut,
+        // A runner that counted must count; some do so only when something failed, and are silent where nothing did.
+        None => {
+            before > 0 && (now.passed() || !base.passed()) && now.status != GateStatus::TimedOut
+        }
     };
     let candidate = now.executed();
-    fewer.then_some(Attribution::FewerTests { base: before, candidate })
+    let is_silent_success = candidate.is_none() && now.passed() && !base.passed();
+    fewer.then_some(if checks_differ || is_silent_success {
+        Attribution::TestsGone { base: before, candidate }
+    } else {
+        Attribution::FewerTests { base: before, candidate }
+    })
 }
 
 /// Whether more tests fail than did at the base, in each run at the candidate that counted.
@@ -297,6 +317,7 @@ impl Attribution {
             Attribution::Flaky => "flaky",
             Attribution::RedBeforeAndAfter => "red_before_and_after",
             Attribution::FewerTests { .. } => "fewer_tests",
+            Attribution::TestsGone { .. } => "tests_gone",
             Attribution::Broken { .. } => "broken",
             Attribution::CouldNotRun { .. } => "could_not_run",
         }
@@ -306,13 +327,32 @@ impl Attribution {
         match self {
             Attribution::Passed => Effect::Proof,
             Attribution::ProvedNothing => Effect::Nothing,
-            Attribution::Flaky | Attribution::RedBeforeAndAfter => Effect::Question,
+            Attribution::Flaky | Attribution::RedBeforeAndAfter | Attribution::TestsGone { .. } => {
+                Effect::Question
+            }
             Attribution::Regressed
             | Attribution::Failed
             | Attribution::FewerTests { .. }
             | Attribution::Broken { .. } => Effect::Block,
             Attribution::CouldNotRun { obstacle: Obstacle::Machine { .. } } => Effect::Trouble,
             Attribution::CouldNotRun { .. } => Effect::Person,
+        }
+    }
+}
+
+impl Attribution {
+    /// Returns what it says of accepted work; `None` if it is as if there were no gate.
+    pub const fn level(&self) -> Option<ProofLevel> {
+        match self {
+            Attribution::ProvedNothing => None,
+            // Whether tests that are gone still pass is known from the run with the anchor's checks.
+            Attribution::Passed | Attribution::TestsGone { candidate: Some(_), .. } => {
+                Some(ProofLevel::GatesPassed)
+            }
+            Attribution::Flaky | Attribution::TestsGone { candidate: None, .. } => {
+                Some(ProofLevel::ChecksChanged)
+            }
+            _ => Some(ProofLevel::NotProven),
         }
     }
 }
@@ -350,12 +390,10 @@ impl GatesView {
         self.reports.iter().filter(move |report| report.attribution.effect() == effect)
     }
 
-    /// Whether gates prove the candidate: one passed, and each of the others passed or says nothing.
-    pub fn proven(&self) -> bool {
-        self.with(Effect::Proof).next().is_some()
-            && self.reports.iter().all(|report| {
-                matches!(report.attribution.effect(), Effect::Proof | Effect::Nothing)
-            })
+    /// What gates say of the candidate: the lowest of all that say anything.
+    pub fn level(&self) -> ProofLevel {
+        let levels = self.reports.iter().filter_map(|report| report.attribution.level());
+        levels.min().unwrap_or(ProofLevel::NotProven)
     }
 }
 

@@ -14,6 +14,7 @@ fn run(status: GateStatus, tests: Option<(u64, u64)>) -> GateRun {
             failed,
             skipped: 2,
         }),
+        names: None,
         duration: Duration::from_secs(1),
         output: GateOutput {
             sha256: "00".to_owned(),
@@ -54,6 +55,7 @@ struct Case {
     candidate: GateRun,
     again: Option<GateRun>,
     base: Option<GateRun>,
+    checks_differ: bool,
 }
 
 fn green(run: &GateRun) -> bool {
@@ -122,6 +124,12 @@ impl Case {
     }
 }
 
+impl Case {
+    fn gone(&self) -> Attribution {
+        Attribution::TestsGone { base: self.base_count().unwrap(), candidate: counted(self.says()) }
+    }
+}
+
 type Rule = (&'static str, fn(&Case) -> bool, fn(&Case) -> Attribution);
 
 fn rules() -> Vec<Rule> {
@@ -142,9 +150,22 @@ fn rules() -> Vec<Rule> {
             |_| Attribution::CouldNotRun { obstacle: missing() },
         ),
         (
+            "green with fewer tests where checks differ is a question",
+            |case| {
+                let fewer = case.counts_fewer() || case.fell_silent(green);
+                case.checks_differ && green(case.says()) && fewer
+            },
+            Case::gone,
+        ),
+        (
             "green with fewer tests is not green",
             |case| green(case.says()) && (case.counts_fewer() || case.fell_silent(green)),
             Case::fewer,
+        ),
+        (
+            "green without a count where a red base had one is a question",
+            |case| green(case.says()) && case.fell_silent(red),
+            Case::gone,
         ),
         (
             "red, then green",
@@ -175,8 +196,10 @@ fn all_cases() -> Vec<Case> {
     for candidate in all_runs() {
         for again in maybe() {
             for base in maybe() {
-                let (candidate, again) = (candidate.clone(), again.clone());
-                cases.push(Case { candidate, again, base });
+                for checks_differ in [false, true] {
+                    let (candidate, again) = (candidate.clone(), again.clone());
+                    cases.push(Case { candidate, again, base: base.clone(), checks_differ });
+                }
             }
         }
     }
@@ -184,7 +207,12 @@ fn all_cases() -> Vec<Case> {
 }
 
 fn runs(case: &Case) -> GateRuns<'_> {
-    GateRuns { candidate: &case.candidate, again: case.again.as_ref(), base: case.base.as_ref() }
+    GateRuns {
+        candidate: &case.candidate,
+        again: case.again.as_ref(),
+        base: case.base.as_ref(),
+        checks_differ: case.checks_differ,
+    }
 }
 
 #[test]
@@ -235,16 +263,16 @@ fn report(attribution: Attribution) -> GateReport {
 }
 
 #[test]
-fn gates_prove_something_only_if_none_of_them_raises_a_doubt() {
-    let proven = |attributions: &[Attribution]| {
-        GatesView::new(attributions.iter().cloned().map(report).collect()).proven()
+fn the_lowest_gate_that_says_anything_is_the_level() {
+    let level = |attributions: &[Attribution]| {
+        GatesView::new(attributions.iter().cloned().map(report).collect()).level()
     };
-    assert!(!proven(&[]));
-    assert!(proven(&[Attribution::Passed]));
-    assert!(!proven(&[Attribution::ProvedNothing]));
-    assert!(proven(&[Attribution::ProvedNothing, Attribution::Passed]));
+    assert_eq!(level(&[]), ProofLevel::NotProven);
+    assert_eq!(level(&[Attribution::Passed]), ProofLevel::GatesPassed);
+    assert_eq!(level(&[Attribution::ProvedNothing]), ProofLevel::NotProven);
+    assert_eq!(level(&[Attribution::ProvedNothing, Attribution::Passed]), ProofLevel::GatesPassed);
+    assert_eq!(level(&[Attribution::Passed, Attribution::Flaky]), ProofLevel::ChecksChanged);
     for doubt in [
-        Attribution::Flaky,
         Attribution::RedBeforeAndAfter,
         Attribution::Regressed,
         Attribution::Failed,
@@ -253,7 +281,11 @@ fn gates_prove_something_only_if_none_of_them_raises_a_doubt() {
         Attribution::CouldNotRun { obstacle: missing() },
         Attribution::CouldNotRun { obstacle: machine() },
     ] {
-        assert!(!proven(&[Attribution::Passed, doubt.clone()]), "{doubt:?}");
+        assert_eq!(
+            level(&[Attribution::Passed, doubt.clone()]),
+            ProofLevel::NotProven,
+            "{doubt:?}"
+        );
     }
 }
 
@@ -276,6 +308,7 @@ fn gate(name: &str, fast: bool, paths: &[&str]) -> GateSpec {
         name: name.to_owned(),
         check: Check::Command { argv: vec!["make".to_owned(), name.to_owned()] },
         timeout: Duration::from_mins(30),
+        repo: None,
         paths: paths.iter().map(|path| Glob::new(*path)).collect(),
         fast,
         net: false,

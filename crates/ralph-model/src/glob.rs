@@ -37,7 +37,7 @@ impl Glob {
         Glob { text, segments }
     }
 
-    pub(crate) fn matches(&self, path: &str) -> bool {
+    pub fn matches(&self, path: &str) -> bool {
         let names: Vec<&str> = path.split('/').collect();
         // reached[n]: the pattern so far matches the first n names.
         let mut reached = vec![false; names.len() + 1];

@@ -16,6 +16,10 @@ pub fn merge_notes(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<u8> {
     let mut result = ours.to_vec();
     let has_whole_lines = base.is_empty() || base.ends_with(b"\n");
     let added = match theirs.strip_prefix(base).filter(|_| has_whole_lines) {
+        // It was merged before.
+        Some(added) if holds_block(ours.strip_prefix(base).unwrap_or_default(), added) => {
+            Vec::new()
+        }
         Some(added) => added.to_vec(),
         None => added_lines(base, ours, theirs),
     };
@@ -24,6 +28,15 @@ pub fn merge_notes(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<u8> {
     }
     result.extend(added);
     result
+}
+
+/// Whether these lines are in a text, one after the other.
+fn holds_block(text: &[u8], lines: &[u8]) -> bool {
+    let split = |text: &[u8]| -> Vec<Vec<u8>> {
+        text.split_inclusive(|byte| *byte == b'\n').map(|line| trimmed(line).to_vec()).collect()
+    };
+    let (text, lines) = (split(text), split(lines));
+    !lines.is_empty() && text.windows(lines.len()).any(|found| found == lines)
 }
 
 /// Returns the lines of `theirs` that neither `base` nor `ours` has as often.
@@ -69,6 +82,7 @@ mod tests {
             ("a\n", "a\n", "b\n", "b\n"),
             ("a\n", "b\n", "a\n", "b\n"),
             ("", "x", "y", "x\ny"),
+            ("a\n", "a\nx\ny\n", "a\nx", "a\nx\ny\n"),
             ("a\nb\n", "a\nb\nours\n", "a\nchanged\nb\n", "a\nb\nours\nchanged\n"),
             ("a\n", "new\n", "a\nx\nx\n", "new\nx\nx\n"),
         ] {

@@ -65,6 +65,8 @@ pub struct RunClose<'a> {
     /// The last lines of stderr alone that are not blank.
     pub stderr: &'a str,
     pub claim: ClaimCheck,
+    /// Phrases of the person's that tell of a usage limit.
+    pub limit_patterns: &'a [String],
     pub now: Timestamp,
 }
 
@@ -103,7 +105,9 @@ impl RunFacts {
         if let Some(timed_out) = timed_out {
             return self.retrying.as_ref().map_or(timed_out, told_by_retry);
         }
-        if let Some(UsageLimit { resets_at }) = usage_limit_in_text(close.tail, close.now) {
+        if let Some(UsageLimit { resets_at }) =
+            usage_limit_in_text(close.tail, close.limit_patterns, close.now)
+        {
             return trouble(Trouble::UsageLimit { resets_at });
         }
         if let Some(error) = &self.error {
@@ -113,9 +117,9 @@ impl RunFacts {
             return agent_trouble("it was stopped, for it could only fail");
         }
         match close.exit {
-            None => {
-                trouble(Trouble::Machine { message: "nobody saw how the agent ended".to_owned() })
-            }
+            None => trouble(Trouble::Machine {
+                message: "the agent's exit status is unknown".to_owned(),
+            }),
             Some(exit) if !exit.is_success() => {
                 trouble(Trouble::Crash { exit, stderr: one_line(close.stderr) })
             }
@@ -134,10 +138,12 @@ impl RunFacts {
             ClaimCheck::Missing if self.limit.is_some() => self.limit,
             ClaimCheck::Missing if spoke_only => {
                 let said = self.final_message.as_deref().unwrap_or_default();
-                usage_limit_in_text(close.tail, close.now)
-                    .or_else(|| usage_limit_in_text(said, close.now))
+                usage_limit_in_text(close.tail, close.limit_patterns, close.now)
+                    .or_else(|| usage_limit_in_text(said, close.limit_patterns, close.now))
             }
-            ClaimCheck::Unknown if spoke_only => usage_limit_at_the_end(close.tail, close.now),
+            ClaimCheck::Unknown if spoke_only => {
+                usage_limit_at_the_end(close.tail, close.limit_patterns, close.now)
+            }
             ClaimCheck::Made | ClaimCheck::Granted | ClaimCheck::Missing | ClaimCheck::Unknown => {
                 None
             }

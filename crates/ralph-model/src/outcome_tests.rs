@@ -182,6 +182,7 @@ impl Case {
 
 fn close(end: &RunEnd, exit: Option<ProcessExit>) -> RunClose<'_> {
     RunClose {
+        limit_patterns: &[],
         end,
         exit,
         tail: "",
@@ -390,7 +391,11 @@ fn rules_of_the_rest() -> Vec<Rule> {
         (
             "an end nobody saw",
             |case| case.exit.is_none(),
-            |_| trouble(Trouble::Machine { message: "nobody saw how the agent ended".to_owned() }),
+            |_| {
+                trouble(Trouble::Machine {
+                    message: "the agent's exit status is unknown".to_owned(),
+                })
+            },
         ),
         (
             "a bad exit is a crash, with a claim or without",

@@ -174,7 +174,7 @@ fn instead(role: Role) -> String {
         (Role::Implementer, []) => {
             "commit the work and end with the last lines that the prompt asks for".to_owned()
         }
-        (_, []) => "write what is to be said to the files in `$RALPH_OUT`".to_owned(),
+        (_, []) => "write your result to the files in `$RALPH_OUT`".to_owned(),
         (_, [only]) => format!("it may use {only}"),
         (_, [most @ .., last]) => format!("it may use {} and {last}", most.join(", ")),
     }

@@ -55,7 +55,7 @@ impl TryFrom<u32> for Version {
         if version == RECEIPT_VERSION {
             Ok(Version)
         } else {
-            Err(format!("there is no version {version} of receipts"))
+            Err(format!("unknown receipt version {version}"))
         }
     }
 }
@@ -141,7 +141,7 @@ pub enum ReceiptError {
     Newer { found: u64 },
     #[error("it is not a receipt")]
     Malformed(#[source] serde_json::Error),
-    #[error("`{field}` means nothing to this ralph")]
+    #[error("`{field}` is unknown to this version of Ralph")]
     Unknown { field: String },
 }
 

@@ -130,11 +130,11 @@ fn flood(kind: FloodKind, amount: u64) -> Step {
 #[test]
 fn every_mistake_is_told_with_its_line() {
     let table = [
-        ("sya hello", "line 1: there is no step `sya`; did you mean `say`?"),
-        ("xylophone", "line 1: there is no step `xylophone`"),
-        ("[bilder 1]", "line 1: there is no role `bilder`; did you mean `builder`?"),
-        ("[builder 0]", "line 1: `0` is no invocation (`1`, `2`, … or `*`)"),
-        ("[", "line 1: `[` is no block header (like `[builder 1]`, `[verifier *]`, `[*]`)"),
+        ("sya hello", "line 1: unknown step `sya`; did you mean `say`?"),
+        ("xylophone", "line 1: unknown step `xylophone`"),
+        ("[bilder 1]", "line 1: unknown role `bilder`; did you mean `builder`?"),
+        ("[builder 0]", "line 1: `0` is not an invocation (`1`, `2`, … or `*`)"),
+        ("[", "line 1: `[` is not a block header (like `[builder 1]`, `[verifier *]`, `[*]`)"),
         ("say hi\n[*]", "line 2: steps stand before the first block header"),
         ("[*]\n[builder 1]\n[builder 1]", "line 3: there are two blocks `[builder 1]`"),
         ("[builder]\n[builder *]", "line 2: there are two blocks `[builder *]`"),
@@ -144,24 +144,24 @@ fn every_mistake_is_told_with_its_line() {
         ("hang on", "line 1: nothing was expected here but `on`"),
         ("say", "line 1: this step needs text"),
         ("write a", "line 1: the content is missing (a line, or `<<END`)"),
-        ("exit 256", "line 1: `256` is no number that fits here"),
-        ("sleep 2", "line 1: `2` is no duration (like `500ms`, `2s`, `5m`, `1h`, `7d`)"),
+        ("exit 256", "line 1: `256` is not a valid number here"),
+        ("sleep 2", "line 1: `2` is not a duration (like `500ms`, `2s`, `5m`, `1h`, `7d`)"),
         ("flood text 5 MB", "line 1: flood needs a kind and an amount, like `flood text 500MB`"),
         (
             "flood text 99999999999GB",
-            "line 1: `99999999999GB` is no size (like `1000`, `500MB`, `10MiB`)",
+            "line 1: `99999999999GB` is not a size (like `1000`, `500MB`, `10MiB`)",
         ),
-        ("flood jsno 5", "line 1: there is no flood `jsno`; did you mean `json`?"),
+        ("flood jsno 5", "line 1: unknown flood `jsno`; did you mean `json`?"),
         ("ignore SIGKILL", "line 1: no process can handle or ignore `SIGKILL`"),
-        ("ignore SIGTREM", "line 1: there is no signal `SIGTREM`; did you mean `SIGTERM`?"),
+        ("ignore SIGTREM", "line 1: unknown signal `SIGTREM`; did you mean `SIGTERM`?"),
         ("signal 1 TERM", "line 1: `1` is not `self`, `parent`, `group` or a process id"),
         ("signal -1 TERM", "line 1: `-1` is not `self`, `parent`, `group` or a process id"),
-        ("usage inptu=3", "line 1: there is no count `inptu`; did you mean `input`?"),
-        ("cost NaN", "line 1: `NaN` is no cost in dollars"),
-        ("error srever x", "line 1: there is no kind of error `srever`; did you mean `server`?"),
+        ("usage inptu=3", "line 1: unknown count `inptu`; did you mean `input`?"),
+        ("cost NaN", "line 1: `NaN` is not a cost in dollars"),
+        ("error srever x", "line 1: unknown kind of error `srever`; did you mean `server`?"),
         ("commit \"open", "line 1: a `\"` is not closed"),
         ("stdout-bytes f", "line 1: bytes need two hexadecimal digits each"),
-        ("stdout-bytes fg", "line 1: `g` is no hexadecimal digit"),
+        ("stdout-bytes fg", "line 1: `g` is not a hexadecimal digit"),
         ("limit in", "line 1: a limit needs `in DURATION`, `at TIME` or `unknown`"),
         ("tool-open a\ntool-close\ntool-close", "line 3: no tool call is open here"),
         ("hang\nread-prompt off", "line 2: `read-prompt off` must be the first step of its block"),
@@ -217,10 +217,7 @@ fn variables_are_filled_in_when_a_template_is_used() {
         assert_eq!(text(template).render(lookup), expected.map(str::to_owned), "{template}");
     }
     let problem = Template::parse("${COMIT}").unwrap_err();
-    assert!(
-        problem.starts_with("there is no variable `COMIT`; did you mean `COMMIT`?"),
-        "{problem}"
-    );
+    assert!(problem.starts_with("unknown variable `COMIT`; did you mean `COMMIT`?"), "{problem}");
     assert!(Template::parse("a ${COMMIT").is_err());
 }
 

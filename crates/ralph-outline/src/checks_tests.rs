@@ -68,6 +68,21 @@ fn before_any_work_means_that_the_application_is_hardly_there() {
     }
 }
 
+/// Defect D8.6: a scaffold is longer than any bound, so that it has to be known by what it says.
+#[test]
+fn an_untouched_scaffold_is_before_any_work_however_long_it_is() {
+    let rules = LoopRules::web_app();
+    let scaffold = format!("{}{}", rules.scaffold_phrases[0], "x".repeat(500));
+    let tree = FileTree::new([("src/App.tsx", scaffold)]);
+    for (changed, before) in
+        [(vec![], true), (vec!["notes.md"], true), (vec!["src/index.css"], false)]
+    {
+        let changed: Vec<String> = changed.into_iter().map(str::to_owned).collect();
+        let input = CheckInput { changed: &changed, ..input(&rules, &tree) };
+        assert_eq!(is_before_work(&input), before, "{changed:?}");
+    }
+}
+
 #[test]
 fn a_theme_declares_all_variables_and_a_dark_one() {
     let (whole, short) = (theme(36), theme(35));

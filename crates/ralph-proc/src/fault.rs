@@ -14,7 +14,8 @@
 //! and so a crash while it runs leaves the state of the preceding point. Which commands only read is an allow list of
 //! the caller; an unknown command counts as one that writes, which costs a test run and hides nothing.
 //!
-//! `RALPH_CRASH_SIGNAL=INT` sends SIGINT instead, which the process survives to stop in an orderly way.
+//! `RALPH_CRASH_SIGNAL=INT` sends SIGINT instead, which the process survives to stop in an orderly way; `STOP` has it stand
+//! still until it is continued.
 //!
 //! `RALPH_CRASH_LOG=FILE` appends a line for each point: its number and what happened. Supervised runs do not inherit
 //! the faults, and release builds do not have them.
@@ -64,11 +65,17 @@ mod armed {
             // One write per line: a crash leaves whole lines.
             let _ = log.write_all(format!("{reached} {}\n", what().trim_end()).as_bytes());
         }
-        if faults.fatal == Some(reached)
-            && std::env::var_os(SIGNAL).is_some_and(|name| name == "INT")
-        {
-            let _ = kill_process(getpid(), Signal::INT);
-        } else if faults.fatal == Some(reached) {
+        if faults.fatal != Some(reached) {
+            return;
+        }
+        let signal = std::env::var(SIGNAL).unwrap_or_default();
+        if let Some(signal) = match signal.as_str() {
+            "INT" => Some(Signal::INT),
+            "STOP" => Some(Signal::STOP),
+            _ => None,
+        } {
+            let _ = kill_process(getpid(), signal);
+        } else {
             // Nothing of this process may run on: whatever it would do next is what the crash prevents.
             while kill_process(getpid(), Signal::KILL).is_ok() {}
         }

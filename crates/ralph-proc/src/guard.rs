@@ -4,6 +4,9 @@
 //! adopts whatever the run orphans (it is a subreaper), so nothing escapes it by forking twice or by a session of its
 //! own. When the run's program exits, or the socket closes because the harness died, the guard ends all that is left
 //! and then itself. It is single-threaded, so the child it forks may confine itself before it executes the program.
+//!
+//! Where a run has namespaces of its own ([`namespace`]), a child of the guard, the first process in there, does all of this.
+//! The process outside only waits for it: when it has ended, the kernel has ended everything in its namespace.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,13 +21,15 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, set_child_subreaper,
-    setsid, wait,
+    DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group,
+    set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal, setsid, wait,
+    waitpid,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandSpec;
 use crate::control::Control;
+use crate::namespace::{self, Ids, View};
 use crate::sandbox::{Confinement, Prepared};
 use crate::{launcher, sys, tree};
 
@@ -33,7 +38,7 @@ pub const WORD: &str = "__guard";
 
 /// The version of the lines between harness and guard. Both come from one binary, but from `/proc/self/exe`: they can
 /// only differ if somebody starts a guard by hand.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// What processes that the run left behind get to end by themselves: git removes its locks in that time.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
@@ -141,16 +146,28 @@ pub(crate) enum Notice {
 ///
 /// Must be the first thing the program does: before threads, handlers or configuration.
 pub fn dispatch() {
-    if std::env::args_os().nth(1).is_some_and(|word| word == WORD) {
-        std::process::exit(launcher::serve());
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == WORD) {
+        let probes = words.next().is_some_and(|word| word == namespace::PROBE_WORD);
+        std::process::exit(if probes { namespace::serve_probe() } else { launcher::serve() });
     }
 }
 
 pub(crate) struct Guard {
     control: Control,
     deaths: UnixStream,
+    realm: Realm,
     /// The person asked twice: no grace for anyone.
     hurry: bool,
+}
+
+/// Where the processes of a run are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Realm {
+    /// Below the guard, which adopts what they orphan.
+    Tree,
+    /// In a namespace whose first process the guard is: nothing is found, and nothing can hide, by a list.
+    Namespace,
 }
 
 /// How the run's own program ended.
@@ -159,80 +176,131 @@ struct ProgramEnd {
     signal: Option<i32>,
 }
 
+/// What a guard was asked for, with everything open that is named outside the run's own view.
+struct Assignment {
+    request: GuardRequest,
+    bytes: Vec<u8>,
+    stdin: Stdio,
+    output: [OwnedFd; 2],
+}
+
 impl Guard {
     /// Is the guard of one run, whose stdout and stderr are given. Returns the exit code of the process.
     pub(crate) fn run(control: UnixStream, output: [OwnedFd; 2]) -> i32 {
-        let control = Control::new(control);
-        let Ok((deaths, deaths_write)) = UnixStream::pair() else { return 70 };
-        let _ = deaths.set_nonblocking(true);
-        let _ = signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, deaths_write);
-        let mut guard = Guard { control, deaths, hurry: false };
-        match guard.supervise(output) {
-            Ok(()) => 0,
-            Err(error) => {
-                guard.tell(&Notice::Failed { message: error.to_string() });
-                70
-            }
-        }
-    }
-
-    fn supervise(&mut self, output: [OwnedFd; 2]) -> io::Result<()> {
-        let Some(request) = self.control.receive::<GuardRequest>()? else { return Ok(()) };
-        if request.v != VERSION {
-            return Err(io::Error::other(format!("unknown guard protocol {}", request.v)));
-        }
-        let bytes = self.control.receive_bytes(request.bytes)?;
+        let mut control = Control::new(control);
+        let assignment = match Assignment::receive(&mut control, output) {
+            Ok(Some(assignment)) => assignment,
+            Ok(None) => return 0,
+            Err(error) => return fail(&mut control, &error),
+        };
         for signal in
             [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP, signal_hook::consts::SIGINT]
         {
             // A handler, not SIG_IGN: handlers are not inherited by the program.
             let _ = signal_hook::flag::register(signal, std::sync::Arc::default());
         }
-        set_child_subreaper(Some(rustix::process::getpid()))?;
-        let program = match Self::start(&request, &bytes, output) {
-            Ok(program) => program,
-            Err(error) => {
-                self.tell(&Notice::Failed { message: error.to_string() });
-                return Ok(());
-            }
+        if let Err(errno) = set_child_subreaper(Some(rustix::process::getpid())) {
+            return fail(&mut control, &errno.into());
+        }
+        if assignment.view().is_some() {
+            return Self::run_in_view(control, assignment);
+        }
+        let Ok(mut guard) = Guard::new(control, Realm::Tree) else { return 70 };
+        if let Some(notice) = guard.supervise(assignment) {
+            guard.tell(&notice);
+        }
+        0
+    }
+
+    fn new(control: Control, realm: Realm) -> io::Result<Guard> {
+        let (deaths, deaths_write) = UnixStream::pair()?;
+        deaths.set_nonblocking(true)?;
+        signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, deaths_write)?;
+        Ok(Guard { control, deaths, realm, hurry: false })
+    }
+
+    /// Has a child be the guard in namespaces of its own, and tells of the end once the child is gone: with it everything
+    /// is that was in there.
+    fn run_in_view(mut control: Control, assignment: Assignment) -> i32 {
+        let ids = Ids::own();
+        let view = assignment.view().cloned().unwrap_or_default();
+        let forked = UnixStream::pair()
+            .and_then(|pair| Ok((pair, namespace::fork_into(&view).map_err(io::Error::from)?)));
+        let ((mut report, result), inner) = match forked {
+            Ok(forked) => forked,
+            Err(error) => return fail(&mut control, &error),
         };
+        let Some(inner) = inner else {
+            drop(report);
+            return Self::run_inside(control, assignment, &view, ids, result);
+        };
+        drop((result, assignment));
+        let mut line = Vec::new();
+        let _ = io::Read::read_to_end(&mut report, &mut line);
+        // The kernel tells of its end only when its namespace is empty.
+        while matches!(
+            waitpid(Pid::from_raw(inner), WaitOptions::empty()),
+            Err(rustix::io::Errno::INTR)
+        ) {}
+        // Only where it has no process ids of its own there can be anybody: they have come to us.
+        if !view.pid {
+            end_children();
+        }
+        if let Ok(notice) = serde_json::from_slice::<Notice>(&line) {
+            let _ = control.send(&notice);
+        }
+        0
+    }
+
+    /// Is the guard inside. What there is to tell of the end goes to the process outside.
+    fn run_inside(
+        mut control: Control,
+        assignment: Assignment,
+        view: &View,
+        ids: Ids,
+        mut result: UnixStream,
+    ) -> i32 {
+        let writable =
+            assignment.request.confinement.as_ref().map_or(&[][..], |bounds| &bounds.writable);
+        if let Err(error) = namespace::enter(view, writable, ids) {
+            return fail(&mut control, &error.into());
+        }
+        // Ends with the process outside. If that has gone before this call, its end of the socket has as well.
+        let _ = set_parent_process_death_signal(Some(Signal::KILL));
+        if wait_for([result.as_fd(), result.as_fd()], Some(Duration::ZERO)).0 {
+            return 70;
+        }
+        let realm = if view.pid { Realm::Namespace } else { Realm::Tree };
+        if realm == Realm::Tree {
+            let _ = set_child_subreaper(Some(rustix::process::getpid()));
+        }
+        let Ok(mut guard) = Guard::new(control, realm) else { return 70 };
+        if let Some(notice) = guard.supervise(assignment) {
+            let _ = serde_json::to_writer(&mut result, &notice);
+        }
+        0
+    }
+
+    /// Starts the program and holds out until everything has ended. Returns what is to be told of that; nothing where the
+    /// harness has gone.
+    fn supervise(&mut self, assignment: Assignment) -> Option<Notice> {
+        let program = match assignment.start() {
+            Ok(program) => program,
+            Err(error) => return Some(Notice::Failed { message: error.to_string() }),
+        };
+        if self.realm == Realm::Namespace {
+            // What this process has open is of no concern to the program.
+            let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        }
         self.tell(&Notice::Started { pid: program.as_raw_nonzero().get() });
         let Some(end) = self.follow(program) else {
             // Nothing may outlive the harness.
             self.end_everything();
-            return Ok(());
+            return None;
         };
-        let leftovers = self.end_leftovers();
+        let leftovers = self.end_leftovers()?;
         let cpu = sys::children_cpu();
-        self.tell(&Notice::Ended { code: end.code, signal: end.signal, cpu, leftovers });
-        Ok(())
-    }
-
-    /// Starts the program and lets go of its output: only the run itself may hold that open.
-    fn start(request: &GuardRequest, bytes: &[u8], output: [OwnedFd; 2]) -> io::Result<Pid> {
-        let mut command = request.command(bytes)?;
-        let stdin = match &request.stdin {
-            Some(path) => Stdio::from(File::open(path).map_err(|error| named(&error, path))?),
-            None => Stdio::null(),
-        };
-        let mut confinement = request.confinement.as_ref().map(Prepared::new).transpose()?;
-        let [stdout, stderr] = output;
-        command.current_dir(&request.cwd).stdin(stdin).stdout(stdout).stderr(stderr);
-        sys::before_exec(&mut command, move || {
-            // Of its own session, the program cannot hit the guard with a signal to its group.
-            setsid()?;
-            sys::reset_signals();
-            // In every mode: a set-uid child could not be ended by us.
-            rustix::thread::set_no_new_privs(true)?;
-            confinement.as_mut().map_or(Ok(()), Prepared::enter)
-        });
-        let spawned = command.spawn();
-        let child =
-            spawned.map_err(|error| named(&error, &command.get_program().to_string_lossy()))?;
-        let raw = i32::try_from(child.id()).map_err(io::Error::other)?;
-        // If memory runs out, the run is to go before its guard.
-        let _ = std::fs::write(format!("/proc/{raw}/oom_score_adj"), "500");
-        Pid::from_raw(raw).ok_or_else(|| io::Error::other("the program has no process id"))
+        Some(Notice::Ended { code: end.code, signal: end.signal, cpu, leftovers })
     }
 
     /// Carries out orders until the program ends. `None`: the harness is gone.
@@ -255,22 +323,41 @@ impl Guard {
                         let _ = kill_process_group(program, signal);
                     }
                     if paused {
-                        signal_tree(Signal::CONT);
+                        self.signal_all(Signal::CONT);
                         paused = false;
                     }
                 }
                 GuardOrder::Pause => {
-                    tree::stop_descendants(own_pid());
+                    match self.realm {
+                        Realm::Tree => tree::stop_descendants(own_pid()),
+                        Realm::Namespace => tree::stop_everybody(),
+                    }
                     paused = true;
                 }
                 GuardOrder::Resume => {
-                    signal_tree(Signal::CONT);
+                    self.signal_all(Signal::CONT);
                     paused = false;
                 }
                 GuardOrder::Kill => {
                     let _ = kill_process(program, Signal::KILL);
                     self.hurry = true;
                 }
+            }
+        }
+    }
+
+    /// Signals everything of the run. Returns how many processes that is.
+    fn signal_all(&self, signal: Signal) -> usize {
+        match self.realm {
+            Realm::Tree => {
+                let all = tree::descendants(own_pid());
+                tree::signal_all(&all, signal);
+                all.len()
+            }
+            Realm::Namespace => {
+                let count = tree::everybody();
+                tree::signal_everybody(signal);
+                count
             }
         }
     }
@@ -287,15 +374,15 @@ impl Guard {
         end
     }
 
-    /// Ends what the program left behind: asked first, then killed. Returns how many there were.
-    fn end_leftovers(&mut self) -> usize {
-        let own = own_pid();
-        let left = tree::descendants(own);
-        if left.is_empty() {
-            return 0;
+    /// Ends what the program left behind: asked first, then killed. Returns how many there were, or `None` if they could not
+    /// be ended.
+    fn end_leftovers(&mut self) -> Option<usize> {
+        // Whether there are any is not decided by a list, which a run may have kept from being read.
+        if !has_children() {
+            return Some(0);
         }
-        tree::signal_all(&left, Signal::TERM);
-        tree::signal_all(&left, Signal::CONT);
+        let left = self.signal_all(Signal::TERM);
+        self.signal_all(Signal::CONT);
         let patience = Instant::now() + LEFTOVER_GRACE;
         while !self.hurry && has_children() {
             let remaining = patience.saturating_duration_since(Instant::now());
@@ -306,18 +393,21 @@ impl Guard {
                 break;
             }
         }
-        self.end_everything();
-        left.len()
+        self.end_everything().then_some(left.max(1))
     }
 
-    /// Kills every descendant, until there is none.
-    fn end_everything(&mut self) {
-        while has_children() {
-            let own = own_pid();
-            tree::kill_with_descendants(&tree::descendants(own));
-            // A killed process may take its time in the kernel; look again when something died, or soon.
-            wait_for([self.deaths.as_fd(), self.deaths.as_fd()], Some(Duration::from_millis(20)));
-            self.reap(None);
+    /// Kills every descendant, until there is none. Returns whether it could.
+    fn end_everything(&mut self) -> bool {
+        match self.realm {
+            Realm::Tree => end_children(),
+            Realm::Namespace => {
+                while has_children() {
+                    tree::signal_everybody(Signal::KILL);
+                    wait_for([self.deaths.as_fd(); 2], Some(Duration::from_millis(20)));
+                    self.reap(None);
+                }
+                true
+            }
         }
     }
 
@@ -332,9 +422,76 @@ impl ProgramEnd {
     }
 }
 
-/// Signals everything that runs below this guard.
-fn signal_tree(signal: Signal) {
-    tree::signal_all(&tree::descendants(own_pid()), signal);
+impl Assignment {
+    /// Takes a request, and opens what it names. `None`: the harness has gone.
+    fn receive(control: &mut Control, output: [OwnedFd; 2]) -> io::Result<Option<Assignment>> {
+        let Some(request) = control.receive::<GuardRequest>()? else { return Ok(None) };
+        if request.v != VERSION {
+            return Err(io::Error::other(format!("unknown guard protocol {}", request.v)));
+        }
+        let bytes = control.receive_bytes(request.bytes)?;
+        let stdin = match &request.stdin {
+            Some(path) => Stdio::from(File::open(path).map_err(|error| named(&error, path))?),
+            None => Stdio::null(),
+        };
+        Ok(Some(Assignment { request, bytes, stdin, output }))
+    }
+
+    /// The run's own view, if it has one.
+    fn view(&self) -> Option<&View> {
+        self.request.confinement.as_ref()?.view.as_ref()
+    }
+
+    /// Starts the program and lets go of its output: only the run itself may hold that open.
+    fn start(self) -> io::Result<Pid> {
+        let Assignment { request, bytes, stdin, output: [stdout, stderr] } = self;
+        let mut command = request.command(&bytes)?;
+        let mut confinement = request.confinement.as_ref().map(Prepared::new).transpose()?;
+        command.current_dir(&request.cwd).stdin(stdin).stdout(stdout).stderr(stderr);
+        sys::before_exec(&mut command, move || {
+            // Of its own session, the program cannot hit the guard with a signal to its group.
+            setsid()?;
+            sys::reset_signals();
+            // In every mode: a set-uid child could not be ended by us.
+            rustix::thread::set_no_new_privs(true)?;
+            sys::close_inherited(sys::Inherited::CloseOnExec)?;
+            confinement.as_mut().map_or(Ok(()), Prepared::enter)
+        });
+        let spawned = command.spawn();
+        let child =
+            spawned.map_err(|error| named(&error, &command.get_program().to_string_lossy()))?;
+        let raw = i32::try_from(child.id()).map_err(io::Error::other)?;
+        // If memory runs out, the run is to go before its guard.
+        let _ = std::fs::write(format!("/proc/{raw}/oom_score_adj"), "500");
+        Pid::from_raw(raw).ok_or_else(|| io::Error::other("the program has no process id"))
+    }
+}
+
+/// Tells that a run could not begin. Returns the exit code.
+fn fail(control: &mut Control, error: &io::Error) -> i32 {
+    let _ = control.send(&Notice::Failed { message: error.to_string() });
+    70
+}
+
+/// How long processes may be there that cannot be found.
+const UNFOUND_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Kills everything below this process, which adopts orphans. Returns whether nothing is left: what cannot be found by then
+/// comes to the harness, which looks for itself.
+fn end_children() -> bool {
+    let mut found = Instant::now();
+    while has_children() {
+        if tree::kill_descendants(own_pid()) > 0 {
+            found = Instant::now();
+        } else if found.elapsed() > UNFOUND_PATIENCE {
+            return false;
+        }
+        // A killed process may take its time in the kernel.
+        if matches!(wait(WaitOptions::NOHANG), Ok(None)) {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+    }
+    true
 }
 
 fn named(error: &io::Error, what: &str) -> io::Error {

@@ -119,6 +119,10 @@ impl Process {
 
 /// Is the launcher, until the harness has gone.
 pub(crate) fn serve() -> i32 {
+    // What the harness was given beside its own is for no guard and no run.
+    if sys::close_inherited(sys::Inherited::Close).is_err() {
+        return 70;
+    }
     // A session of its own keeps the terminal's signals away, from the guards too: the harness decides what they mean.
     let _ = setsid();
     // Not the descriptor 0 itself, which is not closed when a guard executes the run's program.

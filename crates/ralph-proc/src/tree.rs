@@ -2,13 +2,15 @@
 //!
 //! A process id alone proves nothing, ids are used again; together with its start time and the boot it is an identity.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io::Read;
 use std::sync::OnceLock;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
+
+use crate::sys;
 
 /// A process that cannot be mistaken for a later one with the same id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +47,17 @@ impl ProcessIdentity {
     }
 }
 
+/// Returns the processes that this one descends from, as far as can be seen: the parent first.
+pub fn ancestors() -> Vec<i32> {
+    let mut found = Vec::new();
+    let mut next = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+    while let Some(pid) = next.filter(|pid| *pid > 0 && !found.contains(pid)) {
+        found.push(pid);
+        next = stat(pid).map(|stat| stat.parent);
+    }
+    found
+}
+
 /// Identifies this boot of the machine.
 pub(crate) fn boot_id() -> String {
     static BOOT: OnceLock<String> = OnceLock::new();
@@ -60,6 +73,8 @@ struct Stat {
     parent: i32,
     start: u64,
     zombie: bool,
+    /// It is neither stopped nor dead.
+    goes_on: bool,
 }
 
 fn stat(pid: i32) -> Option<Stat> {
@@ -74,10 +89,12 @@ fn parse_stat(text: &str) -> Option<Stat> {
     // The command name stands in parentheses and may itself hold parentheses and blanks.
     let rest = text.get(text.rfind(')')? + 2..)?;
     let mut fields = rest.split(' ');
-    let zombie = matches!(fields.next()?, "Z" | "X");
+    let state = fields.next()?;
+    let zombie = matches!(state, "Z" | "X");
+    let goes_on = !zombie && !matches!(state, "T" | "t");
     let parent = fields.next()?.parse().ok()?;
     let start = fields.nth(17)?.parse().ok()?;
-    Some(Stat { parent, start, zombie })
+    Some(Stat { parent, start, zombie, goes_on })
 }
 
 fn start_time(pid: i32) -> Option<u64> {
@@ -175,16 +192,77 @@ pub(crate) fn stop_descendants(root: i32) {
     stop_all(|| descendants(root));
 }
 
-/// Stops, then kills processes and all that descends from them, so that none can fork away in between.
+/// Kills processes and all that descends from them. Each is stopped first, so that it cannot fork away in between.
 ///
-/// Returns how many were signalled. The caller repeats until nothing is left.
+/// Whatever is found is killed at once, in every pass: processes that start others and have each other continued would
+/// otherwise never all be stopped. Returns how many were killed. The caller repeats until nothing is left.
 pub fn kill_with_descendants(roots: &[i32]) -> usize {
-    let stopped = stop_all(|| {
+    let mut killed = BTreeSet::new();
+    loop {
         let below = roots.iter().flat_map(|root| descendants(*root));
-        roots.iter().copied().chain(below).collect()
-    });
-    signal_all(&stopped, Signal::KILL);
-    stopped.len()
+        let found: BTreeSet<i32> = roots.iter().copied().chain(below).collect();
+        let found: Vec<i32> = found.into_iter().collect();
+        signal_all(&found, Signal::STOP);
+        signal_all(&found, Signal::KILL);
+        let known = killed.len();
+        killed.extend(found);
+        if killed.len() == known {
+            return known;
+        }
+    }
+}
+
+/// Kills what descends from a process that adopts orphans, each as soon as it is seen. Returns how many there were.
+///
+/// What such a process started a moment before comes to that process, and is seen in the next pass.
+pub(crate) fn kill_descendants(adopter: i32) -> usize {
+    let mut killed = 0;
+    let mut open = vec![adopter];
+    while let Some(pid) = open.pop() {
+        let Some(children) = listed_children(pid) else {
+            if pid == adopter {
+                return killed + kill_with_descendants(&descendants(adopter));
+            }
+            continue;
+        };
+        if pid != adopter {
+            signal_all(&children, Signal::STOP);
+        }
+        signal_all(&children, Signal::KILL);
+        killed += children.len();
+        open.extend(children);
+    }
+    killed
+}
+
+/// Stops all processes but the caller's and those that never stop, in a namespace whose first process calls this.
+pub(crate) fn stop_everybody() {
+    const PASSES: usize = 100;
+    let own = own_pid();
+    for _ in 0..PASSES {
+        if signal_everybody(Signal::STOP) {
+            return;
+        }
+        let goes_on = |pid: &i32| *pid != own && stat(*pid).is_some_and(|stat| stat.goes_on);
+        if !all().iter().any(goes_on) {
+            return;
+        }
+    }
+}
+
+/// Signals all processes of a namespace but its first, which calls this. Returns whether there was none.
+pub(crate) fn signal_everybody(signal: Signal) -> bool {
+    sys::signal_everybody(signal).is_err()
+}
+
+/// How many processes live in a namespace beside its first, which calls this.
+pub(crate) fn everybody() -> usize {
+    let own = own_pid();
+    all().into_iter().filter(|pid| *pid != own && start_time(*pid).is_some()).count()
+}
+
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
 }
 
 /// Stops what `list` finds; returns all that were stopped.

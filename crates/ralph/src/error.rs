@@ -3,7 +3,12 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
+use ralph_engine::workflow::WorkflowError;
+
 use crate::exit::Exit;
+
+/// What to do about settings that are not trusted.
+pub(crate) const TRUST_HINT: &str = "`ralph trust` shows what would count and asks";
 
 /// A command that stopped.
 #[derive(Debug)]
@@ -21,12 +26,35 @@ impl CliError {
 
     /// The world got in the way of the work.
     pub(crate) fn failed(error: impl Into<Box<dyn Error>>) -> CliError {
+        let error = error.into();
+        let workflow = error.downcast_ref::<WorkflowError>();
+        if workflow.is_some_and(WorkflowError::is_untrusted) {
+            return CliError::person_needed(error).hint(TRUST_HINT);
+        }
+        if matches!(workflow, Some(WorkflowError::Branch(_))) {
+            return CliError::person_needed(error);
+        }
         CliError::with_exit(Exit::Unfinished, error)
+    }
+
+    /// The person was asked and would rather not.
+    pub(crate) fn declined() -> CliError {
+        CliError { exit: Exit::Done, message: "nothing was done".to_owned(), hints: Vec::new() }
     }
 
     /// Only a person can say how to go on, and none is there to be asked.
     pub(crate) fn person_needed(error: impl Into<Box<dyn Error>>) -> CliError {
         CliError::with_exit(Exit::PersonNeeded, error)
+    }
+
+    /// A workflow cannot go on.
+    pub(crate) fn workflow(error: WorkflowError) -> CliError {
+        match &error {
+            WorkflowError::NoSpace { .. } => CliError::usage(error).hint(
+                "make room (`ralph slots prune` removes clones that serve no item), or set `slots.dir` to another disk",
+            ),
+            _ => CliError::failed(error),
+        }
     }
 
     fn with_exit(exit: Exit, error: impl Into<Box<dyn Error>>) -> CliError {

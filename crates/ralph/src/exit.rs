@@ -22,4 +22,4 @@ pub(crate) enum Exit {
 
 /// The table in every `--help`.
 pub(crate) const HELP: &str = "Exit codes: 0 done or declined · 1 failed or unfinished · 2 usage or configuration · \
-     3 a person is needed · 70 a bug of ours · 130 interrupted";
+     3 needs a person · 70 internal error · 130 interrupted";

@@ -1,10 +1,12 @@
 //! From what was typed to where Ralph works: workspace, configuration, state. Every command begins here.
 
+use std::io::IsTerminal;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use ralph_engine::agent::ADAPTERS;
 use ralph_engine::clock::{Clock, SystemClock};
-use ralph_engine::config::{Config, ConfigError, ConfigRequest, EnvNames, FlagValue};
+use ralph_engine::config::{ArmedKeys, Config, ConfigError, ConfigRequest, EnvNames, FlagValue};
 use ralph_engine::git::commits::Signing;
 use ralph_engine::git::{GitProgram, real_directory};
 use ralph_engine::home::{Home, Workspace, find_workspace};
@@ -18,16 +20,21 @@ use ralph_engine::session::{
 };
 use ralph_engine::state::{State, state_base};
 use ralph_engine::subscriber::Subscriber;
+use ralph_engine::trust::{Trust, TrustRequest, check_owner};
+use ralph_engine::workflow::isolation::overlay::HomeOverlay;
 use ralph_engine::workflow::project::{Opened, Project, WorkPlace};
 use ralph_model::board::Board;
 use ralph_model::policy::budget::Budget;
 use ralph_model::role::Role;
+use ralph_proc::tree::ancestors;
 
 use crate::args::{GlobalArgs, LogFormatChoice};
-use crate::error::CliError;
+use crate::commands::show_armed;
+use crate::error::{CliError, TRUST_HINT};
+use crate::notify::Notifying;
 use crate::render::agent_run::show_boundary;
 use crate::render::human::plural;
-use crate::render::{Tone, Ui, UiChoice};
+use crate::render::{self, Tone, Ui, UiChoice};
 
 /// A workspace as it was found, whether or not its configuration can be used.
 pub(crate) struct Scout {
@@ -37,7 +44,10 @@ pub(crate) struct Scout {
     pub(crate) environment: Environment,
     pub(crate) workspace: Workspace,
     pub(crate) config: Result<Config, ConfigError>,
+    /// What of the workspace counts only if it is trusted; `None` where its configuration cannot be used.
+    pub(crate) trust: Option<Trust>,
     names: EnvNames,
+    vouched: bool,
 }
 
 impl Scout {
@@ -56,6 +66,11 @@ impl Scout {
         names: EnvNames,
     ) -> Result<Scout, CliError> {
         let workspace = find_workspace(root, cwd).map_err(|error| {
+            let hint = error.hint();
+            CliError::usage(error).hints(hint)
+        })?;
+        let sudo = environment.text("SUDO_UID");
+        check_owner(&workspace, sudo.as_deref()).map_err(|error| {
             let hint = error.hint();
             CliError::usage(error).hints(hint)
         })?;
@@ -79,24 +94,95 @@ impl Scout {
         if global.ascii {
             all.push(FlagValue { flag: "--ascii", key: "ui.ascii", value: "true" });
         }
-        let config = Config::load(&ConfigRequest {
-            root: &workspace.root,
-            cwd,
-            env: &|name| variable(&environment, names, name),
-            env_names: names,
-            flags: &all,
-            adapters: &adapter_names(),
-        });
+        let looking = Looking { workspace: &workspace, environment: &environment, names, cwd };
+        let (config, trust) = looking.load(&all, global.trust)?;
         let ui = match &config {
             Ok(config) => Ui::new(&config.ui, global.quiet),
             Err(_) => Ui::early(global),
         };
-        Ok(Scout { ui, cwd: cwd.to_owned(), environment, workspace, config, names })
+        let (cwd, vouched) = (cwd.to_owned(), global.trust);
+        Ok(Scout { ui, cwd, environment, workspace, config, trust, names, vouched })
     }
 
     /// Finds a program as a run would.
     pub(crate) fn look_up(&self, program: &str) -> Option<Utf8PathBuf> {
         look_up(&self.environment, &self.workspace, program)
+    }
+
+    /// Returns the git that sees what this command was started with.
+    pub(crate) fn git(&self) -> GitProgram {
+        GitProgram::new("git", self.environment.clone().into_variables())
+    }
+
+    /// Finds private state without making any.
+    pub(crate) fn find_state(&self) -> Result<Option<State>, CliError> {
+        let base = state_base(&|name| self.environment.text(name)).map_err(CliError::usage)?;
+        State::find(&base, &self.workspace).map_err(CliError::usage)
+    }
+
+    /// Opens private state, making it if it is not there.
+    pub(crate) fn open_state(&self) -> Result<State, CliError> {
+        let named = self.config.as_ref().ok().and_then(|config| config.home.clone());
+        let home = self.workspace.home(named.as_deref());
+        let Scout { workspace, environment, .. } = self;
+        Ok(OpenState::open_bare(workspace, &home, environment, &SystemClock)?.state)
+    }
+}
+
+/// What a configuration is loaded and judged with.
+struct Looking<'a> {
+    workspace: &'a Workspace,
+    environment: &'a Environment,
+    names: EnvNames,
+    cwd: &'a Utf8Path,
+}
+
+impl Looking<'_> {
+    /// Loads the configuration. What the person does not trust is not in force in it.
+    fn load(
+        &self,
+        flags: &[FlagValue<'_>],
+        vouched: bool,
+    ) -> Result<(Result<Config, ConfigError>, Option<Trust>), CliError> {
+        let config = match self.load_with(flags, ArmedKeys::Counted) {
+            Ok(config) => config,
+            Err(error) => return Ok((Err(error), None)),
+        };
+        let trust = self.judge(&config, vouched)?;
+        let config = match trust.by {
+            Some(_) => Ok(config),
+            None => self.load_with(flags, ArmedKeys::Ignored),
+        };
+        Ok((config, Some(trust)))
+    }
+
+    fn load_with(&self, flags: &[FlagValue<'_>], armed: ArmedKeys) -> Result<Config, ConfigError> {
+        Config::load(&ConfigRequest {
+            root: &self.workspace.root,
+            cwd: self.cwd,
+            env: &|name| variable(self.environment, self.names, name),
+            env_names: self.names,
+            flags,
+            adapters: &adapter_names(),
+            armed,
+        })
+    }
+
+    fn judge(&self, config: &Config, vouched: bool) -> Result<Trust, CliError> {
+        // Without a place for private state nothing is remembered, and whatever needs one says so.
+        let base = state_base(&|name| self.environment.text(name)).ok();
+        let state = base.map(|base| State::find(&base, self.workspace)).transpose();
+        let state = state.map_err(CliError::usage)?.flatten();
+        let given = self.environment.text("RALPH_TRUST");
+        Trust::judge(&TrustRequest {
+            workspace: self.workspace,
+            config,
+            home: &self.workspace.home(config.home.as_deref()),
+            state: state.as_ref(),
+            given: given.as_deref(),
+            flag: vouched,
+        })
+        .map_err(CliError::usage)
     }
 }
 
@@ -129,7 +215,10 @@ pub(crate) struct Setup {
     pub(crate) workspace: Workspace,
     pub(crate) config: Config,
     pub(crate) home: Home,
+    pub(crate) trust: Trust,
     names: EnvNames,
+    /// The command line says that the workspace is trusted.
+    vouched: bool,
 }
 
 impl Setup {
@@ -167,14 +256,75 @@ impl Setup {
 
     fn of(json: bool, scout: Scout) -> Result<Setup, CliError> {
         let config = scout.config.map_err(CliError::usage)?;
+        let trust = scout.trust.expect("a configuration that can be used was judged");
         let home = scout.workspace.home(config.home.as_deref());
-        let Scout { ui, cwd, environment, workspace, names, .. } = scout;
-        Ok(Setup { ui, json, cwd, environment, workspace, config, home, names })
+        if let (None, Some(real)) = (trust.by, &trust.strayed_home) {
+            let problem = format!("home `{}` is a link that leads to `{real}`", home.path);
+            return Err(CliError::person_needed(problem)
+                .hint("`ralph trust --yes` lets it count; --home names another"));
+        }
+        let Scout { ui, cwd, environment, workspace, names, vouched, .. } = scout;
+        Ok(Setup { ui, json, cwd, environment, workspace, config, home, trust, names, vouched })
+    }
+
+    /// Returns the set-up with everything of the workspace's in force. What the person does not trust yet is shown and
+    /// asked about.
+    pub(crate) fn trusted(mut self, flags: &[FlagValue<'_>]) -> Result<Setup, CliError> {
+        if self.config.is_trusted() {
+            return Ok(self);
+        }
+        if !std::io::stdin().is_terminal() {
+            let problem = "what `ralph.toml` and the prompt templates here say is not trusted";
+            return Err(CliError::person_needed(problem).hint(TRUST_HINT).hint(format!(
+                "where nobody can be asked: --trust, or RALPH_TRUST={}",
+                self.trust.digest
+            )));
+        }
+        show_armed(self.ui, &self.trust);
+        if !render::confirm("Trust this?") {
+            return Err(CliError::declined());
+        }
+        self.trust.agree(&self.open_bare_state()?).map_err(CliError::failed)?;
+        let config = self.looking().load_with(flags, ArmedKeys::Counted);
+        self.config = config.map_err(CliError::usage)?;
+        Ok(self)
+    }
+
+    /// Returns the set-up with nothing of the workspace's in force, for what strangers may have written.
+    pub(crate) fn distrusting(mut self) -> Result<Setup, CliError> {
+        let config = self.looking().load_with(&[], ArmedKeys::Ignored);
+        self.config = config.map_err(CliError::usage)?;
+        Ok(self)
+    }
+
+    fn looking(&self) -> Looking<'_> {
+        let Setup { workspace, environment, names, cwd, .. } = self;
+        Looking { workspace, environment, names: *names, cwd }
+    }
+
+    /// Refuses what only a person may do to a process that descends from a run, whatever its variables say.
+    pub(crate) fn refuse_in_run(&self, what: &str) -> Result<(), CliError> {
+        let base = self.state_base()?;
+        let Some(state) = State::find(&base, &self.workspace).map_err(CliError::usage)? else {
+            return Ok(());
+        };
+        match state.run_guarded_by(&ancestors()).map_err(CliError::failed)? {
+            None => Ok(()),
+            Some(run) => {
+                Err(CliError::usage(format!("{what} is a person's, and this is run {run}"))
+                    .hint("inside a run `ralph task` and `ralph issue` go through its channel"))
+            }
+        }
     }
 
     /// Returns the git that sees what this command was started with.
     pub(crate) fn git(&self) -> GitProgram {
         GitProgram::new("git", self.environment.clone().into_variables())
+    }
+
+    /// Looks for what has landed or is in flight, and is not in the files of home yet.
+    pub(crate) fn overlay(&self) -> Result<HomeOverlay, CliError> {
+        HomeOverlay::look(&self.git(), &self.home.path).map_err(CliError::failed)
     }
 
     /// Refuses to go on outside a repository.
@@ -190,7 +340,8 @@ impl Setup {
         if self.home.exists {
             return Ok(());
         }
-        Err(CliError::usage("there is no home for Ralph here").hint("`ralph init` makes one"))
+        Err(CliError::usage("Ralph is not set up here (no home directory)")
+            .hint("run `ralph init`"))
     }
 
     /// Refuses to take a plan that git keeps out of the work tree for one that is not there.
@@ -218,13 +369,6 @@ impl Setup {
         }
     }
 
-    /// Tells whether the person stands in a workspace that has a plan.
-    pub(crate) fn has_plan(global: &GlobalArgs) -> bool {
-        let Ok(scout) = Scout::look(global, None) else { return false };
-        let named = scout.config.ok().and_then(|config| config.home);
-        scout.workspace.home(named.as_deref()).path.join(PLAN_FILE).exists()
-    }
-
     /// Finds a program as a run would.
     pub(crate) fn look_up(&self, program: &str) -> Option<Utf8PathBuf> {
         look_up(&self.environment, &self.workspace, program)
@@ -232,14 +376,13 @@ impl Setup {
 
     /// Reads the configuration again, as a person may have changed it since.
     pub(crate) fn reload(&self, flags: &[FlagValue<'_>]) -> Result<Config, ConfigError> {
-        Config::load(&ConfigRequest {
-            root: &self.workspace.root,
-            cwd: &self.workspace.root,
-            env: &|name| variable(&self.environment, self.names, name),
-            env_names: self.names,
-            flags,
-            adapters: &adapter_names(),
-        })
+        let Setup { workspace, environment, names, .. } = self;
+        let looking = Looking { workspace, environment, names: *names, cwd: &workspace.root };
+        match looking.load(flags, self.vouched) {
+            Ok((config, _)) => config,
+            // Where trust cannot be judged there is none.
+            Err(_) => looking.load_with(flags, ArmedKeys::Ignored),
+        }
     }
 
     /// Opens this workspace's private state; says so when it had to be made anew.
@@ -326,7 +469,11 @@ impl Setup {
                 context_limit: run.context_limit,
                 reload: Box::new(move || self.reload(&flags)),
                 mirror_report: self.mirror_report(),
-                subscriber: run.subscriber,
+                subscriber: Notifying::around(
+                    run.subscriber,
+                    &self.config.notify,
+                    self.workspace.root.as_str(),
+                ),
             },
             run.place,
         );
@@ -340,7 +487,7 @@ impl Setup {
         if let Some(reason) = opening.rebuilt {
             self.ui.labelled(Tone::Attention, "state", reason);
         }
-        for warning in &opening.warnings {
+        for warning in opening.warnings.iter().chain(&opening.budget_notes) {
             self.ui.note(warning);
         }
         show_leftovers(self.ui, &opening.recovered);
@@ -387,8 +534,12 @@ pub(crate) struct OpenProject<'a> {
 impl From<SessionError> for CliError {
     fn from(error: SessionError) -> CliError {
         let hint = error.hint();
-        let stopped =
-            if error.is_usage() { CliError::usage(error) } else { CliError::failed(error) };
+        let stopped = match error {
+            SessionError::Repositories(error) => CliError::failed(*error),
+            SessionError::Untrusted => CliError::person_needed(error),
+            error if error.is_usage() => CliError::usage(error),
+            error => CliError::failed(error),
+        };
         stopped.hints(hint)
     }
 }

@@ -1,7 +1,8 @@
-//! The agent CLIs of the tests: installed from the lock file in `tests/agents`, and only when that has changed.
+//! What tests need from npm, the agent CLIs and the tools of a web project: installed from the lock file in its directory
+//! below `tests/`, and only when that has changed.
 //!
-//! A stamp inside `node_modules` holds the lock file it was made from. npm removes the directory before it installs, so
-//! an installation that was interrupted has no stamp and is made anew.
+//! A stamp inside `node_modules` holds the lock file it was made from. It is written last, so that an installation that
+//! was interrupted has none and is made again.
 
 use std::fs;
 use std::path::Path;
@@ -16,19 +17,36 @@ pub(crate) const fn run_here() -> bool {
     cfg!(all(target_os = "linux", target_arch = "x86_64"))
 }
 
-/// Installs the CLIs in `dir` unless they are there.
-pub(crate) fn install(dir: &Path) -> Result<(), String> {
+/// What is installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Package {
+    /// The agent CLIs, which bring what they need for this machine themselves.
+    Agents,
+    /// Vite, for the web project that `ralph loop` is tested with.
+    Web,
+}
+
+impl Package {
+    const fn name(self) -> &'static str {
+        match self {
+            Package::Agents => "the agent CLIs (about 1 GB; once)",
+            Package::Web => "Vite (about 30 MB; once)",
+        }
+    }
+}
+
+/// Installs a package in `dir` unless it is there.
+pub(crate) fn install(dir: &Path, package: Package) -> Result<(), String> {
     let lock = dir.join("package-lock.json");
     let wanted = fs::read(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
     if is_current(dir, &wanted) {
-        progress("the agent CLIs are installed");
         return Ok(());
     }
     programs::ensure("npm", &["nodejs", "npm"])?;
-    progress("installing the agent CLIs (about 1 GB; once)");
-    if let Err(first) = npm_ci(dir) {
+    progress(&format!("installing {}", package.name()));
+    if let Err(first) = run_npm(dir, package) {
         progress(&format!("{first}; trying once more"));
-        npm_ci(dir)?;
+        run_npm(dir, package)?;
     }
     let stamp = dir.join(STAMP);
     fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))
@@ -38,7 +56,12 @@ fn is_current(dir: &Path, lock: &[u8]) -> bool {
     fs::read(dir.join(STAMP)).is_ok_and(|stamp| stamp == lock)
 }
 
-fn npm_ci(dir: &Path) -> Result<(), String> {
-    let args = ["ci", "--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund"];
-    programs::run(Command::new("npm").args(args).current_dir(dir))
+fn run_npm(dir: &Path, package: Package) -> Result<(), String> {
+    let install: &[&str] = match package {
+        Package::Agents => &["ci", "--omit=optional"],
+        // Rollup's packages for other platforms may be missing in a registry, which `ci` does not forgive.
+        Package::Web => &["install", "--no-save"],
+    };
+    let quiet = ["--ignore-scripts", "--no-audit", "--no-fund"];
+    programs::run(Command::new("npm").args(install).args(quiet).current_dir(dir))
 }

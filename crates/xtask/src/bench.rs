@@ -101,7 +101,9 @@ impl Bench {
     fn lay_out(&self) -> std::io::Result<()> {
         let workspace = self.workspace();
         fs::create_dir_all(workspace.join("bin"))?;
-        fs::create_dir_all(self.place.join("home"))?;
+        let own = self.place.join("home/.config/ralph");
+        fs::create_dir_all(&own)?;
+        fs::write(own.join("config.toml"), "[trust]\nalways = [\"/*\"]\n")?;
         fs::write(workspace.join("PROMPT.md"), "Do the next thing.\n".repeat(50))?;
         let agent = workspace.join("bin/agent");
         fs::write(&agent, "#!/bin/sh\ncat >/dev/null\necho done\n")?;

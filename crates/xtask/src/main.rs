@@ -10,6 +10,7 @@ mod checkout;
 mod crash;
 mod deny;
 mod generate;
+mod person;
 mod programs;
 mod simulate;
 mod test;
@@ -21,8 +22,9 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- ARGS]
        cargo xtask crash [--story NAME] [-- ARGS]
        cargo xtask bench [startup|loop|stream|checkout|baseline|build|plan|journal|home|slots|all]
-       cargo xtask simulate [--runs N] [--seed S] [--for SECONDS]
+       cargo xtask simulate [--runs N] [--seed S] [--for SECONDS] [--sample]
        cargo xtask torture [--sample [SEED]]
+       cargo xtask person [--seeds N | --seed S]
        cargo xtask deny
 
   test          install the agent CLIs that the tests run for real, then run all tests
@@ -35,8 +37,10 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
   --seed S      begin with this seed; alone, repeat it and show the smallest story that goes wrong
   --runs N      so many stories
   --for SECONDS so long
+  --sample      with the build of the tests: fewer stories, no second build
   torture       100 writers of one plan, with kills and a person who switches branches; nothing may be lost
   --sample      a dozen of them: some seconds
+  person        500 random stories of a person at work beside agents in clones; nothing of theirs may be lost
   deny          hold licences, sources and versions of the dependencies to deny.toml
   ARGS          passed on to `cargo nextest run` (or to `cargo test` where there is no nextest)";
 
@@ -50,6 +54,9 @@ fn main() -> ExitCode {
             simulate::SimulateRequest::parse(args).and_then(|request| simulate::run(&request))
         }
         Some("torture") => torture::run(args),
+        Some("person") => {
+            person::PersonRequest::parse(args).and_then(|request| person::run(&request))
+        }
         Some("deny") => deny::run(),
         Some(generate::WORD) => generate::run(args),
         Some("help" | "--help" | "-h") => {

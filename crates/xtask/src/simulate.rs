@@ -1,7 +1,7 @@
 //! `cargo xtask simulate`: stories on a simulated machine, from fresh seeds or from one that is to be repeated.
 //!
 //! The simulation is a test of the engine, so that nothing of it is in the program; this has it built with optimisation
-//! and says what it is to do.
+//! (`--sample`: as the other tests are) and says what it is to do.
 
 use std::process::{Command, ExitCode};
 use std::time::SystemTime;
@@ -18,6 +18,8 @@ pub(crate) struct SimulateRequest {
     runs: Option<u64>,
     seed: Option<u64>,
     seconds: Option<u64>,
+    /// With the build that the tests use anyway: fewer stories, and no second build of everything.
+    sample: bool,
 }
 
 impl SimulateRequest {
@@ -26,6 +28,10 @@ impl SimulateRequest {
         let mut request = SimulateRequest::default();
         while let Some(arg) = args.next() {
             let place = match arg.as_str() {
+                "--sample" => {
+                    request.sample = true;
+                    continue;
+                }
                 "--runs" => &mut request.runs,
                 "--seed" => &mut request.seed,
                 "--for" => &mut request.seconds,
@@ -38,6 +44,15 @@ impl SimulateRequest {
             *place = Some(number.ok_or_else(missing)?);
         }
         Ok(request)
+    }
+
+    /// Returns which build is used. Features are those of the whole workspace where the tests' own build is.
+    fn build(&self) -> &'static [&'static str] {
+        if self.sample {
+            &["--workspace"]
+        } else {
+            &["--package", "ralph-engine", "--profile", "simulate"]
+        }
     }
 
     /// Returns what the simulation is told: the first seed, how many stories, and for how long.
@@ -60,7 +75,8 @@ pub(crate) fn run(request: &SimulateRequest) -> Result<ExitCode, String> {
         variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
     progress(&format!("simulating with {}", told.join(" ")));
     let status = Command::new(test::cargo())
-        .args(["test", "--quiet", "--package", "ralph-engine", "--lib", "--profile", "simulate"])
+        .args(["test", "--quiet", "--lib"])
+        .args(request.build())
         .args(["--", "simulation::simulate", "--exact", "--ignored", "--nocapture"])
         .current_dir(root())
         .envs(variables.iter().map(|(name, value)| (name, value.to_string())))
@@ -88,6 +104,13 @@ mod tests {
         assert_eq!(variables(&["--runs", "9"]).unwrap(), [(SEED, 7), (RUNS, 9)]);
         let both = ["--seed", "3", "--for", "5s"];
         assert_eq!(variables(&both).unwrap(), [(SEED, 3), (SECONDS, 5)]);
+        assert_eq!(variables(&["--sample"]).unwrap(), [(SEED, 7), (SECONDS, 60)]);
+        let build = |args: &[&str]| {
+            let args = args.iter().map(|arg| (*arg).to_owned());
+            SimulateRequest::parse(args).unwrap().build()
+        };
+        assert_eq!(build(&["--sample"]), ["--workspace"]);
+        assert!(build(&[]).contains(&"simulate"));
         for wrong in [&["--seed"][..], &["--for", "long"], &["--all"]] {
             assert!(variables(wrong).unwrap_err().contains("usage"), "{wrong:?}");
         }

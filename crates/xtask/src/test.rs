@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
+use crate::agents::Package;
 use crate::{agents, programs, progress, root};
 
 /// Whether the tests run real agent CLIs.
@@ -54,10 +55,15 @@ pub(crate) fn run(request: &TestRequest) -> Result<ExitCode, String> {
         progress(&format!("using the agent CLIs in {}", Path::new(&dir).display()));
         required = true;
     } else if agents::run_here() {
-        agents::install(&root().join("tests/agents"))?;
+        agents::install(&root().join("tests/agents"), Package::Agents)?;
         required = true;
     } else {
         progress("the pinned agent CLIs are for Linux on x86-64; running without them");
+    }
+
+    let has_web = request.agents != Agents::LeftOut && agents::run_here();
+    if has_web {
+        agents::install(&root().join("tests/web"), Package::Web)?;
     }
 
     let skips = env::temp_dir().join(format!("ralph-skips-{}", std::process::id()));
@@ -72,6 +78,9 @@ pub(crate) fn run(request: &TestRequest) -> Result<ExitCode, String> {
     }
     if required {
         command.env("RALPH_REQUIRE_AGENTS", "1");
+    }
+    if has_web {
+        command.env("RALPH_REQUIRE_WEB", "1");
     }
     let args: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
     progress(&format!("running cargo {}", args.join(" ")));

@@ -15,8 +15,45 @@ use self::lines::{InitLine, LimitLine, MessageLine, ResultLine, RetryLine};
 use super::wire::{Ending, Failure, LineHead, kind_of_status, mentions, read, text_of};
 use super::{
     Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Guarded, Invocation, Traits,
-    directory_in, in_home, reset,
+    directory_in, in_home, names, reset,
 };
+
+/// What it keeps in its directory beside settings.
+const DATA: [&str; 21] = [
+    "projects",
+    "todos",
+    "tasks",
+    "sessions",
+    "session-env",
+    "history.jsonl",
+    "file-history",
+    "statsig",
+    "telemetry",
+    "usage-data",
+    "stats-cache.json",
+    "logs",
+    "debug",
+    "paste-cache",
+    "image-cache",
+    "plans",
+    "teams",
+    ".credentials.json",
+    ".claude.json.*",
+    "*.lock",
+    "ide",
+];
+
+/// What it writes there by itself.
+const WRITTEN_BY_ITSELF: [&str; 8] = [
+    "shell-snapshots",
+    "backups",
+    "cache",
+    "downloads",
+    "plugins/installed_plugins.json",
+    "plugins/known_marketplaces.json",
+    "plugins/config.json",
+    "plugins/blocklist.json",
+];
 
 pub(super) struct Claude;
 
@@ -35,6 +72,7 @@ impl Adapter for Claude {
             announces_tools: true,
             compacts: true,
             resumes: true,
+            reports_cost: true,
             reasoning: true,
         }
     }
@@ -60,18 +98,40 @@ impl Adapter for Claude {
         })
     }
 
+    fn variables(&self, _: Option<&str>, _: &[String], env: EnvLookup<'_>) -> Vec<String> {
+        let mut list = names(&[
+            "ANTHROPIC_*",
+            "CLAUDE_*",
+            "IS_SANDBOX",
+            "DISABLE_*",
+            "MAX_THINKING_TOKENS",
+            "MCP_*",
+            "BASH_DEFAULT_TIMEOUT_MS",
+            "BASH_MAX_TIMEOUT_MS",
+        ]);
+        for (switch, provider) in [
+            ("CLAUDE_CODE_USE_BEDROCK", &["AWS_*"][..]),
+            ("CLAUDE_CODE_USE_VERTEX", &["GOOGLE_*", "CLOUD_ML_REGION", "VERTEX_*"]),
+        ] {
+            if env(switch).is_some() {
+                list.extend(names(provider));
+            }
+        }
+        list
+    }
+
     fn guarded_files(&self, env: EnvLookup<'_>) -> Vec<Guarded> {
         let own = directory_in(env, "CLAUDE_CONFIG_DIR");
         let Some(home) = own.clone().or_else(|| in_home(env, ".claude")) else {
             return Vec::new();
         };
-        let mut guarded = Guarded::files(&home, &["settings.json", "settings.local.json"]);
-        guarded.extend(Guarded::directories(&home, &["agents", "commands", "hooks", "skills"]));
-        // It counts its own starts in the same file.
+        // It counts its own starts in the file that lists its servers.
         let file = own.map(|own| own.join(".claude.json")).or_else(|| in_home(env, ".claude.json"));
         let keys = ["mcpServers", "projects.*.mcpServers", "projects.*.allowedTools"];
-        guarded.extend(file.map(|file| Guarded::keys(file, &keys)));
-        guarded
+        // The file comes first: of what is named twice the first counts.
+        let file = file.map(|file| Guarded::keys(file, &keys));
+        let home = Guarded::directory(home, &DATA, &WRITTEN_BY_ITSELF);
+        file.into_iter().chain([home]).collect()
     }
 
     fn state_paths(&self, env: EnvLookup<'_>) -> Vec<Utf8PathBuf> {

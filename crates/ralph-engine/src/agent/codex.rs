@@ -5,6 +5,7 @@
 //! [`rollout`] reads, has it to the second.
 
 use std::collections::HashSet;
+use std::fs;
 
 use camino::Utf8PathBuf;
 use ralph_model::event::{AgentEvent, ErrorKind};
@@ -18,8 +19,37 @@ use super::wire::{
 };
 use super::{
     Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Guarded, Invocation, Traits,
-    directory_in, in_home, reset, rollout,
+    directory_in, in_home, names, reset, rollout,
 };
+
+/// What it keeps in its directory beside settings.
+const DATA: [&str; 13] = [
+    "sessions",
+    "archived_sessions",
+    "history.jsonl",
+    "session_index.jsonl",
+    "log",
+    "logs",
+    "*.sqlite*",
+    "auth.json",
+    "models_cache.json",
+    "version.json",
+    "installation_id",
+    "internal_storage.json",
+    "memories",
+];
+
+/// What it writes there by itself.
+const WRITTEN_BY_ITSELF: [&str; 8] = [
+    "tmp",
+    ".tmp",
+    "cache",
+    "shell_snapshots",
+    "skills/.system",
+    "vendor_imports",
+    ".personality_migration",
+    "ambient-suggestions",
+];
 
 pub(super) struct Codex;
 
@@ -38,6 +68,7 @@ impl Adapter for Codex {
             announces_tools: true,
             compacts: true,
             resumes: true,
+            reports_cost: false,
             reasoning: true,
         }
     }
@@ -91,11 +122,25 @@ impl Adapter for Codex {
         codex_home(env).into_iter().collect()
     }
 
+    fn variables(&self, _: Option<&str>, args: &[String], env: EnvLookup<'_>) -> Vec<String> {
+        let mut list = names(&["CODEX_*", "OPENAI_*"]);
+        // A provider of the person's own names the variable that holds its key.
+        let config =
+            codex_home(env).and_then(|home| fs::read_to_string(home.join("config.toml")).ok());
+        for text in config.iter().chain(args) {
+            list.extend(text.split("env_key").skip(1).filter_map(|rest| {
+                let rest = rest.trim_start().strip_prefix('=')?.trim_start().strip_prefix('"')?;
+                rest.split_once('"').map(|(name, _)| name.to_owned())
+            }));
+        }
+        list
+    }
+
     fn guarded_files(&self, env: EnvLookup<'_>) -> Vec<Guarded> {
         let Some(home) = codex_home(env) else { return Vec::new() };
-        let mut guarded = Guarded::files(&home, &["config.toml", "hooks.json"]);
-        guarded.extend(Guarded::directories(&home, &["rules"]));
-        guarded
+        let guarded = Guarded::directory(home, &DATA, &WRITTEN_BY_ITSELF);
+        // It notes the directories that it worked in.
+        vec![guarded.with_quiet_tables(&["projects", "notice"])]
     }
 
     fn recorded_limit(&self, session: &str, env: EnvLookup<'_>) -> Option<UsageLimit> {

@@ -5,7 +5,7 @@ use super::*;
 
 fn facts(lines: &[String]) -> RunFacts {
     let now = "2026-11-15T18:30:00Z".parse().unwrap();
-    let mut decoder = Codex.decoder(DecodeContext { now, zone: TimeZone::UTC });
+    let mut decoder = Codex.decoder(DecodeContext::new(now, TimeZone::UTC));
     let mut events = Vec::new();
     for line in lines {
         decoder.stdout_line(line.as_bytes(), &mut events);

@@ -39,6 +39,7 @@ impl Adapter for CommandAdapter {
             announces_tools: false,
             compacts: false,
             resumes: false,
+            reports_cost: false,
             reasoning: false,
         }
     }
@@ -105,7 +106,8 @@ impl Decoder for CommandDecoder {
             self.tell_limit(events);
         }
         if !self.stdout.lines.is_empty() {
-            events.push(AgentEvent::Final { text: self.stdout.text() });
+            let message = self.context.final_from.message(&self.stdout.text());
+            events.extend(message.map(|text| AgentEvent::Final { text }));
         }
     }
 }

@@ -5,8 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn decode(stdout: &[u8], stderr: &[u8], exit: Option<ProcessExit>) -> Vec<AgentEvent> {
-    let context =
-        DecodeContext { now: "2026-11-15T18:30:00Z".parse().unwrap(), zone: TimeZone::UTC };
+    let context = DecodeContext::new("2026-11-15T18:30:00Z".parse().unwrap(), TimeZone::UTC);
     let mut decoder = CommandAdapter.decoder(context);
     let mut events = Vec::new();
     for line in stdout.split(|byte| *byte == b'\n') {
@@ -84,6 +83,28 @@ fn a_limit_counts_only_where_the_program_failed() {
     assert!(decode(b"x", words, Some(ProcessExit::Code(1))).contains(&expected));
     assert!(decode(words, b"", Some(ProcessExit::Code(1))).contains(&expected));
     assert!(!decode(words, b"", DONE).contains(&expected));
+}
+
+#[test]
+fn the_wordings_of_other_agents_are_limits_with_their_resets() {
+    let table = [
+        (
+            "Claude usage limit reached. Your limit will reset at 11pm (UTC).",
+            Some("2026-11-15T23:00:00Z"),
+        ),
+        ("rate limit exceeded, try again in 20 minutes", Some("2026-11-15T18:50:00Z")),
+        ("[API Error: 429 You exceeded your current quota]", None),
+        ("Quota exceeded", None),
+        ("Rate limit reached for requests", None),
+        ("Weekly limit reached", None),
+        ("Usage limit reached, resets at 11:30 PM", Some("2026-11-15T23:30:00Z")),
+    ];
+    for (words, reset) in table {
+        let resets_at = reset.map(|time| time.parse::<Timestamp>().unwrap());
+        let expected = AgentEvent::RateLimit { status: LimitStatus::Rejected, resets_at };
+        let events = decode(b"", words.as_bytes(), Some(ProcessExit::Code(1)));
+        assert!(events.contains(&expected), "{words}: {events:?}");
+    }
 }
 
 proptest! {

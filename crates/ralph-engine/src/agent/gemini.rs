@@ -16,8 +16,29 @@ use super::wire::{
 };
 use super::{
     Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Guarded, Invocation, Traits,
-    directory_in, in_home, reset,
+    directory_in, in_home, names, reset,
 };
+
+/// What it keeps in its directory beside settings.
+const DATA: [&str; 14] = [
+    "tmp/*/chats",
+    "tmp/*/logs.json",
+    "tmp/*/logs",
+    "tmp/*/checkpoints",
+    "tmp/*/tool-outputs",
+    "tmp/*/shell_history",
+    "tmp/*/.project_root",
+    "history",
+    "logs",
+    "google_accounts.json",
+    "oauth_creds.json",
+    "installation_id",
+    "user_id",
+    "projects.json*",
+];
+
+/// What it writes there by itself.
+const WRITTEN_BY_ITSELF: [&str; 5] = ["tmp", "state.json", "cache", "*.lock", "settings.json.orig"];
 
 /// The exit code that says that no way to log in is set up.
 const EXIT_AUTH: i32 = 41;
@@ -39,6 +60,7 @@ impl Adapter for Gemini {
             announces_tools: true,
             compacts: true,
             resumes: true,
+            reports_cost: false,
             reasoning: false,
         }
     }
@@ -74,12 +96,12 @@ impl Adapter for Gemini {
     }
 
     fn guarded_files(&self, env: EnvLookup<'_>) -> Vec<Guarded> {
-        let mut guarded = Vec::new();
-        for home in self.state_paths(env) {
-            guarded.extend(Guarded::files(&home, &["settings.json"]));
-            guarded.extend(Guarded::directories(&home, &["commands", "policies"]));
-        }
-        guarded
+        let homes = self.state_paths(env).into_iter();
+        homes.map(|home| Guarded::directory(home, &DATA, &WRITTEN_BY_ITSELF)).collect()
+    }
+
+    fn variables(&self, _: Option<&str>, _: &[String], _: EnvLookup<'_>) -> Vec<String> {
+        names(&["GEMINI_*", "GOOGLE_*"])
     }
 
     fn state_paths(&self, env: EnvLookup<'_>) -> Vec<Utf8PathBuf> {

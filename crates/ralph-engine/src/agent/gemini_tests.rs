@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 use super::*;
 
 fn decode(stdout: &[&str], stderr: &[&str], exit: i32) -> Vec<AgentEvent> {
-    let context = DecodeContext { now: Timestamp::UNIX_EPOCH, zone: TimeZone::UTC };
+    let context = DecodeContext::new(Timestamp::UNIX_EPOCH, TimeZone::UTC);
     let mut decoder = Gemini.decoder(context);
     let mut events = Vec::new();
     for line in stdout {

@@ -1,8 +1,15 @@
-//! An agent's own settings that no run may change for longer than it lasts.
+//! What an agent keeps in its own directories, and no run may change for longer than it lasts.
+//!
+//! All of it counts but what is known to be data: whatever else is there (settings, plugins, skills, hooks, servers,
+//! programs) may run later as the person. What a CLI is known to write by itself is put back without a word.
 
-use camino::{Utf8Path, Utf8PathBuf};
+use std::path::Path;
+
+use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use super::names;
 
 /// A file or directory of settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,31 +20,52 @@ pub struct Guarded {
     /// What counts in a JSON file that the agent also keeps other things in; empty where all of it counts. A key may
     /// have several parts, and `*` stands for every key at its place.
     pub(crate) keys: Vec<String>,
+    /// Paths in the directory that are data: sessions, history, logs, the login. They are not compared.
+    #[serde(default)]
+    pub(crate) data: Vec<String>,
+    /// Paths in the directory that the agent's program writes by itself.
+    #[serde(default)]
+    quiet: Vec<String>,
+    /// Tables of its TOML files that the agent's program writes by itself.
+    #[serde(default)]
+    quiet_tables: Vec<String>,
 }
 
 impl Guarded {
-    /// Names files of a directory.
-    pub(super) fn files(directory: &Utf8Path, names: &[&str]) -> Vec<Guarded> {
-        let path = |name: &&str| directory.join(name);
-        names
-            .iter()
-            .map(|name| Guarded { path: path(name), below: false, keys: Vec::new() })
-            .collect()
+    /// Names a directory, in which everything counts but `data`. Patterns are paths in it, in which `*` stands for anything within a part.
+    pub(super) fn directory(path: Utf8PathBuf, data: &[&str], quiet: &[&str]) -> Guarded {
+        let (data, quiet) = (names(data), names(quiet));
+        Guarded { path, below: true, keys: Vec::new(), data, quiet, quiet_tables: Vec::new() }
     }
 
-    /// Names directories of a directory.
-    pub(super) fn directories(directory: &Utf8Path, names: &[&str]) -> Vec<Guarded> {
-        let mut guarded = Guarded::files(directory, names);
-        for guarded in &mut guarded {
-            guarded.below = true;
-        }
-        guarded
+    /// Names tables of TOML files in the directory that the agent's program writes by itself.
+    pub(super) fn with_quiet_tables(mut self, tables: &[&str]) -> Guarded {
+        self.quiet_tables = names(tables);
+        self
     }
 
     /// Names parts of a JSON file.
     pub(super) fn keys(path: Utf8PathBuf, keys: &[&str]) -> Guarded {
-        let keys = keys.iter().map(|key| (*key).to_owned()).collect();
-        Guarded { path, below: false, keys }
+        let (keys, data, quiet) = (names(keys), Vec::new(), Vec::new());
+        Guarded { path, below: false, keys, data, quiet, quiet_tables: Vec::new() }
+    }
+
+    /// Whether a change of a file in the directory is one that the agent's program makes by itself.
+    pub(crate) fn is_quiet(&self, path: &Path, before: &[u8], now: &[u8]) -> bool {
+        let Ok(inside) = path.strip_prefix(&self.path) else { return false };
+        if self.quiet.iter().any(|pattern| covers(pattern, inside)) {
+            return true;
+        }
+        let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+        if !is_toml || self.quiet_tables.is_empty() {
+            return false;
+        }
+        let rest = |text: &[u8]| -> Option<toml::Table> {
+            let mut table: toml::Table = std::str::from_utf8(text).ok()?.parse().ok()?;
+            table.retain(|key, _| !self.quiet_tables.iter().any(|quiet| quiet == key));
+            Some(table)
+        };
+        rest(before).is_some_and(|before| Some(before) == rest(now))
     }
 
     /// Returns the file as it is, with what counts in it as it was; `None` if all of it counts or it is no JSON object.
@@ -56,6 +84,25 @@ impl Guarded {
             return Some(now.to_vec());
         }
         serde_json::to_vec_pretty(&merged).ok()
+    }
+}
+
+/// Whether a path is the one that a pattern means, or below it. `*` stands for anything within a part.
+pub(crate) fn covers(pattern: &str, path: &Path) -> bool {
+    let mut parts = path.components();
+    pattern.split('/').all(|pattern| {
+        let Some(part) = parts.next() else { return false };
+        matches(pattern.as_bytes(), part.as_os_str().as_encoded_bytes())
+    })
+}
+
+/// Whether a name is one that a pattern means, in which `*` stands for any bytes.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern.split_first(), name.split_first()) {
+        (None, rest) => rest.is_none(),
+        (Some((b'*', rest)), _) => (0..=name.len()).any(|at| matches(rest, &name[at..])),
+        (Some((wanted, pattern)), Some((found, name))) => wanted == found && matches(pattern, name),
+        (Some(_), None) => false,
     }
 }
 
@@ -90,6 +137,35 @@ fn take_over(now: &mut Map<String, Value>, before: &Map<String, Value>, key: &[&
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_cover_paths_by_their_parts() {
+        for (pattern, path, expected) in [
+            ("sessions", "sessions/2026/a.jsonl", true),
+            ("sessions", "sessions-evil/a", false),
+            ("*.sqlite*", "state_5.sqlite-wal", true),
+            ("tmp/*/chats", "tmp/abc/chats/s.json", true),
+            ("tmp/*/chats", "tmp/bin/rg", false),
+            ("tmp/*/chats", "tmp/abc", false),
+        ] {
+            assert_eq!(covers(pattern, Path::new(path)), expected, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn only_tables_that_the_program_writes_itself_are_quiet() {
+        let guarded =
+            Guarded::directory("/c".into(), &[], &["tmp"]).with_quiet_tables(&["projects"]);
+        let quiet = |before: &str, now: &str| {
+            guarded.is_quiet(Path::new("/c/config.toml"), before.as_bytes(), now.as_bytes())
+        };
+        let trusted = "model = \"m\"\n[projects.\"/w\"]\ntrust_level = \"trusted\"\n";
+        assert!(quiet("model = \"m\"\n", trusted) && quiet("", "[projects]\n"));
+        assert!(!quiet("", "[mcp_servers.evil]\ncommand = \"x\"\n") && !quiet("", trusted));
+        assert!(!quiet("", "not toml"));
+        assert!(guarded.is_quiet(Path::new("/c/tmp/x"), b"", b"x"));
+        assert!(!guarded.is_quiet(Path::new("/c/hooks.json"), b"", b"{}"));
+    }
 
     #[test]
     fn only_what_counts_is_taken_over() {

@@ -15,11 +15,13 @@ mod rollout;
 mod wire;
 
 pub use guarded::Guarded;
+pub(crate) use guarded::covers;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_model::event::AgentEvent;
+use ralph_model::final_from::FinalFrom;
 use ralph_model::run::{ProcessExit, UsageLimit};
 
 /// Every agent CLI that Ralph knows.
@@ -89,6 +91,8 @@ pub struct Traits {
     pub(crate) compacts: bool,
     /// A session can be resumed by id.
     pub(crate) resumes: bool,
+    /// It reports what a run cost. Else the cost is known only with a price for its model.
+    pub(crate) reports_cost: bool,
     /// It takes a reasoning effort. Else one that is asked for has no effect, which the person should be told.
     pub(crate) reasoning: bool,
 }
@@ -101,6 +105,11 @@ fn directory_in(env: EnvLookup<'_>, variable: &str) -> Option<Utf8PathBuf> {
     env(variable).filter(|value| !value.is_empty()).map(Utf8PathBuf::from)
 }
 
+/// Makes a list of names.
+fn names(list: &[&str]) -> Vec<String> {
+    list.iter().map(|name| (*name).to_owned()).collect()
+}
+
 /// Returns a path in the home directory.
 fn in_home(env: EnvLookup<'_>, name: &str) -> Option<Utf8PathBuf> {
     directory_in(env, "HOME").map(|home| home.join(name))
@@ -111,6 +120,17 @@ fn in_home(env: EnvLookup<'_>, name: &str) -> Option<Utf8PathBuf> {
 pub struct DecodeContext {
     pub now: Timestamp,
     pub zone: TimeZone,
+    /// Phrases of the person's that tell of a usage limit.
+    pub(crate) limit_patterns: Vec<String>,
+    /// Where the last message of a plain command is.
+    pub(crate) final_from: FinalFrom,
+}
+
+impl DecodeContext {
+    /// Returns a context without anything that is configured for an agent.
+    pub fn new(now: Timestamp, zone: TimeZone) -> DecodeContext {
+        DecodeContext { now, zone, limit_patterns: Vec::new(), final_from: FinalFrom::default() }
+    }
 }
 
 /// Turns one run's stream into events. Told of every line and of the end.
@@ -146,9 +166,16 @@ pub trait Adapter: Sync {
     /// The directories (and single files) the agent must be able to write to do its work at all.
     fn state_paths(&self, env: EnvLookup<'_>) -> Vec<Utf8PathBuf>;
 
-    /// The settings among its state that name programs: hooks, servers, plugins. They run later, as the person.
+    /// What of its state counts after a run: everything but data. Settings, plugins, programs run later, as the person.
     fn guarded_files(&self, env: EnvLookup<'_>) -> Vec<Guarded> {
         let _ = env;
+        Vec::new()
+    }
+
+    /// The person's variables that the agent reads, by name or as a pattern that ends in `*`: its keys and settings. Nobody
+    /// else gets them.
+    fn variables(&self, model: Option<&str>, args: &[String], env: EnvLookup<'_>) -> Vec<String> {
+        let _ = (model, args, env);
         Vec::new()
     }
 

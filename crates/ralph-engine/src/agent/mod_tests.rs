@@ -252,7 +252,7 @@ fn an_unknown_name_has_no_adapter() {
 
 #[test]
 fn the_rehearsal_agent_speaks_the_events_own_form() {
-    let context = DecodeContext { now: Timestamp::UNIX_EPOCH, zone: TimeZone::UTC };
+    let context = DecodeContext::new(Timestamp::UNIX_EPOCH, TimeZone::UTC);
     let mut decoder = adapter("rehearsal").unwrap().decoder(context);
     let told = AgentEvent::Context { used: 5, window: Some(10) };
     let mut events = Vec::new();

@@ -18,8 +18,55 @@ use super::wire::{
 };
 use super::{
     Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Guarded, Invocation, Traits,
-    directory_in, in_home, reset,
+    directory_in, in_home, names, reset,
 };
+
+/// What is data and what it writes by itself in each of [`DIRECTORIES`].
+const KEPT: [(&[&str], &[&str]); 4] = [
+    (
+        &[],
+        &[
+            "node_modules",
+            "package.json",
+            "package-lock.json",
+            "bun.lock",
+            "bun.lockb",
+            ".gitignore",
+        ],
+    ),
+    (
+        &[
+            "storage",
+            "log",
+            "snapshot",
+            "tool-output",
+            "project",
+            "worktree",
+            "*.db*",
+            "auth.json",
+            "mcp-auth.json",
+        ],
+        &["bin", "repos"],
+    ),
+    (&["*"], &[]),
+    (
+        &["models.json", "version"],
+        &["node_modules", "bin", "packages", "package.json", "bun.lock", "plugin"],
+    ),
+];
+
+/// The variables that hold the keys of each provider.
+const PROVIDER_KEYS: [(&str, &[&str]); 9] = [
+    ("anthropic", &["ANTHROPIC_API_KEY"]),
+    ("openai", &["OPENAI_API_KEY"]),
+    ("google", &["GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"]),
+    ("openrouter", &["OPENROUTER_API_KEY"]),
+    ("groq", &["GROQ_API_KEY"]),
+    ("mistral", &["MISTRAL_API_KEY"]),
+    ("xai", &["XAI_API_KEY"]),
+    ("deepseek", &["DEEPSEEK_API_KEY"]),
+    ("amazon-bedrock", &["AWS_*"]),
+];
 
 pub(super) struct OpenCode;
 
@@ -46,6 +93,7 @@ impl Adapter for OpenCode {
             announces_tools: false,
             compacts: true,
             resumes: true,
+            reports_cost: true,
             reasoning: true,
         }
     }
@@ -92,14 +140,22 @@ impl Adapter for OpenCode {
     }
 
     fn guarded_files(&self, env: EnvLookup<'_>) -> Vec<Guarded> {
-        let own = directory_in(env, "XDG_CONFIG_HOME").or_else(|| in_home(env, ".config"));
-        let Some(home) = own.map(|own| own.join("opencode")) else { return Vec::new() };
-        let names = ["opencode.json", "opencode.jsonc", "config.json"];
-        let mut guarded = Guarded::files(&home, &names);
-        let names =
-            ["agent", "agents", "command", "commands", "plugin", "plugins", "tool", "tools"];
-        guarded.extend(Guarded::directories(&home, &names));
-        guarded
+        let directories = DIRECTORIES.iter().zip(&KEPT);
+        let guarded = directories.filter_map(|((variable, at_home, _), (data, quiet))| {
+            let base = directory_in(env, variable).or_else(|| in_home(env, at_home))?;
+            Some(Guarded::directory(base.join("opencode"), data, quiet))
+        });
+        guarded.collect()
+    }
+
+    fn variables(&self, model: Option<&str>, _: &[String], _: EnvLookup<'_>) -> Vec<String> {
+        let provider = model.and_then(|model| Some(model.split_once('/')?.0));
+        let known = PROVIDER_KEYS.iter().find(|(name, _)| Some(*name) == provider);
+        // Which provider its own configuration names is not known here.
+        let keys =
+            PROVIDER_KEYS.iter().filter(|(name, _)| known.is_none_or(|(known, _)| known == name));
+        let keys = keys.flat_map(|(_, keys)| names(keys));
+        names(&["OPENCODE_*"]).into_iter().chain(keys).collect()
     }
 
     fn state_paths(&self, env: EnvLookup<'_>) -> Vec<Utf8PathBuf> {
@@ -333,7 +389,7 @@ impl OpenCodeDecoder {
         let resets_at = match kind {
             ErrorKind::UsageLimit => {
                 let headers = data.response_headers.as_ref();
-                let context = DecodeContext { now, zone: self.context.zone.clone() };
+                let context = DecodeContext { now, ..self.context.clone() };
                 headers
                     .and_then(|headers| retry_time(&headers.retry_after, now))
                     .or_else(|| reset::reset_time(&data.response_body, &context))

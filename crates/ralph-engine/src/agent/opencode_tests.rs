@@ -4,7 +4,7 @@ use super::*;
 
 fn decode(line: &str) -> Vec<AgentEvent> {
     let now = "2026-11-15T18:30:00Z".parse().unwrap();
-    let mut decoder = OpenCode.decoder(DecodeContext { now, zone: TimeZone::UTC });
+    let mut decoder = OpenCode.decoder(DecodeContext::new(now, TimeZone::UTC));
     let mut events = Vec::new();
     decoder.stdout_line(line.as_bytes(), &mut events);
     decoder.finish(Some(ProcessExit::Code(1)), &mut events);
@@ -64,7 +64,7 @@ fn errors_are_told_apart() {
 #[test]
 fn a_step_after_an_error_is_a_recovery() {
     let now = "2026-11-15T18:30:00Z".parse().unwrap();
-    let mut decoder = OpenCode.decoder(DecodeContext { now, zone: TimeZone::UTC });
+    let mut decoder = OpenCode.decoder(DecodeContext::new(now, TimeZone::UTC));
     let mut events = Vec::new();
     for line in [
         r#"{"type":"error","error":{"name":"APIError","data":{"statusCode":500}}}"#,
@@ -82,7 +82,7 @@ fn a_step_after_an_error_is_a_recovery() {
 #[test]
 fn the_log_tells_of_requests_that_are_repeated_until_a_step_begins() {
     let now = "2026-11-15T18:30:00Z".parse().unwrap();
-    let mut decoder = OpenCode.decoder(DecodeContext { now, zone: TimeZone::UTC });
+    let mut decoder = OpenCode.decoder(DecodeContext::new(now, TimeZone::UTC));
     let mut events = Vec::new();
     let failed = |small: bool, error: &str| {
         format!(
@@ -117,7 +117,7 @@ fn the_log_tells_of_requests_that_are_repeated_until_a_step_begins() {
 #[test]
 fn b12_4_what_the_steps_cost_adds_up() {
     let now = "2026-11-15T18:30:00Z".parse().unwrap();
-    let mut decoder = OpenCode.decoder(DecodeContext { now, zone: TimeZone::UTC });
+    let mut decoder = OpenCode.decoder(DecodeContext::new(now, TimeZone::UTC));
     let mut events = Vec::new();
     for (cost, tokens) in [(0.5, 150), (0.25, 50)] {
         let line = format!(

@@ -27,6 +27,7 @@ impl Adapter for Rehearsal {
             announces_tools: true,
             compacts: false,
             resumes: true,
+            reports_cost: true,
             reasoning: false,
         }
     }

@@ -17,7 +17,7 @@ use super::DecodeContext;
 ///
 /// To be asked only of a run that did not complete: an agent may well write about limits in its work.
 pub(super) fn limit_in_text(text: &str, context: &DecodeContext) -> Option<UsageLimit> {
-    let limit = usage_limit_in_text(text, context.now)?;
+    let limit = usage_limit_in_text(text, &context.limit_patterns, context.now)?;
     Some(UsageLimit { resets_at: limit.resets_at.or_else(|| in_prose(text, context)) })
 }
 
@@ -27,12 +27,12 @@ pub(super) fn reset_time(text: &str, context: &DecodeContext) -> Option<Timestam
 }
 
 fn in_prose(text: &str, context: &DecodeContext) -> Option<Timestamp> {
-    for phrase in ["try again at ", "resets at ", "resets "] {
+    for phrase in ["try again at ", "resets at ", "reset at ", "resets "] {
         if let Some(time) = after(text, phrase).and_then(|rest| time_of(rest, context)) {
             return Some(time);
         }
     }
-    for phrase in ["try again in ", "resets in "] {
+    for phrase in ["try again in ", "retry in ", "resets in ", "reset in "] {
         if let Some(wait) = after(text, phrase).and_then(duration_of) {
             return context.now.checked_add(SignedDuration::try_from(wait).ok()?).ok();
         }

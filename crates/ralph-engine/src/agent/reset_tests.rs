@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn context(now: &str, zone: &str) -> DecodeContext {
-    DecodeContext { now: now.parse().unwrap(), zone: TimeZone::get(zone).unwrap() }
+    DecodeContext::new(now.parse().unwrap(), TimeZone::get(zone).unwrap())
 }
 
 fn at(text: &str) -> Option<String> {

@@ -30,6 +30,9 @@ use crate::git::Git;
 /// The largest file of the work tree that is kept, and how much is kept of all of them.
 const TREE_CAP: u64 = 32 << 20;
 const TREE_TOTAL: u64 = 512 << 20;
+/// The same for the files of agents, among which programs may be.
+const AGENT_CAP: u64 = 4 << 20;
+const AGENT_TOTAL: u64 = 128 << 20;
 /// How long the log may become before it is written anew.
 const LOG_CAP: u64 = 64 << 20;
 
@@ -98,6 +101,7 @@ pub(crate) struct Baseline {
     /// The scope that the tree has been recorded with so far.
     tree: Option<Scope>,
     tree_bytes: u64,
+    agent_bytes: u64,
     /// The last recorded walk of the tree, in walking order: a walk of an unchanged tree yields the same sequence.
     sequence: Vec<(OsString, Stamp)>,
     /// The files of each watched directory when it was last recorded, in walking order.
@@ -121,6 +125,7 @@ impl Baseline {
             passed: HashSet::new(),
             tree: None,
             tree_bytes: 0,
+            agent_bytes: 0,
             sequence: Vec::new(),
             watched: HashMap::new(),
             listed: Vec::new(),
@@ -262,6 +267,13 @@ impl Baseline {
                 return nothing;
             }
             self.tree_bytes += size;
+        }
+        if class == Class::Agent && !stamp.kind().is_dir() {
+            let size = u64::try_from(stamp.size).unwrap_or(u64::MAX);
+            if size > AGENT_CAP || self.agent_bytes + size > AGENT_TOTAL {
+                return nothing;
+            }
+            self.agent_bytes += size;
         }
         match read_content(path, stamp) {
             Some(content) => (RecordKept::Bytes(content.len() as u64), content),

@@ -122,14 +122,44 @@ impl BoundaryReport {
     }
 }
 
+/// What Ralph itself writes in private state while a run goes on, and what is large and checked by its own hashes.
+const WRITTEN_MEANWHILE: [&str; 20] = [
+    "journal.jsonl*",
+    "board.json*",
+    "live",
+    "scratch",
+    "results",
+    "uncompared",
+    "plans",
+    "vouched",
+    "drafts",
+    "uncommitted",
+    "slots",
+    "slot-state",
+    "tasks",
+    "made",
+    "repositories",
+    "gates",
+    "displaced",
+    "runs",
+    "agents",
+    "names",
+];
+
+fn names_of(list: &[&str]) -> Vec<String> {
+    list.iter().map(|name| (*name).to_owned()).collect()
+}
+
 fn names(found: &[BoundaryFinding]) -> Vec<String> {
     found.iter().map(|found| found.path.clone()).collect()
 }
 
 impl Watch {
     fn scope(&self) -> Scope {
-        let kernel = self.in_force == InForce::Kernel;
-        let tree = !self.role.writes_workspace();
+        let kernel = self.in_force.is_kernel();
+        // A clone of Ralph's own is out of reach of a role that may not write it, and there is nobody else to change it.
+        let is_kept = kernel && self.in_slot;
+        let tree = !self.role.writes_workspace() && !is_kept;
         Scope { tree, contents: tree && !kernel, private: !kernel }
     }
 
@@ -146,13 +176,16 @@ impl Watch {
                 watched.extend(protected::git_refs(place));
             }
         }
-        for Guarded { path, below, .. } in &self.guarded {
-            watched.push(Watched { path: path.into(), class: Class::Agent, below: *below });
+        for Guarded { path, below, data, .. } in &self.guarded {
+            let (path, data) = (path.into(), data.clone());
+            watched.push(Watched { path, class: Class::Agent, below: *below, data });
         }
         if scope.private {
             let files = ["state.json", "bin/ralph"].map(|name| state.directory().join(name));
             watched.extend(files.map(|path| Watched::file(path, Class::Private)));
             watched.push(Watched::below(state.sessions(), Class::Private));
+            let (path, data) = (state.directory().into(), names_of(&WRITTEN_MEANWHILE));
+            watched.push(Watched { path, class: Class::Private, below: true, data });
         }
         let logs = self.home.iter().flat_map(|home| [home.join("runs"), home.join("ralph.log")]);
         let exempt = logs.map(PathBuf::from).collect();
@@ -244,7 +277,7 @@ impl Watch {
         report: &mut BoundaryReport,
     ) {
         let (Some(home), Some(before)) = (&self.home, self.home_inode) else { return };
-        let could_move = self.in_force != InForce::Kernel
+        let could_move = !self.in_force.is_kernel()
             || canonical(&self.writable)
                 .iter()
                 .any(|granted| home.starts_with(granted) && home != granted);

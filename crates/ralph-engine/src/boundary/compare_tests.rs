@@ -5,6 +5,7 @@ use camino::Utf8PathBuf;
 use ralph_model::role::Role;
 
 use super::*;
+use crate::boundary::Layers;
 use crate::home::{Home, find_workspace};
 use crate::state::{State, StateRequest};
 use crate::test_place::Place as Directory;
@@ -92,7 +93,7 @@ fn program() -> GitProgram {
 fn nothing_is_found_where_nothing_happened_in_any_role_and_mode() {
     let bench = Bench::new();
     for role in Role::ALL {
-        for in_force in [InForce::Kernel, InForce::Detect, InForce::Off] {
+        for in_force in [InForce::Kernel(Layers::LANDLOCK), InForce::Detect, InForce::Off] {
             let watch = bench.watch(role, in_force);
             let report = bench.during(&watch, || {});
             assert!(report.is_empty(), "{role} {in_force:?}: {report:?}");
@@ -112,8 +113,9 @@ fn a_touched_file_is_no_change() {
 #[test]
 fn with_the_kernel_a_touched_file_is_not_said_to_be_the_persons() {
     let bench = Bench::new();
-    let during =
-        |happens: &dyn Fn()| bench.during(&bench.watch(Role::Planner, InForce::Kernel), happens);
+    let during = |happens: &dyn Fn()| {
+        bench.during(&bench.watch(Role::Planner, InForce::Kernel(Layers::LANDLOCK)), happens)
+    };
     let report = during(&|| {
         let file = fs::File::options().append(true).open(bench.path("file")).unwrap();
         file.set_modified(std::time::UNIX_EPOCH).unwrap();
@@ -186,7 +188,7 @@ fn what_a_build_left_between_two_runs_is_not_taken_for_the_persons_work() {
 #[test]
 fn what_the_harness_vouches_for_stays_and_what_follows_it_does_not() {
     let bench = Bench::new();
-    let mut watch = bench.watch(Role::Builder, InForce::Kernel);
+    let mut watch = bench.watch(Role::Builder, InForce::Kernel(Layers::LANDLOCK));
     let home = bench.path("ralph");
     fs::create_dir(&home).unwrap();
     let plan = home.join("plan.jsonl");
@@ -267,10 +269,11 @@ fn an_example_that_becomes_a_hook_is_caught_and_one_that_stays_an_example_is_nob
     for name in ["pre-commit.sample", "pre-push.sample"] {
         fs::write(hooks.join(name), "#!/bin/sh\n").unwrap();
     }
-    let report = bench.during(&bench.watch(Role::Builder, InForce::Kernel), || {
-        fs::write(hooks.join("pre-push.sample"), "changed\n").unwrap();
-        fs::rename(hooks.join("pre-commit.sample"), hooks.join("pre-commit")).unwrap();
-    });
+    let report =
+        bench.during(&bench.watch(Role::Builder, InForce::Kernel(Layers::LANDLOCK)), || {
+            fs::write(hooks.join("pre-push.sample"), "changed\n").unwrap();
+            fs::rename(hooks.join("pre-commit.sample"), hooks.join("pre-commit")).unwrap();
+        });
     assert_eq!(names(&report.put_back), [".git/hooks/pre-commit"]);
     assert!(!hooks.join("pre-commit").exists());
 }
@@ -282,7 +285,7 @@ fn beside_a_hook_that_may_call_them_examples_are_watched_like_hooks() {
     fs::create_dir_all(&hooks).unwrap();
     fs::write(hooks.join("pre-commit"), "exec .git/hooks/pre-commit.sample\n").unwrap();
     fs::write(hooks.join("pre-commit.sample"), "true\n").unwrap();
-    let watch = bench.watch(Role::Builder, InForce::Kernel);
+    let watch = bench.watch(Role::Builder, InForce::Kernel(Layers::LANDLOCK));
     for _ in 0..2 {
         let report = bench.during(&watch, || {
             fs::write(hooks.join("pre-commit.sample"), "evil\n").unwrap();

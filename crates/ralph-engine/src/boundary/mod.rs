@@ -7,6 +7,7 @@
 
 mod baseline;
 mod compare;
+pub(crate) mod persons_side;
 mod protected;
 mod record;
 mod refs;
@@ -14,14 +15,16 @@ mod restore;
 mod run_refs;
 mod settle;
 mod tree_status;
+mod view;
 mod walk;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::role::Role;
-use ralph_proc::sandbox::{Confinement, Support};
-use serde::{Deserialize, Serialize};
+use ralph_proc::namespace::{NamespaceSupport, View};
+use ralph_proc::sandbox::{Confinement, SocketAccess, Support};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::config::BoundaryMode;
+use crate::config::{BoundaryMode, Config, Namespaces};
 use crate::git::RepositoryLocation;
 
 pub(crate) use baseline::Baseline;
@@ -30,30 +33,112 @@ pub(crate) use compare::vouch_for;
 pub use compare::{BoundaryFinding, BoundaryReport, FindingKind, vouch};
 pub(crate) use compare::{inode, inodes};
 pub(crate) use run_refs::{checked_out, note_refs};
+pub(crate) use view::{ViewRequest, around_program, real, view};
 
 /// What holds an agent in a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InForce {
-    Kernel,
+    Kernel(Layers),
     Detect,
     Off,
+}
+
+/// The layers by which the kernel holds an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layers {
+    /// Landlock and a filter of system calls.
+    pub landlock: bool,
+    /// A view of its own.
+    pub namespaces: NamespaceSupport,
+}
+
+impl Layers {
+    /// Landlock, and no view of its own.
+    pub const LANDLOCK: Layers = Layers {
+        landlock: true,
+        namespaces: NamespaceSupport { mount: false, pid: false, net: false, refusal: None },
+    };
+
+    /// Names the layers for people.
+    fn words(self) -> &'static str {
+        let NamespaceSupport { mount, pid, net, .. } = self.namespaces;
+        match (self.landlock, mount, pid, net) {
+            (true, true, true, true) => "Landlock and namespaces",
+            (true, true, true, false) => "Landlock and namespaces, without one for the network",
+            (true, true, false, _) => "Landlock and namespaces, without one for processes",
+            (true, false, ..) => "Landlock alone",
+            (false, ..) => "namespaces alone",
+        }
+    }
 }
 
 impl InForce {
     pub const fn as_str(self) -> &'static str {
         match self {
-            InForce::Kernel => "kernel",
+            InForce::Kernel(_) => "kernel",
             InForce::Detect => "detect",
             InForce::Off => "off",
         }
     }
+
+    /// Whether the kernel holds the agent.
+    pub const fn is_kernel(self) -> bool {
+        matches!(self, InForce::Kernel(_))
+    }
+
+    /// Whether the agent has a view of its own, outside of which it cannot even change permissions.
+    pub(crate) const fn has_view(self) -> bool {
+        matches!(self, InForce::Kernel(layers) if layers.namespaces.mount)
+    }
+
+    /// Says what is in force, with its layers, and whether it holds somebody who may do everything.
+    pub fn told(self) -> String {
+        let layers = match self {
+            InForce::Kernel(layers) => format!(" ({})", layers.words()),
+            InForce::Detect | InForce::Off => String::new(),
+        };
+        let is_root = rustix::process::geteuid().is_root();
+        let root = if is_root { ", as root" } else { "" };
+        format!("{}{layers}{root}", self.as_str())
+    }
 }
 
-/// The kernel cannot do what `boundary = "kernel"` demands.
+impl Serialize for InForce {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for InForce {
+    /// Which layers there were is not kept; to compare after a crash, the first is assumed alone.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<InForce, D::Error> {
+        match String::deserialize(deserializer)?.as_str() {
+            "kernel" => Ok(InForce::Kernel(Layers::LANDLOCK)),
+            "detect" => Ok(InForce::Detect),
+            "off" => Ok(InForce::Off),
+            other => Err(serde::de::Error::unknown_variant(other, &["kernel", "detect", "off"])),
+        }
+    }
+}
+
+/// The kernel cannot do what the setting demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("boundary = \"kernel\" needs Landlock (Linux 6.2 or later), and this kernel offers {}", offer(*.0))]
-pub struct NotEnforceable(Support);
+pub enum NotEnforceable {
+    #[error("boundary = \"kernel\" needs Landlock (Linux 6.2 or later), and this kernel offers {}", offer(*.0))]
+    Kernel(Support),
+    #[error("boundary = \"strict\" needs Landlock and namespaces, and here {}", lacking(*.0))]
+    Strict(Support),
+}
+
+fn lacking(support: Support) -> String {
+    if !support.confines_files() {
+        return format!("Landlock offers {}", offer(support));
+    }
+    match support.namespaces.refusal {
+        Some(refusal) => format!("the second was {refusal}"),
+        None => "namespaces are switched off by `sandbox.namespaces`".to_owned(),
+    }
+}
 
 fn offer(support: Support) -> String {
     match support.landlock_abi {
@@ -64,21 +149,33 @@ fn offer(support: Support) -> String {
 
 /// Decides what is in force here.
 pub fn in_force(setting: BoundaryMode, support: Support) -> Result<InForce, NotEnforceable> {
+    let layers = Layers { landlock: support.confines_files(), namespaces: support.namespaces };
     match setting {
         BoundaryMode::Off => Ok(InForce::Off),
-        BoundaryMode::Auto | BoundaryMode::Kernel if support.confines_files() => {
-            Ok(InForce::Kernel)
+        BoundaryMode::Strict => {
+            if support.confines_files() && support.namespaces.mount && support.namespaces.pid {
+                Ok(InForce::Kernel(layers))
+            } else {
+                Err(NotEnforceable::Strict(support))
+            }
+        }
+        BoundaryMode::Auto | BoundaryMode::Kernel if support.confines() => {
+            Ok(InForce::Kernel(layers))
         }
         BoundaryMode::Auto | BoundaryMode::Detect => Ok(InForce::Detect),
-        BoundaryMode::Kernel => Err(NotEnforceable(support)),
+        BoundaryMode::Kernel => Err(NotEnforceable::Kernel(support)),
     }
 }
 
-/// Whether a confined process may open unix sockets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UnixSockets {
-    Allowed,
-    Denied,
+/// Decides what is in force here by a configuration; tries out what the machine can do where that matters.
+pub fn enforce(config: &Config) -> Result<InForce, NotEnforceable> {
+    let support = match (config.boundary, config.sandbox.namespaces) {
+        (BoundaryMode::Detect | BoundaryMode::Off, _) | (_, Namespaces::Off) => {
+            Support::of_landlock()
+        }
+        _ => Support::probe(),
+    };
+    in_force(config.boundary, support)
 }
 
 /// Where a run may write, from the run's own point of view.
@@ -116,8 +213,13 @@ const TOOLCHAIN_CACHES: [&str; 14] = [
     ".m2/repository",
 ];
 
-/// Returns what the kernel is to hold the run to.
-pub(crate) fn confinement(writable: &Writable<'_>, sockets: UnixSockets) -> Confinement {
+/// Returns what the kernel is to hold the run to. Links are followed now, by whom no agent could mislead; what the
+/// configuration grants beside is taken by its own name.
+pub(crate) fn confinement(
+    writable: &Writable<'_>,
+    unix_sockets: SocketAccess,
+    view: Option<View>,
+) -> Confinement {
     let mut paths: Vec<String> = vec![writable.scratch.to_string()];
     if writable.role.writes_workspace() {
         paths.push(writable.workspace.to_string());
@@ -127,8 +229,11 @@ pub(crate) fn confinement(writable: &Writable<'_>, sockets: UnixSockets) -> Conf
     if let Some(home) = writable.user_home {
         paths.extend(toolchain_caches(home));
     }
+    for path in &mut paths {
+        *path = real(Utf8Path::new(path)).into_string();
+    }
     paths.extend(writable.extra.iter().map(ToString::to_string));
-    Confinement { writable: paths, unix_sockets: sockets == UnixSockets::Allowed, deny_tcp: false }
+    Confinement { writable: paths, unix_sockets, offline: false, view }
 }
 
 /// Returns the caches of toolchains below a person's home directory, whether they are there or not.
@@ -157,15 +262,27 @@ mod tests {
 
     #[test]
     fn kernel_fails_closed_and_auto_falls_back() {
-        let (none, old, new) =
-            (Support { landlock_abi: 0 }, Support { landlock_abi: 2 }, Support { landlock_abi: 3 });
+        let only = |landlock_abi| Support { landlock_abi, namespaces: NamespaceSupport::default() };
+        let (none, old, new) = (only(0), only(2), only(3));
+        let kernel = InForce::Kernel(Layers::LANDLOCK);
+        let both = Support { namespaces: NamespaceSupport::ALL, ..new };
+        let layers = |landlock| Layers { landlock, namespaces: NamespaceSupport::ALL };
+        let viewed = Support { namespaces: NamespaceSupport::ALL, ..old };
+        let no_pids = NamespaceSupport { pid: false, ..NamespaceSupport::ALL };
+        let weak = Support { namespaces: no_pids, ..old };
         for (setting, support, expected) in [
-            (BoundaryMode::Kernel, none, Err(NotEnforceable(none))),
-            (BoundaryMode::Kernel, old, Err(NotEnforceable(old))),
-            (BoundaryMode::Kernel, new, Ok(InForce::Kernel)),
+            (BoundaryMode::Kernel, none, Err(NotEnforceable::Kernel(none))),
+            (BoundaryMode::Kernel, old, Err(NotEnforceable::Kernel(old))),
+            (BoundaryMode::Kernel, new, Ok(kernel)),
             (BoundaryMode::Auto, none, Ok(InForce::Detect)),
             (BoundaryMode::Auto, old, Ok(InForce::Detect)),
-            (BoundaryMode::Auto, new, Ok(InForce::Kernel)),
+            (BoundaryMode::Auto, new, Ok(kernel)),
+            (BoundaryMode::Auto, both, Ok(InForce::Kernel(layers(true)))),
+            (BoundaryMode::Strict, both, Ok(InForce::Kernel(layers(true)))),
+            (BoundaryMode::Strict, new, Err(NotEnforceable::Strict(new))),
+            (BoundaryMode::Strict, viewed, Err(NotEnforceable::Strict(viewed))),
+            (BoundaryMode::Kernel, viewed, Ok(InForce::Kernel(layers(false)))),
+            (BoundaryMode::Kernel, weak, Err(NotEnforceable::Kernel(weak))),
             (BoundaryMode::Detect, new, Ok(InForce::Detect)),
             (BoundaryMode::Off, new, Ok(InForce::Off)),
         ] {
@@ -186,7 +303,8 @@ mod tests {
                     user_home: None,
                     extra: &[],
                 },
-                UnixSockets::Denied,
+                SocketAccess::Denied,
+                None,
             );
             let writes = role.writes_workspace();
             for path in ["/ws", "/main/.git"] {

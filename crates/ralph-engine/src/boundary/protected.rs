@@ -13,6 +13,7 @@ use camino::Utf8Path;
 use ralph_model::prompt::PromptKind;
 use serde::{Deserialize, Serialize};
 
+use crate::agent::covers;
 use crate::git::RepositoryLocation;
 use crate::home::CONFIG_FILE;
 
@@ -42,15 +43,23 @@ pub(super) struct Watched {
     pub(super) path: PathBuf,
     pub(super) class: Class,
     pub(super) below: bool,
+    /// What in the directory is not looked at, as patterns.
+    pub(super) data: Vec<String>,
 }
 
 impl Watched {
     pub(super) fn file(path: impl Into<PathBuf>, class: Class) -> Watched {
-        Watched { path: path.into(), class, below: false }
+        Watched { path: path.into(), class, below: false, data: Vec::new() }
     }
 
     pub(super) fn below(path: impl Into<PathBuf>, class: Class) -> Watched {
-        Watched { path: path.into(), class, below: true }
+        Watched { path: path.into(), class, below: true, data: Vec::new() }
+    }
+
+    /// Whether a path in the directory is not looked at.
+    pub(super) fn is_data(&self, path: &Path) -> bool {
+        let inside = path.strip_prefix(&self.path).ok();
+        inside.is_some_and(|inside| self.data.iter().any(|pattern| covers(pattern, inside)))
     }
 
     /// Whether it is where git looks for hooks.

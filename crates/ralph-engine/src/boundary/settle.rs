@@ -108,7 +108,7 @@ impl Settlement<'_> {
                 Kept::Object(id) => Some(id.clone()),
                 _ => None,
             })
-            .filter(|_| self.watch.in_force != InForce::Kernel)
+            .filter(|_| !self.watch.in_force.is_kernel())
             .collect();
         if let Some(there) = &self.other_branch {
             ids.extend(files.iter().filter_map(|file| there.get(&file.path).cloned()));
@@ -170,13 +170,18 @@ impl Settlement<'_> {
             Fate::Kept => self.report.kept.push(found),
             Fate::PutBack { violation } => {
                 (self.before_repair)();
+                let quiet = *class == Class::Agent && self.is_quiet(path, now);
                 let done = match (&before, what) {
                     (Some(before), FindingKind::Permissions) => {
                         put_permissions_back(path, &before.stamp).is_ok()
                     }
-                    _ => self.undo(path, *class, now),
+                    _ => self.undo(path, *class, now, quiet),
                 };
-                self.tell(found, done, violation);
+                // What an agent could leave for the person to run is never passed over in silence.
+                let violation = violation || (*class == Class::Agent && !done);
+                if !(quiet && done) {
+                    self.tell(found, done, violation);
+                }
             }
         }
         self.baseline.forget(path);
@@ -202,13 +207,14 @@ impl Settlement<'_> {
             return match (self.watch.in_force, what) {
                 // What the configuration grants beside the role's own paths.
                 _ if reachable => Fate::Nothing,
+                (in_force, FindingKind::Permissions) if in_force.has_view() => Fate::Kept,
                 (_, FindingKind::Permissions) => Fate::PutBack { violation: true },
-                (InForce::Kernel, _) if is_directory => Fate::Nothing,
+                (InForce::Kernel(_), _) if is_directory => Fate::Nothing,
                 // The kernel lets a role set the times of files that it must not write.
-                (InForce::Kernel, FindingKind::Changed) if self.is_touched_only(path, now) => {
+                (InForce::Kernel(_), FindingKind::Changed) if self.is_touched_only(path, now) => {
                     Fate::Nothing
                 }
-                (InForce::Kernel, _) => Fate::Kept,
+                (InForce::Kernel(_), _) => Fate::Kept,
                 _ if what == FindingKind::Changed && self.is_same(kept, path, now) => Fate::Nothing,
                 // Directories come and go with their files.
                 (_, FindingKind::Added) if is_directory && !is_empty(path) => Fate::Nothing,
@@ -218,14 +224,18 @@ impl Settlement<'_> {
         if what == FindingKind::Changed && self.is_same(kept, path, now) {
             return Fate::Nothing;
         }
-        let persons = self.watch.in_force == InForce::Kernel && !reachable;
+        let persons = self.watch.in_force.is_kernel() && !reachable;
         match class {
             // The harness wrote it, and has said so where that matters.
             Class::State if self.is_vouched(path, now) => Fate::Nothing,
             Class::People if what != FindingKind::Removed && self.watch.role.writes_workspace() => {
                 Fate::Nothing
             }
-            _ if persons && what != FindingKind::Permissions => Fate::Kept,
+            _ if persons
+                && (what != FindingKind::Permissions || self.watch.in_force.has_view()) =>
+            {
+                Fate::Kept
+            }
             Class::Settings | Class::Agent => Fate::PutBack { violation: false },
             Class::People if self.watch.role.writes_workspace() => {
                 Fate::PutBack { violation: false }
@@ -297,6 +307,14 @@ impl Settlement<'_> {
         guarded.merged(before, now)
     }
 
+    /// Whether a change of an agent's file is one that its program makes by itself.
+    fn is_quiet(&self, path: &Path, now: Option<Stamp>) -> bool {
+        let before = self.baseline.entry(path).and_then(|entry| self.baseline.bytes(&entry.kept));
+        let now = now.and_then(|now| read_content(path, &now));
+        let (before, now) = (before.unwrap_or_default(), now.unwrap_or_default());
+        self.watch.guarded.iter().any(|guarded| guarded.is_quiet(path, &before, &now))
+    }
+
     fn is_vouched(&self, path: &Path, now: Option<Stamp>) -> bool {
         let (Some(path), Some(now)) = (Utf8Path::from_path(path), now) else { return false };
         let note = self.state.vouched(path);
@@ -330,7 +348,7 @@ impl Settlement<'_> {
     }
 
     /// Makes a path what it was. Returns whether that could be done.
-    fn undo(&mut self, path: &Path, class: Class, now: Option<Stamp>) -> bool {
+    fn undo(&mut self, path: &Path, class: Class, now: Option<Stamp>, quiet: bool) -> bool {
         let before = self.baseline.entry(path).cloned();
         let mut content = None;
         if let Some(before) = before.as_ref().filter(|before| !before.stamp.kind().is_dir()) {
@@ -352,7 +370,12 @@ impl Settlement<'_> {
         if before.is_none() && now.is_some_and(|now| now.kind().is_dir()) && is_empty(path) {
             return std::fs::remove_dir(path).is_ok();
         }
-        if self.saver.put_away(path).is_err() {
+        let is_away = match now {
+            // Nobody asks for it back. The walk went through no link, and the run is over.
+            Some(_) if quiet => std::fs::remove_file(path).is_ok(),
+            _ => self.saver.put_away(path).is_ok(),
+        };
+        if !is_away {
             return false;
         }
         match (before, content) {
@@ -395,7 +418,7 @@ impl Settlement<'_> {
             if of_place.is_empty() {
                 continue;
             }
-            let persons = self.watch.in_force == InForce::Kernel;
+            let persons = self.watch.in_force.is_kernel();
             let git = Git::at((self.program)(), place.clone());
             if of_place.iter().any(|found| found.path.ends_with("reftable/tables.list")) {
                 let found = BoundaryFinding { path: "refs".to_owned(), what: FindingKind::Changed };

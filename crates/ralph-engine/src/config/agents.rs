@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
+use ralph_model::final_from::FinalFrom;
 use ralph_model::role::Role;
 
 use super::Config;
@@ -33,6 +34,12 @@ pub struct AgentChoice {
     pub(crate) script: Option<Utf8PathBuf>,
     /// Paths the agent must be able to write, beyond those its adapter knows.
     pub(crate) state: Vec<Utf8PathBuf>,
+    /// Names of the person's variables that this agent gets.
+    pub(crate) pass: Vec<String>,
+    /// Phrases that tell of a usage limit, beside those that are built in.
+    pub(crate) limit_patterns: Vec<String>,
+    /// Where the last message of a plain command is.
+    pub(crate) final_from: FinalFrom,
 }
 
 /// The program behind an agent.
@@ -42,6 +49,8 @@ pub enum AgentProgram {
     Adapter { adapter: String, exe: Option<String> },
     /// Any program that reads a prompt from stdin.
     Command { argv: Vec<String> },
+    /// A command of the workspace's file, which the person does not trust.
+    Untrusted,
 }
 
 /// The name of an agent that is given as a command's text.
@@ -77,6 +86,7 @@ impl Config {
                 argv[0] = self.places.resolve_program(command, &argv[0]);
                 AgentProgram::Command { argv }
             }
+            None if !self.adapters.iter().any(|adapter| adapter == name) => AgentProgram::Untrusted,
             None => AgentProgram::Adapter {
                 adapter: name.to_owned(),
                 exe: of_agent("exe").map(|exe| self.places.resolve_program(exe, exe.text())),
@@ -95,6 +105,14 @@ impl Config {
             script: of_agent("script").map(|script| self.places.resolve(script, script.text())),
             state: of_agent("state")
                 .map(|state| self.places.resolve_all(state))
+                .unwrap_or_default(),
+            pass: of_agent("pass").map(Located::list).unwrap_or_default().to_vec(),
+            limit_patterns: of_agent("limit_patterns")
+                .map(Located::list)
+                .unwrap_or_default()
+                .to_vec(),
+            final_from: of_agent("final")
+                .and_then(|place| FinalFrom::parse(place.text()))
                 .unwrap_or_default(),
             name: name.to_owned(),
         }
@@ -125,6 +143,9 @@ impl Config {
             context_window: None,
             script: None,
             state: Vec::new(),
+            pass: Vec::new(),
+            limit_patterns: Vec::new(),
+            final_from: FinalFrom::default(),
         }
     }
 

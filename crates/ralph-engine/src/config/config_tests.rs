@@ -15,6 +15,7 @@ pub(super) struct Bench {
     env: BTreeMap<String, String>,
     flags: Vec<(&'static str, &'static str, String)>,
     names: EnvNames,
+    armed: ArmedKeys,
 }
 
 impl Bench {
@@ -25,7 +26,14 @@ impl Bench {
         fs::create_dir_all(&root).unwrap();
         fs::create_dir_all(top.join(".config/ralph")).unwrap();
         let env = BTreeMap::from([("HOME".to_owned(), top.into_string())]);
-        Bench { _guard: guard, root, env, flags: Vec::new(), names: EnvNames::Own }
+        Bench {
+            _guard: guard,
+            root,
+            env,
+            flags: Vec::new(),
+            names: EnvNames::Own,
+            armed: ArmedKeys::Counted,
+        }
     }
 
     pub(super) fn workspace_file(self, text: &str) -> Self {
@@ -52,7 +60,12 @@ impl Bench {
         self
     }
 
-    fn try_load(&self) -> Result<Config, ConfigError> {
+    pub(super) fn ignoring_armed_keys(mut self) -> Self {
+        self.armed = ArmedKeys::Ignored;
+        self
+    }
+
+    pub(super) fn try_load(&self) -> Result<Config, ConfigError> {
         let flags = self.flags.iter();
         let flags: Vec<_> =
             flags.map(|(flag, key, value)| FlagValue { flag, key, value }).collect();
@@ -63,6 +76,7 @@ impl Bench {
             env_names: self.names,
             flags: &flags,
             adapters: &ADAPTERS,
+            armed: self.armed,
         })
     }
 
@@ -140,6 +154,7 @@ output = 8.5
         name: "tests".to_owned(),
         run: vec!["cargo".to_owned(), "test".to_owned()],
         timeout: Duration::from_mins(45),
+        repo: None,
         paths: vec![],
         fast: false,
         net: false,
@@ -217,9 +232,9 @@ tmeout = "1m"
             "ralph.toml:24:1: `gate.name`: every gate needs it",
             "ralph.toml:25:7: `gate.run`: expected a command as a list of strings, found a string",
             "ralph.toml:26:1: unknown key `gate.tmeout`; did you mean `gate.timeout`?",
-            "$RALPH_BOUNDARY: `boundary`: expected `kernel`, `auto`, `detect`, `off`, found `kernal`",
+            "$RALPH_BOUNDARY: `boundary`: expected `strict`, `kernel`, `auto`, `detect`, `off`, found `kernal`",
             "--timeout: `timeout`: it must be longer than zero",
-            "ralph.toml:5:9: `agent`: there is no agent `codx`; known: `claude`, `codex`, `gemini`, `mine`, `opencode`, `other`, `rehearsal`, `third`",
+            "ralph.toml:5:9: `agent`: unknown agent `codx`; known: `claude`, `codex`, `gemini`, `mine`, `opencode`, `other`, `rehearsal`, `third`",
             "ralph.toml:18:9: `agents.claude.env.\"A=B\"`: no variable can have this name",
             "ralph.toml:12:11: `agents.codex.command`: a built-in agent has no command; use `exe` and `args`",
             "ralph.toml:9:9: `agents.mine`: it needs a `command`; built in are only `codex`, `claude`, `opencode`, `gemini`, `rehearsal`",
@@ -303,7 +318,10 @@ fn paths_are_relative_to_the_root_and_those_of_flags_to_where_one_stands() {
     let config = bench.load();
     assert_eq!(config.home, Some(root.join("tools/ralph")));
     let home = root.parent().unwrap();
-    assert_eq!(config.writable, [home.join("cache"), root.join("../x"), "/abs".into()]);
+    assert_eq!(
+        config.writable,
+        [home.join("cache"), root.parent().unwrap().join("x"), "/abs".into()]
+    );
     let bench = bench.env("RALPH_HOME", "h").flag("--agent", "agent", "rehearsal");
     let config = bench.load();
     assert_eq!(config.home, Some(root.join("h")));
@@ -331,9 +349,12 @@ fn older_variables_count_for_goal_commands_only() {
 
 #[test]
 fn every_setting_can_be_written_and_read() {
-    let mut text = String::new();
+    let (mut text, mut own) = (String::new(), String::new());
     for setting in schema::SETTINGS {
         let value = match setting.kind {
+            _ if setting.key == "trust.always" => "[\"/x\"]",
+            _ if setting.key == "notify.on" => "[\"question\"]",
+            _ if setting.key == "agents.*.final" => "\"last-line\"",
             value::Kind::Text | value::Kind::AnyText => "\"codex\"",
             value::Kind::Choice(choices) => &value::render_string(choices[0]),
             value::Kind::Bool => "true",
@@ -344,15 +365,16 @@ fn every_setting_can_be_written_and_read() {
             value::Kind::Commands => "[[\"x\"]]",
         };
         let agent = match setting.key {
-            "agents.*.command" => "mine",
+            "agents.*.command" | "agents.*.final" => "mine",
             "agents.*.script" => "rehearsal",
             _ => "codex",
         };
         let key = setting.key.replace("agents.*", &format!("agents.{agent}"));
         let key = key.replace("<role>", "planner").replace('*', "name");
-        text += &[key.as_str(), " = ", value, "\n"].concat();
+        let file = if armed::PERSONAL.contains(&setting.key) { &mut own } else { &mut text };
+        *file += &[key.as_str(), " = ", value, "\n"].concat();
     }
-    let config = Bench::new().workspace_file(&text).load();
+    let config = Bench::new().workspace_file(&text).user_file(&own).load();
     for role in Role::ALL {
         config.agent_for(role);
     }
@@ -399,7 +421,7 @@ proptest! {
     ) {
         let mut problems = Vec::new();
         let layer = Layer::from_toml("ralph.toml".into(), &text, Rank::Workspace, &mut problems);
-        validate::check(&layer, &ADAPTERS, &mut problems);
+        validate::check(&layer, &ADAPTERS, ArmedKeys::Counted, &mut problems);
         let lines = text.lines().count().max(1);
         for problem in &problems {
             let Origin::File { line, column, .. } = &problem.origin else {

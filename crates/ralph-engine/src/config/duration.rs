@@ -16,7 +16,7 @@ pub(crate) enum DurationError {
     Malformed(String),
     #[error("`{0}` has no unit: write `{0}s` for seconds or `{0}m` for minutes")]
     NoUnit(String),
-    #[error("there is no unit `{0}`: use `d`, `h`, `m`, `s` or `ms`")]
+    #[error("unknown unit `{0}`: use `d`, `h`, `m`, `s` or `ms`")]
     UnknownUnit(String),
     #[error("`{0}` is longer than a year")]
     TooLong(String),
@@ -98,7 +98,7 @@ mod tests {
         for (text, message) in [
             ("30", "`30` has no unit: write `30s` for seconds or `30m` for minutes"),
             ("1h30", "`30` has no unit: write `30s` for seconds or `30m` for minutes"),
-            ("5min", "there is no unit `min`: use `d`, `h`, `m`, `s` or `ms`"),
+            ("5min", "unknown unit `min`: use `d`, `h`, `m`, `s` or `ms`"),
             ("", "expected a duration such as `90s`, `30m` or `1h30m`, found ``"),
             ("1.5h", "expected a duration such as `90s`, `30m` or `1h30m`, found `1.5h`"),
             ("-5m", "expected a duration such as `90s`, `30m` or `1h30m`, found `-5m`"),

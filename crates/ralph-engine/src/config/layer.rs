@@ -134,7 +134,7 @@ impl Layer {
         let mut layer = Layer::default();
         for flag in flags {
             let Meaning::Setting(setting) = schema::look_up(&split_key(flag.key)) else {
-                panic!("BUG: the flag {} sets `{}`, which is no setting", flag.flag, flag.key);
+                panic!("BUG: the flag {} sets `{}`, which is not a setting", flag.flag, flag.key);
             };
             let given = Given { key: flag.key, kind: setting.kind, text: flag.value };
             layer.take_text(&given, Origin::Flag(flag.flag), Rank::Flags, problems);

@@ -20,6 +20,8 @@ pub(crate) struct LoopSettings {
     pub(crate) rules: LoopRules,
     /// The command that builds a web app.
     pub(crate) build: Option<Vec<String>>,
+    /// Whether an agent is asked how an accepted task went.
+    pub(crate) reflect: bool,
 }
 
 impl LoopSettings {
@@ -57,6 +59,7 @@ impl LoopSettings {
             scaffold_phrases: list("scaffold").unwrap_or(preset_rules.scaffold_phrases),
             strict: get("strict").is_some_and(Located::flag),
         };
-        LoopSettings { preset, rules, build: list("build") }
+        let reflect = get("reflect").is_some_and(Located::flag);
+        LoopSettings { preset, rules, build: list("build"), reflect }
     }
 }

@@ -5,11 +5,14 @@
 //! root, or for a flag the directory the person stands in.
 
 mod agents;
+mod armed;
 mod duration;
 mod entries;
 mod layer;
 mod loop_settings;
+mod notify;
 mod problem;
+mod reference;
 mod schema;
 mod size;
 mod validate;
@@ -18,18 +21,23 @@ mod value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use ralph_model::usage::Price;
+use ralph_model::verdict::ChangedChecks;
 
 pub use self::agents::{AgentChoice, AgentProgram};
+pub use self::armed::{ArmedKey, ArmedKeys};
 pub use self::entries::ConfigEntry;
 use self::layer::{GateTable, Layer, Located, Rank};
 pub(crate) use self::loop_settings::{LoopPreset, LoopSettings};
+pub use self::notify::{NotifySettings, TerminalNotice};
 pub use self::problem::{ConfigError, ConfigProblem, ConfigProblemKind, Origin};
+pub use self::reference::reference;
+pub(crate) use self::size::approximate_size;
 pub(crate) use self::value::{render_list, render_string};
-use crate::boundary::UnixSockets;
 use crate::files::read_optional;
 use crate::home::CONFIG_FILE;
+use ralph_proc::sandbox::SocketAccess;
 
 /// What a configuration is loaded from.
 pub struct ConfigRequest<'a> {
@@ -42,6 +50,8 @@ pub struct ConfigRequest<'a> {
     pub flags: &'a [FlagValue<'a>],
     /// The names of the adapters an agent can have.
     pub adapters: &'a [&'a str],
+    /// Whether the person trusts what the workspace's file says.
+    pub armed: ArmedKeys,
 }
 
 /// Which names of variables count.
@@ -65,12 +75,52 @@ pub struct FlagValue<'a> {
 /// How the roles are kept within their bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoundaryMode {
+    /// By both layers of the kernel, or nothing runs.
+    Strict,
     /// By the kernel, or not at all: where it cannot, nothing runs.
     Kernel,
     /// By the kernel where it can, else by comparison.
     Auto,
     /// By comparison after each run.
     Detect,
+    Off,
+}
+
+/// What the second layer of the boundary lets agents and gates see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxConfig {
+    /// What is there of the home directory, beside what every run needs.
+    pub show: Vec<Utf8PathBuf>,
+    /// Which unix sockets agents may open: they lead to daemons outside the boundary.
+    pub unix_sockets: SocketAccess,
+    pub namespaces: Namespaces,
+}
+
+impl SandboxConfig {
+    fn from_settings(settings: &Layer, places: &Places) -> SandboxConfig {
+        let get = |key: &str| settings.values.get(&layer::split_key(key));
+        let with_default = |key: &str| get(key).expect("the setting has a default");
+        let own = with_default("sandbox.unix").text() == "own";
+        SandboxConfig {
+            show: get("sandbox.show").map(|paths| places.resolve_all(paths)).unwrap_or_default(),
+            unix_sockets: match (with_default("unix_sockets").flag(), own) {
+                (true, _) => SocketAccess::All,
+                (false, true) => SocketAccess::Own,
+                (false, false) => SocketAccess::Denied,
+            },
+            namespaces: match with_default("sandbox.namespaces").text() {
+                "off" => Namespaces::Off,
+                _ => Namespaces::Auto,
+            },
+        }
+    }
+}
+
+/// Whether runs get a view of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Namespaces {
+    /// Where the machine allows it.
+    Auto,
     Off,
 }
 
@@ -127,13 +177,16 @@ pub struct Config {
     pub(crate) mailbox: Utf8PathBuf,
     /// What every role may write beside its own paths.
     pub writable: Vec<Utf8PathBuf>,
-    /// Whether agents may open unix sockets, which lead to daemons outside the boundary.
-    pub(crate) unix_sockets: UnixSockets,
+    /// Names of the person's variables that every run gets.
+    pub env_pass: Vec<String>,
+    pub sandbox: SandboxConfig,
     pub(crate) log_format: LogFormat,
     pub(crate) checkout: CheckoutConfig,
     pub gates: Vec<Gate>,
-    /// Patterns of protected paths that work may weaken.
+    /// Patterns of checks that work may change.
     pub(crate) allow: Vec<String>,
+    /// Who decides on other changed checks.
+    pub(crate) changed_checks: ChangedChecks,
     pub limits: Limits,
     pub budget: BudgetConfig,
     /// By model, for agents that do not say what a run cost.
@@ -141,6 +194,12 @@ pub struct Config {
     pub git: GitSettings,
     pub ui: UiSettings,
     pub(crate) loop_settings: LoopSettings,
+    /// How the person is told what happens while they are away.
+    pub notify: NotifySettings,
+    /// Checkouts whose armed keys always count.
+    pub(crate) trusted: Vec<Utf8PathBuf>,
+    armed: Vec<ArmedKey>,
+    armed_keys: ArmedKeys,
     settings: Layer,
     adapters: Vec<String>,
     places: Places,
@@ -162,6 +221,8 @@ pub struct Gate {
     pub name: String,
     pub run: Vec<String>,
     pub timeout: Duration,
+    /// The repository of the workspace that it is for, by its directory.
+    pub repo: Option<String>,
     pub paths: Vec<String>,
     pub fast: bool,
     pub net: bool,
@@ -172,6 +233,8 @@ pub struct Gate {
 pub struct Limits {
     /// Whether to wait for a usage limit to pass.
     pub wait: bool,
+    /// Whether a limit that an earlier command met counts at the start.
+    pub(crate) remember: bool,
     /// Waited on top of the time at which the limit is said to pass.
     pub(crate) margin: Duration,
     /// The longest single wait when that time is not known.
@@ -231,6 +294,11 @@ struct Places {
 }
 
 impl Config {
+    /// Returns the ignored files of the workspace that come along into Ralph's own checkouts.
+    pub fn copied(&self) -> &[String] {
+        &self.checkout.copy
+    }
+
     /// Loads all layers.
     pub fn load(request: &ConfigRequest<'_>) -> Result<Self, ConfigError> {
         let mut problems = Vec::new();
@@ -239,10 +307,17 @@ impl Config {
             settings.overlay(load_file(&path, Rank::User, &mut problems));
         }
         let workspace_file = request.root.join(CONFIG_FILE);
-        settings.overlay(load_file(&workspace_file, Rank::Workspace, &mut problems));
+        let mut workspace = load_file(&workspace_file, Rank::Workspace, &mut problems);
+        armed::check_personal(&workspace, &mut problems);
+        let armed = armed::armed_keys(&workspace, &settings);
+        if request.armed == ArmedKeys::Ignored {
+            armed::disarm(&mut workspace, &settings);
+        }
+        armed::tighten(&mut workspace, &settings);
+        settings.overlay(workspace);
         settings.overlay(Layer::from_env(request.env, request.env_names, &mut problems));
         settings.overlay(Layer::from_flags(request.flags, &mut problems));
-        validate::check(&settings, request.adapters, &mut problems);
+        validate::check(&settings, request.adapters, request.armed, &mut problems);
         if !problems.is_empty() {
             return Err(ConfigError { problems });
         }
@@ -252,7 +327,23 @@ impl Config {
             user_home: absolute((request.env)("HOME")),
         };
         let adapters = request.adapters.iter().map(|name| (*name).to_owned()).collect();
-        Ok(Self::from_settings(settings, adapters, places))
+        let config = Self::from_settings(settings, adapters, places);
+        Ok(Config { armed, armed_keys: request.armed, ..config })
+    }
+
+    /// Returns the keys of the workspace's file that count only if the person trusts them, whether they do or not.
+    pub fn armed(&self) -> &[ArmedKey] {
+        &self.armed
+    }
+
+    /// Whether the armed keys are in force, so that programs may be started by it.
+    pub fn is_trusted(&self) -> bool {
+        self.armed_keys == ArmedKeys::Counted
+    }
+
+    /// Whether the person named home themselves: by a flag, a variable or their own file.
+    pub(crate) fn is_home_personal(&self) -> bool {
+        self.settings.get(&["home"]).is_some_and(|home| home.rank != Rank::Workspace)
     }
 
     fn from_settings(settings: Layer, adapters: Vec<String>, places: Places) -> Self {
@@ -266,6 +357,7 @@ impl Config {
         let list = |key| get(key).map(Located::list).unwrap_or_default().to_vec();
         Config {
             boundary: match with_default("boundary").text() {
+                "strict" => BoundaryMode::Strict,
                 "kernel" => BoundaryMode::Kernel,
                 "detect" => BoundaryMode::Detect,
                 "off" => BoundaryMode::Off,
@@ -284,11 +376,8 @@ impl Config {
             home: get("home").map(|home| places.resolve(home, home.text())),
             mailbox: places.resolve(with_default("mailbox"), with_default("mailbox").text()),
             writable: get("writable").map(|paths| places.resolve_all(paths)).unwrap_or_default(),
-            unix_sockets: if flag("unix_sockets") {
-                UnixSockets::Allowed
-            } else {
-                UnixSockets::Denied
-            },
+            sandbox: SandboxConfig::from_settings(&settings, &places),
+            env_pass: list("env.pass"),
             log_format: match with_default("log_format").text() {
                 "text" => LogFormat::Text,
                 _ => LogFormat::Json,
@@ -300,8 +389,14 @@ impl Config {
             },
             gates: settings.gates.iter().flatten().map(gate).collect(),
             allow: list("protect.allow"),
+            changed_checks: match with_default("judge.changed_checks").text() {
+                "reject" => ChangedChecks::Reject,
+                "person" => ChangedChecks::Person,
+                _ => ChangedChecks::Verifier,
+            },
             limits: Limits {
                 wait: flag("limits.wait"),
+                remember: flag("limits.remember"),
                 margin: duration("limits.margin"),
                 max_wait: duration("limits.max_wait"),
                 backoff: duration("limits.backoff"),
@@ -338,6 +433,10 @@ impl Config {
                 ascii: flag("ui.ascii"),
             },
             loop_settings: LoopSettings::of(&settings),
+            notify: NotifySettings::of(&settings),
+            trusted: get("trust.always").map(|paths| places.resolve_all(paths)).unwrap_or_default(),
+            armed: Vec::new(),
+            armed_keys: ArmedKeys::Counted,
             settings,
             adapters,
             places,
@@ -352,7 +451,8 @@ impl Places {
             return home.join(rest);
         }
         let base = if located.rank == Rank::Flags { &self.cwd } else { &self.root };
-        base.join(path)
+        // Without `..`: an agent may see what is named, and not what it is named by.
+        without_parents(&base.join(path))
     }
 
     fn resolve_all(&self, located: &Located) -> Vec<Utf8PathBuf> {
@@ -367,6 +467,21 @@ impl Places {
             program.to_owned()
         }
     }
+}
+
+/// Takes `.` and `..` out of an absolute path.
+pub(crate) fn without_parents(path: &Utf8Path) -> Utf8PathBuf {
+    let mut plain = Utf8PathBuf::new();
+    for part in path.components() {
+        match part {
+            Utf8Component::ParentDir => {
+                plain.pop();
+            }
+            Utf8Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 /// Returns where the person's own settings are, whether there are any or not.
@@ -404,6 +519,7 @@ fn gate(table: &GateTable) -> Gate {
         name: get("name").text().to_owned(),
         run: get("run").list().to_vec(),
         timeout: get("timeout").duration(),
+        repo: table.values.get("repo").map(|repo| repo.text().trim_end_matches('/').to_owned()),
         paths: table.values.get("paths").map(Located::list).unwrap_or_default().to_vec(),
         fast: flag("fast"),
         net: flag("net"),

@@ -72,7 +72,7 @@ impl fmt::Display for ConfigProblemKind {
             }
             ConfigProblemKind::BadValue { key, reason } => write!(f, "`{key}`: {reason}"),
             ConfigProblemKind::UnknownAgent { key, name, known } => {
-                write!(f, "`{key}`: there is no agent `{name}`; known: `{}`", known.join("`, `"))
+                write!(f, "`{key}`: unknown agent `{name}`; known: `{}`", known.join("`, `"))
             }
         }
     }

@@ -54,12 +54,16 @@ impl Setting {
     }
 }
 
-const BOUNDARIES: Kind = Kind::Choice(&["kernel", "auto", "detect", "off"]);
+const BOUNDARIES: Kind = Kind::Choice(&["strict", "kernel", "auto", "detect", "off"]);
+const NAMESPACES: Kind = Kind::Choice(&["auto", "off"]);
+const UNIX_SOCKETS: Kind = Kind::Choice(&["none", "own"]);
 const ISOLATIONS: Kind = Kind::Choice(&["clone", "in-place"]);
 const FOLLOWS: Kind = Kind::Choice(&["clean", "end", "never"]);
 const LOG_FORMATS: Kind = Kind::Choice(&["json", "text"]);
 const UI_MODES: Kind = Kind::Choice(&["auto", "rich", "plain"]);
 const LOOP_PRESETS: Kind = Kind::Choice(&["generic", "web-app", "minimal"]);
+const TERMINAL_NOTICES: Kind = Kind::Choice(&["auto", "osc777", "osc9", "bell", "off"]);
+const CHANGED_CHECKS: Kind = Kind::Choice(&["reject", "verifier", "person"]);
 const COLORS: Kind = Kind::Choice(&["auto", "always", "never"]);
 
 pub(super) const SETTINGS: &[Setting] = &[
@@ -76,6 +80,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("follow", FOLLOWS).or("clean").env(&[env("RALPH_FOLLOW")]),
     setting("writable", Kind::List),
     setting("unix_sockets", Kind::Bool).or("false"),
+    setting("sandbox.show", Kind::List),
+    setting("sandbox.unix", UNIX_SOCKETS).or("none"),
+    setting("sandbox.namespaces", NAMESPACES).or("auto").env(&[env("RALPH_NAMESPACES")]),
     setting("home", Kind::Text).env(&[env("RALPH_HOME")]),
     setting("mailbox", Kind::Text).or(".ralph").env(&[env("RALPH_MAILBOX")]),
     setting("log_format", LOG_FORMATS).or("json").env(&[env("RALPH_LOG_FORMAT")]),
@@ -94,12 +101,19 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("agents.*.context_window", Kind::Count),
     setting("agents.*.script", Kind::Text),
     setting("agents.*.state", Kind::List),
+    setting("agents.*.pass", Kind::List),
+    setting("agents.*.limit_patterns", Kind::List),
+    setting("agents.*.final", Kind::Text),
+    setting("env.pass", Kind::List),
     setting("checkout.setup", Kind::Commands),
     setting("checkout.cache", Kind::List),
     setting("checkout.copy", Kind::List),
     setting("slots.dir", Kind::Text),
+    setting("trust.always", Kind::List),
     setting("protect.allow", Kind::List),
+    setting("judge.changed_checks", CHANGED_CHECKS).or("verifier"),
     setting("limits.wait", Kind::Bool).or("true").env(&[env("RALPH_WAIT")]),
+    setting("limits.remember", Kind::Bool).or("true"),
     setting("limits.margin", Kind::Duration).or("30s"),
     setting("limits.max_wait", Kind::Timeout).or("1h"),
     setting("limits.backoff", Kind::Duration).or("60s"),
@@ -123,6 +137,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("prices.*.cache_write", Kind::Number),
     setting("loop.preset", LOOP_PRESETS).or("generic"),
     setting("loop.strict", Kind::Bool).or("false"),
+    setting("loop.reflect", Kind::Bool).or("false"),
     setting("loop.build", Kind::Command),
     setting("loop.source", Kind::Text),
     setting("loop.app", Kind::Text),
@@ -136,6 +151,11 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("loop.registry.grid_heavy", Kind::List),
     setting("loop.registry.stateful", Kind::List),
     setting("loop.registry.theme_variables", Kind::List),
+    setting("notify.on", Kind::List),
+    setting("notify.after", Kind::Duration).or("1m"),
+    setting("notify.terminal", TERMINAL_NOTICES).or("auto"),
+    setting("notify.command", Kind::Command),
+    setting("notify.webhook", Kind::Text),
     setting("git.commit_home", Kind::Bool).or("true"),
     setting("git.sign", Kind::Bool).or("false"),
     setting("ui.mode", UI_MODES).or("auto").env(&[env("RALPH_UI")]),
@@ -153,6 +173,7 @@ pub(super) const GATE_SETTINGS: &[Setting] = &[
     setting("name", Kind::Text),
     setting("run", Kind::Command),
     setting("timeout", Kind::Timeout).or("30m"),
+    setting("repo", Kind::Text),
     setting("paths", Kind::List),
     setting("fast", Kind::Bool).or("false"),
     setting("net", Kind::Bool).or("false"),

@@ -29,6 +29,17 @@ pub(super) fn render_size(bytes: u64) -> String {
     format!("{}{unit}", bytes / factor)
 }
 
+/// Renders a size with one decimal, rounded down: what is said to be free is.
+pub(crate) fn approximate_size(bytes: u64) -> String {
+    for (unit, shift) in [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)] {
+        if bytes >> shift > 0 {
+            let tenths = (bytes >> (shift - 10)) % 1024 * 10 / 1024;
+            return format!("{}.{tenths} {unit}", bytes >> shift);
+        }
+    }
+    format!("{bytes} B")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

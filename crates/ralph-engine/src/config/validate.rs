@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ralph_model::final_from::FinalFrom;
+
+use super::armed::ArmedKeys;
 use super::layer::{GateTable, Layer, Located, Rank};
+use super::notify::KINDS;
 use super::problem::{ConfigProblem, ConfigProblemKind, Origin};
 use super::schema::{GATE, render_key};
 
@@ -10,12 +14,19 @@ use super::schema::{GATE, render_key};
 const REHEARSAL: &str = "rehearsal";
 
 /// Collects what does not fit together.
-pub(super) fn check(settings: &Layer, adapters: &[&str], problems: &mut Vec<ConfigProblem>) {
+pub(super) fn check(
+    settings: &Layer,
+    adapters: &[&str],
+    armed: ArmedKeys,
+    problems: &mut Vec<ConfigProblem>,
+) {
     check_agent_names(settings, adapters, problems);
     for (name, origin) in &settings.agents {
-        check_agent(settings, adapters, (name, origin), problems);
+        check_agent(settings, adapters, armed, (name, origin), problems);
     }
     check_prices(settings, problems);
+    check_trusted(settings, problems);
+    check_notices(settings, problems);
     check_gates(settings.gates.as_deref().unwrap_or_default(), problems);
     let warn = settings.get(&["limits", "context_warn"]);
     let kill = settings.get(&["limits", "context_kill"]);
@@ -54,6 +65,7 @@ fn check_agent_names(settings: &Layer, adapters: &[&str], problems: &mut Vec<Con
 fn check_agent(
     settings: &Layer,
     adapters: &[&str],
+    armed: ArmedKeys,
     (name, origin): (&str, &Origin),
     problems: &mut Vec<ConfigProblem>,
 ) {
@@ -71,9 +83,24 @@ fn check_agent(
     if name != REHEARSAL {
         forbid("script", "only the agent `rehearsal` plays scripts");
     }
+    if let Some(place) = settings.get(&["agents", name, "final"]) {
+        let key = render_key(["agents", name, "final"].into_iter());
+        if adapters.contains(&name) {
+            problems.push(bad(key, "only a plain `command` has it".to_owned(), &place.origin));
+        } else if FinalFrom::parse(place.text()).is_none() {
+            let reason = "it is neither `last-line` nor `json:FIELD`".to_owned();
+            problems.push(bad(key, reason, &place.origin));
+        }
+    }
+    if let Some(patterns) = settings.get(&["agents", name, "limit_patterns"])
+        && patterns.list().iter().any(|pattern| pattern.trim().is_empty())
+    {
+        let key = render_key(["agents", name, "limit_patterns"].into_iter());
+        problems.push(bad(key, "a blank phrase is in every text".to_owned(), &patterns.origin));
+    }
     let is_sound = problems.iter().all(|problem| !is_about(problem, name));
     let has_command = settings.get(&["agents", name, "command"]).is_some();
-    if !adapters.contains(&name) && !has_command && is_sound {
+    if armed == ArmedKeys::Counted && !adapters.contains(&name) && !has_command && is_sound {
         let key = render_key(["agents", name].into_iter());
         let reason = format!("it needs a `command`; built in are only `{}`", adapters.join("`, `"));
         problems.push(bad(key, reason, origin));
@@ -117,6 +144,24 @@ fn check_prices(settings: &Layer, problems: &mut Vec<ConfigProblem>) {
                 problems.push(bad(key, "every price needs it".to_owned(), &value.origin));
             }
         }
+    }
+}
+
+fn check_notices(settings: &Layer, problems: &mut Vec<ConfigProblem>) {
+    let Some(on) = settings.get(&["notify", "on"]) else { return };
+    if let Some(kind) = on.list().iter().find(|kind| !KINDS.contains(&kind.as_str())) {
+        let reason = format!("unknown notice `{kind}`; known: `{}`", KINDS.join("`, `"));
+        problems.push(bad("notify.on".to_owned(), reason, &on.origin));
+    }
+}
+
+/// A relative path would stand for every checkout.
+fn check_trusted(settings: &Layer, problems: &mut Vec<ConfigProblem>) {
+    let Some(trusted) = settings.get(&["trust", "always"]) else { return };
+    let is_named = |path: &String| path.starts_with('/') || path.starts_with("~/");
+    if let Some(path) = trusted.list().iter().find(|path| !is_named(path)) {
+        let reason = format!("`{path}` is not an absolute path");
+        problems.push(bad("trust.always".to_owned(), reason, &trusted.origin));
     }
 }
 

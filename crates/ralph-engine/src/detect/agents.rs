@@ -56,7 +56,9 @@ fn known_agents(config: Option<&Config>) -> Vec<AgentCandidate> {
     let configured = |name: &str| {
         choices.iter().find_map(|choice| match choice {
             AgentProgram::Adapter { adapter, exe } if adapter == name => exe.clone(),
-            AgentProgram::Adapter { .. } | AgentProgram::Command { .. } => None,
+            AgentProgram::Adapter { .. }
+            | AgentProgram::Command { .. }
+            | AgentProgram::Untrusted => None,
         })
     };
     let known = ADAPTERS.iter().filter_map(|adapter| Some((adapter.name(), adapter.program()?)));

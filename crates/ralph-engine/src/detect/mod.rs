@@ -2,3 +2,4 @@
 
 pub mod agents;
 pub(crate) mod checks;
+pub mod needed;

@@ -3,11 +3,12 @@
 use std::fs;
 
 use camino::Utf8Path;
+use ralph_proc::namespace::{NamespaceRefusal, NamespaceSupport};
 use ralph_proc::sandbox::Support;
 use rustix::fs::{Access, StatVfs, StatVfsMountFlags, access, statvfs};
 
 use super::{Area, Checkup, Finding};
-use crate::config::BoundaryMode;
+use crate::config::{BoundaryMode, approximate_size};
 
 /// Less than this, and a build fills the disk.
 const LEAST_SPACE: u64 = 1 << 30;
@@ -18,6 +19,7 @@ const LEAST_FILES: u64 = 10_000;
 pub(super) fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
     let mode = checkup.config.map_or(BoundaryMode::Auto, |config| config.boundary);
     let mut findings = examine_boundary(checkup.support, mode);
+    findings.extend(examine_user());
     findings.extend(examine_processes());
     findings.push(examine_space("the workspace", &checkup.workspace.root));
     match checkup.private_state {
@@ -57,31 +59,81 @@ pub(super) fn examine_boundary(support: Support, mode: BoundaryMode) -> Vec<Find
             };
             return vec![Finding::note(Area::Boundary, what, advice)];
         }
-        BoundaryMode::Kernel | BoundaryMode::Auto => support.confines_files(),
+        BoundaryMode::Strict | BoundaryMode::Kernel | BoundaryMode::Auto => support.confines(),
     };
     if !holds {
-        return vec![if mode == BoundaryMode::Kernel {
-            let what = format!("{kernel}, and `boundary = \"kernel\"` refuses to run without");
+        return vec![if mode == BoundaryMode::Auto {
+            let what =
+                format!("{kernel}: changes out of bounds are found after each run, not prevented");
+            Finding::note(Area::Boundary, what, upgrade)
+        } else {
+            let setting = if mode == BoundaryMode::Strict { "strict" } else { "kernel" };
+            let what = format!("{kernel}, and `boundary = \"{setting}\"` refuses to run without");
             Finding::problem(
                 Area::Boundary,
                 what,
                 format!("{upgrade}, or set `boundary = \"auto\"`"),
             )
-        } else {
-            let what =
-                format!("{kernel}: changes out of bounds are found after each run, not prevented");
-            Finding::note(Area::Boundary, what, upgrade)
         }];
     }
     let files = format!("{kernel}: agents can write only where their role may");
     let mut findings = vec![Finding::ok(Area::Boundary, files)];
-    findings.push(if support.confines_signals() {
+    findings.push(if support.confines_signals() || support.namespaces.pid {
         Finding::ok(Area::Boundary, "agents cannot signal processes outside their run")
     } else {
         let what = "agents can signal other processes of yours";
         Finding::note(Area::Boundary, what, "use Linux 6.12 or later to have the kernel prevent it")
     });
+    findings.push(examine_namespaces(support.namespaces, mode));
     findings
+}
+
+/// Says what there is of the second layer, and how to get the rest.
+fn examine_namespaces(namespaces: NamespaceSupport, mode: BoundaryMode) -> Finding {
+    let NamespaceSupport { mount, pid, net, refusal } = namespaces;
+    let refusal = refusal.as_ref().map(NamespaceRefusal::to_string).unwrap_or_default();
+    let lacking = match (mount, pid, net) {
+        (true, true, true) => {
+            let what = "agents have a view of their own (namespaces): of your home directory they see what they need";
+            return Finding::ok(Area::Boundary, what);
+        }
+        (true, true, false) => format!("gates have no network of their own: {refusal}"),
+        (true, false, _) => {
+            format!("agents have a view, but no process ids of their own: {refusal}")
+        }
+        (false, ..) => {
+            format!("agents see all that you can read, there are no namespaces: {refusal}")
+        }
+    };
+    let advice = remedy();
+    if mode == BoundaryMode::Strict && !(mount && pid) {
+        Finding::problem(Area::Boundary, lacking, advice)
+    } else {
+        Finding::note(Area::Boundary, lacking, advice)
+    }
+}
+
+/// What usually keeps a process from making namespaces.
+fn remedy() -> &'static str {
+    let is =
+        |path: &str, value: &str| fs::read_to_string(path).is_ok_and(|text| text.trim() == value);
+    if is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
+        "AppArmor restricts them: allow `userns` to `ralph` in a profile, or set kernel.apparmor_restrict_unprivileged_userns to 0"
+    } else if is("/proc/sys/kernel/unprivileged_userns_clone", "0") {
+        "set kernel.unprivileged_userns_clone to 1"
+    } else if is("/proc/sys/user/max_user_namespaces", "0") {
+        "set user.max_user_namespaces to a number above 0"
+    } else {
+        "in a container, allow user namespaces and mounts of /proc; else Landlock holds agents alone"
+    }
+}
+
+/// Says so where Ralph runs as root: agents would be root as well.
+fn examine_user() -> Option<Finding> {
+    let what = "Ralph runs as root: agents are root too, without any capability";
+    let advice = "run it as an ordinary user where you can";
+    let is_root = rustix::process::geteuid().is_root();
+    is_root.then(|| Finding::note(Area::Boundary, what, advice))
 }
 
 #[cfg(target_os = "linux")]
@@ -127,13 +179,13 @@ fn examine_space(name: &str, path: &Utf8Path) -> Finding {
 
 pub(super) fn judge_space(name: &str, path: &Utf8Path, space: &StatVfs) -> Finding {
     let free = space.f_bavail.saturating_mul(space.f_frsize);
-    let what = format!("{} free for {name}, `{path}`", render_size(free));
+    let what = format!("{} free for {name}, `{path}`", approximate_size(free));
     if space.f_flag.contains(StatVfsMountFlags::RDONLY) {
         let what = format!("the disk of {name}, `{path}`, is mounted read-only");
         return Finding::problem(Area::Disk, what, "mount it writable, or work elsewhere");
     }
     if free < LEAST_SPACE {
-        let advice = format!("make room: at least {}", render_size(LEAST_SPACE));
+        let advice = format!("make room: at least {}", approximate_size(LEAST_SPACE));
         return Finding::problem(Area::Disk, what, advice);
     }
     // Some file systems make room for files as they need it, and count none.
@@ -144,17 +196,6 @@ pub(super) fn judge_space(name: &str, path: &Utf8Path, space: &StatVfs) -> Findi
     Finding::ok(Area::Disk, what)
 }
 
-/// Renders a size with one decimal, rounded down: what is said to be free is.
-pub(super) fn render_size(bytes: u64) -> String {
-    for (unit, shift) in [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)] {
-        if bytes >> shift > 0 {
-            let tenths = (bytes >> (shift - 10)) % 1024 * 10 / 1024;
-            return format!("{}.{tenths} {unit}", bytes >> shift);
-        }
-    }
-    format!("{bytes} B")
-}
-
 fn examine_state(path: &Utf8Path) -> Finding {
     let place = existing(path);
     match access(place.as_std_path(), Access::WRITE_OK | Access::EXEC_OK) {
@@ -163,7 +204,7 @@ fn examine_state(path: &Utf8Path) -> Finding {
         }
         Ok(()) => {
             let what =
-                format!("private state cannot be kept in `{path}`: `{place}` is no directory");
+                format!("private state cannot be kept in `{path}`: `{place}` is not a directory");
             Finding::problem(Area::State, what, "move it away, or set `XDG_STATE_HOME`")
         }
         Err(errno) => {
@@ -181,7 +222,7 @@ fn examine_temp(path: &Utf8Path) -> Finding {
     };
     match fs::metadata(path) {
         Err(error) => return problem(error.to_string()),
-        Ok(found) if !found.is_dir() => return problem("it is no directory".to_owned()),
+        Ok(found) if !found.is_dir() => return problem("it is not a directory".to_owned()),
         Ok(_) => {}
     }
     if let Err(errno) = access(path.as_std_path(), Access::WRITE_OK | Access::EXEC_OK) {

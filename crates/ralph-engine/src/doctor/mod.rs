@@ -17,6 +17,7 @@ use crate::config::{Config, ConfigError};
 use crate::detect::agents::FoundAgent;
 use crate::home::Workspace;
 use crate::state::StateError;
+use crate::trust::Trust;
 
 /// What is examined.
 pub struct Checkup<'a> {
@@ -24,6 +25,10 @@ pub struct Checkup<'a> {
     pub program: &'a Utf8Path,
     pub workspace: &'a Workspace,
     pub config: Result<&'a Config, &'a ConfigError>,
+    /// The names of the person's variables that every run gets, and of those that are withheld.
+    pub variables: (&'a [String], &'a [String]),
+    /// What of the workspace counts only if it is trusted; `None` where its configuration cannot be used.
+    pub trust: Option<&'a Trust>,
     /// The agents that Ralph knows, as far as they were found.
     pub agents: &'a [FoundAgent],
     /// Finds a program as a run would.
@@ -51,6 +56,7 @@ pub enum Area {
     Config,
     Agents,
     Boundary,
+    Environment,
     Processes,
     Disk,
     State,
@@ -65,6 +71,7 @@ impl Area {
             Area::Config => "config",
             Area::Agents => "agents",
             Area::Boundary => "boundary",
+            Area::Environment => "variables",
             Area::Processes => "processes",
             Area::Disk => "disk",
             Area::State => "state",
@@ -90,7 +97,7 @@ pub enum FindingStatus {
 }
 
 impl Finding {
-    fn ok(area: Area, what: impl Into<String>) -> Self {
+    pub fn ok(area: Area, what: impl Into<String>) -> Self {
         Finding { area, status: FindingStatus::Ok, what: what.into(), advice: None }
     }
 
@@ -103,7 +110,7 @@ impl Finding {
         }
     }
 
-    fn note(area: Area, what: impl Into<String>, advice: impl Into<String>) -> Self {
+    pub fn note(area: Area, what: impl Into<String>, advice: impl Into<String>) -> Self {
         Finding {
             area,
             status: FindingStatus::Note,
@@ -117,7 +124,25 @@ impl Finding {
 pub fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
     let mut findings = git::examine(checkup);
     findings.extend(workspace::examine(checkup));
+    findings.extend(examine_variables(checkup));
     findings.extend(machine::examine(checkup));
+    findings
+}
+
+fn examine_variables(checkup: &Checkup<'_>) -> Vec<Finding> {
+    let (passed, withheld) = checkup.variables;
+    let list = |names: &[String]| names.join(", ");
+    let mut findings =
+        vec![Finding::ok(Area::Environment, format!("agents and gates get {}", list(passed)))];
+    if !withheld.is_empty() {
+        let what = format!("withheld from them: {}", list(withheld));
+        let advice =
+            "an agent gets its own keys as well; `[env] pass = [\"NAME\"]` lets more through";
+        findings.push(Finding {
+            advice: Some(advice.to_owned()),
+            ..Finding::ok(Area::Environment, what)
+        });
+    }
     findings
 }
 

@@ -8,12 +8,14 @@ use super::{Area, Checkup, Finding};
 use crate::config::{AgentProgram, Config};
 use crate::home::CONFIG_FILE;
 use crate::mailbox::{self, MailboxState};
+use crate::trust::TrustedBy;
 
 /// The adapter that Ralph itself plays.
 const REHEARSAL: &str = "rehearsal";
 
 pub(super) fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
     let mut findings = examine_config(checkup);
+    findings.extend(examine_trust(checkup));
     findings.push(examine_home(checkup));
     findings.extend(examine_mailbox(checkup));
     findings.extend(examine_agents(checkup));
@@ -35,7 +37,7 @@ fn examine_config(checkup: &Checkup<'_>) -> Vec<Finding> {
         }
         Ok(_) if !file.is_file() => vec![Finding::note(
             Area::Config,
-            format!("there is no `{file}`; the defaults hold"),
+            format!("no `{file}`; using defaults"),
             "run `ralph init` to have one written for this project",
         )],
         Ok(config) => {
@@ -43,7 +45,7 @@ fn examine_config(checkup: &Checkup<'_>) -> Vec<Finding> {
             match config.gates.len() {
                 0 => findings.push(Finding::note(
                     Area::Config,
-                    "there are no gates, so no result is proven by them",
+                    "no gates configured, so every result is `not proven`",
                     format!("add a `[[gate]]` to {CONFIG_FILE}; `ralph init` tells what it would suggest"),
                 )),
                 count => findings.push(Finding::ok(Area::Config, format!("gates: {count}"))),
@@ -53,6 +55,19 @@ fn examine_config(checkup: &Checkup<'_>) -> Vec<Finding> {
     }
 }
 
+fn examine_trust(checkup: &Checkup<'_>) -> Option<Finding> {
+    let trust = checkup.trust?;
+    Some(match trust.by {
+        Some(TrustedBy::NothingArmed) => return None,
+        Some(by) => Finding::ok(Area::Config, format!("this repository's settings: {by}")),
+        None => {
+            let names: Vec<&str> = trust.items.iter().map(|item| item.name.as_str()).collect();
+            let what = format!("not trusted, and not in force: {}", names.join(", "));
+            Finding::problem(Area::Config, what, "`ralph trust` shows them and asks")
+        }
+    })
+}
+
 fn examine_home(checkup: &Checkup<'_>) -> Finding {
     let named = checkup.config.ok().and_then(|config| config.home.as_deref());
     let home = checkup.workspace.home(named);
@@ -60,7 +75,7 @@ fn examine_home(checkup: &Checkup<'_>) -> Finding {
     if home.exists {
         return Finding::ok(Area::Workspace, format!("home is `{}`, {by}", home.path));
     }
-    let what = format!("there is no home at `{}` yet", home.path);
+    let what = format!("no home at `{}` yet", home.path);
     Finding::note(Area::Workspace, what, "run `ralph init`, or let the first workflow make it")
 }
 
@@ -102,9 +117,10 @@ fn examine_agents(checkup: &Checkup<'_>) -> Vec<Finding> {
     }
     if findings.is_empty() {
         let names: Vec<_> = checkup.agents.iter().map(|agent| agent.name.as_str()).collect();
-        findings.push(Finding::problem(
+        // Whether a role has no agent at all is looked at apart from this.
+        findings.push(Finding::note(
             Area::Agents,
-            "no agent was found on PATH",
+            "no agent CLI found on PATH",
             format!(
                 "install one ({}), or describe your own under `[agents.NAME]`; the built-in `rehearsal` needs none",
                 names.join(", ")
@@ -147,6 +163,7 @@ fn examine_roles(checkup: &Checkup<'_>, config: &Config) -> Vec<Finding> {
                 let is_found = (checkup.look_up)(program).is_some();
                 (!is_found).then(|| format!("`{program}` was not found"))
             }
+            AgentProgram::Untrusted => Some("its command is not trusted".to_owned()),
         };
         findings.push(match missing {
             None => Finding::ok(Area::Agents, plays),

@@ -6,6 +6,7 @@
 //! Linking a whole directory is fine. [`lock`] decides who may write when.
 
 pub(crate) mod append;
+pub(crate) mod beneath;
 pub(crate) mod disk;
 pub mod lock;
 pub(crate) mod note;
@@ -13,6 +14,7 @@ pub(crate) mod notifier;
 pub(crate) mod plain;
 #[cfg(test)]
 pub(crate) mod simulated;
+pub(crate) mod tree_watch;
 
 use std::fs::File;
 use std::io::{self, Read};

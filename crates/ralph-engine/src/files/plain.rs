@@ -92,11 +92,14 @@ pub(crate) fn read_text(path: &Utf8Path) -> io::Result<Vec<u8>> {
 /// Reads the first bytes of such a file.
 pub(crate) fn read_start(path: &Utf8Path, most: usize) -> io::Result<Vec<u8>> {
     let file = open_to_read(path)?;
-    if file.found()?.kind != FileKind::File {
+    let found = file.found()?;
+    if found.kind != FileKind::File {
         return Err(io::Error::other("it is not a file"));
     }
-    let mut bytes = Vec::new();
     let most = u64::try_from(most).unwrap_or(u64::MAX);
+    // One byte more, so that the end is found without growing.
+    let expected = usize::try_from(found.length.min(most)).unwrap_or(0) + 1;
+    let mut bytes = Vec::with_capacity(expected);
     file.reader(0).take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

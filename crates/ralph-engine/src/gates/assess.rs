@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::checks::{AnchoredGate, AnchoredRuns, CheckClass, ChecksFinding, OverlayFinding};
 use ralph_model::gate::{
     Attribution, BuiltIn, Effect, GateReport, GateRun, GateRuns, GateSpec, GateStatus, GatesView,
     Wanted, attribute, in_order,
@@ -13,16 +14,19 @@ use ralph_model::gate::{
 use ralph_model::journal::{
     GateAttempt, GateFinished, GatePoint, GateStarted, JournalEvent, Place,
 };
+use ralph_model::proof::ProofLevel;
 use ralph_model::receipt::{Caches, GateReceipt};
 
 use super::built_in::{self, CandidateFiles};
+use super::checks::{CheckSurvey, ChecksRequest, Overlay};
 use super::pin::PinnedGates;
 use super::workbench::{Workbench, lock_file};
 use super::{GateContext, GateError, GateRepository, Tell};
 use crate::digest;
 use crate::files::lock::{LockOwner, RunLock};
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
-use crate::git::Oid;
+use crate::git::evidence::is_own;
+use crate::git::{Oid, shown};
 
 /// What is to be looked at.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +37,8 @@ pub struct Points<'a> {
     /// The paths that the candidate changes; `None` runs every gate.
     pub changed: Option<&'a [String]>,
     pub extent: Extent,
+    /// What the checks are compared with; `None` compares none. It takes a base.
+    pub checks: Option<ChecksRequest<'a>>,
 }
 
 /// How many of the gates are run.
@@ -82,11 +88,19 @@ pub struct Assessment {
     pub unreached: Vec<String>,
     /// Caches that were filled by earlier runs.
     pub(crate) warm: Vec<Utf8PathBuf>,
+    /// What the candidate does to its checks.
+    pub checks: ChecksFinding,
 }
 
 impl Assessment {
     pub fn view(&self) -> GatesView {
         GatesView::new(self.findings.iter().map(GateFinding::report).collect())
+    }
+
+    /// What is known of the candidate, once whoever had to agree has agreed.
+    pub fn level(&self) -> ProofLevel {
+        let gates = self.view().level();
+        if self.checks.holds() { gates } else { gates.min(ProofLevel::ChecksChanged) }
     }
 
     pub fn caches(&self) -> Caches {
@@ -116,6 +130,21 @@ impl Assessment {
     }
 }
 
+/// What is to be run with the anchor's checks.
+struct Survey {
+    candidate: Overlay,
+    /// The commit that tells what passed before: the base, with the anchor's checks where its own differ.
+    base: Oid,
+    /// Nothing but checks differs, so that there is nothing to run: it is the base.
+    is_base: bool,
+}
+
+impl Survey {
+    fn touches_tests(&self) -> bool {
+        self.candidate.changed.iter().any(|check| check.class != CheckClass::Ci)
+    }
+}
+
 /// Runs gates in the checkouts of one repository, which are its own while it lives.
 pub struct Assessor<'a> {
     context: &'a GateContext<'a>,
@@ -123,8 +152,12 @@ pub struct Assessor<'a> {
     pinned: &'a PinnedGates,
     candidate: Workbench<'a>,
     base: Workbench<'a>,
+    /// For the candidate with the anchor's checks: it shares nothing with the others.
+    overlay: Workbench<'a>,
     /// The candidate's files, once a built-in gate has looked at them.
     files: Option<CandidateFiles>,
+    /// Checks differ between anchor and candidate.
+    checks_differ: bool,
     /// The last run, not told yet: whether its gate is decided by it shows when no further run is wanted.
     untold: Option<(GateStarted, GateRun)>,
     _lock: RunLock,
@@ -137,27 +170,30 @@ impl<'a> Assessor<'a> {
         repository: &'a GateRepository,
         pinned: &'a PinnedGates,
     ) -> Result<Assessor<'a>, GateError> {
-        Self::open_named(context, repository, pinned, ["candidate", "base"])
+        Self::open_named(context, repository, pinned, ["candidate", "base", "overlay"])
     }
 
     pub(super) fn open_named(
         context: &'a GateContext<'a>,
         repository: &'a GateRepository,
         pinned: &'a PinnedGates,
-        [candidate, base]: [&str; 2],
+        [candidate, base, overlay]: [&str; 3],
     ) -> Result<Assessor<'a>, GateError> {
         create_private_directory(&repository.directory)?;
         let owner = LockOwner::current(context.command, context.clock.now());
         let lock = RunLock::acquire(&lock_file(&repository.directory), &owner)?;
         let bench = |name| Workbench::new(context, repository, pinned, name);
         let (candidate, base) = (bench(candidate), bench(base));
+        let overlay = Workbench::cold(context, repository, pinned, overlay);
         Ok(Assessor {
             context,
             repository,
             pinned,
             candidate,
             base,
+            overlay,
             files: None,
+            checks_differ: false,
             untold: None,
             _lock: lock,
         })
@@ -166,6 +202,8 @@ impl<'a> Assessor<'a> {
     /// Runs the gates that the change concerns.
     pub fn assess(&mut self, points: &Points<'_>, tell: Tell<'_>) -> Result<Assessment, GateError> {
         let mut assessment = Assessment::default();
+        let survey = self.survey(points)?;
+        self.checks_differ = survey.as_ref().is_some_and(Survey::touches_tests);
         for gate in in_order(&self.pinned.gates) {
             let name = || gate.name.clone();
             if !self.concerns(gate, points) {
@@ -181,10 +219,136 @@ impl<'a> Assessor<'a> {
             assessment.findings.push(self.find(gate, points, tell)?);
         }
         assessment.warm = self.candidate.found_warm().to_vec();
+        if let Some(survey) = survey {
+            assessment.checks = self.with_anchor(survey, points, &assessment.findings, tell)?;
+        }
         Ok(assessment)
     }
 
+    /// Says what the candidate does to its checks.
+    fn survey(&self, points: &Points<'_>) -> Result<Option<Survey>, GateError> {
+        let (Some(request), Some(base)) = (&points.checks, points.base) else { return Ok(None) };
+        let mirror = &self.repository.mirror;
+        let anchor = match request.branch {
+            Some(branch) => mirror.anchor_tree(branch, base)?,
+            None => mirror.tree_of(base)?,
+        };
+        let survey = CheckSurvey {
+            repository: self.repository,
+            pinned: self.pinned,
+            request,
+            anchor: &anchor,
+        };
+        let candidate = survey.lay_over(points.candidate)?;
+        // Where the base itself has changes that nobody agreed with, it is run with the anchor's checks as well.
+        let base_tree = mirror.tree_of(base)?;
+        let (base, base_tree) = if anchor == base_tree || candidate.commit.is_none() {
+            (base.clone(), base_tree)
+        } else {
+            let laid = survey.lay_over(base)?;
+            (laid.commit.unwrap_or_else(|| base.clone()), laid.tree)
+        };
+        let is_base = {
+            // What no gate runs makes no difference to one.
+            let is_ci = |path: &std::path::Path| {
+                let mut ci = candidate.changed.iter().filter(|one| one.class == CheckClass::Ci);
+                ci.any(|check| check.path == shown(path))
+            };
+            let changes = mirror.git().tree_changes(&base_tree, &candidate.tree)?;
+            changes.iter().all(|one| is_own(request.own, &one.path) || is_ci(&one.path))
+        };
+        Ok(Some(Survey { candidate, base, is_base }))
+    }
+
+    /// Runs the gates that pass at the candidate once more with the anchor's checks.
+    fn with_anchor(
+        &mut self,
+        survey: Survey,
+        points: &Points<'_>,
+        findings: &[GateFinding],
+        tell: Tell<'_>,
+    ) -> Result<ChecksFinding, GateError> {
+        let Survey { candidate, base, is_base } = survey;
+        let Overlay { tree, commit, for_green, for_red, changed, allowed, hints } = candidate;
+        let mut finding = ChecksFinding { changed, hints, overlay: None, allowed };
+        let is_rejected = findings.iter().any(|one| one.attribution.effect() == Effect::Block);
+        if commit.is_none() || is_rejected {
+            return Ok(finding);
+        }
+        let mut gates = Vec::new();
+        for one in findings.iter().filter(|one| one.gate.built_in().is_none()) {
+            if one.deciding().status != GateStatus::Passed {
+                continue;
+            }
+            let reference = if points.base == Some(&base) {
+                one.base.clone()
+            } else {
+                Some(self.at_base(&one.gate, &base, tell)?)
+            };
+            let name = &one.gate.name;
+            let was_red = reference.as_ref().is_some_and(|base| base.status != GateStatus::Passed);
+            let trees = if was_red { &for_red } else { &for_green };
+            let mut compared = None;
+            for (at, commit) in trees.iter().enumerate() {
+                let result = match &reference {
+                    // Nothing but checks differs: with the anchor's, it is the base.
+                    Some(base) if is_base && at == 0 && !was_red => {
+                        AnchoredRuns { gate: name, base: Some(base), over: base }.compare()
+                    }
+                    reference => self.compared_at(&one.gate, commit, reference.as_ref(), tell)?,
+                };
+                let holds = result.holds;
+                compared = Some(result);
+                if !holds {
+                    break;
+                }
+            }
+            // Where nothing was put back for it, the gate's own run has said it.
+            let own = one.deciding();
+            let compared = compared.unwrap_or_else(|| {
+                AnchoredRuns { gate: name, base: reference.as_ref(), over: own }.compare()
+            });
+            gates.push(compared);
+        }
+        self.tell_finished(None, tell)?;
+        let tree = tree.as_str().parse().expect("an object's id is 40 or 64 hexadecimal digits");
+        finding.overlay = Some(OverlayFinding { tree, gates });
+        Ok(finding)
+    }
+
+    /// Runs a gate on a tree with the anchor's checks, once more if it does not hold.
+    fn compared_at(
+        &mut self,
+        gate: &GateSpec,
+        commit: &Oid,
+        base: Option<&GateRun>,
+        tell: Tell<'_>,
+    ) -> Result<AnchoredGate, GateError> {
+        let mut compare = |attempt, tell: Tell<'_>| -> Result<AnchoredGate, GateError> {
+            let over = self.at_overlay(gate, commit, attempt, tell)?;
+            Ok(AnchoredRuns { gate: &gate.name, base, over: &over }.compare())
+        };
+        let first = compare(GateAttempt::First, tell)?;
+        if first.holds { Ok(first) } else { compare(GateAttempt::Again, tell) }
+    }
+
+    fn at_overlay(
+        &mut self,
+        gate: &GateSpec,
+        commit: &Oid,
+        attempt: GateAttempt,
+        tell: Tell<'_>,
+    ) -> Result<GateRun, GateError> {
+        let started = self.begin(gate, commit, GatePoint::Overlay, attempt, tell)?;
+        let run = self.overlay.run(gate, commit, tell)?;
+        self.untold = Some((started, run.clone()));
+        Ok(run)
+    }
+
     fn concerns(&self, gate: &GateSpec, points: &Points<'_>) -> bool {
+        if !gate.is_for(self.repository.below.as_str()) {
+            return false;
+        }
         let Some(changed) = points.changed else { return true };
         gate.concerns(changed.iter().map(|path| self.repository.seen_from_workspace(path)))
     }
@@ -202,8 +366,12 @@ impl<'a> Assessor<'a> {
         let candidate = self.at_candidate(gate, points, GateAttempt::First, tell)?;
         let (mut again, mut base) = (None, None);
         loop {
-            let runs =
-                GateRuns { candidate: &candidate, again: again.as_ref(), base: base.as_ref() };
+            let runs = GateRuns {
+                candidate: &candidate,
+                again: again.as_ref(),
+                base: base.as_ref(),
+                checks_differ: self.checks_differ,
+            };
             match (runs.wanted(), points.base) {
                 (Some(Wanted::Again), _) => {
                     again = Some(self.again(gate, points, tell)?);
@@ -299,6 +467,7 @@ impl<'a> Assessor<'a> {
         let bench = match started.at {
             GatePoint::Candidate => &self.candidate,
             GatePoint::Base => &self.base,
+            GatePoint::Overlay => &self.overlay,
         };
         let state = self.context.state.directory();
         let log = Utf8Path::new(&run.output.path).strip_prefix(state).ok();

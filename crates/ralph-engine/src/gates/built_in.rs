@@ -162,7 +162,10 @@ pub(super) fn run(
     };
     let finish = |status, attribution, text: &str| {
         let output = keep_text(context, &job, text)?;
-        Ok((GateRun { status, tests: None, duration: Duration::ZERO, output }, attribution))
+        Ok((
+            GateRun { status, tests: None, names: None, duration: Duration::ZERO, output },
+            attribution,
+        ))
     };
     let Some(beside) = &context.built_in else {
         let message = format!("`{}` is a gate of `ralph loop`", check.name());

@@ -1,7 +1,7 @@
 //! Gates: checks that the harness runs itself, in a checkout of its own, at exactly the commit that is judged.
 //!
 //! [`pin`] holds the gates still while an item is worked on, [`built_in`] runs the loop's own checks, [`workbench`] makes a checkout ready, [`runner`] runs one
-//! command in it, [`assess`] runs what is wanted until every gate's result can be attributed, [`verify`] does it again
+//! command in it, [`checks`] lays the anchor's checks over a candidate, [`assess`] runs what is wanted until every gate's result can be attributed, [`verify`] does it again
 //! from a receipt. What results mean is `ralph_model::gate`'s to say; nothing is concluded here.
 //!
 //! Invariant: nothing that the workspace's own files, index, refs or objects say takes part, but the objects that the
@@ -9,13 +9,13 @@
 
 pub mod assess;
 mod built_in;
+mod checks;
 pub mod pin;
 pub mod receipt;
 mod repository;
 mod runner;
 mod tail;
 pub mod verify;
-mod weakened;
 mod workbench;
 
 use std::io;
@@ -28,9 +28,11 @@ use ralph_proc::signal::SignalPipe;
 use self::assess::Extent;
 use crate::boundary::InForce;
 use crate::clock::Clock;
+use crate::config::SandboxConfig;
 use crate::files::PathError;
 use crate::files::lock::LockError;
 use crate::git::checkout::CheckoutError;
+use crate::git::copied::CopiedFiles;
 use crate::git::mirror::{Mirror, MirrorError};
 use crate::git::{Git, GitError, GitProgram, Oid};
 use crate::run::{Environment, RunResources};
@@ -38,10 +40,10 @@ use crate::state::State;
 
 pub use built_in::BuiltInContext;
 pub(crate) use built_in::{CandidateFiles, CommitTree};
+pub use checks::ChecksRequest;
 pub use repository::JudgedRepository;
 pub(crate) use repository::WorkRepository;
-pub use weakened::weakened;
-pub(crate) use workbench::VerifierCheckout;
+pub(crate) use workbench::{SetupPlace, VerifierCheckout, run_setup};
 
 /// What gates are run with: shared by all of one command.
 #[derive(Clone, Copy)]
@@ -50,7 +52,13 @@ pub struct GateContext<'a> {
     pub place: &'a RunResources,
     /// What this process was given, the base of what gates get.
     pub environment: &'a Environment,
+    /// Names of the person's variables that gates get beside those that every run gets.
+    pub pass: &'a [String],
+    /// The person's checkout, no program of which gates find on their search path.
+    pub workspace: &'a Utf8Path,
     pub boundary: InForce,
+    /// What gates see of the person's home directory, and the sockets of those that do not ask for any.
+    pub sandbox: &'a SandboxConfig,
     /// Paths beside their own that gates may write.
     pub writable: &'a [Utf8PathBuf],
     pub interrupt_grace: Duration,
@@ -65,6 +73,8 @@ pub struct GateContext<'a> {
     pub signals: Option<&'a SignalPipe>,
     /// How many of the gates are run once one has rejected the candidate.
     pub extent: Extent,
+    /// Ignored files of the workspace that come along into checkouts.
+    pub copy: &'a [String],
     /// What built-in gates look at; `None` where there are none.
     pub built_in: Option<BuiltInContext<'a>>,
 }
@@ -81,6 +91,8 @@ pub struct GateRepository {
     directory: Utf8PathBuf,
     /// The path of the workspace inside it; empty where it is the repository.
     prefix: Utf8PathBuf,
+    /// Its path inside the workspace; empty unless it is one of several.
+    below: Utf8PathBuf,
 }
 
 impl GateRepository {
@@ -97,7 +109,9 @@ impl GateRepository {
         let worktree = git.place().worktree.as_deref();
         let prefix = worktree.and_then(|tree| workspace.strip_prefix(tree).ok());
         let prefix = prefix.map(Utf8Path::to_owned).unwrap_or_default();
-        Ok(GateRepository { person: git.clone(), git, mirror, directory, prefix })
+        let below = worktree.and_then(|tree| tree.strip_prefix(workspace).ok());
+        let below = below.map(Utf8Path::to_owned).unwrap_or_default();
+        Ok(GateRepository { person: git.clone(), git, mirror, directory, prefix, below })
     }
 
     /// Returns the same with a clone in the place of the person's repository: its mirror and checkouts are shared.
@@ -105,9 +119,19 @@ impl GateRepository {
         GateRepository { git, ..self.clone() }
     }
 
+    /// Returns the ignored files of the person's work tree that come along into checkouts. `names` are from the workspace.
+    pub(crate) fn copied(&self, names: &[String]) -> Result<CopiedFiles, GitError> {
+        self.person.copied_files(&self.prefix, &names_below(names, &self.below))
+    }
+
+    /// Tells whether work is done in a clone.
+    pub(crate) fn is_slot(&self) -> bool {
+        self.person.place() != self.git.place()
+    }
+
     /// Brings an accepted commit of a clone into the person's repository.
     pub(crate) fn bring(&self, commit: &Oid) -> Result<(), GitError> {
-        if self.person.place() == self.git.place() {
+        if !self.is_slot() {
             return Ok(());
         }
         if self.person.have(std::slice::from_ref(commit))?[0] {
@@ -128,6 +152,18 @@ impl GateRepository {
     }
 }
 
+/// Returns the names that are about one repository of the workspace, named from there.
+fn names_below(names: &[String], repository: &Utf8Path) -> Vec<String> {
+    if repository.as_str().is_empty() {
+        return names.to_vec();
+    }
+    let below = |name: &String| {
+        let name = name.trim_start_matches("./").strip_prefix(repository.as_str())?;
+        name.strip_prefix('/').map(str::to_owned)
+    };
+    names.iter().filter_map(below).collect()
+}
+
 /// Records what happens while gates run: `setup_started`, `gate_started`, `gate_finished`.
 pub type Tell<'a> = &'a mut dyn FnMut(JournalEvent) -> Result<(), PathError>;
 
@@ -136,6 +172,8 @@ pub type Tell<'a> = &'a mut dyn FnMut(JournalEvent) -> Result<(), PathError>;
 pub enum GateError {
     #[error("interrupted")]
     Interrupted,
+    #[error("what `ralph.toml` says has changed, and is not trusted yet")]
+    Untrusted,
     #[error("`{commit}` is not a commit here")]
     NoSuchCommit { commit: String },
     #[error("the gates kept for `{item}` cannot be used: {reason}")]
@@ -152,4 +190,16 @@ pub enum GateError {
     Git(#[from] GitError),
     #[error("cannot prepare a gate")]
     Prepare(#[source] io::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_several_repositories_are_each_about_one() {
+        let names = ["api/.env", "./api/a/b", "web/.env", ".env", "api"].map(str::to_owned);
+        assert_eq!(names_below(&names, "api".into()), [".env", "a/b"]);
+        assert_eq!(names_below(&names, "".into()), names);
+    }
 }

@@ -10,6 +10,7 @@ use std::fmt;
 use camino::Utf8PathBuf;
 use ralph_model::gate::{Check, GateSpec};
 use ralph_model::glob::Glob;
+use ralph_model::verdict::ChangedChecks;
 use serde::{Deserialize, Serialize};
 
 use super::GateError;
@@ -29,8 +30,11 @@ pub struct PinnedGates {
     pub setup: Vec<Vec<String>>,
     /// Directories of a checkout that are kept between runs, named from the workspace.
     pub caches: Vec<Utf8PathBuf>,
-    /// Protected paths that may be weakened.
+    /// Checks that may be changed.
     pub allow: Vec<Glob>,
+    /// Who decides on other changed checks.
+    #[serde(default)]
+    pub changed_checks: ChangedChecks,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -59,7 +63,7 @@ impl fmt::Display for PinChange {
             PinChange::GateRemoved { name } => write!(f, "the gate `{name}` is gone"),
             PinChange::GateChanged { name } => write!(f, "the gate `{name}` was changed"),
             PinChange::CheckoutChanged => f.write_str("the settings of [checkout] were changed"),
-            PinChange::AllowChanged => f.write_str("what `protect.allow` allows was changed"),
+            PinChange::AllowChanged => f.write_str("what may be changed about checks was changed"),
         }
     }
 }
@@ -72,6 +76,7 @@ impl PinnedGates {
             setup: config.checkout.setup.clone(),
             caches: config.checkout.cache.iter().map(Utf8PathBuf::from).collect(),
             allow: config.allow.iter().map(Glob::new).collect(),
+            changed_checks: config.changed_checks,
         }
     }
 
@@ -100,7 +105,7 @@ impl PinnedGates {
         if (&now.setup, &now.caches) != (&self.setup, &self.caches) {
             changes.push(PinChange::CheckoutChanged);
         }
-        if now.allow != self.allow {
+        if (&now.allow, now.changed_checks) != (&self.allow, self.changed_checks) {
             changes.push(PinChange::AllowChanged);
         }
         changes
@@ -155,6 +160,7 @@ pub(crate) fn spec(gate: &Gate) -> GateSpec {
         name: gate.name.clone(),
         check: Check::Command { argv: gate.run.clone() },
         timeout: gate.timeout,
+        repo: gate.repo.clone(),
         paths: gate.paths.iter().map(Glob::new).collect(),
         fast: gate.fast,
         net: gate.net,

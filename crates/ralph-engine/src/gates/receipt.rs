@@ -8,7 +8,7 @@ use crate::git::{Git, GitError, Oid};
 /// A receipt could not be kept or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiptFault {
-    #[error("the note on `{commit}` is no receipt")]
+    #[error("the note on `{commit}` is not a receipt")]
     Unreadable {
         commit: Oid,
         #[source]

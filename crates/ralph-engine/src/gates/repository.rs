@@ -5,20 +5,16 @@
 
 use std::path::PathBuf;
 
-use ralph_model::gate::GateSpec;
-use ralph_model::glob::Glob;
 use ralph_model::receipt::Receipt;
-use ralph_model::weaken::Weakening;
 
 use super::assess::{Assessment, Assessor, Points};
 use super::pin::PinnedGates;
 use super::receipt::{ReceiptFault, write_receipt};
-use super::weakened::weakened;
 use super::workbench::{VerifierCheckout, checkout_for_verifier};
 use super::{GateContext, GateError, GateRepository, Tell};
 use crate::git::evidence::{self, Before, EvidenceError, EvidenceRepository, GitEvidence};
 use crate::git::mirror::MirrorError;
-use crate::git::{GitError, Oid, RefsSnapshot};
+use crate::git::{GitError, Oid, RefsSnapshot, shown};
 use crate::repository::GitAccess;
 
 /// What the judge measures in a repository.
@@ -31,15 +27,6 @@ pub trait JudgedRepository {
         own: &[PathBuf],
     ) -> Result<GitEvidence, EvidenceError>;
 
-    /// Returns how a change weakens what it is judged by. See [`weakened`].
-    fn weakened(
-        &self,
-        base: &Oid,
-        candidate: &Oid,
-        gates: &[GateSpec],
-        allowed: &[Glob],
-    ) -> Result<Vec<Weakening>, GitError>;
-
     /// Runs the gates that a change concerns.
     fn assess(
         &self,
@@ -48,6 +35,20 @@ pub trait JudgedRepository {
         points: &Points<'_>,
         tell: Tell<'_>,
     ) -> Result<Assessment, GateError>;
+
+    /// Returns the ignored files of the person's that come along into checkouts, and must not be committed.
+    fn copied(&self, _context: &GateContext<'_>) -> Result<Vec<PathBuf>, GitError> {
+        Ok(Vec::new())
+    }
+
+    /// Moves the anchor of a branch to an accepted commit, but for changed checks at these paths.
+    fn move_anchor(
+        &self,
+        branch: &str,
+        base: &Oid,
+        candidate: &Oid,
+        unanswered: &[String],
+    ) -> Result<(), GitError>;
 
     /// Returns the tree of a commit, the empty one where there is no such commit.
     fn tree_of(&self, commit: &str) -> Result<Oid, GitError>;
@@ -86,17 +87,12 @@ impl JudgedRepository for GateRepository {
         own: &[PathBuf],
     ) -> Result<GitEvidence, EvidenceError> {
         let repository = EvidenceRepository { git: &self.git, mirror: &self.mirror, before, own };
-        evidence::measure(&[repository], claimed)
-    }
-
-    fn weakened(
-        &self,
-        base: &Oid,
-        candidate: &Oid,
-        gates: &[GateSpec],
-        allowed: &[Glob],
-    ) -> Result<Vec<Weakening>, GitError> {
-        weakened(self, base, candidate, gates, allowed)
+        let mut found = evidence::measure(&[repository], claimed)?;
+        if self.is_slot() {
+            // Nothing of the person's is in a clone: an agent may amend and rebase its own rejected work there.
+            found.repositories.iter_mut().for_each(|repository| repository.dropped.clear());
+        }
+        Ok(found)
     }
 
     fn assess(
@@ -107,6 +103,23 @@ impl JudgedRepository for GateRepository {
         tell: Tell<'_>,
     ) -> Result<Assessment, GateError> {
         Assessor::open(context, self, pinned)?.assess(points, tell)
+    }
+
+    fn copied(&self, context: &GateContext<'_>) -> Result<Vec<PathBuf>, GitError> {
+        Ok(GateRepository::copied(self, context.copy)?.files)
+    }
+
+    fn move_anchor(
+        &self,
+        branch: &str,
+        base: &Oid,
+        candidate: &Oid,
+        unanswered: &[String],
+    ) -> Result<(), GitError> {
+        let anchor = self.mirror.anchor_tree(branch, base)?;
+        let mut changes = self.mirror.git().tree_changes(candidate, &anchor)?;
+        changes.retain(|change| unanswered.contains(&shown(&change.path)));
+        self.mirror.move_anchor(branch, candidate, changes)
     }
 
     fn tree_of(&self, commit: &str) -> Result<Oid, GitError> {

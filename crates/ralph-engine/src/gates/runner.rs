@@ -4,32 +4,32 @@
 //! mirror, the logs or the workspace. Everything it started ends with it. What it prints goes to a file, both streams as
 //! they came, and is counted and hashed in flat memory.
 //!
-//! Its environment is the person's, without what belongs to Ralph or to git, and without what would lead a build out of
-//! the checkout; `RALPH_RUN_ID` marks its processes, so that the next start finds what a killed Ralph left.
+//! Its environment is what every run gets of the person's (`[env] pass` adds to it), without what would lead a build out of
+//! the checkout, and without programs of the workspace on the search path; `RALPH_RUN_ID` marks its processes, so that the next start finds what a killed Ralph left.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::gate::{GateOutput, Obstacle};
 use ralph_model::id::RunId;
 use ralph_model::run::ProcessExit;
-use ralph_model::testcount::{TestCounter, TestCounts};
+use ralph_model::testcount::{TestCounter, TestReport};
 use ralph_proc::command::CommandSpec;
 use ralph_proc::output::{Stream, Watcher};
 use ralph_proc::protocol::{StopLimits, StopReason};
 use ralph_proc::pulse::Pulse;
-use ralph_proc::sandbox::Confinement;
+use ralph_proc::sandbox::{Confinement, SocketAccess};
 use ralph_proc::supervise::{Finished, SuperviseError, Supervision, supervise};
 use ralph_proc::tree::ProcessIdentity;
 
 use super::{GateContext, GateError, tail};
-use crate::boundary::{InForce, toolchain_caches};
+use crate::boundary::{self, InForce, ViewRequest, around_program, real, toolchain_caches};
 use crate::digest;
 use crate::files::disk::own_process;
 use crate::files::{PathError, create_log, create_private_directory};
-use crate::run::{Environment, fresh_nonce};
+use crate::run::{Environment, as_strs, fresh_nonce, withheld_advice};
 use crate::state::{LiveRun, file_name};
 
 /// Variables by which a build would leave the checkout, and with it the reset.
@@ -60,7 +60,7 @@ pub(super) enum CommandEnd {
 /// What came of a command.
 pub(super) struct Done {
     pub(super) ended: CommandEnd,
-    pub(super) tests: Option<TestCounts>,
+    pub(super) tests: TestReport,
     pub(super) duration: Duration,
     pub(super) output: GateOutput,
 }
@@ -81,8 +81,28 @@ pub(super) fn run(context: &GateContext<'_>, job: &Job<'_>) -> Result<Done, Gate
     let result = supervised(context, job, &log);
     context.place.scratch.clear();
     let (ended, tests, duration) = result?;
+    if !matches!(ended, CommandEnd::Exited(exit) if exit.is_success()) {
+        tell_withheld(context, &path, &log)?;
+    }
     drop(log);
     Ok(Done { ended, tests, duration, output: output(context, job, path)? })
+}
+
+/// Adds to the output of a command that failed what it did not get of the person's environment.
+fn tell_withheld(
+    context: &GateContext<'_>,
+    path: &Utf8Path,
+    mut log: &File,
+) -> Result<(), GateError> {
+    let failed = |source| PathError::new("write", path, source);
+    let withheld = context.environment.withheld_from(&passed(context));
+    let said = tail::of_file(path, &[]).map_err(failed)?;
+    if let Some(advice) = withheld_advice(&withheld, &said) {
+        let gap = if said.is_empty() || said.ends_with('\n') { "" } else { "\n" };
+        log.seek(SeekFrom::End(0)).map_err(failed)?;
+        log.write_all(format!("{gap}[ralph] {advice}\n").as_bytes()).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// Returns the result of a command that was not tried, with the reason as its output.
@@ -93,7 +113,7 @@ pub(super) fn not_run(
 ) -> Result<Done, GateError> {
     let output = keep_text(context, job, &format!("{obstacle}\n"))?;
     let ended = CommandEnd::CouldNotRun(obstacle);
-    Ok(Done { ended, tests: None, duration: Duration::ZERO, output })
+    Ok(Done { ended, tests: TestReport::default(), duration: Duration::ZERO, output })
 }
 
 /// Keeps a text as the output of something that was not run as a process.
@@ -147,19 +167,20 @@ fn supervised(
     context: &GateContext<'_>,
     job: &Job<'_>,
     log: &File,
-) -> Result<(CommandEnd, Option<TestCounts>, Duration), GateError> {
+) -> Result<(CommandEnd, TestReport, Duration), GateError> {
     let id = RunId::new(context.clock.now(), fresh_nonce().map_err(GateError::Prepare)?);
     let environment = environment(context, &id);
     let Some(program) = environment.find_program(&job.argv[0], job.cwd.as_std_path()) else {
         let obstacle = Obstacle::NoProgram { program: job.argv[0].clone() };
-        return Ok((CommandEnd::CouldNotRun(obstacle), None, Duration::ZERO));
+        return Ok((CommandEnd::CouldNotRun(obstacle), TestReport::default(), Duration::ZERO));
     };
+    let found = Utf8PathBuf::from_path_buf(program.clone()).unwrap_or_default();
     let spec = CommandSpec {
         program,
         args: job.argv[1..].iter().map(Into::into).collect(),
         cwd: job.cwd.into(),
-        confinement: (context.boundary == InForce::Kernel)
-            .then(|| confinement(context, job, &environment)),
+        confinement: (context.boundary.is_kernel())
+            .then(|| confinement(context, job, &environment, &found)),
         env: environment.into_variables(),
         stdin: None,
     };
@@ -169,6 +190,7 @@ fn supervised(
         guard: None,
         scratch: Some(context.place.scratch.path().to_owned()),
         watch: None,
+        events: None,
         free_locks: Vec::new(),
         started: context.clock.now(),
     };
@@ -231,21 +253,71 @@ fn ended(finished: Result<Finished, SuperviseError>) -> Result<CommandEnd, GateE
     })
 }
 
-fn environment(context: &GateContext<'_>, id: &RunId) -> Environment {
-    let mut environment = context.environment.clone();
+/// Returns what gates get of the person's environment.
+fn passed(context: &GateContext<'_>) -> Environment {
+    let mut environment = context.environment.passing(&as_strs(context.pass));
+    let is_inside = |name: &str| {
+        let value = environment.text(name).map(Utf8PathBuf::from);
+        value.is_some_and(|value| value.starts_with(context.workspace))
+    };
+    let leads_in = is_inside("VIRTUAL_ENV");
     environment.remove_where(|name| {
-        name.starts_with("RALPH_") || name.starts_with("GIT_") || LEADING_OUT.contains(&name)
+        LEADING_OUT.contains(&name)
+            || name.starts_with("GIT_")
+            || (leads_in && name == "VIRTUAL_ENV")
     });
+    environment
+}
+
+fn environment(context: &GateContext<'_>, id: &RunId) -> Environment {
+    let mut environment = passed(context);
+    let scratch = context.place.scratch.path();
+    environment.narrow_path(&[context.workspace, context.state.directory(), scratch]);
+    // Asks for the names of tests that passed, which pytest tells only then.
+    let options = environment.text("PYTEST_ADDOPTS").unwrap_or_default();
+    environment.set("PYTEST_ADDOPTS", format!("{options} -rpfE").trim_start());
     environment.set("TMPDIR", context.place.scratch.temporary().as_str());
     environment.set("RALPH_RUN_ID", id.as_str());
     environment
 }
 
-fn confinement(context: &GateContext<'_>, job: &Job<'_>, environment: &Environment) -> Confinement {
-    let mut writable = vec![job.tree.to_string(), context.place.scratch.path().to_string()];
+/// What a gate sees beside what it may write: its program, and the git directory and objects of its checkout.
+fn needed(context: &GateContext<'_>, job: &Job<'_>, program: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let mut needed = around_program(program);
+    needed.extend(context.state.shown());
+    needed.extend([job.tree, job.cwd].map(ToOwned::to_owned));
+    needed.extend(job.tree.parent().map(ToOwned::to_owned));
+    needed
+}
+
+fn confinement(
+    context: &GateContext<'_>,
+    job: &Job<'_>,
+    environment: &Environment,
+    program: &Utf8Path,
+) -> Confinement {
+    let scratch = context.place.scratch.path();
+    let mut writable = vec![real(job.tree).into_string(), real(scratch).into_string()];
     if let Some(home) = environment.text("HOME") {
         writable.extend(toolchain_caches(Utf8Path::new(&home)));
     }
     writable.extend(context.writable.iter().map(ToString::to_string));
-    Confinement { writable, unix_sockets: job.unix, deny_tcp: !job.net }
+    let view = match context.boundary {
+        InForce::Kernel(layers) => boundary::view(
+            layers,
+            &ViewRequest {
+                env: &|name| environment.text(name),
+                state_base: context.state.base(),
+                temporary: &context.place.scratch.temporary(),
+                cwd: job.cwd,
+                needed: needed(context, job, program),
+                words: job.argv.iter().map(String::as_str).collect(),
+                show: &context.sandbox.show,
+                offline: !job.net,
+            },
+        ),
+        InForce::Detect | InForce::Off => None,
+    };
+    let unix_sockets = if job.unix { SocketAccess::All } else { context.sandbox.unix_sockets };
+    Confinement { writable, unix_sockets, offline: !job.net, view }
 }

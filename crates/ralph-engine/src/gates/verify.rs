@@ -87,13 +87,14 @@ pub fn verify(
         setup: receipt.setup.iter().filter(|argv| !argv.is_empty()).cloned().collect(),
         ..PinnedGates::default()
     };
-    let benches = ["verify", "verify-base"];
+    let benches = ["verify", "verify-base", "verify-overlay"];
     let mut assessor = Assessor::open_named(context, repository, &pinned, benches)?;
     let mut gates = Vec::new();
     for recorded in commands() {
         // What passed must pass; only what did not is compared with the base again.
         let base = base.as_ref().filter(|_| needs_base(&recorded.finding));
-        let points = Points { candidate: commit, base, changed: None, extent: Extent::All };
+        let points =
+            Points { candidate: commit, base, changed: None, extent: Extent::All, checks: None };
         let now = assessor.find(&recorded.gate, &points, tell)?;
         let against = against(recorded, &now);
         gates.push(GateCheck { recorded: recorded.clone(), now, against });

@@ -7,6 +7,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -21,6 +22,7 @@ use crate::digest;
 use crate::files::{read_optional, remove_optional, replace_unsynced};
 use crate::git::Oid;
 use crate::git::checkout::{Checkout, CheckoutError};
+use crate::git::copied::bring_copies;
 
 const SETUP_TIMEOUT: Duration = Duration::from_mins(30);
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
@@ -57,6 +59,16 @@ impl<'a> Workbench<'a> {
         let caches = pinned.caches.iter().map(|cache| repository.prefix.join(cache)).collect();
         let dir = repository.directory.join("checkouts").join(name);
         Workbench { context, repository, setup: &pinned.setup, caches, dir, found_warm: None }
+    }
+
+    /// Takes the checkout of this name without any cache.
+    pub(super) fn cold(
+        context: &'a GateContext<'a>,
+        repository: &'a GateRepository,
+        pinned: &'a PinnedGates,
+        name: &str,
+    ) -> Workbench<'a> {
+        Workbench { caches: Vec::new(), ..Workbench::new(context, repository, pinned, name) }
     }
 
     /// Returns the caches that the first run found filled, as they are named.
@@ -101,11 +113,11 @@ impl<'a> Workbench<'a> {
         };
         let Done { ended, tests, duration, output } = done;
         let status = match ended {
-            CommandEnd::Exited(exit) => GateStatus::of(exit, tests),
+            CommandEnd::Exited(exit) => GateStatus::of(exit, tests.counts),
             CommandEnd::TimedOut => GateStatus::TimedOut,
             CommandEnd::CouldNotRun(obstacle) => GateStatus::CouldNotRun { obstacle },
         };
-        Ok(GateRun { status, tests, duration, output })
+        Ok(GateRun { status, tests: tests.counts, names: tests.names, duration, output })
     }
 
     /// Resets the checkout to a commit and sets it up; returns what keeps gates from running in it.
@@ -122,11 +134,21 @@ impl<'a> Workbench<'a> {
             let message = format!("the commit has no directory `{}`", self.repository.prefix);
             return Ok(Some(Obstacle::Setup { message }));
         }
+        if let Some(person) = &self.repository.person.place().worktree
+            && let Err(error) = bring_copies(person, checkout.worktree(), &self.copied()?)
+        {
+            return obstacle(CheckoutError::Files(error)).map(Some);
+        }
         let problem = match self.set_up(&checkout, tell)? {
             None => self.unfilled(&checkout)?,
             problem => problem,
         };
         Ok(problem.map(|message| Obstacle::Setup { message }))
+    }
+
+    /// Returns the ignored files of the person's that come along.
+    fn copied(&self) -> Result<Vec<PathBuf>, GateError> {
+        Ok(self.repository.copied(self.context.copy)?.files)
     }
 
     /// Runs `setup` where it is needed; returns what went wrong.
@@ -148,35 +170,15 @@ impl<'a> Workbench<'a> {
             return Ok(None);
         }
         remove_optional(&record)?;
-        for argv in self.setup {
-            tell(JournalEvent::from(SetupStarted {
-                item: self.context.item.map(str::to_owned),
-                commit: checkout.commit().to_string(),
-                argv: argv.clone(),
-            }))?;
-            let cwd = checkout.worktree().join(&self.repository.prefix);
-            let job = Job {
-                argv,
-                cwd: &cwd,
-                tree: checkout.worktree(),
-                timeout: SETUP_TIMEOUT,
-                net: true,
-                unix: false,
-                commit: checkout.commit().as_str(),
-                name: "setup",
-            };
-            let done = runner::run(self.context, &job)?;
-            let why = match done.ended {
-                CommandEnd::Exited(exit) if exit.is_success() => continue,
-                CommandEnd::Exited(exit) => exit.to_string(),
-                CommandEnd::TimedOut => "timed out".to_owned(),
-                CommandEnd::CouldNotRun(obstacle) => obstacle.to_string(),
-            };
-            let command = argv.join(" ");
-            let said = done.output.last.lines().last().map(|line| format!(": {line}"));
-            return Ok(Some(format!("`{command}`: {why}{}", said.unwrap_or_default())));
+        let place = SetupPlace {
+            directory: &checkout.worktree().join(&self.repository.prefix),
+            tree: checkout.worktree(),
+            commit: checkout.commit(),
+        };
+        if let Some(problem) = run_setup(self.context, self.setup, &place, tell)? {
+            return Ok(Some(problem));
         }
-        if !checkout.has_additions(&self.caches)? {
+        if !checkout.has_additions(&self.caches, &self.copied()?)? {
             let is_there = |cache: &&Utf8PathBuf| checkout.worktree().join(cache).is_dir();
             let caches = self.caches.iter().filter(is_there).cloned().collect();
             let text = serde_json::to_vec(&SetUp { key, caches }).expect("it is plain data");
@@ -209,6 +211,52 @@ impl<'a> Workbench<'a> {
         }
         Ok(None)
     }
+}
+
+/// Where `setup` runs.
+pub(crate) struct SetupPlace<'a> {
+    /// What stands for the workspace.
+    pub(crate) directory: &'a Utf8Path,
+    /// What it may write.
+    pub(crate) tree: &'a Utf8Path,
+    pub(crate) commit: &'a Oid,
+}
+
+/// Runs the commands of `setup`, one after the other; returns what went wrong with one.
+pub(crate) fn run_setup(
+    context: &GateContext<'_>,
+    setup: &[Vec<String>],
+    place: &SetupPlace<'_>,
+    tell: Tell<'_>,
+) -> Result<Option<String>, GateError> {
+    for argv in setup {
+        tell(JournalEvent::from(SetupStarted {
+            item: context.item.map(str::to_owned),
+            commit: place.commit.to_string(),
+            argv: argv.clone(),
+        }))?;
+        let job = Job {
+            argv,
+            cwd: place.directory,
+            tree: place.tree,
+            timeout: SETUP_TIMEOUT,
+            net: true,
+            unix: false,
+            commit: place.commit.as_str(),
+            name: "setup",
+        };
+        let done = runner::run(context, &job)?;
+        let why = match done.ended {
+            CommandEnd::Exited(exit) if exit.is_success() => continue,
+            CommandEnd::Exited(exit) => exit.to_string(),
+            CommandEnd::TimedOut => "timed out".to_owned(),
+            CommandEnd::CouldNotRun(obstacle) => obstacle.to_string(),
+        };
+        let command = argv.join(" ");
+        let said = done.output.last.lines().last().map(|line| format!(": {line}"));
+        return Ok(Some(format!("`{command}`: {why}{}", said.unwrap_or_default())));
+    }
+    Ok(None)
 }
 
 /// A checkout for a verifier to look around and build in.

@@ -4,6 +4,7 @@
 //! planned first, by looking only; the configuration is written last, so that a workspace with one is set up. Nothing
 //! is committed, and `plan.jsonl` comes into being when a workflow needs it.
 
+mod committing;
 mod note;
 mod settings;
 mod texts;
@@ -17,11 +18,13 @@ use ralph_model::prd::{PRD_FILE, Prd};
 use ralph_model::prompt::PromptKind;
 use rustix::fs::{Access, access};
 
+pub use self::committing::commit_created;
 pub use self::note::InitNote;
 use self::settings::NewSettings;
+use crate::boundary::repositories;
 use crate::config::{Config, ConfigError};
 use crate::detect::agents::FoundAgent;
-use crate::detect::checks::{SuggestedGate, detect_checks};
+use crate::detect::checks::{SuggestedGate, detect_checks, detect_in_repositories};
 use crate::files::{Creation, PathError, create_new, read_optional, replace_atomically};
 use crate::home::{CONFIG_FILE, Workspace, WorkspaceKind, is_home};
 use crate::mailbox::{self, MailboxState};
@@ -116,7 +119,16 @@ pub fn plan_init(request: &InitRequest<'_>) -> Result<InitPlan, InitError> {
     let config = request.config.ok();
     let root = workspace.root.clone();
     let home = workspace.home(config.and_then(|config| config.home.as_deref())).path;
-    let suggestions = detect_checks(&root);
+    let suggestions = if workspace.kind == WorkspaceKind::RepositoryCollection {
+        let found = repositories(&root).into_iter().filter_map(|place| place.worktree);
+        let mut names: Vec<String> = found
+            .filter_map(|tree| tree.strip_prefix(&root).ok().map(ToString::to_string))
+            .collect();
+        names.sort();
+        detect_in_repositories(&root, &names)
+    } else {
+        detect_checks(&root)
+    };
     let agent = request.agents.iter().find(|agent| agent.is_usable());
     let agent = agent.map(|agent| agent.name.clone());
     let mut notes = Vec::new();

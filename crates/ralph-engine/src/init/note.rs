@@ -69,10 +69,10 @@ impl InitNote {
                 "give Ralph a place of its own with `mailbox = \"…\"` in {CONFIG_FILE}"
             )),
             InitNote::NoAgent { .. } => Some(format!(
-                "install one of them and set `agent` in {CONFIG_FILE}, or describe your own under `[agents.NAME]`"
+                "install one and set `agent` in {CONFIG_FILE}, or describe your own under `[agents.NAME]`"
             )),
             InitNote::NoChecks => Some(format!(
-                "add a `[[gate]]` to {CONFIG_FILE}: without one, no result is proven by gates"
+                "add a `[[gate]]` to {CONFIG_FILE}: without one every result is `not proven`"
             )),
             InitNote::HomeHasOtherFiles { .. } => {
                 Some("to keep them apart, start again with `--home DIRECTORY`".to_owned())
@@ -114,11 +114,13 @@ impl fmt::Display for InitNote {
                 )
             }
             InitNote::NoAgent { names } => {
-                write!(f, "no agent was found; known are `{}`", names.join("`, `"))
+                write!(f, "no agent found on PATH; Ralph knows `{}`", names.join("`, `"))
             }
-            InitNote::NoChecks => f.write_str("no check of the project was recognised"),
+            InitNote::NoChecks => {
+                f.write_str("no tests, build or linter of the project were recognised")
+            }
             InitNote::HomeHasOtherFiles { path } => {
-                write!(f, "`{path}` holds other files already; Ralph's join them")
+                write!(f, "`{path}` has other files; Ralph's files will be mixed in")
             }
             InitNote::IgnoreLacks { path, lines } => {
                 write!(f, "`{path}` is kept, but does not ignore `{}`", lines.join("`, `"))

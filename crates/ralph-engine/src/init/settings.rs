@@ -103,6 +103,9 @@ fn render_gates(text: &mut String, gates: &[SuggestedGate]) {
         text.push_str("[[gate]]\n");
         line(text, &format!("name = {}", render_string(&gate.name)));
         line(text, &format!("run = {}", render_list(&gate.run)));
+        if let Some(repo) = &gate.repo {
+            line(text, &format!("repo = {}", render_string(repo)));
+        }
         if gate.fast {
             text.push_str("fast = true\n");
         }
@@ -137,8 +140,12 @@ mod tests {
 
     fn any_gate() -> impl Strategy<Value = SuggestedGate> {
         let words = prop::collection::vec(any::<String>(), 1..5);
-        (any::<String>(), words, any::<bool>(), any::<String>())
-            .prop_map(|(name, run, fast, why)| SuggestedGate { name, run, fast, why })
+        (any::<String>(), words, any::<bool>(), any::<String>()).prop_map(
+            |(name, run, fast, why)| {
+                let repo = fast.then(|| why.clone());
+                SuggestedGate { name, run, repo, fast, why }
+            },
+        )
     }
 
     proptest! {
@@ -159,6 +166,8 @@ mod tests {
             for (read, gate) in read.iter().zip(&gates) {
                 prop_assert_eq!(read["name"].as_str(), Some(gate.name.as_str()));
                 prop_assert_eq!(strings(&read["run"]), gate.run.clone());
+                let repo = read.get("repo").and_then(toml::Value::as_str);
+                prop_assert_eq!(repo, gate.repo.as_deref());
                 let fast = read.get("fast").and_then(toml::Value::as_bool);
                 prop_assert_eq!(fast.unwrap_or(false), gate.fast);
             }

@@ -1,6 +1,6 @@
 //! The journal: every fact, one line each, in private state, and mirrored where people look.
 //!
-//! Invariant: when [`Journal::append`] returns without an error, the line is on disk. The mirror (`ralph.log` in home)
+//! Invariant: when [`Journal::append`] returns without an error, the line is on disk, and all before it. The mirror (`ralph.log` in home)
 //! is for reading only: it lies where agents can write, so nothing is ever read from it, no link at its place is followed,
 //! and a mirror that cannot be written holds up nothing and is reported once.
 //!
@@ -148,6 +148,12 @@ impl Journal {
     /// Appends a fact durably. Tells if a torn line of a dead writer had to be cut first.
     pub(crate) fn append(&mut self, line: JournalLine<'_>) -> Result<Option<TornTail>, PathError> {
         let torn = self.file.append(line.record)?;
+        self.append_to_mirror(line);
+        Ok(torn)
+    }
+
+    /// Writes the mirror, and reports the first problem with it.
+    fn append_to_mirror(&mut self, line: JournalLine<'_>) {
         if let Some(mirror) = &self.mirror
             && let Err(problem) =
                 append_to_mirror(&mirror.path, line.mirrored.unwrap_or(line.record))
@@ -156,10 +162,10 @@ impl Journal {
         {
             report(&PathError::new("append to", &mirror.path, problem));
         }
-        Ok(torn)
     }
 
-    /// Records an event durably, mirrored in the form people asked for; then it is folded and told.
+    /// Records an event, mirrored in the form people asked for; then it is folded and told. It is durable, but for what
+    /// home says too: that becomes durable with the next line. Thousands of specs may be passed over in one start.
     pub(crate) fn record(
         &mut self,
         at: Timestamp,
@@ -174,7 +180,13 @@ impl Journal {
         let record = render_line(&entry);
         let as_text = self.mirror.as_ref().is_some_and(|mirror| mirror.format == LogFormat::Text);
         let text = as_text.then(|| render_text(&entry));
-        self.append(JournalLine { record: record.trim_end(), mirrored: text.as_deref() })?;
+        let line = JournalLine { record: record.trim_end(), mirrored: text.as_deref() };
+        if entry.event.is_in_home() {
+            self.file.append_unsynced(line.record)?;
+            self.append_to_mirror(line);
+        } else {
+            self.append(line)?;
+        }
         if entry.event.is_decisive() {
             fault::after_write();
         }

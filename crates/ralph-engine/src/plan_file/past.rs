@@ -92,7 +92,7 @@ impl PlanPast for Past {
 /// The past could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PastError {
-    #[error("there is no commit, branch or tag `{name}` here")]
+    #[error("commit, branch or tag `{name}` not found")]
     UnknownRevision { name: String },
     #[error(transparent)]
     History(#[from] HistoryError),

@@ -2,10 +2,12 @@
 
 use camino::Utf8PathBuf;
 use ralph_model::outcome::RunClose;
-use ralph_model::run::{ProcessExit, RunEnd, RunFacts};
+use ralph_model::run::{ProcessExit, RunEnd, RunFacts, RunOutcome, Trouble};
 use ralph_model::usage::Usage;
 use ralph_proc::supervise::Finished;
 
+use super::allowlist::advice;
+use super::failed_command::FailedCommand;
 use super::report::with_causes;
 use super::{Environment, Run, RunReport};
 use crate::boundary::BoundaryReport;
@@ -51,8 +53,38 @@ impl Run<'_, '_> {
         };
         let now = self.context.clock.now();
         let claim = self.request.contract.judge(&facts, &served, self.request.adapter.traits());
-        let close = RunClose { end: &end, exit, tail: &tail, stderr: &stderr, claim, now };
+        let close = RunClose {
+            end: &end,
+            exit,
+            tail: &tail,
+            stderr: &stderr,
+            claim,
+            limit_patterns: self.request.limit_patterns,
+            now,
+        };
         let outcome = facts.outcome(&close);
+        let advice = match &outcome {
+            RunOutcome::Trouble {
+                trouble: Trouble::UsageLimit { .. } | Trouble::Network { .. },
+            } => Vec::new(),
+            RunOutcome::Trouble { .. } => {
+                let withheld = self.context.environment.withheld_from(environment);
+                let output = format!("{tail}\n{stderr}");
+                let home = lookup("HOME");
+                let failed = FailedCommand {
+                    agent: self.request.agent,
+                    is_text: !self.request.adapter.traits().structured,
+                    is_confined: self.request.boundary.is_kernel(),
+                    exit,
+                    output: &output,
+                    home: home.as_deref(),
+                };
+                let mut found = failed.advice();
+                found.extend(advice(&withheld, &output));
+                found
+            }
+            _ => Vec::new(),
+        };
         let model = facts.model.as_deref().or(self.request.model);
         let price = model.and_then(|model| self.request.prices.price(model));
         let estimate =
@@ -76,6 +108,7 @@ impl Run<'_, '_> {
             leftovers: finished.map_or(0, |finished| finished.leftovers),
             boundary: BoundaryReport::default(),
             removed_locks: closing.removed_locks,
+            advice,
             facts,
             served,
             outbox: closing.outbox.unwrap_or_else(|| {

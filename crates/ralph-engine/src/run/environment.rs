@@ -1,4 +1,4 @@
-//! The environment an agent sees: the person's own, with Ralph's additions and without what would mislead git.
+//! An environment: the person's own, what runs get of it, with Ralph's additions and without what would mislead git.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -41,6 +41,11 @@ impl Environment {
     /// Removes every variable whose name `unwanted` tells.
     pub(crate) fn remove_where(&mut self, unwanted: impl Fn(&str) -> bool) {
         self.variables.retain(|name, _| !name.to_str().is_some_and(&unwanted));
+    }
+
+    /// Returns the names that are text.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.variables.keys().filter_map(|name| name.to_str())
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {

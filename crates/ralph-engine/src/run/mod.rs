@@ -11,9 +11,11 @@
 //!
 //! A run never fails with an error of its own for what the agent did: that is what the report is for.
 
+mod allowlist;
 mod closing;
 mod contract;
 mod environment;
+mod failed_command;
 pub(crate) mod locks;
 mod prepare;
 mod report;
@@ -26,6 +28,7 @@ use std::io::{self, BufWriter};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::tz::TimeZone;
+use ralph_model::final_from::FinalFrom;
 use ralph_model::id::RunId;
 use ralph_model::journal::{JournalEvent, Place, RunStarted};
 use ralph_model::permission::Asker;
@@ -43,6 +46,7 @@ use ralph_proc::tree::ProcessIdentity;
 use rustix::io::Errno;
 use rustix::rand::GetRandomFlags;
 
+pub(crate) use allowlist::{advice as withheld_advice, as_strs};
 pub(crate) use closing::Closing;
 pub(crate) use contract::Contract;
 pub use environment::Environment;
@@ -54,9 +58,10 @@ pub(crate) use result::{RESULTS, UNCOMPARED};
 pub use watcher::parse_event_line;
 
 use crate::agent::{Adapter, DecodeContext};
-use crate::boundary::{InForce, UnixSockets, Watch};
+use crate::boundary::{InForce, Watch};
 use crate::channel::{Attendant, Door, MutationStore, Serving};
 use crate::clock::Clock;
+use crate::config::SandboxConfig;
 use crate::files::{self, PathError};
 use crate::git::{GitProgram, RepositoryLocation};
 use crate::journal::Journal;
@@ -100,6 +105,17 @@ pub(crate) struct RunSlot {
     pub number: u32,
     /// The repositories in the slot.
     pub places: Vec<RepositoryLocation>,
+    /// It was prepared just now: nothing of an earlier run is in it.
+    pub is_new: bool,
+}
+
+impl RunSlot {
+    /// Returns the directories that git keeps its own in and that are not below what stands for the workspace: that can be
+    /// a directory of a repository.
+    fn outer_git_dirs(&self) -> Vec<Utf8PathBuf> {
+        let dirs = self.places.iter().map(|place| place.git_dir.clone());
+        dirs.filter(|directory| !directory.starts_with(&self.root)).collect()
+    }
 }
 
 impl RunContext<'_> {
@@ -126,6 +142,8 @@ pub(crate) struct RunRequest<'a> {
     pub executable: &'a Utf8Path,
     pub args: &'a [String],
     pub env: &'a [(String, String)],
+    /// Names of the person's variables that this agent gets, beside those that every run gets.
+    pub pass: &'a [String],
     pub role: Role,
     pub model: Option<&'a str>,
     pub reasoning: Option<&'a str>,
@@ -139,7 +157,7 @@ pub(crate) struct RunRequest<'a> {
     pub boundary: InForce,
     /// Paths beside the role's own that may be written.
     pub writable: &'a [Utf8PathBuf],
-    pub unix_sockets: UnixSockets,
+    pub sandbox: &'a SandboxConfig,
     /// Paths of the agent's own that its adapter does not know.
     pub agent_state: &'a [Utf8PathBuf],
     /// The person's own configuration of the agent is not to be used.
@@ -147,6 +165,10 @@ pub(crate) struct RunRequest<'a> {
     pub limits: StopLimits,
     pub context: ContextPolicy,
     pub prices: &'a PriceTable,
+    /// Phrases of the person's that tell of a usage limit.
+    pub limit_patterns: &'a [String],
+    /// Where the last message of a plain command is.
+    pub final_from: &'a FinalFrom,
     /// The ids of the tasks and issues that the run is to work on.
     pub given: &'a [String],
     /// What the run finds in its outbox and is to leave there.
@@ -273,6 +295,7 @@ impl Run<'_, '_> {
             dir: directory.to_string(),
             place: Some(Place { home, state }),
             resumed_session: request.resume.map(str::to_owned),
+            slot: self.context.slot.map(|slot| slot.number),
         });
         if started.is_err() {
             // What was not started needs no end.
@@ -289,6 +312,7 @@ impl Run<'_, '_> {
             guard: None,
             scratch: Some(self.context.place.scratch.path().to_owned()),
             started: self.context.clock.now(),
+            events: Some(self.logs.events.clone()),
             free_locks: Vec::new(),
             watch: None,
         }
@@ -427,7 +451,11 @@ impl Run<'_, '_> {
         observer: Box<dyn RunObserver>,
     ) -> Result<AgentWatcher, RunError> {
         let adapter = self.request.adapter;
-        let context = DecodeContext { now: self.context.clock.now(), zone: TimeZone::system() };
+        let context = DecodeContext {
+            limit_patterns: self.request.limit_patterns.to_vec(),
+            final_from: self.request.final_from.clone(),
+            ..DecodeContext::new(self.context.clock.now(), TimeZone::system())
+        };
         let event_log = files::create_log(&self.logs.events)?;
         Ok(AgentWatcher {
             decoder: adapter.decoder(context),

@@ -3,12 +3,14 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::role::Role;
 use ralph_proc::command::CommandSpec;
+use ralph_proc::namespace::View;
 
-use super::{Environment, Run, RunContext, RunError};
+use super::allowlist::{GIT_IDENTITY, as_strs};
+use super::{Environment, Run, RunContext, RunError, RunSlot};
 use crate::agent::AgentRequest;
-use crate::boundary::{self, InForce, Watch, Writable};
+use crate::boundary::{self, InForce, Layers, ViewRequest, Watch, Writable, around_program};
 use crate::files;
-use crate::git::RepositoryLocation;
+use crate::git::{GitProgram, RepositoryLocation};
 
 /// A run that is ready to be started.
 pub(super) struct PreparedRun {
@@ -41,9 +43,16 @@ impl Run<'_, '_> {
         self.request.directory.unwrap_or(self.context.work_root())
     }
 
-    /// What the agent sees: the person's environment, its configuration, and what a run is told.
+    /// What the agent sees: what it gets of the person's environment, its configuration, and what a run is told.
     pub(super) fn environment(&self) -> Environment {
-        let mut environment = self.context.environment.clone();
+        let own = [&as_strs(self.request.pass), GIT_IDENTITY].concat();
+        let mut environment = self.context.environment.passing(&own);
+        for (name, value) in self.context.place.identity(self.context.workspace, || {
+            GitProgram::new("git", self.context.environment.clone().into_variables())
+        }) {
+            environment.set(*name, value);
+        }
+        environment.set("GIT_TERMINAL_PROMPT", "0");
         environment.configure_git("commit.gpgsign", "false");
         environment.configure_git("tag.gpgsign", "false");
         if let Some(directory) = self.context.state.program_directory(self.context.program) {
@@ -71,6 +80,45 @@ impl Run<'_, '_> {
         environment
     }
 
+    /// What the agent sees of the machine, where it has a view of its own.
+    fn view(
+        &self,
+        layers: Layers,
+        args: &[String],
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Option<View> {
+        let (request, context) = (self.request, &*self.context);
+        let mut needed = around_program(request.executable);
+        needed.extend(around_program(context.program));
+        needed.extend(context.state.shown());
+        needed.extend([self.directory(), context.work_root()].map(ToOwned::to_owned));
+        // A checkout's git directory lies beside its tree.
+        needed.extend(request.directory.and_then(Utf8Path::parent).map(ToOwned::to_owned));
+        needed.extend(request.adapter.state_paths(&|name| env(name)));
+        needed.extend_from_slice(request.agent_state);
+        if let Some(slot) = context.slot {
+            needed.push(slot.home.clone());
+        } else {
+            needed.extend(context.home.map(ToOwned::to_owned));
+            needed.extend_from_slice(context.git_dirs);
+        }
+        let words = args.iter().map(String::as_str);
+        let words = words.chain(request.env.iter().map(|(_, value)| value.as_str()));
+        boundary::view(
+            layers,
+            &ViewRequest {
+                env,
+                state_base: context.state.base(),
+                temporary: &context.place.scratch.temporary(),
+                cwd: self.directory(),
+                needed,
+                words: words.collect(),
+                show: &request.sandbox.show,
+                offline: false,
+            },
+        )
+    }
+
     /// Puts the command together, and what it is held to; what the adapter sets is added to the environment.
     pub(super) fn prepare(&self, environment: &mut Environment) -> Result<PreparedRun, RunError> {
         let request = self.request;
@@ -89,22 +137,38 @@ impl Run<'_, '_> {
         let lookup = |name: &str| environment.text(name);
         let mut agent_state = request.adapter.state_paths(&lookup);
         agent_state.extend(isolated);
-        for path in agent_state.iter().filter(|path| path.extension() != Some("json")) {
+        agent_state.extend_from_slice(request.agent_state);
+        // The person may name files among an agent's state; an adapter's own are directories but for these.
+        let is_file = |path: &Utf8PathBuf| {
+            path.extension() == Some("json")
+                || (request.agent_state.contains(path) && path.is_file())
+        };
+        for path in agent_state.iter().filter(|path| !is_file(path)) {
             // The kernel can only grant what exists. Single files are the agent's own to make.
             files::create_directory(path)?;
         }
-        agent_state.extend_from_slice(request.agent_state);
         let user_home = lookup("HOME").map(Utf8PathBuf::from);
+        let mut writable_programs: Vec<&Utf8Path> =
+            agent_state.iter().map(Utf8PathBuf::as_path).collect();
+        writable_programs.push(self.context.place.scratch.path());
+        if request.role.writes_workspace() {
+            writable_programs.push(self.context.work_root());
+        }
+        let slot_git_dirs = self.context.slot.map(RunSlot::outer_git_dirs);
         let writable = Writable {
             role: request.role,
             workspace: self.context.work_root(),
-            git_dirs: if self.context.slot.is_some() { &[] } else { self.context.git_dirs },
+            git_dirs: slot_git_dirs.as_deref().unwrap_or(self.context.git_dirs),
             scratch: self.context.place.scratch.path(),
             agent_state: &agent_state,
             user_home: user_home.as_deref(),
             extra: request.writable,
         };
-        let confinement = boundary::confinement(&writable, request.unix_sockets);
+        let view = match request.boundary {
+            InForce::Kernel(layers) => self.view(layers, &invocation.args, &lookup),
+            InForce::Detect | InForce::Off => None,
+        };
+        let confinement = boundary::confinement(&writable, request.sandbox.unix_sockets, view);
         let watched = WatchedPlaces::of(self.context, request.role);
         let watch = Watch {
             run: self.id.to_string(),
@@ -127,13 +191,14 @@ impl Run<'_, '_> {
             baseline: self.context.state.baseline(),
             journal: self.context.state.journal_length(),
         };
+        environment.narrow_path(&writable_programs);
         let spec = CommandSpec {
             program: request.executable.into(),
             args: invocation.args.into_iter().map(Into::into).collect(),
             cwd: self.directory().into(),
             env: environment.clone().into_variables(),
             stdin: Some(self.logs.prompt.clone().into()),
-            confinement: (request.boundary == InForce::Kernel).then_some(confinement),
+            confinement: (request.boundary.is_kernel()).then_some(confinement),
         };
         Ok(PreparedRun { spec, watch })
     }

@@ -46,6 +46,8 @@ pub struct RunReport {
     pub outbox: OutboxReport,
     /// What changed that the run was to leave alone.
     pub boundary: BoundaryReport,
+    /// What the person can do about it, where it failed.
+    pub advice: Vec<String>,
     /// Git's locks that it left and that were removed.
     pub removed_locks: Vec<Utf8PathBuf>,
 }
@@ -119,6 +121,7 @@ impl RunReport {
                     reason: left.reason.to_string(),
                 })
                 .collect(),
+            advice: self.advice.clone(),
             final_line: said.and_then(summary_line),
         }
     }

@@ -18,7 +18,7 @@ use ralph_proc::launcher::Launcher;
 use super::fresh_nonce;
 use crate::boundary::{Baseline, repositories};
 use crate::files::PathError;
-use crate::git::RepositoryLocation;
+use crate::git::{Git, GitProgram, RepositoryLocation};
 use crate::state::{LiveRecord, State};
 
 /// What this process uses for its runs.
@@ -30,6 +30,8 @@ pub struct RunResources {
     pub(super) baseline: RefCell<Baseline>,
     /// Found once: a run can re-point a repository.
     repositories: OnceCell<Vec<RepositoryLocation>>,
+    /// Who the person is to git, as variables. Found once, before a run can change it.
+    identity: OnceCell<Vec<(&'static str, String)>>,
 }
 
 impl RunResources {
@@ -37,7 +39,8 @@ impl RunResources {
         let baseline = RefCell::new(Baseline::new(state.baseline()));
         let (scratch, live) = (Scratch::create()?, state.live_record()?);
         let launcher = RefCell::default();
-        Ok(RunResources { scratch, live, launcher, baseline, repositories: OnceCell::new() })
+        let (repositories, identity) = (OnceCell::new(), OnceCell::new());
+        Ok(RunResources { scratch, live, launcher, baseline, repositories, identity })
     }
 
     /// What simulated runs use: their scratch directory is nowhere.
@@ -46,12 +49,25 @@ impl RunResources {
         let scratch = Scratch { path: "/simulated-scratch".into(), empty: Cell::new(None) };
         let baseline = RefCell::new(Baseline::new(state.baseline()));
         let (live, launcher) = (state.live_record()?, RefCell::default());
-        Ok(RunResources { scratch, live, launcher, baseline, repositories: OnceCell::new() })
+        let (repositories, identity) = (OnceCell::new(), OnceCell::from(Vec::new()));
+        Ok(RunResources { scratch, live, launcher, baseline, repositories, identity })
     }
 
     /// Where a run of this place finds its outbox.
     pub(crate) fn outbox(&self) -> Utf8PathBuf {
         self.scratch.outbox()
+    }
+
+    /// Returns the variables that tell git who the person is: an agent that hides their configuration can commit.
+    pub(super) fn identity(
+        &self,
+        workspace: &Utf8Path,
+        program: impl FnOnce() -> GitProgram,
+    ) -> &[(&'static str, String)] {
+        self.identity.get_or_init(|| {
+            let place = self.repositories(workspace).first().cloned();
+            place.map(|place| Git::at(program(), place).known_identity()).unwrap_or_default()
+        })
     }
 
     pub(super) fn repositories(&self, workspace: &Utf8Path) -> &[RepositoryLocation] {

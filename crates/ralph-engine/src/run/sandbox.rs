@@ -13,9 +13,10 @@ use ralph_proc::command::CommandSpec;
 use ralph_proc::sandbox::{Confinement, run_in_foreground};
 
 use super::Environment;
+use super::allowlist::{GIT_IDENTITY, as_strs};
 use super::resources::Scratch;
 use crate::agent::adapter;
-use crate::boundary::{InForce, Writable, confinement};
+use crate::boundary::{InForce, ViewRequest, Writable, confinement, view};
 use crate::config::{AgentProgram, Config};
 use crate::files::PathError;
 
@@ -29,6 +30,10 @@ pub struct SandboxRequest<'a> {
     pub environment: &'a Environment,
     /// Where the command begins; a person stands somewhere in the workspace.
     pub cwd: &'a Utf8Path,
+    /// Where private state of all workspaces is.
+    pub state_base: &'a Utf8Path,
+    /// The command line: what it names is there.
+    pub words: Vec<&'a str>,
 }
 
 /// A sandbox that is ready for a command. Its scratch directory goes with it.
@@ -44,17 +49,19 @@ impl Sandbox {
     /// Puts together what a run of this role would be held to.
     pub fn prepare(request: &SandboxRequest<'_>) -> Result<Sandbox, PathError> {
         let scratch = Scratch::create()?;
-        let mut environment = request.environment.clone();
+        let choice = request.config.agent_for(request.role);
+        let (general, of_agent) = (as_strs(&request.config.env_pass), as_strs(&choice.pass));
+        let own = [&general, &of_agent, GIT_IDENTITY].concat();
+        let mut environment = request.environment.passing(&own);
         environment.set("TMPDIR", scratch.temporary().as_str());
         environment.set("RALPH_OUT", scratch.outbox().as_str());
         environment.set("RALPH_ROLE", request.role.as_str());
         let lookup = |name: &str| environment.text(name);
-        let choice = request.config.agent_for(request.role);
         let mut agent_state = match &choice.program {
             AgentProgram::Adapter { adapter: name, .. } => {
                 adapter(name).map(|adapter| adapter.state_paths(&lookup)).unwrap_or_default()
             }
-            AgentProgram::Command { .. } => Vec::new(),
+            AgentProgram::Command { .. } | AgentProgram::Untrusted => Vec::new(),
         };
         agent_state.extend(choice.state);
         let user_home = lookup("HOME").map(Utf8PathBuf::from);
@@ -67,7 +74,28 @@ impl Sandbox {
             user_home: user_home.as_deref(),
             extra: &request.config.writable,
         };
-        let confinement = confinement(&writable, request.config.unix_sockets);
+        let view = match request.boundary {
+            InForce::Kernel(layers) => {
+                let mut needed = agent_state.clone();
+                needed.extend([request.workspace, request.cwd].map(ToOwned::to_owned));
+                needed.extend_from_slice(request.git_dirs);
+                view(
+                    layers,
+                    &ViewRequest {
+                        env: &lookup,
+                        state_base: request.state_base,
+                        temporary: &scratch.temporary(),
+                        cwd: request.cwd,
+                        needed,
+                        words: request.words.clone(),
+                        show: &request.config.sandbox.show,
+                        offline: false,
+                    },
+                )
+            }
+            InForce::Detect | InForce::Off => None,
+        };
+        let confinement = confinement(&writable, request.config.sandbox.unix_sockets, view);
         let (boundary, cwd) = (request.boundary, request.cwd.into());
         Ok(Sandbox { scratch, confinement, boundary, environment, cwd })
     }
@@ -87,7 +115,7 @@ impl Sandbox {
             cwd: self.cwd.clone(),
             env: self.environment.clone().into_variables(),
             stdin: None,
-            confinement: (self.boundary == InForce::Kernel).then(|| self.confinement.clone()),
+            confinement: (self.boundary.is_kernel()).then(|| self.confinement.clone()),
         })
     }
 }

@@ -6,6 +6,9 @@ use ralph_model::goal::PlannerEnvelope;
 use ralph_model::role::Role;
 
 use super::Session;
+use crate::boundary::persons_side::{PersonsPlaces, PersonsSide};
+use crate::boundary::{self, InForce};
+use crate::home::CONFIG_FILE;
 use crate::outbox::{Outbox, OutboxFile};
 use crate::run::{Contract, RunContext, RunError, RunReport, RunResult, locks, run_agent};
 
@@ -117,6 +120,46 @@ impl AgentTask {
 }
 
 impl Session<'_> {
+    /// Returns the agent's session that the next run of an item goes on with, because the last one was cut short: by a
+    /// usage limit, an interruption, or the death of its Ralph.
+    ///
+    /// Agents file sessions by directory, so it has to be the same slot, and for a role that writes as that run left it.
+    /// A verifier always begins anew.
+    pub(crate) fn open_session(&self, item: &str, role: Role) -> Option<String> {
+        let launch = self.context.launch(role);
+        let is_emptied = self.slot.as_ref().is_some_and(|slot| slot.is_new);
+        if role == Role::Verifier
+            || !launch.adapter.traits().resumes
+            || role.writes_workspace() && is_emptied
+        {
+            return None;
+        }
+        let slot = self.slot.as_ref().map(|slot| slot.number);
+        let item = self.journal.board().item(item)?;
+        item.open_session(role, &launch.choice.name, slot).map(str::to_owned)
+    }
+
+    /// Returns the person's checkout and the clone of it that runs work in, if they do.
+    pub(crate) fn clone_of(&self) -> Option<(&str, &str)> {
+        let slot = self.slot.as_ref()?;
+        Some((self.context.workspace.root.as_str(), slot.root.as_str()))
+    }
+
+    /// Looks at what a run in a clone must not reach, where nothing but a comparison keeps it away.
+    pub(crate) fn look_at_person(&self) -> Option<PersonsSide> {
+        let context = &self.context;
+        if self.slot.is_none() || context.boundary != InForce::Detect {
+            return None;
+        }
+        let workspace = &context.workspace.root;
+        Some(PersonsSide::look(&PersonsPlaces {
+            program: context.git(),
+            repositories: &boundary::repositories(workspace),
+            home: context.home_path(),
+            config: workspace.join(CONFIG_FILE),
+        }))
+    }
+
     /// Runs an agent once. `after_limit` is the session of a run of the same task that hit its usage limit.
     pub(crate) fn run_once(
         &mut self,

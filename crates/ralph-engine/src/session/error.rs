@@ -16,6 +16,8 @@ use crate::workflow::WorkflowError;
 /// A session cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
+    #[error("what `ralph.toml` and the prompt templates here say is not trusted")]
+    Untrusted,
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
     #[error(transparent)]
@@ -34,6 +36,9 @@ pub enum SessionError {
     Templates(Vec<PromptProblem>),
     #[error(transparent)]
     Rules(PromptProblem),
+    /// Git has files of a home that the person wants to keep out of it.
+    #[error("`git.commit_home` is false, but git tracks files of `{home}`")]
+    HomeTracked { home: Utf8PathBuf },
     #[error(transparent)]
     Repositories(Box<WorkflowError>),
     #[error("cannot handle signals")]
@@ -57,7 +62,8 @@ impl SessionError {
     /// Tells whether the person has to change something before it can work.
     pub fn is_usage(&self) -> bool {
         match self {
-            SessionError::Workspace(_)
+            SessionError::Untrusted
+            | SessionError::Workspace(_)
             | SessionError::Launch(_)
             | SessionError::Boundary(_)
             | SessionError::State(_)
@@ -65,6 +71,7 @@ impl SessionError {
             | SessionError::Lock(LockError::RunHeld { .. })
             | SessionError::Templates(_)
             | SessionError::Rules(_)
+            | SessionError::HomeTracked { .. }
             | SessionError::ProgramName => true,
             SessionError::Lock(_)
             | SessionError::Repositories(_)
@@ -78,6 +85,9 @@ impl SessionError {
     /// Returns what the person can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
+            SessionError::Untrusted => {
+                Some("`ralph trust` shows what would count and asks".to_owned())
+            }
             SessionError::Workspace(error) => error.hint(),
             SessionError::Launch(error) => Some(error.hint()),
             SessionError::Boundary(_) => Some(
@@ -92,6 +102,9 @@ impl SessionError {
             SessionError::Lock(LockError::RunHeld { .. }) => {
                 Some("wait for it or stop it".to_owned())
             }
+            SessionError::HomeTracked { home } => Some(format!(
+                "`git rm -r -q --cached {home}` and a commit untrack them, and leave the files where they are"
+            )),
             SessionError::Templates(_) => {
                 Some("move a template away to use the built-in one".to_owned())
             }

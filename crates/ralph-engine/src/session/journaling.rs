@@ -10,11 +10,11 @@ use ralph_model::journal::{
 };
 use ralph_model::policy::backoff::backoff;
 use ralph_model::policy::budget::{self, BudgetExhausted};
-use ralph_model::policy::limit::LimitWait;
+use ralph_model::policy::limit::{LimitHolder, LimitWait};
 use ralph_model::run::UsageLimit;
 
 use super::Session;
-use crate::config::LoopSettings;
+use crate::config::{Config, LoopSettings};
 use crate::files::PathError;
 use crate::gates::GateError;
 use crate::gates::pin::PinnedGates;
@@ -57,15 +57,16 @@ impl Session<'_> {
     /// waiting.
     pub(crate) fn begin_limit_wait(
         &mut self,
-        agent: &str,
+        holder: &LimitHolder,
         resets_at: Option<Timestamp>,
     ) -> Result<LimitWait, PathError> {
-        let unknown = self.journal.board().unknown_limits_in_a_row(agent);
+        let unknown = self.journal.board().unknown_limits_in_a_row(holder);
         let now = self.context.clock.now();
         let limit = UsageLimit { resets_at };
         let wait = self.context.limit_policy().wait_until(limit, unknown, now);
         let LimitWait { until, known } = wait;
-        let started = LimitWaitStarted { agent: agent.to_owned(), until, known };
+        let LimitHolder { agent, account } = holder.clone();
+        let started = LimitWaitStarted { agent, account, until, known };
         self.record(started)?;
         Ok(wait)
     }
@@ -73,7 +74,7 @@ impl Session<'_> {
     /// Waits for a usage limit to end. `None` where nobody is to wait for it.
     pub(crate) fn wait_for_limit(
         &mut self,
-        agent: &str,
+        holder: &LimitHolder,
         wait: LimitWait,
         subject: Subject,
     ) -> Result<Option<Waited>, PathError> {
@@ -85,7 +86,7 @@ impl Session<'_> {
             spec,
             item,
             phase,
-            agent: agent.to_owned(),
+            agent: holder.agent.clone(),
             wait_seconds: Some(seconds),
             reset_seconds: wait.known.then(|| seconds.saturating_sub(margin)),
             reason: if wait.known { "reset_seconds" } else { "unknown_reset" }.to_owned(),
@@ -96,7 +97,8 @@ impl Session<'_> {
         }
         let waited = self.wait_until(wait.until);
         let interrupted = waited == Waited::Interrupted;
-        self.record(LimitWaitEnded { agent: agent.to_owned(), interrupted })?;
+        let LimitHolder { agent, account } = holder.clone();
+        self.record(LimitWaitEnded { agent, account, interrupted })?;
         Ok(Some(waited))
     }
 
@@ -132,6 +134,11 @@ impl Session<'_> {
     pub(crate) fn pin(&mut self, item: &str, subject: Subject) -> Result<PinnedGates, GateError> {
         let config = (self.reload)().ok();
         let config = config.as_ref().unwrap_or(&self.context.config);
+        if !config.is_trusted() {
+            // What is armed has changed meanwhile: an item at work goes on with its pins, the next one waits for the person.
+            let kept = PinnedGates::load(&self.context.state, item)?;
+            return kept.ok_or(GateError::Untrusted);
+        }
         let (pinned, changes) = PinnedGates::keep(&self.context.state, item, config)?;
         if !changes.is_empty() {
             let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
@@ -145,7 +152,7 @@ impl Session<'_> {
     /// Returns the settings of the loop as the person has them now: between two runs, whatever an agent did to them has
     /// been put back.
     pub(crate) fn loop_settings(&self) -> LoopSettings {
-        let config = (self.reload)().ok();
+        let config = (self.reload)().ok().filter(Config::is_trusted);
         config.as_ref().unwrap_or(&self.context.config).loop_settings.clone()
     }
 

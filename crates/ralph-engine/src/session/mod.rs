@@ -17,10 +17,9 @@ use ralph_model::journal::{BudgetLimits, RoleAgent, WorkflowEnded, WorkflowStart
 use ralph_model::policy::budget::{Budget, BudgetExhausted, Spent};
 use ralph_model::policy::limit::LimitPolicy;
 use ralph_model::role::Role;
-use ralph_proc::sandbox::Support;
 use ralph_proc::signal::SignalPipe;
 
-use crate::boundary::{InForce, in_force, repositories};
+use crate::boundary::{InForce, enforce, repositories};
 use crate::channel::{MutationStore, NoStore};
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
@@ -42,6 +41,7 @@ use machine::Machine;
 pub use agent_task::AgentTask;
 pub(crate) use agent_task::{TaskContract, TaskFile, TaskOutbox};
 pub use error::SessionError;
+use open_state::clear_limit;
 pub use open_state::{OpenState, OpenStateError};
 
 /// Reads the configuration again: a person may change gates between two runs.
@@ -128,6 +128,8 @@ pub struct Opening {
     pub rebuilt: Option<&'static str>,
     /// Settings that have no effect with the chosen agents.
     pub warnings: Vec<String>,
+    /// What the budget does not measure.
+    pub budget_notes: Vec<String>,
     /// What a killed Ralph left behind.
     pub recovered: Vec<Recovered>,
 }
@@ -145,14 +147,23 @@ impl<'a> Session<'a> {
     ) -> Result<(Session<'a>, Opening), SessionError> {
         let Machine { clock, waiter, performer, resources, signals } = machine;
         let SessionRequest { workspace, home, config, environment, .. } = request;
+        if !config.is_trusted() {
+            return Err(SessionError::Untrusted);
+        }
         let mut launches = Vec::new();
         let mut warnings = Vec::new();
+        let mut notes = Vec::new();
         for role in request.roles {
             let launch = Launch::prepare(config, *role, environment, &workspace.root)?;
             warnings.extend(launch.warnings());
+            for note in launch.check_budget(&request.budget)? {
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
             launches.push((*role, launch));
         }
-        let boundary = in_force(config.boundary, Support::probe())?;
+        let boundary = enforce(config)?;
         let open = OpenState::open(workspace, home, config, environment, clock)?;
         open.refuse_in_workspace(workspace)?;
         let OpenState { state, mut journal, rebuilt } = open;
@@ -174,6 +185,12 @@ impl<'a> Session<'a> {
         }
         // Only now, with the lock held and everything of earlier workflows recorded.
         journal.fold().map_err(OpenStateError::Journal)?;
+        if !config.limits.remember {
+            let holders = launches.iter().map(|(_, launch): &(Role, Launch)| &launch.limit_holder);
+            for holder in holders {
+                clear_limit(&mut journal, holder, clock.now())?;
+            }
+        }
         let id = RunId::new(clock.now(), fresh_nonce().map_err(SessionError::NoId)?);
         let own = disk::own_process();
         let roles = launches.iter().map(|(role, launch): &(Role, Launch)| {
@@ -222,7 +239,7 @@ impl<'a> Session<'a> {
             waiter,
             reload: request.reload,
         };
-        Ok((session, Opening { rebuilt, warnings, recovered }))
+        Ok((session, Opening { rebuilt, warnings, budget_notes: notes, recovered }))
     }
 }
 
@@ -285,7 +302,10 @@ impl SessionContext {
             state: &self.state,
             place: &self.place,
             environment: &self.environment,
+            pass: &self.config.env_pass,
+            workspace: &self.workspace.root,
             boundary: self.boundary,
+            sandbox: &self.config.sandbox,
             writable: &self.config.writable,
             interrupt_grace: self.config.limits.interrupt_grace,
             terminate_grace: self.config.limits.terminate_grace,
@@ -294,6 +314,7 @@ impl SessionContext {
             command: &self.command,
             signals: self.signals.as_ref(),
             extent: Extent::UntilRejected,
+            copy: &self.config.checkout.copy,
             built_in: None,
         }
     }

@@ -1,8 +1,10 @@
 //! Private state and journal, opened together.
 
 use camino::Utf8Path;
+use jiff::Timestamp;
 use ralph_model::board::Board;
-use ralph_model::journal::{JournalLineError, StateRebuilt};
+use ralph_model::journal::{JournalLineError, LimitWaitEnded, StateRebuilt};
+use ralph_model::policy::limit::LimitHolder;
 
 use super::SessionError;
 use crate::clock::{Clock, SystemClock};
@@ -111,6 +113,22 @@ impl OpenState {
         Err(SessionError::StateInWorkspace { state, workspace })
     }
 
+    /// Forgets the usage limits that stand, of one agent or of all. Returns whose they were.
+    pub fn clear_limits(
+        &mut self,
+        agent: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Vec<LimitHolder>, OpenStateError> {
+        self.journal.fold()?;
+        let waits = self.journal.board().limit_waits(now);
+        let of_agent = waits.filter(|(holder, _)| agent.is_none_or(|agent| holder.agent == agent));
+        let holders: Vec<LimitHolder> = of_agent.map(|(holder, _)| holder.clone()).collect();
+        for holder in &holders {
+            clear_limit(&mut self.journal, holder, now)?;
+        }
+        Ok(holders)
+    }
+
     /// Folds the journal, and returns the questions that wait for a person.
     pub fn questions(&mut self) -> Result<Questions<'_>, OpenStateError> {
         self.journal.fold()?;
@@ -135,6 +153,19 @@ impl OpenState {
             None => Ok(Board::default()),
         }
     }
+}
+
+/// Forgets a usage limit, if it stands.
+pub(super) fn clear_limit(
+    journal: &mut Journal,
+    holder: &LimitHolder,
+    now: Timestamp,
+) -> Result<(), PathError> {
+    if journal.board().limit_wait(holder, now).is_none() {
+        return Ok(());
+    }
+    let LimitHolder { agent, account } = holder.clone();
+    journal.record(now, None, LimitWaitEnded { agent, account, interrupted: false })
 }
 
 /// Asks git where history began, which tells two repositories at one path apart.

@@ -219,6 +219,7 @@ impl Stage {
     fn before(&self) -> Before {
         let dirt = self.dirt();
         Before {
+            begun: Vec::new(),
             base: self.git().head().unwrap().id().cloned(),
             saved: self.git().save_dirt(&dirt).unwrap(),
             refs: self.repository().fill_mirror(&[]).unwrap(),

@@ -96,3 +96,16 @@ fn work_on_a_detached_head_is_judged_alike_after_a_kill() {
     let task = story(Kind::Build { tasks: 1 }, &[("t1", Role::Builder, &[detached])]);
     holds_with_a_fault_after_each_effect(&task, Fault::Kill);
 }
+
+#[test]
+fn what_a_builder_destroyed_before_it_crashed_is_put_back_after_a_kill() {
+    let crashes = Act {
+        effort: Effort::Broken,
+        committing: Committing::Everything,
+        ending: Ending::Crash,
+        spoils: true,
+        ..Act::HONEST
+    };
+    let story = story(Kind::Build { tasks: 1 }, &[("t1", Role::Builder, &[crashes])]);
+    holds_with_a_fault_after_each_effect(&story, Fault::Kill);
+}

@@ -4,15 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_model::gate::{
-    Attribution, Effect, GateOutput, GateRun, GateRuns, GateSpec, GateStatus, Wanted, attribute,
-    in_order,
+    Attribution, Effect, GateOutput, GateRun, GateRuns, GateStatus, Wanted, attribute, in_order,
 };
-use ralph_model::glob::Glob;
 use ralph_model::id::RunId;
 use ralph_model::journal::{GateAttempt, GateFinished, GatePoint, GateStarted, JournalEvent};
 use ralph_model::receipt::Receipt;
 use ralph_model::run::ProcessExit;
-use ralph_model::weaken::Weakening;
 
 use super::git::{GitState, SimulatedGit};
 use crate::files::disk::own_process;
@@ -115,7 +112,7 @@ impl SimulatedRepository {
         let path = format!("{}/gates/{commit}/check-1.log", simulated::ROOT);
         let output = GateOutput { sha256: "0".repeat(64), path, last: String::new() };
         let duration = Duration::from_secs(1);
-        GateRun { status: GateStatus::of(exit, None), tests: None, duration, output }
+        GateRun { status: GateStatus::of(exit, None), tests: None, names: None, duration, output }
     }
 
     /// Runs a gate: its record is there while it runs, as that of a real one, and its end can be missed.
@@ -134,6 +131,7 @@ impl SimulatedRepository {
             guard: None,
             scratch: None,
             started: context.clock.now(),
+            events: None,
             free_locks: Vec::new(),
             watch: None,
         };
@@ -164,16 +162,6 @@ impl JudgedRepository for SimulatedRepository {
         Ok(GitEvidence { commits: commits.into_iter().collect(), repositories: vec![repository] })
     }
 
-    fn weakened(
-        &self,
-        _: &Oid,
-        _: &Oid,
-        _: &[GateSpec],
-        _: &[Glob],
-    ) -> Result<Vec<Weakening>, GitError> {
-        Ok(Vec::new())
-    }
-
     fn assess(
         &self,
         context: &GateContext<'_>,
@@ -195,8 +183,12 @@ impl JudgedRepository for SimulatedRepository {
             let candidate = self.run_gate(context, &first, points.candidate, tell)?;
             let (mut again, mut base) = (None, None);
             let attribution: Attribution = loop {
-                let runs =
-                    GateRuns { candidate: &candidate, again: again.as_ref(), base: base.as_ref() };
+                let runs = GateRuns {
+                    candidate: &candidate,
+                    again: again.as_ref(),
+                    base: base.as_ref(),
+                    checks_differ: false,
+                };
                 match (runs.wanted(), points.base) {
                     (Some(Wanted::Again), _) => {
                         let second =
@@ -220,6 +212,10 @@ impl JudgedRepository for SimulatedRepository {
             }
         }
         Ok(assessment)
+    }
+
+    fn move_anchor(&self, _: &str, _: &Oid, _: &Oid, _: &[String]) -> Result<(), GitError> {
+        Ok(())
     }
 
     fn tree_of(&self, commit: &str) -> Result<Oid, GitError> {

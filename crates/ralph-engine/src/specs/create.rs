@@ -31,7 +31,7 @@ pub enum NewSpecError {
     Area(#[from] InvalidSpecPath),
     #[error("`{area}` leads through a link or a file")]
     NotADirectory { area: String },
-    #[error("there is no number left after {last}")]
+    #[error("no number left after {last}")]
     NoNumber { last: u64 },
     #[error(transparent)]
     Path(#[from] PathError),

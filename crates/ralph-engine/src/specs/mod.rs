@@ -31,7 +31,7 @@ pub fn locate(home: &Utf8Path, workspace: &Utf8Path, name: &str) -> Utf8PathBuf 
 /// Something about the backlog that a person has to put right.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecProblem {
-    #[error("there is no spec in `{directory}`")]
+    #[error("no specs in `{directory}`")]
     NoSpecs { directory: Utf8PathBuf },
     #[error("cannot read `{path}`: {cause}")]
     Unreadable { path: Utf8PathBuf, cause: io::Error },

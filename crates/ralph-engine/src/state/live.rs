@@ -30,6 +30,9 @@ pub(crate) struct LiveRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scratch: Option<Utf8PathBuf>,
     pub(crate) started: Timestamp,
+    /// Where an agent's events are; a gate has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) events: Option<Utf8PathBuf>,
     /// Git's locks that nobody had when the run began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) free_locks: Vec<Utf8PathBuf>,
@@ -119,6 +122,25 @@ impl State {
             ids.extend(run.filter(|run| disk::is_alive(&run.owner)).map(|run| run.run_id));
         }
         Ok(ids)
+    }
+
+    /// Returns the run that one of these processes guards. A process can hide its variables, not whom it descends from.
+    pub fn run_guarded_by(&self, ancestors: &[i32]) -> Result<Option<String>, PathError> {
+        let directory = self.live_directory();
+        let names = match names_in(&directory) {
+            Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(None),
+            names => names.map_err(|source| PathError::new("read", &directory, source))?,
+        };
+        let paths = names.iter().map(|name| directory.join(name));
+        for path in paths.filter(|path| path.extension() == Some("json")) {
+            let run = read_record(&path)?.and_then(Result::ok);
+            let is_above =
+                |guard: &ProcessIdentity| ancestors.contains(&guard.pid) && disk::is_alive(guard);
+            if let Some(run) = run.filter(|run| run.guard.as_ref().is_some_and(is_above)) {
+                return Ok(Some(run.run_id));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the runs whose process is dead. Records of dead processes that had no run are removed.

@@ -64,9 +64,7 @@ pub struct StateRequest<'a> {
 /// Private state cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    #[error(
-        "there is no place for private state: neither `XDG_STATE_HOME` nor `HOME` is an absolute path"
-    )]
+    #[error("no place for private state: neither `XDG_STATE_HOME` nor `HOME` is an absolute path")]
     NoPlace,
     #[error(
         "`{path}` was made by a newer ralph (its version is {found}, this one knows {VERSION})"
@@ -116,6 +114,15 @@ impl State {
         Ok(state.is_finished()?.then_some(state))
     }
 
+    /// Finds the state that a path lies in: Ralph's draft of home, or a clone.
+    pub fn around(base: &Utf8Path, path: &Utf8Path) -> Result<Option<Self>, StateError> {
+        let Some(name) = path.strip_prefix(base).ok().and_then(|below| below.iter().next()) else {
+            return Ok(None);
+        };
+        let state = State { directory: base.join(name), base: base.to_owned() };
+        Ok(state.is_finished()?.then_some(state))
+    }
+
     /// Names the directory: as the index remembers it if that still fits, else by root commit and path.
     fn directory_name(request: &StateRequest<'_>) -> Result<String, StateError> {
         let root = &request.workspace.root;
@@ -150,6 +157,21 @@ impl State {
 
     fn about(&self) -> Utf8PathBuf {
         self.directory.join("state.json")
+    }
+
+    /// Returns where private state of all workspaces is.
+    pub(crate) fn base(&self) -> &Utf8Path {
+        &self.base
+    }
+
+    /// Returns what of private state every run may see: Ralph's own program, and the objects that clones are made of.
+    pub(crate) fn shown(&self) -> Vec<Utf8PathBuf> {
+        let mut shown = vec![self.directory.join("bin")];
+        let repositories = self.directory.join("repositories").read_dir_utf8();
+        for repository in repositories.into_iter().flatten().flatten() {
+            shown.push(repository.path().join("mirror/objects"));
+        }
+        shown
     }
 
     pub(crate) fn directory(&self) -> &Utf8Path {

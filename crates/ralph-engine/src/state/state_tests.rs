@@ -194,6 +194,7 @@ fn only_runs_of_a_dead_ralph_are_left_over() {
         scratch: None,
         started: now(),
         watch: None,
+        events: None,
         free_locks: Vec::new(),
     };
     let record = state.live_record().unwrap();
@@ -225,6 +226,7 @@ fn the_record_of_a_run_whose_end_was_not_recorded_outlives_its_ralph() {
         scratch: None,
         started: now(),
         watch: None,
+        events: None,
         free_locks: Vec::new(),
     };
     let records = || state.live_directory().read_dir_utf8().unwrap().count();

@@ -8,15 +8,16 @@
 //! A result is pending from before the journal has the end of its run until the workflow has recorded what follows from
 //! it. [`Workflow::pending`] leaves out results of runs that are recorded as settled.
 
-use ralph_model::journal::{JournalEvent, QuestionKind, TroubleMet};
+use ralph_model::journal::{JournalEvent, Note, QuestionKind, TroubleMet};
 use ralph_model::pipeline::Phase;
 use ralph_model::policy::budget::BudgetExhausted;
-use ralph_model::policy::limit::LimitWait;
+use ralph_model::policy::limit::{LimitHolder, LimitWait, MOST_WAITS_FROM_TEXT};
 use ralph_model::policy::trouble::TroubleStreak;
 use ralph_model::run::{RunOutcome, Trouble};
 use serde::{Deserialize, Serialize};
 
 use super::{WorkflowError, interruption_or_trouble};
+use crate::boundary::persons_side::PersonsSide;
 use crate::files::PathError;
 use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::{AgentTask, Session};
@@ -300,13 +301,13 @@ fn run<'s, W: Workflow<'s>>(
         return Ok(Turn::Stop(Stop::TooMuchTrouble { trouble, times }));
     }
     let launch = session.context.launch(task.role);
-    let agent = launch.choice.name.clone();
-    let resumes = launch.adapter.traits().resumes;
+    let holder = launch.limit_holder.clone();
+    let traits = launch.adapter.traits();
     let subject = workflow.subject();
     let session = workflow.session();
     // A limit that was hit before a restart still stands: hitting it again would only prolong it.
-    if let Some(wait) = session.journal.board().limit_wait(&agent, session.context.clock.now())
-        && let Some(stop) = sit_out(session, &agent, wait, subject.clone())?
+    if let Some(wait) = session.journal.board().limit_wait(&holder, session.context.clock.now())
+        && let Some(stop) = sit_out(session, &holder, wait, subject.clone())?
     {
         return Ok(Turn::Stop(stop));
     }
@@ -316,12 +317,25 @@ fn run<'s, W: Workflow<'s>>(
         if let Some(what) = session.exhausted()? {
             return Ok(Turn::Stop(Stop::OutOfBudget(what)));
         }
+        let persons = session.look_at_person();
         let (report, result) = session.run_once(task, after_limit.as_deref())?;
+        let reached = reached(session, persons.as_ref());
         session.spent.run(&report.usage, report.cost_usd, report.elapsed);
         // A session is worth resuming if something had been done in it when the limit came.
         let worked = report.facts.tool_calls > 0 || report.facts.last_text.is_some();
-        let left_session = report.facts.session.clone().filter(|_| worked && resumes);
+        let left_session = report.facts.session.clone().filter(|_| worked && traits.resumes);
+        // Words may only look like a limit; what a structured stream or a status tells is one.
+        let is_read =
+            !traits.structured || report.facts.limit.is_none() && report.facts.retrying.is_none();
         workflow.ended(report, &result)?;
+        if let Some(question) = reached {
+            // The result stays pending: the next start concludes it.
+            let item = task.item.clone().unwrap_or_default();
+            let reason = question.clone();
+            workflow.session().record(Note { reason, ..Note::default() })?;
+            let asked = QuestionKind::Other;
+            return Ok(Turn::Stop(Stop::Waiting { item, question, asked }));
+        }
         let RunOutcome::Trouble { trouble: Trouble::UsageLimit { resets_at } } = result.outcome
         else {
             workflow.session().spent.iterations += 1;
@@ -333,16 +347,39 @@ fn run<'s, W: Workflow<'s>>(
             return conclude(workflow, pace, &result);
         };
         let session = workflow.session();
-        let wait = session.begin_limit_wait(&agent, resets_at)?;
+        let waits = session.journal.board().limits_in_a_row(&holder);
+        if is_read && waits >= MOST_WAITS_FROM_TEXT {
+            session.spent.iterations += 1;
+            workflow.discard(&result, Void::Ended)?;
+            forget(workflow, &result)?;
+            let message = format!(
+                "its output tells of a usage limit, also after {waits} waits; it may only write about one"
+            );
+            return Ok(Turn::Trouble(Trouble::Agent { message }));
+        }
+        let wait = session.begin_limit_wait(&holder, resets_at)?;
         forget(workflow, &result)?;
         let session = workflow.session();
-        if let Some(stop) = sit_out(session, &agent, wait, subject.clone())? {
+        if let Some(stop) = sit_out(session, &holder, wait, subject.clone())? {
             workflow.discard(&result, Void::Ended)?;
             return Ok(Turn::Stop(stop));
         }
         workflow.discard(&result, Void::Resumed)?;
         after_limit = left_session.or(after_limit);
     }
+}
+
+/// Returns what to ask a person about if something of theirs changed during a run that nothing but a comparison kept away.
+fn reached(session: &Session<'_>, before: Option<&PersonsSide>) -> Option<String> {
+    let now = session.look_at_person()?;
+    let changed = now.changes_since(before?, &session.context.workspace.root);
+    let shown = changed.iter().take(10).cloned().collect::<Vec<_>>().join(", ");
+    (!changed.is_empty()).then(|| {
+        format!(
+            "while the agent worked in its clone, this changed on your side: {shown}. Without the kernel boundary nobody can \
+             tell whether it was you. If it was, start again; if not, put it right first: nothing was undone"
+        )
+    })
 }
 
 /// Records what follows from a run that is over.
@@ -359,7 +396,12 @@ fn conclude<'s, W: Workflow<'s>>(
             Ok(Turn::Again)
         }
         RunOutcome::Trouble { trouble: Trouble::UsageLimit { resets_at } } => {
-            workflow.session().begin_limit_wait(&result.agent, *resets_at)?;
+            let session = workflow.session();
+            let mut holder = session.context.launch(result.role).limit_holder.clone();
+            if holder.agent != result.agent {
+                holder = LimitHolder { agent: result.agent.clone(), account: None };
+            }
+            session.begin_limit_wait(&holder, *resets_at)?;
             workflow.discard(result, Void::Resumed)?;
             forget(workflow, result)?;
             Ok(Turn::Again)
@@ -396,12 +438,12 @@ fn forget<'s, W: Workflow<'s>>(workflow: &mut W, result: &RunResult) -> Result<(
 /// Waits for a usage limit to end. Returns why the workflow stops, if it does.
 fn sit_out(
     session: &mut Session<'_>,
-    agent: &str,
+    holder: &LimitHolder,
     wait: LimitWait,
     subject: Subject,
 ) -> Result<Option<Stop>, PathError> {
-    Ok(match session.wait_for_limit(agent, wait, subject)? {
-        None => Some(Stop::Limited { agent: agent.to_owned(), wait }),
+    Ok(match session.wait_for_limit(holder, wait, subject)? {
+        None => Some(Stop::Limited { agent: holder.agent.clone(), wait }),
         Some(Waited::Interrupted) => Some(Stop::Interrupted),
         Some(Waited::Reached) => None,
     })

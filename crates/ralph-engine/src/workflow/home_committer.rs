@@ -34,6 +34,15 @@ pub(crate) struct HomePlace {
     pub(crate) exclude: Utf8PathBuf,
 }
 
+/// A file of home in the repository that has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CommittedFile {
+    /// Its content; `None` if no such file is committed.
+    Committed(Option<Vec<u8>>),
+    /// Home is not committed.
+    NoCommits,
+}
+
 /// Commits home.
 pub struct HomeCommitter {
     place: Option<HomePlace>,
@@ -117,6 +126,16 @@ impl HomeCommitter {
             git.commit_files(&self.request(&paths, "ralph: begin"))?;
         }
         Ok(())
+    }
+
+    /// Returns a file of home, named from there, as `HEAD` has it.
+    pub(crate) fn file_at_head(&self, path: &Utf8Path) -> Result<CommittedFile, WorkflowError> {
+        let Some(HomePlace { git, home, .. }) = self.committed() else {
+            return Ok(CommittedFile::NoCommits);
+        };
+        let head = git.head()?;
+        let found = head.id().map(|head| git.file_at(head, &home.join(path))).transpose()?;
+        Ok(CommittedFile::Committed(found.flatten()))
     }
 
     /// Tells whether home is committed at all.

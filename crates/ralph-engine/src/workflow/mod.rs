@@ -6,28 +6,35 @@
 
 pub mod build;
 pub mod driver;
+mod findings;
 pub mod goal;
 pub mod home_committer;
 pub mod isolation;
+pub mod overview;
+pub mod pause;
 pub mod phased;
 pub mod pipeline;
 pub mod project;
 pub mod repeat;
 pub(crate) mod repositories;
 mod spec_text;
+pub mod stories;
 
 use ralph_model::build::IllegalTaskFact;
 use ralph_model::goal::IllegalGoalFact;
 use ralph_model::phase::IllegalLoopFact;
 use ralph_model::pipeline::IllegalFact;
 use ralph_model::run::{RunOutcome, Trouble};
+use ralph_model::story::IllegalStoryFact;
 
 use self::driver::{Stop, Turn};
+use crate::config::approximate_size;
 use crate::files::PathError;
 use crate::gates::GateError;
 use crate::gates::receipt::ReceiptFault;
 use crate::git::commits::CommitError;
 use crate::git::home_copy::HomeCopyError;
+use crate::git::item_refs::ItemRefError;
 use crate::git::landing::LandingError;
 use crate::git::mirror::MirrorError;
 use crate::git::slot::SlotError;
@@ -52,7 +59,12 @@ pub enum WorkflowError {
     #[error(transparent)]
     HomeCopy(#[from] HomeCopyError),
     #[error(transparent)]
+    InFlight(#[from] ItemRefError),
+    #[error(transparent)]
     Landing(#[from] LandingError),
+    /// A person changed a file that accepted work was to change as it lands: it is concluded again.
+    #[error("a person changed home while the work was about to land")]
+    Overtaken,
     /// A merge could not be measured before it lands.
     #[error("the merge could not be measured: {0}")]
     Measure(Trouble),
@@ -80,6 +92,18 @@ pub enum WorkflowError {
     Goal(#[from] IllegalGoalFact),
     #[error(transparent)]
     Loop(#[from] IllegalLoopFact),
+    /// A task of the loop cannot be taken back.
+    #[error("{0}")]
+    Rollback(String),
+    #[error(transparent)]
+    Story(#[from] IllegalStoryFact),
+    /// There is not room enough for a clone.
+    #[error(
+        "a clone for the agents needs {}, and twice that must be free in `{directory}`: {} are",
+        approximate_size(*.size),
+        approximate_size(*.free)
+    )]
+    NoSpace { directory: camino::Utf8PathBuf, size: u64, needed: u64, free: u64 },
     /// The mailbox cannot be Ralph's.
     #[error("`{path}` belongs to another tool")]
     ForeignMailbox { path: camino::Utf8PathBuf },
@@ -91,6 +115,13 @@ impl From<EvidenceError> for WorkflowError {
     }
 }
 
+impl WorkflowError {
+    /// Whether the person has to trust something first.
+    pub fn is_untrusted(&self) -> bool {
+        matches!(self, WorkflowError::Gate(GateError::Untrusted))
+    }
+}
+
 /// Tells an interruption, and what got in the way of judging and may be gone the next time, from what stops the command.
 pub(crate) fn interruption_or_trouble<E>(error: WorkflowError) -> Result<Turn<E>, WorkflowError> {
     match &error {
@@ -98,8 +129,10 @@ pub(crate) fn interruption_or_trouble<E>(error: WorkflowError) -> Result<Turn<E>
         | WorkflowError::Judge(JudgeError::Gate(GateError::Interrupted)) => {
             Ok(Turn::Stop(Stop::Interrupted))
         }
+        // Only the person can say that they trust it.
+        WorkflowError::Gate(GateError::Untrusted)
         // A signature is asked of a person or their agent, once and not three times.
-        WorkflowError::Commit(CommitError::NotSigned(_))
+        | WorkflowError::Commit(CommitError::NotSigned(_))
         | WorkflowError::Run(_)
         | WorkflowError::Path(_)
         | WorkflowError::Branch(_)
@@ -109,12 +142,17 @@ pub(crate) fn interruption_or_trouble<E>(error: WorkflowError) -> Result<Turn<E>
         | WorkflowError::Task(_)
         | WorkflowError::Goal(_)
         | WorkflowError::Loop(_)
+        | WorkflowError::Rollback(_)
+        | WorkflowError::Story(_)
+        | WorkflowError::NoSpace { .. }
         | WorkflowError::ForeignMailbox { .. }
         | WorkflowError::StateFile { .. } => Err(error),
+        WorkflowError::Overtaken => Ok(Turn::Again),
         WorkflowError::Measure(trouble) => Ok(Turn::Trouble(trouble.clone())),
         WorkflowError::Mirror(_)
         | WorkflowError::Slot(_)
         | WorkflowError::HomeCopy(_)
+        | WorkflowError::InFlight(_)
         | WorkflowError::Landing(_)
         | WorkflowError::Judge(_)
         | WorkflowError::Gate(_)

@@ -1,6 +1,7 @@
 //! What a workflow works on beside its agents: the repositories, the prompts and rules that people wrote, and home.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::build::Work;
 use ralph_model::journal::Note;
 use ralph_model::pipeline::records::Base;
 use ralph_model::prompt::{
@@ -8,17 +9,20 @@ use ralph_model::prompt::{
 };
 use ralph_model::role::Role;
 
-use super::home_committer::HomeCommitter;
+use super::home_committer::{CommittedFile, HomeCommitter};
+use super::isolation::equipment::Equipment;
 use super::isolation::landing::{LandingEnd, LandingRequest};
-use super::isolation::{Clones, ClonesRequest, slots};
+use super::isolation::marks::{RevertEnd, RevertRequest};
+use super::isolation::{Clones, ClonesRequest, LeftInFlight, slots};
+use super::overview::read_prd;
 use super::repositories::{BEFORE, Repositories};
 use super::spec_text::SpecText;
 use super::{WorkflowError, with_causes};
 use crate::config::{GitSettings, Isolation};
 use crate::files::note::{clear_note, read_note, write_note};
-use crate::files::{PathError, create_directory};
+use crate::files::{PathError, create_directory, replace_atomically};
 use crate::git::commits::Signing;
-use crate::git::shown;
+use crate::git::{Git, GitProgram, shown};
 use crate::home::{CONFIG_FILE, Home};
 use crate::plan_file::PlanFile;
 use crate::prompts::{self, PromptProblem, Rules};
@@ -36,6 +40,8 @@ pub struct Project {
     rules: Option<Rules>,
     /// `None` where runs work in the person's checkout.
     clones: Option<Clones>,
+    /// What is worked on now.
+    item: Option<String>,
 }
 
 /// Where the runs of a workflow work.
@@ -43,7 +49,9 @@ pub struct Project {
 pub enum WorkPlace<'a> {
     /// As the configuration has it. `onto` names the branch to land on, if that is not the one that is checked out.
     Configured { onto: Option<&'a str> },
-    /// In the person's checkout, whatever the configuration says: the workflow only reads, or cannot land yet.
+    /// In a clone, whatever the configuration says.
+    Slot { onto: Option<&'a str> },
+    /// In the person's checkout, whatever the configuration says.
     Checkout,
 }
 
@@ -63,19 +71,29 @@ impl Project {
         request.workspace.require_repository()?;
         let prompts = prompts::load(&request.home.path).map_err(SessionError::Templates)?;
         let rules = prompts::read_rules(&request.workspace.root).map_err(SessionError::Rules)?;
-        let (session, opening) = Session::open(request)?;
+        let (mut session, opening) = Session::open(request)?;
         let context = &session.context;
         let failed = |error| SessionError::Repositories(Box::new(error));
         let git = context.git();
         let SessionContext { state, workspace, home, config, .. } = context;
-        let repositories = Repositories::open(&git, state, &workspace.root, &home.path);
+        let repositories =
+            Repositories::open(&git, state, &workspace.root, &home.path, &config.mailbox);
         let repositories = repositories.map_err(failed)?;
         let committer = HomeCommitter::open(&git, &home.path, &config.git);
-        let mut project = Project::of(repositories, prompts, committer, home.path.clone(), rules);
-        if let WorkPlace::Configured { onto } = place
-            && config.isolation == Isolation::Clone
+        if !config.git.commit_home
+            && let Some(home) = tracked_home(&git, &home.path).map_err(failed)?
         {
-            project.isolate(context, onto).map_err(failed)?;
+            return Err(SessionError::HomeTracked { home });
+        }
+        let mut project = Project::of(repositories, prompts, committer, home.path.clone(), rules);
+        let onto = match place {
+            WorkPlace::Configured { onto } if config.isolation == Isolation::Clone => Some(onto),
+            WorkPlace::Slot { onto } => Some(onto),
+            WorkPlace::Configured { .. } | WorkPlace::Checkout => None,
+        };
+        if let Some(onto) = onto {
+            let left = project.isolate(context, onto).map_err(failed)?;
+            project.publish_left(&mut session, &left).map_err(failed)?;
         }
         Ok(Opened { session, project, opening })
     }
@@ -88,15 +106,15 @@ impl Project {
         home: Utf8PathBuf,
         rules: Option<Rules>,
     ) -> Project {
-        Project { repositories, prompts, committer, home, rules, clones: None }
+        Project { repositories, prompts, committer, home, rules, clones: None, item: None }
     }
 
-    /// Has runs work in clones from now on.
+    /// Has runs work in clones from now on; returns the items that an earlier workflow left in flight.
     fn isolate(
         &mut self,
         context: &SessionContext,
         onto: Option<&str>,
-    ) -> Result<(), WorkflowError> {
+    ) -> Result<LeftInFlight, WorkflowError> {
         let program = &context.git();
         // The first commit of a repository that has none is Ralph's: home has to begin somewhere.
         self.committer.begin_history(&context.workspace.root.join(CONFIG_FILE))?;
@@ -113,9 +131,32 @@ impl Project {
             PlanFile::open(program, &context.state, &draft, Signing::Unsigned).commit()?;
             self.committer.commit("ralph: what was left to commit")?;
         }
-        clones.sync(&context.state)?;
+        let left = clones.begin(&context.state)?;
         self.clones = Some(clones);
-        Ok(())
+        Ok(left)
+    }
+
+    /// Commits what a workflow that was killed left in flight, and says so where it was found on refs alone.
+    fn publish_left(
+        &mut self,
+        session: &mut Session<'_>,
+        left: &LeftInFlight,
+    ) -> Result<(), WorkflowError> {
+        // A plan's changes are committed one by one, by the workflow that makes them.
+        if left.items.is_empty() {
+            return Ok(());
+        }
+        let items = left.items.join(", ");
+        if left.is_rebuilt {
+            let reason = format!("what was in flight of {items} is taken up from refs/ralph/item");
+            session.record(Note { reason, ..Note::default() })?;
+        }
+        self.publish(session, &format!("ralph: {items} interrupted"), &[])
+    }
+
+    /// Says what is worked on from now on: what is in flight is filed under it.
+    pub(crate) fn begin_item(&mut self, item: &str) {
+        self.item = Some(item.to_owned());
     }
 
     /// Returns where home is read and written.
@@ -131,6 +172,51 @@ impl Project {
     /// Returns the branches that work lands on, each with the directory of its repository; none in place.
     pub fn branches(&self) -> Vec<(&str, &str)> {
         self.clones.as_ref().map(Clones::branches).unwrap_or_default()
+    }
+
+    /// Tells whether the person's checkout of the repository that has home is on the branch that work lands on.
+    pub(crate) fn is_checked_out(&self) -> Result<bool, WorkflowError> {
+        match &self.clones {
+            Some(clones) => clones.is_home_checked_out(),
+            None => Ok(true),
+        }
+    }
+
+    /// Returns the branch that work lands on, for people; that of the first repository where there are several.
+    pub fn run_branch(&self) -> Result<String, WorkflowError> {
+        if let Some((_, branch)) = self.branches().first() {
+            return Ok((*branch).to_owned());
+        }
+        Ok(match self.repositories.branch()? {
+            Some(name) => name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned(),
+            None => "HEAD".to_owned(),
+        })
+    }
+
+    /// Checks a branch out where runs work in the person's checkout; it is made where they stand if it is not there.
+    /// Returns whether that was another one.
+    ///
+    /// The PRD of before, `prd` in home, comes along: its stories are what the person wants implemented.
+    pub fn check_out(
+        &self,
+        context: &SessionContext,
+        prd: &Utf8Path,
+        branch: &str,
+    ) -> Result<bool, WorkflowError> {
+        let config = context.workspace.root.join(CONFIG_FILE);
+        self.committer.begin_history(&config)?;
+        let path = context.home_path().join(prd);
+        let wanted = read_prd(&path)?;
+        if !self.repositories.check_out(&format!("refs/heads/{branch}"))? {
+            return Ok(false);
+        }
+        let there = read_prd(&path).ok();
+        let wanted = wanted.with_passes_of(there.as_ref());
+        if there.as_ref() != Some(&wanted) {
+            replace_atomically(&path, wanted.render().as_bytes())?;
+            self.committer.commit_files(&[path], "ralph: the PRD of a run")?;
+        }
+        Ok(true)
     }
 
     /// Takes up what the person changed in home since the last look. In place home is theirs anyway.
@@ -153,9 +239,19 @@ impl Project {
         session: &mut Session<'_>,
         item: &str,
     ) -> Result<(), WorkflowError> {
+        self.begin_item(item);
         let Some(clones) = &self.clones else { return Ok(()) };
-        let entered = clones.enter(&session.context, item)?;
-        if entered.is_new {
+        let Session { context, journal, .. } = &mut *session;
+        let (clock, gates) = (context.clock, context.gates(item));
+        let mut tell = |event| journal.record(clock.now(), None, event);
+        let mut equipment = Equipment::new(&gates, &context.config, &mut tell);
+        let entered = clones.enter(&context.state, context.home_path(), item, &mut equipment);
+        // Said also where something failed in the end.
+        for reason in equipment.notes {
+            session.record(Note { reason, ..Note::default() })?;
+        }
+        let entered = entered?;
+        if entered.slot.is_new {
             BEFORE.forget(&session.context.state, item)?;
         }
         self.repositories = entered.repositories;
@@ -227,6 +323,62 @@ impl Project {
         Ok(())
     }
 
+    /// Keeps commits that are in the person's repositories under a ref there. In place there are snapshots instead.
+    pub(crate) fn mark(&self, name: &str, commits: &Base) -> Result<(), WorkflowError> {
+        self.clones.as_ref().map_or(Ok(()), |clones| clones.mark(name, commits))
+    }
+
+    /// Returns what [`Project::mark`] kept under a ref.
+    pub(crate) fn marked(&self, name: &str) -> Result<Base, WorkflowError> {
+        self.clones.as_ref().map_or_else(|| Ok(Base::new()), |clones| clones.marked(name))
+    }
+
+    /// Keeps the work of an item that is given up; returns the ref that has it, if there is any.
+    pub(crate) fn keep_given_up(
+        &self,
+        item: &str,
+        works: &[Work],
+        base: &Base,
+    ) -> Result<Option<String>, WorkflowError> {
+        let Some(clones) = &self.clones else { return Ok(None) };
+        clones.keep_given_up(&self.repositories, item, works, base)
+    }
+
+    /// Takes landed work back by a commit that reverts it.
+    pub(crate) fn revert(
+        &self,
+        session: &mut Session<'_>,
+        request: &RevertRequest<'_>,
+    ) -> Result<RevertEnd, WorkflowError> {
+        match &self.clones {
+            Some(clones) => clones.revert(session, request),
+            None => Ok(RevertEnd::Reverted),
+        }
+    }
+
+    /// Keeps what an item left uncommitted in its slot, and ends the work on it.
+    pub(crate) fn leave_for_good(
+        &mut self,
+        session: &mut Session<'_>,
+        item: &str,
+    ) -> Result<(), WorkflowError> {
+        let left = match &self.clones {
+            Some(clones) => clones.keep_left(&session.context.state, item),
+            None => Ok(None),
+        };
+        // What is kept of leftovers decides nothing: the item is done, or given up.
+        let said = left.unwrap_or_else(|problem| {
+            Some(format!(
+                "what {item} left uncommitted could not be kept: {}",
+                with_causes(&problem)
+            ))
+        });
+        if let Some(reason) = said {
+            session.record(Note { reason, ..Note::default() })?;
+        }
+        self.leave(session, item)
+    }
+
     /// Ends the work on an item, whatever came of it.
     pub(crate) fn leave(
         &mut self,
@@ -260,12 +412,8 @@ impl Project {
         spec: &'p SpecText,
         feedback: Option<&'p str>,
     ) -> Surroundings<'p> {
-        let workspace = match &session.slot {
-            Some(slot) => slot.root.as_str(),
-            None => session.context.workspace.root.as_str(),
-        };
         Surroundings {
-            workspace,
+            workspace: work_root(session).as_str(),
             home: self.home.as_str(),
             spec: SpecSource {
                 id: &spec.id,
@@ -281,12 +429,12 @@ impl Project {
     /// Returns what every prompt of goal-driven work has.
     pub(crate) fn goal_surroundings<'p>(
         &'p self,
-        context: &'p SessionContext,
+        session: &'p Session<'_>,
         feedback: Option<&'p str>,
     ) -> GoalSurroundings<'p> {
         GoalSurroundings {
-            workspace: context.workspace.root.as_str(),
-            home: context.home.path.as_str(),
+            workspace: work_root(session).as_str(),
+            home: self.home.as_str(),
             rules: self.rules(),
             feedback,
         }
@@ -335,6 +483,14 @@ impl Project {
         Ok(BEFORE.save(&session.context.state, item, &before)?)
     }
 
+    /// Returns a file of home, named from there, as it is committed where work lands.
+    pub(crate) fn committed_file(&self, path: &Utf8Path) -> Result<CommittedFile, WorkflowError> {
+        match &self.clones {
+            Some(clones) => clones.home_file_at_tip(path),
+            None => self.committer.file_at_head(path),
+        }
+    }
+
     /// Commits all of home, with whatever a person changed in it.
     pub(crate) fn commit_home(
         &self,
@@ -362,7 +518,13 @@ impl Project {
         files.dedup();
         write_note(&note, &serde_json::to_string(&files).expect("paths are text"))?;
         write()?;
-        conclude_commit(session, self.committer.commit_files(&files, message), spec)
+        conclude_commit(session, self.committer.commit_files(&files, message), spec)?;
+        match (&self.clones, &self.item) {
+            (Some(clones), Some(item)) => {
+                clones.note_in_flight(&session.context.state, item, message)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Commits what a Ralph that died had written and not committed.
@@ -372,6 +534,26 @@ impl Project {
         let committed = self.committer.commit_files(&files, message);
         conclude_commit(session, committed, None)
     }
+}
+
+/// Returns where runs work: in the slot that was entered, or in the workspace.
+pub(crate) fn work_root<'p>(session: &'p Session<'_>) -> &'p Utf8Path {
+    match &session.slot {
+        Some(slot) => &slot.root,
+        None => &session.context.workspace.root,
+    }
+}
+
+/// Returns home, named from the root of the work tree, if git has files of it.
+fn tracked_home(
+    program: &GitProgram,
+    home: &Utf8Path,
+) -> Result<Option<Utf8PathBuf>, WorkflowError> {
+    let Ok(git) = Git::discover(program.clone(), home) else { return Ok(None) };
+    let Some(worktree) = &git.place().worktree else { return Ok(None) };
+    let Ok(inside) = home.strip_prefix(worktree) else { return Ok(None) };
+    let is_tracked = git.has_tracked_within(inside.as_std_path())?;
+    Ok(is_tracked.then(|| inside.to_owned()))
 }
 
 /// Reads which files were being written. A note that is damaged names none: the next commit of all of home has them.

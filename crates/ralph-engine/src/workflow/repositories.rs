@@ -23,9 +23,10 @@ use crate::git::commits::{CommitError, CommitRequest, Signing};
 use crate::git::evidence::{Before, Dirt, DirtyPath};
 use crate::git::saved::SavedDirt;
 use crate::git::undo::RefReturn;
-use crate::git::{GitError, GitProgram, Head, Oid, shown};
+use crate::git::{GitError, GitProgram, Head, Oid, RefsSnapshot, shown};
 use crate::home::CONFIG_FILE;
-use crate::judge::{Attested, Case, DETACHED, Judge, Judged, Said};
+use crate::judge::{AgreedChecks, Attested, Case, DETACHED, Judge, Judged, Said};
+use crate::mailbox;
 use crate::session::SessionContext;
 use crate::state::{Entry, State, file_name};
 
@@ -51,8 +52,10 @@ struct TrackedRepository {
     /// Its directory in the workspace; empty for the workspace itself.
     name: String,
     gates: Arc<dyn WorkRepository>,
-    /// What is Ralph's own in it: home and `ralph.toml`, named from the root of its work tree.
+    /// What is Ralph's own in it; see [`own_paths`].
     own: Vec<PathBuf>,
+    /// The branch that work in it is for, if that is not the one that is checked out.
+    branch: Option<String>,
 }
 
 impl TrackedRepository {
@@ -152,7 +155,7 @@ impl TrackedRepository {
             git.return_saved(saved, &back)?;
             let names: Vec<String> = back.iter().map(|path| shown(path)).collect();
             notes.push(format!(
-                "the run undid what you had not committed; it is put back: {} (saved in {})",
+                "the run reverted your uncommitted changes; restored: {} (saved in {})",
                 names.join(", "),
                 saved.name
             ));
@@ -214,28 +217,28 @@ impl Repositories {
         state: &State,
         workspace: &Utf8Path,
         home: &Utf8Path,
+        mailbox: &Utf8Path,
     ) -> Result<Repositories, WorkflowError> {
         let mut found = Vec::new();
         for place in boundary::repositories(workspace) {
             let Some(worktree) = place.worktree.clone() else { continue };
             let name = worktree.strip_prefix(workspace).map_or("", Utf8Path::as_str).to_owned();
             let gates = GateRepository::open(program, state, &worktree, workspace)?;
-            let own = [home, &workspace.join(CONFIG_FILE)];
-            let own = own.iter().filter_map(|path| path.strip_prefix(&worktree).ok());
-            let own = own.map(|path| path.as_std_path().to_owned()).collect();
-            found.push(TrackedRepository { name, gates: Arc::new(gates), own });
+            let own = own_paths(workspace, home, mailbox, &worktree);
+            found.push(TrackedRepository { name, gates: Arc::new(gates), own, branch: None });
         }
         Ok(Repositories { found, in_slot: false })
     }
 
     /// Takes the clones of a slot, each with its name and what is Ralph's own in it.
     pub(crate) fn of_slot(
-        clones: impl Iterator<Item = (String, GateRepository, Vec<PathBuf>)>,
+        clones: impl Iterator<Item = (String, GateRepository, Vec<PathBuf>, String)>,
     ) -> Repositories {
-        let found = clones.map(|(name, gates, own)| TrackedRepository {
+        let found = clones.map(|(name, gates, own, branch)| TrackedRepository {
             name,
             gates: Arc::new(gates),
             own,
+            branch: Some(branch),
         });
         Repositories { found: found.collect(), in_slot: true }
     }
@@ -243,8 +246,38 @@ impl Repositories {
     /// Takes a repository for the only one of the workspace, and its root for the workspace.
     #[cfg(test)]
     pub(crate) fn only(gates: Arc<dyn WorkRepository>, own: Vec<PathBuf>) -> Repositories {
-        let found = vec![TrackedRepository { name: String::new(), gates, own }];
+        let found = vec![TrackedRepository { name: String::new(), gates, own, branch: None }];
         Repositories { found, in_slot: false }
+    }
+
+    /// Returns the branch that the first repository has checked out, in full.
+    pub(crate) fn branch(&self) -> Result<Option<String>, WorkflowError> {
+        let Some(repository) = self.found.first() else { return Ok(None) };
+        Ok(match repository.gates.git().head()? {
+            Head::Branch { name, .. } | Head::Unborn { name } => Some(name),
+            Head::Detached { .. } => None,
+        })
+    }
+
+    /// Checks a branch out in every repository; it is made where they stand if it is not there. Returns whether that was
+    /// another one anywhere.
+    pub(crate) fn check_out(&self, branch: &str) -> Result<bool, WorkflowError> {
+        let mut switched = false;
+        for repository in &self.found {
+            let git = repository.gates.git();
+            let head = git.head()?;
+            if matches!(&head, Head::Branch { name, .. } | Head::Unborn { name } if name == branch)
+            {
+                continue;
+            }
+            if git.resolve(branch)?.is_none() {
+                let before = head.id().cloned();
+                git.return_refs(&[RefReturn { name: branch.to_owned(), before, now: None }])?;
+            }
+            git.switch_to(branch)?;
+            switched = true;
+        }
+        Ok(switched)
     }
 
     /// Returns where every repository stands now.
@@ -307,7 +340,13 @@ impl Repositories {
             let refs = repository.gates.fill_mirror(&also)?;
             let base = base.or_else(|| refs.head.id().cloned());
             let hidden = git.hidden(&repository.own)?;
-            repositories.insert(name, Before { base, refs, dirt, saved, hidden });
+            let earlier = earlier.and_then(|all| all.repositories.get(&name));
+            let begun = earlier.map(|before| before.begun.clone()).filter(|tips| !tips.is_empty());
+            let begun = match begun {
+                Some(begun) => begun,
+                None => begun_with(repository, &refs)?,
+            };
+            repositories.insert(name, Before { base, refs, begun, dirt, saved, hidden });
         }
         Ok(BeforeAll { repositories, ..BeforeAll::default() })
     }
@@ -358,11 +397,13 @@ impl Repositories {
             .found
             .iter()
             .filter_map(|repository| {
+                let before = before.repositories.get(&repository.key())?;
                 Some(Judged {
                     repository: &*repository.gates,
                     name: &repository.name,
-                    before: before.repositories.get(&repository.key())?,
+                    before,
                     own: &repository.own,
+                    branch: repository.branch.as_deref().or(before.refs.head.branch()),
                 })
             })
             .collect();
@@ -370,8 +411,8 @@ impl Repositories {
             context,
             repositories: &judged,
             pinned,
-            allowed: &[],
             merges: before.is_merge,
+            in_slot: self.in_slot,
         })
     }
 
@@ -505,22 +546,41 @@ impl Repositories {
     ///
     /// What runs were begun with tells their leftovers from the person's own work.
     pub(crate) fn dirt(&self, begun: &[BeforeAll]) -> Result<Vec<String>, WorkflowError> {
+        self.dirty_paths(|repository, now| {
+            let left: Vec<PathBuf> =
+                begun.iter().flat_map(|all| all.left_by_runs(&repository.key(), now)).collect();
+            now.paths.iter().map(path_of).filter(|path| !left.contains(path)).collect()
+        })
+    }
+
+    /// Returns what runs of an item left uncommitted, by name from the workspace: all that is dirty in its slot, in place
+    /// what is as its last run left it.
+    pub(crate) fn half_done(
+        &self,
+        earlier: Option<&BeforeAll>,
+    ) -> Result<Vec<String>, WorkflowError> {
+        self.dirty_paths(|repository, now| {
+            if self.in_slot {
+                return now.paths.iter().map(path_of).collect();
+            }
+            let left = earlier.map(|earlier| earlier.left_by_runs(&repository.key(), now));
+            left.unwrap_or_default()
+        })
+    }
+
+    /// Names what is dirty and chosen, from the workspace.
+    fn dirty_paths(
+        &self,
+        choose: impl Fn(&TrackedRepository, &Dirt) -> Vec<PathBuf>,
+    ) -> Result<Vec<String>, WorkflowError> {
         let mut paths = Vec::new();
         for repository in &self.found {
-            let now = repository.dirt()?;
-            let left: Vec<PathBuf> =
-                begun.iter().flat_map(|all| all.left_by_runs(&repository.key(), &now)).collect();
-            for DirtyPath { entry, .. } in &now.paths {
-                if left.contains(&entry.path) {
-                    continue;
-                }
-                let path = shown(&entry.path);
-                let named = if repository.name.is_empty() {
-                    path
-                } else {
-                    format!("{}/{path}", repository.name)
-                };
-                paths.push(named);
+            for path in choose(repository, &repository.dirt()?) {
+                let path = shown(&path);
+                paths.push(match repository.name.as_str() {
+                    "" => path,
+                    name => format!("{name}/{path}"),
+                });
             }
         }
         // One that is staged as deleted and is there all the same is told twice.
@@ -557,6 +617,7 @@ pub(crate) fn attestation<'i>(
     item: &'i str,
     worker: Role,
     verifier: Option<VerifierReceipt>,
+    agreed: AgreedChecks,
 ) -> Attested<'i> {
     let worker = &context.launch(worker).choice;
     Attested {
@@ -565,8 +626,26 @@ pub(crate) fn attestation<'i>(
         boundary: context.boundary,
         verifier,
         at: context.clock.now(),
+        agreed,
         ralph: env!("CARGO_PKG_VERSION"),
     }
+}
+
+fn path_of(dirty: &DirtyPath) -> PathBuf {
+    dirty.entry.path.clone()
+}
+
+/// Returns what is Ralph's own in a repository, named from the root of its work tree: home, `ralph.toml`, the mailbox.
+pub(crate) fn own_paths(
+    workspace: &Utf8Path,
+    home: &Utf8Path,
+    mailbox: &Utf8Path,
+    worktree: &Utf8Path,
+) -> Vec<PathBuf> {
+    let config = workspace.join(CONFIG_FILE);
+    let own = [Some(home), Some(&*config), mailbox::own(mailbox)].into_iter().flatten();
+    let own = own.filter_map(|path| path.strip_prefix(worktree).ok());
+    own.map(|path| path.as_std_path().to_owned()).collect()
 }
 
 pub(crate) fn key(name: &str) -> String {
@@ -579,4 +658,18 @@ pub(crate) fn commit_id(id: &Oid) -> CommitId {
 
 pub(crate) fn oid(id: &CommitId) -> Oid {
     Oid::parse(id.as_str().as_bytes()).expect("a commit's id is an object's id")
+}
+
+/// Returns what refs lead to when work on an item begins: the person's own too, whose objects a clone can reach.
+fn begun_with(
+    repository: &TrackedRepository,
+    refs: &RefsSnapshot,
+) -> Result<Vec<Oid>, WorkflowError> {
+    let mut begun = refs.tips_of_persons();
+    if let Some(real) = repository.gates.real() {
+        begun.extend(real.person.refs()?.tips_of_persons());
+    }
+    begun.sort();
+    begun.dedup();
+    Ok(begun)
 }

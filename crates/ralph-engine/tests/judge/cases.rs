@@ -12,9 +12,19 @@ use ralph_model::contract::Completion;
 use ralph_model::evidence::EvidenceFault;
 use ralph_model::gate::{Attribution, BuiltIn, GateSpec};
 use ralph_model::glob::Glob;
+use ralph_model::proof::ProofLevel;
 use ralph_model::receipt::Caches;
 use ralph_model::verdict::{PersonQuestion, Reason, Verdict, VerifierQuestion, VerifierReport};
 
+use crate::checks::{
+    a_changed_check_with_which_nothing_breaks_is_told_and_moves_no_anchor,
+    a_red_base_is_not_mended_by_changing_its_checks_alone, a_spec_and_the_person_decide_otherwise,
+    broken_work_is_asked_about_whatever_hides_it, new_tests_alone_are_proven_and_nobody_is_asked,
+    nothing_but_checks_needs_no_second_run_and_ci_is_told,
+    source_that_a_script_mentions_does_not_hide_behind_it,
+    tests_that_vanish_without_a_changed_check_are_rejected,
+    what_somebody_agreed_with_is_the_anchor_from_then_on, work_that_touches_no_check_costs_one_run,
+};
 use crate::world::{World, gate, git, write};
 
 macro_rules! cases {
@@ -29,7 +39,6 @@ cases! {
     built_in_gates_look_at_the_candidate_and_prove_nothing
     without_gates_the_verdict_says_that_nothing_is_proven
     gates_that_can_be_run_nowhere_are_for_a_person
-    a_weakened_test_rejects_unless_the_spec_or_the_configuration_allows_it
     nothing_said_is_rejected_and_no_change_needs_a_person
     a_claim_without_a_commit_or_with_an_old_one_is_rejected
     home_alone_is_no_work_and_home_swept_in_is_no_fault
@@ -39,6 +48,18 @@ cases! {
     the_first_commit_of_a_repository_can_be_judged
     a_repository_that_was_re_pointed_is_a_forgery_and_no_verdict
     slow_gates_are_not_run_for_what_a_fast_one_rejects
+    work_that_touches_no_check_costs_one_run
+    new_tests_alone_are_proven_and_nobody_is_asked
+    broken_work_is_asked_about_whatever_hides_it
+    source_that_a_script_mentions_does_not_hide_behind_it
+    a_changed_check_with_which_nothing_breaks_is_told_and_moves_no_anchor
+    what_somebody_agreed_with_is_the_anchor_from_then_on
+    a_spec_and_the_person_decide_otherwise
+    nothing_but_checks_needs_no_second_run_and_ci_is_told
+    what_was_there_before_or_was_fetched_is_not_new
+    a_link_out_of_the_tree_is_no_work
+    tests_that_vanish_without_a_changed_check_are_rejected
+    a_red_base_is_not_mended_by_changing_its_checks_alone
 }
 
 fn verdict(world: &World, commit: &str) -> Verdict {
@@ -47,7 +68,7 @@ fn verdict(world: &World, commit: &str) -> Verdict {
 
 fn accepted(world: &World, commit: &str) -> bool {
     match verdict(world, commit) {
-        Verdict::Accepted { proven_by_gates, .. } => proven_by_gates,
+        Verdict::Accepted { level, .. } => level == ProofLevel::GatesPassed,
         other => panic!("{other:?}"),
     }
 }
@@ -60,14 +81,17 @@ fn reasons(world: &World, commit: &str) -> Vec<Reason> {
 }
 
 fn a_commit_that_passes_its_gates_is_accepted_and_its_receipt_holds() {
-    let mut world = World::new("grep -q 42 answer || test ! -f answer");
+    let mut world = World::new("grep -q 42 src/answer || test ! -f src/answer");
     world.begin(&[]);
     let base = world.git(&["rev-parse", "HEAD"]);
-    let commit = world.work("answer", "42");
+    let commit = world.work("src/answer", "42");
     write(&world.root.join("left"), "uncommitted");
     let case = world.examine_commit(&commit);
     let verdict = case.verdict(&VerifierReport::NotAsked).unwrap();
-    assert!(matches!(verdict, Verdict::Accepted { proven_by_gates: true, .. }), "{verdict:?}");
+    assert!(
+        matches!(verdict, Verdict::Accepted { level: ProofLevel::GatesPassed, .. }),
+        "{verdict:?}"
+    );
     let left = VerifierQuestion::Leftovers { paths: vec!["left".to_owned()] };
     assert_eq!(case.questions(), [left]);
     let receipt = world.attest(&case);
@@ -81,17 +105,20 @@ fn a_commit_that_passes_its_gates_is_accepted_and_its_receipt_holds() {
 }
 
 fn a_gate_that_went_red_rejects_and_one_that_was_red_is_a_question() {
-    let mut world = World::new("test ! -f broken");
+    let mut world = World::new("test ! -f src/broken");
     world.begin(&[]);
-    let broken = world.work("broken", "1");
+    let broken = world.work("src/broken", "1");
     let found = reasons(&world, &broken);
     let [Reason::Gate { report }] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!(report.attribution, Attribution::Regressed);
     world.begin(&[]);
-    let more = world.work("more", "1");
+    let more = world.work("src/more", "1");
     let case = world.examine_commit(&more);
     let verdict = case.verdict(&VerifierReport::NotAsked).unwrap();
-    assert!(matches!(verdict, Verdict::Accepted { proven_by_gates: false, .. }), "{verdict:?}");
+    assert!(
+        matches!(verdict, Verdict::Accepted { level: ProofLevel::NotProven, .. }),
+        "{verdict:?}"
+    );
     let questions = case.questions();
     let [VerifierQuestion::Gate { report }, VerifierQuestion::NotProven] = questions.as_slice()
     else {
@@ -153,20 +180,6 @@ fn gates_that_can_be_run_nowhere_are_for_a_person() {
         panic!("{verdict:?}")
     };
     assert!(matches!(gates[0].attribution, Attribution::CouldNotRun { .. }));
-}
-
-fn a_weakened_test_rejects_unless_the_spec_or_the_configuration_allows_it() {
-    let mut world = World::new("true");
-    world.work("tests/legacy/old.rs", "#[test]\nfn old() {\n    assert!(f());\n}\n");
-    world.begin(&[]);
-    fs::remove_file(world.root.join("tests/legacy/old.rs")).unwrap();
-    let commit = world.work("x", "1");
-    let found = reasons(&world, &commit);
-    assert!(matches!(found.as_slice(), [Reason::Weakened { .. }]), "{found:?}");
-    world.allowed = vec![Glob::new("tests/legacy/**")];
-    assert!(accepted(&world, &commit));
-    world.pinned.allow = std::mem::take(&mut world.allowed);
-    assert!(accepted(&world, &commit));
 }
 
 fn nothing_said_is_rejected_and_no_change_needs_a_person() {
@@ -314,4 +327,69 @@ fn slow_gates_are_not_run_for_what_a_fast_one_rejects() {
     assert_eq!(names, ["fast"]);
     assert_eq!(case.assessment.unreached, ["slow"]);
     assert_eq!(case.assessment.unconcerned, ["docs"]);
+}
+
+fn is_not_new(world: &World, commit: &str) -> bool {
+    let found = reasons(world, commit);
+    found
+        .iter()
+        .any(|reason| matches!(reason, Reason::Evidence { fault: EvidenceFault::NotNew { .. } }))
+}
+
+fn what_was_there_before_or_was_fetched_is_not_new() {
+    let mut world = World::new("true");
+    world.git(&["checkout", "--quiet", "-b", "wip"]);
+    let theirs = world.work("src/theirs", "1");
+    world.git(&["stash", "list"]);
+    world.git(&["checkout", "--quiet", "main"]);
+    world.begin(&[]);
+    assert!(is_not_new(&world, &theirs), "a branch");
+    world.git(&["branch", "mine", "wip"]);
+    assert!(is_not_new(&world, &theirs), "another name for it");
+    world.next_attempt();
+    world.git(&["branch", "-D", "wip"]);
+    assert!(is_not_new(&world, &theirs), "in a later attempt");
+    // What somebody else pushes meanwhile, and the agent fetches.
+    let other = world.root.parent().unwrap().join("other");
+    git(&world.root, &["clone", "--quiet", ".", other.as_str()]);
+    write(&other.join("src/pushed"), "1");
+    git(&other, &["add", "--all"]);
+    git(&other, &["commit", "--quiet", "--message=pushed"]);
+    let pushed = git(&other, &["rev-parse", "HEAD"]);
+    world.git(&["fetch", "--quiet", other.as_str(), "HEAD"]);
+    world.git(&["branch", "fetched", "FETCH_HEAD"]);
+    assert!(is_not_new(&world, &pushed), "fetched");
+    // One's own work on top of it is new.
+    world.git(&["checkout", "--quiet", "-b", "feature", "mine"]);
+    let own = world.work("src/own", "1");
+    assert!(!is_not_new_or_accepted(&world, &own));
+}
+
+fn is_not_new_or_accepted(world: &World, commit: &str) -> bool {
+    match verdict(world, commit) {
+        Verdict::Rejected { .. } => is_not_new(world, commit),
+        _ => false,
+    }
+}
+
+fn a_link_out_of_the_tree_is_no_work() {
+    let mut world = World::new("true");
+    world.begin(&[]);
+    std::os::unix::fs::symlink("/etc/hostname", world.root.join("src")).unwrap();
+    world.git(&["add", "--all"]);
+    world.git(&["commit", "--quiet", "--message=link"]);
+    let commit = world.git(&["rev-parse", "HEAD"]);
+    let found = reasons(&world, &commit);
+    assert!(
+        matches!(
+            found.as_slice(),
+            [Reason::Evidence { fault: EvidenceFault::ChangesNothing { .. } }]
+        ),
+        "{found:?}"
+    );
+    std::os::unix::fs::symlink("ralph/prompt.md", world.root.join("inside.md")).unwrap();
+    world.git(&["add", "--all"]);
+    world.git(&["commit", "--quiet", "--message=inside"]);
+    let commit = world.git(&["rev-parse", "HEAD"]);
+    assert!(accepted(&world, &commit));
 }

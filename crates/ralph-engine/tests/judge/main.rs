@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
+mod checks;
+#[cfg(test)]
 mod world;
 
 use std::process::ExitCode;

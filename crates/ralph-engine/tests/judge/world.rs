@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_engine::boundary::{InForce, in_force};
+use ralph_engine::boundary::{InForce, Layers, in_force};
 use ralph_engine::clock::SystemClock;
-use ralph_engine::config::BoundaryMode;
+use ralph_engine::config::{BoundaryMode, Namespaces, SandboxConfig};
 use ralph_engine::gates::assess::Extent;
 use ralph_engine::gates::pin::PinnedGates;
 use ralph_engine::gates::verify::{CommitCheck, verify};
@@ -16,14 +16,19 @@ use ralph_engine::gates::{BuiltInContext, GateContext, GateRepository, JudgedRep
 use ralph_engine::git::evidence::{Before, Dirt};
 use ralph_engine::git::{GitProgram, Oid};
 use ralph_engine::home::find_workspace;
-use ralph_engine::judge::{Attested, Case, Judge, JudgeError, Judged, Said};
+use ralph_engine::judge::{AgreedChecks, Attested, Case, Judge, JudgeError, Judged, Said};
 use ralph_engine::run::{Environment, RunResources};
 use ralph_engine::state::{State, StateRequest};
 use ralph_model::gate::{Check, GateSpec};
-use ralph_model::glob::Glob;
 use ralph_model::receipt::{Receipt, Worker};
 use ralph_outline::rules::LoopRules;
-use ralph_proc::sandbox::Support;
+use ralph_proc::sandbox::{SocketAccess, Support};
+
+static SANDBOX: SandboxConfig = SandboxConfig {
+    show: Vec::new(),
+    unix_sockets: SocketAccess::Denied,
+    namespaces: Namespaces::Auto,
+};
 
 pub(crate) struct World {
     _guard: tempfile::TempDir,
@@ -32,7 +37,6 @@ pub(crate) struct World {
     place: RunResources,
     environment: Environment,
     pub(crate) pinned: PinnedGates,
-    pub(crate) allowed: Vec<Glob>,
     repositories: Vec<(String, GateRepository, Before)>,
     pub(crate) rules: LoopRules,
     pub(crate) extent: Extent,
@@ -72,7 +76,6 @@ impl World {
             place,
             environment: Environment::inherited(std::env::vars_os()),
             pinned,
-            allowed: Vec::new(),
             repositories: Vec::new(),
             rules: LoopRules::web_app(),
             extent: Extent::UntilRejected,
@@ -90,6 +93,7 @@ impl World {
             let refs = repository.mirror.fill(&repository.git, &[]).unwrap();
             let before = Before {
                 base: refs.head.id().cloned(),
+                begun: refs.tips_of_persons(),
                 refs,
                 dirt: Dirt::of(&repository.git, &[]).unwrap(),
                 saved: None,
@@ -117,12 +121,17 @@ impl World {
     }
 
     pub(crate) fn attest(&self, case: &Case) -> Receipt {
+        self.attest_agreed(case, AgreedChecks::Nobody)
+    }
+
+    pub(crate) fn attest_agreed(&self, case: &Case, agreed: AgreedChecks) -> Receipt {
         let attested = Attested {
             item: "0001-item",
             worker: Worker { agent: "rehearsal".to_owned(), model: None },
-            boundary: InForce::Kernel,
+            boundary: InForce::Kernel(Layers::LANDLOCK),
             verifier: None,
             at: jiff::Timestamp::UNIX_EPOCH,
+            agreed,
             ralph: "0.0.0",
         };
         self.with_judge(|judge| judge.attest(case, attested)).unwrap().unwrap()
@@ -143,7 +152,10 @@ impl World {
             state: &self.state,
             place: &self.place,
             environment: &self.environment,
+            pass: &[],
+            workspace: &self.root,
             boundary: in_force(BoundaryMode::Auto, Support::probe()).unwrap(),
+            sandbox: &SANDBOX,
             writable: &[],
             interrupt_grace: Duration::from_millis(100),
             terminate_grace: Duration::from_millis(100),
@@ -152,6 +164,7 @@ impl World {
             command: "ralph test",
             signals: None,
             extent: self.extent,
+            copy: &[],
             built_in: Some(BuiltInContext {
                 rules: &self.rules,
                 outline: None,
@@ -170,13 +183,14 @@ impl World {
                 name,
                 before,
                 own: if name.is_empty() { &own } else { &[] },
+                branch: Some("main"),
             })
             .collect();
         use_it(&Judge {
             context: &self.context(),
             repositories: &repositories,
             pinned: &self.pinned,
-            allowed: &self.allowed,
+            in_slot: false,
             merges: false,
         })
     }
@@ -204,6 +218,7 @@ pub(crate) fn gate(name: &str, argv: &[&str]) -> GateSpec {
         name: name.to_owned(),
         check: Check::Command { argv: argv.iter().map(|word| (*word).to_owned()).collect() },
         timeout: Duration::from_mins(1),
+        repo: None,
         paths: Vec::new(),
         fast: false,
         net: false,

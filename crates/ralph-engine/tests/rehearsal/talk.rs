@@ -140,8 +140,8 @@ fn a_wrong_script_is_told_whole_and_counts_nothing() {
     let script = stage.path("script");
     let script = script.display();
     let problems = format!(
-        "{script}:2: there is no step `sya`; did you mean `say`?\n\
-         {script}:3: `now` is no number that fits here"
+        "{script}:2: unknown step `sya`; did you mean `say`?\n\
+         {script}:3: `now` is not a valid number here"
     );
     assert_eq!(played.stderr, format!("{problems}\n"));
     let error = AgentEvent::Error { kind: ErrorKind::Other, message: problems, fatal: true };

@@ -14,6 +14,13 @@ use super::super::commits::copy_index;
 use super::super::{Git, GitError, Oid, regular_file};
 use super::SlotError;
 
+/// What becomes of files that the commit does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Others {
+    Removed,
+    Kept,
+}
+
 /// A work tree that is to hold the files of a commit.
 pub(super) struct WorkTree<'a> {
     pub(super) git: &'a Git,
@@ -23,11 +30,12 @@ pub(super) struct WorkTree<'a> {
 }
 
 impl WorkTree<'_> {
-    /// Writes the files of a commit, removes all others, and gives the repository a copy of the index.
-    pub(super) fn check_out(&self, commit: &Oid) -> Result<(), SlotError> {
+    /// Writes the files of a commit, removes all others unless they are kept, and gives the repository a copy of the
+    /// index.
+    pub(super) fn check_out(&self, commit: &Oid, others: Others) -> Result<(), SlotError> {
         // A lock that a killed Ralph's git left: nobody else uses this index.
         let _ = fs::remove_file(format!("{}.lock", self.index));
-        match self.reset_and_clean(commit) {
+        match self.reset_and_clean(commit, others) {
             Ok(()) => {}
             Err(error @ (SlotError::UnsafeTree { .. } | SlotError::Incomplete { .. })) => {
                 return Err(error);
@@ -35,15 +43,18 @@ impl WorkTree<'_> {
             // Directories may be locked, or deeper than git can go; the kept index may be damaged.
             Err(_) => {
                 self.empty()?;
-                self.reset_and_clean(commit)?;
+                self.reset_and_clean(commit, others)?;
             }
         }
         let own = self.git.place().git_dir.join("index");
         Ok(copy_index(&self.index, &own).map_err(|error| FileError::new("write", &own, error))?)
     }
 
-    fn reset_and_clean(&self, commit: &Oid) -> Result<(), SlotError> {
+    fn reset_and_clean(&self, commit: &Oid, others: Others) -> Result<(), SlotError> {
         self.reset_to(commit).map_err(|error| self.explain(commit, error))?;
+        if others == Others::Kept {
+            return Ok(());
+        }
         clean(self.git, Some(&self.index), self.caches).map_err(|error| match error {
             ClearError::Files(error) => self.uncleared(&error),
             ClearError::Git(error) => self.explain(commit, error),

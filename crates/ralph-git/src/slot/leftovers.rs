@@ -22,7 +22,7 @@ use super::super::new_commit::NewCommit;
 use super::super::parse::ChangeKind;
 use super::super::{Git, GitError, Oid, regular_file};
 use super::lfs::LfsPointer;
-use super::{Slot, SlotError};
+use super::{Slot, SlotError, SlotFiles, SlotRequest};
 
 /// How the uncommitted files of a slot are to be kept.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +47,23 @@ pub struct KeptLeftovers {
     pub nested: Vec<PathBuf>,
     /// Files that need a filter, which are not part of the commit.
     pub unfiltered: Vec<PathBuf>,
+}
+
+/// Compares the files of a slot with its base, by the private index of its preparation.
+pub(super) fn compare(request: &SlotRequest<'_>) -> Result<SlotFiles, SlotError> {
+    let index = request.private.join("index-of-setup");
+    remove(&index)?;
+    let kept = request.private.join("index");
+    copy_index(&kept, &index).map_err(|error| FileError::new("write", &index, error))?;
+    let root = request.directory.canonicalize_utf8();
+    let root = root.map_err(|error| FileError::new("find", request.directory, error))?;
+    let work = Outside { mirror: request.mirror, root: &root, index: &index };
+    work.call(&["update-index", "-q", "--refresh"], b"", &[1])?;
+    let changed = parse_diff_files(&work.call(DIFF_FILES, b"", &[])?)?;
+    let changed = changed.into_iter().map(|change| change.path).collect();
+    let made = work.others(&request.private.join("exclude"), &["--directory"])?;
+    remove(&index)?;
+    Ok(SlotFiles { changed, made: made.iter().map(|name| path_from(name)).collect() })
 }
 
 /// Changed files of a slot, by what has to be done with them.
@@ -170,17 +187,24 @@ impl Outside<'_> {
                 _ => changes.present.push(change.path),
             }
         }
-        let from = format!("--exclude-from={exclude}");
-        let mut args = vec!["ls-files", "-z", "--others", "--exclude-per-directory=.gitignore"];
-        args.extend(exclude.is_file().then_some(from.as_str()));
-        let output = self.call(&args, b"", &[])?;
-        for name in output.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        for name in self.others(exclude, &[])? {
             match name.strip_suffix(b"/") {
                 Some(nested) => changes.nested.push(path_from(nested)),
-                None => changes.present.push(path_from(name)),
+                None => changes.present.push(path_from(&name)),
             }
         }
         Ok(changes)
+    }
+
+    /// Names what is neither tracked nor ignored; repositories, and with `--directory` whole directories, end in a slash.
+    fn others(&self, exclude: &Utf8Path, how: &[&str]) -> Result<Vec<Vec<u8>>, GitError> {
+        let from = format!("--exclude-from={exclude}");
+        let mut args = vec!["ls-files", "-z", "--others", "--exclude-per-directory=.gitignore"];
+        args.extend(how);
+        args.extend(exclude.is_file().then_some(from.as_str()));
+        let output = self.call(&args, b"", &[])?;
+        let names = output.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        Ok(names.map(<[u8]>::to_vec).collect())
     }
 
     /// Takes files that need a filter out of those that are committed as they are.

@@ -9,8 +9,8 @@
 //! directories only; git then runs in it with the settings of [`call`](super::call), which start nothing that a repository
 //! names. No process of the run may be alive during any of this.
 //!
-//! Left out: files that `[checkout] setup` makes, `copy`, and what only a network can fill. Missing submodules and LFS
-//! files are reported in [`Unfilled`].
+//! Left out: running `[checkout] setup` ([`Slot::settle`] puts a slot in order after it), copied files ([`super::copied`]),
+//! and what only a network can fill. Missing submodules and LFS files are reported in [`Unfilled`].
 
 mod config_text;
 mod files;
@@ -27,14 +27,16 @@ use std::path::PathBuf;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::call::{Call, path_bytes};
-use super::clearing::{FileError, escape_bytes, is_cache_name, keep_patterns, make_dirs, remove};
+use super::clearing::{
+    FileError, escape_bytes, file_pattern, is_cache_name, keep_patterns, make_dirs, remove,
+};
 use super::commits::CommitError;
 use super::item_refs::ItemKey;
 use super::mirror::{Mirror, MirrorError};
 use super::names::ref_bytes;
 use super::provision::Provision;
 use super::{Git, GitError, GitProgram, Oid, RefsSnapshot, RepositoryLocation};
-use files::{WorkTree, read_private};
+use files::{Others, WorkTree, read_private};
 use git_dir::{GitDir, NewHead, SymbolicRef};
 pub use leftovers::{KeptLeftovers, LeftoverRequest};
 use person_side::{PersonSide, shared_refs};
@@ -118,6 +120,22 @@ pub struct Unfilled {
     pub lfs: Vec<PathBuf>,
 }
 
+/// Files of a slot that are not as its base has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlotFiles {
+    /// Tracked files that were changed or removed.
+    pub changed: Vec<PathBuf>,
+    /// Files and whole directories that are neither tracked nor ignored; a directory's name ends in a slash.
+    pub made: Vec<PathBuf>,
+}
+
+impl SlotFiles {
+    /// Looks at a slot that was prepared with this request. No file of the slot's own repository takes part.
+    pub fn of(request: &SlotRequest<'_>) -> Result<SlotFiles, SlotError> {
+        leftovers::compare(request)
+    }
+}
+
 /// A slot that is prepared.
 #[derive(Clone, Debug)]
 pub struct Slot {
@@ -139,6 +157,38 @@ struct Stamp {
 impl Slot {
     /// Makes the slot ready for an item, whatever is in its directory.
     pub fn prepare(request: &SlotRequest<'_>) -> Result<(Self, Unfilled), SlotError> {
+        Self::make(request, Others::Removed)
+    }
+
+    /// Makes the slot ready once more after commands of the project (`setup`) have run in it: what they changed in tracked
+    /// files is put back, what they made stays and is excluded. The repository is made anew, since they could write it.
+    ///
+    /// Returns also what was put back and what they made, the latter as patterns that are excluded from now on.
+    pub fn settle(
+        request: &SlotRequest<'_>,
+        before: &SlotFiles,
+    ) -> Result<(Self, SlotFiles), SlotError> {
+        let mut after = SlotFiles::of(request)?;
+        after.changed.retain(|path| !before.changed.contains(path));
+        let made = after.made.iter().filter(|path| !before.made.contains(path));
+        let exclude: Vec<PathBuf> = request.exclude.iter().chain(made).cloned().collect();
+        let request = SlotRequest { exclude: &exclude, ..*request };
+        let (slot, _) = Self::make(&request, Others::Kept)?;
+        after.made.retain(|path| !before.made.contains(path));
+        Ok((slot, after))
+    }
+
+    /// Tells whether there is something in the slot that neither its base has, nor a cache, nor the copied files.
+    pub fn has_additions(&self, request: &SlotRequest<'_>) -> Result<bool, SlotError> {
+        let mut patterns = keep_patterns(request.caches);
+        patterns.extend(request.exclude.iter().map(|path| file_pattern(path)));
+        let mut args = vec!["clean", "--dry-run", "-ffdx"];
+        args.extend(patterns.iter().flat_map(|pattern| ["-e", pattern.as_str()]));
+        let call = Call::new(&args).timeout(super::clearing::TIMEOUT);
+        Ok(!self.git.call(call)?.stdout.is_empty())
+    }
+
+    fn make(request: &SlotRequest<'_>, others: Others) -> Result<(Self, Unfilled), SlotError> {
         if let Some(name) = request.caches.iter().find(|name| !is_cache_name(name)) {
             return Err(SlotError::CacheName { name: name.clone() });
         }
@@ -162,7 +212,7 @@ impl Slot {
         let git = Git::at(program, location(&directory));
         let tree =
             WorkTree { git: &git, index: request.private.join("index"), caches: request.caches };
-        tree.check_out(request.base)?;
+        tree.check_out(request.base, others)?;
         let provision = Provision::of(request.mirror.git(), request.base)?;
         let mut unfilled = Unfilled::default();
         if !provision.submodules.is_empty() {
@@ -317,6 +367,23 @@ fn excludes(request: &SlotRequest<'_>, person: &PersonSide<'_>) -> Vec<u8> {
         text.push(b'\n');
     }
     text
+}
+
+/// Names the state of all lock files of a commit: the same key, the same dependencies.
+pub fn setup_key(mirror: &Mirror, commit: &Oid) -> Result<String, GitError> {
+    Ok(Provision::of(mirror.git(), commit)?.setup_key)
+}
+
+/// Returns how many bytes the files of a commit have.
+pub fn checkout_size(mirror: &Mirror, commit: &Oid) -> Result<u64, GitError> {
+    let args = ["ls-tree", "-r", "-l", "-z", "--full-tree", commit.as_str()];
+    let output = mirror.git().call(Call::new(&args).timeout(super::LONG))?.stdout;
+    let size = |entry: &[u8]| {
+        let fields = entry.split(|byte| *byte == b'\t').next().unwrap_or_default();
+        let last = fields.split(|byte| *byte == b' ').next_back().unwrap_or_default();
+        std::str::from_utf8(last).ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0)
+    };
+    Ok(output.split(|byte| *byte == 0).map(size).sum())
 }
 
 fn new_git_dir<'a>(

@@ -15,7 +15,7 @@ use super::super::parse::parse_settings;
 use super::super::provision::Provision;
 use super::super::{Git, GitError, Oid, RepositoryLocation, unexpected};
 use super::SlotError;
-use super::files::WorkTree;
+use super::files::{Others, WorkTree};
 use super::git_dir::{GitDir, NewHead, write};
 use super::person_side::PersonSide;
 
@@ -114,7 +114,8 @@ impl Filling<'_> {
         let git = Git::at(self.git.program().clone(), place);
         let private = self.private.join("modules").join(ItemKey::new(name).as_str());
         make_dirs(&private)?;
-        WorkTree { git: &git, index: private.join("index"), caches: &[] }.check_out(pinned)?;
+        WorkTree { git: &git, index: private.join("index"), caches: &[] }
+            .check_out(pinned, Others::Removed)?;
         let needs = Provision::of(self.mirror.git(), pinned)?;
         let below = Filling { person: &source, mirror: self.mirror, git: &git, private: &private };
         below.fill(pinned, &needs).map(Some)

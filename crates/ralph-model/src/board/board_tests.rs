@@ -41,7 +41,7 @@ fn completed() -> RunFinished {
 }
 
 fn leftovers(nonce: u32, at: i64) -> JournalEntry {
-    of_run(nonce, at, LeftoversEnded { processes: 1 })
+    of_run(nonce, at, LeftoversEnded { processes: 1, session: None })
 }
 
 fn states(board: &Board) -> Vec<char> {
@@ -108,10 +108,32 @@ fn totals_sum_what_runs_used_and_cost() {
     assert!(fold(journal.iter().chain(&[finish(3, 2)])).totals().cost_is_estimate);
 }
 
+fn holder(agent: &str) -> LimitHolder {
+    LimitHolder { agent: agent.to_owned(), account: None }
+}
+
+#[test]
+fn a_limit_of_one_account_is_not_that_of_another() {
+    let started = |account: &str| LimitWaitStarted {
+        agent: "command".to_owned(),
+        account: Some(account.to_owned()),
+        until: samples::time(100),
+        known: true,
+    };
+    let of = |account: &str| LimitHolder { account: Some(account.to_owned()), ..holder("command") };
+    let board = fold(&[entry(0, started("one")), entry(1, started("one"))]);
+    assert!(board.limit_wait(&of("one"), samples::time(10)).is_some());
+    assert_eq!(board.limit_wait(&of("two"), samples::time(10)), None);
+    assert_eq!(board.limit_wait(&holder("command"), samples::time(10)), None);
+    assert_eq!((board.limits_in_a_row(&of("one")), board.limits_in_a_row(&of("two"))), (2, 0));
+}
+
 #[test]
 fn a_wait_is_active_until_it_ended_or_its_time_is_past() {
     let wait = |until, known| Some(LimitWait { until: samples::time(until), known });
-    let at = |journal: &[JournalEntry], now| fold(journal).limit_wait("codex", samples::time(now));
+    let at = |journal: &[JournalEntry], now| {
+        fold(journal).limit_wait(&holder("codex"), samples::time(now))
+    };
     let first = entry(0, limit_wait(100, true));
     let second = entry(50, limit_wait(200, false));
     assert_eq!(at(&[], 0), None);
@@ -120,9 +142,9 @@ fn a_wait_is_active_until_it_ended_or_its_time_is_past() {
     assert_eq!(at(&[first.clone(), second.clone()], 60), wait(200, false));
     assert_eq!(at(&[first.clone(), entry(60, limit_wait_ended(false))], 60), None);
     let board = fold(&[first, second]);
-    assert_eq!(board.limit_wait("claude", samples::time(0)), None);
+    assert_eq!(board.limit_wait(&holder("claude"), samples::time(0)), None);
     let all: Vec<_> = board.limit_waits(samples::time(60)).collect();
-    assert_eq!(all, [("codex", wait(200, false).unwrap())]);
+    assert_eq!(all, [(&holder("codex"), wait(200, false).unwrap())]);
     assert_eq!(board.limit_waits(samples::time(200)).count(), 0);
 }
 
@@ -133,13 +155,14 @@ fn a_wait_that_was_interrupted_goes_on_after_a_restart() {
         entry(10, limit_wait_ended(true)),
         entry(10, JournalEvent::Interrupted),
     ];
-    let wait = fold(&journal).limit_wait("codex", samples::time(20));
+    let wait = fold(&journal).limit_wait(&holder("codex"), samples::time(20));
     assert_eq!(wait, Some(LimitWait { until: samples::time(100), known: true }));
 }
 
 #[test]
 fn unknown_limits_are_counted_until_the_agent_gets_through() {
-    let in_a_row = |journal: &[JournalEntry]| fold(journal).unknown_limits_in_a_row("codex");
+    let in_a_row =
+        |journal: &[JournalEntry]| fold(journal).unknown_limits_in_a_row(&holder("codex"));
     let unknown = entry(0, limit_wait(60, false));
     let known = entry(0, limit_wait(60, true));
     let again = [unknown.clone(), start(1, 1), finish(1, 2), unknown.clone()];
@@ -158,10 +181,10 @@ fn hit_again(
     resets_at: Option<i64>,
 ) -> LimitWait {
     let limit = UsageLimit { resets_at: resets_at.map(samples::time) };
-    let in_a_row = board.unknown_limits_in_a_row("codex");
+    let in_a_row = board.unknown_limits_in_a_row(&holder("codex"));
     let wait = policy.wait_until(limit, in_a_row, samples::time(now));
     let LimitWait { until, known } = wait;
-    let started = LimitWaitStarted { agent: "codex".to_owned(), until, known };
+    let started = LimitWaitStarted { agent: "codex".to_owned(), account: None, until, known };
     board.apply(&entry(now, started));
     wait
 }
@@ -300,20 +323,27 @@ fn a_try_is_a_run_that_no_trouble_cut_short_until_the_item_gets_through() {
 }
 
 #[test]
-fn the_session_of_a_run_that_hit_its_limit_is_known_until_another_run_begins() {
+fn the_session_of_a_run_that_was_cut_short_is_known_until_another_run_begins() {
     let session = |journal: &[JournalEntry]| {
         let board = fold(journal);
         let item = board.item("0001-a").unwrap();
-        item.limited_session(Role::Implementer, "codex").map(str::to_owned)
+        item.open_session(Role::Implementer, "codex", None).map(str::to_owned)
     };
     let limited = [start(1, 0), finish(1, 1)];
     assert_eq!(session(&limited), Some("s1".to_owned()));
     assert_eq!(session(&[limited.to_vec(), vec![start(2, 2)]].concat()), None);
     assert_eq!(session(&[start(1, 0), finish_as(1, 1, completed())]), None);
-    assert_eq!(
-        fold(&limited).item("0001-a").unwrap().limited_session(Role::Builder, "codex"),
-        None
-    );
+    let interrupted = RunFinished { outcome: RunOutcome::Interrupted, ..finished() };
+    assert_eq!(session(&[start(1, 0), finish_as(1, 1, interrupted)]), Some("s1".to_owned()));
+    let killed = LeftoversEnded { processes: 0, session: Some("s7".to_owned()) };
+    let killed = of_run(1, 1, killed);
+    assert_eq!(session(&[start(1, 0), killed.clone()]), Some("s7".to_owned()));
+    // Another run of the item is the last one by now.
+    assert_eq!(session(&[start(1, 0), start(2, 1), killed]), None);
+    let board = fold(&limited);
+    let item = board.item("0001-a").unwrap();
+    assert_eq!(item.open_session(Role::Builder, "codex", None), None);
+    assert_eq!(item.open_session(Role::Implementer, "codex", Some(1)), None);
 }
 
 #[test]

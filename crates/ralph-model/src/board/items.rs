@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Totals;
+use crate::id::RunId;
 use crate::journal::{
     IterationResult, RunFinished, RunStarted, StepResult, VerdictKind, VerdictReached,
 };
@@ -26,7 +27,7 @@ pub struct ItemView {
     /// By role, how many runs came to an end that says something of the work, since the item last got through.
     pub tries: BTreeMap<Role, u32>,
     pub last_verdict: Option<LastVerdict>,
-    /// The last run that is known, and the session it left if it hit its usage limit.
+    /// The last run that is known, and the session it left if it was cut short.
     last_run: Option<LastRun>,
 }
 
@@ -39,17 +40,20 @@ pub struct LastVerdict {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct LastRun {
+    id: Option<RunId>,
     role: Role,
     agent: String,
-    limited_session: Option<String>,
+    slot: Option<u32>,
+    open_session: Option<String>,
 }
 
 impl ItemView {
-    /// Returns the session of the item's last run, if that was of this role and agent and hit its usage limit.
-    pub fn limited_session(&self, role: Role, agent: &str) -> Option<&str> {
-        let last =
-            self.last_run.as_ref().filter(|last| last.role == role && last.agent == agent)?;
-        last.limited_session.as_deref()
+    /// Returns the session of the item's last run, if that was of this role and agent, worked in this slot, and was cut
+    /// short: by a usage limit, an interruption, or the death of its harness.
+    pub fn open_session(&self, role: Role, agent: &str, slot: Option<u32>) -> Option<&str> {
+        let is_same =
+            |last: &&LastRun| last.role == role && last.agent == agent && last.slot == slot;
+        self.last_run.as_ref().filter(is_same)?.open_session.as_deref()
     }
 }
 
@@ -60,11 +64,21 @@ pub(super) struct Items {
 }
 
 impl Items {
-    pub(super) fn started(&mut self, item: &str, started: &RunStarted) {
+    pub(super) fn started(&mut self, item: &str, id: &RunId, started: &RunStarted) {
         let view = self.touch(item);
         view.runs += 1;
-        let (role, agent) = (started.role, started.agent.clone());
-        view.last_run = Some(LastRun { role, agent, limited_session: None });
+        let (role, agent, slot) = (started.role, started.agent.clone(), started.slot);
+        let id = Some(id.clone());
+        view.last_run = Some(LastRun { id, role, agent, slot, open_session: None });
+    }
+
+    /// Notes the session of a run whose harness died.
+    pub(super) fn abandoned(&mut self, item: &str, id: &RunId, session: Option<&str>) {
+        if let Some(view) = self.known.get_mut(item)
+            && let Some(last) = view.last_run.as_mut().filter(|last| last.id.as_ref() == Some(id))
+        {
+            last.open_session = session.map(str::to_owned);
+        }
     }
 
     pub(super) fn finished(&mut self, item: &str, started: &RunStarted, finished: &RunFinished) {
@@ -75,13 +89,19 @@ impl Items {
             | RunOutcome::TimedOut { .. }
             | RunOutcome::ContextFull
             | RunOutcome::Violation { .. } => *view.tries.entry(started.role).or_default() += 1,
-            RunOutcome::Trouble { trouble: Trouble::UsageLimit { .. } } => {
+            RunOutcome::Interrupted
+            | RunOutcome::Trouble { trouble: Trouble::UsageLimit { .. } } => {
                 if let Some(last) = &mut view.last_run {
-                    last.limited_session.clone_from(&finished.session);
+                    last.open_session.clone_from(&finished.session);
                 }
             }
-            RunOutcome::Interrupted | RunOutcome::Trouble { .. } => {}
+            RunOutcome::Trouble { .. } => {}
         }
+    }
+
+    /// Returns the last run of an item.
+    pub(super) fn last_run(&self, item: &str) -> Option<&RunId> {
+        self.known.get(item)?.last_run.as_ref()?.id.as_ref()
     }
 
     pub(super) fn judged(&mut self, verdict: &VerdictReached, at: Timestamp) {

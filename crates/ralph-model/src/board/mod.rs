@@ -33,12 +33,12 @@ use self::sums::Sums;
 use self::workflows::WorkflowLog;
 use crate::id::RunId;
 use crate::journal::{Envelope, JournalEntry, JournalEvent, JournalLineError, RunFinished};
-use crate::policy::limit::LimitWait;
+use crate::policy::limit::{LimitHolder, LimitWait};
 use crate::role::Role;
 use crate::run::{RunOutcome, Trouble};
 
 /// Goes up whenever a board is made otherwise from the same journal: what was written down before is not used then.
-pub const BOARD_VERSION: u32 = 2;
+pub const BOARD_VERSION: u32 = 4;
 
 /// The kinds that a board is made of. The data of all others is passed over unread.
 const FOLDED: &[&str] = &[
@@ -49,6 +49,8 @@ const FOLDED: &[&str] = &[
     "iteration_start",
     "iteration_result",
     "verdict",
+    "verify_start",
+    "landed",
     "workflow_started",
     "workflow_ended",
     "usage_limit_wait",
@@ -83,10 +85,12 @@ pub struct Board {
 }
 
 /// Where an agent stands with its limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct AgentLimit {
+    holder: LimitHolder,
     wait: Option<LimitWait>,
     unknown_in_a_row: u32,
+    in_a_row: u32,
 }
 
 impl Board {
@@ -115,7 +119,7 @@ impl Board {
             JournalEvent::RunStarted(started) => {
                 if let Some(id) = &entry.run {
                     if let Some(item) = &started.item {
-                        self.items.started(item, started);
+                        self.items.started(item, id, started);
                         self.last_items.insert(started.role, item.clone());
                     }
                     self.runs.started(id, entry.at, started);
@@ -123,7 +127,15 @@ impl Board {
             }
             JournalEvent::RunFinished(finished) => self.apply_finish(entry, finished),
             JournalEvent::LimitWaitStarted(started) => {
-                let limit = self.limits.entry(started.agent.clone()).or_default();
+                let (agent, account) = (started.agent.clone(), started.account.clone());
+                let holder = LimitHolder { agent, account };
+                let limit = self.limits.entry(holder.key()).or_insert(AgentLimit {
+                    holder,
+                    wait: None,
+                    unknown_in_a_row: 0,
+                    in_a_row: 0,
+                });
+                limit.in_a_row = limit.in_a_row.saturating_add(1);
                 limit.wait = Some(LimitWait { until: started.until, known: started.known });
                 // A known reset between two unknown ones does not show that the agent got through.
                 if !started.known {
@@ -132,15 +144,21 @@ impl Board {
             }
             JournalEvent::LimitWaitEnded(ended) => {
                 // Whoever stops waiting does not end the limit: the next start goes on with the same wait.
+                let (agent, account) = (ended.agent.clone(), ended.account.clone());
                 if !ended.interrupted
-                    && let Some(limit) = self.limits.get_mut(&ended.agent)
+                    && let Some(limit) = self.limits.get_mut(&LimitHolder { agent, account }.key())
                 {
                     limit.wait = None;
                 }
             }
-            JournalEvent::LeftoversEnded(_) => {
+            JournalEvent::LeftoversEnded(ended) => {
                 if let Some(id) = &entry.run {
                     self.runs.abandoned(id, entry.at);
+                    let started = self.runs.get(id).filter(|run| run.finished.is_none());
+                    let started = started.and_then(|run| run.started.as_ref());
+                    if let Some(item) = started.and_then(|(_, started)| started.item.as_deref()) {
+                        self.items.abandoned(item, id, ended.session.as_deref());
+                    }
                 }
             }
             JournalEvent::QuestionAsked(_)
@@ -149,7 +167,22 @@ impl Board {
             JournalEvent::GateFinished(finished) => {
                 gates::apply(&mut self.gates, finished, entry.at);
             }
-            JournalEvent::Verdict(verdict) => self.items.judged(verdict, entry.at),
+            JournalEvent::Verdict(verdict) => {
+                self.items.judged(verdict, entry.at);
+                if let Some(run) = self.last_run_of(&verdict.item) {
+                    run.verdict = Some(verdict.clone());
+                }
+            }
+            JournalEvent::VerifyStart(verify) => {
+                if let Some(run) = self.last_run_of(&verify.item) {
+                    run.candidate = Some(verify.commit.clone());
+                }
+            }
+            JournalEvent::Landed(landed) => {
+                if let Some(run) = self.last_run_of(&landed.item) {
+                    run.landed = Some(landed.commit.clone());
+                }
+            }
             JournalEvent::IterationStart(started) => {
                 self.iteration = started.iteration.unwrap_or(self.iteration + 1);
             }
@@ -158,6 +191,11 @@ impl Board {
             _ => {}
         }
         self.workflows.apply(entry);
+    }
+
+    fn last_run_of(&mut self, item: &str) -> Option<&mut RunView> {
+        let id = self.items.last_run(item)?.clone();
+        self.runs.get_mut(&id)
     }
 
     fn apply_finish(&mut self, entry: &JournalEntry, finished: &RunFinished) {
@@ -175,8 +213,11 @@ impl Board {
                 finished.outcome,
                 RunOutcome::Trouble { trouble: Trouble::UsageLimit { .. } }
             );
-            if !limited && let Some(limit) = self.limits.get_mut(&started.agent) {
+            // Which login it was is not noted: what shows that one got through only shortens the waits of another.
+            let of_agent = |limit: &&mut AgentLimit| limit.holder.agent == started.agent;
+            for limit in self.limits.values_mut().filter(of_agent).filter(|_| !limited) {
                 limit.unknown_in_a_row = 0;
+                limit.in_a_row = 0;
             }
             if let Some(item) = &started.item {
                 self.items.finished(item, started, finished);
@@ -242,19 +283,24 @@ impl Board {
     }
 
     /// Returns the wait that an agent is still to sit out, as of `now`.
-    pub fn limit_wait(&self, agent: &str, now: Timestamp) -> Option<LimitWait> {
-        self.limits.get(agent)?.wait.filter(|wait| wait.until > now)
+    pub fn limit_wait(&self, holder: &LimitHolder, now: Timestamp) -> Option<LimitWait> {
+        self.limits.get(&holder.key())?.wait.filter(|wait| wait.until > now)
     }
 
     /// Returns all waits that are still to be sat out, by agent.
-    pub fn limit_waits(&self, now: Timestamp) -> impl Iterator<Item = (&str, LimitWait)> {
-        let waits = self.limits.iter().filter_map(|(agent, limit)| Some((agent, limit.wait?)));
-        waits.filter(move |(_, wait)| wait.until > now).map(|(agent, wait)| (agent.as_str(), wait))
+    pub fn limit_waits(&self, now: Timestamp) -> impl Iterator<Item = (&LimitHolder, LimitWait)> {
+        let waits = self.limits.values().filter_map(|limit| Some((&limit.holder, limit.wait?)));
+        waits.filter(move |(_, wait)| wait.until > now)
     }
 
     /// How many waits without a known reset an agent had since it last got through, for the length of the next one.
-    pub fn unknown_limits_in_a_row(&self, agent: &str) -> u32 {
-        self.limits.get(agent).map_or(0, |limit| limit.unknown_in_a_row)
+    pub fn unknown_limits_in_a_row(&self, holder: &LimitHolder) -> u32 {
+        self.limits.get(&holder.key()).map_or(0, |limit| limit.unknown_in_a_row)
+    }
+
+    /// How many waits an agent had since it last got through.
+    pub fn limits_in_a_row(&self, holder: &LimitHolder) -> u32 {
+        self.limits.get(&holder.key()).map_or(0, |limit| limit.in_a_row)
     }
 
     /// The questions that wait for a person, the oldest first.

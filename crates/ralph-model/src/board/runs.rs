@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::id::RunId;
-use crate::journal::{RunFinished, RunStarted};
+use crate::journal::{RunFinished, RunStarted, VerdictReached};
 
 /// How many runs are kept, and how many beside them that have no end.
 pub(super) const MOST_RUNS: usize = 1000;
@@ -20,6 +20,12 @@ pub struct RunView {
     pub finished: Option<(Timestamp, Box<RunFinished>)>,
     /// When its leftovers were ended, because its harness had died.
     pub abandoned: Option<Timestamp>,
+    /// The commit of its item that was found good enough to be verified.
+    pub candidate: Option<String>,
+    /// What was decided last on its item before another run of that began.
+    pub verdict: Option<Box<VerdictReached>>,
+    /// The commit on the branch that its item's work landed with.
+    pub landed: Option<String>,
 }
 
 /// How far a run has come.
@@ -98,7 +104,7 @@ impl RunLog {
         self.recent.iter().rev().chain(&self.unfinished).find(|run| run.id == *id)
     }
 
-    fn get_mut(&mut self, id: &RunId) -> Option<&mut RunView> {
+    pub(super) fn get_mut(&mut self, id: &RunId) -> Option<&mut RunView> {
         self.recent.iter_mut().rev().chain(&mut self.unfinished).find(|run| run.id == *id)
     }
 
@@ -124,7 +130,15 @@ impl RunLog {
             self.unfinished.push_back(oldest);
         }
         let id = id.clone();
-        self.recent.push_back(RunView { id, started: None, finished: None, abandoned: None });
+        self.recent.push_back(RunView {
+            id,
+            started: None,
+            finished: None,
+            abandoned: None,
+            candidate: None,
+            verdict: None,
+            landed: None,
+        });
         self.recent.back_mut().expect("it was just added")
     }
 }

@@ -21,7 +21,11 @@ fn works() -> Vec<Work> {
 }
 
 fn acceptance() -> Acceptance {
-    Acceptance { works: works(), done_at: Some(commit('c')), proven_by_gates: true }
+    Acceptance {
+        works: works(),
+        done_at: Some(commit('c')),
+        level: crate::proof::ProofLevel::GatesPassed,
+    }
 }
 
 fn rejection() -> Rejection {

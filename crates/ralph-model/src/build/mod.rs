@@ -21,6 +21,7 @@ mod settle;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{CommitId, RunId};
+use crate::proof::ProofLevel;
 
 pub use settle::{IllegalTaskFact, TaskFact, TaskWrite, heal, settle};
 
@@ -91,7 +92,7 @@ pub struct Acceptance {
     pub works: Vec<Work>,
     /// What the plan names as the commit of the task.
     pub done_at: Option<CommitId>,
-    pub proven_by_gates: bool,
+    pub level: ProofLevel,
 }
 
 /// Why a claim was rejected.

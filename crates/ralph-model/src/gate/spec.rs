@@ -14,6 +14,8 @@ pub struct GateSpec {
     pub name: String,
     pub check: Check,
     pub timeout: Duration,
+    /// The directory of the repository that it is for, in a workspace of several; `None` for each of them.
+    pub repo: Option<String>,
     /// It is of use only for changes to these. Empty: for any change.
     pub paths: Vec<Glob>,
     /// It runs before those that are not.
@@ -69,6 +71,7 @@ impl From<BuiltIn> for GateSpec {
             name: check.name().to_owned(),
             check: Check::BuiltIn(check),
             timeout: Duration::ZERO,
+            repo: None,
             paths: Vec::new(),
             fast: true,
             net: false,
@@ -88,6 +91,8 @@ struct GateForm {
     built_in: Option<BuiltIn>,
     #[serde(with = "millis", rename = "timeout_ms")]
     timeout: Duration,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    repo: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     paths: Vec<Glob>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -104,8 +109,8 @@ impl From<GateSpec> for GateForm {
             Check::Command { argv } => (argv, None),
             Check::BuiltIn(check) => (Vec::new(), Some(check)),
         };
-        let GateSpec { name, timeout, paths, fast, net, unix, .. } = gate;
-        GateForm { name, argv, built_in, timeout, paths, fast, net, unix }
+        let GateSpec { name, timeout, repo, paths, fast, net, unix, .. } = gate;
+        GateForm { name, argv, built_in, timeout, repo, paths, fast, net, unix }
     }
 }
 
@@ -113,13 +118,13 @@ impl TryFrom<GateForm> for GateSpec {
     type Error = String;
 
     fn try_from(form: GateForm) -> Result<GateSpec, String> {
-        let GateForm { name, argv, built_in, timeout, paths, fast, net, unix } = form;
+        let GateForm { name, argv, built_in, timeout, repo, paths, fast, net, unix } = form;
         let check = match built_in {
             Some(check) if argv.is_empty() => Check::BuiltIn(check),
             Some(_) => return Err(format!("the gate `{name}` has `argv` and `built_in`")),
             None => Check::Command { argv },
         };
-        Ok(GateSpec { name, check, timeout, paths, fast, net, unix })
+        Ok(GateSpec { name, check, timeout, repo, paths, fast, net, unix })
     }
 }
 
@@ -137,6 +142,11 @@ impl GateSpec {
             Check::BuiltIn(check) => Some(check),
             Check::Command { .. } => None,
         }
+    }
+
+    /// Whether it is for a repository of the workspace, named by its directory.
+    pub fn is_for(&self, repository: &str) -> bool {
+        self.repo.as_deref().is_none_or(|own| own == repository)
     }
 
     /// Whether a change to these paths is this gate's concern.

@@ -287,6 +287,7 @@ fn an_interviewer_that_only_asks_is_stopped() {
     assert_eq!(disk.state.next(false), GoalStep::End(GoalEnd::NoDraft { turns: MOST_TURNS }));
 }
 
+/// C10.10: the draft is always inside the envelope.
 #[test]
 fn the_envelope_has_exactly_its_keys_and_types() {
     let good = envelope(&["a", " "], &Value::Null);

@@ -178,10 +178,11 @@ fn any_event() -> impl Strategy<Value = JournalEvent> {
         4 => any_started().prop_map(JournalEvent::from),
         4 => any_finished().prop_map(JournalEvent::from),
         2 => (any_agent(), any_time(), any::<bool>())
-            .prop_map(|(agent, until, known)| LimitWaitStarted { agent, until, known }.into()),
+            .prop_map(|(agent, until, known)| LimitWaitStarted { agent, account: None, until, known }.into()),
         1 => (any_agent(), any::<bool>())
-            .prop_map(|(agent, interrupted)| LimitWaitEnded { agent, interrupted }.into()),
-        1 => any::<u32>().prop_map(|processes| LeftoversEnded { processes }.into()),
+            .prop_map(|(agent, interrupted)| LimitWaitEnded { agent, account: None, interrupted }.into()),
+        1 => (any::<u32>(), option::of(any_text()))
+            .prop_map(|(processes, session)| LeftoversEnded { processes, session }.into()),
         1 => any_text().prop_map(|reason| StateRebuilt { reason }.into()),
         1 => any_exhausted().prop_map(|what| BudgetStop { what }.into()),
         1 => any_exhausted().prop_map(|what| BudgetNear { what }.into()),

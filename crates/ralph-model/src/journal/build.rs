@@ -1,5 +1,6 @@
 //! Events of the build loop and of the plan that it works on.
 
+use crate::proof::ProofLevel;
 use serde::{Deserialize, Serialize};
 
 use super::event_data;
@@ -62,7 +63,7 @@ event_data! {
     TaskDone {
         task: String,
         commit: Option<String>,
-        proven_by_gates: Option<bool>,
+        level: Option<ProofLevel>,
     }
 
     /// The work on a task is sent back.

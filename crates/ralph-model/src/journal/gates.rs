@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Place, event_data};
 use crate::gate::{Attribution, GateRun, GateStatus};
+use crate::proof::ProofLevel;
 use crate::testcount::TestCounts;
 use crate::verdict::{Reason, Verdict};
 
@@ -16,6 +17,8 @@ pub enum GatePoint {
     Candidate,
     /// Where work began.
     Base,
+    /// At the commit that is judged, with the checks as they were.
+    Overlay,
 }
 
 /// Which run of a gate at one commit it is.
@@ -105,7 +108,7 @@ event_data! {
         /// `judge`, `verifier` or `person`.
         by: String,
         reasons: Vec<ReasonText>,
-        proven_by_gates: Option<bool>,
+        level: Option<ProofLevel>,
         /// How many files the work changes, where that was measured.
         files: Option<u64>,
     }
@@ -185,12 +188,12 @@ impl VerdictReached {
                 (VerdictKind::NeedsHuman, vec![ReasonText::new(question.code(), question)])
             }
         };
-        let proven_by_gates = match verdict {
-            Verdict::Accepted { proven_by_gates, .. } => Some(*proven_by_gates),
+        let level = match verdict {
+            Verdict::Accepted { level, .. } => Some(*level),
             _ => None,
         };
         let (item, by) = (item.to_owned(), by.to_owned());
-        VerdictReached { item, by, verdict: kind, reasons, proven_by_gates, ..Self::default() }
+        VerdictReached { item, by, verdict: kind, reasons, level, ..Self::default() }
     }
 }
 

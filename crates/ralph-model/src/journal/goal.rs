@@ -39,4 +39,17 @@ event_data! {
         /// How many topics are left.
         left: Option<u32>,
     }
+
+    /// The work on a story is accepted, and the PRD says that the story passes.
+    StoryPassed {
+        /// Its id in the PRD.
+        story: String,
+        title: String,
+        item: String,
+        /// The commit that was judged; none where a person decided that nothing had to change.
+        commit: Option<String>,
+        level: Option<crate::proof::ProofLevel>,
+        /// How many stories still fail.
+        left: Option<u32>,
+    }
 }

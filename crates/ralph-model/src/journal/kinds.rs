@@ -24,6 +24,16 @@ macro_rules! kinds {
         })*
 
         impl JournalEvent {
+    /// Tells whether home says the same, so that a line which a power failure takes away is no loss.
+    pub const fn is_in_home(&self) -> bool {
+        matches!(
+            self,
+            JournalEvent::SpecQueue(_)
+                | JournalEvent::SpecSkipped(_)
+                | JournalEvent::SpecResult(_)
+        )
+    }
+
             /// The names of all kinds that are written.
             #[cfg(test)]
             pub(crate) const NAMES: &[&str] = &[$($name,)* INTERRUPTED];
@@ -139,6 +149,7 @@ kinds! {
     PrdApproved: PrdApproved = "prd_approved",
     ConsentAsked: ConsentAsked = "consent_asked",
     TopicMapped: TopicMapped = "topic_mapped",
+    StoryPassed: StoryPassed = "story_passed",
 }
 
 impl JournalEvent {

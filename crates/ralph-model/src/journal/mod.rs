@@ -31,7 +31,7 @@ pub use gates::{
     GateAttempt, GateFinished, GatePoint, GateStarted, GateTests, GatesChanged, ReasonText,
     SetupStarted, VerdictKind, VerdictReached, WorkLanded,
 };
-pub use goal::{ConsentAsked, InterviewTurn, PrdApproved, TopicMapped};
+pub use goal::{ConsentAsked, InterviewTurn, PrdApproved, StoryPassed, TopicMapped};
 pub use kinds::JournalEvent;
 pub use pipeline::{
     CandidateLoaded, CandidateWritten, ImplException, ImplNoCompletion, ImplNonzeroExit,

@@ -1,6 +1,7 @@
 //! Events of the pipeline, under the names that people know from its log.
 
 use super::event_data;
+use crate::proof::ProofLevel;
 
 event_data! {
     /// The pipeline begins.
@@ -198,7 +199,7 @@ event_data! {
         spec: String,
         /// Absent where the agent says that nothing needs to change.
         commit: Option<String>,
-        proven_by_gates: Option<bool>,
+        level: Option<ProofLevel>,
         reason: Option<String>,
         candidate_file: Option<String>,
     }
@@ -247,7 +248,7 @@ event_data! {
         spec: String,
         /// Absent where nothing had to change.
         commit: Option<String>,
-        proven_by_gates: Option<bool>,
+        level: Option<ProofLevel>,
         done_file: Option<String>,
     }
 

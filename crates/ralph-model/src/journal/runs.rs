@@ -34,6 +34,9 @@ pub struct RunStarted {
     pub place: Option<Place>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_session: Option<String>,
+    /// The number of the clone that it works in; none in the person's checkout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<u32>,
 }
 
 /// A run is over.
@@ -75,6 +78,9 @@ pub struct RunFinished {
     /// What its outbox held and was not taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_taken: Vec<OutboxRefusal>,
+    /// What the person can do about a run that failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<String>,
     /// The last line of the final message, as [`super::summary_line`] cuts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_line: Option<String>,
@@ -84,6 +90,9 @@ pub struct RunFinished {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitWaitStarted {
     pub agent: String,
+    /// Tells commands and logins of one agent apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
     pub until: Timestamp,
     /// Whether `until` comes from the provider.
     pub known: bool,
@@ -93,6 +102,9 @@ pub struct LimitWaitStarted {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitWaitEnded {
     pub agent: String,
+    /// Tells commands and logins of one agent apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
     /// Whether somebody stopped waiting before the limit ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
@@ -102,6 +114,9 @@ pub struct LimitWaitEnded {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftoversEnded {
     pub processes: u32,
+    /// The agent's session, as far as it had told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
 }
 
 /// Private state was lost and made anew from the committed files.

@@ -1,5 +1,6 @@
 //! One entry of each kind, for the tests of the journal and of what is folded from it.
 
+use crate::proof::ProofLevel;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -54,6 +55,7 @@ pub(crate) fn started() -> RunStarted {
         dir: text("/w/ralph/runs/0001-a/1"),
         place: Some(Place { home: some("runs/0001-a/1"), state: None }),
         resumed_session: some("s1"),
+        slot: None,
     }
 }
 
@@ -76,6 +78,7 @@ pub(crate) fn finished() -> RunFinished {
         retries: Some(1),
         stdout_bytes: Some(12_345),
         leftovers: Some(2),
+        advice: Vec::new(),
         not_taken: vec![OutboxRefusal { name: text("x"), reason: text("it is not a file") }],
         final_line: some("bye"),
     }
@@ -91,11 +94,11 @@ pub(super) fn crossed() -> BoundaryCrossed {
 }
 
 pub(crate) fn limit_wait(until: i64, known: bool) -> JournalEvent {
-    LimitWaitStarted { agent: text("codex"), until: time(until), known }.into()
+    LimitWaitStarted { agent: text("codex"), account: None, until: time(until), known }.into()
 }
 
 pub(crate) fn limit_wait_ended(interrupted: bool) -> JournalEvent {
-    LimitWaitEnded { agent: text("codex"), interrupted }.into()
+    LimitWaitEnded { agent: text("codex"), account: None, interrupted }.into()
 }
 
 pub(crate) fn workflow_started() -> WorkflowStarted {
@@ -147,7 +150,7 @@ pub(crate) fn verdict(item: &str, verdict: VerdictKind) -> VerdictReached {
         verdict,
         by: text("judge"),
         reasons: vec![ReasonText { code: text("gate_regressed"), text: text("It fails.") }],
-        proven_by_gates: None,
+        level: None,
         files: Some(3),
     }
 }
@@ -243,7 +246,7 @@ fn implementation_events() -> Vec<JournalEvent> {
         CandidateWritten {
             spec: spec(),
             commit: some("c0ffee"),
-            proven_by_gates: Some(true),
+            level: Some(ProofLevel::GatesPassed),
             reason: some("so"),
             candidate_file: some("specs/candidates/0001-a.json"),
         }
@@ -274,7 +277,7 @@ fn implementation_events() -> Vec<JournalEvent> {
         VerifyPass {
             spec: spec(),
             commit: some("c0ffee"),
-            proven_by_gates: Some(true),
+            level: Some(ProofLevel::GatesPassed),
             done_file: some("specs/done/0001-a.md"),
         }
         .into(),
@@ -312,7 +315,8 @@ fn build_events() -> Vec<JournalEvent> {
             reason: some("no claim"),
         }
         .into(),
-        TaskDone { task: task(), commit: some("c0ffee"), proven_by_gates: Some(true) }.into(),
+        TaskDone { task: task(), commit: some("c0ffee"), level: Some(ProofLevel::GatesPassed) }
+            .into(),
         TaskRejected { task: task(), commit: some("c0ffee"), reason: text("It fails.") }.into(),
         TaskKilled { task: task(), reason: text("timeout") }.into(),
         PlanChanged { by: text("person"), what: text("tasks_added"), ids: vec![task()] }.into(),
@@ -348,6 +352,15 @@ fn goal_events() -> Vec<JournalEvent> {
             subject: text("ralph: 0001-a is done"),
         }
         .into(),
+        StoryPassed {
+            story: text("US-001"),
+            title: text("Colours come from one file"),
+            item: text("ralph/dark/US-001"),
+            commit: some("c0ffee"),
+            level: Some(ProofLevel::GatesPassed),
+            left: Some(1),
+        }
+        .into(),
     ]
 }
 
@@ -359,7 +372,7 @@ fn session_events() -> Vec<JournalEvent> {
         WorkflowEnded { how: text("completed") }.into(),
         limit_wait(1830, true),
         limit_wait_ended(true),
-        LeftoversEnded { processes: 2 }.into(),
+        LeftoversEnded { processes: 2, session: None }.into(),
         StateRebuilt { reason: text("new clone") }.into(),
         BudgetNear { what: near }.into(),
         BudgetStop { what: cost }.into(),

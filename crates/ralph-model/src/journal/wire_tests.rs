@@ -104,7 +104,8 @@ fn an_unknown_event_is_kept_word_for_word() {
 #[test]
 fn unknown_fields_are_passed_over() {
     let line = br#"{"new":[],"v":1,"event":"leftovers_ended","at":"2026-11-15T20:30:05Z","data":{"why":"x","processes":2}}"#;
-    let expected = samples::entry(5, crate::journal::LeftoversEnded { processes: 2 });
+    let expected =
+        samples::entry(5, crate::journal::LeftoversEnded { processes: 2, session: None });
     assert_eq!(parse_line(line).unwrap(), expected);
 }
 

@@ -3,7 +3,7 @@
 //! Agents read and write all of them freely. The harness takes nothing from its own files; it takes `status.txt`,
 //! `question.md`, `summary.md` and the plans as claims.
 
-use super::{LoopRecord, LoopTask};
+use super::{LoopRecord, LoopStanding, LoopTask};
 
 pub const TASK: &str = "task.md";
 pub const ORIGIN: &str = "origin.md";
@@ -17,21 +17,30 @@ pub const COUNTER: &str = "task-counter.txt";
 pub const HISTORY: &str = "task-history.md";
 pub const PLAN_DIFF: &str = "plan-diff.md";
 pub const BUILD_ERRORS: &str = "build-errors.md";
+pub const REFLECTIONS: &str = "reflections.jsonl";
+
+/// The harness's own files that come and go. Copied out of a slot, one that is gone there is removed.
+pub const PASSING: [&str; 4] = [FEEDBACK, QUESTION, PLAN_DIFF, BUILD_ERRORS];
 
 /// What an earlier task left and a new one must not find. Plans, the intent and the history stay.
 pub const CLEARED: [&str; 5] = [SUMMARY, FEEDBACK, QUESTION, PLAN_DIFF, BUILD_ERRORS];
 
 /// Returns the harness's own files as they are to be before the next run; `None` where there is to be none.
 pub fn mirror(record: &LoopRecord) -> Vec<(&'static str, Option<String>)> {
+    // While a person is asked, the files say so.
+    let question = match &record.standing {
+        LoopStanding::Waiting { question } => Some(format!("{question}\n")),
+        _ => None,
+    };
+    let status = if question.is_some() { "waiting" } else { "running" };
     vec![
         (TASK, Some(task(&record.task))),
         (COUNTER, Some(format!("{}\n", record.task.number))),
         (PHASE, Some(record.phase.name().to_owned())),
         (ITERATION, Some((record.iterations + 1).to_string())),
         (FEEDBACK, record.told()),
-        (STATUS, Some("running".to_owned())),
-        // A question was put to the person and answered, or belongs to an earlier run.
-        (QUESTION, None),
+        (STATUS, Some(status.to_owned())),
+        (QUESTION, question),
     ]
 }
 

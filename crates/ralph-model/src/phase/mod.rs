@@ -13,12 +13,13 @@
 //! | waiting | a person's answer to the agent's question |
 //! | no change claimed | a verifier's opinion |
 //! | no change reviewed · undecided | a person's decision |
-//! | beginning, accepted, rolling back | none: [`heal`] completes the writes |
+//! | beginning, accepted, rolling back | none: [`heal`] completes the writes; work that the branch refuses goes back |
 //!
 //! Reading plan documents, running gates and measuring changes is the engine's; checking a plan is `ralph-outline`'s.
 
 mod decide;
 pub mod mailbox;
+mod reflection;
 mod settle;
 mod signal;
 mod words;
@@ -29,6 +30,7 @@ use crate::build::{Acceptance, Work};
 use crate::id::RunId;
 
 pub use decide::{IterationReport, LoopDecision, decide};
+pub use reflection::reflection_line;
 pub use settle::{IllegalLoopFact, LoopFact, LoopWrite, PlanVerdict, SnapshotPoint, heal, settle};
 pub use signal::{LoopSignal, RunEnding, signal};
 pub use words::escalation;
@@ -50,6 +52,17 @@ impl LoopPhase {
             LoopPhase::Build => "build",
         }
     }
+}
+
+/// Where the runs of a task work. A task stays where it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoopPlace {
+    /// In a clone of Ralph's own; accepted work lands.
+    Slot,
+    /// In the person's checkout, as every task did before there were slots.
+    #[default]
+    Checkout,
 }
 
 /// What a person asked for.
@@ -87,6 +100,8 @@ impl Default for LoopBounds {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopRecord {
     pub task: LoopTask,
+    #[serde(default)]
+    pub place: LoopPlace,
     pub phase: LoopPhase,
     /// Runs that were concluded since the task began, or since a person let it go on.
     pub iterations: u32,
@@ -103,6 +118,9 @@ pub struct LoopRecord {
     pub standing: LoopStanding,
     /// The run whose result is recorded. A result of this run that turns up again, after a crash, changes nothing.
     pub settled_run: Option<RunId>,
+    /// How often in a row accepted work did not fit what the branch had become.
+    #[serde(default)]
+    pub landings_refused: u32,
 }
 
 /// How far a task has come, beside its phase.

@@ -5,7 +5,9 @@
 //! established again. Mailbox files are not written here: they mirror the record and are written before each run.
 
 use super::decide::{IterationReport, LoopDecision, decide};
-use super::{LoopBounds, LoopPhase, LoopRecord, LoopStanding, LoopTask, PlanMark, words};
+use super::{
+    LoopBounds, LoopPhase, LoopPlace, LoopRecord, LoopStanding, LoopTask, PlanMark, words,
+};
 use crate::build::{Acceptance, Work};
 use crate::id::RunId;
 
@@ -15,6 +17,7 @@ pub enum LoopFact {
     /// A person asked for a task. `present` are the plan documents in the mailbox.
     Started {
         task: LoopTask,
+        place: LoopPlace,
         present: Vec<PlanMark>,
     },
     /// The plan was looked at before an iteration.
@@ -49,6 +52,14 @@ pub enum LoopFact {
         run: Option<RunId>,
         acceptance: Acceptance,
         summary: String,
+    },
+    /// The branch has moved, and accepted work does not fit what it has become.
+    LandingRefused {
+        why: String,
+    },
+    /// The same too often in a row: a person is asked.
+    LandingStuck {
+        question: String,
     },
     /// A verifier gave its opinion on the claim that nothing has to change.
     OpinionGiven {
@@ -107,7 +118,7 @@ pub enum LoopWrite {
         task: u32,
         point: SnapshotPoint,
     },
-    /// Takes work into the branches that its run began on.
+    /// Takes work into the branches that its run began on, or lands it on the run's branch.
     AdvanceBranches {
         works: Vec<Work>,
     },
@@ -119,7 +130,7 @@ pub enum LoopWrite {
     ForgetBeginning {
         task: u32,
     },
-    /// Puts the tree back as it was before the task.
+    /// Takes the task's work back.
     RollBack {
         task: u32,
     },
@@ -146,8 +157,8 @@ pub fn settle(
     if !is_legal(record, fact, bounds) {
         return Err(illegal());
     }
-    if let LoopFact::Started { task, present } = fact {
-        let beginning = begin(record, task, present);
+    if let LoopFact::Started { task, place, present } = fact {
+        let beginning = begin(record, task, *place, present);
         let mut writes = vec![LoopWrite::Record(Box::new(beginning.clone()))];
         writes.extend(heal(&beginning));
         return Ok(writes);
@@ -171,6 +182,23 @@ pub fn settle(
         LoopFact::Accepted { run, acceptance, summary } => {
             let (acceptance, summary) = (acceptance.clone(), summary.clone());
             concluded(old, run.as_ref(), at(old, LoopStanding::Accepted { acceptance, summary }))
+        }
+        LoopFact::LandingRefused { why } => LoopRecord {
+            // Others' luck, which costs nothing.
+            iterations: old.iterations.saturating_sub(1),
+            landings_refused: old.landings_refused.saturating_add(1),
+            standing: LoopStanding::Working,
+            ..with_feedback(old, words::landing_refused(why))
+        },
+        LoopFact::LandingStuck { question } => {
+            let LoopStanding::Accepted { acceptance, .. } = &old.standing else {
+                return Err(illegal());
+            };
+            let (works, question) = (acceptance.works.clone(), question.clone());
+            LoopRecord {
+                landings_refused: 0,
+                ..at(old, LoopStanding::Undecided { works, question })
+            }
         }
         LoopFact::OpinionGiven { opinion } => {
             let LoopStanding::NoChange { reason } = &old.standing else { return Err(illegal()) };
@@ -201,6 +229,9 @@ pub fn settle(
 fn is_legal(record: Option<&LoopRecord>, fact: &LoopFact, bounds: LoopBounds) -> bool {
     use {LoopFact as F, LoopStanding as S};
     let Some(record) = record else { return matches!(fact, F::Started { .. }) };
+    if matches!(fact, F::LandingRefused { .. } | F::LandingStuck { .. }) {
+        return matches!(record.standing, S::Accepted { .. });
+    }
     // Writes that a crash cut short are completed before anything else happens.
     if matches!(record.standing, S::Beginning { .. } | S::Accepted { .. } | S::RollingBack) {
         return false;
@@ -221,6 +252,7 @@ fn is_legal(record: Option<&LoopRecord>, fact: &LoopFact, bounds: LoopBounds) ->
                 _ => false,
             }
         }
+        F::LandingRefused { .. } | F::LandingStuck { .. } => false,
         F::OpinionGiven { .. } => matches!(standing, S::NoChange { .. }),
         F::Answered { .. } => matches!(standing, S::Waiting { .. }),
         F::Objected { .. } => matches!(standing, S::NoChangeReviewed { .. } | S::Undecided { .. }),
@@ -234,7 +266,12 @@ fn may_be_judged(record: &LoopRecord) -> bool {
     record.phase == LoopPhase::Build || record.validated.is_none()
 }
 
-fn begin(earlier: Option<&LoopRecord>, task: &LoopTask, present: &[PlanMark]) -> LoopRecord {
+fn begin(
+    earlier: Option<&LoopRecord>,
+    task: &LoopTask,
+    place: LoopPlace,
+    present: &[PlanMark],
+) -> LoopRecord {
     let stale = |record: &LoopRecord| -> Vec<String> {
         let stale = present.iter().filter(|mark| record.bound.contains(mark));
         stale.map(|mark| mark.file.clone()).collect()
@@ -246,6 +283,7 @@ fn begin(earlier: Option<&LoopRecord>, task: &LoopTask, present: &[PlanMark]) ->
     };
     LoopRecord {
         task: task.clone(),
+        place,
         phase: LoopPhase::Plan,
         iterations: 0,
         failures: 0,
@@ -255,6 +293,7 @@ fn begin(earlier: Option<&LoopRecord>, task: &LoopTask, present: &[PlanMark]) ->
         said: None,
         standing,
         settled_run: None,
+        landings_refused: 0,
     }
 }
 

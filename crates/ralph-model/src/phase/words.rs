@@ -66,6 +66,10 @@ pub(super) const NOTHING_CHANGED: &str = "# Nothing Changed\n\nThe task was mark
     when it began: do the work. If you are sure that nothing has to change, end your last message with a line that \
     begins with NO_CHANGE_NEEDED and a colon, followed by the reason; a person decides then.\n";
 
+pub(super) fn landing_refused(why: &str) -> String {
+    format!("# Merge Needed\n\n{why}\n")
+}
+
 pub(super) fn cut_short(reason: &str) -> String {
     format!(
         "# Iteration Cut Short\n\nThe last run did not end by itself: {reason}. What it left in the tree is there.\n"
@@ -82,7 +86,7 @@ pub(super) fn objection(answer: &str) -> String {
 
 pub(super) fn touched(files: &[String]) -> String {
     format!(
-        "\n{} is the harness's own and was put back; what it says decides nothing.\n",
+        "\n{} is owned by the harness and was restored; editing it has no effect.\n",
         files.join(", ")
     )
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::records::SpecIdentity;
 use crate::id::CommitId;
+use crate::proof::ProofLevel;
 
 /// How many lines of the verifier's last message the marker keeps.
 pub(crate) const DONE_TAIL: usize = 200;
@@ -23,31 +24,11 @@ pub struct DoneMarker {
     pub at: Timestamp,
     pub verify_run_dir: Option<String>,
     pub impl_run_dir: Option<String>,
-    pub proof: Proof,
+    pub level: ProofLevel,
     /// Tells later whether the spec was changed since.
     pub spec_digest: String,
     /// What the verifier said, or who decided without one.
     pub said: String,
-}
-
-/// What stands behind it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
-    Gates,
-    /// A verifier agreed; no gate proves it.
-    VerifierOnly,
-    /// A person decided.
-    Person,
-}
-
-impl Proof {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Proof::Gates => "proven by gates",
-            Proof::VerifierOnly => "not proven by gates",
-            Proof::Person => "decided by a person, not proven by gates",
-        }
-    }
 }
 
 impl DoneMarker {
@@ -61,7 +42,7 @@ impl DoneMarker {
             ("Spec id: ", spec.id.clone()),
             (VERIFY_RUN, or_none(self.verify_run_dir.as_deref())),
             ("Impl run logs: ", or_none(self.impl_run_dir.as_deref())),
-            ("Proof: ", self.proof.as_str().to_owned()),
+            ("Proof: ", self.level.to_string()),
             (SPEC_DIGEST, self.spec_digest.clone()),
         ] {
             writeln!(text, "{name}{value}").expect("a string takes everything");
@@ -110,7 +91,7 @@ mod tests {
             at: "2026-11-15T20:30:00Z".parse().unwrap(),
             verify_run_dir: Some("runs/0001-a/2".to_owned()),
             impl_run_dir: None,
-            proof: Proof::VerifierOnly,
+            level: ProofLevel::NotProven,
             spec_digest: "d1".to_owned(),
             said: said.join("\n"),
         };
@@ -126,7 +107,7 @@ mod tests {
                 "Spec id: 0001-a",
                 "Verify run logs: runs/0001-a/2",
                 "Impl run logs: n/a",
-                "Proof: not proven by gates",
+                "Proof: not proven",
                 "Spec sha256: d1",
             ]
         );

@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use super::done::{DoneMarker, Proof};
+use super::done::DoneMarker;
 use super::records::{self, Base, SessionRecord};
 use super::settle::{Feedback, RunRef};
 use super::*;
@@ -159,7 +159,7 @@ fn done() -> DoneMarker {
         at: at(9),
         verify_run_dir: Some("v".to_owned()),
         impl_run_dir: None,
-        proof: Proof::Gates,
+        level: crate::proof::ProofLevel::GatesPassed,
         spec_digest: String::new(),
         said: String::new(),
     }

@@ -7,21 +7,21 @@ use super::task_fields::Status;
 /// A change that was refused; the plan is as it was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    #[error("the plan cannot be changed until this is mended: {}", lines(problems))]
+    #[error("the plan cannot be changed until this is fixed: {}", lines(problems))]
     Unreadable { problems: Vec<Problem> },
     #[error("no spec is set; `ralph set-spec <file>` or `ralph plan <spec>` sets one")]
     NoSpec,
-    #[error("there is no task `{id}` in the plan")]
+    #[error("task `{id}` is not in the plan")]
     UnknownTask { id: String },
-    #[error("there is no issue `{id}` in the plan")]
+    #[error("issue `{id}` is not in the plan")]
     UnknownIssue { id: String },
-    #[error("`{id}` stands on line {first} and on line {second}; give one of them another id")]
+    #[error("`{id}` is on line {first} and on line {second}; give one of them another id")]
     Ambiguous { id: String, first: usize, second: usize },
     #[error("no task is pending")]
     NothingPending,
     #[error("no task is done, so there is nothing to accept or reject")]
     NothingDone,
-    #[error("there is no issue")]
+    #[error("the plan has no issues")]
     NoIssue,
     #[error("task `{id}` is {status} already")]
     NotPending { id: String, status: Status },
@@ -49,7 +49,7 @@ pub enum PlanError {
     Unfinished { tasks: Vec<String> },
     #[error("task {at} cannot be added: {why}")]
     Wish { at: usize, why: WishError },
-    #[error("there is no task to add")]
+    #[error("no task to add")]
     NoTask,
     #[error(
         "it begins as JSON does but cannot be read: {0}; a name that begins so is sent as `{{\"name\": \"…\"}}`"

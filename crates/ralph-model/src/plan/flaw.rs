@@ -85,9 +85,9 @@ pub struct Problem {
 pub enum ProblemKind {
     #[error("{0}")]
     Broken(Flaw),
-    #[error("`{id}` stands on line {first} already")]
+    #[error("`{id}` is already on line {first}")]
     DuplicateId { id: String, first: usize },
-    #[error("another current spec stands on line {first}")]
+    #[error("another current spec is on line {first}")]
     SecondSpec { first: usize },
     #[error("task `{id}` waits for itself: {}", cycle.join(" → "))]
     Cycle { id: String, cycle: Vec<String> },

@@ -57,7 +57,7 @@ macro_rules! short_id {
 
         #[doc = concat!("The text is no id for a new ", $what, ".")]
         #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-        #[error("`{0}` is no id for a new {what}: one is `{prefix}` and 4 to 10 of `a-z0-9`", what = $what, prefix = $prefix)]
+        #[error("invalid {what} id `{0}`; ids look like `{prefix}1a2b` (4 to 10 of `a-z0-9`)", what = $what, prefix = $prefix)]
         pub struct $invalid(pub String);
 
         impl FromStr for $name {

@@ -135,7 +135,7 @@ fn what_cannot_be_added_is_refused_with_a_way_on_and_nothing_of_its_batch_is_wri
         ("{}", "task 1 cannot be added: it has no `name`"),
         (r#"{"name": " "}"#, "it has no `name`"),
         (r#"{"name": 5}"#, "its `name` is not a string"),
-        ("[]", "there is no task to add"),
+        ("[]", "no task to add"),
         (r#"[{"name": "a"}, "b"]"#, "task 2 cannot be added: it is not a JSON object"),
         (
             r#"{"name": "a", "dependencies": []}"#,
@@ -153,7 +153,7 @@ fn what_cannot_be_added_is_refused_with_a_way_on_and_nothing_of_its_batch_is_wri
         ),
         (
             r#"{"name": "a", "id": "mine"}"#,
-            "`mine` is no id for a new task: one is `t-` and 4 to 10 of `a-z0-9`",
+            "invalid task id `mine`; ids look like `t-1a2b` (4 to 10 of `a-z0-9`)",
         ),
         (r#"{"name": "a", "id": "t-0001"}"#, "the id `t-0001` is taken or was once"),
         (r#"{"name": "a", "id": "t-used"}"#, "the id `t-used` is taken or was once"),
@@ -217,7 +217,7 @@ fn done_takes_an_id_and_refuses_what_is_not_pending() {
     );
     assert_eq!(
         desk.ask(|plan, _| plan.done("t-none", &commit('a'))).unwrap_err().to_string(),
-        "there is no task `t-none` in the plan"
+        "task `t-none` is not in the plan"
     );
     desk.ask(|plan, _| plan.done("t-0001", &DoneAt::Unborn)).unwrap();
     assert!(desk.task("t-0001").get("done_at").is_none());
@@ -229,10 +229,7 @@ fn an_id_that_stands_there_twice_is_not_guessed_at() {
     let line = "{\"t\":\"task\",\"id\":\"t-1\",\"name\":\"n\",\"s\":\"p\"}\n";
     let mut desk = Desk::new(&format!("{EMPTY}{line}{line}"));
     let error = desk.ask(|plan, _| plan.done("t-1", &commit('a'))).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "`t-1` stands on line 2 and on line 3; give one of them another id"
-    );
+    assert_eq!(error.to_string(), "`t-1` is on line 2 and on line 3; give one of them another id");
 }
 
 #[test]
@@ -407,7 +404,7 @@ fn issues_come_and_go_first_by_id_and_all() {
     let missing = vec![ids[2].clone(), "i-none".to_owned()];
     assert_eq!(
         desk.request(&MutationRequest::IssueDone { ids: missing }).unwrap_err().to_string(),
-        "there is no issue `i-none` in the plan"
+        "issue `i-none` is not in the plan"
     );
     let change = desk.request(&MutationRequest::IssueDoneAll).unwrap();
     assert_eq!(change.to_string().lines().count(), 2);

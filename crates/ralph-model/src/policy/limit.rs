@@ -17,33 +17,72 @@ pub const TAIL_LINES: usize = 200;
 pub(crate) const CLOSING_LINES: usize = 10;
 
 /// What providers and agents print on a limit, in lower case.
-const PHRASES: [&str; 6] = [
+const PHRASES: [&str; 17] = [
     "usage_limit_reached",
     "you've hit your usage limit",
     "you have hit your usage limit",
+    "usage limit reached",
+    "usage limit exceeded",
+    "session limit reached",
+    "5-hour limit reached",
+    "weekly limit reached",
     "too many requests",
     "rate_limit_exceeded",
     "ratelimiterror",
+    "rate limit exceeded",
+    "rate limit reached",
+    "exceeded your current quota",
+    "quota exceeded",
+    "insufficient_quota",
+    "resource_exhausted",
 ];
+
+/// So often in a row a limit that is only read from text is waited for: together longer than a window of five hours.
+/// A report about rate limits looks the same, and would be waited for without end.
+pub const MOST_WAITS_FROM_TEXT: u32 = 10;
+
+/// Whose limit it is: an agent's, and of the command or login that it is used with, where that can be told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitHolder {
+    pub agent: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+}
+
+impl LimitHolder {
+    /// Returns a text that no other holder has.
+    pub(crate) fn key(&self) -> String {
+        match &self.account {
+            None => self.agent.clone(),
+            Some(account) => format!("{} {account}", self.agent),
+        }
+    }
+}
 
 /// Unix times from here on are milliseconds; as seconds they would lie thousands of years ahead.
 const FIRST_MILLISECOND_STAMP: i64 = 100_000_000_000;
 
-/// Looks for a usage limit in the last lines of a run that did not complete.
-pub fn usage_limit_in_text(tail: &str, now: Timestamp) -> Option<UsageLimit> {
-    let tail = last_lines(tail, TAIL_LINES).to_lowercase().replace('\u{2019}', "'");
-    if !PHRASES.iter().any(|phrase| tail.contains(phrase)) {
+/// Looks for a usage limit in the last lines of a run that did not complete. `own` are phrases of the person's.
+pub fn usage_limit_in_text(tail: &str, own: &[String], now: Timestamp) -> Option<UsageLimit> {
+    let plain = |text: &str| text.to_lowercase().replace('\u{2019}', "'");
+    let tail = plain(last_lines(tail, TAIL_LINES));
+    let is_own = || own.iter().any(|phrase| tail.contains(&plain(phrase)));
+    if !PHRASES.iter().any(|phrase| tail.contains(phrase)) && !is_own() {
         return None;
     }
     Some(UsageLimit { resets_at: reset_in_json(&tail, now) })
 }
 
 /// Looks for a usage limit in the very last lines of a run that may well have completed.
-pub(crate) fn usage_limit_at_the_end(tail: &str, now: Timestamp) -> Option<UsageLimit> {
+pub(crate) fn usage_limit_at_the_end(
+    tail: &str,
+    own: &[String],
+    now: Timestamp,
+) -> Option<UsageLimit> {
     let lines = tail.lines().rev().filter(|line| !line.trim().is_empty()).take(CLOSING_LINES);
     let mut lines: Vec<&str> = lines.collect();
     lines.reverse();
-    usage_limit_in_text(&lines.join("\n"), now)
+    usage_limit_in_text(&lines.join("\n"), own, now)
 }
 
 /// Returns the reset time that stands under a JSON key, however the JSON is quoted inside other text.

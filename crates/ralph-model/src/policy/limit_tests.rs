@@ -11,7 +11,7 @@ fn in_seconds(seconds: i64) -> Timestamp {
 }
 
 fn found(text: &str) -> Option<UsageLimit> {
-    usage_limit_in_text(text, now())
+    usage_limit_in_text(text, &[], now())
 }
 
 const UNKNOWN: Option<UsageLimit> = Some(UsageLimit { resets_at: None });
@@ -27,9 +27,24 @@ fn each_phrase_is_recognised_in_any_case() {
         "rate_limit_exceeded",
         "RateLimitError",
         "error: TOO MANY REQUESTS (429)",
+        "Claude usage limit reached. Your limit will reset at 11pm (UTC).",
+        "rate limit exceeded, try again in 20 minutes",
+        "[API Error: 429 You exceeded your current quota]",
+        "Quota exceeded",
+        "Rate limit reached for requests",
+        "Weekly limit reached",
+        "Usage limit reached, resets at 11:30 PM",
     ] {
         assert_eq!(found(&format!("one\nbefore {phrase} after\nlast\n")), UNKNOWN, "{phrase}");
     }
+}
+
+#[test]
+fn phrases_of_the_person_count_as_well() {
+    let own = ["Kein Guthaben".to_owned()];
+    assert_eq!(usage_limit_in_text("error: kein guthaben mehr", &own, now()), UNKNOWN);
+    assert_eq!(usage_limit_in_text("all went well", &own, now()), None);
+    assert_eq!(usage_limit_at_the_end("kein Guthaben\n", &own, now()), UNKNOWN);
 }
 
 #[test]
@@ -50,7 +65,7 @@ fn only_the_last_two_hundred_lines_count() {
 
 #[test]
 fn only_ten_lines_count_at_the_end_and_blank_ones_are_skipped() {
-    let found = |text: &str| usage_limit_at_the_end(text, now());
+    let found = |text: &str| usage_limit_at_the_end(text, &[], now());
     let after = |lines: usize| format!("Too Many Requests\n{}", "line\n\n".repeat(lines));
     assert_eq!(found(&after(9)), UNKNOWN);
     assert_eq!(found(&after(10)), None);

@@ -49,7 +49,7 @@ pub struct PrdError {
 
 impl Story {
     /// Tells whether another version of the story asks for the same. What was proven of one is proven of the other.
-    fn asks_for_the_same(&self, other: &Story) -> bool {
+    pub(crate) fn asks_for_the_same(&self, other: &Story) -> bool {
         self.id == other.id
             && self.title == other.title
             && self.acceptance_criteria == other.acceptance_criteria
@@ -92,7 +92,7 @@ impl Prd {
     ///
     /// Without an earlier version nothing passes.
     #[must_use]
-    pub(crate) fn with_passes_of(mut self, earlier: Option<&Prd>) -> Prd {
+    pub fn with_passes_of(mut self, earlier: Option<&Prd>) -> Prd {
         for story in &mut self.user_stories {
             let known = earlier.map(|earlier| &earlier.user_stories).into_iter().flatten();
             let mut known = known.filter(|known| known.asks_for_the_same(story));
@@ -101,20 +101,48 @@ impl Prd {
         self
     }
 
+    /// Takes back `passes` of stories that another version has as failing: a person wants them done again.
+    #[must_use]
+    pub fn without_failing_of(mut self, other: &Prd) -> Prd {
+        for story in &mut self.user_stories {
+            let mut known =
+                other.user_stories.iter().filter(|known| known.asks_for_the_same(story));
+            story.passes &= known.next().is_none_or(|known| known.passes);
+        }
+        self
+    }
+
+    /// Returns what each story is called, in the order of the file: its id, and a number after one that others have too.
+    pub fn story_names(&self) -> Vec<String> {
+        let name = |index: usize, story: &Story| {
+            let same = self.user_stories[..index].iter().filter(|other| other.id == story.id);
+            match same.count() {
+                0 => story.id.clone(),
+                earlier => format!("{}#{}", story.id, earlier + 1),
+            }
+        };
+        self.user_stories.iter().enumerate().map(|(index, story)| name(index, story)).collect()
+    }
+
+    /// Tells whether the branch is one that git can have.
+    pub fn has_valid_branch(&self) -> bool {
+        is_branch_name(&self.branch_name)
+    }
+
     /// Returns what keeps a draft that fits the schema from being worked on.
     pub(crate) fn draft_errors(&self) -> Vec<String> {
         let mut errors = Vec::new();
         if self.user_stories.is_empty() {
             errors.push("userStories must not be empty".to_owned());
         }
-        if !is_branch_name(&self.branch_name) {
+        if !self.has_valid_branch() {
             errors.push(format!("branchName is not a valid git branch name: {}", self.branch_name));
         }
         errors
     }
 
     /// Returns the ids that several stories have.
-    pub(crate) fn repeated_ids(&self) -> Vec<&str> {
+    pub fn repeated_ids(&self) -> Vec<&str> {
         let mut ids: Vec<&str> = self.user_stories.iter().map(|story| story.id.as_str()).collect();
         ids.sort_unstable();
         let mut repeated: Vec<&str> =
@@ -122,6 +150,21 @@ impl Prd {
         repeated.dedup();
         repeated
     }
+}
+
+/// Tells whether an agent's copy of the PRD says that a story passes. Nothing else in it counts, so it need not fit the
+/// schema.
+pub fn claims_to_pass(copy: &str, id: &str) -> bool {
+    let Ok(value) = serde_json::from_str::<Value>(copy.trim_start_matches('\u{feff}')) else {
+        return false;
+    };
+    let stories = value.get("userStories").and_then(Value::as_array);
+    stories.is_some_and(|stories| {
+        stories.iter().any(|story| {
+            story.get("id").and_then(Value::as_str) == Some(id)
+                && story.get("passes").and_then(Value::as_bool) == Some(true)
+        })
+    })
 }
 
 /// Tells whether git takes a name for a branch.

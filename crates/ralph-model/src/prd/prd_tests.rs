@@ -142,6 +142,45 @@ fn an_update_keeps_the_passes_of_stories_that_ask_for_the_same() {
 }
 
 #[test]
+fn a_story_passes_if_it_does_at_the_tip_and_the_person_has_not_taken_it_back() {
+    let stories = |passes: [bool; 3]| {
+        prd((1..).zip(passes).map(|(id, passes)| story(&format!("US-{id}"), 1, passes)).collect())
+    };
+    let mut checkout = stories([true, false, true]);
+    checkout.user_stories[0].title = "another".to_owned();
+    let passes = |tip: Option<&Prd>, draft: &Prd| {
+        let laid = checkout.clone().with_passes_of(tip).without_failing_of(draft);
+        laid.user_stories.iter().map(|story| story.passes).collect::<Vec<_>>()
+    };
+    let (all, none) = (stories([true; 3]), stories([false; 3]));
+    assert_eq!(
+        passes(Some(&all), &all),
+        [false, true, true],
+        "a text that changed counts as failing"
+    );
+    assert_eq!(passes(None, &all), [false; 3], "what is not committed does not count");
+    assert_eq!(passes(Some(&none), &all), [false; 3]);
+    assert_eq!(passes(Some(&all), &stories([true, true, false])), [false, true, false]);
+}
+
+#[test]
+fn stories_of_the_same_id_have_names_of_their_own() {
+    let prd = prd(["a", "b", "a", "a"].iter().map(|id| story(id, 1, false)).collect());
+    assert_eq!(prd.story_names(), ["a", "b", "a#2", "a#3"]);
+}
+
+#[test]
+fn a_claim_is_the_passes_of_that_story_and_nothing_else() {
+    let copy = r#"{"extra": 1, "userStories": [{"id": "a", "passes": true, "mine": 2}, {"id": "b", "passes": "true"}]}"#;
+    for (id, claimed) in [("a", true), ("b", false), ("c", false)] {
+        assert_eq!(claims_to_pass(copy, id), claimed, "{id}");
+    }
+    for other in ["", "[]", "{", r#"{"userStories": {"id": "a", "passes": true}}"#] {
+        assert!(!claims_to_pass(other, "a"), "{other}");
+    }
+}
+
+#[test]
 fn a_draft_needs_a_story_and_a_branch_that_git_takes() {
     assert_eq!(prd(Vec::new()).draft_errors(), ["userStories must not be empty"]);
     for bad in [
@@ -282,8 +321,12 @@ proptest! {
     fn the_schema_accepts_exactly_what_can_be_read(value in any_json()) {
         let errors = schema_errors(&value);
         let read = Prd::deserialize(&value);
+        // Serde also takes an array for a struct; the schema does not.
+        let stories = value["userStories"].as_array();
+        let has_objects = stories.is_none_or(|all| all.iter().all(serde_json::Value::is_object));
         // The schema also asks for a branch name that says something.
         let named = read.as_ref().is_ok_and(|prd| !prd.branch_name.is_empty());
+        let named = named && value.is_object() && has_objects;
         prop_assert_eq!(errors.is_empty(), named, "{} {:?} {:?}", value, errors, read);
     }
 

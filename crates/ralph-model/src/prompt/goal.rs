@@ -88,6 +88,8 @@ pub struct StoryPrompt<'a> {
     /// Where what earlier runs learned is, and where this one adds to it.
     pub progress_path: &'a str,
     pub map_path: &'a str,
+    /// The copy of the PRD in which this run claims that the story passes.
+    pub prd_path: &'a str,
     /// What the harness runs on the work.
     pub gates: &'a [GateSpec],
 }
@@ -102,6 +104,7 @@ impl PromptContext for StoryPrompt<'_> {
         values.add("story", self.story);
         values.add("progress_path", self.progress_path);
         values.add("map_path", self.map_path);
+        values.add("prd_path", self.prd_path);
         values.add_optional("gates", gate_list(self.gates));
         values
     }

@@ -215,7 +215,7 @@ impl PromptKind {
         let own = match self {
             PromptKind::Interview => vec![
                 appended("goal", "Goal"),
-                known("prd", "The requirements that are to be updated"),
+                known("prd", "The requirements to update"),
                 known("map", "What is known about the code"),
                 known("answers", "Questions and answers so far"),
                 known("draft", "Your last draft"),
@@ -232,6 +232,10 @@ impl PromptKind {
                 appended("story", "The story of this run"),
                 always("progress_path"),
                 always("map_path"),
+                appended(
+                    "prd_path",
+                    "When the story is done, set its `passes` to true in this file",
+                ),
                 GATES,
             ],
             _ => return None,

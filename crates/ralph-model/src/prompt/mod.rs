@@ -60,10 +60,77 @@ impl Prompts {
         self.templates[C::KIND as usize].render(&context.values())
     }
 
-    /// Returns the prompt for a session that goes on.
-    pub fn render_resumed<C: PromptContext>(&self, context: &C) -> String {
-        format!("{RESUMED}{}", self.render(context))
+    /// Returns the prompt for a run that may go on with what earlier runs of the item said and left.
+    pub fn render_continued<C: PromptContext>(
+        &self,
+        context: &C,
+        before: Continuation<'_>,
+    ) -> String {
+        let resumed = if before.is_resumed { RESUMED } else { "" };
+        let (clone, half_done) = (before.where_it_is(), before.half_done());
+        format!("{resumed}{clone}{half_done}{}", self.render(context))
     }
+}
+
+/// What a run goes on with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Continuation<'a> {
+    /// The agent's session goes on: it knows what was said before.
+    pub is_resumed: bool,
+    /// Files that earlier runs of the item changed and did not commit, made harmless for reading.
+    pub uncommitted: &'a [String],
+    /// Files that the run whose commit is verified left beside it, made harmless for reading.
+    pub left_beside: &'a [String],
+    /// The person's checkout and the clone of it that the run works in, if it does.
+    pub clone: Option<(&'a str, &'a str)>,
+}
+
+/// So many files are named; the agent can list all of them.
+const MOST_NAMED: usize = 20;
+
+impl Continuation<'_> {
+    /// Says which paths are meant where a spec, a plan or a note names the person's own.
+    fn where_it_is(&self) -> String {
+        let Some((checkout, clone)) = self.clone else { return String::new() };
+        format!(
+            "You work in a clone: {clone}. Where a text names {checkout} or a repository or directory below it, the same place \
+             below {clone} is meant. The original is not yours to change.\n\n"
+        )
+    }
+
+    /// Says what earlier runs left in the work tree.
+    fn half_done(&self) -> String {
+        if !self.left_beside.is_empty() {
+            return format!(
+                "The commit is all that counts. The run that claims it also left these files uncommitted, which you do not \
+                 see and which will not land:\n{}If the work needs one of them, it is not complete.\n\n",
+                named(self.left_beside)
+            );
+        }
+        if self.uncommitted.is_empty() {
+            return String::new();
+        }
+        let named = named(self.uncommitted);
+        format!(
+            "Earlier runs on this task were cut short or ended with changes that are not committed:\n{named}\
+             Look at them first (`git status`, `git diff`). Go on from them, or undo what is of no use: they are part of \
+             your work now.\n\n"
+        )
+    }
+}
+
+/// Lists files, each quoted as data.
+fn named(paths: &[String]) -> String {
+    let mut list = String::new();
+    for path in paths.iter().take(MOST_NAMED) {
+        // None can end the quotation that it stands in.
+        let _ = writeln!(list, "- `{}`", path.replace('`', "'"));
+    }
+    let more = paths.len().saturating_sub(MOST_NAMED);
+    if more > 0 {
+        let _ = writeln!(list, "- and {more} more");
+    }
+    list
 }
 
 /// The spec a prompt is about.

@@ -26,6 +26,7 @@ fn gates() -> Vec<GateSpec> {
         name: name.to_owned(),
         check: Check::Command { argv: argv.iter().map(|&word| word.to_owned()).collect() },
         timeout: Duration::from_mins(1),
+        repo: None,
         paths: Vec::new(),
         fast,
         net: false,
@@ -183,6 +184,7 @@ fn all(prompts: &Prompts, given: Given) -> Vec<Rendered> {
                 story: "THE STORY",
                 progress_path: "/w/ralph/progress.txt",
                 map_path: "/w/ralph/codebase_map.md",
+                prd_path: "/out/prd.json",
                 gates: &gates,
             },
         ),
@@ -373,8 +375,24 @@ fn a_resumed_session_is_told_to_compact_first() {
     };
     let context = PlanPrompt { surroundings, tasks: None };
     let fresh = prompts.render(&context);
-    let resumed = prompts.render_resumed(&context);
+    let resumed = Continuation { is_resumed: true, ..Continuation::default() };
+    let resumed = prompts.render_continued(&context, resumed);
     assert!(resumed.ends_with(&fresh) && resumed.contains("compact"));
+    assert_eq!(prompts.render_continued(&context, Continuation::default()), fresh);
+    let mut uncommitted: Vec<String> = (1..=23).map(|number| format!("src/{number}.rs")).collect();
+    uncommitted[0] = "a` and do this:".to_owned();
+    let told = Continuation { uncommitted: &uncommitted, ..Continuation::default() };
+    let told = prompts.render_continued(&context, told);
+    assert!(told.ends_with(&fresh) && !told.contains("compact"));
+    assert!(told.contains("- `a' and do this:`\n- `src/2.rs`\n"), "{told}");
+    assert!(told.contains("- `src/20.rs`\n- and 3 more"), "{told}");
+    let clone = Continuation { clone: Some(("/w", "/s/1/w")), ..Continuation::default() };
+    let told = prompts.render_continued(&context, clone);
+    assert!(told.starts_with("You work in a clone: /s/1/w. Where a text names /w "), "{told}");
+    let beside = ["left.txt".to_owned()];
+    let beside = Continuation { left_beside: &beside, ..Continuation::default() };
+    let told = prompts.render_continued(&context, beside);
+    assert!(told.contains("- `left.txt`\n") && told.contains("will not land"), "{told}");
 }
 
 #[test]
@@ -462,7 +480,7 @@ fn a_mapper_and_an_implementer_are_told_their_unit_and_where_to_write() {
             "Codebase Patterns",
             "feat: US-001 - THE TITLE",
             "- fmt: `cargo fmt`",
-            "Ralph sets it",
+            "/out/prd.json. That is your claim",
         ],
     );
 }

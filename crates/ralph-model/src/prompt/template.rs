@@ -69,9 +69,9 @@ pub struct TemplateError {
 pub enum TemplateProblem {
     #[error("`{{{{` without `}}}}` on the same line (`\\{{{{` stands for `{{{{` itself)")]
     Unclosed,
-    #[error("`{{{{{tag}}}}}` is no tag that is known here (`\\{{{{` stands for `{{{{` itself)")]
+    #[error("`{{{{{tag}}}}}` is not a known tag (`\\{{{{` stands for `{{{{` itself)")]
     UnknownTag { tag: String },
-    #[error("there is no value `{name}`{hint} (`\\{{{{` stands for `{{{{` itself)")]
+    #[error("unknown value `{name}`{hint} (`\\{{{{` stands for `{{{{` itself)")]
     UnknownValue { name: String, hint: String },
     #[error("`{{{{{tag}}}}}` without an `{{{{#if …}}}}` before it")]
     NotOpen { tag: &'static str },

@@ -92,14 +92,11 @@ fn what_is_malformed_is_told_with_its_line() {
             "a\nb {{spec\n}}",
             "line 2: `{{` without `}}` on the same line (`\\{{` stands for `{{` itself)",
         ),
-        (
-            "{{ a b }}",
-            "line 1: `{{a b}}` is no tag that is known here (`\\{{` stands for `{{` itself)",
-        ),
-        ("{{}}", "line 1: `{{}}` is no tag that is known here (`\\{{` stands for `{{` itself)"),
+        ("{{ a b }}", "line 1: `{{a b}}` is not a known tag (`\\{{` stands for `{{` itself)"),
+        ("{{}}", "line 1: `{{}}` is not a known tag (`\\{{` stands for `{{` itself)"),
         (
             "{{#each spec}}",
-            "line 1: `{{#each spec}}` is no tag that is known here (`\\{{` stands for `{{` itself)",
+            "line 1: `{{#each spec}}` is not a known tag (`\\{{` stands for `{{` itself)",
         ),
         ("\n\n{{/if}}", "line 3: `{{/if}}` without an `{{#if …}}` before it"),
         ("{{else}}", "line 1: `{{else}}` without an `{{#if …}}` before it"),
@@ -124,9 +121,9 @@ fn all_unknown_names_are_told_at_once() {
     assert_eq!(
         problems(template, &FIELDS),
         [
-            "line 1: there is no value `spce`; did you mean `spec`? (`\\{{` stands for `{{` itself)",
-            "line 2: there is no value `feedbak`; did you mean `feedback`? (`\\{{` stands for `{{` itself)",
-            "line 5: there is no value `something_else` (`\\{{` stands for `{{` itself)",
+            "line 1: unknown value `spce`; did you mean `spec`? (`\\{{` stands for `{{` itself)",
+            "line 2: unknown value `feedbak`; did you mean `feedback`? (`\\{{` stands for `{{` itself)",
+            "line 5: unknown value `something_else` (`\\{{` stands for `{{` itself)",
         ]
     );
     assert_eq!(

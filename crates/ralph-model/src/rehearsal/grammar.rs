@@ -132,7 +132,7 @@ pub(super) fn step(name: &str, arguments: Arguments<'_>) -> Result<Option<Step>,
         "abort" => arguments.nothing(Step::Abort)?,
         "echo-prompt" => arguments.nothing(Step::EchoPrompt)?,
         "close-stdout" => arguments.nothing(Step::CloseStdout)?,
-        _ => return Err(format!("there is no step `{name}`{}", did_you_mean(name, STEP_NAMES))),
+        _ => return Err(format!("unknown step `{name}`{}", did_you_mean(name, STEP_NAMES))),
     }))
 }
 
@@ -262,7 +262,7 @@ fn usage(words: &[String]) -> Result<Step, String> {
             "cache_write" => &mut usage.cache_write,
             other => {
                 let known = ["input", "output", "cache_read", "cache_write"];
-                return Err(format!("there is no count `{other}`{}", did_you_mean(other, known)));
+                return Err(format!("unknown count `{other}`{}", did_you_mean(other, known)));
             }
         };
         *count = number(value)?;
@@ -275,7 +275,7 @@ fn cost(words: &[String]) -> Result<Step, String> {
     match words {
         [usd] => match usd.parse::<f64>() {
             Ok(usd) if usd.is_finite() && usd >= 0.0 => Ok(Step::Cost { usd, cumulative }),
-            _ => Err(format!("`{usd}` is no cost in dollars")),
+            _ => Err(format!("`{usd}` is not a cost in dollars")),
         },
         _ => Err("cost needs dollars, like `cost 0.12`".to_owned()),
     }
@@ -296,7 +296,7 @@ fn context(words: &[String]) -> Result<Step, String> {
             "window" => window = Some(number(value)?),
             other => {
                 let hint = did_you_mean(other, ["used", "window"]);
-                return Err(format!("there is no count `{other}`{hint}"));
+                return Err(format!("unknown count `{other}`{hint}"));
             }
         }
     }
@@ -309,7 +309,7 @@ fn reset(words: &[String]) -> Result<Reset, String> {
         ["in", after] => Ok(Reset::After(duration(after)?)),
         ["at", time] => match time.parse() {
             Ok(time) => Ok(Reset::At(time)),
-            Err(_) => Err(format!("`{time}` is no time (like `2030-01-31T12:00:00Z`)")),
+            Err(_) => Err(format!("`{time}` is not a time (like `2030-01-31T12:00:00Z`)")),
         },
         ["unknown"] => Ok(Reset::Unknown),
         _ => Err("a limit needs `in DURATION`, `at TIME` or `unknown`".to_owned()),
@@ -386,7 +386,7 @@ fn signal_named(name: &str) -> Result<Signal, String> {
 fn named<T: Copy>(name: &str, what: &str, known: &[(&str, T)]) -> Result<T, String> {
     known.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
         format!(
-            "there is no {what} `{name}`{}",
+            "unknown {what} `{name}`{}",
             did_you_mean(name, known.iter().map(|(known, _)| *known))
         )
     })
@@ -398,5 +398,5 @@ fn pairs(words: &[String]) -> Result<Vec<(&str, &str)>, String> {
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("`{text}` is no number that fits here"))
+    text.parse().map_err(|_| format!("`{text}` is not a valid number here"))
 }

@@ -157,7 +157,7 @@ impl Parser {
 /// Reads `[builder 1]`, `[verifier *]`, `[* 2]`, `[builder]` and `[*]`.
 fn selector(text: &str) -> Result<Selector, String> {
     let wrong =
-        || format!("`{text}` is no block header (like `[builder 1]`, `[verifier *]`, `[*]`)");
+        || format!("`{text}` is not a block header (like `[builder 1]`, `[verifier *]`, `[*]`)");
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).ok_or_else(wrong)?;
     let mut words = inner.split_whitespace();
     let role = match words.next().ok_or_else(wrong)? {
@@ -170,7 +170,7 @@ fn selector(text: &str) -> Result<Selector, String> {
         None | Some("*") => None,
         Some(number) => match number.parse() {
             Ok(number @ 1..) => Some(number),
-            _ => return Err(format!("`{number}` is no invocation (`1`, `2`, … or `*`)")),
+            _ => return Err(format!("`{number}` is not an invocation (`1`, `2`, … or `*`)")),
         },
     };
     if words.next().is_some() { Err(wrong()) } else { Ok(Selector { role, invocation }) }

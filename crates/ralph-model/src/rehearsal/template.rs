@@ -70,7 +70,7 @@ impl Template {
             if !VARIABLES.contains(&name) {
                 let hint = did_you_mean(name, VARIABLES);
                 return Err(format!(
-                    "there is no variable `{name}`{hint} (`$${{` stands for `${{` itself, and \
+                    "unknown variable `{name}`{hint} (`$${{` stands for `${{` itself, and \
                      `<<'END'` takes text as it is)"
                 ));
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Reads `1000`, `500MB`, `10MiB`: bytes.
 pub(super) fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no size (like `1000`, `500MB`, `10MiB`)");
+    let wrong = || format!("`{text}` is not a size (like `1000`, `500MB`, `10MiB`)");
     let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
     let factor = match unit {
         "" | "B" => 1,
@@ -21,7 +21,7 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
 
 /// Reads `500ms`, `2s`, `5m`, `1h`, `7d`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no duration (like `500ms`, `2s`, `5m`, `1h`, `7d`)");
+    let wrong = || format!("`{text}` is not a duration (like `500ms`, `2s`, `5m`, `1h`, `7d`)");
     let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
     let milliseconds = match unit {
         "ms" => 1,
@@ -48,7 +48,9 @@ pub(super) fn hex(text: &str) -> Result<Vec<u8>, String> {
         .chars()
         .filter(|character| !character.is_whitespace())
         .map(|character| {
-            character.to_digit(16).ok_or_else(|| format!("`{character}` is no hexadecimal digit"))
+            character
+                .to_digit(16)
+                .ok_or_else(|| format!("`{character}` is not a hexadecimal digit"))
         })
         .collect::<Result<_, _>>()?;
     if digits.is_empty() || digits.len() % 2 == 1 {

@@ -3,12 +3,14 @@
 /// What is wrong with a spec's text, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecFault {
-    #[error("there is nothing in it")]
+    #[error("the file is empty")]
     Blank,
-    #[error("it has no heading: begin with a line like `# What is to be built`")]
+    #[error("no heading found: start with a line like `# Reset a forgotten password`")]
     NoHeading { line: usize },
     #[error("the heading has no text")]
     EmptyHeading { line: usize },
+    #[error("this is still the template's text: replace it, or delete the section")]
+    Template { line: usize },
 }
 
 impl SpecFault {
@@ -16,13 +18,34 @@ impl SpecFault {
     pub const fn line(self) -> usize {
         match self {
             SpecFault::Blank => 1,
-            SpecFault::NoHeading { line } | SpecFault::EmptyHeading { line } => line,
+            SpecFault::NoHeading { line }
+            | SpecFault::EmptyHeading { line }
+            | SpecFault::Template { line } => line,
         }
     }
 }
 
+/// What the template says where a person is to write; a spec that still says it was not filled in.
+const PLACEHOLDERS: [&str; 5] = [
+    "What should exist when this is done, and for whom.",
+    "- What must not change, and what must not be used.",
+    "- Files and documents to read before starting.",
+    "- One checkable statement per line.",
+    "- Commands that show it works, fastest first.",
+];
+
 /// Checks the text of a spec and returns the text of its first heading.
 pub fn check(text: &str) -> Result<&str, SpecFault> {
+    let heading = title(text)?;
+    let unfilled = |line: &str| PLACEHOLDERS.contains(&line.trim());
+    match text.lines().position(unfilled) {
+        Some(at) => Err(SpecFault::Template { line: at + 1 }),
+        None => Ok(heading),
+    }
+}
+
+/// Returns the text of a spec's first heading.
+pub fn title(text: &str) -> Result<&str, SpecFault> {
     let text = text.trim_start_matches('\u{feff}');
     let first_text = text.lines().position(|line| !line.trim().is_empty());
     let first_text = first_text.ok_or(SpecFault::Blank)?;
@@ -63,28 +86,29 @@ pub fn check(text: &str) -> Result<&str, SpecFault> {
 pub fn template(title: &str) -> String {
     // A title of several lines would end the heading early.
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    let [goal, constraints, reading, criteria, verification] = PLACEHOLDERS;
     format!(
         "# {title}\n\
          \n\
          ## Goal\n\
          \n\
-         What is to exist when this is done, and for whom.\n\
+         {goal}\n\
          \n\
          ## Constraints\n\
          \n\
-         - What must stay as it is, and what must not be used.\n\
+         {constraints}\n\
          \n\
          ## Required reading\n\
          \n\
-         - Files and documents to read before the work begins.\n\
+         {reading}\n\
          \n\
          ## Acceptance criteria\n\
          \n\
-         - One sentence each, and one can tell whether it is true.\n\
+         {criteria}\n\
          \n\
          ## Verification\n\
          \n\
-         - Commands that show it, the fastest first.\n"
+         {verification}\n"
     )
 }
 

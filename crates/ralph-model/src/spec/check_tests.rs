@@ -47,12 +47,23 @@ fn what_is_missing_is_told_with_its_line() {
 #[test]
 fn a_new_spec_has_its_title_and_every_section() {
     let text = template("Add\n a login ");
-    assert_eq!(check(&text), Ok("Add a login"));
+    assert_eq!(title(&text), Ok("Add a login"));
     let sections: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
     assert_eq!(
         sections,
         ["Goal", "Constraints", "Required reading", "Acceptance criteria", "Verification"]
     );
+}
+
+#[test]
+fn a_template_counts_as_a_spec_once_each_placeholder_is_replaced_or_deleted() {
+    let mut lines: Vec<String> = template("Login").lines().map(str::to_owned).collect();
+    for placeholder in PLACEHOLDERS {
+        let at = lines.iter().position(|line| line == placeholder).expect("it is in the template");
+        assert_eq!(check(&lines.join("\n")), Err(SpecFault::Template { line: at + 1 }));
+        lines[at] = "Anything else.".to_owned();
+    }
+    assert_eq!(check(&lines.join("\r\n")), Ok("Login"));
 }
 
 proptest! {

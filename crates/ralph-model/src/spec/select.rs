@@ -15,7 +15,7 @@ const MOST_LISTED: usize = 5;
 /// What was typed is no spec, or several.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
-    #[error("there is no spec `{typed}`{}", listed("; did you mean ", nearest))]
+    #[error("spec `{typed}` not found{}", listed("; did you mean ", nearest))]
     Unknown { typed: String, nearest: Vec<String> },
     #[error("`{typed}` may be any of several specs{}", listed(": ", candidates))]
     Ambiguous { typed: String, candidates: Vec<String> },

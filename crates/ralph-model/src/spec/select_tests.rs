@@ -63,23 +63,23 @@ fn what_fits_several_specs_lists_them() {
 #[test]
 fn what_fits_none_lists_the_nearest() {
     for (typed, expected) in [
-        ("0001-logni", "there is no spec `0001-logni`; did you mean `0001-login.md`"),
+        ("0001-logni", "spec `0001-logni` not found; did you mean `0001-login.md`"),
         (
             "0007",
-            "there is no spec `0007`; did you mean `0001-login.md`, `0003-foo.md`, `area/0003-foo.md`, `0004-one.md`, `0004-two.md`",
+            "spec `0007` not found; did you mean `0001-login.md`, `0003-foo.md`, `area/0003-foo.md`, `0004-one.md`, `0004-two.md`",
         ),
-        ("bar", "there is no spec `bar`; did you mean `area/0005-bar.md`"),
+        ("bar", "spec `bar` not found; did you mean `area/0005-bar.md`"),
         (
             "other/0003-foo.md",
-            "there is no spec `other/0003-foo.md`; did you mean `0003-foo.md`, `area/0003-foo.md`, `0004-two.md`",
+            "spec `other/0003-foo.md` not found; did you mean `0003-foo.md`, `area/0003-foo.md`, `0004-two.md`",
         ),
-        ("README.md", "there is no spec `README.md`"),
-        ("", "there is no spec ``"),
-        ("/", "there is no spec `/`"),
+        ("README.md", "spec `README.md` not found"),
+        ("", "spec `` not found"),
+        ("/", "spec `/` not found"),
     ] {
         assert_eq!(selected(typed), expected, "{typed}");
     }
-    assert_eq!(select(&[], "0001").unwrap_err().to_string(), "there is no spec `0001`");
+    assert_eq!(select(&[], "0001").unwrap_err().to_string(), "spec `0001` not found");
 }
 
 proptest! {

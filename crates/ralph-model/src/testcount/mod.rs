@@ -1,17 +1,20 @@
 //! How many tests a gate executed, read from what its test runner printed.
 //!
-//! The output is read once, as a stream, in flat memory: lines longer than any summary are skipped, and nothing is kept
-//! but counts. What several runners in one output say is added up. A runner that is not known, or that prints no counts,
+//! The output is read once, as a stream: lines longer than any summary are skipped, and nothing is kept
+//! but counts and the names of tests that passed. What several runners in one output say is added up. A runner that is not known, or that prints no counts,
 //! gives `None`, which is not the same as none executed. The counts are what the output says: they catch tests that went
 //! missing, not a program that prints lies; for those there are the gate's exit and the pinned command.
 
 mod listed;
+mod names;
 mod runners;
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use names::NameReader;
+pub use names::PassedTests;
 use runners::Tally;
 
 /// No line of a summary is longer than this.
@@ -51,6 +54,15 @@ pub struct TestCounter {
     line: Vec<u8>,
     too_long: bool,
     tally: Tally,
+    names: NameReader,
+}
+
+/// What an output says of tests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TestReport {
+    pub counts: Option<TestCounts>,
+    /// The tests that passed, where all of them are named.
+    pub names: Option<PassedTests>,
 }
 
 impl TestCounter {
@@ -69,9 +81,11 @@ impl TestCounter {
     }
 
     /// Returns what all of the output said.
-    pub fn finish(mut self) -> Option<TestCounts> {
+    pub fn finish(mut self) -> TestReport {
         self.end_line();
-        self.tally.finish()
+        let counts = self.tally.finish();
+        let names = self.names.finish(counts.map(|counts| counts.passed));
+        TestReport { counts, names }
     }
 
     fn extend(&mut self, piece: &[u8]) {
@@ -85,7 +99,9 @@ impl TestCounter {
 
     fn end_line(&mut self) {
         if !self.too_long && may_count(&self.line) {
-            self.tally.read(&plain(&self.line));
+            let line = plain(&self.line);
+            self.tally.read(&line);
+            self.names.read(&line);
         }
         self.line.clear();
         self.too_long = false;
@@ -99,7 +115,7 @@ fn may_count(line: &[u8]) -> bool {
     first.is_some_and(|first| {
         first.is_ascii_digit()
             || !first.is_ascii()
-            || b"\x1b{=#-?[tnoTNOFPRS".contains(first)
+            || b"\x1b{=#-?[(tnoTNOFPRS".contains(first)
             || hidden()
     })
 }

@@ -9,11 +9,12 @@
 //! | no change | the verifier met trouble | trouble |
 //! | no change | the verifier says the plan is no good | plan invalid |
 //! | no change | | a person decides, with the verifier's opinion |
-//! | commit | faults in the evidence, weakened checks, a gate that blocks | rejected, with all of these |
+//! | commit | faults in the evidence, a gate that blocks, changed checks where the person wants none | rejected, with all of these |
 //! | commit | other than the tree at it was checked, or the machine got in a gate's way | trouble |
 //! | commit | the verifier met trouble | trouble |
 //! | commit | the verifier says the plan is no good | plan invalid |
 //! | commit | the verifier rejects it, or names another commit | rejected |
+//! | commit | it fails with the anchor's checks, and no verifier was asked, or the person wants to be | a person decides |
 //! | commit | a gate can be run nowhere | a person decides |
 //! | commit | | accepted |
 //!
@@ -25,12 +26,13 @@ mod reason;
 
 use serde::{Deserialize, Serialize};
 
+use crate::checks::{ChangedCheck, ChecksFinding};
 use crate::contract::{Verification, VerifierClaim};
 use crate::evidence::{CommitEvidence, Evidence};
 use crate::gate::{Effect, GateReport, GatesView};
 use crate::id::CommitId;
+use crate::proof::ProofLevel;
 use crate::run::Trouble;
-use crate::weaken::Weakening;
 
 pub use reason::{PersonQuestion, Reason, VerifierQuestion, questions_for_verifier};
 
@@ -52,7 +54,27 @@ pub enum Claim {
 pub struct Measured {
     pub evidence: Evidence,
     pub gates: GatesView,
-    pub weakened: Vec<Weakening>,
+    pub checks: ChecksFinding,
+    /// Who decides on changed checks with which the candidate does not pass.
+    pub changed_checks: ChangedChecks,
+}
+
+impl Measured {
+    /// What is known of the work, once whoever had to agree has agreed.
+    pub fn level(&self) -> ProofLevel {
+        let gates = self.gates.level();
+        if self.checks.holds() { gates } else { gates.min(ProofLevel::ChecksChanged) }
+    }
+}
+
+/// Who decides on a candidate that does not pass with the checks as they were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangedChecks {
+    Reject,
+    #[default]
+    Verifier,
+    Person,
 }
 
 /// What came of asking a verifier.
@@ -94,7 +116,7 @@ impl VerifierReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    Accepted { commit: CommitId, proven_by_gates: bool },
+    Accepted { commit: CommitId, level: ProofLevel },
     Rejected { reasons: Vec<Reason> },
     PlanInvalid { reason: String },
     NeedsHuman { question: PersonQuestion },
@@ -131,11 +153,15 @@ fn judge_no_change(reason: &str, verifier: &VerifierReport) -> Result<Verdict, T
 }
 
 fn judge_commit(measured: &Measured, verifier: &VerifierReport) -> Result<Verdict, Trouble> {
-    let Measured { evidence, gates, weakened } = measured;
+    let Measured { evidence, gates, checks, changed_checks } = measured;
     let mut reasons: Vec<Reason> =
         evidence.faults().into_iter().map(|fault| Reason::Evidence { fault }).collect();
-    reasons.extend(weakened.iter().cloned().map(|weakening| Reason::Weakened { weakening }));
     reasons.extend(gates.with(Effect::Block).cloned().map(|report| Reason::Gate { report }));
+    let asked: Vec<ChangedCheck> = checks.asked().into_iter().cloned().collect();
+    if *changed_checks == ChangedChecks::Reject && !asked.is_empty() {
+        let failing = checks.failing().cloned().collect();
+        reasons.push(Reason::ChecksChanged { checks: asked.clone(), failing });
+    }
     let Evidence::Commit(found) = evidence else { return Ok(Verdict::Rejected { reasons }) };
     if !reasons.is_empty() {
         return Ok(Verdict::Rejected { reasons });
@@ -158,12 +184,19 @@ fn judge_commit(measured: &Measured, verifier: &VerifierReport) -> Result<Verdic
         }
         VerifierReport::Verified { .. } | VerifierReport::NotAsked => {}
     }
+    let is_agreed = *changed_checks == ChangedChecks::Verifier
+        && matches!(verifier, VerifierReport::Verified { .. });
+    if !asked.is_empty() && !is_agreed {
+        let failing = checks.failing().cloned().collect();
+        let question = PersonQuestion::ChecksChanged { commit, checks: asked, failing };
+        return Ok(Verdict::NeedsHuman { question });
+    }
     let stuck: Vec<GateReport> = gates.with(Effect::Person).cloned().collect();
     if !stuck.is_empty() {
         let question = PersonQuestion::GatesCannotRun { commit, gates: stuck };
         return Ok(Verdict::NeedsHuman { question });
     }
-    Ok(Verdict::Accepted { commit, proven_by_gates: gates.proven() })
+    Ok(Verdict::Accepted { commit, level: measured.level() })
 }
 
 /// Returns what keeps the results from being about this commit.

@@ -6,10 +6,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::checks::{AnchoredGate, ChangedCheck, CheckChange};
 use crate::evidence::{Evidence, EvidenceFault};
 use crate::gate::{Attribution, Effect, GateReport, GateStatus};
 use crate::id::CommitId;
-use crate::weaken::{Weakened, Weakening};
+use crate::proof::ProofLevel;
 
 use super::Measured;
 
@@ -25,8 +26,10 @@ pub enum Reason {
     Evidence {
         fault: EvidenceFault,
     },
-    Weakened {
-        weakening: Weakening,
+    /// It does not pass with the checks as they were, and the person wants none changed.
+    ChecksChanged {
+        checks: Vec<ChangedCheck>,
+        failing: Vec<AnchoredGate>,
     },
     Gate {
         report: GateReport,
@@ -63,9 +66,11 @@ impl Reason {
                 EvidenceFault::OnNoRef { .. } => "on_no_ref",
                 EvidenceFault::ChangesNothing { .. } => "changes_nothing",
                 EvidenceFault::ChangesOnlyHome { .. } => "changes_only_home",
+                EvidenceFault::ChangesState { .. } => "changes_state",
                 EvidenceFault::RewroteHistory { .. } => "rewrote_history",
+                EvidenceFault::AddsCopied { .. } => "adds_copied",
             },
-            Reason::Weakened { .. } => "weakened",
+            Reason::ChecksChanged { .. } => "checks_changed",
             Reason::Gate { report } => match report.attribution {
                 Attribution::Regressed => "gate_regressed",
                 Attribution::FewerTests { .. } => "gate_fewer_tests",
@@ -91,15 +96,15 @@ impl Reason {
                  allows, commit it, and write down in the commit what stands against the rest."
             ),
             Reason::Evidence { fault } => fault_for_agent(fault),
-            Reason::Weakened { weakening } => format!(
-                "What the work is checked by must not become weaker ({weakening}): {}.",
-                undo(&weakening.what)
+            Reason::ChecksChanged { checks, failing } => format!(
+                "The work does not pass with the checks as they were before it, and they must not be changed here. Put \
+                 back {}, and make everything pass with them. {}",
+                list_checks(checks),
+                list_failing(failing)
             ),
             Reason::Gate { report } => gate_for_agent(report),
             Reason::NotVerified { report } => {
-                format!(
-                    "The verifier did not accept the commit; put right what it reports: {report}"
-                )
+                format!("The verifier did not accept the commit. Fix what it reports: {report}")
             }
             Reason::AnotherVerified { candidate, verified } => format!(
                 "The verifier looked at {} and not at {}: see to it that the branch ends with the commit you \
@@ -118,14 +123,14 @@ impl Reason {
         match self {
             Reason::NoClaim => "The agent ended without saying that it is done.".to_owned(),
             Reason::PlanIsTheVerifiersToJudge { reason } => {
-                format!(
-                    "The agent says that the plan is no good, which only a verifier may say: {reason}"
-                )
+                format!("The agent invalidated the plan, which only a verifier may do: {reason}")
             }
             Reason::Evidence { fault } => fault_for_person(fault),
-            Reason::Weakened { weakening } => {
-                format!("The change weakens what it is checked by: {weakening}.")
-            }
+            Reason::ChecksChanged { checks, failing } => format!(
+                "The change does not pass with the checks as they were: {}. {}",
+                list_checks(checks),
+                list_failing(failing)
+            ),
             Reason::Gate { report } => gate_for_person(report),
             Reason::NotVerified { report } => format!("The verifier did not accept it: {report}"),
             Reason::AnotherVerified { candidate, verified } => {
@@ -147,7 +152,7 @@ fn fault_for_agent(fault: &EvidenceFault) -> String {
         "or, if nothing needs to change, say so with a line `NO_CHANGE_NEEDED: <reason>`";
     match fault {
         EvidenceFault::NoSuchCommit { claimed } => format!(
-            "There is no commit {claimed}: commit the work and claim the name that `git rev-parse HEAD` prints."
+            "Commit {claimed} does not exist: commit the work and claim the id that `git rev-parse HEAD` prints."
         ),
         EvidenceFault::NotNew { commit, base } => format!(
             "The claimed commit {} is not new, for work began at {}: commit what you did and claim that commit, \
@@ -175,12 +180,24 @@ fn fault_for_agent(fault: &EvidenceFault) -> String {
             "The claimed commit {} changes only Ralph's own files: commit the work itself, {or_no_change}.",
             short(commit)
         ),
+        EvidenceFault::ChangesState { commit, paths } => format!(
+            "The claimed commit {} changes files that only Ralph may change: {}. Take that out of your commits \
+             (`git checkout <base> -- <path>`, then commit) and claim the result.",
+            short(commit),
+            paths.join(", ")
+        ),
         EvidenceFault::RewroteHistory { rewritten } => format!(
             "`{}` lost commits that were there before: bring them back (`git rebase --onto {} …` or \
              `git merge {}`) and add your work on top, without rewriting what others made.",
             rewritten.name,
             short(&rewritten.old_tip),
             short(&rewritten.old_tip)
+        ),
+        EvidenceFault::AddsCopied { commit, paths } => format!(
+            "The claimed commit {} has files that were only lent to you and must not be committed: {}. Take them out of \
+             every commit of yours (`git rm --cached`, then `git commit --amend` or a rebase) and claim the new commit.",
+            short(commit),
+            paths.join(", ")
         ),
     }
 }
@@ -212,36 +229,56 @@ fn fault_for_person(fault: &EvidenceFault) -> String {
         EvidenceFault::ChangesOnlyHome { commit } => {
             format!("The commit {} changes nothing but Ralph's own files.", short(commit))
         }
+        EvidenceFault::ChangesState { commit, paths } => format!(
+            "The commit {} changes files that only Ralph may change: {}.",
+            short(commit),
+            paths.join(", ")
+        ),
         EvidenceFault::RewroteHistory { rewritten } => format!(
             "The agent rewrote `{}`, which was at {}, and dropped {} of its commits.",
             rewritten.name,
             short(&rewritten.old_tip),
             rewritten.dropped.len()
         ),
+        EvidenceFault::AddsCopied { commit, paths } => format!(
+            "The commit {} has files of yours that were only copied into the clone: {}.",
+            short(commit),
+            paths.join(", ")
+        ),
     }
 }
 
-/// Says how a weakening is undone.
-fn undo(what: &Weakened) -> &'static str {
-    match what {
-        Weakened::FileDeleted { .. } | Weakened::FileEmptied { .. } => {
-            "bring the file back as it was"
-        }
-        Weakened::TestsMovedAway { .. } => "move the file back to where its tests are found",
-        Weakened::TestDeleted { .. } => {
-            "bring the test back, under its old name or with its old body"
-        }
-        Weakened::TestSkipped { .. }
-        | Weakened::TestsSkipped { .. }
-        | Weakened::TestsFocused { .. } => "take the mark away and make the tests pass",
-        Weakened::TestHollowed { .. } | Weakened::AssertionCommentedOut { .. } => {
-            "let the test assert again what it did"
-        }
-        Weakened::CiDefused { .. }
-        | Weakened::CiChecksRemoved { .. }
-        | Weakened::GatesChanged
-        | Weakened::RunnerDefused { .. } => "put the configuration back as it was",
+/// How many checks are named in one sentence.
+const MOST_CHECKS: usize = 20;
+
+/// Names changed checks, each as data: a name can hold anything.
+fn list_checks(checks: &[ChangedCheck]) -> String {
+    let named = checks.iter().take(MOST_CHECKS).map(|check| {
+        let what = match check.change {
+            CheckChange::New => "new",
+            CheckChange::Changed => "changed",
+            CheckChange::Gone => "gone",
+        };
+        format!("{:?} ({}, {what})", check.path, check.class)
+    });
+    let list = named.collect::<Vec<_>>().join(", ");
+    match checks.len().checked_sub(MOST_CHECKS) {
+        Some(more @ 1..) => format!("{list} and {more} more"),
+        _ => list,
     }
+}
+
+/// Says what fails with the checks as they were.
+fn list_failing(failing: &[AnchoredGate]) -> String {
+    let told = failing.iter().map(|gate| {
+        let lost = if gate.lost.is_empty() {
+            String::new()
+        } else {
+            format!("; tests that passed and now do not: {}", gate.lost.join(", "))
+        };
+        format!("With them the gate `{}` does not pass{lost}.", gate.gate)
+    });
+    told.collect::<Vec<_>>().join(" ")
 }
 
 /// Names no path: it is committed, and goes to people and agents elsewhere.
@@ -284,10 +321,12 @@ fn gate_for_person(report: &GateReport) -> String {
         Attribution::RedBeforeAndAfter => {
             format!("The gate `{gate}` fails, and did before this change.")
         }
-        Attribution::FewerTests { base, candidate: Some(now) } => {
+        Attribution::FewerTests { base, candidate: Some(now) }
+        | Attribution::TestsGone { base, candidate: Some(now) } => {
             format!("The gate `{gate}` executes {now} tests, where it executed {base}.")
         }
-        Attribution::FewerTests { base, candidate: None } => {
+        Attribution::FewerTests { base, candidate: None }
+        | Attribution::TestsGone { base, candidate: None } => {
             format!("The gate `{gate}` tells of no tests any more, where it executed {base}.")
         }
         Attribution::Broken { obstacle } => {
@@ -312,6 +351,10 @@ pub enum PersonQuestion {
     },
     /// Nothing stands against the commit, but gates cannot be run, here or at the base.
     GatesCannotRun { commit: CommitId, gates: Vec<GateReport> },
+    /// Nothing stands against the commit, but it changes no component, and no plan says what it should have changed.
+    NothingBuilt { commit: CommitId },
+    /// The gates pass, but not with the checks as they were.
+    ChecksChanged { commit: CommitId, checks: Vec<ChangedCheck>, failing: Vec<AnchoredGate> },
 }
 
 impl PersonQuestion {
@@ -320,6 +363,8 @@ impl PersonQuestion {
         match self {
             PersonQuestion::NoChange { .. } => "no_change",
             PersonQuestion::GatesCannotRun { .. } => "gates_cannot_run",
+            PersonQuestion::NothingBuilt { .. } => "nothing_built",
+            PersonQuestion::ChecksChanged { .. } => "checks_changed",
         }
     }
 
@@ -327,7 +372,9 @@ impl PersonQuestion {
     pub const fn commit(&self) -> Option<&CommitId> {
         match self {
             PersonQuestion::NoChange { .. } => None,
-            PersonQuestion::GatesCannotRun { commit, .. } => Some(commit),
+            PersonQuestion::GatesCannotRun { commit, .. }
+            | PersonQuestion::NothingBuilt { commit }
+            | PersonQuestion::ChecksChanged { commit, .. } => Some(commit),
         }
     }
 }
@@ -338,16 +385,31 @@ impl fmt::Display for PersonQuestion {
             PersonQuestion::NoChange { reason, opinion } => {
                 write!(f, "The agent says that nothing needs to change ({reason})")?;
                 if let Some(opinion) = opinion {
+                    let opinion = opinion.trim_end().trim_end_matches('.');
                     write!(f, "; the verifier's opinion: {opinion}")?;
                 }
                 f.write_str(". Is it done?")
             }
+            PersonQuestion::NothingBuilt { commit } => write!(
+                f,
+                "{} passes the gates, but changes no component of the application, and no plan says what it should \
+                 change. Is it done?",
+                short(commit)
+            ),
             PersonQuestion::GatesCannotRun { commit, gates } => {
                 for gate in gates {
                     write!(f, "{} ", gate_for_person(gate))?;
                 }
                 write!(f, "Is {} done without that, or will you put it right first?", short(commit))
             }
+            PersonQuestion::ChecksChanged { commit, checks, failing } => write!(
+                f,
+                "{} passes its gates, but not with the checks as they were: {}. {} Do you agree with the changed \
+                 checks?",
+                short(commit),
+                list_checks(checks),
+                list_failing(failing)
+            ),
         }
     }
 }
@@ -362,6 +424,15 @@ pub enum VerifierQuestion {
     Leftovers { paths: Vec<String> },
     /// No gate proves the work.
     NotProven,
+    /// Checks differ from what they were.
+    Checks {
+        /// The work does not pass with these as they were: each must be agreed with.
+        asked: Vec<ChangedCheck>,
+        /// It passes with these as they were.
+        told: Vec<ChangedCheck>,
+        failing: Vec<AnchoredGate>,
+        hints: Vec<String>,
+    },
 }
 
 impl fmt::Display for VerifierQuestion {
@@ -381,6 +452,30 @@ impl fmt::Display for VerifierQuestion {
             VerifierQuestion::NotProven => f.write_str(
                 "No gate proves this change. Does it hold when you build and test it yourself?",
             ),
+            VerifierQuestion::Checks { asked, told, failing, hints } => {
+                if !asked.is_empty() {
+                    write!(
+                        f,
+                        "The work passes its gates, but not with the checks as they were before it: {}. {} Does the \
+                         spec ask for each of these changes, or is each a refactoring that checks as much as before? \
+                         If a check has become weaker, the work is not done. ",
+                        list_checks(asked),
+                        list_failing(failing)
+                    )?;
+                }
+                if !told.is_empty() {
+                    write!(
+                        f,
+                        "These checks were changed; the work passes with them as they were, too: {}. Do they still \
+                         check as much? ",
+                        list_checks(told)
+                    )?;
+                }
+                if !hints.is_empty() {
+                    write!(f, "Signs in the text, which may mean nothing: {}. ", hints.join("; "))?;
+                }
+                f.write_str("Look at the differences yourself.")
+            }
         }
     }
 }
@@ -397,8 +492,19 @@ pub fn questions_for_verifier(measured: &Measured) -> Vec<VerifierQuestion> {
     {
         questions.push(VerifierQuestion::Leftovers { paths: found.leftovers.clone() });
     }
-    if !measured.gates.proven() {
+    if measured.gates.level() == ProofLevel::NotProven {
         questions.push(VerifierQuestion::NotProven);
+    }
+    let checks = &measured.checks;
+    let owned = |checks: Vec<&ChangedCheck>| checks.into_iter().cloned().collect::<Vec<_>>();
+    let (asked, told) = (owned(checks.asked()), owned(checks.told()));
+    if !asked.is_empty() || !told.is_empty() || !checks.hints.is_empty() {
+        questions.push(VerifierQuestion::Checks {
+            asked,
+            told,
+            failing: checks.failing().cloned().collect(),
+            hints: checks.hints.clone(),
+        });
     }
     questions
 }

@@ -5,12 +5,12 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::checks::{AnchoredGate, CheckChange, CheckClass, Measure, OverlayFinding};
 use crate::evidence::samples::{commit, rewritten, sound, tree};
 use crate::evidence::{CommitEvidence, EvidenceFault};
 use crate::gate::GateStatus;
 use crate::gate::{Attribution, Obstacle};
 use crate::run::ProcessExit;
-use crate::weaken::{Protection, Weakened};
 
 fn report(attribution: Attribution) -> GateReport {
     GateReport {
@@ -40,18 +40,56 @@ fn all_attributions() -> Vec<Attribution> {
         Attribution::Failed,
         Attribution::FewerTests { base: 3, candidate: Some(2) },
         Attribution::FewerTests { base: 3, candidate: None },
+        Attribution::TestsGone { base: 3, candidate: Some(2) },
+        Attribution::TestsGone { base: 3, candidate: None },
         Attribution::Broken { obstacle: missing() },
         Attribution::CouldNotRun { obstacle: missing() },
         Attribution::CouldNotRun { obstacle: machine() },
     ]
 }
 
-fn weakening(what: Weakened) -> Weakening {
-    Weakening { path: "tests/a.rs".to_owned(), line: Some(3), what }
+fn failing() -> AnchoredGate {
+    AnchoredGate {
+        gate: "tests".to_owned(),
+        holds: false,
+        by: Measure::Names,
+        lost: vec!["adds".to_owned()],
+        last: String::new(),
+    }
 }
 
-fn deleted_test() -> Weakening {
-    weakening(Weakened::TestDeleted { name: "adds".to_owned() })
+fn changed_test() -> ChangedCheck {
+    ChangedCheck {
+        path: "tests/a.rs".to_owned(),
+        class: CheckClass::Test,
+        change: CheckChange::Changed,
+    }
+}
+
+/// Every way in which checks can differ.
+fn all_checks() -> Vec<ChecksFinding> {
+    let overlay = |gates: Vec<AnchoredGate>| Some(OverlayFinding { tree: tree('a'), gates });
+    let changed = vec![changed_test()];
+    let holds = AnchoredGate { holds: true, lost: vec![], ..failing() };
+    let allowed = vec![("tests/a.rs".to_owned(), "tests/**".to_owned())];
+    vec![
+        ChecksFinding::default(),
+        ChecksFinding {
+            changed: changed.clone(),
+            overlay: overlay(vec![holds]),
+            ..Default::default()
+        },
+        ChecksFinding {
+            changed: changed.clone(),
+            overlay: overlay(vec![failing()]),
+            ..Default::default()
+        },
+        ChecksFinding { changed, overlay: overlay(vec![failing()]), allowed, hints: vec![] },
+    ]
+}
+
+fn all_policies() -> [ChangedChecks; 3] {
+    [ChangedChecks::Reject, ChangedChecks::Verifier, ChangedChecks::Person]
 }
 
 /// Every way the evidence can be, one fault at a time.
@@ -112,13 +150,15 @@ fn all_claims() -> Vec<Claim> {
     );
     for evidence in all_evidence() {
         for gates in &gates {
-            for weakened in [vec![], vec![deleted_test()]] {
-                let gates = GatesView::new(gates.iter().cloned().map(report).collect());
-                claims.push(Claim::Commit(Measured {
-                    evidence: evidence.clone(),
-                    gates,
-                    weakened,
-                }));
+            for checks in all_checks() {
+                for changed_checks in all_policies() {
+                    claims.push(Claim::Commit(Measured {
+                        evidence: evidence.clone(),
+                        gates: GatesView::new(gates.iter().cloned().map(report).collect()),
+                        checks: checks.clone(),
+                        changed_checks,
+                    }));
+                }
             }
         }
     }
@@ -162,9 +202,6 @@ impl Case {
         for fault in measured.evidence.faults() {
             reasons.push(Reason::Evidence { fault });
         }
-        for weakening in measured.weakened.clone() {
-            reasons.push(Reason::Weakened { weakening });
-        }
         for attribution in self.attributions() {
             if matches!(
                 attribution,
@@ -176,7 +213,48 @@ impl Case {
                 reasons.push(Reason::Gate { report: report(attribution) });
             }
         }
+        if self.asks_about_checks() && measured.changed_checks == ChangedChecks::Reject {
+            let (checks, failing) = (vec![changed_test()], vec![failing()]);
+            reasons.push(Reason::ChecksChanged { checks, failing });
+        }
         reasons
+    }
+
+    /// A changed check with which the work does not pass as it was, and that nobody allowed.
+    fn asks_about_checks(&self) -> bool {
+        self.measured().is_some_and(|measured| {
+            let checks = &measured.checks;
+            checks.allowed.is_empty() && checks.failing().next().is_some()
+        })
+    }
+
+    fn verifier_decides_on_checks(&self) -> bool {
+        let decides = self
+            .measured()
+            .is_some_and(|measured| measured.changed_checks == ChangedChecks::Verifier);
+        decides && matches!(self.verifier, VerifierReport::Verified { .. })
+    }
+
+    fn level(&self) -> ProofLevel {
+        let attributions = self.attributions();
+        let says = |one: &Attribution| *one != Attribution::ProvedNothing;
+        let second = |one: &Attribution| {
+            matches!(one, Attribution::Flaky | Attribution::TestsGone { candidate: None, .. })
+        };
+        let passes = |one: &Attribution| {
+            matches!(one, Attribution::Passed | Attribution::TestsGone { candidate: Some(_), .. })
+        };
+        let fails_with_old_checks =
+            self.measured().is_some_and(|measured| measured.checks.failing().next().is_some());
+        if !attributions.iter().any(says)
+            || !attributions.iter().filter(|one| says(one)).all(|one| passes(one) || second(one))
+        {
+            ProofLevel::NotProven
+        } else if fails_with_old_checks || attributions.iter().any(second) {
+            ProofLevel::ChecksChanged
+        } else {
+            ProofLevel::GatesPassed
+        }
     }
 
     fn another_tree(&self) -> bool {
@@ -188,15 +266,6 @@ impl Case {
         let attributions = self.attributions().into_iter();
         let stuck = |attribution: &Attribution| matches!(attribution, Attribution::CouldNotRun { obstacle: o } if o == obstacle);
         attributions.filter(stuck).map(report).collect()
-    }
-
-    /// Whether all gates pass or say nothing, and one passes.
-    fn proven(&self) -> bool {
-        let attributions = self.attributions();
-        attributions.contains(&Attribution::Passed)
-            && attributions
-                .iter()
-                .all(|one| matches!(one, Attribution::Passed | Attribution::ProvedNothing))
     }
 }
 
@@ -272,6 +341,16 @@ fn rules() -> Vec<Rule> {
             |_| Ok(no(Reason::AnotherVerified { candidate: commit('c'), verified: commit('d') })),
         ),
         (
+            "changed checks that the verifier has not agreed with, or may not, are for a person",
+            |case| case.asks_about_checks() && !case.verifier_decides_on_checks(),
+            |_| {
+                let (checks, failing) = (vec![changed_test()], vec![failing()]);
+                let question =
+                    PersonQuestion::ChecksChanged { commit: commit('c'), checks, failing };
+                Ok(Verdict::NeedsHuman { question })
+            },
+        ),
+        (
             "a gate that can be run nowhere is for a person",
             |case| !case.stuck(&missing()).is_empty(),
             |case| {
@@ -280,13 +359,10 @@ fn rules() -> Vec<Rule> {
                 Ok(Verdict::NeedsHuman { question })
             },
         ),
-        ("proven", Case::proven, |_| {
-            Ok(Verdict::Accepted { commit: commit('c'), proven_by_gates: true })
-        }),
         (
-            "accepted, not proven",
+            "accepted, at the level that the gates give",
             |_| true,
-            |_| Ok(Verdict::Accepted { commit: commit('c'), proven_by_gates: false }),
+            |case| Ok(Verdict::Accepted { commit: commit('c'), level: case.level() }),
         ),
     ]
 }
@@ -310,25 +386,6 @@ fn every_combination_is_judged_as_the_first_matching_rule_says() {
     }
 }
 
-fn all_weakened() -> Vec<Weakened> {
-    let text = || "x".to_owned();
-    vec![
-        Weakened::FileDeleted { protection: Protection::Tests },
-        Weakened::FileEmptied { protection: Protection::Ci },
-        Weakened::TestsMovedAway { from: text() },
-        Weakened::TestDeleted { name: text() },
-        Weakened::TestSkipped { name: text(), by: text() },
-        Weakened::TestsSkipped { by: text() },
-        Weakened::TestsFocused { by: text() },
-        Weakened::TestHollowed { name: text() },
-        Weakened::AssertionCommentedOut { assertion: text() },
-        Weakened::CiDefused { by: text() },
-        Weakened::CiChecksRemoved { before: 2, after: 1 },
-        Weakened::GatesChanged,
-        Weakened::RunnerDefused { by: text() },
-    ]
-}
-
 fn all_reasons() -> Vec<Reason> {
     let mut reasons = vec![
         Reason::NoClaim,
@@ -338,9 +395,7 @@ fn all_reasons() -> Vec<Reason> {
     ];
     let faults = all_evidence().into_iter().flat_map(|evidence| evidence.faults());
     reasons.extend(faults.map(|fault| Reason::Evidence { fault }));
-    reasons.extend(
-        all_weakened().into_iter().map(|what| Reason::Weakened { weakening: weakening(what) }),
-    );
+    reasons.push(Reason::ChecksChanged { checks: vec![changed_test()], failing: vec![failing()] });
     reasons.extend(all_attributions().into_iter().map(|one| Reason::Gate { report: report(one) }));
     reasons
 }
@@ -371,11 +426,11 @@ fn sentences_say_what_to_do_and_what_happened() {
         reason.for_person(),
         "The agent claims the commit cccccccccc, which was there before it began."
     );
-    let reason = Reason::Weakened { weakening: deleted_test() };
+    let reason = Reason::ChecksChanged { checks: vec![changed_test()], failing: vec![failing()] };
     assert_eq!(
-        reason.for_agent(),
-        "What the work is checked by must not become weaker (tests/a.rs:3: the test `adds` was deleted): bring the \
-         test back, under its old name or with its old body."
+        reason.for_person(),
+        "The change does not pass with the checks as they were: \"tests/a.rs\" (test, changed). With them the gate \
+         `tests` does not pass; tests that passed and now do not: adds."
     );
 }
 
@@ -403,7 +458,8 @@ fn the_verifier_is_asked_about_what_neither_proves_nor_blocks() {
     let measured = Measured {
         evidence: Evidence::Commit(Box::new(found)),
         gates: GatesView::new(vec![report(Attribution::Passed), report(doubtful.clone())]),
-        weakened: vec![],
+        checks: ChecksFinding::default(),
+        changed_checks: ChangedChecks::Verifier,
     };
     assert_eq!(
         questions_for_verifier(&measured),
@@ -416,7 +472,8 @@ fn the_verifier_is_asked_about_what_neither_proves_nor_blocks() {
     let proven = Measured {
         evidence: Evidence::Commit(Box::new(sound())),
         gates: GatesView::new(vec![report(Attribution::Passed)]),
-        weakened: vec![],
+        checks: ChecksFinding::default(),
+        changed_checks: ChangedChecks::Verifier,
     };
     assert_eq!(questions_for_verifier(&proven), []);
 }
@@ -431,7 +488,7 @@ fn a_verifiers_claim_is_read_against_the_candidate() {
         (None, invalid(), VerifierReport::PlanInvalid { reason: "wrong module".to_owned() }),
         (None, None, VerifierReport::NotVerified { report: "It does not add.".to_owned() }),
     ] {
-        let claim = VerifierClaim { commit: claimed, plan_invalidation };
+        let claim = VerifierClaim { commit: claimed, beginning: None, plan_invalidation };
         assert_eq!(VerifierReport::read(&claim, &commit('c'), "It does not add.\n"), expected);
     }
 }
@@ -471,14 +528,14 @@ fn any_evidence() -> impl Strategy<Value = Evidence> {
 
 fn any_claim() -> impl Strategy<Value = Claim> {
     let gates = prop::collection::vec(prop::sample::select(all_attributions()), 0..4);
-    let weakened = prop_oneof![
-        3 => Just(vec![]),
-        1 => prop::collection::vec(prop::sample::select(all_weakened()).prop_map(weakening), 1..3),
-    ];
-    let measured = (any_evidence(), gates, weakened).prop_map(|(evidence, gates, weakened)| {
-        let gates = GatesView::new(gates.into_iter().map(report).collect());
-        Claim::Commit(Measured { evidence, gates, weakened })
-    });
+    let checks = prop::sample::select(all_checks());
+    let policy = prop::sample::select(all_policies().to_vec());
+    let measured = (any_evidence(), gates, checks, policy).prop_map(
+        |(evidence, gates, checks, changed_checks)| {
+            let gates = GatesView::new(gates.into_iter().map(report).collect());
+            Claim::Commit(Measured { evidence, gates, checks, changed_checks })
+        },
+    );
     prop_oneof![
         1 => Just(Claim::Nothing),
         1 => "\\PC{1,20}".prop_map(|reason| Claim::PlanInvalid { reason }),
@@ -495,7 +552,7 @@ proptest! {
     ) {
         let judged = judge(&claim, &verifier);
         match &judged {
-            Ok(Verdict::Accepted { commit, proven_by_gates }) => {
+            Ok(Verdict::Accepted { commit, level }) => {
                 let Claim::Commit(measured) = &claim else { panic!("accepted without a commit") };
                 let Evidence::Commit(found) = &measured.evidence else { panic!("it does not exist") };
                 prop_assert_eq!(&found.commit, commit);
@@ -503,11 +560,16 @@ proptest! {
                 prop_assert!(!found.changed.is_empty() && !found.refs.is_empty());
                 prop_assert!(found.rewritten.is_empty());
                 prop_assert!(found.checked.as_ref().is_none_or(|checked| *checked == found.tree));
-                prop_assert!(measured.weakened.is_empty());
+                let agreed = matches!(verifier, VerifierReport::Verified { .. });
+                prop_assert!(measured.checks.asked().is_empty() || agreed);
+                prop_assert!(measured.checks.holds() || *level <= ProofLevel::ChecksChanged);
                 prop_assert!(measured.gates.with(Effect::Block).next().is_none());
                 prop_assert!(measured.gates.with(Effect::Person).next().is_none());
                 prop_assert!(measured.gates.with(Effect::Trouble).next().is_none());
-                prop_assert!(!proven_by_gates || measured.gates.with(Effect::Proof).next().is_some());
+                let passed = measured.gates.reports().iter().any(|report| {
+                    matches!(report.attribution, Attribution::Passed | Attribution::TestsGone { .. })
+                });
+                prop_assert!(*level < ProofLevel::GatesPassed || passed);
                 let silent_or_for_it = match &verifier {
                     VerifierReport::NotAsked => true,
                     VerifierReport::Verified { commit: verified } => verified == commit,

@@ -8,7 +8,6 @@
 //! hollowed out with care is for the counts of the gates and for the verifier.
 
 mod config;
-mod gate_files;
 mod language;
 mod protect;
 mod scan;
@@ -18,12 +17,9 @@ mod source;
 use std::collections::HashMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::glob::Glob;
-pub use gate_files::{changed_gate_files, gate_files};
 use language::Language;
-pub use protect::Protection;
+use protect::Protection;
 use protect::protection;
 use scan::{Scan, Test};
 
@@ -42,20 +38,18 @@ pub struct ChangedFile<'a> {
 }
 
 /// One way in which a change weakens what it is judged by.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Weakening {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Weakening {
     /// Where it is now, or where it was if it is gone.
-    pub path: String,
+    path: String,
     /// The line in the candidate, where there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line: Option<usize>,
-    pub what: Weakened,
+    line: Option<usize>,
+    what: Weakened,
 }
 
 /// What was weakened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "weakened", rename_all = "snake_case")]
-pub enum Weakened {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Weakened {
     FileDeleted {
         protection: Protection,
     },
@@ -145,8 +139,13 @@ impl fmt::Display for Weakening {
     }
 }
 
+/// Returns the signs that a change weakens what it is judged by, as lines for whoever looks at it.
+pub fn signs_of_weakening(changes: &[ChangedFile<'_>]) -> Vec<String> {
+    weakenings(changes, &[]).iter().map(ToString::to_string).collect()
+}
+
 /// Returns all weakenings of a change that `allowed` does not allow, in the order of the files.
-pub fn weakenings(changes: &[ChangedFile<'_>], allowed: &[Glob]) -> Vec<Weakening> {
+pub(crate) fn weakenings(changes: &[ChangedFile<'_>], allowed: &[Glob]) -> Vec<Weakening> {
     let mut found = Vec::new();
     let mut moves = Moves::of(changes);
     for change in changes {

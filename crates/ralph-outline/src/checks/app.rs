@@ -1,5 +1,6 @@
 //! `app-exists` and `app-has-content`: the application's root component is there, and is not the scaffold's.
 
+use crate::tree::{SOURCES, has_extension, is_below};
 use crate::tsx::SourceFacts;
 
 use super::{CheckInput, CheckResult};
@@ -45,8 +46,19 @@ pub(super) fn has_content(input: &CheckInput<'_>) -> CheckResult {
     ))
 }
 
-/// Whether gates that fail say nothing yet, because the application is not begun.
+/// Whether a component, or any other code of the application, was changed since the task began. Styles are none.
+pub fn changes_components(input: &CheckInput<'_>) -> bool {
+    let is_code =
+        |path: &String| is_below(path, &input.rules.source) && has_extension(path, &SOURCES);
+    input.changed.iter().any(is_code)
+}
+
+/// Whether gates that fail say nothing yet, because the application is not begun: its root component is not there, is next to
+/// empty, or is the scaffold's and no source was changed.
 pub fn is_before_work(input: &CheckInput<'_>) -> bool {
-    let text = input.tree.read(&input.rules.app);
-    text.is_none_or(|text| text.trim().chars().count() <= BEGUN)
+    let CheckInput { rules, tree, changed, .. } = *input;
+    let Some(text) = tree.read(&rules.app) else { return true };
+    let is_scaffold = rules.scaffold_phrases.iter().any(|phrase| text.contains(phrase));
+    let is_source = |path: &String| is_below(path, &rules.source);
+    text.trim().chars().count() <= BEGUN || (is_scaffold && !changed.iter().any(is_source))
 }

@@ -12,7 +12,7 @@ use crate::rules::LoopRules;
 use crate::scope;
 use crate::tree::SourceTree;
 
-pub use app::is_before_work;
+pub use app::{changes_components, is_before_work};
 
 /// How long a summary is at least, in characters.
 const SUMMARY: usize = 20;

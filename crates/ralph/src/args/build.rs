@@ -10,16 +10,16 @@ use super::goal::InterviewOptions;
     after_help = "Examples:\n  ralph plan 0001-login.md\n  ralph plan \"add dark mode\"\n  ralph plan --resume"
 )]
 pub(crate) struct PlanArgs {
-    /// The spec to plan (a .md file, or the name of one in specs/), or a goal in a sentence
+    /// Spec to plan (a .md file, or the name of one in specs/), or a goal in one sentence
     #[arg(value_name = "SPEC|GOAL")]
     pub(crate) what: Option<String>,
-    /// It is a spec, whatever it looks like
+    /// Treat the argument as a spec
     #[arg(long, conflicts_with = "goal")]
     pub(crate) spec: bool,
-    /// It is a goal, whatever it looks like
+    /// Treat the argument as a goal
     #[arg(long)]
     pub(crate) goal: bool,
-    /// For a spec: unfinished tasks are cancelled (kept if it is the same spec) without a question
+    /// For a spec: cancel unfinished tasks without asking (kept if the spec is the same)
     #[arg(long, conflicts_with = "non_interactive")]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -29,23 +29,28 @@ pub(crate) struct PlanArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ralph build                      until the plan is complete\n  \
+    ralph build 0001-login.md 20     plan the spec if it has no tasks, then at most 20 runs\n  \
+    ralph build --max-cost 5         within a budget"
+)]
 pub(crate) struct BuildArgs {
-    /// A spec to plan first if it has no tasks, and how many runs at most [default: until it is complete]
+    /// Spec to plan first if it has no tasks, and the maximum number of runs [default: until complete]
     #[arg(value_name = "[SPEC] [N]", num_args = 0..=2)]
     pub(crate) words: Vec<String>,
-    /// How many runs at most; wins over N
+    /// Maximum number of runs; overrides N
     #[arg(long, value_name = "N")]
     pub(crate) max_iterations: Option<u32>,
-    /// Stop after this many failed runs in a row; 0 for no limit [default: 3]
+    /// Stop after this many consecutive failed runs; 0 for no limit [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) max_failures: Option<u32>,
-    /// End when an agent's last message has this line
+    /// Stop when an agent's final message contains this line
     #[arg(long, value_name = "TEXT")]
     pub(crate) completion_promise: Option<String>,
-    /// Try tasks again that were rejected or in trouble too often
+    /// Retry tasks that reached their limit of rejections or trouble
     #[arg(long)]
     pub(crate) retry: bool,
-    /// Commit an uncommitted plan without a question
+    /// Commit an uncommitted plan without asking
     #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -56,28 +61,28 @@ pub(crate) struct BuildArgs {
 #[derive(Debug, Clone, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 pub(crate) struct RunOptions {
-    /// With --in-place: begin although there are uncommitted changes; they are kept, and never count as an agent's work
+    /// With --in-place: start although there are uncommitted changes; they are kept and never count as the agent's work
     #[arg(long)]
     pub(crate) allow_dirty: bool,
-    /// Have agents work in this checkout instead of a clone of their own
+    /// Run agents in this checkout instead of a separate clone
     #[arg(long, conflicts_with = "onto")]
     pub(crate) in_place: bool,
-    /// Land work on this branch instead of the one that is checked out
+    /// Land work on this branch instead of the checked-out one
     #[arg(long, value_name = "BRANCH")]
     pub(crate) onto: Option<String>,
-    /// Show everything that agents say
+    /// Show all agent output
     #[arg(long)]
     pub(crate) stream: bool,
-    /// Start no further run once this many tokens are used
+    /// Start no new run after this many tokens
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens: Option<u64>,
-    /// Start no further run once this much is spent, in dollars
+    /// Start no new run after this cost, in US dollars
     #[arg(long, value_name = "USD")]
     pub(crate) max_cost: Option<f64>,
-    /// Take this for the size of the agents' context, in tokens
+    /// Assume this context window, in tokens
     #[arg(long, value_name = "TOKENS")]
     pub(crate) context_limit: Option<u64>,
-    /// Do not wait for a usage limit to be reset: exit with 1
+    /// Exit with 1 instead of waiting for a usage limit to reset
     #[arg(long)]
     pub(crate) no_wait: bool,
     #[command(flatten)]

@@ -10,16 +10,16 @@ use super::build::RunOptions;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Interview options")]
 pub(crate) struct InterviewOptions {
-    /// Ask nothing: take answers from --answers and consents from the --approve flags, and exit with 3 if one is missing
+    /// Do not ask: take answers from --answers and consent from the --approve flags; exit with 3 if one is missing
     #[arg(long)]
     pub(crate) non_interactive: bool,
-    /// Go on with the interview that was begun, without a question
+    /// Resume the interview in progress without asking
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Answers in JSON: an object from questions (or parts of them) to answers, or an array in the order of the questions
+    /// JSON file with answers: an object that maps questions (or parts of them) to answers, or an array in question order
     #[arg(long, value_name = "FILE")]
     pub(crate) answers: Option<Utf8PathBuf>,
-    /// Approve of the PRD without being asked
+    /// Approve the PRD without being asked
     #[arg(long)]
     pub(crate) approve_prd: bool,
 }
@@ -28,18 +28,18 @@ pub(crate) struct InterviewOptions {
 #[command(after_help = "Examples:\n  ralph exec \"add dark mode\"\n  ralph exec --resume\n  \
     ralph exec \"add dark mode\" --non-interactive --answers answers.json --approve-prd --understand never --approve-run")]
 pub(crate) struct ExecArgs {
-    /// The goal, in a sentence [default with --resume: the one of the interview that was begun]
+    /// Goal in one sentence [default with --resume: the goal of the interview in progress]
     pub(crate) goal: Option<String>,
-    /// When to ask whether the code is to be mapped first
+    /// When to offer mapping the codebase first
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = UnderstandChoice::Auto)]
     pub(crate) understand: UnderstandChoice,
-    /// How many runs map the code at most: auto (one a topic), auto+K or a number
+    /// Maximum mapping runs: auto (one per topic), auto+K or a number
     #[arg(long, value_name = "N", default_value = "auto")]
     pub(crate) max_understand_iterations: IterationCap,
-    /// How many runs implement stories at most: auto (one a failing story), auto+K or a number
+    /// Maximum story runs: auto (one per failing story), auto+K or a number
     #[arg(long, value_name = "N", default_value = "auto")]
     pub(crate) max_run_iterations: IterationCap,
-    /// Have the code mapped without being asked
+    /// Map the codebase without being asked
     #[arg(long)]
     pub(crate) approve_understand: bool,
     /// Start the run without being asked
@@ -63,9 +63,51 @@ pub(crate) enum UnderstandChoice {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  ralph understand\n  ralph understand 3 --interactive")]
 pub(crate) struct UnderstandArgs {
-    /// How many runs at most, one topic each [default: 10, or `MAX_ITERATIONS`]
+    /// Maximum number of runs, one topic each [default: 10, or `MAX_ITERATIONS`]
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) iterations: Option<u32>,
+    #[command(flatten)]
+    pub(crate) rounds: RoundOptions,
+    #[command(flatten)]
+    pub(crate) ignored: IgnoredOptions,
+    #[command(flatten)]
+    pub(crate) run: RunOptions,
+}
+
+/// Options of `run` that scripts for other loops give to `understand` too, where they have nothing to decide.
+#[derive(Debug, Args)]
+pub(crate) struct IgnoredOptions {
+    #[arg(long, hide = true)]
+    pub(crate) prd: Option<Utf8PathBuf>,
+    #[arg(long, hide = true)]
+    pub(crate) branch: Option<String>,
+    #[arg(long, hide = true)]
+    pub(crate) allowed_paths: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ralph run\n  ralph run 3 --interactive\n  ralph run --max-run-iterations auto+2"
+)]
+pub(crate) struct RunArgs {
+    /// How many runs at most, one story each [default: 10, or `MAX_ITERATIONS`]
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) iterations: Option<u32>,
+    /// The same, or auto (one run for each failing story), or auto+K
+    #[arg(long, value_name = "N", conflicts_with = "iterations")]
+    pub(crate) max_run_iterations: Option<IterationCap>,
+    /// Try stories again that were rejected or in trouble too often
+    #[arg(long)]
+    pub(crate) retry: bool,
+    /// The PRD, a file in home (also: `PRD_FILE`) [default: `prd.json`]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prd: Option<Utf8PathBuf>,
+    /// Implement on this branch instead of the PRD's; empty: on the one that is checked out (also: `RALPH_BRANCH`)
+    #[arg(long, conflicts_with = "onto")]
+    pub(crate) branch: Option<String>,
+    /// Reject work that changes other files than these and those below directories, which end in / (also: `ALLOWED_PATHS`)
+    #[arg(long, value_name = "A,B/")]
+    pub(crate) allowed_paths: Option<String>,
     #[command(flatten)]
     pub(crate) rounds: RoundOptions,
     #[command(flatten)]
@@ -76,22 +118,16 @@ pub(crate) struct UnderstandArgs {
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 #[derive(Debug, Args)]
 pub(crate) struct RoundOptions {
-    /// The template of the prompt (also: `PROMPT_FILE`)
+    /// Prompt template (also: `PROMPT_FILE`)
     #[arg(long, short, value_name = "FILE")]
     pub(crate) prompt: Option<Utf8PathBuf>,
-    /// Ask after each run whether to go on (also: `INTERACTIVE`)
+    /// Ask after each run whether to continue (also: `INTERACTIVE`)
     #[arg(long, short)]
     pub(crate) interactive: bool,
-    /// Wait so many seconds between runs (also: `SLEEP_SECONDS`) [default: 0]
+    /// Seconds to wait between runs (also: `SLEEP_SECONDS`) [default: 0]
     #[arg(long, short, value_name = "SECONDS")]
     pub(crate) sleep: Option<f64>,
     // What follows is known to scripts for other loops, and has nothing to decide here.
-    #[arg(long, hide = true)]
-    pub(crate) prd: Option<Utf8PathBuf>,
-    #[arg(long, hide = true)]
-    pub(crate) branch: Option<String>,
-    #[arg(long, hide = true)]
-    pub(crate) allowed_paths: Option<String>,
     #[arg(long, hide = true)]
     pub(crate) ai_raw: bool,
     #[arg(long, hide = true)]
@@ -114,15 +150,16 @@ pub(crate) struct RoundOptions {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PrdCommand {
-    /// Convert a list of stories of another loop to a PRD, after showing what changes
+    /// Convert another tool's story list to a PRD; shows what changes first
     Import(PrdImportArgs),
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  ralph prd import\n  ralph prd import ../other/prd.json")]
 pub(crate) struct PrdImportArgs {
-    /// The file to convert [default: `prd.json` in home]
+    /// File to convert [default: `prd.json` in home]
     pub(crate) file: Option<Utf8PathBuf>,
-    /// Write the result without a question
+    /// Write the result without asking
     #[arg(long)]
     pub(crate) yes: bool,
 }

@@ -9,54 +9,60 @@ use super::AgentOptions;
 
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 #[derive(Debug, Default, Args)]
+#[command(
+    after_help = "Examples:\n  ralph pipeline                        every spec, in order\n  \
+    ralph pipeline 3 billing/0010         two specs\n  \
+    ralph pipeline --dry-run              what would happen, and why\n  \
+    ralph pipeline 7 --force 7            redo a finished spec"
+)]
 pub(crate) struct PipelineArgs {
-    /// The specs to work on, by number, name or path; they get their attempts back [default: all, in order]
+    /// Specs to work on, by number, name or path; resets their attempt count [default: all, in order]
     #[arg(value_name = "SPEC")]
     pub(crate) specs: Vec<String>,
-    /// Work on the specs up to this one
+    /// Stop after this spec
     #[arg(long, value_name = "SPEC", conflicts_with = "specs")]
     pub(crate) to: Option<String>,
-    /// Do a spec again although it is done: its marker is archived, its candidate ignored, its plan kept
+    /// Redo a finished spec: archives its done marker, ignores its candidate, keeps its plan
     #[arg(long, value_name = "SPEC")]
     pub(crate) force: Vec<String>,
-    /// Give every spec its attempts back
+    /// Reset the attempt count of every spec
     #[arg(long)]
     pub(crate) retry: bool,
-    /// How many attempts a spec has, all phases together
+    /// Attempts per spec, over all phases
     #[arg(long, value_name = "N", alias = "max-attempts-per-spec", default_value_t = DEFAULT_ATTEMPTS,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_attempts: u32,
-    /// Go on with the next spec when one fails or waits for a person
+    /// Continue with the next spec when one fails or waits for an answer
     #[arg(long)]
     pub(crate) keep_going: bool,
-    /// Say what would happen to each spec and why; write nothing
+    /// Show what would happen to each spec and why; writes nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not look at what is in the specs first
+    /// Skip checking the specs
     #[arg(long)]
     pub(crate) skip_validation: bool,
-    /// The line that agents end with when they are done
+    /// Line that agents must end with when they are done
     #[arg(long, value_name = "TEXT", default_value = DEFAULT_MAGIC_PHRASE, hide_default_value = true)]
     pub(crate) magic_phrase: String,
-    /// Show everything that agents say
+    /// Show all agent output
     #[arg(long, alias = "stream-agent-output")]
     pub(crate) stream: bool,
-    /// With --in-place: begin although there are uncommitted changes; they are kept, and never count as an agent's work
+    /// With --in-place: start although there are uncommitted changes; they are kept and never count as the agent's work
     #[arg(long)]
     pub(crate) allow_dirty: bool,
-    /// Have agents work in this checkout instead of a clone of their own
+    /// Run agents in this checkout instead of a separate clone
     #[arg(long, conflicts_with = "onto")]
     pub(crate) in_place: bool,
-    /// Land work on this branch instead of the one that is checked out
+    /// Land work on this branch instead of the checked-out one
     #[arg(long, value_name = "BRANCH")]
     pub(crate) onto: Option<String>,
-    /// Start no further run once this many tokens are used
+    /// Start no new run after this many tokens
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens: Option<u64>,
-    /// Start no further run once this much is spent, in dollars
+    /// Start no new run after this cost, in US dollars
     #[arg(long, value_name = "USD")]
     pub(crate) max_cost: Option<f64>,
-    /// Do not wait for a usage limit to be reset: exit with 1
+    /// Exit with 1 instead of waiting for a usage limit to reset
     #[arg(long)]
     pub(crate) no_wait: bool,
     #[command(flatten)]
@@ -64,37 +70,46 @@ pub(crate) struct PipelineArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  ralph demo\n  ralph demo --keep --dir /tmp/demo")]
 pub(crate) struct DemoArgs {
-    /// Leave the repository there to look at
+    /// Keep the repository for inspection
     #[arg(long)]
     pub(crate) keep: bool,
-    /// Where to make it: a directory that is empty or not there yet [default: a temporary one]
+    /// Directory to use; must be empty or not exist [default: a temporary one]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<Utf8PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SpecsCommand {
-    /// List the specs: state, attempts, commit, cost, what came of the last attempt
+    /// List the specs with state, attempts, commit, cost and last result
+    #[command(after_help = "Example:\n  ralph specs list --json")]
     List,
-    /// Show all that is known of one spec
+    /// Show everything about one spec
+    #[command(after_help = "Example:\n  ralph specs show 0007-login")]
     Show {
-        /// Which, by number, name or path
+        /// Spec, by number, name or path
         spec: String,
     },
-    /// Make a numbered spec from a template
+    /// Create a numbered spec from a template
+    #[command(
+        after_help = "Example:\n  ralph specs new \"Reset a forgotten password\" --area accounts"
+    )]
     New {
-        /// What it is about; names the file
+        /// Title; also names the file
         title: String,
-        /// The directory below specs/ it goes to
+        /// Directory below specs/ to create it in
         #[arg(long, value_name = "DIR")]
         area: Option<String>,
     },
-    /// Mark a spec as done by hand, without a run
+    /// Mark a spec as done by hand
+    #[command(
+        after_help = "Example:\n  ralph specs mark-done 7 --reason \"done by hand in 1a2b3c4\""
+    )]
     MarkDone {
-        /// Which, by number, name or path
+        /// Spec, by number, name or path
         spec: String,
-        /// Why, for the marker
+        /// Reason, kept in the marker
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },

@@ -4,6 +4,7 @@ use camino::Utf8PathBuf;
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  ralph query\n  ralph query next\n  ralph query tasks --table")]
 pub(crate) struct QueryArgs {
     #[command(subcommand)]
     pub(crate) what: Option<QueryWhat>,
@@ -14,34 +15,40 @@ pub(crate) struct QueryArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum QueryWhat {
-    /// The tasks, pending ones in the order in which they are taken
+    /// Tasks; pending ones in the order they will be worked on
+    #[command(after_help = "Example:\n  ralph query tasks --done")]
     Tasks {
-        /// Only those that are done
+        /// Only tasks that are done
         #[arg(long)]
         done: bool,
     },
-    /// The issues
+    /// Issues
+    #[command(after_help = "Example:\n  ralph query issues")]
     Issues,
-    /// The stage: PLAN, DECOMPOSE, BUILD, VERIFY, INVESTIGATE or COMPLETE
+    /// Stage: PLAN, DECOMPOSE, BUILD, VERIFY, INVESTIGATE or COMPLETE
+    #[command(after_help = "Example:\n  ralph query stage")]
     Stage,
-    /// What is to be done next, and to what
+    /// The next action and its item
+    #[command(after_help = "Example:\n  ralph query next")]
     Next,
-    /// Which iteration of `ralph build` is under way; 0 if none is
+    /// Current iteration of `ralph build`; 0 if it is not running
+    #[command(after_help = "Example:\n  ralph query iteration")]
     Iteration,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  ralph log --table\n  ralph log --all --since 2026-01-31")]
 pub(crate) struct LogArgs {
-    /// Every task that ever was, with what became of it
+    /// Every task ever, with its outcome
     #[arg(long)]
     pub(crate) all: bool,
     /// Only tasks of this spec
     #[arg(long, value_name = "FILE")]
     pub(crate) spec: Option<String>,
-    /// The history of a branch, a tag or a commit [default: HEAD]
+    /// Branch, tag or commit whose history to read [default: HEAD]
     #[arg(long, value_name = "NAME")]
     pub(crate) branch: Option<String>,
-    /// Only what happened after a date (2026-01-31, 2026-01-31T12:00) or a commit
+    /// Only changes after a date (2026-01-31, 2026-01-31T12:00) or commit
     #[arg(long, value_name = "DATE|COMMIT")]
     pub(crate) since: Option<String>,
     /// Print a table for people instead of JSON
@@ -50,43 +57,52 @@ pub(crate) struct LogArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  ralph merge-plan %O %A %B %P")]
 pub(crate) struct MergePlanArgs {
-    /// The plan that both sides began with (%O)
+    /// Common ancestor (%O)
     pub(crate) base: Utf8PathBuf,
-    /// Our side, which becomes the result (%A)
+    /// Our version; receives the result (%A)
     pub(crate) ours: Utf8PathBuf,
-    /// Their side (%B)
+    /// Their version (%B)
     pub(crate) theirs: Utf8PathBuf,
-    /// What to call the plan in messages (%P)
+    /// Path to show in messages (%P)
     pub(crate) path: Option<String>,
 }
 
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum TaskCommand {
-    /// Add a task, or several that may refer to each other
+    /// Add one task, or several that may refer to each other
+    #[command(
+        after_help = "Examples:\n  ralph task add \"Validate the e-mail address\"\n  ralph task add '{\"name\": \"Validate the e-mail address\", \"priority\": \"high\"}'"
+    )]
     Add {
-        /// A name, a JSON object, or a JSON array of objects; `-` reads it from stdin
+        /// Name, JSON object, or JSON array of objects; `-` reads stdin
         #[arg(value_parser = free_text, allow_hyphen_values = true)]
         task: String,
     },
-    /// Say that a task is done; inside a run that is a claim
+    /// Mark a task done; inside a run this is a claim that Ralph checks
+    #[command(after_help = "Examples:\n  ralph task done\n  ralph task done t-1a2b")]
     Done {
-        /// Which [default: the one that is next]
+        /// Task id [default: the next task]
         id: Option<String>,
-        /// Nothing had to change, and why; a person decides on that
+        /// Claim that nothing needs to change, with the reason; a person decides
         #[arg(long, value_name = "REASON", value_parser = free_text)]
         no_change: Option<String>,
     },
     /// Accept tasks that are done
+    #[command(after_help = "Example:\n  ralph task accept")]
     Accept {
-        /// Which [default: all that are done]
+        /// Task ids [default: all done tasks]
         #[arg(value_name = "ID")]
         ids: Vec<String>,
     },
-    /// Reject a task that is done, and say why
+    /// Reject a done task with a reason
+    #[command(
+        after_help = "Example:\n  ralph task reject t-1a2b \"the form accepts an empty address\""
+    )]
     #[command(override_usage = "ralph task reject [OPTIONS] [ID] <REASON>")]
     Reject {
-        /// Which task [default: the first that is done], then why it is not done
+        /// Task id [default: the first done task], then the reason
         #[arg(
             value_name = "[ID] REASON",
             num_args = 1..=2,
@@ -97,15 +113,18 @@ pub(crate) enum TaskCommand {
         words: Vec<String>,
     },
     /// Delete a task
+    #[command(after_help = "Example:\n  ralph task delete t-1a2b")]
     Delete {
-        /// Which
+        /// Task id
         id: String,
     },
-    /// Give pending tasks without a priority one, by what depends on them
+    /// Set a priority on pending tasks that have none, by their dependents
+    #[command(after_help = "Example:\n  ralph task prioritize")]
     Prioritize,
-    /// Show a task, or all of them
+    /// Show one task or all
+    #[command(after_help = "Example:\n  ralph task show t-1a2b")]
     Show {
-        /// Which [default: all]
+        /// Task id [default: all]
         id: Option<String>,
     },
 }
@@ -113,31 +132,35 @@ pub(crate) enum TaskCommand {
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum IssueCommand {
     /// Add an issue
+    #[command(after_help = "Example:\n  ralph issue add \"the login page flickers\"")]
     Add {
-        /// What is wrong, or a JSON object with `desc` and `priority`; `-` reads it from stdin
+        /// Description, or JSON object with `desc` and `priority`; `-` reads stdin
         #[arg(value_parser = free_text, allow_hyphen_values = true)]
         description: String,
     },
     /// Resolve issues
+    #[command(after_help = "Example:\n  ralph issue done i-1a2b")]
     Done {
-        /// Which [default: the first]
+        /// Issue ids [default: the first]
         #[arg(value_name = "ID")]
         ids: Vec<String>,
     },
-    /// Resolve the issues that are named
+    /// Resolve the named issues
     #[command(hide = true)]
     DoneIds {
-        /// Which
+        /// Issue ids
         #[arg(value_name = "ID", required = true)]
         ids: Vec<String>,
     },
     /// Resolve all issues
+    #[command(after_help = "Example:\n  ralph issue done-all")]
     DoneAll,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  ralph set-spec 0001-login.md")]
 pub(crate) struct SetSpecArgs {
-    /// The spec to work on
+    /// Spec file
     pub(crate) file: String,
     /// Cancel unfinished tasks of another spec
     #[arg(long)]
@@ -145,9 +168,12 @@ pub(crate) struct SetSpecArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ralph answer yes\n  ralph answer 0007-login \"use the existing table\""
+)]
 #[command(override_usage = "ralph answer [OPTIONS] [ITEM] <TEXT>")]
 pub(crate) struct AnswerArgs {
-    /// Which item's question [default: the only one that is open], then the answer
+    /// Item [default: the only open question], then the answer
     #[arg(
         value_name = "[ITEM] TEXT",
         num_args = 1..=2,
@@ -164,9 +190,9 @@ fn free_text(text: &str) -> Result<String, String> {
     // Behind it nothing is an option; a parser of values is not told where its value stood.
     let is_meant = || std::env::args_os().any(|word| word == "--");
     if text.trim().is_empty() {
-        Err("there is nothing in it".to_owned())
+        Err("the text is empty".to_owned())
     } else if looks_like_option && !is_meant() {
-        Err(format!("there is no option `{text}` here; `-- {text}` means the words"))
+        Err(format!("unknown option `{text}`; write `-- {text}` to pass it as text"))
     } else {
         Ok(text.to_owned())
     }

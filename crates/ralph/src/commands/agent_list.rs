@@ -69,6 +69,14 @@ fn configured(setup: &Setup, name: String) -> Row {
             _ => None,
         }
     });
+    let is_untrusted = |role: Role| {
+        let choice = setup.config.agent_for(role);
+        choice.name == name && choice.program == AgentProgram::Untrusted
+    };
+    if Role::ALL.into_iter().any(is_untrusted) {
+        let problem = Some("its command is not trusted; `ralph trust` shows it".to_owned());
+        return Row { name, path: None, version: None, problem, usable: false, roles };
+    }
     let path = program.and_then(|program| setup.look_up(&program)).map(|path| path.to_string());
     let version = Some("command".to_owned());
     Row { name, usable: path.is_some() || roles.is_empty(), path, version, problem: None, roles }

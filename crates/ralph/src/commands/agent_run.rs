@@ -16,7 +16,8 @@ use crate::render::agent_run::{AgentRunScreen, announce, show_report, show_stop}
 use crate::setup::{Setup, arguments};
 
 pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliError> {
-    let setup = Setup::load(global, &flags(&args.agent))?;
+    let agent_flags = flags(&args.agent);
+    let setup = Setup::load(global, &agent_flags)?.trusted(&agent_flags)?;
     let prompt = read_prompt(args)?;
     let screen = AgentRunScreen::new(setup.ui, setup.cwd.clone(), args.repeat);
     // Two agents that change one workspace would spoil each other's work; those that only read it do not.
@@ -66,6 +67,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
 
 /// The options of a command that runs agents, as settings over all others.
 pub(crate) fn flags(options: &AgentOptions) -> Vec<FlagValue<'_>> {
+    let once = options.ignore_limit.then_some(FlagValue {
+        flag: "--ignore-limit",
+        key: "limits.remember",
+        value: "false",
+    });
     [
         ("--agent", "agent", &options.agent),
         ("--agent-cmd", "agent_cmd", &options.agent_cmd),
@@ -77,6 +83,7 @@ pub(crate) fn flags(options: &AgentOptions) -> Vec<FlagValue<'_>> {
     ]
     .into_iter()
     .filter_map(|(flag, key, value)| Some(FlagValue { flag, key, value: value.as_deref()? }))
+    .chain(once)
     .collect()
 }
 
@@ -109,7 +116,7 @@ fn read_prompt(args: &AgentRunArgs) -> Result<Vec<u8>, CliError> {
         })?,
         (None, _) => {
             if std::io::IsTerminal::is_terminal(&std::io::stdin()) {
-                return Err(CliError::usage("there is no prompt")
+                return Err(CliError::usage("the prompt is missing")
                     .hint("give it as an argument, with --file, or through a pipe"));
             }
             let mut text = Vec::new();

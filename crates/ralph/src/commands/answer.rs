@@ -34,9 +34,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &AnswerArgs) -> Result<Exit, CliErr
     let (item, text) = match args.words.as_slice() {
         [text] => (None, text),
         [item, text, ..] => (Some(item.as_str()), text),
-        [] => return Err(CliError::usage("there is no answer")),
+        [] => return Err(CliError::usage("the answer is missing")),
     };
     let setup = Setup::load(global, &[])?;
+    setup.refuse_in_run("`ralph answer`")?;
     let mut open = setup.open_state()?;
     let mut questions = open.questions()?;
     let specs = backlog::discover(&setup.home.path.join(SPECS)).specs;
@@ -57,9 +58,12 @@ pub(crate) fn run(global: &GlobalArgs, args: &AnswerArgs) -> Result<Exit, CliErr
         setup.ui.labelled(Tone::Good, "answered", &told);
         let is_task = question.item.parse::<TaskId>().is_ok();
         let is_loop = question.item.starts_with("loop-");
-        let command = match (is_loop, is_task) {
-            (true, _) => "ralph loop --resume",
-            (_, true) => "ralph build",
+        let is_spec = specs.iter().any(|spec| spec.run_id() == question.item);
+        let command = match (is_loop, is_task, is_spec) {
+            (true, _, _) => "ralph loop --resume",
+            (_, true, _) => "ralph build",
+            // Stories are named by their branch and their id.
+            (_, _, false) if question.item.contains('/') => "ralph run",
             _ => "ralph pipeline",
         };
         setup.ui.line(format!("`{command}` acts on it"));
@@ -71,7 +75,9 @@ fn not_answered(error: AnswerError) -> CliError {
     match error {
         AnswerError::Path(problem) => CliError::failed(problem),
         AnswerError::NoneOpen => CliError::usage(error),
-        AnswerError::NotOpen { ref open, .. } | AnswerError::Several { ref open } => {
+        AnswerError::NotOpen { ref open, .. }
+        | AnswerError::NoText { ref open, .. }
+        | AnswerError::Several { ref open } => {
             let hints: Vec<String> = open.iter().map(how_to_answer).collect();
             CliError::usage(error).hints(hints)
         }

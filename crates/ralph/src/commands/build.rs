@@ -53,7 +53,8 @@ fn bounded(configured: Budget, iterations: Option<u32>, failures: Option<u32>) -
 
 /// Runs the build loop.
 pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliError> {
-    let setup = Setup::load(global, &workflow_flags(&args.run.agent, args.run.in_place))?;
+    let flags = workflow_flags(&args.run.agent, args.run.in_place);
+    let setup = Setup::load(global, &flags)?.trusted(&flags)?;
     setup.require_plan_in_tree()?;
     let (spec, iterations) = words(&setup, args)?;
     let configured = setup.budget(args.run.max_tokens, args.run.max_cost);
@@ -142,7 +143,8 @@ fn go_on_planning(
 
 /// Plans a spec, or a goal.
 pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliError> {
-    let setup = Setup::load_for_goal(global, &flags(&args.run.agent), None)?;
+    let agent_flags = flags(&args.run.agent);
+    let setup = Setup::load_for_goal(global, &agent_flags, None)?.trusted(&agent_flags)?;
     let is_goal = match &args.what {
         Some(what) => is_goal(&setup, args, what),
         None => args.interview.resume,
@@ -164,7 +166,7 @@ pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliErro
     let setup = Setup::load(global, &workflow_flags(&args.run.agent, args.run.in_place))?;
     setup.require_plan_in_tree()?;
     let Some(what) = &args.what else {
-        return Err(listed(&setup, CliError::usage("which spec is to be planned?")));
+        return Err(listed(&setup, CliError::usage("which spec should be planned?")));
     };
     let spec = find_spec(&setup, what).map_err(|error| {
         let is_missing = args.spec || !what.contains(char::is_whitespace);
@@ -245,7 +247,7 @@ fn with_build<T>(
 }
 
 fn failed(error: ralph_engine::workflow::WorkflowError) -> CliError {
-    CliError::failed(error).hint("nothing is lost: `ralph build` goes on where it stopped")
+    CliError::workflow(error).hint("nothing is lost: `ralph build` continues where it stopped")
 }
 
 /// Tells the spec from the number; 0 means no limit.
@@ -283,7 +285,7 @@ pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
     if let Some(place) = elsewhere {
         return in_workspace(setup, &place);
     }
-    Err(listed(setup, CliError::usage(format!("there is no spec `{what}` in `{specs}`"))))
+    Err(listed(setup, CliError::usage(format!("spec `{what}` not found in `{specs}`"))))
 }
 
 /// Adds which specs there are.

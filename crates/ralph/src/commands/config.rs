@@ -1,14 +1,15 @@
 //! `ralph config`: every setting with its origin.
 
+use ralph_engine::config::{ArmedKey, reference as settings_reference};
 use serde::Serialize;
 
-use super::print_either;
+use super::{print_either, reference};
 use crate::args::{ConfigArgs, GlobalArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::{padded, widest};
 use crate::render::text::StyledLine;
-use crate::render::{Tone, Ui, styled};
+use crate::render::{self, Tone, Ui, styled};
 use crate::setup::Setup;
 
 #[derive(Serialize)]
@@ -19,21 +20,45 @@ struct Row {
 }
 
 pub(crate) fn run(global: &GlobalArgs, args: &ConfigArgs) -> Result<Exit, CliError> {
-    let setup = Setup::load(global, &[])?;
     let prefix = args.prefix.as_deref().unwrap_or_default();
-    let rows: Vec<Row> = setup
+    if args.reference {
+        render::data(&reference::markdown(prefix))?;
+        return Ok(Exit::Done);
+    }
+    let setup = Setup::load(global, &[])?;
+    let mut rows: Vec<Row> = setup
         .config
         .entries()
         .into_iter()
         .filter(|entry| entry.key.starts_with(prefix))
         .map(|entry| Row { key: entry.key, value: entry.value, origin: entry.origin.to_string() })
+        .chain(untrusted(&setup).filter(|row| row.key.starts_with(prefix)))
         .collect();
     if rows.is_empty() {
-        return Err(CliError::usage(format!("no setting begins with `{prefix}`"))
+        rows = families(prefix);
+    }
+    if rows.is_empty() {
+        return Err(CliError::usage(format!("no setting starts with `{prefix}`"))
             .hint("`ralph config` lists all of them"));
     }
     print_either(setup.ui, setup.json, &rows, || lines(setup.ui, &rows))?;
     Ok(Exit::Done)
+}
+
+/// The settings with a name of the person's own in their key, of which none is set.
+fn families(prefix: &str) -> Vec<Row> {
+    let known = settings_reference().into_iter().filter(|row| row.key.starts_with(prefix));
+    known.map(|row| Row { key: row.key, value: None, origin: row.description.to_owned() }).collect()
+}
+
+/// The settings of the workspace's file that are not in force.
+fn untrusted(setup: &Setup) -> impl Iterator<Item = Row> {
+    let keys = if setup.config.is_trusted() { &[][..] } else { setup.config.armed() };
+    keys.iter().map(|armed: &ArmedKey| Row {
+        key: armed.key.clone(),
+        value: Some(armed.value.clone()),
+        origin: format!("{}, not trusted: not in force", armed.origin),
+    })
 }
 
 fn lines(ui: Ui, rows: &[Row]) -> Vec<StyledLine> {

@@ -4,7 +4,10 @@
 //! real, and only what the agents say and do is written down beforehand. At the end the results are checked, so that the
 //! demo tests the machine it runs on as well.
 
+mod person;
 mod stage;
+
+use std::sync::Arc;
 
 use ralph_engine::gates::verify::CommitCheck;
 use ralph_engine::git::Oid;
@@ -14,12 +17,13 @@ use ralph_engine::workflow::pipeline::list::SpecRow;
 use ralph_engine::workflow::pipeline::store::SpecStore;
 use ralph_model::contract::DEFAULT_MAGIC_PHRASE;
 use ralph_model::journal::JournalEvent;
-use ralph_model::pipeline::done::Proof;
 use ralph_model::pipeline::{DEFAULT_ATTEMPTS, Phase};
+use ralph_model::proof::ProofLevel;
 use ralph_model::spec::name::SpecPath;
 use ralph_proc::signal::{SignalPipe, SignalRequest};
 use serde::Serialize;
 
+use self::person::DemoPerson;
 use self::stage::DemoStage;
 use super::gates::GateRoom;
 use super::pipeline::{Chosen, backlog, work};
@@ -29,7 +33,7 @@ use crate::args::pipeline::{DemoArgs, PipelineArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::wrap;
-use crate::render::workflow::{Look, WorkflowScreen};
+use crate::render::workflow::{Look, Narrator, WorkflowScreen};
 use crate::render::{self, Tone, Ui, styled};
 use crate::setup::Setup;
 
@@ -39,9 +43,10 @@ const WIDTH: usize = 80;
 pub(crate) fn run(global: &GlobalArgs, args: &DemoArgs) -> Result<Exit, CliError> {
     // From here on an interrupt is asked about, so that nothing can be left behind.
     let signals = SignalPipe::install().map_err(CliError::failed)?;
-    let stage = DemoStage::claim(args.dir.as_deref(), args.keep)?;
+    let stage = Arc::new(DemoStage::claim(args.dir.as_deref(), args.keep)?);
     require_git(&stage)?;
-    let own = GlobalArgs { root: None, home: None, ..global.clone() };
+    // The demo wrote all of it itself.
+    let own = GlobalArgs { root: None, home: None, trust: true, ..global.clone() };
     let setup = stage.build(&own)?;
     introduce(setup.ui);
     let interrupted = || {
@@ -54,8 +59,13 @@ pub(crate) fn run(global: &GlobalArgs, args: &DemoArgs) -> Result<Exit, CliError
     let backlog = backlog(&setup, true)?;
     let asked = everything();
     let chosen = Chosen::of(&asked, &backlog, setup.config.limits.repeats)?;
+    let person = Arc::new(DemoPerson::new(&stage)?);
+    let narrator = {
+        let person = Arc::clone(&person);
+        Narrator::new(move |event| person.act(event).or_else(|| caption(event)))
+    };
     let look =
-        Look { stream: true, width: Some(WIDTH), narrator: Some(caption), ..Look::default() };
+        Look { stream: true, width: Some(WIDTH), narrator: Some(narrator), ..Look::default() };
     let screen = WorkflowScreen::new(setup.ui, look);
     let report = work(&setup, &asked, &chosen, screen)?;
     if report.ends.iter().any(|(_, end)| *end == SpecEnd::Stopped(Stop::Interrupted))
@@ -65,7 +75,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &DemoArgs) -> Result<Exit, CliError
     }
     let rows = specs::rows(&setup, &backlog)?;
     let Some(receipts) = check_receipts(&setup, &rows)? else { return interrupted() };
-    let promises = promises(&stage, &setup, &backlog, &rows, &receipts)?;
+    let promises = promises(&stage, &setup, &person, &backlog, &rows, &receipts)?;
     conclude(&stage, &setup, &rows, &receipts)?;
     if setup.json {
         let repository = args.keep.then(|| stage.repository().into_string());
@@ -140,6 +150,10 @@ fn caption(event: &JournalEvent) -> Option<(Tone, String)> {
             "Caught! The agent said that it was done. Ralph looked for the commit and found none; \
              the agent is told so, and has to try again.",
         ),
+        JournalEvent::Landed(landed) if landed.merge == Some(true) => (
+            Tone::Good,
+            "Both are on main now: your commit and the agent's, as a merge that passed the gates itself.",
+        ),
         JournalEvent::PlanInvalidated(_) => (
             Tone::Bad,
             "Plan thrown away! The tests passed, and still it was not what the spec asks for. The \
@@ -177,10 +191,11 @@ struct Promise {
 fn promises(
     stage: &DemoStage,
     setup: &Setup,
+    person: &DemoPerson,
     backlog: &[SpecPath],
     rows: &[SpecRow],
     receipts: &[(Oid, CommitCheck)],
-) -> Result<[Promise; 5], CliError> {
+) -> Result<[Promise; 7], CliError> {
     let store = SpecStore::new(&setup.home.path);
     let markers = backlog.iter().map(|spec| store.load(spec)).collect::<Result<Vec<_>, _>>();
     let markers = markers.map_err(CliError::failed)?;
@@ -188,8 +203,10 @@ fn promises(
         let plan = markers.get(at).and_then(|markers| markers.plan.as_ref());
         plan.map(|plan| plan.tries.as_slice()).unwrap_or_default()
     };
-    let is_done =
-        |row: &SpecRow| row.state == "done" && row.proof.as_deref() == Some(Proof::Gates.as_str());
+    let is_done = |row: &SpecRow| {
+        row.state == "done"
+            && row.proof.as_deref() == Some(ProofLevel::GatesPassed.to_string().as_str())
+    };
     let claimed_nothing = matches!(tries(1), [only]
         if only.phase == Phase::Implement && only.outcome.contains("does not exist"));
     let planned_twice = markers.get(2).is_some_and(|markers| {
@@ -199,7 +216,7 @@ fn promises(
         && stage.git(&["symbolic-ref", "HEAD"])?.trim() == "refs/heads/main";
     Ok([
         Promise {
-            what: "three specs are done, each proven by gates",
+            what: "three specs are done, each with its gates passed",
             kept: rows.len() == 3 && rows.iter().all(is_done) && tries(0).is_empty(),
         },
         Promise { what: "a claim with no commit behind it is caught", kept: claimed_nothing },
@@ -207,6 +224,11 @@ fn promises(
         Promise {
             what: "the receipts of all three hold",
             kept: receipts.len() == 3 && receipts.iter().all(|(_, c)| c.holds() == Some(true)),
+        },
+        Promise { what: "the checkout stays still until work lands", kept: person.saw_stillness() },
+        Promise {
+            what: "work that lands beside a person's commit is a merge, gated again",
+            kept: person.was_merged()?,
         },
         Promise { what: "the working tree is clean, on its branch", kept: clean },
     ])
@@ -228,20 +250,11 @@ fn conclude(
     for line in specs::table(ui, rows) {
         ui.line(line);
     }
-    let commits = log(stage)?;
-    let by = |who: &str| commits.iter().filter(|(author, ..)| author == who).collect::<Vec<_>>();
-    let (agents, own) = (by("Rehearsal"), by("Ralph"));
-    let show = |commits: &[&(String, String, String)]| {
-        for (_, commit, subject) in commits {
-            ui.line(styled!("{} {subject}", ui.paint(Tone::Attention, commit)));
-        }
-    };
-    command("git log --oneline --author=Rehearsal   # what the agents did");
-    show(&agents);
-    let shown = own.len().min(SHOWN);
-    let all = format!("# Ralph's notes, {} in all", own.len());
-    command(&format!("git log --oneline --author=Ralph | head -{shown}   {all}"));
-    show(&own[..shown]);
+    let commits = stage.git(&["log", "--format=%h%x09%s"])?;
+    command(&format!("git log --oneline | head -{SHOWN}   # Ralph's own begin with `ralph:`"));
+    for (commit, subject) in commits.lines().filter_map(|line| line.split_once('\t')).take(SHOWN) {
+        ui.line(styled!("{} {subject}", ui.paint(Tone::Attention, commit)));
+    }
     if let Some((commit, check)) = receipts.last() {
         let short = commit.as_str().get(..8).unwrap_or(commit.as_str());
         command(&format!("ralph verify {short}   # its gates again, from its receipt alone"));
@@ -252,18 +265,8 @@ fn conclude(
     Ok(())
 }
 
-/// How many of Ralph's own commits are shown.
-const SHOWN: usize = 3;
-
-/// Returns author, name and subject of every commit, newest first.
-fn log(stage: &DemoStage) -> Result<Vec<(String, String, String)>, CliError> {
-    let text = stage.git(&["log", "--format=%an%x09%h%x09%s"])?;
-    let line = |line: &str| {
-        let mut parts = line.splitn(3, '\t').map(str::to_owned);
-        Some((parts.next()?, parts.next()?, parts.next()?))
-    };
-    Ok(text.lines().filter_map(line).collect())
-}
+/// How many of the last commits are shown.
+const SHOWN: usize = 10;
 
 fn show_ways_on(stage: &DemoStage, ui: Ui, keep: bool) {
     let rows = |rows: &[(&str, &str)]| {
@@ -288,7 +291,7 @@ fn show_ways_on(stage: &DemoStage, ui: Ui, keep: bool) {
     }
     ui.line("The same with an agent of yours, in a repository of yours:");
     rows(&[
-        ("ralph init", "finds your agent, and your checks"),
+        ("ralph init", "detects your agent and checks"),
         ("ralph specs new \"What I want\"", "a spec to fill in"),
         ("ralph pipeline", "plan, implement, verify, done"),
     ]);

@@ -2,41 +2,74 @@
 
 use camino::Utf8PathBuf;
 use ralph_engine::detect::agents::find_agents;
-use ralph_engine::doctor::{Checkup, Finding, FindingStatus, examine};
+use ralph_engine::detect::needed::{needed_advice, needed_files};
+use ralph_engine::doctor::{Area, Checkup, Finding, FindingStatus, examine};
 use ralph_engine::state::state_base;
+use ralph_engine::workflow::isolation::upkeep::list_slots;
 use ralph_proc::sandbox::Support;
 
 use super::init::this_program;
-use super::print_either;
-use crate::args::GlobalArgs;
+use super::{gates, print_either};
+use crate::args::{DoctorArgs, GlobalArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::render::human::{bytes, plural};
 use crate::render::text::StyledLine;
 use crate::render::{Tone, Ui, styled};
-use crate::setup::Scout;
+use crate::setup::{Scout, Setup};
 
-pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(global: &GlobalArgs, args: &DoctorArgs) -> Result<Exit, CliError> {
     let scout = Scout::look(global, global.root.as_deref())?;
     let config = scout.config.as_ref();
     let look_up = |program: &str| scout.look_up(program);
     let agents = find_agents(config.ok(), &look_up);
+    let own = config.map(|config| config.env_pass.clone()).unwrap_or_default();
+    let (passed, withheld) = scout.environment.passed_and_withheld(&own);
     let private_state = state_base(&|name| scout.environment.text(name));
     let temp = Utf8PathBuf::from_path_buf(std::env::temp_dir()).unwrap_or_else(|_| "/tmp".into());
-    let findings = examine(&Checkup {
+    let mut findings = examine(&Checkup {
         program: &this_program(),
         workspace: &scout.workspace,
         config,
+        variables: (&passed, &withheld),
+        trust: scout.trust.as_ref(),
         agents: &agents,
         look_up: &look_up,
         support: Support::probe(),
         private_state: private_state.as_deref(),
         temp: &temp,
     });
+    findings.extend(about_clones(&scout));
     let healthy = findings.iter().all(|finding| finding.status != FindingStatus::Problem);
     print_either(scout.ui, global.json, &findings, || {
         findings.iter().flat_map(|finding| lines(scout.ui, finding)).collect()
     })?;
-    Ok(if healthy { Exit::Done } else { Exit::Unfinished })
+    // Gates cannot be run with a configuration that does not load; the findings say so.
+    let gates_pass = !args.gates
+        || scout.config.is_err()
+        || gates::try_at_head(&Setup::load(global, &[])?.trusted(&[])?, "ralph doctor --gates")?;
+    Ok(if healthy && gates_pass { Exit::Done } else { Exit::Unfinished })
+}
+
+/// Says what clones take of the disk, and which ignored files they lack.
+fn about_clones(scout: &Scout) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let config = scout.config.as_ref().ok();
+    if let (Ok(Some(state)), Some(config)) = (scout.find_state(), config)
+        && let Ok(slots) = list_slots(&state, config)
+        && !slots.is_empty()
+    {
+        let size = bytes(slots.iter().map(|slot| slot.size).sum());
+        let clones = plural(slots.len() as u64, "clone");
+        let what = format!("{clones} for agents: {size} (`ralph slots` lists them)");
+        findings.push(Finding::ok(Area::Disk, what));
+    }
+    let needed = needed_files(&scout.git(), &scout.workspace.root, config);
+    if !needed.is_empty() {
+        let what = format!("ignored by git, so not in agents' clones: {}", needed.join(", "));
+        findings.push(Finding::note(Area::Workspace, what, needed_advice(&needed)));
+    }
+    findings
 }
 
 fn lines(ui: Ui, finding: &Finding) -> Vec<StyledLine> {

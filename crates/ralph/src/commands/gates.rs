@@ -1,26 +1,28 @@
 //! `ralph gates`: the checks that decide, listed or run as the harness runs them.
 
+use std::path::PathBuf;
+
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_engine::boundary::{InForce, in_force};
+use ralph_engine::boundary::{self, InForce, enforce};
 use ralph_engine::clock::SystemClock;
 use ralph_engine::gates::assess::{Assessor, Extent, GateFinding, Points};
 use ralph_engine::gates::pin::PinnedGates;
-use ralph_engine::gates::{GateContext, GateError, GateRepository, weakened};
+use ralph_engine::gates::{ChecksRequest, GateContext, GateError, GateRepository};
 use ralph_engine::git::Oid;
-use ralph_engine::home::WorkspaceKind;
+use ralph_engine::home::{CONFIG_FILE, WorkspaceKind};
 use ralph_engine::recover::end_leftovers;
 use ralph_engine::run::RunResources;
 use ralph_engine::session::OpenState;
+use ralph_model::checks::{ChangedCheck, OverlayFinding};
 use ralph_model::gate::{Attribution, GateRun};
+use ralph_model::proof::ProofLevel;
 use ralph_model::receipt::Caches;
-use ralph_model::weaken::Weakening;
-use ralph_proc::sandbox::Support;
 use ralph_proc::signal::SignalPipe;
 use serde::Serialize;
 
 use super::print_either;
 use crate::args::{GatesCommand, GatesRunArgs, GlobalArgs};
-use crate::error::CliError;
+use crate::error::{CliError, TRUST_HINT};
 use crate::exit::Exit;
 use crate::render::gates::{GateScreen, argv_text, conclusion};
 use crate::render::human::{duration, padded, widest};
@@ -29,7 +31,7 @@ use crate::render::{self, Tone, styled};
 use crate::setup::Setup;
 
 pub(crate) fn run(global: &GlobalArgs, command: Option<&GatesCommand>) -> Result<Exit, CliError> {
-    let setup = Setup::load(global, &[])?;
+    let setup = Setup::load(global, &[])?.trusted(&[])?;
     if setup.config.gates.is_empty() {
         return Err(CliError::usage("no gates are configured").hint(
             "`ralph init` detects the checks of common projects, or write a [[gate]] in ralph.toml",
@@ -49,6 +51,8 @@ struct ListedGate {
     fast: bool,
     net: bool,
     unix: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repo: Option<String>,
     paths: Vec<String>,
     /// Where it is configured.
     origin: String,
@@ -74,6 +78,7 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
                 fast: gate.fast,
                 net: gate.net,
                 unix: gate.unix,
+                repo: gate.repo.clone(),
                 paths: gate.paths.clone(),
                 origin: entry.map(|entry| entry.origin.to_string()).unwrap_or_default(),
             }
@@ -91,6 +96,7 @@ fn gate_lines(setup: &Setup, rows: &[ListedGate]) -> Vec<StyledLine> {
         for (is, what) in [(row.fast, "fast"), (row.net, "network"), (row.unix, "unix sockets")] {
             notes.extend(is.then(|| what.to_owned()));
         }
+        notes.extend(row.repo.as_ref().map(|repo| format!("in {repo}")));
         if !row.paths.is_empty() {
             notes.push(format!("for {}", row.paths.join(" ")));
         }
@@ -114,21 +120,37 @@ pub(super) struct GateRoom {
 }
 
 impl GateRoom {
+    /// Opens the repository that the person stands in, or the workspace's own, for the gates of the configuration.
     pub(super) fn open(setup: &Setup) -> Result<GateRoom, CliError> {
-        let boundary = in_force(setup.config.boundary, Support::probe()).map_err(|error| {
+        GateRoom::open_trusted(setup, &only_repository(setup)?)
+    }
+
+    /// Opens it for commands that receipts name.
+    pub(super) fn open_for_receipts(setup: &Setup) -> Result<GateRoom, CliError> {
+        GateRoom::open_at(setup, &only_repository(setup)?)
+    }
+
+    /// Opens a repository for the gates of the configuration.
+    fn open_trusted(setup: &Setup, at: &Utf8Path) -> Result<GateRoom, CliError> {
+        if !setup.config.is_trusted() {
+            return Err(CliError::person_needed("the gates here are not trusted").hint(TRUST_HINT));
+        }
+        GateRoom::open_at(setup, at)
+    }
+
+    fn open_at(setup: &Setup, at: &Utf8Path) -> Result<GateRoom, CliError> {
+        let boundary = enforce(&setup.config).map_err(|error| {
             CliError::usage(error)
                 .hint("`boundary = \"auto\"` runs gates unconfined where the kernel cannot enforce")
         })?;
-        let at = repository_at(setup)?;
         let mut open = setup.open_state()?;
         open.refuse_in_workspace(&setup.workspace)?;
         end_leftovers(&open.state, &mut open.journal, &SystemClock, &setup.environment)
             .map_err(CliError::failed)?;
         let place = RunResources::open(&open.state).map_err(CliError::failed)?;
         let signals = SignalPipe::install().map_err(CliError::failed)?;
-        let repository =
-            GateRepository::open(&setup.git(), &open.state, &at, &setup.workspace.root)
-                .map_err(not_run)?;
+        let repository = GateRepository::open(&setup.git(), &open.state, at, &setup.workspace.root)
+            .map_err(not_run)?;
         Ok(GateRoom { open, place, signals, repository, boundary })
     }
 
@@ -138,7 +160,10 @@ impl GateRoom {
             state: &self.open.state,
             place: &self.place,
             environment: &setup.environment,
+            pass: &setup.config.env_pass,
+            workspace: &setup.workspace.root,
             boundary: self.boundary,
+            sandbox: &setup.config.sandbox,
             writable: &setup.config.writable,
             interrupt_grace: setup.config.limits.interrupt_grace,
             terminate_grace: setup.config.limits.terminate_grace,
@@ -147,6 +172,7 @@ impl GateRoom {
             command,
             signals: Some(&self.signals),
             extent: Extent::All,
+            copy: setup.config.copied(),
             built_in: None,
         }
     }
@@ -172,18 +198,30 @@ impl GateRoom {
     }
 }
 
-/// Returns the repository that the gates are about.
-fn repository_at(setup: &Setup) -> Result<Utf8PathBuf, CliError> {
+/// Returns the repositories that the gates are about: the one that the person stands in, or all of the workspace, in the
+/// order of their names.
+fn repositories_at(setup: &Setup) -> Result<Vec<Utf8PathBuf>, CliError> {
     setup.require_repository()?;
     if let WorkspaceKind::Repository(repository) = &setup.workspace.kind {
-        return Ok(repository.toplevel.clone());
+        return Ok(vec![repository.toplevel.clone()]);
     }
-    // The one the person stands in.
     if setup.cwd.canonicalize_utf8().is_ok_and(|path| path != setup.workspace.root) {
-        return Ok(setup.cwd.clone());
+        return Ok(vec![setup.cwd.clone()]);
     }
-    Err(CliError::usage("this workspace is a directory of repositories")
-        .hint("run the command inside one of them"))
+    let found = boundary::repositories(&setup.workspace.root).into_iter();
+    let mut places: Vec<Utf8PathBuf> = found.filter_map(|place| place.worktree).collect();
+    places.sort();
+    Ok(places)
+}
+
+/// Returns the repository that the person stands in, or the workspace's own.
+fn only_repository(setup: &Setup) -> Result<Utf8PathBuf, CliError> {
+    let mut places = repositories_at(setup)?;
+    match (places.pop(), places.is_empty()) {
+        (Some(at), true) => Ok(at),
+        _ => Err(CliError::usage("this workspace is a directory of repositories")
+            .hint("run the command inside one of them")),
+    }
 }
 
 /// Says why gates could not be run.
@@ -196,8 +234,35 @@ pub(super) fn not_run(error: GateError) -> CliError {
 }
 
 fn run_gates(setup: &Setup, args: &GatesRunArgs) -> Result<Exit, CliError> {
-    let pinned = chosen(setup, &args.gates)?;
-    let room = GateRoom::open(setup)?;
+    let places = repositories_at(setup)?;
+    let mut exit = Exit::Done;
+    for at in &places {
+        let mut pinned = chosen(setup, &args.gates)?;
+        if places.len() > 1 {
+            let name = at.strip_prefix(&setup.workspace.root).unwrap_or(at);
+            pinned.gates.retain(|gate| gate.is_for(name.as_str()));
+            if pinned.gates.is_empty() {
+                continue;
+            }
+            setup.ui.labelled(Tone::Strong, "repository", name.as_str());
+        }
+        match run_in(setup, args, at, &pinned)? {
+            Exit::Done => {}
+            Exit::Interrupted => return Ok(Exit::Interrupted),
+            other => exit = other,
+        }
+    }
+    Ok(exit)
+}
+
+/// Runs gates in one repository; one JSON document for each.
+fn run_in(
+    setup: &Setup,
+    args: &GatesRunArgs,
+    at: &Utf8Path,
+    pinned: &PinnedGates,
+) -> Result<Exit, CliError> {
+    let room = GateRoom::open_trusted(setup, at)?;
     let candidate = room.commit(&args.commit)?;
     let base = args.base.as_deref().map(|base| room.commit(base)).transpose()?;
     let ids: Vec<Oid> = [&candidate].into_iter().chain(&base).cloned().collect();
@@ -206,11 +271,7 @@ fn run_gates(setup: &Setup, args: &GatesRunArgs) -> Result<Exit, CliError> {
         Some(base) if args.gates.is_empty() => Some(changed(&room, base, &candidate)?),
         _ => None,
     };
-    let weakened = match &base {
-        Some(base) => weakened(&room.repository, base, &candidate, &pinned.gates, &pinned.allow)
-            .map_err(CliError::failed)?,
-        None => Vec::new(),
-    };
+    let own = own_paths(setup);
     let context = room.context(setup, "ralph gates run");
     let screen = GateScreen::start(setup.ui, candidate.as_str(), room.boundary);
     let points = Points {
@@ -218,8 +279,9 @@ fn run_gates(setup: &Setup, args: &GatesRunArgs) -> Result<Exit, CliError> {
         base: base.as_ref(),
         changed: changed.as_deref(),
         extent: Extent::All,
+        checks: Some(ChecksRequest { branch: None, own: &own, allow: &pinned.allow }),
     };
-    let assessed = Assessor::open(&context, &room.repository, &pinned)
+    let assessed = Assessor::open(&context, &room.repository, pinned)
         .and_then(|mut assessor| assessor.assess(&points, &mut screen.tell()));
     let assessment = match assessed {
         Ok(assessment) => assessment,
@@ -229,26 +291,52 @@ fn run_gates(setup: &Setup, args: &GatesRunArgs) -> Result<Exit, CliError> {
         }
         Err(error) => return Err(not_run(error)),
     };
-    screen.conclude(&assessment, &weakened, base.is_some());
+    screen.conclude(&assessment, base.is_some());
     let value = JsonRun {
         commit: candidate.as_str(),
         base: base.as_ref().map(Oid::as_str),
         boundary: room.boundary,
         gates: assessment.findings.iter().map(JsonGate::new).collect(),
         unconcerned: &assessment.unconcerned,
-        weakened: weakened
-            .iter()
-            .map(|weakening| JsonWeakening { weakening, text: weakening.to_string() })
-            .collect(),
+        checks: JsonChecks {
+            changed: &assessment.checks.changed,
+            hints: &assessment.checks.hints,
+            overlay: assessment.checks.overlay.as_ref(),
+            holds: assessment.checks.holds(),
+        },
         caches: assessment.caches(),
-        proven: assessment.view().proven(),
+        level: assessment.level(),
     };
     print_either(setup.ui, setup.json, &value, || {
         assessment.findings.iter().map(|finding| conclusion(setup.ui, finding)).collect()
     })?;
     let passed = |finding: &GateFinding| finding.attribution == Attribution::Passed;
-    let all_passed = assessment.findings.iter().all(passed) && weakened.is_empty();
+    let all_passed = assessment.findings.iter().all(passed) && assessment.checks.asked().is_empty();
     Ok(if all_passed { Exit::Done } else { Exit::Unfinished })
+}
+
+/// Runs every gate once at `HEAD`, in every repository, and shows the results; returns whether all passed.
+pub(super) fn try_at_head(setup: &Setup, command: &str) -> Result<bool, CliError> {
+    let pinned = PinnedGates::of(&setup.config);
+    let mut all_passed = true;
+    for at in repositories_at(setup)? {
+        let room = GateRoom::open_trusted(setup, &at)?;
+        let candidate = room.commit("HEAD")?;
+        room.fill(std::slice::from_ref(&candidate))?;
+        let context = room.context(setup, command);
+        let screen = GateScreen::start(setup.ui, candidate.as_str(), room.boundary);
+        let (base, changed, checks) = (None, None, None);
+        let points = Points { candidate: &candidate, base, changed, extent: Extent::All, checks };
+        let assessed = Assessor::open(&context, &room.repository, &pinned)
+            .and_then(|mut assessor| assessor.assess(&points, &mut screen.tell()));
+        let assessment = assessed.map_err(not_run)?;
+        screen.conclude(&assessment, false);
+        for finding in &assessment.findings {
+            setup.ui.important(conclusion(setup.ui, finding));
+            all_passed &= finding.attribution == Attribution::Passed;
+        }
+    }
+    Ok(all_passed)
 }
 
 /// Returns the gates that were asked for.
@@ -257,7 +345,7 @@ fn chosen(setup: &Setup, names: &[String]) -> Result<PinnedGates, CliError> {
     for name in names {
         if !pinned.gates.iter().any(|gate| gate.name == *name) {
             let known: Vec<&str> = pinned.gates.iter().map(|gate| gate.name.as_str()).collect();
-            return Err(CliError::usage(format!("there is no gate `{name}`"))
+            return Err(CliError::usage(format!("gate `{name}` not found"))
                 .hint(format!("there are: {}", known.join(", "))));
         }
     }
@@ -280,9 +368,9 @@ struct JsonRun<'a> {
     boundary: InForce,
     gates: Vec<JsonGate<'a>>,
     unconcerned: &'a [String],
-    weakened: Vec<JsonWeakening<'a>>,
+    checks: JsonChecks<'a>,
     caches: Caches,
-    proven: bool,
+    level: ProofLevel,
 }
 
 #[derive(Serialize)]
@@ -312,9 +400,23 @@ impl<'a> JsonGate<'a> {
     }
 }
 
+/// What was changed about checks, and whether the commit passes with those of the base.
 #[derive(Serialize)]
-struct JsonWeakening<'a> {
-    #[serde(flatten)]
-    weakening: &'a Weakening,
-    text: String,
+struct JsonChecks<'a> {
+    changed: &'a [ChangedCheck],
+    hints: &'a [String],
+    overlay: Option<&'a OverlayFinding>,
+    holds: bool,
+}
+
+/// Returns what is Ralph's own in the repository: its changes are no work, and no checks.
+fn own_paths(setup: &Setup) -> Vec<PathBuf> {
+    let root = match &setup.workspace.kind {
+        WorkspaceKind::Repository(repository) => &repository.toplevel,
+        _ => &setup.workspace.root,
+    };
+    let home = setup.workspace.home(setup.config.home.as_deref());
+    let own = [home.path.clone(), setup.workspace.root.join(CONFIG_FILE)];
+    let inside = own.iter().filter_map(|path| path.strip_prefix(root).ok());
+    inside.map(|path| path.as_std_path().to_owned()).collect()
 }

@@ -1,19 +1,29 @@
 //! `ralph init`: a home and a `ralph.toml`, made from what is there; nothing is ever overwritten.
+//!
+//! What it made is committed, so that no later `git add -A` sweeps it up, and the gates that it detected are run once: a
+//! gate that cannot pass on the person's own commit is found here and not after the first paid run.
+
+use std::io::IsTerminal;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_engine::detect::agents::find_agents;
+use ralph_engine::detect::needed::{needed_advice, needed_files};
 use ralph_engine::git::{Git, GitError, GitProgram};
-use ralph_engine::home::WorkspaceKind;
-use ralph_engine::init::{InitRequest, StepOutcome, perform, plan_init};
+use ralph_engine::home::{CONFIG_FILE, WorkspaceKind};
+use ralph_engine::init::{
+    InitPlan, InitRequest, InitStep, StepOutcome, commit_created, perform, plan_init,
+};
 use ralph_engine::plan_file::merge_driver;
+use ralph_engine::trust::ArmedItem;
 use serde::Serialize;
 
-use super::print_json;
+use super::{gates, print_json, show_armed};
 use crate::args::{GlobalArgs, InitArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::{Tone, styled};
-use crate::setup::Scout;
+use crate::render::human::plural;
+use crate::render::{self, Tone, Ui, styled};
+use crate::setup::{Scout, Setup};
 
 #[derive(Serialize)]
 struct Report {
@@ -24,6 +34,10 @@ struct Report {
     agent: Option<String>,
     gates: Vec<Vec<String>>,
     notes: Vec<String>,
+    /// The commit of what was created.
+    commit: Option<String>,
+    /// Whether every detected gate passed at `HEAD`; absent if they were not run.
+    gates_passed: Option<bool>,
 }
 
 pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError> {
@@ -40,22 +54,95 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
         steps.map(|step| step.path.to_string()).collect::<Vec<_>>()
     };
     let (created, kept) = (with(StepOutcome::Created), with(StepOutcome::Kept));
-    let ui = scout.ui;
-    for path in &created {
-        ui.labelled(Tone::Good, "created", path);
+    show_files(scout.ui, &plan, &steps);
+    show_findings(scout.ui, &plan, driver);
+    let needed = needed_files(&scout.git(), &plan.root, config.ok());
+    if !needed.is_empty() {
+        let found = format!("ignored by git, so not in agents' clones: {}", needed.join(", "));
+        scout.ui.labelled(Tone::Attention, "note", &format!("{found}; {}", needed_advice(&needed)));
     }
-    for path in &kept {
-        ui.labelled(Tone::Faint, "kept", path);
+    let untrusted = trust_own(global, root, &created)?;
+    let commit = if args.no_commit { None } else { commit(&scout, &plan, &steps) };
+    let gates_passed = if args.no_gates { None } else { try_gates(global, &plan, &steps) };
+    if global.json {
+        print_json(&Report {
+            root: plan.root.to_string(),
+            home: plan.home.to_string(),
+            created,
+            kept,
+            agent: plan.agent.clone(),
+            gates: plan.gates.iter().map(|gate| gate.run.clone()).collect(),
+            notes: plan.notes.iter().map(ToString::to_string).collect(),
+            commit,
+            gates_passed,
+        })?;
+    } else if !created.is_empty() {
+        show_next_steps(scout.ui);
     }
-    match &driver {
+    if untrusted {
+        scout.ui.important(styled!(
+            "{} what was here before is not trusted and does not count: `ralph trust` shows it and asks",
+            scout.ui.paint(Tone::Attention, "note:")
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// Trusts what was written just now. What was there before is shown and asked about; tells whether it stays untrusted.
+fn trust_own(global: &GlobalArgs, root: &Utf8Path, created: &[String]) -> Result<bool, CliError> {
+    let scout = Scout::look(global, Some(root))?;
+    let Some(trust) = scout.trust.clone().filter(|trust| trust.by.is_none()) else {
+        return Ok(false);
+    };
+    let is_own = |item: &ArmedItem| {
+        created.iter().any(|path| {
+            item.origin
+                .strip_prefix(path.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+        })
+    };
+    if !trust.items.iter().all(is_own) {
+        if !std::io::stdin().is_terminal() || global.json {
+            return Ok(true);
+        }
+        show_armed(scout.ui, &trust);
+        if !render::confirm("Some of it was here before. Trust this?") {
+            return Ok(true);
+        }
+    }
+    trust.agree(&scout.open_state()?).map_err(CliError::failed)?;
+    Ok(false)
+}
+
+fn show_files(ui: Ui, plan: &InitPlan, steps: &[InitStep]) {
+    let inside = |step: &&InitStep| step.path.starts_with(&plan.home);
+    for (outcome, tone, label) in
+        [(StepOutcome::Created, Tone::Good, "created"), (StepOutcome::Kept, Tone::Faint, "kept")]
+    {
+        let of_it = steps.iter().filter(|step| step.outcome == outcome);
+        let (home, rest): (Vec<&InitStep>, Vec<&InitStep>) = of_it.partition(inside);
+        if !home.is_empty() {
+            let name = plan.home.strip_prefix(&plan.root).unwrap_or(&plan.home);
+            let count = plural(home.len() as u64, "file");
+            ui.labelled(tone, label, &format!("{name}/ ({count}): specs, state and prompts"));
+        }
+        for step in rest {
+            let name = step.path.strip_prefix(&plan.root).unwrap_or(&step.path);
+            ui.labelled(tone, label, name.as_str());
+        }
+    }
+}
+
+fn show_findings(ui: Ui, plan: &InitPlan, driver: Result<bool, GitError>) {
+    match driver {
         Ok(true) => ui.labelled(
             Tone::Good,
             "merge",
-            "plans are merged by record here; a clone is told so by a `ralph init` of its own",
+            "installed the plan merge driver; run `ralph init` in each clone",
         ),
         Ok(false) => {}
         Err(error) => ui.important(styled!(
-            "{} git was not told how to merge plans and will merge their lines: {error}",
+            "{} the plan merge driver was not installed, so git merges plans by line: {error}",
             ui.paint(Tone::Attention, "note:")
         )),
     }
@@ -66,13 +153,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
             &format!("{}: {} ({})", gate.name, gate.run.join(" "), gate.why),
         );
     }
-    match &plan.agent {
-        Some(agent) => ui.labelled(Tone::Active, "agent", agent),
-        None => ui.labelled(
-            Tone::Attention,
-            "agent",
-            "none found on the path; `ralph agent list` shows which Ralph knows",
-        ),
+    if let Some(agent) = &plan.agent {
+        ui.labelled(Tone::Active, "agent", agent);
     }
     for note in &plan.notes {
         ui.important(styled!("{} {note}", ui.paint(Tone::Attention, "note:")));
@@ -80,20 +162,73 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
             ui.important(styled!("{} {hint}", ui.paint(Tone::Attention, "hint:")));
         }
     }
-    if global.json {
-        print_json(&Report {
-            root: plan.root.to_string(),
-            home: plan.home.to_string(),
-            created,
-            kept,
-            agent: plan.agent.clone(),
-            gates: plan.gates.iter().map(|gate| gate.run.clone()).collect(),
-            notes: plan.notes.iter().map(ToString::to_string).collect(),
-        })?;
-    } else if !created.is_empty() {
-        ui.line("look ralph.toml over, then: ralph doctor");
+}
+
+/// Commits what was made; at a terminal the person is asked first. Returns the commit.
+fn commit(scout: &Scout, plan: &InitPlan, steps: &[InitStep]) -> Option<String> {
+    let ui = scout.ui;
+    let is_new = |step: &InitStep| step.outcome == StepOutcome::Created;
+    if scout.workspace.kind == WorkspaceKind::Plain || !steps.iter().any(is_new) {
+        return None;
     }
-    Ok(Exit::Done)
+    // A configuration that does not load is a note already; whether home belongs in git is not known with it.
+    let settings = &scout.config.as_ref().ok()?.git;
+    let asks = std::io::stdin().is_terminal();
+    if asks && !render::agree("Commit these files?") {
+        ui.important("not committed; commit them before you start a workflow");
+        return None;
+    }
+    let program = GitProgram::new("git", std::env::vars_os());
+    match commit_created(&program, plan, steps, settings) {
+        Ok(Some(id)) => {
+            let short = id.as_str().get(..8).unwrap_or(id.as_str());
+            ui.labelled(Tone::Good, "commit", &format!("{short} ralph: set up"));
+            Some(id.to_string())
+        }
+        Ok(None) => None,
+        Err(error) => {
+            ui.important(styled!(
+                "{} the new files were not committed: {error}",
+                ui.paint(Tone::Attention, "note:")
+            ));
+            None
+        }
+    }
+}
+
+/// Runs the gates that were written into a new `ralph.toml`; what is wrong with them is said, and stops nothing.
+fn try_gates(global: &GlobalArgs, plan: &InitPlan, steps: &[InitStep]) -> Option<bool> {
+    let settings = plan.root.join(CONFIG_FILE);
+    let is_new = |step: &InitStep| step.outcome == StepOutcome::Created && step.path == settings;
+    if plan.gates.is_empty() || !steps.iter().any(is_new) {
+        return None;
+    }
+    let at = GlobalArgs { root: Some(plan.root.clone()), ..global.clone() };
+    let setup = Setup::load(&at, &[]).ok()?;
+    match gates::try_at_head(&setup, "ralph init") {
+        Ok(true) => Some(true),
+        Ok(false) => {
+            setup.ui.important(
+                "hint: these gates fail on your own commit; fix the project or edit the gate in \
+                 ralph.toml, then check with `ralph doctor --gates`",
+            );
+            Some(false)
+        }
+        // A repository without a commit, or a collection of repositories.
+        Err(error) => {
+            let reason = format!("note: the gates were not run: {}", error.message);
+            setup.ui.important(reason.as_str());
+            None
+        }
+    }
+}
+
+fn show_next_steps(ui: Ui) {
+    ui.line("");
+    ui.line("Next:");
+    ui.line("  ralph specs new \"Title\"    write a spec, then run `ralph pipeline`");
+    ui.line("  ralph exec \"<goal>\"        or start from one sentence");
+    ui.line("  ralph doctor               check that this machine is ready");
 }
 
 /// Tells the repository that home lies in how to merge plans; `false` where it knows, or where there is none.

@@ -7,11 +7,12 @@ use ralph_engine::workflow::WorkflowError;
 use ralph_engine::workflow::driver::{Ended, Stop};
 use ralph_engine::workflow::phased::{Phased, PhasedEnd};
 use ralph_model::journal::QuestionKind;
-use ralph_model::phase::LoopRecord;
+use ralph_model::phase::{LoopPlace, LoopRecord};
+use ralph_model::proof::ProofLevel;
 use ralph_model::role::Role;
 use serde::Serialize;
 
-use super::agent_run::flags;
+use super::agent_run::workflow_flags;
 use super::pipeline::settle_dirt;
 use super::print_json;
 use crate::args::GlobalArgs;
@@ -37,7 +38,7 @@ struct JsonLoop<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     commit: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    proven_by_gates: Option<bool>,
+    level: Option<ProofLevel>,
     #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,18 +46,20 @@ struct JsonLoop<'a> {
 }
 
 pub(crate) fn run(global: &GlobalArgs, args: &LoopArgs) -> Result<Exit, CliError> {
-    let setup = Setup::load(global, &flags(&args.run.agent))?;
+    let all_flags = workflow_flags(&args.run.agent, args.run.in_place);
+    let setup = Setup::load(global, &all_flags)?.trusted(&all_flags)?;
     if !setup.home.exists {
-        return Err(CliError::usage(format!("there is no home at `{}`", setup.home.path))
-            .hint("`ralph init` makes one"));
+        return Err(CliError::usage(format!("no Ralph home at `{}`", setup.home.path))
+            .hint("run `ralph init`"));
     }
     let text = task_text(args)?;
+    let place = place(&setup, args)?;
     let screen = WorkflowScreen::new(setup.ui, Look::of(&setup, args.run.stream));
-    let OpenProject { mut session, project } = setup.open_project(WorkflowRun {
+    let OpenProject { mut session, mut project } = setup.open_project(WorkflowRun {
         command: "ralph loop",
         roles: &ROLES,
-        flags: flags(&args.run.agent),
-        place: WorkPlace::Checkout,
+        flags: workflow_flags(&args.run.agent, args.run.in_place),
+        place,
         budget: setup.budget(args.run.max_tokens, args.run.max_cost),
         no_wait: args.run.no_wait,
         context_limit: args.run.context_limit,
@@ -65,7 +68,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &LoopArgs) -> Result<Exit, CliError
     if !args.rollback {
         settle_dirt(&setup, &session.context, &project, args.run.allow_dirty)?;
     }
-    let mut phased = Phased::open(&mut session, &project, args.max_iterations).map_err(failed)?;
+    let mut phased =
+        Phased::open(&mut session, &mut project, args.max_iterations).map_err(failed)?;
     let is_untold = phased.completes_acceptance().map_err(failed)?;
     let known = phased.current().map_err(failed)?;
     if args.rollback {
@@ -89,6 +93,33 @@ pub(crate) fn run(global: &GlobalArgs, args: &LoopArgs) -> Result<Exit, CliError
     report(&setup, &ended, task)
 }
 
+/// Returns where the task is worked on: one that is unfinished, or is to be taken back, where it began.
+fn place<'a>(setup: &Setup, args: &'a LoopArgs) -> Result<WorkPlace<'a>, CliError> {
+    let onto = args.run.onto.as_deref();
+    let state = setup.open_bare_state()?;
+    let last = Phased::last_place(&state).map_err(failed)?;
+    let Some((place, _)) = last.filter(|(_, is_over)| !is_over || args.rollback) else {
+        return Ok(WorkPlace::Configured { onto });
+    };
+    match place {
+        LoopPlace::Slot if args.run.in_place => {
+            Err(CliError::usage("the last task was begun in a clone of its own, not in place")
+                .hints(vec![
+                    "`ralph loop --resume` goes on with it there".to_owned(),
+                    "`ralph loop --rollback` takes it back".to_owned(),
+                ]))
+        }
+        LoopPlace::Checkout if args.new && !args.run.in_place => {
+            Err(CliError::usage("the unfinished task was begun in place").hints(vec![
+                "`ralph loop --rollback` takes it back first".to_owned(),
+                "`--in-place --new` begins the next one in place, too".to_owned(),
+            ]))
+        }
+        LoopPlace::Slot => Ok(WorkPlace::Slot { onto }),
+        LoopPlace::Checkout => Ok(WorkPlace::Checkout),
+    }
+}
+
 /// Returns the task that was typed or is in a file; `None` to go on with what there is.
 fn task_text(args: &LoopArgs) -> Result<Option<String>, CliError> {
     let text = match (&args.task, &args.file) {
@@ -97,7 +128,7 @@ fn task_text(args: &LoopArgs) -> Result<Option<String>, CliError> {
         (None, None) => return Ok(None),
     };
     if text.trim().is_empty() {
-        return Err(CliError::usage("the task is empty").hint("say what is to be done"));
+        return Err(CliError::usage("the task is empty").hint("describe the task"));
     }
     Ok(Some(text.trim().to_owned()))
 }
@@ -117,7 +148,7 @@ fn read_task(file: &Utf8Path) -> Result<String, CliError> {
 }
 
 fn nothing_to_do() -> CliError {
-    CliError::usage("there is no task to go on with").hint("`ralph loop \"<task>\"` begins one")
+    CliError::usage("no unfinished task to resume").hint("start one with `ralph loop \"<task>\"`")
 }
 
 fn unfinished_task(record: &LoopRecord) -> CliError {
@@ -132,9 +163,9 @@ fn unfinished_task(record: &LoopRecord) -> CliError {
 fn roll_back(setup: &Setup, phased: &mut Phased<'_, '_>) -> Result<Exit, CliError> {
     let task = phased.current().map_err(failed)?.map(|record| record.task.number);
     if !phased.roll_back().map_err(failed)? {
-        return Err(CliError::usage("there is no task to take back"));
+        return Err(CliError::usage("no task to roll back"));
     }
-    let text = format!("task {} is taken back; the tree is as it was before it", task.unwrap_or(0));
+    let text = format!("task {} rolled back", task.unwrap_or(0));
     setup.ui.labelled(Tone::Good, "done", &text);
     if setup.json {
         print_json(&JsonLoop { reason: None, ..json("rolled_back", task) })?;
@@ -143,15 +174,16 @@ fn roll_back(setup: &Setup, phased: &mut Phased<'_, '_>) -> Result<Exit, CliErro
 }
 
 const fn json(result: &str, task: Option<u32>) -> JsonLoop<'_> {
-    JsonLoop { result, task, commit: None, proven_by_gates: None, summary: None, reason: None }
+    JsonLoop { result, task, commit: None, level: None, summary: None, reason: None }
 }
 
 fn failed(error: WorkflowError) -> CliError {
     match error {
         WorkflowError::ForeignMailbox { .. } => CliError::usage(error)
             .hint("`mailbox = \"…\"` in ralph.toml moves Ralph's own elsewhere"),
+        WorkflowError::Rollback(_) => CliError::failed(error),
         error => CliError::failed(error)
-            .hint("nothing is lost: `ralph loop --resume` goes on where it stopped"),
+            .hint("nothing is lost: `ralph loop --resume` continues where it stopped"),
     }
 }
 
@@ -163,8 +195,7 @@ fn report(setup: &Setup, ended: &Ended<PhasedEnd>, task: Option<u32>) -> Result<
     };
     let again = "`ralph loop --resume` goes on, `ralph loop --rollback` takes the task back";
     let (exit, reason) = match end {
-        PhasedEnd::Done { commit, is_proven, summary } => {
-            let proof = if *is_proven { "gates passed" } else { "not proven by a command gate" };
+        PhasedEnd::Done { commit, level: proof, summary } => {
             let commit = commit.as_deref().map_or("no commit", |commit| &commit[..10]);
             setup.ui.labelled(Tone::Good, "done", &format!("task accepted at {commit}, {proof}"));
             for line in summary.iter().flat_map(|text| text.lines()).take(40) {
@@ -190,9 +221,9 @@ fn report(setup: &Setup, ended: &Ended<PhasedEnd>, task: Option<u32>) -> Result<
     }
     if setup.json {
         let mut told = JsonLoop { reason, ..json(end.name(), task) };
-        if let PhasedEnd::Done { commit, is_proven, summary } = end {
+        if let PhasedEnd::Done { commit, level, summary } = end {
             told.commit = commit.as_deref();
-            told.proven_by_gates = Some(*is_proven);
+            told.level = Some(*level);
             told.summary = summary.as_deref();
         }
         print_json(&told)?;

@@ -12,16 +12,21 @@ mod goal;
 mod history;
 mod init;
 mod land;
+mod limits;
 mod loop_task;
 mod merge_plan;
 mod pages;
 mod pipeline;
 mod plan;
 mod query;
+mod reference;
+mod runs;
 mod sandbox;
 mod slots;
 mod specs;
 mod status;
+mod trust;
+mod unnamed;
 mod validate;
 mod verify;
 
@@ -31,12 +36,13 @@ use std::io::IsTerminal;
 use ralph_engine::rehearsal::{self, PlayRequest};
 use ralph_model::shown::shown;
 
+use self::unnamed::Unnamed;
 use crate::args::{AgentCommand, Cli, Command};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::text::StyledLine;
 use crate::render::{self, Ui};
-use crate::setup::Setup;
+pub(crate) use trust::show_armed;
 
 /// The word by which Ralph plays the rehearsal agent.
 const REHEARSE: &str = "__rehearse";
@@ -46,6 +52,12 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
     let args: Vec<OsString> = args.collect();
     if args.get(1).is_some_and(|word| word == REHEARSE) {
         rehearse(&args[2..]);
+    }
+    if let [program] = args.as_slice() {
+        match unnamed::run(program) {
+            Unnamed::Ended(exit) => return exit,
+            Unnamed::Build => {}
+        }
     }
     let args = with_build(args);
     let cli = match Cli::understand(&args).or_else(|error| unnamed_build(&args).ok_or(error)) {
@@ -71,13 +83,17 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Plan(args) => build::plan(&cli.global, args),
         Command::Exec(args) => goal::exec(&cli.global, args),
         Command::Understand(args) => goal::understand(&cli.global, args),
+        Command::Run(args) => goal::run(&cli.global, args),
         Command::Prd(command) => goal::prd(&cli.global, command),
         Command::Build(args) => build::build(&cli.global, args),
         Command::Land => land::run(&cli.global),
+        Command::Runs { command } => runs::run(&cli.global, command.as_deref()),
         Command::Slots { command } => slots::run(&cli.global, *command),
         Command::Loop(args) => loop_task::run(&cli.global, args),
         Command::Specs { command } => specs::run(&cli.global, command.as_deref()),
-        Command::Doctor => doctor::run(&cli.global),
+        Command::Limits { command } => limits::run(&cli.global, command.as_ref()),
+        Command::Trust(args) => trust::run(&cli.global, args),
+        Command::Doctor(args) => doctor::run(&cli.global, args),
         Command::Agent(command) => match &**command {
             AgentCommand::List => agent_list::run(&cli.global),
             AgentCommand::Run(args) => agent_run::run(&cli.global, args),
@@ -99,7 +115,11 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Man { out } => pages::manual(out.as_deref()),
     };
     result.unwrap_or_else(|error| {
-        render::error(ui, &error);
+        if error.exit == Exit::Done {
+            ui.important(error.message);
+        } else {
+            render::error(ui, &error);
+        }
         error.exit
     })
 }
@@ -120,25 +140,23 @@ fn complain(args: &[OsString], error: &clap::Error) -> Exit {
     Exit::Usage
 }
 
-/// `ralph N` builds.
+/// `ralph N` builds, and so does `ralph` where that was agreed to.
 fn with_build(mut args: Vec<OsString>) -> Vec<OsString> {
-    let first = args.get(1).and_then(|word| word.to_str());
-    if first.is_some_and(|word| word.parse::<u32>().is_ok()) {
+    let first = args.get(1).map(|word| word.to_str());
+    if first.is_none_or(|word| word.is_some_and(|word| word.parse::<u32>().is_ok())) {
         args.insert(1, "build".into());
     }
     args
 }
 
-/// Options without a command are the build loop's; nothing at all is, wherever there is a plan to build.
+/// Options without a command are the build loop's.
 fn unnamed_build(typed: &[OsString]) -> Option<Cli> {
     let mut args = typed.to_vec();
     args.insert(args.len().min(1), "build".into());
     let cli = Cli::understand(&args).ok()?;
     let Command::Build(build) = &cli.command else { return None };
     let is_number = |word: &String| word.parse::<u32>().is_ok();
-    let is_meant =
-        build.words.iter().all(is_number) && (typed.len() > 1 || Setup::has_plan(&cli.global));
-    is_meant.then_some(cli)
+    build.words.iter().all(is_number).then_some(cli)
 }
 
 /// What the person made of an offer.

@@ -3,6 +3,7 @@
 use camino::Utf8Path;
 use clap::CommandFactory;
 
+use super::reference;
 use crate::args::Cli;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -24,6 +25,7 @@ pub(crate) fn manual(out: Option<&Utf8Path>) -> Result<Exit, CliError> {
     };
     std::fs::create_dir_all(directory)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
+        .and_then(|()| std::fs::write(directory.join("ralph.toml.5"), reference::manual()))
         .map_err(|error| CliError::usage(error).hint(format!("is `{directory}` writable?")))?;
     Ok(Exit::Done)
 }

@@ -1,5 +1,6 @@
 //! `ralph pipeline`: specs through plan, implement, verify, until they are done.
 
+use std::fmt::Write as _;
 use std::io::IsTerminal;
 
 use ralph_engine::session::SessionContext;
@@ -11,6 +12,7 @@ use ralph_engine::workflow::pipeline::queue::{PipelineReport, Queue, Selection};
 use ralph_engine::workflow::pipeline::store::SpecStore;
 use ralph_engine::workflow::pipeline::{Pipeline, PipelineOptions, SpecEnd};
 use ralph_engine::workflow::project::{Project, WorkPlace};
+use ralph_model::proof::ProofLevel;
 use ralph_model::role::Role;
 use ralph_model::spec::name::SpecPath;
 use ralph_model::spec::select::{SelectError, select};
@@ -33,7 +35,11 @@ const COMMAND: &str = "ralph pipeline";
 const ROLES: [Role; 3] = [Role::Planner, Role::Implementer, Role::Verifier];
 
 pub(crate) fn run(global: &GlobalArgs, args: &PipelineArgs) -> Result<Exit, CliError> {
-    let setup = Setup::load(global, &workflow_flags(&args.agent, args.in_place))?;
+    let flags = workflow_flags(&args.agent, args.in_place);
+    let mut setup = Setup::load(global, &flags)?;
+    if !args.dry_run {
+        setup = setup.trusted(&flags)?;
+    }
     let backlog = backlog(&setup, !args.skip_validation)?;
     let chosen = Chosen::of(args, &backlog, setup.config.limits.repeats)?;
     if args.dry_run {
@@ -56,7 +62,10 @@ pub(super) fn backlog(setup: &Setup, validate: bool) -> Result<Vec<SpecPath>, Cl
     let found = specs::discover(&directory);
     let mut problems = found.problems;
     if validate {
-        problems.extend(specs::validate(&directory, &found.specs));
+        // A spec that is done is not read again.
+        let is_open = |spec: &&SpecPath| !directory.join(spec.done()).exists();
+        let open: Vec<SpecPath> = found.specs.iter().filter(is_open).cloned().collect();
+        problems.extend(specs::validate(&directory, &open));
     }
     if problems.is_empty() {
         return Ok(found.specs);
@@ -116,7 +125,7 @@ pub(super) fn not_selected(error: &SelectError) -> CliError {
 }
 
 fn dry_run(setup: &Setup, chosen: &Chosen) -> Result<Exit, CliError> {
-    let store = SpecStore::new(&setup.home.path);
+    let store = SpecStore::seen_through(&setup.home.path, setup.overlay()?);
     let (mut rows, mut exit) = (Vec::new(), Exit::Done);
     for spec in &chosen.specs {
         rows.push(match forecast(&store, spec, &chosen.options) {
@@ -171,7 +180,8 @@ pub(super) fn work(
     };
     let mut pipeline = Pipeline::new(&mut session, &mut project, &chosen.options);
     pipeline.run(&queue).map_err(|error| {
-        CliError::failed(error).hint("nothing is lost: `ralph pipeline` goes on where it stopped")
+        CliError::workflow(error)
+            .hint("nothing is lost: `ralph pipeline` continues where it stopped")
     })
 }
 
@@ -188,17 +198,22 @@ pub(super) fn settle_dirt(
         setup.ui.note("agents work in place: in this checkout");
         return if is_allowed { Ok(()) } else { ask_about(&dirt) };
     }
-    for (repository, branch) in project.branches() {
-        let place = if repository.is_empty() { String::new() } else { format!(" of {repository}") };
-        setup.ui.note(&format!("accepted work lands on `{branch}`{place}"));
-    }
+    let branches: Vec<String> = project
+        .branches()
+        .iter()
+        .map(|(repository, branch)| match *repository {
+            "" => format!("`{branch}`"),
+            repository => format!("`{branch}` of {repository}"),
+        })
+        .collect();
+    let mut line = format!("accepted work lands on {}", branches.join(", "));
     if !dirt.is_empty() {
         let files = plural(dirt.len() as u64, "changed file");
-        let are = if dirt.len() == 1 { "is" } else { "are" };
-        setup
-            .ui
-            .note(&format!("{files} {are} not part of this run; commit them, or use --in-place"));
+        let (are, them) = if dirt.len() == 1 { ("is", "it") } else { ("are", "them") };
+        let _ =
+            write!(line, "; {files} {are} not part of this run (commit {them}, or use --in-place)");
     }
+    setup.ui.note(&line);
     Ok(())
 }
 
@@ -219,7 +234,7 @@ fn ask_about(dirt: &[String]) -> Result<(), CliError> {
     if render::confirm("Go on with them there?") {
         return Ok(());
     }
-    Err(CliError { exit: Exit::Done, message: "nothing was done".to_owned(), hints: Vec::new() })
+    Err(CliError::declined())
 }
 
 fn exit_of(report: &PipelineReport) -> Exit {
@@ -251,7 +266,7 @@ struct JsonSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     commit: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    proven_by_gates: Option<bool>,
+    level: Option<ProofLevel>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
@@ -259,8 +274,8 @@ struct JsonSpec {
 impl JsonReport {
     fn new(report: &PipelineReport) -> JsonReport {
         let specs = report.ends.iter().map(|(spec, end)| {
-            let (commit, proven_by_gates) = match end {
-                SpecEnd::Done { commit, proven } => (commit.clone(), Some(*proven)),
+            let (commit, level) = match end {
+                SpecEnd::Done { commit, level } => (commit.clone(), Some(*level)),
                 _ => (None, None),
             };
             let reason = match end {
@@ -272,7 +287,7 @@ impl JsonReport {
                 }
                 _ => None,
             };
-            JsonSpec { spec: spec.to_string(), result: end.name(), commit, proven_by_gates, reason }
+            JsonSpec { spec: spec.to_string(), result: end.name(), commit, level, reason }
         });
         JsonReport { specs: specs.collect(), not_reached: report.left }
     }

@@ -77,7 +77,7 @@ fn spoken(words: String) -> Result<String, CliError> {
     let words = std::io::read_to_string(std::io::stdin().lock())
         .map_err(|error| CliError::usage(format!("stdin cannot be read: {error}")))?;
     match words.trim() {
-        "" => Err(CliError::usage("there is nothing on stdin")),
+        "" => Err(CliError::usage("stdin is empty")),
         words => Ok(words.to_owned()),
     }
 }
@@ -87,6 +87,12 @@ fn run(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliError> 
         Some(channel) => asked(global, &channel, request),
         None => own_word(global, request),
     }
+}
+
+/// Tells whether new tasks come with ids of their own.
+fn names_ids(request: &MutationRequest) -> bool {
+    let MutationRequest::TaskAdd { task } = request else { return false };
+    task.trim_start().starts_with(['{', '[']) && task.contains("\"id\"")
 }
 
 /// Asks the harness of the run.
@@ -134,6 +140,7 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
         }
         request => request,
     };
+    setup.refuse_in_run("a change of the plan outside the channel")?;
     let state = setup.open_bare_state()?;
     let git = &setup.config.git;
     if !git.commit_home {
@@ -167,6 +174,11 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
         setup.ui.note(&format!("not in the journal: {problem}"));
     }
     change.to_string().lines().for_each(|line| setup.ui.line(line));
+    if names_ids(&request)
+        && let Some(gap) = file.gap()
+    {
+        setup.ui.note(&format!("an id that you gave may have been used before: {gap}"));
+    }
     if let Some(staged) = file.displaced() {
         let name = file.path().strip_prefix(&setup.workspace.root).unwrap_or(file.path());
         setup.ui.note(&format!(

@@ -34,7 +34,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
     let path = setup.home.path.join(PLAN_FILE);
     let bytes = match changed_in_run(&setup, &path)? {
         Some(bytes) => bytes,
-        None => read_optional(&path).map_err(CliError::usage)?.unwrap_or_default(),
+        None => match setup.overlay()?.file(PLAN_FILE) {
+            Some(file) => file.unwrap_or_default().to_vec(),
+            None => read_optional(&path).map_err(CliError::usage)?.unwrap_or_default(),
+        },
     };
     let plan = Plan::parse(&bytes);
     for problem in plan.document().broken().take(5) {
@@ -42,7 +45,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
     }
     let tells_stage = matches!(args.what, None | Some(QueryWhat::Stage | QueryWhat::Next));
     if tells_stage && plan.certain_stage().is_none() {
-        let why = format!("`{path}` has lines that cannot be read, so nobody knows what is left");
+        let why = format!("`{path}` has lines that cannot be read, so what is left is unknown");
         return Err(CliError::failed(why).hint("`ralph validate` lists everything that is wrong"));
     }
     if args.table {
@@ -63,7 +66,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
 /// Returns which iteration of the build loop is under way in this home.
 fn iteration(setup: &Setup) -> Result<u32, CliError> {
     let Some(state) = state_of_home(setup)? else { return Ok(0) };
-    if !is_owned(&state.run_lock(&setup.home)) {
+    // Who asks from inside a run is part of the loop, whatever its home is called.
+    let is_in_run = setup.environment.text("RALPH_RUN_ID").is_some();
+    if !is_in_run && !is_owned(&state.run_lock(&setup.home)) {
         return Ok(0);
     }
     Ok(load_board(&state.journal()).map_err(CliError::usage)?.iteration())
@@ -74,6 +79,9 @@ fn state_of_home(setup: &Setup) -> Result<Option<State>, CliError> {
     let base = setup.state_base()?;
     // A verifier asks from a checkout elsewhere; the state is that of the workspace which its home lies in.
     let home = &setup.home.path;
+    if let Some(state) = State::around(&base, home).map_err(CliError::usage)? {
+        return Ok(Some(state));
+    }
     let outer = match home.parent() {
         Some(parent) if !home.starts_with(&setup.workspace.root) => {
             find_workspace(None, parent).ok()

@@ -2,10 +2,11 @@
 
 use std::os::unix::process::ExitStatusExt;
 
-use ralph_engine::boundary::{InForce, in_force};
+use ralph_engine::boundary::InForce;
+use ralph_engine::boundary::enforce;
 use ralph_engine::config::FlagValue;
 use ralph_engine::run::sandbox::{Sandbox, SandboxRequest};
-use ralph_proc::sandbox::Support;
+use ralph_engine::state::state_base;
 
 use crate::args::{GlobalArgs, SandboxArgs};
 use crate::error::CliError;
@@ -18,12 +19,13 @@ pub(crate) fn run(global: &GlobalArgs, args: &SandboxArgs) -> Result<Exit, CliEr
     let flag = args.boundary.as_deref();
     let flag = flag.map(|value| FlagValue { flag: "--boundary", key: "boundary", value });
     let setup = Setup::load(global, &Vec::from_iter(flag))?;
-    let boundary = in_force(setup.config.boundary, Support::probe()).map_err(CliError::usage)?;
+    let boundary = enforce(&setup.config).map_err(CliError::usage)?;
     let (program, rest) = args.command.split_first().expect("clap demands a command");
     let named = program.to_string_lossy().into_owned();
     let found = setup.environment.find_program(&named, setup.cwd.as_std_path());
     let program =
         found.ok_or_else(|| CliError::usage(format!("the program `{named}` was not found")))?;
+    let state_base = state_base(&|name| setup.environment.text(name)).map_err(CliError::usage)?;
     let sandbox = Sandbox::prepare(&SandboxRequest {
         role: args.role,
         boundary,
@@ -32,11 +34,13 @@ pub(crate) fn run(global: &GlobalArgs, args: &SandboxArgs) -> Result<Exit, CliEr
         config: &setup.config,
         environment: &setup.environment,
         cwd: &setup.cwd,
+        state_base: &state_base,
+        words: args.command.iter().filter_map(|word| word.to_str()).collect(),
     })
     .map_err(CliError::failed)?;
     if args.verbose {
         explain(setup.ui, args, boundary, &sandbox);
-    } else if boundary != InForce::Kernel {
+    } else if !boundary.is_kernel() {
         let text =
             format!("boundary: {}; nothing keeps the command from anything", boundary.as_str());
         setup.ui.labelled(Tone::Attention, "sandbox", &text);
@@ -51,7 +55,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &SandboxArgs) -> Result<Exit, CliEr
 }
 
 fn explain(ui: Ui, args: &SandboxArgs, boundary: InForce, sandbox: &Sandbox) {
-    let text = format!("as {}, boundary: {}", args.role, boundary.as_str());
+    let text = format!("as {}, boundary: {}", args.role, boundary.told());
     ui.labelled(Tone::Active, "sandbox", &text);
     for path in sandbox.writable() {
         ui.labelled(Tone::Faint, "writable", path);

@@ -16,7 +16,7 @@ pub(crate) fn run(global: &GlobalArgs, command: Option<SlotsCommand>) -> Result<
     let state = setup.open_bare_state()?;
     let config = &setup.config;
     let (slots, nothing) = match command {
-        None | Some(SlotsCommand::List) => (list_slots(&state, config), "there are no slots"),
+        None | Some(SlotsCommand::List) => (list_slots(&state, config), "no slots"),
         Some(SlotsCommand::Prune { all }) => {
             let pruned = prune_slots(&state, &setup.home, config, all, now()).map_err(|error| {
                 CliError::failed(error).hint("wait for the workflow to end, or stop it")
@@ -24,7 +24,7 @@ pub(crate) fn run(global: &GlobalArgs, command: Option<SlotsCommand>) -> Result<
             let removed =
                 |slot: &SlotView| styled!("removed slot {} ({})", slot.number, bytes(slot.size));
             print_either(setup.ui, setup.json, &pruned, || match pruned.as_slice() {
-                [] => vec![styled!("there is no slot to remove")],
+                [] => vec![styled!("no slot to remove")],
                 slots => slots.iter().map(removed).collect(),
             })?;
             return Ok(Exit::Done);

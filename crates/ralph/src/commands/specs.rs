@@ -8,9 +8,10 @@ use ralph_engine::workflow::WorkflowError;
 use ralph_engine::workflow::home_committer::HomeCommitter;
 use ralph_engine::workflow::pipeline::list::{self, SpecRow};
 use ralph_engine::workflow::pipeline::store::{SpecStore, identity, whole_second};
-use ralph_model::pipeline::done::{DoneMarker, Proof};
+use ralph_model::pipeline::done::DoneMarker;
 use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{Fact, settle};
+use ralph_model::proof::ProofLevel;
 use ralph_model::shown::shown_lines;
 use ralph_model::spec::name::SpecPath;
 use ralph_model::spec::select::select;
@@ -51,7 +52,7 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
 /// Looks at every spec.
 pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, CliError> {
     let board = setup.board()?;
-    let store = SpecStore::new(&setup.home.path);
+    let store = SpecStore::seen_through(&setup.home.path, setup.overlay()?);
     let row = |spec: &SpecPath| match list::row(&store, spec, &board) {
         // One that cannot be read hides no other.
         Err(problem @ WorkflowError::StateFile { .. }) => {
@@ -79,7 +80,11 @@ pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<StyledLine> {
         };
         let state = ui.paint(tone, row.state);
         let commit = row.commit.as_deref().map_or("-", |commit| commit.get(..8).unwrap_or(commit));
-        let cost = row.cost_usd.map_or_else(|| "-".to_owned(), dollars);
+        let mut cost = row.cost_usd.map_or_else(|| "-".to_owned(), dollars);
+        if row.cost_usd.is_some() && row.runs_without_cost > 0 {
+            // Some of its runs have no known cost.
+            cost.push('+');
+        }
         let mut last = match (&row.question, row.problem.as_ref().or(row.proof.as_ref()), &row.last)
         {
             (Some(question), ..) => format!("asks you: {question}"),
@@ -113,7 +118,7 @@ fn show(setup: &Setup, typed: &str) -> Result<Exit, CliError> {
     let specs = backlog(setup, false)?;
     let spec = select(&specs, typed).map_err(|error| not_selected(&error))?;
     let row = rows(setup, std::slice::from_ref(spec))?.remove(0);
-    let store = SpecStore::new(&setup.home.path);
+    let store = SpecStore::seen_through(&setup.home.path, setup.overlay()?);
     let markers = store.load(spec).map_err(CliError::usage)?;
     let tries = markers.plan.as_ref().map(|plan| plan.tries.clone()).unwrap_or_default();
     let mut names = vec![spec.plan_md(), spec.plan_json()];
@@ -121,8 +126,8 @@ fn show(setup: &Setup, typed: &str) -> Result<Exit, CliError> {
     names.extend([spec.candidate(), spec.done(), spec.session()]);
     let files: Vec<String> = names
         .iter()
+        .filter(|name| store.has(name))
         .map(|name| store.path(name))
-        .filter(|path| path.exists())
         .map(|path| path.strip_prefix(&setup.workspace.root).unwrap_or(&path).to_string())
         .collect();
     if setup.json {
@@ -197,6 +202,7 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
             "`ralph specs mark-done` is a person's to use, and this is a run",
         ));
     }
+    setup.refuse_in_run("`ralph specs mark-done`")?;
     let specs = backlog(setup, false)?;
     let spec = select(&specs, typed).map_err(|error| not_selected(&error))?;
     let mut open = setup.open_state()?;
@@ -214,7 +220,7 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
         at,
         verify_run_dir: None,
         impl_run_dir: None,
-        proof: Proof::Person,
+        level: ProofLevel::NotProven,
         spec_digest: list::digest(&store, spec).map_err(CliError::failed)?,
         said: reason.unwrap_or("Marked as done by hand.").to_owned(),
     };

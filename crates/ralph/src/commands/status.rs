@@ -3,21 +3,18 @@
 mod follow;
 mod pipeline;
 mod plan;
+mod stories;
 
 use std::fmt::Write as _;
 
-use camino::Utf8PathBuf;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
-use ralph_engine::run::log_of;
-use ralph_model::board::{
-    Activity, Board, GateTimes, RunState, RunView, SumRow, Totals, WorkflowView,
-};
+use ralph_engine::workflow::overview::StoriesOverview;
+use ralph_model::board::{Activity, Board, GateTimes, RunView, SumRow, Totals, WorkflowView};
 use ralph_model::id::RunId;
 use ralph_model::journal::QuestionKind;
 use ralph_model::policy::budget::BudgetExhausted;
 use ralph_model::role::Role;
-use ralph_model::run::RunOutcome;
 use ralph_proc::tree::ProcessIdentity;
 use serde::Serialize;
 
@@ -25,12 +22,11 @@ use self::pipeline::PipelineStatus;
 use self::plan::PlanSummary;
 use super::answer::how_to_answer;
 use super::print_json;
+use super::runs::{JsonRun, log_file, state_of};
 use crate::args::{GlobalArgs, StatusArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::{
-    count, dollars, duration, local_time, one_line, padded, plural, seen_from,
-};
+use crate::render::human::{count, dollars, duration, local_time, padded, plural, seen_from};
 use crate::render::text::StyledLine;
 use crate::render::{Tone, Ui, styled};
 use crate::setup::{Setup, now};
@@ -65,9 +61,12 @@ fn screen(setup: &Setup, board: &Board) -> Vec<StyledLine> {
         "none yet (`ralph init` makes one)".to_owned()
     };
     lines.push(styled!("{}       {home}", ui.paint(Tone::Strong, "home")));
-    for (agent, wait) in board.limit_waits(now()) {
+    for (holder, wait) in board.limit_waits(now()) {
         let until = local_time(wait.until, now());
-        let text = format!("{agent} is at its usage limit until about {until}");
+        let agent = &holder.agent;
+        let text = format!(
+            "{agent} is at its usage limit until about {until}; `ralph limits clear` forgets it"
+        );
         lines.push(ui.paint(Tone::Attention, &text).into());
     }
     for question in board.open_questions() {
@@ -77,6 +76,7 @@ fn screen(setup: &Setup, board: &Board) -> Vec<StyledLine> {
     let pipeline = PipelineStatus::of(setup, board);
     lines.extend(pipeline.iter().flat_map(|pipeline| pipeline.lines(ui)));
     lines.extend(PlanSummary::of(setup).iter().flat_map(|plan| plan.lines(ui)));
+    lines.extend(stories::overview(setup).map(|found| stories::line(ui, &found)));
     lines.extend(board.workflows().next_back().and_then(|workflow| workflow_line(ui, workflow)));
     let runs = board.runs();
     if runs.len() == 0 {
@@ -161,35 +161,10 @@ fn run_line(ui: Ui, run: &RunView) -> StyledLine {
     styled!("{when:>16}  {} {}", padded(&who, 24), ui.paint(tone, &state))
 }
 
-/// Where a run's output is, if it is still there.
-fn log(setup: &Setup, run: &RunView) -> Option<Utf8PathBuf> {
-    let (_, started) = run.started.as_ref()?;
-    Some(log_of(started, Some(&setup.home.path))).filter(|log| log.exists())
-}
-
 fn log_line(setup: &Setup, run: &RunView) -> Option<StyledLine> {
-    let log = log(setup, run)?;
+    let log = log_file(setup, run)?;
     let shown = seen_from(&setup.cwd, &log);
     Some(styled!("{:>18}{}", "", setup.ui.paint(Tone::Faint, shown.as_str())))
-}
-
-fn state_of(run: &RunView) -> (Tone, String) {
-    match run.state() {
-        RunState::Running => (Tone::Active, "running".to_owned()),
-        RunState::Abandoned => (Tone::Attention, "its ralph was killed".to_owned()),
-        RunState::Finished(finished) => match &finished.outcome {
-            RunOutcome::Completed => {
-                (Tone::Good, format!("completed in {}", duration(finished.duration)))
-            }
-            RunOutcome::TimedOut { .. } => (Tone::Bad, "timed out".to_owned()),
-            RunOutcome::ContextFull => (Tone::Bad, "context full".to_owned()),
-            RunOutcome::Violation { paths } => {
-                (Tone::Bad, format!("changed what it must not: {}", paths.join(", ")))
-            }
-            RunOutcome::Interrupted => (Tone::Attention, "interrupted".to_owned()),
-            RunOutcome::Trouble { trouble } => (Tone::Bad, one_line(&trouble.to_string(), 100)),
-        },
-    }
 }
 
 #[derive(Serialize)]
@@ -204,6 +179,8 @@ struct JsonStatus<'b> {
     pipeline: Option<PipelineStatus>,
     /// `null` where there is no plan.
     plan: Option<PlanSummary>,
+    /// `null` where there is no PRD with stories.
+    stories: Option<StoriesOverview>,
     runs: Vec<JsonRun<'b>>,
     totals: JsonTotals,
     /// By day, agent, model and role; the last days only.
@@ -232,6 +209,8 @@ struct JsonWorkflow<'b> {
 #[derive(Serialize)]
 struct JsonWait<'b> {
     agent: &'b str,
+    /// Tells commands and logins of one agent apart.
+    account: Option<&'b str>,
     until: Timestamp,
     known: bool,
 }
@@ -247,23 +226,6 @@ struct JsonQuestion<'b> {
     commit: Option<&'b str>,
     asked_at: Timestamp,
     run: Option<&'b str>,
-}
-
-#[derive(Serialize)]
-struct JsonRun<'b> {
-    id: &'b str,
-    item: Option<&'b str>,
-    started: Option<Timestamp>,
-    role: Option<Role>,
-    agent: Option<&'b str>,
-    model: Option<&'b str>,
-    attempt: Option<u32>,
-    state: &'static str,
-    outcome: Option<&'b RunOutcome>,
-    cost_usd: Option<f64>,
-    dir: Option<&'b str>,
-    /// `null` where it is not there any more.
-    log: Option<Utf8PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -307,7 +269,12 @@ impl<'b> JsonStatus<'b> {
             workflow: board.workflows().next_back().map(JsonWorkflow::new),
             waits: board
                 .limit_waits(now())
-                .map(|(agent, wait)| JsonWait { agent, until: wait.until, known: wait.known })
+                .map(|(holder, wait)| JsonWait {
+                    agent: &holder.agent,
+                    account: holder.account.as_deref(),
+                    until: wait.until,
+                    known: wait.known,
+                })
                 .collect(),
             questions: board
                 .open_questions()
@@ -324,6 +291,7 @@ impl<'b> JsonStatus<'b> {
                 .collect(),
             pipeline: PipelineStatus::of(setup, board),
             plan: PlanSummary::of(setup),
+            stories: stories::overview(setup),
             runs: board.runs().skip(older).map(|run| JsonRun::new(setup, run)).collect(),
             totals: JsonTotals::new(board.totals()),
             sums: board
@@ -391,32 +359,6 @@ impl<'b> JsonGate<'b> {
             flaky: times.flaky,
             median_ms: times.percentile(50),
             p90_ms: times.percentile(90),
-        }
-    }
-}
-
-impl<'b> JsonRun<'b> {
-    fn new(setup: &Setup, run: &'b RunView) -> JsonRun<'b> {
-        let (state, finished) = match run.state() {
-            RunState::Running => ("running", None),
-            RunState::Abandoned => ("abandoned", None),
-            RunState::Finished(finished) => ("finished", Some(finished)),
-        };
-        let started = run.started.as_ref();
-        let told = finished.and_then(|finished| finished.model.as_deref());
-        JsonRun {
-            id: run.id.as_str(),
-            item: started.and_then(|(_, started)| started.item.as_deref()),
-            started: started.map(|(at, _)| *at),
-            role: started.map(|(_, started)| started.role),
-            agent: started.map(|(_, started)| started.agent.as_str()),
-            model: told.or_else(|| started.and_then(|(_, started)| started.model.as_deref())),
-            attempt: started.map(|(_, started)| started.attempt),
-            state,
-            outcome: finished.map(|finished| &finished.outcome),
-            cost_usd: finished.and_then(|finished| finished.cost_usd),
-            dir: started.map(|(_, started)| started.dir.as_str()),
-            log: log(setup, run),
         }
     }
 }

@@ -1,9 +1,13 @@
 //! `ralph verify`: do the receipts of accepted commits still hold?
 
+use std::io::IsTerminal;
+
 use ralph_engine::gates::GateError;
+use ralph_engine::gates::pin::PinnedGates;
+use ralph_engine::gates::receipt::read_receipt;
 use ralph_engine::gates::verify::{CommitCheck, GateCheck, verify};
 use ralph_engine::git::Oid;
-use ralph_model::gate::GateStatus;
+use ralph_model::gate::{GateSpec, GateStatus};
 use ralph_model::receipt::Receipt;
 use serde::Serialize;
 
@@ -19,8 +23,15 @@ use crate::setup::Setup;
 
 pub(crate) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
-    let room = GateRoom::open(&setup)?;
+    let trusted = PinnedGates::of(&setup.config);
+    // A receipt is a stranger's: nothing that the workspace says widens what its commands may do.
+    let setup = setup.distrusting()?;
+    let room = GateRoom::open_for_receipts(&setup)?;
     let commits = commits(&room, &args.what)?;
+    let unknown = unknown_commands(&room, &commits, &trusted);
+    if !unknown.is_empty() && !args.yes {
+        ask_about(setup.ui, &unknown)?;
+    }
     let Some(checks) = check(&setup, setup.ui, &room, &commits)? else {
         render::important("interrupted; nothing of the gates is left running");
         return Ok(Exit::Interrupted);
@@ -38,6 +49,51 @@ pub(crate) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<Exit, CliErr
         return Ok(Exit::Usage);
     }
     Ok(if verdicts.iter().all(|holds| *holds) { Exit::Done } else { Exit::Unfinished })
+}
+
+/// Returns what the receipts would run that the trusted configuration does not run as well, as it is shown to people.
+fn unknown_commands(room: &GateRoom, commits: &[Oid], trusted: &PinnedGates) -> Vec<String> {
+    let is_known = |gate: &GateSpec| {
+        trusted.gates.iter().any(|known| {
+            known.argv() == gate.argv() && (known.net || !gate.net) && (known.unix || !gate.unix)
+        })
+    };
+    let mut unknown = Vec::new();
+    for commit in commits {
+        // What cannot be read is not run either.
+        let Ok(Some(receipt)) = read_receipt(&room.repository.git, commit) else { continue };
+        let setup = receipt.setup.iter().filter(|argv| !trusted.setup.contains(argv));
+        unknown.extend(setup.map(|argv| argv_text(argv)));
+        for gate in receipt.gates.iter().map(|recorded| &recorded.gate) {
+            if gate.built_in().is_some() || is_known(gate) {
+                continue;
+            }
+            let mut text = argv_text(gate.argv());
+            for (reaches, what) in [(gate.net, "network"), (gate.unix, "unix sockets")] {
+                if reaches {
+                    text = format!("{text}  ({what})");
+                }
+            }
+            unknown.push(text);
+        }
+    }
+    unknown.sort();
+    unknown.dedup();
+    unknown
+}
+
+/// Shows commands that came with the receipts, and asks whether they may run.
+fn ask_about(ui: Ui, commands: &[String]) -> Result<(), CliError> {
+    let what = "the receipts name commands that your trusted settings do not:";
+    ui.labelled(Tone::Attention, "verify", what);
+    for command in commands {
+        ui.important(styled!("  {command}"));
+    }
+    if !std::io::stdin().is_terminal() {
+        return Err(CliError::person_needed("nobody is there to be asked whether they may run")
+            .hint("--yes runs them, confined"));
+    }
+    if render::confirm("Run them, confined?") { Ok(()) } else { Err(CliError::declined()) }
 }
 
 /// Runs the gates of commits again, with `ui` to show how it goes on. Returns nothing if the person interrupts.
@@ -82,7 +138,7 @@ pub(super) fn lines(ui: Ui, commit: &Oid, check: &CommitCheck) -> Vec<StyledLine
         CommitCheck::Checked { receipt, gates } => {
             let holds = check.holds() == Some(true);
             let says = match (holds, gates.is_empty()) {
-                (true, true) => "holds, not proven by gates",
+                (true, true) => "not proven: no gate ran",
                 (true, false) => "holds",
                 (false, _) => "does not hold",
             };

@@ -43,7 +43,7 @@ pub(crate) fn announce(ui: Ui, launch: &Launch, role: Role, boundary: InForce) {
         "{} as {role}{}, boundary: {}",
         launch.choice.name,
         model.unwrap_or_default(),
-        boundary.as_str()
+        boundary.told()
     );
     ui.labelled(Tone::Active, "start", &text);
     for warning in launch.warnings() {
@@ -141,7 +141,7 @@ pub(crate) fn show_stop(stop: &Stop, agent: &str, last: Option<&RunReport>) -> E
     match stop {
         Stop::Interrupted => {
             let session = last.and_then(|report| report.facts.session.clone());
-            let how = session.map(|session| format!("; go on with --resume {session}"));
+            let how = session.map(|session| format!("; continue with --resume {session}"));
             render::important(&format!("interrupted{}", how.unwrap_or_default()));
             return Exit::Interrupted;
         }
@@ -211,6 +211,9 @@ pub(crate) fn show_end(ui: Ui, run: &RunView, cwd: Option<&Utf8Path>) {
         parts.push(format!("{} left behind and ended", plural(leftovers, "process")));
     }
     ui.labelled(tone, label, &parts.join(", "));
+    for advice in &finished.advice {
+        ui.labelled(Tone::Attention, "hint", advice);
+    }
     if let (Some(cwd), Some((_, started))) = (cwd, &run.started) {
         let log = log_of(started, None);
         let size = finished.stdout_bytes.map(|size| format!(" ({})", bytes(size)));
@@ -229,8 +232,8 @@ pub(crate) fn show_boundary(ui: Ui, crossed: &BoundaryCrossed) {
     };
     for (tone, what, found) in [
         (Tone::Bad, "changed, and must not be:", &crossed.violations),
-        (Tone::Attention, "put back:", &crossed.put_back),
-        (Tone::Bad, "not put back:", &crossed.left),
+        (Tone::Attention, "reverted:", &crossed.put_back),
+        (Tone::Bad, "not reverted:", &crossed.left),
         (Tone::Faint, "yours, and kept:", &crossed.kept),
     ] {
         if !found.is_empty() {
@@ -294,6 +297,8 @@ struct JsonReport<'a> {
     events: &'a Utf8Path,
     requests: JsonRequests,
     outbox: &'a [Utf8PathBuf],
+    /// What the person can do about a run that failed.
+    advice: &'a [String],
 }
 
 /// What the agent asked for.
@@ -332,6 +337,7 @@ impl<'a> JsonReport<'a> {
                 ignored: report.served.ignored,
             },
             outbox: &report.outbox.kept,
+            advice: &report.advice,
         }
     }
 }

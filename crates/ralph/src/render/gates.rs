@@ -7,10 +7,10 @@ use std::time::Duration;
 use ralph_engine::boundary::InForce;
 use ralph_engine::files::PathError;
 use ralph_engine::gates::assess::{Assessment, GateFinding};
+use ralph_model::checks::ChecksFinding;
 use ralph_model::gate::{Attribution, GateStatus};
 use ralph_model::journal::{GateAttempt, GateFinished, GatePoint, JournalEvent};
 use ralph_model::shown::{shown_lines, without_escapes};
-use ralph_model::weaken::Weakening;
 
 use super::human::{duration, padded, plural};
 use super::text::{StyledLine, cut};
@@ -29,7 +29,7 @@ pub(crate) struct GateScreen {
 impl GateScreen {
     pub(crate) fn start(ui: Ui, commit: &str, boundary: InForce) -> GateScreen {
         let commit = commit.get(..12).unwrap_or(commit);
-        let text = format!("gates at {commit}, boundary: {}", boundary.as_str());
+        let text = format!("gates at {commit}, boundary: {}", boundary.told());
         ui.labelled(Tone::Active, "start", &text);
         GateScreen { ui }
     }
@@ -43,8 +43,8 @@ impl GateScreen {
         }
     }
 
-    /// Shows what failed, what was left out and what was weakened.
-    pub(crate) fn conclude(&self, assessment: &Assessment, weakened: &[Weakening], compared: bool) {
+    /// Shows what failed, what was left out and which checks were changed.
+    pub(crate) fn conclude(&self, assessment: &Assessment, compared: bool) {
         for finding in &assessment.findings {
             let run = finding.deciding();
             if matches!(run.status, GateStatus::Failed { .. } | GateStatus::TimedOut) {
@@ -54,16 +54,34 @@ impl GateScreen {
         for name in &assessment.unconcerned {
             self.ui.labelled(Tone::Faint, "skipped", &format!("{name}: nothing it is for changed"));
         }
-        for weakening in weakened {
-            self.ui.labelled(Tone::Bad, "weakened", &weakening.to_string());
-        }
-        if !weakened.is_empty() {
-            let hint = "`protect.allow` in ralph.toml allows paths to be weakened";
-            self.ui.labelled(Tone::Attention, "hint", hint);
-        }
+        self.show_checks(&assessment.checks);
         let red = |finding: &GateFinding| finding.attribution == Attribution::Failed;
         if !compared && assessment.findings.iter().any(red) {
             let hint = "--base COMMIT tells whether a gate failed before as well";
+            self.ui.labelled(Tone::Attention, "hint", hint);
+        }
+    }
+
+    fn show_checks(&self, checks: &ChecksFinding) {
+        let asked = checks.asked();
+        for check in checks.told().into_iter().chain(asked.iter().copied()) {
+            let text = format!("{} ({})", check.path, check.class);
+            self.ui.labelled(Tone::Attention, "changed", &text);
+        }
+        for hint in &checks.hints {
+            self.ui.labelled(Tone::Faint, "sign", hint);
+        }
+        for gate in checks.failing() {
+            let lost = if gate.lost.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", gate.lost.join(", "))
+            };
+            let text = format!("{} with the checks as they were at the base{lost}", gate.gate);
+            self.ui.labelled(Tone::Bad, "fails", &text);
+        }
+        if !asked.is_empty() {
+            let hint = "a line `Allow: PATTERN` in a spec, or `protect.allow` in ralph.toml, allows checks to be changed";
             self.ui.labelled(Tone::Attention, "hint", hint);
         }
     }
@@ -123,6 +141,8 @@ pub(crate) fn show(ui: Ui, event: &JournalEvent) -> bool {
 const fn which(at: GatePoint, attempt: GateAttempt) -> &'static str {
     match (at, attempt) {
         (GatePoint::Base, _) => " (at the base)",
+        (GatePoint::Overlay, GateAttempt::First) => " (with the checks as they were)",
+        (GatePoint::Overlay, _) => " (with the checks as they were, again)",
         (GatePoint::Candidate, GateAttempt::First) => "",
         (GatePoint::Candidate, GateAttempt::Again) => " (again)",
         (GatePoint::Candidate, GateAttempt::Fresh) => " (again, without caches)",
@@ -164,6 +184,11 @@ pub(crate) fn conclusion(ui: Ui, finding: &GateFinding) -> StyledLine {
         }
         Attribution::RedBeforeAndAfter => {
             (Tone::Attention, ui.symbol("~", "~~"), "red before and after".to_owned())
+        }
+        Attribution::TestsGone { base, candidate } => {
+            let now = candidate.map_or_else(|| "none counted".to_owned(), |now| now.to_string());
+            let what = format!("passed, with fewer tests: {base} at the base, now {now}");
+            (Tone::Attention, ui.symbol("~", "~~"), what)
         }
         Attribution::Regressed => (Tone::Bad, ui.symbol("✗", "!!"), "regressed".to_owned()),
         Attribution::Failed => (Tone::Bad, ui.symbol("✗", "!!"), "failed".to_owned()),

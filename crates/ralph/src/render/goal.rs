@@ -4,6 +4,7 @@ use ralph_model::journal::JournalEvent;
 
 use super::Tone;
 use super::human::{one_line, plural};
+use super::workflow::{proof, short_id};
 
 /// Puts an event into a line; what needs none has none.
 pub(super) fn line(event: &JournalEvent) -> Option<(Tone, &'static str, String)> {
@@ -38,6 +39,20 @@ pub(super) fn line(event: &JournalEvent) -> Option<(Tone, &'static str, String)>
             let left =
                 mapped.left.map(|left| format!("; {} left", plural(u64::from(left), "topic")));
             (Tone::Good, "mapped", format!("{topic}{}", left.unwrap_or_default()))
+        }
+        E::StoryPassed(passed) => {
+            let at = match passed.commit.as_deref() {
+                None => "nothing had to change, a person decided".to_owned(),
+                Some(commit) => {
+                    let proof = proof(passed.level);
+                    format!("{}, {proof}", short_id(commit))
+                }
+            };
+            let left = passed.left.filter(|left| *left > 0);
+            let left = left.map(|left| format!("; {} left", plural(u64::from(left), "story")));
+            let title = one_line(&passed.title, 80);
+            let left = left.unwrap_or_default();
+            (Tone::Good, "passes", format!("{}: {title} ({at}){left}", passed.story))
         }
         _ => return None,
     })

@@ -20,7 +20,8 @@ use ralph_model::shown::{shown_json, shown_lines};
 use ralph_proc::signal::wait_for_input;
 
 use self::output::{
-    stderr_is_terminal, stderr_width, stdout_is_terminal, stdout_width, write_stderr, write_stdout,
+    stderr_is_terminal, stderr_width, stdout_is_terminal, stdout_width, write_bytes, write_stderr,
+    write_stdout,
 };
 use self::text::{LongWords, Painted, StyledLine};
 pub(crate) use self::text::{Tone, styled};
@@ -258,6 +259,16 @@ pub(crate) fn data(text: &str) -> Result<(), CliError> {
         text.push('\n');
     }
     write_stdout(&text).map_err(CliError::failed)
+}
+
+/// Bytes for programs: to stdout, as they are. A terminal gets them as people may see them.
+pub(crate) fn raw_data(bytes: &[u8]) -> Result<(), CliError> {
+    if !stdout_is_terminal() {
+        return write_bytes(bytes).map_err(CliError::failed);
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let lines: Vec<_> = shown_lines(&text).collect();
+    write_stdout(&(lines.join("\n") + "\n")).map_err(CliError::failed)
 }
 
 /// JSON: to stdout, with what a terminal would take for a command as escapes, which every reader of JSON undoes.

@@ -27,8 +27,13 @@ pub(super) fn write_stderr(text: &str) {
 
 /// Writes to stdout, whole.
 pub(super) fn write_stdout(text: &str) -> io::Result<()> {
+    write_bytes(text.as_bytes())
+}
+
+/// Writes bytes that programs read to stdout, whole.
+pub(super) fn write_bytes(bytes: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    unless_gone(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+    unless_gone(stdout.write_all(bytes).and_then(|()| stdout.flush()))
 }
 
 /// Copies a file to stdout, by the kernel where it can.

@@ -12,7 +12,7 @@ use crate::setup::now;
 pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String, Option<String>) {
     match stop {
         Stop::Interrupted => {
-            (Exit::Interrupted, format!("interrupted; `{again}` goes on where it stopped"), None)
+            (Exit::Interrupted, format!("interrupted; `{again}` continues where it stopped"), None)
         }
         Stop::Limited { agent, wait } => {
             let until = local_time(wait.until, now());
@@ -36,13 +36,15 @@ pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String, 
         }
         Stop::Waiting { item, question, asked } => {
             let question = one_line(question, 600);
-            let yes = match asked {
-                QuestionKind::Accept | QuestionKind::Other => "accepts it",
-                QuestionKind::Retry => "tries it again",
-            };
             let text = format!("{item} waits for you: {question}");
-            let then =
-                format!("  `ralph answer {item} yes` {yes}; any other answer goes to the next run");
+            let answer = |yes: &str| {
+                format!("  `ralph answer {item} yes` {yes}; any other answer goes to the next run")
+            };
+            let then = match asked {
+                QuestionKind::Accept => answer("accepts it"),
+                QuestionKind::Retry => answer("tries it again"),
+                QuestionKind::Other => format!("  `{again}` goes on from there"),
+            };
             (Exit::PersonNeeded, text, Some(then))
         }
     }

@@ -1,5 +1,7 @@
 //! Pipeline and build loop as a person sees them: one line per step, what the agents do below it.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
@@ -11,6 +13,7 @@ use ralph_model::board::{Board, RunState, RunView};
 use ralph_model::id::RunId;
 use ralph_model::journal::{JournalEntry, JournalEvent, TroubleMet, VerdictKind};
 use ralph_model::pipeline::GiveUp;
+use ralph_model::proof::ProofLevel;
 use ralph_model::run::RunOutcome;
 
 use super::agent_run::{WaitLine, show_boundary, show_end, title};
@@ -21,7 +24,24 @@ use super::{Tone, Ui, gates, goal, important, redraw, stop, styled};
 use crate::setup::Setup;
 
 /// Says a word about an event, for those who see one for the first time.
-pub(crate) type Narrator = fn(&JournalEvent) -> Option<(Tone, String)>;
+#[derive(Clone)]
+pub(crate) struct Narrator(Arc<Telling>);
+
+type Telling = dyn Fn(&JournalEvent) -> Option<(Tone, String)> + Send + Sync;
+
+impl Narrator {
+    pub(crate) fn new(
+        tell: impl Fn(&JournalEvent) -> Option<(Tone, String)> + Send + Sync + 'static,
+    ) -> Narrator {
+        Narrator(Arc::new(tell))
+    }
+}
+
+impl fmt::Debug for Narrator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Narrator")
+    }
+}
 
 /// How much is shown, and how.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +94,9 @@ impl WorkflowScreen {
     }
 
     fn narrate(&self, event: &JournalEvent) {
-        let Some((tone, text)) = self.look.narrator.and_then(|narrator| narrator(event)) else {
+        let Some((tone, text)) =
+            self.look.narrator.as_ref().and_then(|narrator| (narrator.0)(event))
+        else {
             return;
         };
         let bar = self.ui.paint(tone, self.ui.symbol("▌", "|"));
@@ -182,7 +204,7 @@ fn line(entry: &JournalEntry, look: &Look) -> Option<(Tone, &'static str, String
         }
         E::CandidateWritten(written) => {
             let text = if let Some(commit) = &written.commit {
-                format!("{}, {}", short_id(commit), proof(written.proven_by_gates))
+                format!("{}, {}", short_id(commit), proof(written.level))
             } else {
                 let reason = short(written.reason.as_deref().unwrap_or(""));
                 format!("the agent says that nothing needs to change: {reason}")
@@ -195,7 +217,7 @@ fn line(entry: &JournalEntry, look: &Look) -> Option<(Tone, &'static str, String
         }
         E::VerifyPass(pass) => {
             let text = match &pass.commit {
-                Some(commit) => format!("{}, {}", short_id(commit), proof(pass.proven_by_gates)),
+                Some(commit) => format!("{}, {}", short_id(commit), proof(pass.level)),
                 None => "nothing had to change, a person decided".to_owned(),
             };
             (Tone::Good, "done", text)
@@ -258,7 +280,7 @@ fn build_line(entry: &JournalEntry) -> Option<(Tone, &'static str, String)> {
         }
         E::TaskDone(done) => {
             let commit = short_id(done.commit.as_deref().unwrap_or(""));
-            let text = format!("{} at {commit}, {}", done.task, proof(done.proven_by_gates));
+            let text = format!("{} at {commit}, {}", done.task, proof(done.level));
             (Tone::Good, "built", text)
         }
         E::TaskRejected(rejected) => {
@@ -283,15 +305,12 @@ fn build_line(entry: &JournalEntry) -> Option<(Tone, &'static str, String)> {
     })
 }
 
-fn short_id(commit: &str) -> &str {
+pub(super) fn short_id(commit: &str) -> &str {
     commit.get(..8).unwrap_or(commit)
 }
 
-const fn proof(proven_by_gates: Option<bool>) -> &'static str {
-    match proven_by_gates {
-        Some(true) => "proven by gates",
-        _ => "not proven by gates",
-    }
+pub(super) fn proof(level: Option<ProofLevel>) -> String {
+    level.unwrap_or(ProofLevel::NotProven).to_string()
 }
 
 /// Sums up: what was done, what was not and why, and how to go on.

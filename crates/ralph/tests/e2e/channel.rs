@@ -59,8 +59,8 @@ fn every_role_is_answered_inside_the_kernel_boundary_with_a_sentence_it_can_act_
         ),
         (
             "mapper",
-            "error: `ralph task accept` is refused to a run as mapper: write what is to be said to the files in `$RALPH_OUT`.",
-            "error: `ralph issue add` is refused to a run as mapper: write what is to be said to the files in `$RALPH_OUT`.",
+            "error: `ralph task accept` is refused to a run as mapper: write your result to the files in `$RALPH_OUT`.",
+            "error: `ralph issue add` is refused to a run as mapper: write your result to the files in `$RALPH_OUT`.",
         ),
     ] {
         let report = shell(&place, role, command);

@@ -4,17 +4,15 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::harness::{PATIENCE, wait_until};
+use crate::harness::{PATIENCE, Place, wait_until};
 use crate::pipeline::{GREETS, Stage, on, willing};
 
-/// A stage whose agents work in clones.
-fn isolated(script: &str, settings: &str, specs: &[&str]) -> Stage {
-    let stage = Stage::with(script, settings, specs);
-    stage.place.env.isolate();
-    stage
+/// A stage whose agents work in clones, as they do unless a test says otherwise.
+pub(crate) fn isolated(script: &str, settings: &str, specs: &[&str]) -> Stage {
+    Stage::with(script, settings, specs)
 }
 
-const ONE: &[&str] = &["0001-greeting.md"];
+pub(crate) const ONE: &[&str] = &["0001-greeting.md"];
 
 /// The commits of the branch, newest first, with how many parents each has.
 fn history(stage: &Stage) -> Vec<(usize, String)> {
@@ -38,7 +36,7 @@ fn assert_no_refs_left(stage: &Stage) {
 
 #[test]
 fn a_spec_lands_as_the_agents_commit_and_one_of_ralphs_own() {
-    let stage = isolated(&willing(&[]), GREETS, ONE);
+    let stage = Stage::with(&willing(&[]), GREETS, ONE);
     stage.write("README.md", "changed and not committed\n");
     stage
         .pipeline(&[])
@@ -58,11 +56,11 @@ fn a_spec_lands_as_the_agents_commit_and_one_of_ralphs_own() {
 
 #[test]
 fn until_it_lands_nothing_in_the_persons_repository_moves() {
-    let stage = isolated("", "", ONE);
+    let stage = Stage::with("", "", ONE);
     stage.script(&willing(&[on("implementer", 1, &waits(&stage, "greeting.txt", "hello"))]));
     let before = print_of(&stage);
     let running = stage.place.start(&["pipeline"]);
-    wait_for_slot(&stage, "begun");
+    stage.wait_in_slot("begun");
     assert_eq!(print_of(&stage), before);
     fs::write(stage.place.path("go"), "").unwrap();
     let (code, said) = running.finish();
@@ -71,8 +69,8 @@ fn until_it_lands_nothing_in_the_persons_repository_moves() {
 }
 
 /// Waits until an agent has made a file in the first slot.
-fn wait_for_slot(stage: &Stage, name: &str) {
-    let base = stage.place.path("state/ralph");
+pub(crate) fn wait_for_slot(place: &Place, name: &str) {
+    let base = place.path("state/ralph");
     wait_until(PATIENCE, name, || {
         let states = fs::read_dir(&base).into_iter().flatten().flatten();
         states.map(|state| state.path().join("slots/1/repo").join(name)).any(|file| file.exists())
@@ -80,15 +78,22 @@ fn wait_for_slot(stage: &Stage, name: &str) {
 }
 
 /// All that a person has: files, index, refs, reflogs and settings, but for what Ralph keeps in home and ignores.
-fn print_of(stage: &Stage) -> String {
+pub(crate) fn print_of(stage: &Stage) -> String {
     let git = |args: &[&str]| stage.git(args);
     let index = fs::read(stage.file(".git/index")).unwrap();
     let logs = fs::read_to_string(stage.file(".git/logs/HEAD")).unwrap();
     let config = fs::read_to_string(stage.file(".git/config")).unwrap();
     format!(
         "{}\n{}\n{}\n{:?}\n{logs}\n{config}",
-        git(&["for-each-ref"]),
-        git(&["status", "--porcelain", "--", ":!ralph/runs", ":!ralph/ralph.log"]),
+        git(&["for-each-ref", "--exclude=refs/ralph/item/"]),
+        git(&[
+            "status",
+            "--porcelain",
+            "--",
+            ":!ralph/runs",
+            ":!ralph/ralph.log",
+            ":!ralph/specs/sessions"
+        ]),
         git(&["ls-files", "-s"]),
         index.len(),
     )
@@ -96,14 +101,14 @@ fn print_of(stage: &Stage) -> String {
 
 #[test]
 fn an_agent_reaches_neither_checkout_nor_git_directory_nor_home() {
-    let stage = isolated("", "", ONE);
+    let stage = Stage::with("", "", ONE);
     let repo = stage.place.env.repo();
     let repo = repo.display();
     let attack = format!(
         "run rm -rf {repo}/.git/refs {repo}/README.md; echo x > {repo}/planted; git -C {repo} update-ref -d \
          refs/heads/main; git -C {repo} checkout -q --orphan gone; echo '{{}}' > {repo}/ralph/plan.jsonl; \
          echo forged > \"$RALPH_HOME/specs/0001-greeting.md\"; git config core.hooksPath /tmp; \
-         echo 'agent = \"evil\"' > ralph.toml; mkdir -p ralph/specs/done; echo DONE > ralph/specs/done/0001-greeting.md; \
+         echo 'agent = \"evil\"' > ralph.toml; echo forged > ralph/specs/0001-greeting.md; \
          git add -A; true\nwrite greeting.txt hello\nrun git add -A; git commit -qm sweep\n\
          final <<END\n${{HEAD}}\nI AM HYPER SURE I AM DONE!\nEND"
     );
@@ -128,7 +133,7 @@ fn rejected_work_never_reaches_the_branch_and_the_next_attempt_finds_it() {
     let second = "run test \"$(cat greeting.txt)\" = adieu\nwrite greeting.txt hello\ncommit \"polite\" greeting.txt\n\
                   final <<END\n${COMMIT}\nI AM HYPER SURE I AM DONE!\nEND";
     let script = willing(&[on("implementer", 1, first), on("implementer", 2, second)]);
-    let stage = isolated(&script, GREETS, ONE);
+    let stage = Stage::with(&script, GREETS, ONE);
     stage.pipeline(&["--max-attempts", "1"]).exits(1);
     assert_eq!(subjects(&stage)[1..], ["specs", "start"], "one commit of Ralph's own, and no work");
     assert!(!stage.has("greeting.txt"));
@@ -140,7 +145,7 @@ fn rejected_work_never_reaches_the_branch_and_the_next_attempt_finds_it() {
 }
 
 /// An implementer that waits until the test has done something as the person.
-fn waits(stage: &Stage, file: &str, text: &str) -> String {
+pub(crate) fn waits(stage: &Stage, file: &str, text: &str) -> String {
     let go = stage.place.path("go");
     format!(
         "write {file} {text}\ncommit \"work\" {file}\n\
@@ -152,12 +157,12 @@ fn waits(stage: &Stage, file: &str, text: &str) -> String {
 
 /// Plays one spec, with something that a person does while the implementer is at work.
 fn meanwhile(settings: &str, also: &[String], person: impl FnOnce(&Stage)) -> Stage {
-    let stage = isolated("", settings, ONE);
+    let stage = Stage::with("", settings, ONE);
     let mut blocks = vec![on("implementer", 1, &waits(&stage, "greeting.txt", "hello"))];
     blocks.extend_from_slice(also);
     stage.script(&willing(&blocks));
     let running = stage.place.start(&["pipeline"]);
-    wait_for_slot(&stage, "begun");
+    stage.wait_in_slot("begun");
     person(&stage);
     fs::write(stage.place.path("go"), "").unwrap();
     let (code, said) = running.finish();
@@ -191,7 +196,7 @@ fn a_commit_of_the_persons_meanwhile_is_merged_and_the_merge_is_gated() {
 #[test]
 fn where_only_home_has_moved_nothing_is_measured_again() {
     let stage = meanwhile(GREETS, &[], |stage| {
-        stage.ralph(&["specs", "new", "Another"]).exits(0);
+        stage.write("ralph/specs/0002-another.md", "# Another\n\nAnother file.\n");
         stage.git(&["add", "ralph"]);
         stage.git(&["commit", "-qm", "the person's"]);
     });
@@ -266,13 +271,13 @@ fn a_spec_that_a_person_marks_as_done_meanwhile_does_not_land() {
 
 #[test]
 fn a_killed_ralph_goes_on_in_the_same_slot_with_what_was_half_done() {
-    let stage = isolated("", "", ONE);
+    let stage = Stage::with("", "", ONE);
     let hangs = "write half.txt half\nrun touch begun; sleep 600";
     let ends = "run test -e half.txt\nwrite greeting.txt hello\nrun rm begun; git add -A; git commit -qm work\n\
                 final <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
     stage.script(&willing(&[on("implementer", 1, hangs), on("implementer", 2, ends)]));
     let running = stage.place.start(&["pipeline"]);
-    wait_for_slot(&stage, "begun");
+    stage.wait_in_slot("begun");
     running.signal(Signal::KILL);
     running.finish();
     stage.pipeline(&[]).exits(0);
@@ -282,7 +287,7 @@ fn a_killed_ralph_goes_on_in_the_same_slot_with_what_was_half_done() {
 
 #[test]
 fn on_a_detached_head_work_lands_on_a_branch_of_its_own() {
-    let stage = isolated(&willing(&[]), "", ONE);
+    let stage = Stage::with(&willing(&[]), "", ONE);
     stage.git(&["checkout", "-q", "--detach"]);
     let before = stage.git(&["rev-parse", "HEAD"]);
     stage.pipeline(&[]).exits(0).says("accepted work lands on `ralph/detached-");
@@ -293,10 +298,208 @@ fn on_a_detached_head_work_lands_on_a_branch_of_its_own() {
 
 #[test]
 fn a_repository_without_a_commit_begins_with_one_of_ralphs() {
-    let stage = isolated(&willing(&[]), "", &[]);
+    let stage = Stage::with(&willing(&[]), "", &[]);
     fs::remove_dir_all(stage.file(".git")).unwrap();
     stage.git(&["init", "-q", "--initial-branch=main"]);
     stage.spec("0001-greeting.md");
     stage.pipeline(&[]).exits(0);
     assert_eq!(stage.git(&["show", "main:greeting.txt"]), "hello 1");
+}
+
+const PLAN: &str = "ralph/specs/plans/0001-greeting.md";
+
+fn items(stage: &Stage) -> String {
+    stage.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/item/"])
+}
+
+/// A pipeline whose implementer is at work in its first run, with its plan in flight.
+fn planned() -> Stage {
+    let stage = Stage::with("", "", ONE);
+    let waits = waits(&stage, "greeting.txt", "hello");
+    stage.script(&willing(&[on("implementer", 1, &waits)]));
+    stage
+}
+
+#[test]
+fn what_is_in_flight_is_seen_by_who_looks_and_committed_when_the_workflow_is_interrupted() {
+    for signal in [Signal::INT, Signal::HUP] {
+        let stage = planned();
+        let running = stage.place.start(&["pipeline"]);
+        stage.wait_in_slot("begun");
+        assert!(!stage.has(PLAN), "home is as the person has it");
+        assert_eq!(items(&stage), "refs/ralph/item/0001-greeting/1");
+        assert_eq!(stage.row("0001-greeting.md")["state"], "planned");
+        let shown = stage.ralph(&["specs", "show", "1", "--json"]).json();
+        assert!(shown["files"].to_string().contains(PLAN), "{shown}");
+        let status = stage.ralph(&["status"]).finished.stdout;
+        assert!(status.contains("1 planned"), "{status}");
+        running.signal(signal);
+        let (code, said) = running.finish();
+        assert_eq!(code, Some(130), "{said}");
+        assert_eq!(items(&stage), "");
+        assert_eq!(stage.git(&["show", &format!("HEAD:{PLAN}")]), stage.read(PLAN).trim_end());
+        assert_eq!(subjects(&stage), ["ralph: 0001-greeting interrupted", "specs", "start"]);
+        assert_eq!(stage.git(&["status", "--porcelain"]), "");
+    }
+}
+
+#[test]
+fn after_a_kill_the_next_start_commits_what_was_in_flight_also_without_private_state() {
+    for is_lost in [false, true] {
+        let stage = planned();
+        let running = stage.place.start(&["pipeline"]);
+        stage.wait_in_slot("begun");
+        running.signal(Signal::KILL);
+        running.finish();
+        assert_eq!(stage.row("0001-greeting.md")["state"], "planned");
+        if is_lost {
+            fs::remove_dir_all(stage.place.path("state")).unwrap();
+        }
+        stage.script(&willing(&[on("planner", 2, "exit 1")]));
+        let ended = stage.pipeline(&[]);
+        ended.exits(0);
+        if is_lost {
+            ended.says("what was in flight of 0001-greeting is taken up");
+        }
+        let own: Vec<String> =
+            subjects(&stage).into_iter().filter(|one| one.starts_with("ralph:")).collect();
+        assert_eq!(own, ["ralph: 0001-greeting is done", "ralph: 0001-greeting interrupted"]);
+        assert_eq!(stage.runs(), "piiv");
+        assert_eq!(items(&stage), "");
+    }
+}
+
+#[test]
+fn a_plan_that_a_person_writes_in_place_of_one_in_flight_wins() {
+    let stage = planned();
+    let running = stage.place.start(&["pipeline"]);
+    stage.wait_in_slot("begun");
+    stage.write(PLAN, "# Mine\n");
+    let shown = stage.ralph(&["specs", "show", "1"]);
+    shown.exits(0);
+    fs::write(stage.place.path("go"), "").unwrap();
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("your change is in it"), "{said}");
+    assert_eq!(stage.read(PLAN), "# Mine\n");
+}
+
+#[test]
+fn state_files_in_a_commit_are_a_reason_to_reject_and_other_changes_of_home_are_left_out() {
+    let claims = "final <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
+    let done = "ralph/specs/done/0001-greeting.md";
+    let forges = format!(
+        "write {done} DONE\nrun echo more >> ralph/specs/0001-greeting.md; echo '# more' >> ralph.toml\n\
+         write greeting.txt hello\nrun git add -A; git commit -qm sweep\n{claims}"
+    );
+    let mends = format!(
+        "expect-prompt only Ralph may change: {done}\nrun git rm -q {done}; git commit -qm mended\n{claims}"
+    );
+    let blocks = [on("implementer", 1, &forges), on("implementer", 2, &mends)];
+    let stage = Stage::with(&willing(&blocks), "", ONE);
+    let (settings, spec) = (stage.read("ralph.toml"), stage.read("ralph/specs/0001-greeting.md"));
+    stage.pipeline(&[]).exits(0).says("left out of what landed").says("ralph.toml");
+    assert_eq!(stage.runs(), "piiv");
+    let tried = stage.json("ralph/specs/plans/0001-greeting.json")["tries"][0]["outcome"].clone();
+    assert!(tried.as_str().unwrap().contains(done), "{tried}");
+    assert_eq!(stage.read("ralph.toml"), settings);
+    assert_eq!(stage.read("ralph/specs/0001-greeting.md"), spec);
+    assert!(stage.read(done).contains("Candidate commit: "));
+    assert_eq!(stage.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn notes_of_the_agent_and_of_the_person_are_both_kept() {
+    let stage = Stage::with("", "", ONE);
+    stage.write("ralph/SCRATCHPAD.md", "first\n");
+    stage.place.commit_all("notes");
+    let waits = waits(&stage, "greeting.txt", "hello");
+    let notes = format!("run echo agent >> ralph/SCRATCHPAD.md; git commit -qam notes\n{waits}");
+    stage.script(&willing(&[on("implementer", 1, &notes)]));
+    let running = stage.place.start(&["pipeline"]);
+    stage.wait_in_slot("begun");
+    person_commits(&stage, "ralph/SCRATCHPAD.md", "first\nperson\n");
+    stage.go();
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(0), "{said}");
+    let kept = stage.read("ralph/SCRATCHPAD.md");
+    for line in ["first", "agent", "person"] {
+        assert_eq!(kept.lines().filter(|kept| *kept == line).count(), 1, "{kept}");
+    }
+}
+
+#[test]
+fn a_branch_that_was_rewritten_while_landed_work_waits_is_a_question() {
+    let stage = Stage::with(&willing(&[]), "follow = \"never\"\n", ONE);
+    stage.pipeline(&[]).exits(0);
+    stage.git(&["commit", "-q", "--amend", "--no-edit", "--date=2001-01-01T00:00:00Z"]);
+    for args in [&["pipeline"][..], &["land"]] {
+        stage.ralph(args).exits(3).says("was rewritten").says("refs/ralph/landed/main");
+    }
+    // The person gives the landed work up.
+    stage.git(&["update-ref", "-d", "refs/ralph/landed/main"]);
+    stage.pipeline(&[]).exits(0);
+}
+
+#[test]
+fn two_workflows_in_two_worktrees_of_one_repository_do_not_disturb_each_other() {
+    let stage = Stage::with("", "", ONE);
+    stage.git(&["worktree", "add", "--quiet", "-b", "feature", "../linked"]);
+    stage.script(&willing(&[on("implementer", 1, &waits(&stage, "greeting.txt", "hello"))]));
+    let running = stage.place.start(&["pipeline"]);
+    stage.wait_in_slot("begun");
+    assert_eq!(items(&stage), "refs/ralph/item/0001-greeting/1");
+    // The other has an item of the same name; its own runs are counted apart.
+    let linked = stage.place.path("linked");
+    let root = linked.to_str().unwrap();
+    let row = |args: &[&str]| stage.ralph(args).json()[0]["state"].clone();
+    assert_eq!(row(&["--root", root, "specs", "--json"]), "fresh");
+    stage.ralph(&["--root", root, "pipeline"]).exits(0);
+    assert_eq!(row(&["--root", root, "specs", "--json"]), "done");
+    assert_eq!(row(&["specs", "--json"]), "planned");
+    stage.go();
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(0), "{said}");
+    for branch in ["main", "feature"] {
+        assert!(stage.git(&["show", &format!("{branch}:greeting.txt")]).starts_with("hello"));
+    }
+    assert_no_refs_left(&stage);
+}
+
+/// The process stands still.
+fn is_stopped(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+}
+
+/// A lander that stands still anywhere between the verifier's word and the end: what a person says meanwhile wins, or comes
+/// after the landing.
+#[test]
+fn a_lander_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
+    let points = {
+        let stage = Stage::with(&willing(&[]), "", ONE);
+        stage.place.start_with(&["pipeline"], &[("RALPH_CRASH_LOG", "../points")]).finish();
+        fs::read_to_string(stage.place.path("points")).unwrap()
+    };
+    let lines: Vec<&str> = points.lines().collect();
+    let verified = lines.iter().rposition(|line| line.contains(" start ralph")).unwrap();
+    let total = lines.len();
+    let mut cancelled = 0;
+    for at in ((verified + 2)..=total).step_by(((total - verified) / 8).max(1)) {
+        let stage = Stage::with(&willing(&[]), "", ONE);
+        let at = at.to_string();
+        let faults = [("RALPH_CRASH_AT", at.as_str()), ("RALPH_CRASH_SIGNAL", "STOP")];
+        let running = stage.place.start_with(&["pipeline"], &faults);
+        wait_until(PATIENCE, "it stands still", || is_stopped(running.pid()));
+        let marked = stage.ralph(&["specs", "mark-done", "1"]);
+        running.signal(Signal::CONT);
+        let (code, said) = running.finish();
+        assert_eq!(code, Some(0), "{at}: {said}\n{}", marked.finished);
+        let is_cancelled = marked.finished.stderr.contains("by hand");
+        cancelled += u32::from(is_cancelled);
+        let landed = stage.git(&["log", "--format=%s", "--grep=^work 1$"]);
+        assert_eq!(landed.is_empty(), is_cancelled, "{at}: {said}\n{}", marked.finished);
+        assert!(landed.lines().count() <= 1, "{at}: {landed}");
+    }
+    assert!(cancelled > 0, "{points}");
 }

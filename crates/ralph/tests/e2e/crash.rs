@@ -112,6 +112,7 @@ pub(crate) fn in_memory(place: Place) -> Place {
     let moved = Place { env: TestEnv::empty_in(memory) };
     moved.env.isolate_like(&place.env);
     copy(&root(&place), &root(&moved));
+    moved.env.trust_all();
     moved
 }
 

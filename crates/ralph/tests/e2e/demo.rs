@@ -55,7 +55,16 @@ fn the_demo_does_what_it_shows_whatever_the_persons_settings_are() {
     assert_eq!(finished.stdout, "");
     let wide = finished.stderr.lines().find(|line| line.chars().count() > 80);
     assert_eq!(wide, None);
-    for told in ["Caught!", "which does not", "Plan thrown away!", "ralph init", "ralph verify"] {
+    for told in [
+        "Caught!",
+        "which does not",
+        "Plan thrown away!",
+        "ralph init",
+        "ralph verify",
+        "has not moved yet",
+        "Meanwhile you commit",
+        "as a merge",
+    ] {
         assert!(finished.stderr.contains(told), "{told}\n{finished}");
     }
 
@@ -63,7 +72,7 @@ fn the_demo_does_what_it_shows_whatever_the_persons_settings_are() {
     let specs = repository.join("ralph/specs");
     for spec in ["0001-lower-case", "0002-single-dashes", "0003-symbols"] {
         let done = fs::read_to_string(specs.join(format!("done/{spec}.md"))).unwrap();
-        assert!(done.contains("\nProof: proven by gates\n"), "{done}");
+        assert!(done.contains("\nProof: gates passed\n"), "{done}");
     }
     let tries = |spec: &str| json(&specs.join(format!("plans/{spec}.json")))["tries"].clone();
     assert_eq!(tries("0001-lower-case").as_array().unwrap().len(), 0);
@@ -83,7 +92,9 @@ fn the_demo_does_what_it_shows_whatever_the_persons_settings_are() {
     authors.dedup();
     // In its clone the agent commits in the name of the person whose repository it is.
     assert_eq!(authors, ["Demo", "Ralph"]);
-    assert_eq!(git(&["notes", "--ref=ralph", "list"]).lines().count(), 3);
+    // One for each spec, and one for the merge with what the person committed meanwhile.
+    assert_eq!(git(&["notes", "--ref=ralph", "list"]).lines().count(), 4);
+    assert_eq!(git(&["log", "--merges", "--format=%s"]), "ralph: 0002-single-dashes is done");
     assert_eq!(git(&["status", "--porcelain"]), "");
     let slug = format!("cd {} && sh slug.sh ' Q&A  for   You! '", text(&repository));
     let made =
@@ -114,9 +125,9 @@ fn a_demo_that_is_not_kept_leaves_nothing_and_works_where_the_kernel_cannot_conf
     assert_eq!(report["repository"], Value::Null);
     assert_eq!(report["specs"].as_array().unwrap().len(), 3);
     let promises = report["promises"].as_array().unwrap();
-    assert!(promises.len() == 5 && promises.iter().all(|promise| promise["kept"] == true));
+    assert!(promises.len() == 7 && promises.iter().all(|promise| promise["kept"] == true));
     assert_eq!(entries(&place.env.tmp()), [] as [&str; 0]);
-    assert_eq!(entries(&place.env.home()), [] as [&str; 0]);
+    assert_eq!(entries(&place.env.home()), [".config"]);
     place.assert_nothing_left();
 }
 

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
@@ -49,6 +49,13 @@ impl Place {
         fs::write(self.env.repo().join("ralph.toml"), format!("{CONFIG}{more}")).unwrap();
     }
 
+    /// Adds to the configuration.
+    pub(crate) fn more(&self, text: &str) {
+        let path = self.env.repo().join("ralph.toml");
+        let config = fs::read_to_string(&path).unwrap();
+        fs::write(path, format!("{config}\n{text}")).unwrap();
+    }
+
     /// A path beside the repository.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.env.repo().parent().unwrap().join(name)
@@ -85,11 +92,17 @@ impl Place {
 
     /// Starts `ralph` and lets it run. Its output goes to `out` and `err` beside the repository.
     pub(crate) fn start(&self, args: &[&str]) -> Running<'_> {
+        self.start_with(args, &[])
+    }
+
+    /// Does the same with more variables.
+    pub(crate) fn start_with(&self, args: &[&str], more: &[(&str, &str)]) -> Running<'_> {
         let child = Command::new(RALPH)
             .args(args)
             .current_dir(self.env.repo())
             .env_clear()
             .envs(self.variables())
+            .envs(more.iter().copied())
             .stdin(Stdio::null())
             .stdout(File::create(self.path("out")).unwrap())
             .stderr(File::create(self.path("err")).unwrap())
@@ -187,6 +200,12 @@ impl Running<'_> {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_raw(self.pid()).unwrap(), signal).unwrap();
+    }
+
+    /// Tells whether it has ended, without taking note of it.
+    pub(crate) fn is_over(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_raw(self.pid()).unwrap()), options).unwrap().is_some()
     }
 
     /// Waits for its end; returns the exit code and what it said to the person.

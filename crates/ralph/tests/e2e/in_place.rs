@@ -26,7 +26,7 @@ fn agent(stage: &Stage, work: &str) -> String {
 }
 
 fn committed() -> Stage {
-    Stage::with("", "", &["0001-greeting.md"])
+    Stage::with("", "", &["0001-greeting.md"]).in_place()
 }
 
 fn put_back(report: &Report) -> Vec<&str> {
@@ -141,7 +141,7 @@ fn what_a_person_had_not_committed_is_put_back_and_saved() {
         let agent = agent(&stage, &format!("{undo}; ok; claim"));
         let ended =
             stage.pipeline(&["--allow-dirty", "--agent-cmd", &agent, "--max-attempts", "1"]);
-        ended.exits(0).says("put back: README.md, notes.txt");
+        ended.exits(0).says("restored: README.md, notes.txt");
         assert_eq!(stage.read("notes.txt"), "thought\n", "{undo}");
         assert_eq!(stage.read("README.md"), "edited\n", "{undo}");
         let saved = stage.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/saved"]);

@@ -3,6 +3,8 @@
 //! One binary, so that what the tests share is compiled once and nothing of it can be unused unnoticed.
 
 #[cfg(test)]
+mod agent_files;
+#[cfg(test)]
 mod build;
 #[cfg(test)]
 mod channel;
@@ -17,9 +19,13 @@ mod crash;
 #[cfg(test)]
 mod demo;
 #[cfg(test)]
+mod detection;
+#[cfg(test)]
 mod escapes;
 #[cfg(test)]
 mod faults;
+#[cfg(test)]
+mod first_hour;
 #[cfg(test)]
 mod follow;
 #[cfg(test)]
@@ -37,9 +43,19 @@ mod hostile_text;
 #[cfg(test)]
 mod in_place;
 #[cfg(test)]
+mod kept_work;
+#[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod model_server_tests;
 #[cfg(test)]
+mod money;
+#[cfg(test)]
 mod names;
+#[cfg(test)]
+mod notices;
+#[cfg(test)]
+mod person;
 #[cfg(test)]
 mod phased;
 #[cfg(test)]
@@ -51,7 +67,14 @@ mod receipts;
 #[cfg(test)]
 mod replay;
 #[cfg(test)]
+mod repository_kinds;
 mod runs;
+#[cfg(test)]
+mod sessions;
+#[cfg(test)]
+mod slot_attacks;
+#[cfg(test)]
+mod slots;
 #[cfg(test)]
 mod status;
 #[cfg(test)]
@@ -62,3 +85,7 @@ mod support;
 mod support_tests;
 #[cfg(test)]
 mod tidy;
+#[cfg(test)]
+mod trust;
+#[cfg(test)]
+mod variables;

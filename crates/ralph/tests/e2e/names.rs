@@ -52,13 +52,14 @@ pub(crate) fn maker(place: &Place) -> impl Fn(&str) -> String {
         script.push_str("')\"\n");
     }
     fs::write(place.path("make"), script).unwrap();
-    |dir| format!("run sh ../make {dir}\n")
+    let make = place.path("make").display().to_string();
+    move |dir| format!("run sh {make} {dir}\n")
 }
 
 #[test]
 fn the_pipeline_works_among_files_of_any_name() {
     for boundary in ["auto", "detect"] {
-        let stage = Stage::new("");
+        let stage = Stage::new("").in_place();
         let makes = maker(&stage.place);
         let work = format!(
             "{}run git add -A new; git commit -qm work\n{}{}",
@@ -95,7 +96,7 @@ fn the_pipeline_works_among_files_of_any_name() {
 
 #[test]
 fn a_read_only_role_that_writes_files_of_any_name_is_undone() {
-    let stage = Stage::new("");
+    let stage = Stage::new("").in_place();
     let meddles = format!(
         "{}run rm -rf tracked\nrun sh ../branch\noutbox plan.md # Evil\nfinal {PHRASE}",
         maker(&stage.place)("evil")

@@ -14,7 +14,7 @@ use crate::support::process::{Finished, run};
 use crate::support::text;
 
 /// Puts a receipt on `HEAD`, as Ralph does: the gate ran `argv` and executed `tests`.
-fn attest(gated: &Gated, argv: &[&str], finding: Attribution, tests: u64) {
+pub(crate) fn attest(gated: &Gated, argv: &[&str], finding: Attribution, tests: u64) {
     let git = |args: &[&str]| gated.place.env.git(args);
     let point = |name: &str| Point {
         commit: git(&["rev-parse", name]).parse().unwrap(),
@@ -39,6 +39,7 @@ fn attest(gated: &Gated, argv: &[&str], finding: Attribution, tests: u64) {
                     argv: argv.iter().map(|word| (*word).to_owned()).collect(),
                 },
                 timeout: Duration::from_mins(1),
+                repo: None,
                 paths: vec![],
                 fast: false,
                 net: false,
@@ -63,7 +64,7 @@ fn attest(gated: &Gated, argv: &[&str], finding: Attribution, tests: u64) {
 
 /// Runs `ralph verify` in a directory.
 fn verify(gated: &Gated, directory: &str, args: &[&str]) -> Finished {
-    let mut all = vec!["verify", "--root", directory];
+    let mut all = vec!["verify", "--yes", "--root", directory];
     all.extend_from_slice(args);
     let ralph = std::path::Path::new(RALPH);
     run(&gated.place.env, ralph, &all, &gated.place.variables(), "", PATIENCE)
@@ -128,7 +129,7 @@ fn a_note_that_is_no_receipt_of_its_commit_does_not_hold() {
     let repo = text(&gated.place.env.repo());
     for (text, expected) in [
         (note.as_str(), "is about"),
-        ("looks good to me", "is no receipt"),
+        ("looks good to me", "is not a receipt"),
         (&note.replace("\"version\": 1", "\"version\": 99"), "newer ralph"),
     ] {
         gated.place.env.git(&["notes", "--ref=ralph", "add", "--force", "--message", text, "HEAD"]);

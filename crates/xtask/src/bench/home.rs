@@ -1,4 +1,5 @@
-//! What the size of home costs: one spec among many that are done, an empty run beside them, and reports about them.
+//! What the size of home costs: one spec among many that are done, nothing to do among them, an empty run beside them, and
+//! reports about them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,10 @@ impl Bench {
             homes.push(made.map_err(|error| format!("cannot prepare: {error}"))?);
         }
         let [few, some, many] = &homes[..] else { return Err("three homes were made".to_owned()) };
-        Ok(cheap.one_spec(few, many)? & cheap.empty_run(few, many)? & cheap.reports(some, many)?)
+        Ok(cheap.one_spec(few, many)?
+            & cheap.nothing_to_do(some, many)?
+            & cheap.empty_run(few, many)?
+            & cheap.reports(some, many)?)
     }
 
     /// Makes a repository with so many done specs, packed from the start: a `git gc` beside the one that git starts by
@@ -81,6 +85,24 @@ impl Bench {
         progress(&format!("one spec: {:?} and {:?} of CPU", best[0].cpu, best[1].cpu));
         let ratio = best[1].cpu.as_secs_f64() / best[0].cpu.as_secs_f64();
         Ok(report("one spec among 10 000, CPU over one among 100", ratio, Bar::AtMost(1.5)))
+    }
+
+    /// A start that finds every spec done.
+    fn nothing_to_do(&self, some: &Path, many: &Path) -> Result<bool, String> {
+        let mut best = [Best::default(), Best::default()];
+        for _ in 0..3 {
+            for (place, best) in [some, many].iter().zip(&mut best) {
+                let args = ["pipeline", "--quiet", "--agent", "stub"];
+                best.take(cost(&mut self.in_place(&self.ralph, &args, place))?);
+            }
+        }
+        progress(&format!("nothing to do: {:?} and {:?} of CPU", best[0].cpu, best[1].cpu));
+        let ratio = best[1].cpu.as_secs_f64() / (10.0 * best[0].cpu.as_secs_f64());
+        Ok(report(
+            "a pipeline of 10 000 specs that are done, CPU over ten times that of 1 000",
+            ratio,
+            Bar::AtMost(1.3),
+        ))
     }
 
     fn empty_run(&self, few: &Path, many: &Path) -> Result<bool, String> {

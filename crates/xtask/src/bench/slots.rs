@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use super::{Bar, Bench, Best, cost, progress, report};
 use crate::root;
@@ -20,7 +21,7 @@ impl Bench {
         cheap.lay_out_repository(&repository).map_err(failed)?;
         let stage = Stage { bench: &cheap, program, repository };
         stage.run(&["mirror"])?;
-        Ok(stage.preparation()? & stage.merging()?)
+        Ok(stage.preparation()? & stage.merging()? & stage.landing()? & stage.item()?)
     }
 }
 
@@ -103,6 +104,72 @@ impl Stage<'_> {
         ))
     }
 
+    /// A whole landing with a gate that passes, beside a merge in the work tree and `true`. The candidate is that of the
+    /// merges.
+    fn landing(&self) -> Result<bool, String> {
+        let (tip, candidate) = (self.id("main")?, self.id("candidate")?);
+        let script = format!("git merge --quiet --no-ff -m x {candidate} && true");
+        let (mut theirs, mut ours) = (Best::default(), Best::default());
+        let mut trees = Vec::new();
+        for _ in 0..ROUNDS {
+            self.done(&["reset", "--quiet", "--hard", &tip])?;
+            ours.take(self.run(&["land", &candidate])?);
+            let made = fs::read_to_string(self.bench.place.join("merged-tree"));
+            trees.push(made.map_err(|error| error.to_string())?);
+            self.done(&["reset", "--quiet", "--hard", &tip])?;
+            let mut merge = self.bench.command("sh", &["-c", &script]);
+            merge.current_dir(&self.repository);
+            for name in ["AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL"] {
+                merge.env(format!("GIT_{name}"), "bench");
+            }
+            theirs.take(cost(&mut merge)?);
+            trees.push(self.id("HEAD^{tree}")?);
+        }
+        self.done(&["reset", "--quiet", "--hard", &tip])?;
+        trees.dedup();
+        if trees.len() != 1 {
+            return Err("the two landings made different trees".to_owned());
+        }
+        progress(&format!("git merge && true: {:?} of CPU, a landing: {:?}", theirs.cpu, ours.cpu));
+        Ok(report(
+            "a landing with gate `true` in 5 000 files, CPU over git merge --no-ff && true",
+            ours.cpu.as_secs_f64() / theirs.cpu.as_secs_f64(),
+            Bar::AtMost(3.5),
+        ))
+    }
+
+    /// One spec from its plan to its landing, with scripted agents: where the time goes. A figure to read, with no bar.
+    fn item(&self) -> Result<bool, String> {
+        let write = |name: &str, text: &str| {
+            let path = self.repository.join(name);
+            fs::create_dir_all(path.parent().unwrap_or(&path)).and_then(|()| fs::write(&path, text))
+        };
+        let settings = format!(
+            "agent = \"rehearsal\"\n[agents.rehearsal]\nscript = \"{}\"\n[[gate]]\nname = \"passes\"\nrun = [\"true\"]\n",
+            self.bench.place.join("script").display()
+        );
+        write("ralph.toml", &settings)
+            .and_then(|()| write("ralph/specs/0001-one.md", "# One\n\nDo it.\n"))
+            .and_then(|()| fs::write(self.bench.place.join("script"), SCRIPT))
+            .map_err(|error| error.to_string())?;
+        self.done(&["add", "ralph.toml", "ralph"])?;
+        self.done(&["commit", "--quiet", "--message=spec"])?;
+        let mut command = self.bench.command(&self.bench.ralph, &["pipeline", "--quiet"]);
+        command.current_dir(&self.repository);
+        for name in ["AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL"] {
+            command.env(format!("GIT_{name}"), "bench");
+        }
+        let begun = Instant::now();
+        let whole = cost(&mut command)?;
+        let wall = begun.elapsed();
+        progress(&format!("one item end to end: {wall:?}, {:?} of CPU", whole.cpu));
+        let log = fs::read_to_string(self.repository.join("ralph/ralph.log"));
+        for line in breakdown(&log.map_err(|error| error.to_string())?) {
+            progress(&line);
+        }
+        Ok(true)
+    }
+
     fn run(&self, args: &[&str]) -> Result<super::Cost, String> {
         let place = self.bench.place.to_string_lossy();
         let args: Vec<&str> = [&args[..1], &[&*place], &args[1..]].concat();
@@ -132,6 +199,40 @@ impl Stage<'_> {
         let output = output.map_err(|error| error.to_string())?;
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
+}
+
+/// Agents that do as they are asked.
+const SCRIPT: &str = "[planner]\noutbox plan.md <<END\n# Plan\n\nDo it.\nEND\nfinal I AM HYPER SURE I AM DONE!\n\
+    [implementer]\nwrite d1/new.txt hello\ncommit \"work\" d1/new.txt\nfinal <<END\n${COMMIT}\nI AM HYPER SURE I AM DONE!\nEND\n\
+    [verifier]\nfinal <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND\n";
+
+/// Tells from the journal how long each step took: from one event to the next.
+fn breakdown(log: &str) -> Vec<String> {
+    let field = |line: &str, name: &str| {
+        let start = line.find(&format!("\"{name}\":\""))? + name.len() + 4;
+        let length = line[start..].find('"')?;
+        Some(line[start..start + length].to_owned())
+    };
+    // Seconds of the day are enough: nothing here takes so long.
+    let seconds = |at: &str| {
+        let time = at.split_once('T')?.1.trim_end_matches('Z');
+        let mut parts = time.split(':').map(|part| part.parse::<f64>().ok());
+        Some(parts.next()?? * 3600.0 + parts.next()?? * 60.0 + parts.next()??)
+    };
+    let mut lines = Vec::new();
+    let mut last: Option<(f64, String)> = None;
+    for line in log.lines() {
+        let (Some(at), Some(event)) = (field(line, "at"), field(line, "event")) else { continue };
+        let Some(at) = seconds(&at) else { continue };
+        if let Some((before, from)) = &last {
+            let took = (at - before) * 1000.0;
+            if took >= 5.0 {
+                lines.push(format!("  {took:7.0} ms  {from} → {event}"));
+            }
+        }
+        last = Some((at, event));
+    }
+    lines
 }
 
 /// Builds the example and returns where it is.

@@ -33,14 +33,14 @@ impl Baseline {
         let roots: HashSet<&Path> = below.map(|watched| watched.path.as_path()).collect();
         let mut same: Vec<&Path> = Vec::new();
         for watched in &field.watched {
-            let Watched { path, class, below } = watched;
+            let Watched { path, class, below, .. } = watched;
             let Some(stamp) = Stamp::of(path) else { continue };
             if !*below || !stamp.kind().is_dir() {
                 // A directory in the place of a file differs by its kind.
                 self.look(path, &stamp, *class, &mut found);
                 continue;
             }
-            if self.is_watched_unchanged(path, &roots) {
+            if self.is_watched_unchanged(watched, &roots) {
                 same.push(path.as_path());
                 continue;
             }
@@ -48,6 +48,9 @@ impl Baseline {
             let wanted = |name: &[u8]| !hooks || samples || !is_sample(name);
             let mut order = Vec::new();
             walk_named(path, &wanted, &mut |path, name, stamp| {
+                if watched.is_data(path) {
+                    return WalkStep::Pass;
+                }
                 if stamp.kind().is_dir() {
                     let is_root = roots.contains(path);
                     return if is_root { WalkStep::Pass } else { WalkStep::Enter };
@@ -95,12 +98,13 @@ impl Baseline {
     }
 
     /// Whether a watched directory has exactly what it had when it was last recorded.
-    fn is_watched_unchanged(&self, root: &Path, roots: &HashSet<&Path>) -> bool {
+    fn is_watched_unchanged(&self, watched: &Watched, roots: &HashSet<&Path>) -> bool {
+        let root = watched.path.as_path();
         let Some(known) = self.watched.get(root) else { return false };
         let mut expected = known.iter();
         let mut unchanged = true;
         walk(root, &mut |path, _, stamp| {
-            if !unchanged || roots.contains(path) {
+            if !unchanged || roots.contains(path) || watched.is_data(path) {
                 return WalkStep::Pass;
             }
             unchanged = stamp.kind().is_dir()

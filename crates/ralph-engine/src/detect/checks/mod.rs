@@ -28,8 +28,10 @@ use self::project::DetectedProject;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuggestedGate {
     pub name: String,
-    /// Run at the workspace's root.
+    /// Run at the root of the workspace, or of the repository that it is for.
     pub run: Vec<String>,
+    /// The directory of that repository, in a workspace of several.
+    pub(crate) repo: Option<String>,
     /// Worth running before the others.
     pub(crate) fast: bool,
     /// Which file told, as a sentence's fragment.
@@ -147,6 +149,36 @@ pub(crate) fn detect_checks(root: &Utf8Path) -> Suggestions {
     suggest(found)
 }
 
+/// Detects the checks of several repositories side by side: each has its own.
+///
+/// What makes a checkout ready is the same for all of them, so only what they agree on is suggested.
+pub(crate) fn detect_in_repositories(root: &Utf8Path, names: &[String]) -> Suggestions {
+    let mut all = Suggestions::default();
+    let mut setups = Vec::new();
+    for name in names {
+        let found = detect_checks(&root.join(name));
+        all.gates.extend(found.gates.into_iter().map(|gate| SuggestedGate {
+            name: join(name, &gate.name),
+            repo: Some(name.clone()),
+            why: format!("in `{name}`, {}", gate.why),
+            ..gate
+        }));
+        setups.push(found.checkout.setup);
+        for path in found.checkout.cache {
+            if !all.checkout.cache.contains(&path) {
+                all.checkout.cache.push(path);
+            }
+        }
+    }
+    if let Some(first) = setups.first()
+        && setups.iter().all(|setup| setup == first)
+    {
+        all.checkout.setup.clone_from(first);
+    }
+    make_names_differ(&mut all.gates);
+    all
+}
+
 /// Examines one directory: its ecosystems, then its recipes for what they lack.
 fn examine(project: &DetectedProject<'_>) -> Vec<Found> {
     let mut found: Vec<_> = ECOSYSTEMS.iter().filter_map(|examine| examine(project)).collect();
@@ -178,6 +210,7 @@ fn suggest(found: Vec<Found>) -> Suggestions {
             suggestions.gates.push(SuggestedGate {
                 name,
                 run: check.run.clone(),
+                repo: None,
                 fast: check.kind.is_fast(),
                 why: check.why.clone(),
             });

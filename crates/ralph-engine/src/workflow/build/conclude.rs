@@ -59,11 +59,12 @@ impl Build<'_, '_> {
     /// Nothing follows from a run; a claim that it made is void.
     pub(super) fn discard_run(&mut self, result: &RunResult) -> Result<(), WorkflowError> {
         if result.role == Role::Builder {
+            // Before the run is settled: after that nobody comes back to what it destroyed.
+            self.back_to_branches(&result.item)?;
             let state = self.state_of(&result.item)?;
             if matches!(state, TaskState::Open | TaskState::Claimed { .. }) {
                 self.settle(&result.item, &TaskFact::RunVoid { run: result.run.clone() })?;
             }
-            self.back_to_branches(&result.item)?;
         }
         self.commit_plan()
     }

@@ -3,20 +3,22 @@
 //! A task is done when nothing of its work is rejected anywhere; what was committed stays either way.
 
 use ralph_model::build::{Acceptance, Rejection, TaskFact, Work};
-use ralph_model::evidence::EvidenceFault;
 use ralph_model::id::RunId;
 use ralph_model::journal::{QuestionKind, ReasonText, VerdictKind, VerdictReached};
 use ralph_model::role::Role;
-use ralph_model::run::Trouble;
-use ralph_model::verdict::{Claim, PersonQuestion, Reason, Verdict, VerifierReport};
+use ralph_model::verdict::Verdict;
 
 use super::task_store::Settled;
 use super::{Build, BuildEnd};
 use crate::gates::pin::PinnedGates;
-use crate::judge::{Case, Said};
+use crate::judge::{AgreedChecks, Case, Said};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::Turn;
+use crate::workflow::findings::{Findings, changed_files};
 use crate::workflow::repositories::{BeforeAll, attestation};
+
+/// How a builder says that nothing has to change.
+const SAY_NO_CHANGE: &str = "say `ralph task done --no-change \"why\"`";
 
 /// Work, and what the judge measured of it.
 pub(super) struct Examined {
@@ -80,11 +82,11 @@ impl Build<'_, '_> {
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
         let Examined { works, pinned, cases } = examined;
         let Some(first) = works.first() else {
-            let reason = "there is no commit".to_owned();
+            let reason = "no commit".to_owned();
             let reasons = vec![ReasonText::new("no_commit", &reason)];
             return self.reject(task, run, Rejection::plain(reason), reasons);
         };
-        let found = match Findings::of(&works, &cases) {
+        let found = match Findings::of(&works, &cases, SAY_NO_CHANGE) {
             Ok(found) => found,
             Err(trouble) => return Ok(Turn::Trouble(trouble)),
         };
@@ -104,21 +106,20 @@ impl Build<'_, '_> {
             return self.ask_person(task, question, QuestionKind::Accept, commit.as_deref());
         }
         let context = &self.session.context;
-        let attested = attestation(context, task, Role::Builder, None);
+        let agreed =
+            if person == Person::Agrees { AgreedChecks::Person } else { AgreedChecks::Nobody };
+        let attested = attestation(context, task, Role::Builder, None, agreed);
         let repositories = &self.project.repositories;
         repositories.attest(&context.gates(task), before, &pinned, &cases, &attested)?;
-        let acceptance = Acceptance {
-            done_at: Some(first.commit.clone()),
-            works,
-            proven_by_gates: found.is_proven,
-        };
+        let acceptance =
+            Acceptance { done_at: Some(first.commit.clone()), works, level: found.level };
         let by = if person == Person::Agrees { "person" } else { "judge" };
         self.tell(VerdictReached {
             item: task.to_owned(),
             commit: acceptance.done_at.as_ref().map(ToString::to_string),
             verdict: VerdictKind::Accepted,
             by: by.to_owned(),
-            proven_by_gates: Some(acceptance.proven_by_gates),
+            level: Some(acceptance.level),
             files: Some(changed_files(&cases)),
             ..VerdictReached::default()
         })?;
@@ -153,96 +154,4 @@ impl Build<'_, '_> {
         self.settle(task, &TaskFact::Rejected { run, rejection })?;
         Ok(Turn::Failed)
     }
-}
-
-/// What the judge says of all work together.
-struct Findings {
-    rejected: Option<Rejection>,
-    /// Why, each with its code.
-    reasons: Vec<ReasonText>,
-    question: Option<PersonQuestion>,
-    is_proven: bool,
-}
-
-impl Findings {
-    fn of(works: &[Work], cases: &[Case]) -> Result<Findings, Trouble> {
-        let mut found =
-            Findings { rejected: None, reasons: Vec::new(), question: None, is_proven: true };
-        for (work, case) in works.iter().zip(cases) {
-            match case.verdict(&VerifierReport::NotAsked)? {
-                Verdict::Accepted { proven_by_gates, .. } => found.is_proven &= proven_by_gates,
-                Verdict::Rejected { reasons } => {
-                    found.reasons.extend(reasons.iter().map(ReasonText::from));
-                    let place = (works.len() > 1).then_some(work.repository.as_str());
-                    let more = rejection(work, place, &reasons);
-                    found.rejected = Some(match found.rejected {
-                        None => more,
-                        Some(first) => first.and(&more),
-                    });
-                }
-                Verdict::PlanInvalid { reason } => {
-                    found.reasons.push(ReasonText::new("plan_invalid", &reason));
-                    let commit = Some(work.commit.clone());
-                    found.rejected.get_or_insert(Rejection { commit, ..Rejection::plain(reason) });
-                }
-                Verdict::NeedsHuman { question } => {
-                    found.is_proven = false;
-                    found.question.get_or_insert(question);
-                }
-            }
-        }
-        Ok(found)
-    }
-}
-
-/// How many files the work changes in all repositories.
-fn changed_files(cases: &[Case]) -> u64 {
-    let found = cases.iter().filter_map(|case| match &case.claim {
-        Claim::Commit(measured) => measured.evidence.commit(),
-        _ => None,
-    });
-    found.map(|found| found.changed.len() as u64).sum()
-}
-
-/// Formats a reason for the agent and for the person.
-fn format_reason(reason: &Reason) -> (String, String) {
-    (reason.for_agent(), reason.for_person())
-}
-
-/// Formats the reason that nothing was changed for the build loop, where no commit is claimed and a command says that none
-/// is needed.
-fn nothing_there(reason: &Reason) -> Option<(String, String)> {
-    let Reason::Evidence { fault } = reason else { return None };
-    let nothing = match fault {
-        EvidenceFault::NotNew { .. } | EvidenceFault::ChangesNothing { .. } => {
-            "Nothing had changed when the run ended"
-        }
-        EvidenceFault::ChangesOnlyHome { .. } => {
-            "Nothing but Ralph's own files had changed when the run ended"
-        }
-        _ => return None,
-    };
-    let agent = format!(
-        "{nothing}, and it had said that the task is done: do the work and leave it there, or, if nothing needs to \
-         change, say `ralph task done --no-change \"why\"`."
-    );
-    Some((agent, format!("{nothing}.")))
-}
-
-/// Formats the reasons against one commit. `place` is named where there are several repositories to look for it.
-fn rejection(work: &Work, place: Option<&str>, reasons: &[Reason]) -> Rejection {
-    let commit = &work.commit;
-    let told =
-        reasons.iter().map(|reason| nothing_there(reason).unwrap_or_else(|| format_reason(reason)));
-    let (agent, person): (Vec<String>, Vec<String>) = told.unzip();
-    let (mut for_agent, mut for_person) = (agent.join("\n\n"), person.join(" "));
-    if let Some(place) = place {
-        for_agent = format!("In `{place}`: {for_agent}");
-        for_person = format!("In `{place}`: {for_person}");
-    }
-    if reasons.iter().any(|reason| matches!(reason, Reason::Gate { .. })) {
-        let again = format!("(`ralph gates run --commit {commit}` runs the gates again.)");
-        for_agent = format!("{for_agent}\n{again}");
-    }
-    Rejection { commit: Some(commit.clone()), for_agent, for_person }
 }

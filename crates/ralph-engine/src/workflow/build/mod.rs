@@ -19,6 +19,7 @@ mod task_store;
 use std::sync::Arc;
 
 use ralph_model::build::TaskState;
+use ralph_model::checks::allow_lines;
 use ralph_model::journal::{
     BuildResult, BuildStart, IterationResult, IterationStart, JournalEvent, StepResult,
 };
@@ -168,7 +169,7 @@ impl<'r, 's> Build<'r, 's> {
         self.begin_rounds()?;
         // Building what there is does not wait for the rest of the plan.
         self.forget_planning()?;
-        let (spec, boundary) = (self.spec()?, self.session.context.boundary.as_str().to_owned());
+        let (spec, boundary) = (self.spec()?, self.session.context.boundary.told());
         self.tell(BuildStart { spec, boundary })?;
         let ended = drive(self)?;
         self.commit_plan()?;
@@ -239,7 +240,13 @@ impl<'r, 's> Build<'r, 's> {
     /// Returns the gates of a task as they were pinned; a person's change since then is taken up and recorded.
     fn pin(&mut self, item: &str) -> Result<PinnedGates, WorkflowError> {
         let subject = Subject { item: Some(item.to_owned()), ..Subject::default() };
-        Ok(self.session.pin(item, subject)?)
+        let mut pinned = self.session.pin(item, subject)?;
+        let bytes = self.plan.read()?;
+        let plan = Plan::parse(&bytes);
+        if plan.spec().is_some() {
+            pinned.allow.extend(allow_lines(&self.source(&plan)?.text));
+        }
+        Ok(pinned)
     }
 
     fn log_bases(&self) -> LogBases<'_> {

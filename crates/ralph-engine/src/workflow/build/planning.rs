@@ -4,7 +4,7 @@
 //! finds one goes on: what becomes of the tasks was asked already, and a run that is over is not repeated.
 
 use ralph_model::plan::{Plan, Stage, Unfinished};
-use ralph_model::prompt::PlanPrompt;
+use ralph_model::prompt::{Continuation, PlanPrompt};
 use ralph_model::role::Role;
 use ralph_model::run::RunOutcome;
 use serde::{Deserialize, Serialize};
@@ -208,10 +208,17 @@ impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
             surroundings: build.project.surroundings(build.session, &source, None),
             tasks: known.as_deref(),
         };
-        let prompt = build.project.prompts.render(&context);
+        let resume = build.session.open_session(ITEM, Role::Planner);
+        let before = Continuation {
+            is_resumed: resume.is_some(),
+            clone: build.session.clone_of(),
+            ..Continuation::default()
+        };
+        let prompt = build.project.prompts.render_continued(&context, before);
         build.plan.begin_run()?;
         let task = AgentTask::new(WORKFLOW, Role::Planner, ITEM, prompt);
-        Ok(WorkflowStep::Run(Box::new(AgentTask { attempt: self.troubles + 1, ..task })))
+        let attempt = self.troubles + 1;
+        Ok(WorkflowStep::Run(Box::new(AgentTask { attempt, resume, ..task })))
     }
 
     fn conclude(&mut self, result: &RunResult) -> Result<Turn<PlanningEnd>, WorkflowError> {

@@ -10,6 +10,7 @@ use ralph_model::journal::{
 };
 use ralph_model::pipeline::is_yes;
 use ralph_model::plan::Plan;
+use ralph_model::proof::ProofLevel;
 use ralph_model::verdict::PersonQuestion;
 
 use super::judging::Person;
@@ -97,7 +98,8 @@ impl Build<'_, '_> {
         self.tell_persons_verdict(task, kind, &answer)?;
         let fact = if accepted {
             let done_at = self.project.repositories.base()?.into_values().next();
-            let acceptance = Acceptance { works: Vec::new(), done_at, proven_by_gates: false };
+            let acceptance =
+                Acceptance { works: Vec::new(), done_at, level: ProofLevel::NotProven };
             TaskFact::Accepted { run: None, acceptance }
         } else {
             TaskFact::Rejected { run: None, rejection: objection(&answer, &[]) }

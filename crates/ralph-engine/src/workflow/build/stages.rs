@@ -5,7 +5,9 @@ use ralph_model::id::CommitId;
 use ralph_model::pipeline::records::Base;
 use ralph_model::plan::view::TaskView;
 use ralph_model::plan::{Change, DoneAt, Issue, Line, Plan, PlanError, Task};
-use ralph_model::prompt::{BuildPrompt, DecomposePrompt, InvestigatePrompt, VerifyPrompt};
+use ralph_model::prompt::{
+    BuildPrompt, Continuation, DecomposePrompt, InvestigatePrompt, PromptContext, VerifyPrompt,
+};
 use ralph_model::role::Role;
 use ralph_model::run::Trouble;
 use serde::Serialize;
@@ -33,7 +35,9 @@ impl Build<'_, '_> {
         // Before anything is noted, so that what Ralph commits is not taken for the run's work.
         self.commit_plan()?;
         self.project.enter(self.session, &id)?;
-        let before = self.begin(task)?;
+        let earlier = BEFORE.load(&self.session.context.state, &id)?;
+        let uncommitted = self.project.repositories.half_done(earlier.as_ref())?;
+        let before = self.begin(task, earlier)?;
         *channel::locked(&self.probe) = Some(self.project.repositories.probe(&before));
         let source = self.source(plan)?;
         let json = json(&plan.task_view(&id));
@@ -49,8 +53,7 @@ impl Build<'_, '_> {
             rejected: rejected.as_deref(),
             gates: &pinned.gates,
         };
-        let prompt = self.project.prompts.render(&context);
-        let mut run = self.task(Role::Builder, &id, prompt);
+        let mut run = self.task(Role::Builder, &id, &context, &uncommitted);
         run.given = vec![id.clone()];
         run.variables = vec![("RALPH_TASK", id)];
         self.start(run)
@@ -70,9 +73,13 @@ impl Build<'_, '_> {
     }
 
     /// Notes what there is before a run of a task, and from where its work counts.
-    fn begin(&self, task: &Task<'_>) -> Result<BeforeAll, WorkflowError> {
+    fn begin(
+        &self,
+        task: &Task<'_>,
+        earlier: Option<BeforeAll>,
+    ) -> Result<BeforeAll, WorkflowError> {
         let state = &self.session.context.state;
-        let before = if let Some(earlier) = BEFORE.load(state, &task.id)? {
+        let before = if let Some(earlier) = earlier {
             let slot_base = self.project.slot_base(self.session, &task.id)?;
             self.project.repositories.note_further(&earlier, slot_base)?
         } else {
@@ -132,7 +139,7 @@ impl Build<'_, '_> {
             repositories.checkouts_for_verifier(context, &pinned, &works, tell)
         })?;
         let Some((first, others)) = checkouts.split_first() else {
-            let message = "there is no commit to verify".to_owned();
+            let message = "no commit to verify".to_owned();
             return Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })));
         };
         *channel::locked(&self.probe) = None;
@@ -149,8 +156,7 @@ impl Build<'_, '_> {
             gates: &pinned.gates,
             questions: &[],
         };
-        let prompt = self.project.prompts.render(&context);
-        let mut run = self.task(Role::Verifier, item, prompt);
+        let mut run = self.task(Role::Verifier, item, &context, &[]);
         run.given = given;
         run.directory = Some(first.checkout.directory.clone());
         run.writable = checkouts.iter().map(|found| found.checkout.tree.clone()).collect();
@@ -175,8 +181,7 @@ impl Build<'_, '_> {
             issues: &issues,
             tasks: made.as_deref(),
         };
-        let prompt = self.project.prompts.render(&context);
-        let mut run = self.task(Role::Investigator, "investigate", prompt);
+        let mut run = self.task(Role::Investigator, "investigate", &context, &[]);
         run.given = given;
         self.start(run)
     }
@@ -204,8 +209,7 @@ impl Build<'_, '_> {
             kill: task.kill.as_deref().unwrap_or("timeout"),
             kill_log: log.as_ref().map(|log| log.as_str()),
         };
-        let prompt = self.project.prompts.render(&context);
-        let mut run = self.task(Role::Decomposer, &item, prompt);
+        let mut run = self.task(Role::Decomposer, &item, &context, &[]);
         run.given = vec![id.clone()];
         run.variables = vec![("RALPH_TASK", id)];
         self.start(run)
@@ -234,10 +238,26 @@ impl Build<'_, '_> {
         Ok(Turn::Progress)
     }
 
-    /// Returns the task of an agent. Attempts are counted by item and role.
-    fn task(&self, role: Role, item: &str, prompt: String) -> AgentTask {
+    /// Returns the task of an agent, for a fresh session or for one that was cut short. Attempts are counted by item and
+    /// role.
+    fn task(
+        &self,
+        role: Role,
+        item: &str,
+        context: &impl PromptContext,
+        uncommitted: &[String],
+    ) -> AgentTask {
         let attempt = self.session.journal.board().next_try(item, role);
-        AgentTask { attempt, ..AgentTask::new(WORKFLOW, role, item, prompt) }
+        let resume = self.session.open_session(item, role);
+        let before = Continuation {
+            is_resumed: resume.is_some(),
+            uncommitted,
+            left_beside: &[],
+            // A verifier has a checkout of its own.
+            clone: self.session.clone_of().filter(|_| role != Role::Verifier),
+        };
+        let prompt = self.project.prompts.render_continued(context, before);
+        AgentTask { attempt, resume, ..AgentTask::new(WORKFLOW, role, item, prompt) }
     }
 
     fn start(&mut self, task: AgentTask) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {

@@ -150,7 +150,7 @@ impl Build<'_, '_> {
                     PinnedGates::forget(state, task)?;
                     BEFORE.forget(state, task)?;
                     forget_troubles(state, task)?;
-                    self.project.leave(self.session, task)?;
+                    self.project.leave_for_good(self.session, task)?;
                 }
             }
         }
@@ -247,7 +247,7 @@ impl Build<'_, '_> {
         self.tell(TaskDone {
             task: task.to_owned(),
             commit: acceptance.done_at.as_ref().map(ToString::to_string),
-            proven_by_gates: Some(acceptance.proven_by_gates),
+            level: Some(acceptance.level),
         })?;
         Ok(LandingEnd::Landed)
     }

@@ -18,6 +18,8 @@ use crate::ask::{AskPerson, ConsentStep, Inquiry, NoReply};
 use crate::session::Session;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Ended, Stop};
+use crate::workflow::overview::passing_on_branch;
+use crate::workflow::pause::RoundPause;
 use crate::workflow::project::Project;
 
 /// What `exec` was asked for.
@@ -28,6 +30,8 @@ pub struct ExecOptions {
     pub run_cap: IterationCap,
     /// The prompt of mappers, whose topics serve where the map has none.
     pub understand_prompt: String,
+    /// The branch that the person named instead of the PRD's; empty: the one that is checked out.
+    pub branch: Option<String>,
 }
 
 /// What `exec` came to.
@@ -78,7 +82,7 @@ impl<'r, 's> Exec<'r, 's> {
             let map = self.store.map()?;
             let cap = self.options.understand_cap;
             let understand = cap.for_understand(&map, &self.options.understand_prompt);
-            let prd = self.store.prd()?.valid().unwrap_or_else(no_stories);
+            let (prd, branch) = self.stories()?;
             let run = self.options.run_cap.for_run(&prd);
             if asks && !understand.has_work() && progress.understand.is_none() && approved {
                 let reason = "no topics are left to map".to_owned();
@@ -94,8 +98,7 @@ impl<'r, 's> Exec<'r, 's> {
                     self.ask(ConsentStep::Understand, &reasons, question)?
                 }
                 ExecStep::AskRun { cap } => {
-                    let reasons =
-                        vec![format!("it takes {cap}, on the branch {}", prd.branch_name)];
+                    let reasons = vec![format!("it takes {cap}, on the branch {branch}")];
                     self.ask(ConsentStep::Run, &reasons, "Start `ralph run` now?")?
                 }
                 ExecStep::Understand { cap } => {
@@ -132,6 +135,20 @@ impl<'r, 's> Exec<'r, 's> {
         }
     }
 
+    /// Returns the stories with what passes on the branch that they are implemented on, and the name of that branch.
+    fn stories(&self) -> Result<(Prd, String), WorkflowError> {
+        let prd = self.store.prd()?.valid().unwrap_or_else(no_stories);
+        let branch = match &self.options.branch {
+            None => prd.branch_name.clone(),
+            Some(named) if named.is_empty() => self.project.run_branch()?,
+            Some(named) => named.clone(),
+        };
+        let context = &self.session.context;
+        let (path, commits) = (self.store.prd_path(), context.config.git.commit_home);
+        let (laid, _) = passing_on_branch(&context.git(), &path, prd, &branch, commits)?;
+        Ok((laid, branch))
+    }
+
     fn triggers(&self, state: &GoalState) -> Result<Triggers, WorkflowError> {
         let now = self.session.context.clock.now();
         let today = now.to_zoned(TimeZone::system()).date();
@@ -161,12 +178,7 @@ impl<'r, 's> Exec<'r, 's> {
 
     fn understand(&mut self, iterations: u32) -> Result<Ended<UnderstandEnd>, WorkflowError> {
         let listed = topics_in(&self.options.understand_prompt);
-        let options = UnderstandOptions {
-            iterations,
-            listed,
-            interactive: false,
-            pause: std::time::Duration::ZERO,
-        };
+        let options = UnderstandOptions { iterations, listed, pause: RoundPause::default() };
         Understand::new(self.session, self.project, self.person, options).run()
     }
 }

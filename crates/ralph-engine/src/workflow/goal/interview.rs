@@ -270,9 +270,8 @@ impl<'r, 's> Interview<'r, 's> {
             "" => None,
             problems => Some(format!("{problems}\n\nAnswer with valid JSON only.")),
         };
-        let context = &self.session.context;
         let prompt = self.project.prompts.render(&InterviewPrompt {
-            surroundings: self.project.goal_surroundings(context, feedback.as_deref()),
+            surroundings: self.project.goal_surroundings(self.session, feedback.as_deref()),
             goal: &state.goal,
             answers: Some(answers.as_str()),
             draft: draft.as_deref(),

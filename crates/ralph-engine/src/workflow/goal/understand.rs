@@ -3,8 +3,6 @@
 //! The mapper finds the map in its outbox and leaves it there; the harness takes it if it only adds. Nothing else may
 //! change, and nothing is committed: the person's branch stays as it was.
 
-use std::time::Duration;
-
 use camino::Utf8PathBuf;
 use jiff::tz::TimeZone;
 use ralph_model::goal::map::{MAP_FILE, listed_topics, next_topic, open_topics, take_map};
@@ -16,15 +14,15 @@ use serde::{Deserialize, Serialize};
 
 use super::store::GoalStore;
 use super::violation;
-use crate::ask::{AskPerson, Inquiry, NoReply};
+use crate::ask::AskPerson;
 use crate::files::replace_atomically;
 use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::{AgentTask, Session, TaskContract, TaskFile, TaskOutbox};
 use crate::state::Entry;
-use crate::wait::Waited;
 use crate::workflow::driver::{
-    Ended, Stop, Subject, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles,
+    Ended, Subject, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles,
 };
+use crate::workflow::pause::RoundPause;
 use crate::workflow::project::Project;
 use crate::workflow::{WorkflowError, unfinished};
 
@@ -47,10 +45,8 @@ pub struct UnderstandOptions {
     pub iterations: u32,
     /// Topics for a map that has no boxes.
     pub listed: Vec<String>,
-    /// Whether the person is asked after each run.
-    pub interactive: bool,
-    /// How long to wait between runs.
-    pub pause: Duration,
+    /// What is between two runs.
+    pub pause: RoundPause,
 }
 
 /// How mapping ended by itself.
@@ -115,28 +111,13 @@ impl<'r, 's> Understand<'r, 's> {
         Ok(next_topic(&map, &listed).map(str::to_owned))
     }
 
-    /// Asks the person whether to go on, where they want to be asked.
+    /// Pauses, unless no run has ended since the last pause.
     fn pause(&mut self) -> Option<Turn<UnderstandEnd>> {
         if !std::mem::take(&mut self.asks) {
             return None;
         }
-        if self.options.interactive {
-            let question = "Go on with the next topic?";
-            let inquiry = Inquiry { id: "pause", context: &[], question, consent: None };
-            let options = ["Continue", "Skip interactive", "Quit"];
-            match self.person.choose(&inquiry, &options, 0) {
-                Ok(0) | Err(NoReply::Missing(_)) => {}
-                Ok(1) => self.options.interactive = false,
-                Ok(_) => return Some(Turn::End(UnderstandEnd::Quit)),
-                Err(NoReply::Interrupted) => return Some(Turn::Stop(Stop::Interrupted)),
-            }
-        }
-        if self.options.pause > Duration::ZERO
-            && self.session.wait(self.options.pause) == Waited::Interrupted
-        {
-            return Some(Turn::Stop(Stop::Interrupted));
-        }
-        None
+        let question = "Go on with the next topic?";
+        self.options.pause.take(self.session, self.person, question, UnderstandEnd::Quit)
     }
 
     fn map_topic(&mut self, topic: &str) -> Result<WorkflowStep<UnderstandEnd>, WorkflowError> {
@@ -147,7 +128,7 @@ impl<'r, 's> Understand<'r, 's> {
         let map_path = context.place.outbox().join(MAP_FILE);
         let today = context.clock.now().to_zoned(TimeZone::system()).date().to_string();
         let prompt = self.project.prompts.render(&UnderstandPrompt {
-            surroundings: self.project.goal_surroundings(context, self.feedback.as_deref()),
+            surroundings: self.project.goal_surroundings(self.session, self.feedback.as_deref()),
             topic,
             map_path: map_path.as_str(),
             today: &today,
@@ -181,7 +162,7 @@ impl<'r, 's> Understand<'r, 's> {
         }
         if now != begun.map {
             return Ok(Some(
-                "the map was changed by somebody else meanwhile: begin with what is there now"
+                "the map was changed by someone else meanwhile: start from its current text"
                     .to_owned(),
             ));
         }

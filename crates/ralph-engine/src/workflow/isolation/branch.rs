@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::PersonsRepository;
-use super::draft::merge_home_file;
+use super::draft::{NOTES, merge_home_file};
 use crate::git::commits::Signing;
 use crate::git::evidence::is_own;
 use crate::git::landing::{
@@ -108,7 +108,7 @@ impl PersonsRepository {
         self.branch.strip_prefix("refs/heads/").unwrap_or(&self.branch)
     }
 
-    fn landing(&self) -> BranchLanding<'_> {
+    pub(super) fn landing(&self) -> BranchLanding<'_> {
         BranchLanding { person: self.git(), mirror: &self.gates.mirror }
     }
 
@@ -134,7 +134,8 @@ impl PersonsRepository {
         Ok(edits)
     }
 
-    /// Makes the commit that lands: on top of the accepted one where it has the tip already, else a merge.
+    /// Makes the commit that lands: on top of the accepted one where it has the tip already, else a merge. Where nothing
+    /// of home lands with it, the accepted commit itself does.
     ///
     /// Work whose base the branch no longer contains (it was amended, squashed or rebased away) is carried over as one new
     /// commit.
@@ -149,6 +150,10 @@ impl PersonsRepository {
         let (tree, parents, is_unmeasured) = match (candidate, request.base) {
             (None, _) if request.home.is_empty() => return Ok(Joined::Nothing),
             (None, _) => (landing.tree_of(tip)?, vec![tip], false),
+            (Some(candidate), _) if request.home.is_empty() && self.leads_on(tip, candidate)? => {
+                let commit = candidate.clone();
+                return Ok(Joined::Commit { commit, is_merge: false, is_unmeasured: false });
+            }
             (Some(candidate), _) if truth.is_ancestor(tip, candidate)? => {
                 (landing.tree_of(candidate)?, vec![candidate], false)
             }
@@ -189,6 +194,38 @@ impl PersonsRepository {
             signing: request.signing,
         })?;
         Ok(Joined::Commit { commit, is_merge, is_unmeasured })
+    }
+
+    /// Tells whether a commit has another in its history.
+    pub(super) fn contains(&self, commit: &Oid, other: &Oid) -> Result<bool, WorkflowError> {
+        Ok(self.gates.mirror.git().is_ancestor(other, commit)?)
+    }
+
+    /// Names what of Ralph's own work changed since its base and is not as the work has it in what landed.
+    pub(super) fn left_out(
+        &self,
+        base: Option<&Oid>,
+        candidate: &Oid,
+        landed: &Oid,
+    ) -> Result<Vec<String>, WorkflowError> {
+        let Some(base) = base else { return Ok(Vec::new()) };
+        let truth = self.gates.mirror.git();
+        let kept = truth.changes(landed, candidate)?;
+        let is_left_out = |path: &PathBuf| {
+            let is_note = NOTES.iter().any(|name| path.ends_with(name));
+            is_own(&self.own, path) && !is_note && kept.iter().any(|change| change.path == *path)
+        };
+        let changed = truth.changes(base, candidate)?.into_iter().map(|change| change.path);
+        Ok(changed.filter(is_left_out).map(|path| shown(&path)).collect())
+    }
+
+    /// Tells whether a commit is the tip with work alone: nothing of Ralph's own is changed.
+    fn leads_on(&self, tip: &Oid, candidate: &Oid) -> Result<bool, WorkflowError> {
+        let truth = self.gates.mirror.git();
+        if !truth.is_ancestor(tip, candidate)? {
+            return Ok(false);
+        }
+        Ok(!truth.changes(tip, candidate)?.iter().any(|change| is_own(&self.own, &change.path)))
     }
 
     fn conflict(&self, mut paths: Vec<PathBuf>) -> Joined {

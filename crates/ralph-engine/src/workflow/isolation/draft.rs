@@ -6,10 +6,12 @@
 //! has it. So a plan written by hand, an edited spec or `ralph task add` wins at the next step, and nothing that a person
 //! does to the checkout meanwhile changes what is in flight.
 //!
-//! The draft is committed after each transition, in a repository of its own. Nothing of it reaches the person's
-//! repository before a landing.
+//! The draft is committed after each transition, in a repository of its own, and what is in flight to a ref of its item
+//! ([`super::in_flight`]).
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -17,11 +19,13 @@ use ralph_model::memory::merge_notes;
 use ralph_model::plan::merge::merge;
 use serde::{Deserialize, Serialize};
 
+use super::in_flight::{Flight, FlyingFile};
+use crate::files::tree_watch::TreeWatch;
 use crate::files::{PathError, read_optional};
 use crate::git::home_copy::{HomeBlob, HomeChange, HomeCopy};
 use crate::git::landing::FileEdit;
 use crate::git::mirror::Mirror;
-use crate::git::{Git, GitError, Oid};
+use crate::git::{Git, Oid};
 use crate::plan_file::PLAN_FILE;
 use crate::state::{Entry, State};
 use crate::workflow::WorkflowError;
@@ -30,7 +34,7 @@ use crate::workflow::WorkflowError;
 const SEEN: Entry<Seen> = Entry::new("drafts");
 
 /// Files that agents keep notes in; both sides' lines are kept.
-const NOTES: [&str; 2] = ["SCRATCHPAD.md", "progress.txt"];
+pub(super) const NOTES: [&str; 2] = ["SCRATCHPAD.md", "progress.txt"];
 
 const REGULAR: &str = "100644";
 
@@ -51,6 +55,36 @@ pub(crate) struct PersonsHome<'a> {
     pub(crate) checkout: Option<&'a Git>,
 }
 
+/// What Ralph itself writes in the person's home while a workflow is at work.
+const OWN_LOGS: [&str; 2] = ["runs", "ralph.log"];
+
+/// The last look at the person's checkout. As long as nothing happens there, another would find the same.
+struct LastLook {
+    state: CheckoutState,
+    watch: TreeWatch,
+    tree: Oid,
+}
+
+/// What tells, beside the files of home, how they differ from the tip.
+#[derive(PartialEq, Eq)]
+struct CheckoutState {
+    tip: Option<Oid>,
+    head: Option<Oid>,
+    /// Inode, size and times of the index: git replaces it by another file.
+    index: Option<(u64, u64, i64, i64)>,
+}
+
+impl CheckoutState {
+    fn of(checkout: &Git, tip: Option<&Oid>) -> Result<CheckoutState, WorkflowError> {
+        let index = checkout.place().git_dir.join("index").symlink_metadata().ok();
+        let index = index.map(|found| {
+            let nanoseconds = found.ctime().wrapping_mul(1_000_000_000);
+            (found.ino(), found.size(), nanoseconds.wrapping_add(found.ctime_nsec()), found.mtime())
+        });
+        Ok(CheckoutState { tip: tip.cloned(), head: checkout.head()?.id().cloned(), index })
+    }
+}
+
 /// The draft of one home.
 pub(crate) struct HomeDraft {
     copy: HomeCopy,
@@ -60,6 +94,7 @@ pub(crate) struct HomeDraft {
     inside: PathBuf,
     /// What the draft is filed under in private state.
     key: String,
+    last_look: RefCell<Option<LastLook>>,
 }
 
 impl HomeDraft {
@@ -78,6 +113,7 @@ impl HomeDraft {
             home: root.join(below),
             inside: inside.to_owned(),
             key: home.to_string(),
+            last_look: RefCell::new(None),
         };
         Ok((draft, is_new))
     }
@@ -87,7 +123,7 @@ impl HomeDraft {
         &self.home
     }
 
-    fn git(&self) -> &Git {
+    pub(super) fn git(&self) -> &Git {
         self.copy.git()
     }
 
@@ -116,8 +152,27 @@ impl HomeDraft {
 
     /// Returns the tree of home as the person has it.
     fn look(&self, persons: &PersonsHome<'_>) -> Result<Oid, WorkflowError> {
-        let at_tip = self.copy.tree_at(persons.tip)?;
-        let Some(checkout) = persons.checkout else { return Ok(at_tip) };
+        let Some(checkout) = persons.checkout else { return Ok(self.copy.tree_at(persons.tip)?) };
+        let state = CheckoutState::of(checkout, persons.tip)?;
+        if let Some(last) = &*self.last_look.borrow()
+            && last.state == state
+            && last.watch.is_quiet()
+        {
+            return Ok(last.tree.clone());
+        }
+        // Watched first, so that what changes during the look is seen by the next one.
+        let root = checkout.place().worktree.as_deref().filter(|_| self.inside.as_os_str() != "");
+        let home = root.zip(Utf8Path::from_path(&self.inside)).map(|(root, home)| root.join(home));
+        let watch = home.and_then(|home| TreeWatch::over(&home, &OWN_LOGS));
+        let tree = self.look_through(checkout, persons.tip)?;
+        let looked = |watch| LastLook { state, watch, tree: tree.clone() };
+        *self.last_look.borrow_mut() = watch.map(looked);
+        Ok(tree)
+    }
+
+    /// Returns the tree of home as it is in the person's checkout.
+    fn look_through(&self, checkout: &Git, tip: Option<&Oid>) -> Result<Oid, WorkflowError> {
+        let at_tip = self.copy.tree_at(tip)?;
         let edited = if self.inside.as_os_str().is_empty() {
             checkout.status()
         } else {
@@ -158,6 +213,10 @@ impl HomeDraft {
         ours: &Oid,
         theirs: &Oid,
     ) -> Result<(Oid, Vec<PathBuf>), WorkflowError> {
+        if base == ours || base == theirs {
+            let changed = if base == ours { theirs } else { ours };
+            return Ok((changed.clone(), Vec::new()));
+        }
         let git = self.git();
         let our_changes: BTreeMap<PathBuf, Option<HomeBlob>> = git
             .tree_changes(base, ours)?
@@ -202,7 +261,7 @@ impl HomeDraft {
             || name.ends_with(".ralph-tmp")
     }
 
-    fn blob(&self, bytes: &[u8]) -> Result<HomeBlob, GitError> {
+    pub(super) fn blob(&self, bytes: &[u8]) -> Result<HomeBlob, WorkflowError> {
         Ok(HomeBlob { mode: REGULAR.to_owned(), id: self.git().write_blob(bytes)? })
     }
 
@@ -227,6 +286,51 @@ impl HomeDraft {
             }
         }
         Ok(changes)
+    }
+
+    /// Returns what is in flight as an item's ref holds it; `None` before the first look at the person's side.
+    pub(super) fn flight(
+        &self,
+        state: &State,
+        item: &str,
+        checkout: &Utf8Path,
+    ) -> Result<Option<Flight>, WorkflowError> {
+        let Some(seen) = SEEN.load(state, &self.key)? else { return Ok(None) };
+        let changes = self.git().tree_changes(&seen.tree, &self.copy.head_tree()?)?;
+        let paths: Vec<&Path> = changes.iter().map(|change| change.path.as_path()).collect();
+        let before = self.git().blobs_in(&seen.tree, &paths)?;
+        let mut files = BTreeMap::new();
+        for (edit, was) in self.edits(&changes)?.into_iter().zip(before) {
+            let was = was.map(|blob| blob.id);
+            files.insert(edit.path, FlyingFile { was, now: edit.content });
+        }
+        let (item, checkout) = (item.to_owned(), checkout.to_owned());
+        let home = self.inside.clone();
+        Ok(Some(Flight { item, checkout, home, seen: seen.tip, files }))
+    }
+
+    /// Returns what a file of the draft holds, by its path from the root of the work tree.
+    pub(super) fn file(&self, path: &Path) -> Result<Option<Vec<u8>>, WorkflowError> {
+        let tree = self.copy.head_tree()?;
+        let Some(blob) = self.git().blobs_in(&tree, &[path])?.remove(0) else { return Ok(None) };
+        Ok(self.git().blobs(std::slice::from_ref(&blob.id))?.remove(&blob.id))
+    }
+
+    /// Returns home, named from the root of the work tree.
+    pub(super) fn inside(&self) -> &Path {
+        &self.inside
+    }
+
+    /// Tells whether nothing is known of what the draft was last brought in line with.
+    pub(super) fn is_lost(&self, state: &State) -> Result<bool, PathError> {
+        Ok(SEEN.load(state, &self.key)?.is_none())
+    }
+
+    /// Takes up what was in flight. The draft must be as the person's side is.
+    pub(super) fn take_up(&self, state: &State, flights: &[Flight]) -> Result<(), WorkflowError> {
+        let Some(seen) = SEEN.load(state, &self.key)? else { return Ok(()) };
+        let tree = self.lay_over(&seen.tree, flights)?;
+        Ok(self.copy.stand_on(seen.tip.as_ref(), &tree)?)
     }
 
     /// Returns the tip that the draft was last brought in line with.

@@ -13,19 +13,20 @@ use std::path::PathBuf;
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::build::Work;
 use ralph_model::journal::{Note, WorkLanded};
+use ralph_model::memory::merge_notes;
 use ralph_model::pipeline::records::Base;
 use ralph_model::role::Role;
 use ralph_model::verdict::{Reason, Verdict, VerifierReport};
 
 use super::branch::{JoinRequest, Joined};
-use super::draft::HomeDraft;
+use super::draft::{HomeDraft, NOTES};
 use super::{Clones, PersonsRepository, object, slots};
 use crate::config::Follow;
 use crate::gates::pin::PinnedGates;
 use crate::git::Oid;
 use crate::git::home_copy::HomeChange;
 use crate::git::landing::{FileEdit, LandOutcome, TipState};
-use crate::judge::{Case, Said};
+use crate::judge::{AgreedChecks, Case, Said};
 use crate::session::Session;
 use crate::state::State;
 use crate::workflow::WorkflowError;
@@ -73,6 +74,8 @@ struct Prepared<'a> {
     commit: Oid,
     /// The accepted commit in it, if there is one.
     candidate: Option<Oid>,
+    /// Where work on it began.
+    base: Option<Oid>,
     is_merge: bool,
     /// More than home has moved: what was measured of the candidate does not hold for it.
     is_unmeasured: bool,
@@ -98,8 +101,13 @@ impl Clones {
         slot: &Repositories,
         request: &LandingRequest<'_>,
     ) -> Result<LandingEnd, WorkflowError> {
+        let known = self.files_in_draft(request)?;
         for _ in 0..RACES {
             self.sync(&session.context.state)?;
+            if self.files_in_draft(request)? != known {
+                // What is to land was computed from them: the person's word comes first.
+                return Err(WorkflowError::Overtaken);
+            }
             let home = self.home_edits(&session.context.state, request)?;
             let Some(prepared) = self.prepare(&session.context.state, request, &home)? else {
                 continue;
@@ -121,6 +129,15 @@ impl Clones {
         Ok(LandingEnd::Refused { why, tips: self.tips()? })
     }
 
+    /// Returns what the draft has of the files that land with the work.
+    fn files_in_draft(
+        &self,
+        request: &LandingRequest<'_>,
+    ) -> Result<Vec<Option<Vec<u8>>>, WorkflowError> {
+        let Some(draft) = &self.draft else { return Ok(Vec::new()) };
+        request.files.iter().map(|(path, _)| draft.file(&draft.in_commit(path))).collect()
+    }
+
     /// Returns the files of home that land with the work.
     fn home_edits(
         &self,
@@ -134,7 +151,41 @@ impl Clones {
             edits.retain(|known| known.path != path);
             edits.push(FileEdit { path, content: Some(bytes.clone()) });
         }
+        self.merge_notes_of_work(draft, request, &mut edits)?;
         Ok(edits)
+    }
+
+    /// Takes what the work's commits noted for later runs into home: notes are merged with what is there, so that no
+    /// line of anybody's is lost.
+    fn merge_notes_of_work(
+        &self,
+        draft: &HomeDraft,
+        request: &LandingRequest<'_>,
+        edits: &mut Vec<FileEdit>,
+    ) -> Result<(), WorkflowError> {
+        let Some(repository) = self.with_home() else { return Ok(()) };
+        let work = request.works.iter().find(|work| work.repository == repository.name);
+        let base = request.base.get(&key(&repository.name)).map(object);
+        let (Some(work), Some(base)) = (work, base) else { return Ok(()) };
+        let truth = repository.gates.mirror.git();
+        let candidate = object(&work.commit);
+        for name in NOTES {
+            let path = draft.inside().join(name);
+            let (before, after) = (truth.file_at(&base, &path)?, truth.file_at(&candidate, &path)?);
+            let Some(theirs) = after.filter(|after| before.as_ref() != Some(after)) else {
+                continue;
+            };
+            let known = edits.iter().position(|edit| edit.path == path);
+            let ours = match known {
+                Some(at) => edits.swap_remove(at).content.unwrap_or_default(),
+                None => draft.file(&path)?.unwrap_or_default(),
+            };
+            let merged = merge_notes(&before.unwrap_or_default(), &ours, &theirs);
+            if known.is_some() || merged != ours {
+                edits.push(FileEdit { path, content: Some(merged) });
+            }
+        }
+        Ok(())
     }
 
     /// Makes the commits that would land, or says what is in the way; `None` if the branch has moved since home was looked
@@ -146,7 +197,7 @@ impl Clones {
         home: &[FileEdit],
     ) -> Result<Option<Result<Vec<Prepared<'c>>, Obstacle>>, WorkflowError> {
         let mut prepared = Vec::new();
-        for repository in &self.repositories {
+        for repository in self.in_landing_order() {
             let work = request.works.iter().find(|work| work.repository == repository.name);
             let candidate = work.map(|work| object(&work.commit));
             let home = if repository.has_home { home } else { &[] };
@@ -172,6 +223,7 @@ impl Clones {
                     tip,
                     commit,
                     candidate,
+                    base,
                     is_merge,
                     is_unmeasured,
                 }),
@@ -183,6 +235,30 @@ impl Clones {
             }
         }
         Ok(Some(Ok(prepared)))
+    }
+
+    /// Returns the repositories as they land: by name, the one that has home last, because its commit says that the item is
+    /// done.
+    fn in_landing_order(&self) -> Vec<&PersonsRepository> {
+        let mut order: Vec<&PersonsRepository> = self.repositories.iter().collect();
+        order.sort_by_key(|repository| (repository.has_home, &repository.name));
+        order
+    }
+
+    /// Names the repositories whose branch has the accepted work already, where others do not have theirs.
+    fn half_landed(&self, works: &[Work]) -> Result<Vec<&str>, WorkflowError> {
+        let mut landed = Vec::new();
+        for repository in self.in_landing_order() {
+            let Some(work) = works.iter().find(|work| work.repository == repository.name) else {
+                continue;
+            };
+            if let Some(tip) = repository.tip()?
+                && repository.contains(&tip.commit, &object(&work.commit))?
+            {
+                landed.push(repository.name.as_str());
+            }
+        }
+        Ok(if landed.len() < works.len() { landed } else { Vec::new() })
     }
 
     /// Tells whether what is in flight was computed from this tip.
@@ -211,6 +287,7 @@ impl Clones {
                 && let Some(draft) = &self.draft
             {
                 draft.landed(&session.context.state, &one.commit)?;
+                self.clear_in_flight()?;
             }
             let waits = self.follow_one(repository)?;
             session.record(WorkLanded {
@@ -223,6 +300,7 @@ impl Clones {
                 waits,
                 subject: message.lines().next().unwrap_or_default().to_owned(),
             })?;
+            tell_left_out(session, one)?;
         }
         Ok(true)
     }
@@ -263,7 +341,17 @@ impl Clones {
                 )
             }
         };
-        Ok(LandingEnd::Refused { why, tips })
+        let landed = self.half_landed(request.works)?;
+        if landed.is_empty() {
+            return Ok(LandingEnd::Refused { why, tips });
+        }
+        let landed =
+            format!("half landed: the work in `{}` has landed already", landed.join("`, `"));
+        session.record(Note { reason: landed.clone(), ..Note::default() })?;
+        Ok(LandingEnd::Refused {
+            why: format!("{why}\n\nThis item is {landed}; only the rest is to be put right."),
+            tips,
+        })
     }
 
     /// Commits what is in flight of home to the branch, in one commit.
@@ -299,7 +387,10 @@ impl Clones {
         let mut has_moved = false;
         while races < RACES {
             let state = &session.context.state;
-            let Some((message, changes)) = next(draft, state)? else { break };
+            let Some((message, changes)) = next(draft, state)? else {
+                self.clear_in_flight()?;
+                break;
+            };
             let Some(tip) = repository.tip()? else { break };
             let is_current = self.is_seen(state, &tip)?;
             let home = draft.edits(&changes)?;
@@ -341,12 +432,29 @@ impl Clones {
     }
 
     /// Lets the person's branch follow what has landed, where that disturbs nothing; returns why it waits.
-    fn follow_one(&self, repository: &PersonsRepository) -> Result<Option<String>, WorkflowError> {
+    pub(super) fn follow_one(
+        &self,
+        repository: &PersonsRepository,
+    ) -> Result<Option<String>, WorkflowError> {
         match self.follow {
             Follow::Clean => repository.follow(),
             Follow::End | Follow::Never => Ok(None),
         }
     }
+}
+
+/// Says which files of Ralph's own the work changed that did not land with it.
+fn tell_left_out(session: &mut Session<'_>, landed: &Prepared<'_>) -> Result<(), WorkflowError> {
+    let Some(candidate) = &landed.candidate else { return Ok(()) };
+    let paths = landed.repository.left_out(landed.base.as_ref(), candidate, &landed.commit)?;
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let reason = format!(
+        "the work also changed {}, which is yours to change; that was left out of what landed",
+        paths.join(", ")
+    );
+    Ok(session.record(Note { reason, ..Note::default() })?)
 }
 
 /// Puts a receipt on each merge that was measured.
@@ -357,7 +465,7 @@ fn attest(
     measured: &[(BeforeAll, Case)],
 ) -> Result<(), WorkflowError> {
     let context = &session.context;
-    let attested = attestation(context, request.item, request.worker, None);
+    let attested = attestation(context, request.item, request.worker, None, AgreedChecks::Nobody);
     for (before, case) in measured {
         let cases = std::slice::from_ref(case);
         slot.attest(&context.gates(request.item), before, request.pinned, cases, &attested)?;

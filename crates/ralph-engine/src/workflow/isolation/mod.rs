@@ -1,32 +1,44 @@
 //! Isolation: agents work in clones of Ralph's own, and only judged work reaches the person's branch.
 //!
-//! [`slots`] says which clone an item's runs work in, [`draft`] is home while a workflow is at work, and [`landing`] puts
-//! accepted work on the run's branch. Invariant: nothing here writes to the person's checkout, index or branches but a
-//! landing, and that only moves a branch forward.
+//! [`slots`] says which clone an item's runs work in, [`draft`] is home while a workflow is at work, [`in_flight`] puts
+//! what differs from home on refs, where [`overlay`] finds it for who only looks, and [`landing`] puts accepted work on
+//! the run's branch; [`marks`] keeps commits under refs, and takes landed work back. Invariant: nothing here writes to the
+//! person's checkout, index or branches but a landing, and that only moves a branch forward.
 //!
 //! The run's branch is noted when the workflow starts; switching branches in the checkout meanwhile changes nothing.
 
 mod branch;
 pub(crate) mod draft;
+pub(crate) mod equipment;
+mod in_flight;
+pub mod kept;
 pub(crate) mod landing;
+pub(crate) mod marks;
+pub mod overlay;
 pub(crate) mod slots;
 pub mod upkeep;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::pipeline::records::Base;
 
 use self::draft::{HomeDraft, PersonsHome};
+use self::equipment::Equipment;
+use self::in_flight::Flight;
 use self::slots::{ReadySlot, SLOTS, SlotPool};
 use super::WorkflowError;
-use super::repositories::{Repositories, commit_id, key};
+use super::home_committer::CommittedFile;
+use super::repositories::{Repositories, commit_id, key, own_paths};
 use crate::boundary;
 use crate::config::{Config, Follow};
 use crate::gates::GateRepository;
 use crate::git::commits::Signing;
-use crate::git::{Git, GitProgram, Head, Oid};
-use crate::home::CONFIG_FILE;
+use crate::git::item_refs::ItemKey;
+use crate::git::landing::Landing;
+use crate::git::slot::LeftoverRequest;
+use crate::git::{Git, GitProgram, Head, Oid, shown};
 use crate::run::RunSlot;
 use crate::session::SessionContext;
 use crate::state::State;
@@ -36,7 +48,7 @@ pub(crate) struct PersonsRepository {
     /// Its directory in the workspace; empty for the workspace itself.
     pub(crate) name: String,
     pub(crate) gates: GateRepository,
-    /// What is Ralph's own in it: home and `ralph.toml`, named from the root of its work tree.
+    /// What is Ralph's own in it; see [`own_paths`].
     pub(crate) own: Vec<PathBuf>,
     /// The run's branch, in full.
     pub(crate) branch: String,
@@ -49,6 +61,10 @@ pub(crate) struct PersonsRepository {
 impl PersonsRepository {
     fn git(&self) -> &Git {
         &self.gates.git
+    }
+
+    fn worktree(&self) -> &Utf8Path {
+        self.git().place().worktree.as_deref().expect("a workspace has a work tree")
     }
 
     /// Returns the person's checkout, while it is on the run's branch.
@@ -69,14 +85,22 @@ pub(crate) struct Clones {
     slots: SlotPool,
     follow: Follow,
     signing: Signing,
+    /// The item whose ref has what is in flight.
+    noted: RefCell<Option<String>>,
+}
+
+/// What a workflow that did not end left in flight.
+#[derive(Default)]
+pub(crate) struct LeftInFlight {
+    pub(crate) items: Vec<String>,
+    /// Private state did not have it: it was found on refs.
+    pub(crate) is_rebuilt: bool,
 }
 
 /// The repositories of a slot, and what its runs are given.
 pub(crate) struct Entered {
     pub(crate) repositories: Repositories,
     pub(crate) slot: RunSlot,
-    /// It was prepared just now.
-    pub(crate) is_new: bool,
 }
 
 /// What is asked of the opening of clones.
@@ -91,29 +115,37 @@ impl Clones {
     /// Notes the run's branch of every repository, and opens the draft of home.
     pub(crate) fn open(request: &ClonesRequest<'_>) -> Result<Clones, WorkflowError> {
         let ClonesRequest { program, context, onto } = request;
-        let (workspace, home) = (&context.workspace.root, context.home_path());
+        let workspace = &context.workspace.root;
+        // One that is named by `..` only seems to be in the workspace.
+        let home = context.home_path();
+        let home = &home.canonicalize_utf8().unwrap_or_else(|_| home.to_owned());
         let commits_home = context.config.git.commit_home;
         let mut repositories = Vec::new();
         for place in boundary::repositories(workspace) {
             let Some(worktree) = place.worktree.clone() else { continue };
             let name = worktree.strip_prefix(workspace).map_or("", Utf8Path::as_str).to_owned();
             let gates = GateRepository::open(program, &context.state, &worktree, workspace)?;
-            let own: Vec<PathBuf> = [home, &workspace.join(CONFIG_FILE)]
-                .iter()
-                .filter_map(|path| path.strip_prefix(&worktree).ok())
-                .map(|path| path.as_std_path().to_owned())
-                .collect();
+            let own = own_paths(workspace, home, &context.config.mailbox, &worktree);
             let branch = branch::run_branch(&gates.git, *onto, context.clock.now())?;
             let prefix = workspace.strip_prefix(&worktree).unwrap_or("".into()).to_owned();
             let has_home = commits_home && home.starts_with(&worktree);
             repositories.push(PersonsRepository { name, gates, own, branch, has_home, prefix });
         }
         let draft = open_draft(&context.state, home, &repositories)?;
-        let name = root_name(workspace, &repositories);
+        let worktrees: Vec<&Utf8Path> =
+            repositories.iter().filter_map(|one| one.git().place().worktree.as_deref()).collect();
+        let name = root_name(workspace, &worktrees);
         let Config { slots, follow, .. } = &context.config;
         let slots = SlotPool::new(&context.state, slots.as_deref(), &name);
         let signing = Signing::allowed(context.config.git.sign);
-        Ok(Clones { repositories, draft, slots, follow: *follow, signing })
+        Ok(Clones {
+            repositories,
+            draft,
+            slots,
+            follow: *follow,
+            signing,
+            noted: RefCell::default(),
+        })
     }
 
     /// Returns where home is read and written while the workflow is at work, if that is not the person's own.
@@ -132,6 +164,59 @@ impl Clones {
             .collect()
     }
 
+    /// Commits what is in flight to the ref of an item, for whoever looks at home and for the case that private state is
+    /// lost.
+    pub(crate) fn note_in_flight(
+        &self,
+        state: &State,
+        item: &str,
+        message: &str,
+    ) -> Result<(), WorkflowError> {
+        let (Some(draft), Some(repository)) = (&self.draft, self.with_home()) else {
+            return Ok(());
+        };
+        let checkout = repository.worktree();
+        let Some(flight) = draft.flight(state, item, checkout)? else { return Ok(()) };
+        if flight.files.is_empty() {
+            return self.clear_in_flight();
+        }
+        // Refs of other items, from workflows that did not get to remove them: what is left of it is in this one.
+        if self.noted.replace(Some(item.to_owned())).as_deref() != Some(item) {
+            self.clear_in_flight()?;
+        }
+        Ok(in_flight::write(repository.git(), &flight, message)?)
+    }
+
+    /// Removes the refs of items: what was in flight is on the branch.
+    fn clear_in_flight(&self) -> Result<(), WorkflowError> {
+        match (&self.draft, self.with_home()) {
+            (Some(draft), Some(repository)) => {
+                Ok(in_flight::clear(repository.git(), repository.worktree(), draft.inside())?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Brings the draft in line with the person's side for the first time, and takes up what was in flight where the draft
+    /// was lost.
+    pub(crate) fn begin(&self, state: &State) -> Result<LeftInFlight, WorkflowError> {
+        let (Some(draft), Some(repository)) = (&self.draft, self.with_home()) else {
+            return Ok(LeftInFlight::default());
+        };
+        let flights: Vec<Flight> = in_flight::read_all(repository.git())?
+            .into_iter()
+            .map(|(_, flight)| flight)
+            .filter(|flight| flight.is_of(repository.worktree(), draft.inside()))
+            .collect();
+        let is_rebuilt = draft.is_lost(state)? && !flights.is_empty();
+        self.sync(state)?;
+        if is_rebuilt {
+            draft.take_up(state, &flights)?;
+        }
+        let items = flights.into_iter().map(|flight| flight.item).collect();
+        Ok(LeftInFlight { items, is_rebuilt })
+    }
+
     /// Brings the draft in line with home on the person's side; returns files that the person and the workflow had both
     /// changed.
     pub(crate) fn sync(&self, state: &State) -> Result<Vec<PathBuf>, WorkflowError> {
@@ -145,6 +230,25 @@ impl Clones {
 
     fn with_home(&self) -> Option<&PersonsRepository> {
         self.repositories.iter().find(|repository| repository.has_home)
+    }
+
+    /// Tells whether the branch that home lands on is the one that is checked out.
+    pub(crate) fn is_home_checked_out(&self) -> Result<bool, WorkflowError> {
+        match self.with_home() {
+            Some(repository) => Ok(repository.checkout()?.is_some()),
+            None => Ok(false),
+        }
+    }
+
+    /// Returns a file of home, named from there, as it is where work lands.
+    pub(crate) fn home_file_at_tip(&self, path: &Utf8Path) -> Result<CommittedFile, WorkflowError> {
+        let (Some(draft), Some(repository)) = (&self.draft, self.with_home()) else {
+            return Ok(CommittedFile::NoCommits);
+        };
+        let Some(tip) = repository.tip()? else { return Ok(CommittedFile::Committed(None)) };
+        let path = draft.in_commit(&draft.home().join(path));
+        let found = repository.gates.mirror.git().file_at(&tip.commit, &path)?;
+        Ok(CommittedFile::Committed(found))
     }
 
     /// Returns where work lands now, in every repository.
@@ -161,18 +265,18 @@ impl Clones {
     /// Prepares the slot of an item, or opens it as the item's last run left it.
     pub(crate) fn enter(
         &self,
-        context: &SessionContext,
+        state: &State,
+        home: &Utf8Path,
         item: &str,
+        equipment: &mut Equipment<'_>,
     ) -> Result<Entered, WorkflowError> {
-        let (state, home) = (&context.state, context.home_path());
-        let caches: Vec<Utf8PathBuf> =
-            context.config.checkout.cache.iter().map(Utf8PathBuf::from).collect();
         let tips = self.tips()?;
-        let ready = self.slots.enter(state, item, &self.repositories, &tips, &caches)?;
+        let ready = self.slots.enter(state, item, &self.repositories, &tips, equipment)?;
         let ReadySlot { record, root, clones, is_new } = ready;
         let places = clones.iter().map(|clone| clone.git().place().clone()).collect();
         let tracked = self.repositories.iter().zip(&clones).map(|(person, clone)| {
-            (person.name.clone(), person.gates.at(clone.git().clone()), person.own.clone())
+            let branch = person.short_branch().to_owned();
+            (person.name.clone(), person.gates.at(clone.git().clone()), person.own.clone(), branch)
         });
         let repositories = Repositories::of_slot(tracked);
         let prefix = match self.repositories.as_slice() {
@@ -180,8 +284,43 @@ impl Clones {
             _ => Utf8PathBuf::new(),
         };
         let home = self.home().unwrap_or(home).to_owned();
-        let slot = RunSlot { root: root.join(prefix), home, number: record.number, places };
-        Ok(Entered { repositories, slot, is_new })
+        let number = record.number;
+        let root = if prefix.as_str().is_empty() { root } else { root.join(prefix) };
+        let slot = RunSlot { root, home, number, places, is_new };
+        Ok(Entered { repositories, slot })
+    }
+}
+
+impl Clones {
+    /// Keeps what an item left uncommitted in its slot, on a ref of its own in the person's repository; returns what is
+    /// to be said of it.
+    pub(crate) fn keep_left(
+        &self,
+        state: &State,
+        item: &str,
+    ) -> Result<Option<String>, WorkflowError> {
+        let Some(record) = SLOTS.load(state, item)? else { return Ok(None) };
+        let item_key = ItemKey::new(item);
+        let message = format!("ralph: what {item} left uncommitted");
+        let mut left: Vec<String> = Vec::new();
+        for repository in &self.repositories {
+            let (person, mirror) = (repository.git(), &repository.gates.mirror);
+            let program = person.program();
+            let clone = self.slots.open_clone(record.number, &repository.name, program)?;
+            let Some(clone) = clone else { continue };
+            clone.transfer(mirror)?;
+            let request = LeftoverRequest { mirror, person, message: &message };
+            let Some(kept) = clone.leftovers(&request)? else { continue };
+            let Some(commit) = &kept.commit else { continue };
+            Landing { person, mirror }.keep_left(&item_key, commit)?;
+            left.extend(kept.paths.iter().map(|path| shown(path)));
+        }
+        Ok((!left.is_empty()).then(|| {
+            format!(
+                "what {item} left uncommitted is kept on refs/ralph/left/{item_key}: {}",
+                left.join(", ")
+            )
+        }))
     }
 }
 
@@ -203,9 +342,9 @@ fn open_draft(
 }
 
 /// Returns how a slot's directory is called: as the person's own, because programs show it.
-fn root_name(workspace: &Utf8Path, repositories: &[PersonsRepository]) -> String {
-    let root = match repositories {
-        [only] => only.git().place().worktree.as_deref().unwrap_or(workspace),
+fn root_name(workspace: &Utf8Path, worktrees: &[&Utf8Path]) -> String {
+    let root = match worktrees {
+        [only] => only,
         _ => workspace,
     };
     root.file_name().unwrap_or("workspace").to_owned()

@@ -9,9 +9,11 @@ use ralph_model::pipeline::records::Base;
 use serde::{Deserialize, Serialize};
 
 use super::PersonsRepository;
+use super::equipment::{Equipment, require_space};
 use crate::files::PathError;
 use crate::git::item_refs::ItemKey;
 use crate::git::slot::{Slot, SlotError, SlotRequest, branch_for};
+use crate::git::{GitProgram, Oid};
 use crate::state::{Entry, State};
 use crate::workflow::WorkflowError;
 use crate::workflow::repositories::{key, oid};
@@ -77,7 +79,7 @@ impl SlotPool {
         item: &str,
         repositories: &[PersonsRepository],
         tips: &Base,
-        caches: &[Utf8PathBuf],
+        equipment: &mut Equipment<'_>,
     ) -> Result<ReadySlot, WorkflowError> {
         if let Some(record) = SLOTS.load(state, item)?
             && let Some(clones) = self.reopen(&record, repositories)?
@@ -88,7 +90,14 @@ impl SlotPool {
         let taken: Vec<u32> =
             SLOTS.all(state)?.iter().filter(|one| one.item != item).map(|one| one.number).collect();
         for number in (1..).filter(|number| !taken.contains(number)) {
-            match self.prepare(number, item, repositories, tips, caches) {
+            if !self.root(number).exists() {
+                let sizes: Vec<(&PersonsRepository, Oid)> = repositories
+                    .iter()
+                    .filter_map(|one| Some((one, tips.get(&key(&one.name)).map(oid)?)))
+                    .collect();
+                require_space(&self.directory, &sizes)?;
+            }
+            match self.prepare(number, item, repositories, tips, equipment) {
                 Ok(clones) => {
                     let item = item.to_owned();
                     let record = SlotRecord { item, number, base: tips.clone() };
@@ -96,11 +105,30 @@ impl SlotPool {
                     return Ok(ReadySlot { record, root: self.root(number), clones, is_new: true });
                 }
                 // Left alone, never waited for.
-                Err(SlotError::Uncleared { .. }) => {}
-                Err(error) => return Err(error.into()),
+                Err(WorkflowError::Slot(SlotError::Uncleared { directory, .. })) => {
+                    equipment.notes.push(format!(
+                        "slot {number} cannot be cleared and is not used any more: remove `{directory}` by hand"
+                    ));
+                }
+                Err(error) => return Err(error),
             }
         }
         unreachable!("there are more numbers than slots that cannot be cleared")
+    }
+
+    /// Opens one clone of a slot as the item's last run left it; `None` if it is not there any more, or damaged.
+    pub(super) fn open_clone(
+        &self,
+        number: u32,
+        repository: &str,
+        program: &GitProgram,
+    ) -> Result<Option<Slot>, SlotError> {
+        let directory = self.root(number).join(repository);
+        match Slot::open(program, &directory, &self.private(number, repository)) {
+            // A repository that the agent has destroyed is of no use to anybody: the item begins anew.
+            Err(SlotError::Tampered { .. }) => Ok(None),
+            opened => opened,
+        }
     }
 
     fn reopen(
@@ -110,14 +138,10 @@ impl SlotPool {
     ) -> Result<Option<Vec<Slot>>, WorkflowError> {
         let mut clones = Vec::new();
         for repository in repositories {
-            let directory = self.root(record.number).join(&repository.name);
-            let private = self.private(record.number, &repository.name);
             let program = repository.gates.git.program();
-            match Slot::open(program, &directory, &private) {
-                Ok(Some(slot)) => clones.push(slot),
-                // A repository that the agent has destroyed is of no use to anybody: the item begins anew.
-                Ok(None) | Err(SlotError::Tampered { .. }) => return Ok(None),
-                Err(error) => return Err(error.into()),
+            match self.open_clone(record.number, &repository.name, program)? {
+                Some(slot) => clones.push(slot),
+                None => return Ok(None),
             }
         }
         Ok(Some(clones))
@@ -129,15 +153,18 @@ impl SlotPool {
         item: &str,
         repositories: &[PersonsRepository],
         tips: &Base,
-        caches: &[Utf8PathBuf],
-    ) -> Result<Vec<Slot>, SlotError> {
+        equipment: &mut Equipment<'_>,
+    ) -> Result<Vec<Slot>, WorkflowError> {
+        let caches: Vec<Utf8PathBuf> =
+            equipment.checkout.cache.iter().map(Utf8PathBuf::from).collect();
         let mut clones = Vec::new();
         for repository in repositories {
             let Some(tip) = tips.get(&key(&repository.name)).map(oid) else { continue };
             let refs =
                 repository.gates.mirror.fill(&repository.gates.git, std::slice::from_ref(&tip))?;
             let branch = branch_for(&ItemKey::new(item), &refs);
-            let (slot, _) = Slot::prepare(&SlotRequest {
+            let copied = equipment.copied(repository)?;
+            let request = SlotRequest {
                 directory: &self.root(number).join(&repository.name),
                 private: &self.private(number, &repository.name),
                 mirror: &repository.gates.mirror,
@@ -146,10 +173,12 @@ impl SlotPool {
                 base: &tip,
                 branch: &branch,
                 run_branch: Some((&repository.branch, &tip)),
-                caches,
-                exclude: &[],
-            })?;
-            clones.push(slot);
+                caches: &caches,
+                exclude: &copied,
+            };
+            let (slot, unfilled) = Slot::prepare(&request)?;
+            equipment.note_unfilled(&unfilled);
+            clones.push(equipment.equip(&request, slot, &repository.prefix)?);
         }
         Ok(clones)
     }

@@ -9,7 +9,7 @@ use ralph_model::phase::{
 use ralph_model::role::Role;
 
 use super::planning::present_plans;
-use super::{Phased, PhasedEnd};
+use super::{Phased, PhasedEnd, REFLECTION};
 use crate::run::RunResult;
 use crate::workflow::driver::Turn;
 use crate::workflow::repositories::{BEFORE, BeforeAll};
@@ -23,6 +23,10 @@ impl Phased<'_, '_> {
     ) -> Result<Turn<PhasedEnd>, WorkflowError> {
         self.heal()?;
         let Some(record) = self.record()? else { return Ok(Turn::Again) };
+        if result.item.ends_with(REFLECTION) {
+            self.conclude_reflection(&record, result)?;
+            return Ok(Turn::Progress);
+        }
         if result.role == Role::Verifier {
             return self.conclude_opinion(&record, result);
         }

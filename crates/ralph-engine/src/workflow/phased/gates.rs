@@ -69,7 +69,7 @@ impl Phased<'_, '_> {
         if let Some(kept) = DETECTED.load(&context.state, item)? {
             return Ok(kept);
         }
-        let found = detect_checks(&context.workspace.root).gates;
+        let found = detect_checks(self.root()).gates;
         let gates: Vec<GateSpec> = found.iter().map(detected).collect();
         DETECTED.save(&context.state, item, &gates)?;
         Ok(gates)
@@ -81,6 +81,7 @@ fn command(name: &str, argv: Vec<String>) -> GateSpec {
         name: name.to_owned(),
         check: Check::Command { argv },
         timeout: TIMEOUT,
+        repo: None,
         paths: Vec::new(),
         fast: false,
         net: false,
@@ -89,5 +90,5 @@ fn command(name: &str, argv: Vec<String>) -> GateSpec {
 }
 
 fn detected(gate: &SuggestedGate) -> GateSpec {
-    GateSpec { fast: gate.fast, ..command(&gate.name, gate.run.clone()) }
+    GateSpec { fast: gate.fast, repo: gate.repo.clone(), ..command(&gate.name, gate.run.clone()) }
 }

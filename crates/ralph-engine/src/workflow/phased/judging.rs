@@ -5,10 +5,10 @@ use ralph_model::gate::Effect;
 use ralph_model::id::RunId;
 use ralph_model::journal::{QuestionKind, ReasonText, VerdictKind, VerdictReached};
 use ralph_model::phase::mailbox::{BUILD_ERRORS, PLAN_DIFF, SUMMARY};
-use ralph_model::phase::{LoopFact, LoopRecord};
+use ralph_model::phase::{LoopFact, LoopRecord, LoopStanding};
 use ralph_model::run::Trouble;
 use ralph_model::verdict::{PersonQuestion, Reason, Verdict, VerifierReport};
-use ralph_outline::checks::{is_before_work, plan_diff};
+use ralph_outline::checks::{changes_components, is_before_work, plan_diff};
 use ralph_outline::diff::PlanDiff;
 use ralph_outline::feedback::{GateWords, gate_feedback};
 
@@ -18,7 +18,7 @@ use crate::config::LoopPreset;
 use crate::files::plain::read_start;
 use crate::gates::BuiltInContext;
 use crate::gates::assess::GateFinding;
-use crate::judge::Case;
+use crate::judge::{AgreedChecks, Case, lowest};
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::Turn;
@@ -39,7 +39,14 @@ pub(super) enum PersonsWord {
 struct Findings {
     reasons: Vec<Reason>,
     question: Option<PersonQuestion>,
-    is_unproven: bool,
+}
+
+/// The work beside its plan and where it began.
+struct Comparison {
+    diff: Option<PlanDiff>,
+    is_begun: bool,
+    /// An application without a plan, of which no component was changed.
+    is_nothing_built: bool,
 }
 
 impl Findings {
@@ -47,12 +54,10 @@ impl Findings {
         let mut found = Findings::default();
         for case in cases {
             match case.verdict(&VerifierReport::NotAsked)? {
-                Verdict::Accepted { proven_by_gates, .. } => found.is_unproven |= !proven_by_gates,
                 Verdict::Rejected { reasons } => found.reasons.extend(reasons),
-                // Only a verifier says so, and none was asked.
-                Verdict::PlanInvalid { .. } => {}
+                // Only a verifier says that a plan is invalid, and none was asked.
+                Verdict::Accepted { .. } | Verdict::PlanInvalid { .. } => {}
                 Verdict::NeedsHuman { question } => {
-                    found.is_unproven = true;
                     found.question.get_or_insert(question);
                 }
             }
@@ -94,9 +99,10 @@ impl Phased<'_, '_> {
         };
         let cases = self.examine(&item, before, &pinned, &works, beside)?;
         self.back_to_branches(&item)?;
-        let (diff, is_begun) = self.compare(before, &works, &beside)?;
+        let Comparison { diff, is_begun, is_nothing_built } =
+            self.compare(before, &works, &beside)?;
         self.write_reports(diff.as_ref(), &cases)?;
-        let found = match Findings::of(&cases) {
+        let mut found = match Findings::of(&cases) {
             Ok(found) => found,
             Err(trouble) => return Ok(Turn::Trouble(trouble)),
         };
@@ -112,6 +118,11 @@ impl Phased<'_, '_> {
             self.settle(&fact)?;
             return Ok(Turn::Failed);
         }
+        // Without a plan nothing tells a small fix of the styles from a scaffold that was left as it was.
+        if let Some(work) = works.first().filter(|_| is_nothing_built) {
+            let commit = work.commit.clone();
+            found.question.get_or_insert(PersonQuestion::NothingBuilt { commit });
+        }
         if let Some(question) = found.question.filter(|_| consent == PersonsWord::NotAsked) {
             let verdict = Verdict::NeedsHuman { question: question.clone() };
             self.tell(VerdictReached {
@@ -122,11 +133,13 @@ impl Phased<'_, '_> {
             self.settle(&LoopFact::Undecided { run, works, question: question.clone() })?;
             return self.ask_person(&item, question, QuestionKind::Accept);
         }
-        self.attest(&item, before, &pinned, &cases)?;
+        let agreed =
+            if consent == PersonsWord::Given { AgreedChecks::Person } else { AgreedChecks::Nobody };
+        self.attest(&item, before, &pinned, &cases, agreed)?;
         let acceptance = Acceptance {
             done_at: works.first().map(|work| work.commit.clone()),
             works,
-            proven_by_gates: !found.is_unproven,
+            level: lowest(&cases),
         };
         let by = if consent == PersonsWord::Given { "person" } else { "judge" };
         self.tell(VerdictReached {
@@ -134,28 +147,42 @@ impl Phased<'_, '_> {
             commit: acceptance.done_at.as_ref().map(ToString::to_string),
             verdict: VerdictKind::Accepted,
             by: by.to_owned(),
-            proven_by_gates: Some(acceptance.proven_by_gates),
+            level: Some(acceptance.level),
             ..VerdictReached::default()
         })?;
         let summary = summary.unwrap_or_else(|| record.task.text.clone());
         self.settle(&LoopFact::Accepted { run, acceptance, summary })?;
-        Ok(Turn::Progress)
+        match self.record()?.map(|record| record.standing) {
+            Some(LoopStanding::Undecided { question, .. }) => {
+                self.ask_person(&item, question, QuestionKind::Accept)
+            }
+            // The branch has moved, which is others' luck.
+            Some(LoopStanding::Working) => Ok(Turn::Again),
+            _ => {
+                self.reflects = self.settings.reflect;
+                Ok(Turn::Progress)
+            }
+        }
     }
 
-    /// Compares the work with the plan, and tells whether it has begun at all.
+    /// Compares the work with the plan, and with where it began.
     fn compare(
         &self,
         before: &BeforeAll,
         works: &[Work],
         beside: &BuiltInContext<'_>,
-    ) -> Result<(Option<PlanDiff>, bool), WorkflowError> {
-        let Some(files) = works.first().map(|work| self.files_of(before, work)).transpose()? else {
-            return Ok((None, true));
+    ) -> Result<Comparison, WorkflowError> {
+        let files = works.first().map(|work| self.files_of(before, work)).transpose()?;
+        let Some(files) = files.flatten() else {
+            return Ok(Comparison { diff: None, is_begun: true, is_nothing_built: false });
         };
-        let Some(files) = files else { return Ok((None, true)) };
         let input = files.input(beside);
         let is_web_app = self.settings.preset == LoopPreset::WebApp;
-        Ok((plan_diff(&input), !(is_web_app && is_before_work(&input))))
+        Ok(Comparison {
+            diff: plan_diff(&input),
+            is_begun: !(is_web_app && is_before_work(&input)),
+            is_nothing_built: is_web_app && input.outline.is_none() && !changes_components(&input),
+        })
     }
 
     /// Writes the reports of gates that have a file of their own, and removes those that are clean.

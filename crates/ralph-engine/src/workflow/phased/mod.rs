@@ -2,8 +2,8 @@
 //!
 //! [`store`] keeps the record and performs the machine's writes; [`planning`] validates the plan that is in the mailbox;
 //! [`runs`] makes the task of an agent, [`conclude`] draws the conclusions of its run, [`judging`] has the judge decide on
-//! the work, with the gates of [`gates`]; [`person`] settles what needs a person. [`work`] has every call that touches the
-//! repositories.
+//! the work, with the gates of [`gates`]; [`person`] settles what needs a person; [`reflection`] asks how it went. [`place`]
+//! has the slot, its mailbox and the landing, [`work`] every other call that touches the repositories.
 //!
 //! Invariant: nothing that a file of the mailbox says moves the machine but the claims of a run that has ended.
 
@@ -11,14 +11,18 @@ mod conclude;
 mod gates;
 mod judging;
 mod person;
+mod place;
 mod planning;
+mod reflection;
 mod runs;
 mod store;
 mod work;
 
+use ralph_model::build::Acceptance;
 use ralph_model::journal::{IterationResult, JournalEvent, Note, StepResult};
 use ralph_model::phase::mailbox::COUNTER;
-use ralph_model::phase::{LoopBounds, LoopFact, LoopRecord, LoopStanding, LoopTask};
+use ralph_model::phase::{LoopBounds, LoopFact, LoopPlace, LoopRecord, LoopStanding, LoopTask};
+use ralph_model::proof::ProofLevel;
 use ralph_model::role::Role;
 use ralph_model::run::RunOutcome;
 
@@ -29,9 +33,11 @@ use super::driver::{Ended, Subject, Turn, Void, Workflow, WorkflowStep, drive, f
 use super::project::Project;
 use crate::config::LoopSettings;
 use crate::git::commits::Signing;
+use crate::mailbox::exchange::Direction;
 use crate::mailbox::{Mailbox, MailboxState, inspect};
 use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::Session;
+use crate::state::State;
 
 /// The name of the workflow in the results of its runs.
 const WORKFLOW: &str = "loop";
@@ -39,11 +45,18 @@ const WORKFLOW: &str = "loop";
 /// How a verifier's item is named that is asked for its opinion on a task.
 const OPINION: &str = "-opinion";
 
+/// How the item of a run is named that is asked how an accepted task went.
+const REFLECTION: &str = "-reflection";
+
 /// The loop of one workspace.
 pub struct Phased<'r, 's> {
     session: &'r mut Session<'s>,
-    project: &'r Project,
+    project: &'r mut Project,
+    /// Where the agent reads and writes: in its slot, or the person's own.
     mailbox: Mailbox,
+    persons_mailbox: Mailbox,
+    /// The task whose slot is open.
+    entered: Option<String>,
     bounds: LoopBounds,
     signing: Signing,
     /// As they were before the last run; see [`Phased::pin`].
@@ -52,6 +65,8 @@ pub struct Phased<'r, 's> {
     item: Option<String>,
     /// The iteration under way, until it is told what came of it.
     iteration: Option<IterationResult>,
+    /// A task was accepted just now, and its agent is to be asked how it went.
+    reflects: bool,
 }
 
 /// How the loop ended by itself.
@@ -59,7 +74,7 @@ pub struct Phased<'r, 's> {
 pub enum PhasedEnd {
     Done {
         commit: Option<String>,
-        is_proven: bool,
+        level: ProofLevel,
         summary: Option<String>,
     },
     /// Gates failed too often in a row.
@@ -95,7 +110,7 @@ impl<'r, 's> Phased<'r, 's> {
     /// Opens the loop, unless its mailbox belongs to another tool.
     pub fn open(
         session: &'r mut Session<'s>,
-        project: &'r Project,
+        project: &'r mut Project,
         iterations: Option<u32>,
     ) -> Result<Phased<'r, 's>, WorkflowError> {
         let config = &session.context.config;
@@ -110,8 +125,25 @@ impl<'r, 's> Phased<'r, 's> {
         };
         let signing = Signing::allowed(config.git.sign);
         let settings = session.loop_settings();
-        let (item, iteration) = (None, None);
-        Ok(Phased { session, project, mailbox, bounds, signing, settings, item, iteration })
+        Ok(Phased {
+            session,
+            project,
+            persons_mailbox: mailbox.clone(),
+            mailbox,
+            entered: None,
+            bounds,
+            signing,
+            settings,
+            item: None,
+            iteration: None,
+            reflects: false,
+        })
+    }
+
+    /// Returns where the last task was worked on, and whether it is over.
+    pub fn last_place(state: &State) -> Result<Option<(LoopPlace, bool)>, WorkflowError> {
+        let record = LOOPS.load(state, store::KEY)?;
+        Ok(record.map(|record| (record.place, record.is_over())))
     }
 
     /// Returns the task that private state knows, after completing what a crash cut short.
@@ -129,8 +161,12 @@ impl<'r, 's> Phased<'r, 's> {
 
     /// Begins a task. One that is unfinished is given up.
     pub fn start(&mut self, text: &str) -> Result<(), WorkflowError> {
-        self.mailbox.make_ready()?;
         let earlier = self.current()?;
+        if let Some(earlier) = earlier.as_ref().filter(|record| !record.is_over()) {
+            self.give_up(earlier)?;
+        }
+        self.step_out()?;
+        self.mailbox.make_ready()?;
         if let Some(earlier) = &earlier {
             let item = item_of(earlier.task.number);
             self.session.questions().withdraw(&item)?;
@@ -139,8 +175,8 @@ impl<'r, 's> Phased<'r, 's> {
         let counted = self.mailbox.read(COUNTER).and_then(|text| text.trim().parse().ok());
         let last = earlier.map_or(0, |record| record.task.number).max(counted.unwrap_or(0));
         let task = LoopTask { number: last.saturating_add(1), text: text.to_owned() };
-        let present = present_plans(&self.mailbox);
-        self.settle(&LoopFact::Started { task, present })
+        let (present, place) = (present_plans(&self.mailbox), self.place());
+        self.settle(&LoopFact::Started { task, place, present })
     }
 
     /// Lets an unfinished task go on, with an answer to its question if there is one. Returns `false` where there is no
@@ -160,8 +196,8 @@ impl<'r, 's> Phased<'r, 's> {
         Ok(true)
     }
 
-    /// Takes the last task back: the tree is as it was before, and what was in it is saved. Returns `false` where there is
-    /// no task.
+    /// Takes the last task back: what it did in its slot is kept and given up, what has landed is reverted by a commit, and
+    /// in place the tree is put back after what is in it was saved. Returns `false` where there is no task.
     pub fn roll_back(&mut self) -> Result<bool, WorkflowError> {
         let Some(record) = self.current()? else { return Ok(false) };
         if record.standing == LoopStanding::RolledBack {
@@ -170,7 +206,14 @@ impl<'r, 's> Phased<'r, 's> {
         let item = item_of(record.task.number);
         self.session.questions().withdraw(&item)?;
         RESULTS.forget(&self.session.context.state, &item)?;
+        if let (LoopPlace::Slot, LoopStanding::Done { acceptance }) =
+            (record.place, &record.standing)
+        {
+            self.revert(record.task.number, acceptance)?;
+        }
         self.settle(&LoopFact::RolledBack)?;
+        self.step_out()?;
+        self.project.follow_at_end(self.session)?;
         Ok(true)
     }
 
@@ -179,17 +222,29 @@ impl<'r, 's> Phased<'r, 's> {
         self.project.committer.prepare()?;
         self.heal()?;
         self.return_after_kill()?;
-        let ended = drive(self)?;
-        self.commit_home()?;
+        let ended = drive(self);
         // Whoever looks at an unfinished task finds what the next run will be told.
         if let Some(record) = self.record()?.filter(|record| !record.is_over()) {
             self.write_mirror(&record)?;
         }
+        self.exchange(Direction::Out)?;
+        let ended = self.without_reflection(ended?)?;
+        self.commit_home()?;
+        self.project.publish(self.session, "ralph: update home", &[])?;
+        self.project.follow_at_end(self.session)?;
         self.session.ending = Some(match &ended {
             Ended::By(end) => end.name(),
             Ended::Stopped(stop) => stop.name(),
         });
         Ok(ended)
+    }
+
+    fn done(&self, acceptance: &Acceptance) -> PhasedEnd {
+        PhasedEnd::Done {
+            commit: acceptance.done_at.as_ref().map(ToString::to_string),
+            level: acceptance.level,
+            summary: self.mailbox.read(ralph_model::phase::mailbox::SUMMARY),
+        }
     }
 
     fn commit_home(&mut self) -> Result<(), WorkflowError> {
@@ -235,7 +290,8 @@ impl<'s> Workflow<'s> for Phased<'_, 's> {
         let Some(record) = self.record()? else { return Ok(None) };
         let item = item_of(record.task.number);
         let state = &self.session.context.state;
-        for name in [item.clone(), format!("{item}{OPINION}")] {
+        for suffix in ["", OPINION, REFLECTION] {
+            let name = format!("{item}{suffix}");
             let Some(result) = RESULTS.load(state, &name)? else { continue };
             let is_settled = match result.role {
                 Role::Builder => record.settled_run.as_ref() == Some(&result.run),
@@ -246,6 +302,7 @@ impl<'s> Workflow<'s> for Phased<'_, 's> {
                 continue;
             }
             self.item = Some(name);
+            self.enter_task(&record)?;
             return Ok(Some(result));
         }
         Ok(None)
@@ -253,9 +310,11 @@ impl<'s> Workflow<'s> for Phased<'_, 's> {
 
     fn next(&mut self) -> Result<WorkflowStep<PhasedEnd>, WorkflowError> {
         self.heal()?;
+        self.project.sync(self.session)?;
         let Some(record) = self.record()? else {
             return Ok(WorkflowStep::Turn(Turn::End(PhasedEnd::NoTask)));
         };
+        self.enter_task(&record)?;
         let item = item_of(record.task.number);
         self.item = Some(item.clone());
         let turn = match &record.standing {
@@ -272,11 +331,12 @@ impl<'s> Workflow<'s> for Phased<'_, 's> {
                 let (gates, failures) = (gates.clone(), record.failures);
                 Turn::End(PhasedEnd::Aborted { gates, failures })
             }
-            LoopStanding::Done { acceptance } => Turn::End(PhasedEnd::Done {
-                commit: acceptance.done_at.as_ref().map(ToString::to_string),
-                is_proven: acceptance.proven_by_gates,
-                summary: self.mailbox.read(ralph_model::phase::mailbox::SUMMARY),
-            }),
+            LoopStanding::Done { acceptance } => {
+                if std::mem::take(&mut self.reflects) {
+                    return self.reflect(&record, &item, acceptance);
+                }
+                Turn::End(self.done(acceptance))
+            }
             LoopStanding::RolledBack
             | LoopStanding::Beginning { .. }
             | LoopStanding::Accepted { .. }
@@ -307,11 +367,23 @@ impl<'s> Workflow<'s> for Phased<'_, 's> {
         Ok(turn)
     }
 
-    fn discard(&mut self, result: &RunResult, _: Void) -> Result<(), WorkflowError> {
+    fn discard(&mut self, result: &RunResult, void: Void) -> Result<(), WorkflowError> {
         if result.role == Role::Builder {
             self.back_to_branches(&result.item)?;
+            if void == Void::Resumed {
+                self.begin_run(&result.item)?;
+            }
         }
         self.end_iteration(StepResult::Trouble, None)
+    }
+
+    /// How an accepted task went is asked once; what comes of that changes nothing.
+    fn end_on_trouble(&self) -> Option<PhasedEnd> {
+        let record = self.record().ok()??;
+        match &record.standing {
+            LoopStanding::Done { acceptance } => Some(self.done(acceptance)),
+            _ => None,
+        }
     }
 
     /// A task that has nothing left to try does not wait for its next try.
@@ -322,3 +394,7 @@ impl<'s> Workflow<'s> for Phased<'_, 's> {
         }))
     }
 }
+
+#[cfg(test)]
+#[path = "degenerate_tests.rs"]
+mod degenerate_tests;

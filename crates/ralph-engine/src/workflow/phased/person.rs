@@ -4,6 +4,7 @@ use ralph_model::build::{Acceptance, Work};
 use ralph_model::journal::{AnswerOrigin, PersonAnswered, PersonNeeded, QuestionKind, VerdictKind};
 use ralph_model::phase::{LoopFact, LoopRecord};
 use ralph_model::pipeline::is_yes;
+use ralph_model::proof::ProofLevel;
 use ralph_model::verdict::PersonQuestion;
 
 use super::judging::PersonsWord;
@@ -74,7 +75,8 @@ impl Phased<'_, '_> {
         let fact = if is_yes(&answer) {
             self.tell_persons_verdict(item, VerdictKind::Accepted, &answer)?;
             let done_at = self.heads()?.into_iter().next().map(|work| work.commit);
-            let acceptance = Acceptance { works: Vec::new(), done_at, proven_by_gates: false };
+            let acceptance =
+                Acceptance { works: Vec::new(), done_at, level: ProofLevel::NotProven };
             let summary = format!("nothing had to change: {reason}");
             LoopFact::Accepted { run: None, acceptance, summary }
         } else {

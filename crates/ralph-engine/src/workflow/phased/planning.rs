@@ -65,7 +65,8 @@ impl Phased<'_, '_> {
         let told = match &verdict {
             PlanVerdict::Invalid { plan, report } => {
                 let fails = report.lines().filter(|line| line.starts_with("FAIL")).count();
-                Some(format!("{} is not valid: {fails} checks failed", plan.file))
+                let checks = if fails == 1 { "check" } else { "checks" };
+                Some(format!("{} is not valid: {fails} {checks} failed", plan.file))
             }
             PlanVerdict::Valid { plan, .. } if record.phase == LoopPhase::Plan => {
                 Some(format!("{} is valid; the phase is BUILD", plan.file))
@@ -90,7 +91,7 @@ impl Phased<'_, '_> {
             Some(tree) => tree,
             None => &empty,
         };
-        let root = context.workspace.root.as_std_path();
+        let root = self.root().as_std_path();
         let is_program = |name: &str| context.environment.find_program(name, root).is_some();
         let rules = &self.settings.rules;
         Ok(language.check(&text, &PlanSurroundings { rules, tree, is_program: &is_program }))

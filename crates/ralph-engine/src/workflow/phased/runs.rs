@@ -1,5 +1,6 @@
 //! The runs of the loop: an iteration of the builder, and a verifier's opinion.
 
+use ralph_model::build::Work;
 use ralph_model::journal::{IterationResult, IterationStart};
 use ralph_model::phase::mailbox::{ORIGIN, TASK};
 use ralph_model::phase::{LoopRecord, escalation};
@@ -7,7 +8,7 @@ use ralph_model::prompt::{LoopPrompt, PlanSource, VerifyPrompt};
 use ralph_model::role::Role;
 use ralph_model::run::Trouble;
 
-use super::{OPINION, Phased, PhasedEnd, WORKFLOW};
+use super::{OPINION, Phased, PhasedEnd, WORKFLOW, item_of};
 use crate::session::AgentTask;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Turn, WorkflowStep};
@@ -15,6 +16,14 @@ use crate::workflow::spec_text::SpecText;
 
 /// The longest plan that is put into a prompt.
 const LONGEST_PLAN: usize = 64 << 10;
+
+/// What a verifier is asked that decides nothing.
+pub(super) struct VerifierInquiry<'a> {
+    pub(super) item: &'a str,
+    pub(super) feedback: &'a str,
+    /// The commits that it looks at.
+    pub(super) works: Vec<Work>,
+}
 
 impl Phased<'_, '_> {
     /// Validates the plan, and has the builder work for another iteration if there is one left.
@@ -95,22 +104,32 @@ impl Phased<'_, '_> {
         item: &str,
         reason: &str,
     ) -> Result<WorkflowStep<PhasedEnd>, WorkflowError> {
-        let pinned = self.pin(item)?;
-        let opinion = format!("{item}{OPINION}");
-        // Trouble of this run is counted apart from the task's own.
-        self.item = Some(opinion.clone());
-        let checkouts = self.checkouts_of_heads(&opinion, &pinned)?;
-        let Some(first) = checkouts.first() else {
-            let message = "there is no commit to look at".to_owned();
-            return Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })));
-        };
-        let source = self.task_text(record, item);
         let feedback = format!(
             "The builder says that nothing has to change ({reason}). Do not accept or reject anything: look whether that is \
              so, and say in your last message what you think and why. A person decides."
         );
+        let (item, works) = (&format!("{item}{OPINION}"), self.heads()?);
+        self.inquire(record, &VerifierInquiry { item, feedback: &feedback, works })
+    }
+
+    /// Has a verifier, which decides nothing, look at commits in checkouts of its own.
+    pub(super) fn inquire(
+        &mut self,
+        record: &LoopRecord,
+        inquiry: &VerifierInquiry<'_>,
+    ) -> Result<WorkflowStep<PhasedEnd>, WorkflowError> {
+        let item = item_of(record.task.number);
+        let pinned = self.pin(&item)?;
+        // Trouble of this run is counted apart from the task's own.
+        self.item = Some(inquiry.item.to_owned());
+        let checkouts = self.checkouts_of(inquiry.item, &pinned, &inquiry.works)?;
+        let Some(first) = checkouts.first() else {
+            let message = "no commit to examine".to_owned();
+            return Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })));
+        };
+        let source = self.task_text(record, &item);
         let context = VerifyPrompt {
-            surroundings: self.project.surroundings(self.session, &source, Some(&feedback)),
+            surroundings: self.project.surroundings(self.session, &source, Some(inquiry.feedback)),
             tasks: &record.task.text,
             commit: &first.work.commit,
             checkout: first.checkout.directory.as_str(),
@@ -122,7 +141,7 @@ impl Phased<'_, '_> {
         let task = AgentTask {
             directory: Some(first.checkout.directory.clone()),
             writable: checkouts.iter().map(|found| found.checkout.tree.clone()).collect(),
-            ..AgentTask::new(WORKFLOW, Role::Verifier, &opinion, prompt)
+            ..AgentTask::new(WORKFLOW, Role::Verifier, inquiry.item, prompt)
         };
         Ok(WorkflowStep::Run(Box::new(task)))
     }

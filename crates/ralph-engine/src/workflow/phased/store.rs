@@ -1,7 +1,8 @@
 //! The loop's record on disk, and the machine's writes.
 
+use ralph_model::build::Work;
 use ralph_model::phase::mailbox::{self, CLEARED, HISTORY, ORIGIN};
-use ralph_model::phase::{LoopFact, LoopRecord, LoopWrite, heal, settle};
+use ralph_model::phase::{LoopFact, LoopPlace, LoopRecord, LoopWrite, heal, settle};
 
 use super::gates::DETECTED;
 use super::{Phased, item_of};
@@ -25,13 +26,36 @@ impl Phased<'_, '_> {
     pub(super) fn settle(&mut self, fact: &LoopFact) -> Result<(), WorkflowError> {
         let record = self.record()?;
         let writes = settle(record.as_ref(), fact, self.bounds)?;
-        writes.iter().try_for_each(|write| self.write(write))
+        self.write_all(&writes)
     }
 
     /// Completes the writes that a crash cut short.
     pub(super) fn heal(&mut self) -> Result<(), WorkflowError> {
-        let writes: Vec<LoopWrite> = self.record()?.iter().flat_map(heal).collect();
-        writes.iter().try_for_each(|write| self.write(write))
+        let Some(record) = self.record()? else { return Ok(()) };
+        self.enter_task(&record)?;
+        self.write_all(&heal(&record))
+    }
+
+    /// Writes a list. Where the branch refuses accepted work, the rest of it is replaced by what follows from that.
+    fn write_all(&mut self, writes: &[LoopWrite]) -> Result<(), WorkflowError> {
+        for write in writes {
+            if let LoopWrite::AdvanceBranches { works } = write
+                && let Some(refused) = self.advance(works)?
+            {
+                return self.settle(&refused);
+            }
+            self.write(write)?;
+        }
+        Ok(())
+    }
+
+    /// Takes accepted work to where it belongs. Returns what follows where the branch refuses it.
+    fn advance(&mut self, works: &[Work]) -> Result<Option<LoopFact>, WorkflowError> {
+        let Some(record) = self.record()? else { return Ok(None) };
+        match record.place {
+            LoopPlace::Slot => self.land(&record, works),
+            LoopPlace::Checkout => self.take_in(works).map(|()| None),
+        }
     }
 
     fn write(&mut self, write: &LoopWrite) -> Result<(), WorkflowError> {
@@ -53,8 +77,12 @@ impl Phased<'_, '_> {
                 let origin = mailbox::origin(self.mailbox.read(ORIGIN).as_deref(), task);
                 self.mailbox.write(ORIGIN, &origin)?;
             }
-            LoopWrite::Snapshot { task, point } => self.snapshot(*task, *point)?,
-            LoopWrite::AdvanceBranches { works } => self.take_in(works)?,
+            LoopWrite::Snapshot { task, point } => match self.record()? {
+                Some(record) if record.place == LoopPlace::Slot => self.mark(&record, *point)?,
+                _ => self.snapshot(*task, *point)?,
+            },
+            // Done by the list itself, as it may end there.
+            LoopWrite::AdvanceBranches { .. } => {}
             LoopWrite::AppendHistory { task, what } => {
                 self.mailbox.make_ready()?;
                 let earlier = self.mailbox.read(HISTORY).unwrap_or_default();
@@ -67,8 +95,12 @@ impl Phased<'_, '_> {
                 DETECTED.forget(state, &item)?;
                 BEFORE.forget(state, &item)?;
                 forget_troubles(state, &item)?;
+                self.leave(&item)?;
             }
-            LoopWrite::RollBack { task } => self.put_tree_back(*task)?,
+            LoopWrite::RollBack { task } => match self.record()? {
+                Some(record) if record.place == LoopPlace::Slot => self.give_up(&record)?,
+                _ => self.put_tree_back(*task)?,
+            },
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::git::commits::{CommitRequest, Signing, commit_paths};
 use crate::git::evidence::{Dirt, is_own};
 use crate::git::{Git, Oid, shown};
 use crate::home::CONFIG_FILE;
-use crate::judge::{Case, Said};
+use crate::judge::{AgreedChecks, Case, Said};
 use crate::run::RESULTS;
 use crate::workflow::WorkflowError;
 use crate::workflow::repositories::{BEFORE, BeforeAll, WorkCheckout, attestation};
@@ -23,7 +23,7 @@ use crate::workflow::repositories::{BEFORE, BeforeAll, WorkCheckout, attestation
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Returns the ref that keeps a snapshot of a task.
-fn snapshot_ref(task: u32, point: SnapshotPoint) -> String {
+pub(super) fn snapshot_ref(task: u32, point: SnapshotPoint) -> String {
     match point {
         SnapshotPoint::Before => format!("refs/ralph/loop/{task}/before"),
         SnapshotPoint::After => format!("refs/ralph/loop/{task}/after"),
@@ -36,7 +36,10 @@ impl Phased<'_, '_> {
         let state = &self.session.context.state;
         let repositories = &self.project.repositories;
         let before = match BEFORE.load(state, item)? {
-            Some(earlier) => repositories.note_further(&earlier, None)?,
+            Some(earlier) => {
+                let slot_base = self.project.slot_base(self.session, item)?;
+                repositories.note_further(&earlier, slot_base)?
+            }
             None => repositories.note_first(&repositories.base()?)?,
         };
         BEFORE.save(state, item, &before)?;
@@ -82,16 +85,16 @@ impl Phased<'_, '_> {
         self.project.repositories.heads(None)
     }
 
-    /// Makes checkouts of where every repository stands, for a verifier.
-    pub(super) fn checkouts_of_heads(
+    /// Makes checkouts of commits, for a verifier.
+    pub(super) fn checkouts_of(
         &mut self,
         item: &str,
         pinned: &PinnedGates,
+        works: &[Work],
     ) -> Result<Vec<WorkCheckout>, WorkflowError> {
-        let works = self.heads()?;
         let repositories = &self.project.repositories;
         self.session.with_gates(item, |context, tell| {
-            repositories.checkouts_for_verifier(context, pinned, &works, tell)
+            repositories.checkouts_for_verifier(context, pinned, works, tell)
         })
     }
 
@@ -124,9 +127,10 @@ impl Phased<'_, '_> {
         before: &BeforeAll,
         pinned: &PinnedGates,
         cases: &[Case],
+        agreed: AgreedChecks,
     ) -> Result<(), WorkflowError> {
         let context = &self.session.context;
-        let attested = attestation(context, item, Role::Builder, None);
+        let attested = attestation(context, item, Role::Builder, None, agreed);
         self.project.repositories.attest(&context.gates(item), before, pinned, cases, &attested)
     }
 

@@ -239,8 +239,16 @@ impl SpecWork<'_, '_, '_> {
             Verdict::Rejected { reasons } => reasons.as_slice(),
             _ => &[],
         };
-        let for_agent: Vec<String> = reasons.iter().map(Reason::for_agent).collect();
-        let for_person: Vec<String> = reasons.iter().map(Reason::for_person).collect();
+        let mut for_agent: Vec<String> = reasons.iter().map(Reason::for_agent).collect();
+        let mut for_person: Vec<String> = reasons.iter().map(Reason::for_person).collect();
+        if let Some(result) = result.filter(|_| reasons.contains(&Reason::NoClaim)) {
+            let ending = result.answer().ending();
+            let wanted = &self.pipeline.options.magic_phrase;
+            for_agent.push(format!(
+                "Your last lines were {ending:?}. Wanted are, as the last two lines: the commit's hash, then `{wanted}`."
+            ));
+            for_person.push(format!("Its last lines were {ending:?}."));
+        }
         let observed = reasons.iter().find_map(|reason| match reason {
             Reason::AnotherVerified { verified, .. } => Some(verified.to_string()),
             _ => None,
@@ -281,7 +289,7 @@ impl SpecWork<'_, '_, '_> {
         };
         self.failure = Some(failure);
         self.pipeline.session.record(event)?;
-        let message = if phase == Phase::Plan { "was not planned" } else { "was rejected" };
+        let message = if phase == Phase::Plan { "planning failed" } else { "was rejected" };
         let run = result.map(|result| self.run_ref(result));
         self.settle(&Fact::AttemptFailed { phase, outcome, feedback, run }, message)?;
         Ok(Turn::Failed)

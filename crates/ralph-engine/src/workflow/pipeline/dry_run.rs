@@ -48,7 +48,7 @@ pub fn forecast(
         Action::Plan { .. } => ("plan", "it has no plan".to_owned()),
         Action::Adopt { .. } => ("implement", "a plan was written by hand".to_owned()),
         Action::Implement { feedback: Some(_) } => {
-            ("implement", "the last attempt was turned down; it has feedback".to_owned())
+            ("implement", "the last attempt was rejected; it has feedback".to_owned())
         }
         Action::Implement { .. } => ("implement", "it has a plan".to_owned()),
         Action::Verify { no_change: Some(_), .. } => {

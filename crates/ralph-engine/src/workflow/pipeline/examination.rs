@@ -2,6 +2,7 @@
 
 use ralph_model::evidence::CommitEvidence;
 use ralph_model::pipeline::Markers;
+use ralph_model::proof::ProofLevel;
 use ralph_model::run::Trouble;
 use ralph_model::verdict::{Claim, Reason, Verdict, VerifierQuestion, VerifierReport};
 
@@ -35,11 +36,10 @@ impl SpecWork<'_, '_, '_> {
         })
     }
 
-    pub(super) fn are_proven(&self) -> bool {
-        self.cases.iter().flatten().all(|case| match &case.claim {
-            Claim::Commit(measured) => measured.gates.proven(),
-            _ => false,
-        })
+    /// What is known of the candidate, once whoever had to agree has agreed.
+    pub(super) fn level(&self) -> ProofLevel {
+        let levels = self.cases.iter().flatten().map(Case::level);
+        levels.min().unwrap_or(ProofLevel::NotProven)
     }
 
     /// What the judge says while no verifier has been asked. What only a person can settle is first put to a verifier.
@@ -81,7 +81,14 @@ pub(super) fn verdict_of(cases: &[Case], report: &VerifierReport) -> Result<Verd
     let mut rejected = Vec::new();
     let mut question = None;
     for case in others {
-        match case.verdict(&VerifierReport::NotAsked)? {
+        // Who verified the first case has seen the others, too.
+        let verified =
+            |found: &CommitEvidence| VerifierReport::Verified { commit: found.commit.clone() };
+        let report = match (report, commit_evidence(&case.claim)) {
+            (VerifierReport::Verified { .. }, Some(found)) => verified(found),
+            _ => VerifierReport::NotAsked,
+        };
+        match case.verdict(&report)? {
             Verdict::Rejected { reasons } => {
                 let repository = commit_evidence(&case.claim).map(|found| found.repository.clone());
                 let repository = repository.unwrap_or_default();

@@ -62,7 +62,7 @@ pub fn row(store: &SpecStore, spec: &SpecPath, board: &Board) -> Result<SpecRow,
     Ok(SpecRow {
         spec: spec.to_string(),
         id: spec.id().to_owned(),
-        title: ralph_model::spec::check::check(&text).ok().map(str::to_owned),
+        title: ralph_model::spec::check::title(&text).ok().map(str::to_owned),
         state: state_name(&state, &markers),
         attempts_used: markers.attempts_used(),
         plan: markers.plan.as_ref().map(|plan| plan.attempt),

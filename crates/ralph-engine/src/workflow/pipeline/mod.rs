@@ -14,6 +14,7 @@ pub mod store;
 
 use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{AttemptLimits, GiveUp};
+use ralph_model::proof::ProofLevel;
 use ralph_model::spec::name::SpecPath;
 
 use self::store::{SpecStore, whole_second};
@@ -58,7 +59,7 @@ pub struct Pipeline<'r, 's> {
 pub enum SpecEnd {
     Done {
         commit: Option<String>,
-        proven: bool,
+        level: ProofLevel,
     },
     Skipped {
         changed_since_done: bool,

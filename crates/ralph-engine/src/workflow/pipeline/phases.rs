@@ -4,12 +4,13 @@ use ralph_model::id::CommitId;
 use ralph_model::journal::{CandidateLoaded, ImplStart, PlanStart, VerifyStart};
 use ralph_model::pipeline::{Fact, Markers, Phase, Replan};
 use ralph_model::prompt::{
-    self, PromptContext, SpecImplementPrompt, SpecPlanPrompt, SpecVerifyPrompt,
+    self, Continuation, PromptContext, SpecImplementPrompt, SpecPlanPrompt, SpecVerifyPrompt,
 };
 use ralph_model::role::Role;
 use ralph_model::run::Trouble;
 use ralph_model::verdict::Verdict;
 
+use super::examination::commit_evidence;
 use super::spec_work::SpecWork;
 use super::{SpecEnd, WORKFLOW, list};
 use crate::session::{AgentTask, TaskContract, TaskFile, TaskOutbox};
@@ -71,7 +72,7 @@ impl SpecWork<'_, '_, '_> {
             }),
             magic_phrase: &self.pipeline.options.magic_phrase,
         };
-        let mut task = self.task(Phase::Plan, Role::Planner, markers, &prompt);
+        let mut task = self.task(Phase::Plan, Role::Planner, markers, &prompt, &[]);
         // A planner that plans again finds the plan that failed, to be changed where that is enough.
         let old_plan = Some(old_plan.unwrap_or_default().into_bytes());
         task.outbox = TaskOutbox::Files(vec![
@@ -94,6 +95,7 @@ impl SpecWork<'_, '_, '_> {
         let base = self.base()?;
         let state = &self.pipeline.session.context.state;
         let earlier = BEFORE.load(state, &self.item)?;
+        let uncommitted = self.pipeline.project.repositories.half_done(earlier.as_ref())?;
         let before = self.pipeline.project.repositories.note_again(earlier.as_ref(), &base)?;
         BEFORE.save(state, &self.item, &before)?;
         let (item, attempt, max_attempts) = self.attempt(Phase::Implement, markers);
@@ -113,7 +115,8 @@ impl SpecWork<'_, '_, '_> {
             gates: &self.pinned.gates,
             magic_phrase: &self.pipeline.options.magic_phrase,
         };
-        let mut task = self.task(Phase::Implement, Role::Implementer, markers, &prompt);
+        let mut task =
+            self.task(Phase::Implement, Role::Implementer, markers, &prompt, &uncommitted);
         let phrase = self.pipeline.options.magic_phrase.clone();
         task.contract = TaskContract::Completed { phrase };
         Ok(WorkflowStep::Run(Box::new(task)))
@@ -151,6 +154,11 @@ impl SpecWork<'_, '_, '_> {
         let store = &self.pipeline.store;
         let plan = store.text(&self.spec.plan_md())?.unwrap_or_default();
         let questions = self.questions();
+        let cases = self.cases.iter().flatten();
+        let beside: Vec<String> = cases
+            .filter_map(|case| commit_evidence(&case.claim))
+            .flat_map(|found| found.leftovers.clone())
+            .collect();
         let base = self.base()?;
         let key = if works[0].repository.is_empty() { "." } else { &works[0].repository };
         let source = self.source()?;
@@ -170,33 +178,43 @@ impl SpecWork<'_, '_, '_> {
             no_change,
             magic_phrase: &self.pipeline.options.magic_phrase,
         };
-        let mut task = self.task(Phase::Verify, Role::Verifier, markers, &prompt);
+        let mut task = self.task(Phase::Verify, Role::Verifier, markers, &prompt, &beside);
         task.directory = Some(first.checkout.directory.clone());
         task.writable = checkouts.iter().map(|found| found.checkout.tree.clone()).collect();
         Ok(WorkflowStep::Run(Box::new(task)))
     }
 
-    /// Renders the prompt, for a fresh session or for one that goes on.
+    /// Renders the prompt, for a fresh session or for one that goes on, with what earlier runs left uncommitted (for a
+    /// verifier: beside the commit).
     fn task(
         &self,
         phase: Phase,
         role: Role,
         markers: &Markers,
         prompt: &impl PromptContext,
+        left: &[String],
     ) -> AgentTask {
         let pipeline = &self.pipeline;
         let agent = pipeline.session.context.launch(role);
         let sessions = pipeline.store.sessions(self.spec, pipeline.now());
-        let resume = self
-            .limited_session(role, &agent.choice.name)
-            .or_else(|| sessions.resumable(phase, &agent.choice.name))
-            .filter(|_| agent.adapter.traits().resumes)
-            .map(str::to_owned);
-        let prompts = &pipeline.project.prompts;
-        let text = match resume {
-            Some(_) => prompts.render_resumed(prompt),
-            None => prompts.render(prompt),
+        let resume = pipeline.session.open_session(&self.item, role).or_else(|| {
+            let kept = sessions.resumable(phase, &agent.choice.name);
+            kept.filter(|_| agent.adapter.traits().resumes).map(str::to_owned)
+        });
+        let is_resumed = resume.is_some();
+        let before = match role {
+            // It has a checkout of its own.
+            Role::Verifier => {
+                Continuation { is_resumed, left_beside: left, ..Continuation::default() }
+            }
+            _ => Continuation {
+                is_resumed,
+                uncommitted: left,
+                left_beside: &[],
+                clone: pipeline.session.clone_of(),
+            },
         };
+        let text = pipeline.project.prompts.render_continued(prompt, before);
         let spec_path = pipeline.store.path(self.spec.as_str());
         AgentTask {
             attempt: markers.attempts_used() + 1,
@@ -204,12 +222,6 @@ impl SpecWork<'_, '_, '_> {
             variables: vec![("RALPH_SPEC", spec_path.to_string())],
             ..AgentTask::new(WORKFLOW, role, &self.item, text)
         }
-    }
-
-    /// Returns the session of the last run if that run hit its usage limit: a Ralph that waited for the limit and died
-    /// goes on where that one would have.
-    fn limited_session(&self, role: Role, agent: &str) -> Option<&str> {
-        self.pipeline.session.journal.board().item(&self.item)?.limited_session(role, agent)
     }
 
     /// Notes the phase that begins; returns the item, which attempt it is, and how many there are.

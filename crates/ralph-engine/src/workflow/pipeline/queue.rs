@@ -10,6 +10,7 @@ use ralph_model::role::Role;
 use ralph_model::spec::name::SpecPath;
 
 use super::{Pipeline, SpecEnd};
+use crate::files::disk;
 use crate::specs;
 use crate::workflow::driver::Stop;
 use crate::workflow::{WorkflowError, with_causes};
@@ -55,6 +56,10 @@ impl Queue {
     }
 
     fn problem(&self, spec: &SpecPath) -> Option<String> {
+        // A spec that is done is not read again.
+        if disk::exists(&self.specs.join(spec.done())) {
+            return None;
+        }
         let loaded = specs::load(&self.specs, spec);
         loaded.err().filter(|_| self.validate).map(|problem| problem.to_string())
     }
@@ -97,7 +102,7 @@ impl Pipeline<'_, '_> {
             agent: context.agents(),
             exe: launch.executable.as_ref().map(ToString::to_string),
             args: launch.choice.args.clone(),
-            boundary: context.boundary.as_str().to_owned(),
+            boundary: context.boundary.told(),
             force: self.options.forced.iter().map(ToString::to_string).collect(),
             workspace_root: Some(context.workspace.root.to_string()),
             ralph_home: Some(home.to_string()),
@@ -121,7 +126,9 @@ impl Pipeline<'_, '_> {
         let mut handled = BTreeSet::new();
         let mut report = PipelineReport::default();
         loop {
+            self.project.sync(self.session)?;
             let specs = queue.now();
+            self.pass_over_done(&specs, &mut handled, &mut report)?;
             report.left = specs.iter().filter(|spec| !handled.contains(*spec)).count();
             let Some(at) = specs.iter().position(|spec| !handled.contains(spec)) else { break };
             let spec = &specs[at];
@@ -150,6 +157,8 @@ impl Pipeline<'_, '_> {
                 break;
             }
         }
+        // Files that were only put in order belong to no spec that was worked on.
+        self.project.publish(self.session, "ralph: update home", &[])?;
         self.project.follow_at_end(self.session)?;
         self.session.record(RunComplete {
             completed_count: report.count(|end| matches!(end, SpecEnd::Done { .. })) as u64,
@@ -162,6 +171,33 @@ impl Pipeline<'_, '_> {
             _ => "completed",
         });
         Ok(report)
+    }
+
+    /// Passes over the specs that come next and are done, without a look at the rest of home for each of them.
+    fn pass_over_done(
+        &mut self,
+        specs: &[SpecPath],
+        handled: &mut BTreeSet<SpecPath>,
+        report: &mut PipelineReport,
+    ) -> Result<(), WorkflowError> {
+        let total = specs.len() as u64;
+        for (at, spec) in specs.iter().enumerate() {
+            if handled.contains(spec) {
+                continue;
+            }
+            let Some(markers) = self.plainly_done(spec) else { break };
+            self.session.record(SpecQueue {
+                spec: spec.to_string(),
+                index: at as u64 + 1,
+                total,
+            })?;
+            let end = self.pass_over(spec, &markers)?;
+            let result = end.name().to_owned();
+            self.session.record(SpecResult { spec: spec.to_string(), result })?;
+            handled.insert(spec.clone());
+            report.ends.push((spec.clone(), end));
+        }
+        Ok(())
     }
 
     /// Works on a spec. One whose files cannot be used stops nobody but itself.

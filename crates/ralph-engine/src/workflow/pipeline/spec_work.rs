@@ -1,16 +1,18 @@
 //! The workflow of one spec: read the markers, ask the machine what is next, do it, write down what came of it.
 
 use camino::Utf8Path;
+use ralph_model::checks::allow_lines;
 use ralph_model::journal::{
     JournalEvent, Note, PersonAnswered, PersonNeeded, PlanAdopted, QuestionKind, SpecFailed,
     SpecSkipped, SpecStart,
 };
-use ralph_model::pipeline::done::Proof;
 use ralph_model::pipeline::records::Base;
 use ralph_model::pipeline::{Action, Fact, GiveUp, Markers, Phase, Write, heal, next, settle};
+use ralph_model::proof::ProofLevel;
 use ralph_model::spec::name::SpecPath;
 
 use super::{Pipeline, SpecEnd, list};
+use crate::gates::GateError;
 use crate::gates::pin::PinnedGates;
 use crate::judge::Case;
 use crate::run::{RESULTS, RunReport, RunResult};
@@ -41,15 +43,11 @@ impl Pipeline<'_, '_> {
     /// Works on a spec until it is done, or cannot go on.
     pub(super) fn work(&mut self, spec: &SpecPath) -> Result<SpecEnd, WorkflowError> {
         let forced = self.options.forced.contains(spec);
-        let markers = self.heal(spec)?;
         let item = spec.run_id();
+        self.project.begin_item(&item);
+        let markers = self.heal(spec)?;
         if markers.done.is_some() && !forced {
-            let changed_since_done = list::changed_since_done(&self.store, spec, &markers)?;
-            RESULTS.forget(&self.session.context.state, &item)?;
-            self.session.questions().withdraw(&item)?;
-            let reason = changed_since_done.then(|| "changed since done".to_owned());
-            self.session.record(SpecSkipped { spec: spec.to_string(), reason })?;
-            return Ok(SpecEnd::Skipped { changed_since_done });
+            return self.pass_over(spec, &markers);
         }
         self.session.record(SpecStart {
             spec: spec.to_string(),
@@ -61,10 +59,21 @@ impl Pipeline<'_, '_> {
         let pinned = self.session.pin(&item, subject)?;
         if forced {
             // It begins anew, with nothing of what was made for it before.
-            self.project.leave(self.session, &item)?;
+            self.project.leave_for_good(self.session, &item)?;
         }
-        self.project.enter(self.session, &item)?;
+        match self.project.enter(self.session, &item) {
+            // Its clone was being set up.
+            Err(WorkflowError::Gate(GateError::Interrupted)) => {
+                self.session.record(JournalEvent::Interrupted)?;
+                return Ok(SpecEnd::Stopped(Stop::Interrupted));
+            }
+            entered => entered?,
+        }
         self.begin(spec, &markers, forced)?;
+        if self.session.slot.as_ref().is_some_and(|slot| slot.is_new) {
+            // Agents file sessions by directory, and these were held in another one, or in one that is gone.
+            self.store.forget_sessions(spec)?;
+        }
         if let Some(problem) = self.store.drop_broken_sessions(spec)? {
             let reason = format!("the sessions were forgotten: {problem}");
             self.session.record(Note { spec: Some(spec.to_string()), task: None, reason })?;
@@ -87,15 +96,17 @@ impl Pipeline<'_, '_> {
             Ok(Ended::Stopped(stop)) => stop.name(),
             Err(_) => "failed",
         };
-        self.publish(spec, end)?;
-        Ok(match ended? {
+        let published = self.publish(spec, end);
+        let ended = ended?;
+        published?;
+        Ok(match ended {
             Ended::Stopped(stop) => SpecEnd::Stopped(stop),
             Ended::By(end) => {
                 if matches!(end, SpecEnd::Done { .. }) {
                     let state = &self.session.context.state;
                     PinnedGates::forget(state, &item)?;
                     forget_troubles(state, &item)?;
-                    self.project.leave(self.session, &item)?;
+                    self.project.leave_for_good(self.session, &item)?;
                     let state = &self.session.context.state;
                     // What its runs left uncommitted stays known as theirs.
                     if BEFORE.load(state, &item)?.is_some_and(|before| before.left_nothing()) {
@@ -105,6 +116,29 @@ impl Pipeline<'_, '_> {
                 end
             }
         })
+    }
+
+    /// Returns the markers of a spec that is done, not forced, and has nothing left to put in order.
+    pub(super) fn plainly_done(&self, spec: &SpecPath) -> Option<Markers> {
+        // One that cannot be read is looked at by itself.
+        let markers = self.store.load(spec).ok()?;
+        let is_done = markers.done.is_some() && heal(&markers).is_empty();
+        (is_done && !self.options.forced.contains(spec)).then_some(markers)
+    }
+
+    /// Leaves a spec that is done as it is.
+    pub(super) fn pass_over(
+        &mut self,
+        spec: &SpecPath,
+        markers: &Markers,
+    ) -> Result<SpecEnd, WorkflowError> {
+        let item = spec.run_id();
+        let changed_since_done = list::changed_since_done(&self.store, spec, markers)?;
+        RESULTS.forget(&self.session.context.state, &item)?;
+        self.session.questions().withdraw(&item)?;
+        let reason = changed_since_done.then(|| "changed since done".to_owned());
+        self.session.record(SpecSkipped { spec: spec.to_string(), reason })?;
+        Ok(SpecEnd::Skipped { changed_since_done })
     }
 
     /// Takes up what the person changed in home, completes what a crash cut short, and reads the markers.
@@ -332,6 +366,8 @@ impl SpecWork<'_, '_, '_> {
     pub(super) fn pin(&mut self) -> Result<(), WorkflowError> {
         let subject = subject(self.spec, &self.item, self.phase);
         self.pinned = self.pipeline.session.pin(&self.item, subject)?;
+        let spec = self.pipeline.store.text(self.spec.as_str())?.unwrap_or_default();
+        self.pinned.allow.extend(allow_lines(&spec));
         Ok(())
     }
 
@@ -361,6 +397,7 @@ fn subject(spec: &SpecPath, item: &str, phase: Option<Phase>) -> Subject {
 
 fn done_end(markers: &Markers) -> SpecEnd {
     let done = markers.done.clone().unwrap_or_default();
-    let proven = done.proof.as_deref() == Some(Proof::Gates.as_str());
-    SpecEnd::Done { commit: done.commit.map(String::from), proven }
+    let level = done.proof.as_deref().and_then(ProofLevel::from_text);
+    let level = level.unwrap_or(ProofLevel::NotProven);
+    SpecEnd::Done { commit: done.commit.map(String::from), level }
 }

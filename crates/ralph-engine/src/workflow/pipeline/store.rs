@@ -17,13 +17,16 @@ use crate::files::{
     replace_atomically,
 };
 use crate::workflow::WorkflowError;
+use crate::workflow::isolation::overlay::HomeOverlay;
 
 /// The files of one home's pipeline.
 #[derive(Clone, Debug)]
 pub struct SpecStore {
     home: Utf8PathBuf,
-    /// The home that has the logs of runs.
+    /// The home that has what is never committed: the logs of runs, and sessions.
     logs: Utf8PathBuf,
+    /// What is to be seen in place of files on disk, by who only looks.
+    overlay: HomeOverlay,
 }
 
 impl SpecStore {
@@ -33,7 +36,29 @@ impl SpecStore {
 
     /// Returns the store of a home whose logs are in another.
     pub(crate) fn with_logs(home: &Utf8Path, logs: &Utf8Path) -> SpecStore {
-        SpecStore { home: home.to_owned(), logs: logs.to_owned() }
+        let overlay = HomeOverlay::default();
+        SpecStore { home: home.to_owned(), logs: logs.to_owned(), overlay }
+    }
+
+    /// Returns a store to look into: with what has landed or is in flight, and is not in the files yet.
+    pub fn seen_through(home: &Utf8Path, overlay: HomeOverlay) -> SpecStore {
+        SpecStore { overlay, ..SpecStore::new(home) }
+    }
+
+    /// Tells whether a file below `specs/` is there.
+    pub fn has(&self, below: &str) -> bool {
+        match self.overlay.file(Utf8Path::new("specs").join(below)) {
+            Some(file) => file.is_some(),
+            None => disk::exists(&self.path(below)),
+        }
+    }
+
+    /// Returns what a file below `specs/` holds.
+    fn bytes(&self, below: &str) -> Result<Option<Vec<u8>>, PathError> {
+        match self.overlay.file(Utf8Path::new("specs").join(below)) {
+            Some(file) => Ok(file.map(<[u8]>::to_vec)),
+            None => read_optional(&self.path(below)),
+        }
     }
 
     /// Returns the path of something below `specs/`.
@@ -63,7 +88,7 @@ impl SpecStore {
         let done = self.text(&spec.done())?;
         let plan: Option<PlanRecord> = self.record(&spec.plan_json())?;
         let plans = plan.as_ref().map_or(0, |plan| plan.attempt);
-        let is_archived = |number: &u32| disk::exists(&self.path(spec.archive(*number)));
+        let is_archived = |number: &u32| self.has(&spec.archive(*number));
         Ok(Markers {
             spec: identity(spec),
             done: done.as_deref().map(DoneView::read),
@@ -78,16 +103,14 @@ impl SpecStore {
 
     /// Returns a text below `specs/`, as far as it is text.
     pub(crate) fn text(&self, below: &str) -> Result<Option<String>, PathError> {
-        let bytes = read_optional(&self.path(below))?;
+        let bytes = self.bytes(below)?;
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     fn record<T: DeserializeOwned>(&self, below: &str) -> Result<Option<T>, WorkflowError> {
         let path = self.path(below);
-        let Some(bytes) = read_optional(&path)? else { return Ok(None) };
-        records::parse(&bytes)
-            .map(Some)
-            .map_err(|error| WorkflowError::StateFile { path, reason: error.to_string() })
+        let Some(bytes) = self.bytes(below)? else { return Ok(None) };
+        parse_record(&path, &bytes).map(Some)
     }
 
     /// Returns the number under which the done marker can be archived.
@@ -140,18 +163,12 @@ impl SpecStore {
         match write {
             Write::ArchivePlan { number } => self.rename(&spec.plan_md(), &spec.archive(*number)),
             Write::RemoveCandidate => remove_durably(&self.path(spec.candidate())),
-            Write::ForgetSessions => remove_durably(&self.path(spec.session())),
+            Write::ForgetSessions => remove_durably(&self.session_file(spec)),
             Write::ArchiveDone { number } => {
                 self.rename(&spec.done(), &done_archive(spec, *number))
             }
             _ => unreachable!("what replaces a file was done above"),
         }
-    }
-
-    fn replace(&self, below: &str, bytes: &[u8]) -> Result<(), PathError> {
-        let path = self.path(below);
-        create_directory(path.parent().expect("it lies below `specs/`"))?;
-        replace_atomically(&path, bytes)
     }
 
     /// Moves a file, if it is there.
@@ -162,7 +179,7 @@ impl SpecStore {
 
     /// Returns what is known of a spec's sessions; what cannot be read is forgotten.
     pub(crate) fn sessions(&self, spec: &SpecPath, at: Timestamp) -> SessionRecord {
-        let found = self.record(&spec.session()).ok().flatten();
+        let found = read_record(&self.session_file(spec)).ok().flatten();
         found.unwrap_or_else(|| SessionRecord::new(&identity(spec), at))
     }
 
@@ -171,9 +188,14 @@ impl SpecStore {
         &self,
         spec: &SpecPath,
     ) -> Result<Option<String>, PathError> {
-        let Err(problem) = self.record::<SessionRecord>(&spec.session()) else { return Ok(None) };
-        remove_optional(&self.path(spec.session()))?;
+        let file = self.session_file(spec);
+        let Err(problem) = read_record::<SessionRecord>(&file) else { return Ok(None) };
+        remove_optional(&file)?;
         Ok(Some(problem.to_string()))
+    }
+
+    pub(crate) fn forget_sessions(&self, spec: &SpecPath) -> Result<(), PathError> {
+        remove_optional(&self.path(spec.session()))
     }
 
     pub(crate) fn save_sessions(
@@ -181,8 +203,29 @@ impl SpecStore {
         spec: &SpecPath,
         record: &SessionRecord,
     ) -> Result<(), PathError> {
-        self.replace(&spec.session(), &records::render(record))
+        let path = self.session_file(spec);
+        create_directory(path.parent().expect("it is below `specs/`"))?;
+        replace_atomically(&path, &records::render(record))
     }
+
+    /// Returns the file of a spec's sessions, which git never has.
+    fn session_file(&self, spec: &SpecPath) -> Utf8PathBuf {
+        self.logs.join("specs").join(spec.session())
+    }
+}
+
+/// Reads a record; one that cannot be read is an error that says where.
+fn read_record<T: DeserializeOwned>(path: &Utf8Path) -> Result<Option<T>, WorkflowError> {
+    let Some(bytes) = read_optional(path)? else { return Ok(None) };
+    parse_record(path, &bytes).map(Some)
+}
+
+fn parse_record<T: DeserializeOwned>(path: &Utf8Path, bytes: &[u8]) -> Result<T, WorkflowError> {
+    let unreadable = |error: records::RecordError| WorkflowError::StateFile {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    };
+    records::parse(bytes).map_err(unreadable)
 }
 
 /// Returns how the records name a spec.

@@ -90,7 +90,7 @@ impl DemoStage {
                 Err(error) => return Err(no_place(&below, &error)),
             }
         }
-        Err(CliError::usage(format!("there is no free name in `{below}`")))
+        Err(CliError::usage(format!("no free name in `{below}`")))
     }
 
     /// Names the directory as the kernel does, for what is compared with it later.

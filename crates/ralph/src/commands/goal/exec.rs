@@ -1,16 +1,19 @@
 //! `ralph exec "<goal>"`: from a sentence to a run, with the person's consent at each step.
 
-use ralph_engine::ask::Consents;
+use ralph_engine::ask::{Consents, Scripted};
 use ralph_engine::workflow::goal::exec::{Exec, ExecOptions, ExecOutcome};
 use ralph_engine::workflow::goal::store::GoalStore;
+use ralph_engine::workflow::pause::RoundPause;
 use ralph_model::goal::exec::{ComputedCap, UnderstandMode};
+use ralph_model::prd::PRD_FILE;
 use ralph_model::role::Role;
 
 use super::report::{JsonOutcome, report_interview, report_understanding, say_next};
-use super::{failed, open, person, prepare};
+use super::run::{JobCap, StoriesJob, implement};
+use super::{failed, open, person, prepare, rounds};
 use crate::args::GlobalArgs;
 use crate::args::goal::{ExecArgs, UnderstandChoice};
-use crate::commands::agent_run::flags;
+use crate::commands::agent_run::workflow_flags;
 use crate::commands::print_json;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -24,7 +27,10 @@ pub(crate) fn exec(global: &GlobalArgs, args: &ExecArgs) -> Result<Exit, CliErro
         return Err(CliError::usage("what is the goal?")
             .hint("`ralph exec \"<goal>\"`, or `ralph exec --resume` to go on"));
     }
-    let mut setup = Setup::load_for_goal(global, &flags(&args.run.agent), None)?;
+    let flags = workflow_flags(&args.run.agent, args.run.in_place);
+    let mut setup = Setup::load_for_goal(global, &flags, None)?.trusted(&flags)?;
+    let lookup = |name: &str| std::env::var(name).ok();
+    let branch = args.run.onto.clone().or_else(|| rounds::branch(None, &lookup));
     let consents = Consents {
         prd: args.interview.approve_prd,
         understand: args.approve_understand,
@@ -46,6 +52,7 @@ pub(crate) fn exec(global: &GlobalArgs, args: &ExecArgs) -> Result<Exit, CliErro
         understand_cap: args.max_understand_iterations,
         run_cap: args.max_run_iterations,
         understand_prompt: store.understand_prompt().map_err(CliError::failed)?,
+        branch: branch.clone(),
     };
     let roles = [Role::Interviewer, Role::Mapper];
     let OpenProject { mut session, project } = open(&setup, "ralph exec", &roles, &args.run)?;
@@ -73,13 +80,27 @@ pub(crate) fn exec(global: &GlobalArgs, args: &ExecArgs) -> Result<Exit, CliErro
             print("all_passing")?;
             Ok(Exit::Done)
         }
-        ExecOutcome::RunConsented { cap } => start_run(&cap),
+        ExecOutcome::RunConsented { cap } => start_run(&setup, args, branch, &cap, &mut person),
     }
 }
 
 /// Starts the run that the person consented to.
-fn start_run(cap: &ComputedCap) -> Result<Exit, CliError> {
-    // Issue 15, part d: stories are implemented in slots, which come with issue 14.
-    Err(CliError::failed(format!("this Ralph cannot implement stories yet; it would take {cap}"))
-        .hint("the PRD is written and stays; `ralph build` implements specs today"))
+fn start_run(
+    setup: &Setup,
+    args: &ExecArgs,
+    branch: Option<String>,
+    cap: &ComputedCap,
+    person: &mut Scripted<'_>,
+) -> Result<Exit, CliError> {
+    let job = StoriesJob {
+        cap: JobCap::Exactly(cap.iterations),
+        pause: RoundPause::default(),
+        prd: PRD_FILE.into(),
+        template: None,
+        branch,
+        allowed: Vec::new(),
+        retry: false,
+        options: &args.run,
+    };
+    implement(setup, &job, person)
 }

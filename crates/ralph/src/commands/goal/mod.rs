@@ -4,6 +4,7 @@ mod exec;
 mod prd;
 mod report;
 mod rounds;
+mod run;
 mod understand;
 
 use std::io::IsTerminal;
@@ -21,6 +22,7 @@ use ralph_model::role::Role;
 pub(crate) use self::exec::exec;
 pub(crate) use self::prd::prd;
 use self::report::report_interview;
+pub(crate) use self::run::run;
 pub(crate) use self::understand::understand;
 use super::agent_run::flags;
 use crate::args::build::{PlanArgs, RunOptions};
@@ -74,7 +76,7 @@ fn person<'t>(
     }
     if !std::io::stdin().is_terminal() {
         return Err(CliError::person_needed(
-            "an interview asks questions, and there is no terminal to answer them at",
+            "an interview needs a terminal for its questions",
         )
         .hint("`--non-interactive` takes answers from `--answers FILE` and consents from `--approve-prd` and its kind"));
     }
@@ -83,8 +85,7 @@ fn person<'t>(
 
 fn read_answers(path: &Utf8Path) -> Result<Answers, CliError> {
     let bytes = read_optional(path).map_err(CliError::usage)?;
-    let bytes =
-        bytes.ok_or_else(|| CliError::usage(format!("there is no file of answers `{path}`")))?;
+    let bytes = bytes.ok_or_else(|| CliError::usage(format!("answers file `{path}` not found")))?;
     let text = String::from_utf8_lossy(&bytes);
     let refused = |error: AnswersError| CliError::usage(format!("`{path}`: {error}"));
     Answers::parse(&text).map_err(refused)
@@ -144,15 +145,18 @@ fn choose_start(
         Some(Start::Begin { goal, map_was_missing: false, instead_of })
     };
     match (goal, found) {
-        (None, None) => Err(CliError::usage("there is no interview to go on with")
-            .hint("`ralph plan \"<goal>\"` begins one")),
+        (None, None) => {
+            Err(CliError::usage("no interview in progress")
+                .hint("`ralph plan \"<goal>\"` begins one"))
+        }
         (None, Some(state)) => Ok(Some(Start::Resume(Box::new(state)))),
         (Some(goal), None) => Ok(begin(goal, None)),
         (Some(goal), Some(state)) if !state.is_for(goal) => {
             if options.resume {
                 let message = format!("the interview that was begun is about: {}", state.goal);
-                return Err(CliError::usage(message)
-                    .hint("leave the goal out to go on with it, or --resume to begin another"));
+                return Err(CliError::usage(message).hint(
+                    "leave out the goal to continue it, or leave out --resume to start another",
+                ));
             }
             Ok(begin(goal, Some(state)))
         }
@@ -207,7 +211,7 @@ fn open<'a>(
     })?;
     let context = &opened.session.context;
     let agent = &context.launch(roles[0]).choice.name;
-    let text = format!("{}: {agent}; boundary: {}", roles[0], context.boundary.as_str());
+    let text = format!("{}: {agent}; boundary: {}", roles[0], context.boundary.told());
     setup.ui.labelled(Tone::Active, "start", &text);
     Ok(opened)
 }

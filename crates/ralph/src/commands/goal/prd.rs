@@ -36,7 +36,7 @@ fn convert(global: &GlobalArgs, args: &PrdImportArgs) -> Result<Exit, CliError> 
     let target = store.prd_path();
     let source = args.file.as_ref().map_or_else(|| target.clone(), |file| setup.cwd.join(file));
     let bytes = read_optional(&source).map_err(CliError::usage)?;
-    let bytes = bytes.ok_or_else(|| CliError::usage(format!("there is no file `{source}`")))?;
+    let bytes = bytes.ok_or_else(|| CliError::usage(format!("file `{source}` not found")))?;
     let text = String::from_utf8_lossy(&bytes);
     if source == target && Prd::parse(&text).is_ok() {
         setup.ui.line("it is a valid PRD already; nothing was changed");

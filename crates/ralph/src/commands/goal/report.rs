@@ -1,10 +1,12 @@
 //! How an interview and mapping ended, as text and as an exit code.
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use ralph_engine::ask::{ConsentStep, MissingReply};
 use ralph_engine::workflow::driver::{Ended, Stop};
 use ralph_engine::workflow::goal::interview::InterviewEnd;
 use ralph_engine::workflow::goal::understand::UnderstandEnd;
+use ralph_engine::workflow::overview::StoriesOverview;
+use ralph_engine::workflow::stories::StoriesEnd;
 use ralph_model::goal::GoalState;
 use serde::Serialize;
 
@@ -75,7 +77,7 @@ pub(super) fn report_interview(
 fn missing_reply(missing: &MissingReply) -> CliError {
     match missing {
         MissingReply::Answer { id, question } => {
-            CliError::person_needed(format!("there is no answer to question {id}: {question}"))
+            CliError::person_needed(format!("no answer for question {id}: {question}"))
                 .hint("add it to the file of `--answers`, then run the command again with --resume")
         }
         MissingReply::Consent(step) => missing_consent(*step),
@@ -147,6 +149,63 @@ pub(super) fn report_understanding(
     setup.ui.labelled(tone, "understand", &reason);
     if setup.json {
         print_json(&JsonOutcome { result, goal: None, reason: Some(reason) })?;
+    }
+    Ok(exit)
+}
+
+#[derive(Serialize)]
+struct JsonStories<'a> {
+    result: &'a str,
+    #[serde(flatten)]
+    stories: Option<StoriesOverview>,
+    reason: String,
+}
+
+/// Says how the implementation of stories ended, and how to get to the branch that has them.
+pub(super) fn report_stories(
+    setup: &Setup,
+    prd: &Utf8Path,
+    branch: &str,
+    ended: &Ended<StoriesEnd>,
+) -> Result<Exit, CliError> {
+    let commits = setup.config.git.commit_home;
+    let overview = StoriesOverview::on_branch(&setup.git(), prd, branch, commits);
+    let (exit, result, reason, then) = match ended {
+        Ended::Stopped(stop) => {
+            let (exit, reason, then) = stop::describe(stop, "ralph run", "ralph run --retry");
+            (exit, stop.name(), reason, then)
+        }
+        Ended::By(end) => {
+            let (exit, reason) = match end {
+                StoriesEnd::Complete => (Exit::Done, "all stories pass".to_owned()),
+                StoriesEnd::Quit => (Exit::Done, "stopped, as you wished".to_owned()),
+                StoriesEnd::OutOfIterations { failing } => {
+                    let failing = plural(*failing as u64, "story");
+                    let fails = if failing.starts_with("1 ") { "fails" } else { "fail" };
+                    let reason = format!(
+                        "all iterations are used, and {failing} {fails}; `ralph run` goes on"
+                    );
+                    (Exit::Unfinished, reason)
+                }
+            };
+            (exit, end.name(), reason, None)
+        }
+    };
+    match exit {
+        Exit::Done => setup.ui.labelled(Tone::Good, "done", &reason),
+        _ => setup.ui.important(&reason),
+    }
+    if let Some(then) = &then {
+        setup.ui.important(then);
+    }
+    if let Some(found) = overview.as_ref().filter(|found| found.branch_exists && !found.checked_out)
+    {
+        let text = format!("{branch} has what landed: {} of {} pass", found.passing, found.total);
+        setup.ui.labelled(Tone::Active, "branch", &text);
+        say_next(setup, &[&format!("git switch {branch}")]);
+    }
+    if setup.json {
+        print_json(&JsonStories { result, stories: overview, reason })?;
     }
     Ok(exit)
 }

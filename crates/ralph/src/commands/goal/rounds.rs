@@ -2,12 +2,15 @@
 //!
 //! The order is: built in, then the environment, then what was typed. A variable that is set to nothing says nothing.
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use ralph_engine::workflow::pause::RoundPause;
 
 use crate::args::goal::RoundOptions;
 use crate::error::CliError;
+use crate::setup::Setup;
 
 /// How many iterations there are, unless somebody says otherwise.
 const USUAL_ITERATIONS: u32 = 10;
@@ -33,8 +36,19 @@ pub(super) fn iterations(typed: Option<u32>, lookup: Lookup<'_>) -> Result<u32, 
     }
 }
 
+/// What is between two iterations.
+pub(super) fn pause(options: &RoundOptions, lookup: Lookup<'_>) -> Result<RoundPause, CliError> {
+    let wait = wait(options, lookup)?;
+    let interactive = is_interactive(options, lookup);
+    if interactive && !std::io::stdin().is_terminal() {
+        return Err(CliError::person_needed("--interactive needs a terminal")
+            .hint("leave it out to run without questions"));
+    }
+    Ok(RoundPause { interactive, wait })
+}
+
 /// Whether the person is asked after each iteration.
-pub(super) fn is_interactive(options: &RoundOptions, lookup: Lookup<'_>) -> bool {
+fn is_interactive(options: &RoundOptions, lookup: Lookup<'_>) -> bool {
     options.interactive || variable(lookup, "INTERACTIVE").is_some_and(|text| is_true(&text))
 }
 
@@ -48,7 +62,7 @@ fn is_true(text: &str) -> bool {
 }
 
 /// How long to wait between iterations.
-pub(super) fn pause(options: &RoundOptions, lookup: Lookup<'_>) -> Result<Duration, CliError> {
+fn wait(options: &RoundOptions, lookup: Lookup<'_>) -> Result<Duration, CliError> {
     let (name, text) = match options.sleep {
         Some(seconds) => ("--sleep", seconds.to_string()),
         None => match variable(lookup, "SLEEP_SECONDS") {
@@ -63,6 +77,31 @@ pub(super) fn pause(options: &RoundOptions, lookup: Lookup<'_>) -> Result<Durati
 /// The template that the person named.
 pub(super) fn prompt(options: &RoundOptions, lookup: Lookup<'_>) -> Option<Utf8PathBuf> {
     options.prompt.clone().or_else(|| variable(lookup, "PROMPT_FILE").map(Utf8PathBuf::from))
+}
+
+/// Finds the template that the person named: from the root, as other loops have it, or from where they stand.
+pub(super) fn find_template(setup: &Setup, path: &Utf8Path) -> Utf8PathBuf {
+    let places = [setup.workspace.root.join(path), setup.cwd.join(path)];
+    places.iter().find(|place| place.is_file()).unwrap_or(&places[0]).clone()
+}
+
+/// The PRD that the person named.
+pub(super) fn prd(typed: Option<&Utf8Path>, lookup: Lookup<'_>) -> Option<Utf8PathBuf> {
+    let named = || variable(lookup, "PRD_FILE").map(Utf8PathBuf::from);
+    typed.map(Utf8Path::to_owned).or_else(named)
+}
+
+/// The branch that the person named; the empty one is the one that is checked out. A variable that is set to nothing says
+/// so too.
+pub(super) fn branch(typed: Option<&str>, lookup: Lookup<'_>) -> Option<String> {
+    typed.map(str::to_owned).or_else(|| lookup("RALPH_BRANCH")).map(|name| name.trim().to_owned())
+}
+
+/// The paths that work may change; none: any.
+pub(super) fn allowed_paths(typed: Option<&str>, lookup: Lookup<'_>) -> Vec<String> {
+    let text = typed.map(str::to_owned).or_else(|| lookup("ALLOWED_PATHS")).unwrap_or_default();
+    let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+    entries.map(|entry| entry.strip_prefix("./").unwrap_or(entry).to_owned()).collect()
 }
 
 /// The root that a path tells: what lies in `<x>/scripts/ralph/` is of the workspace `<x>`.
@@ -107,11 +146,29 @@ mod tests {
         assert!(is_interactive(&none, &env) && !is_interactive(&none, &nothing));
         assert!(is_interactive(&typed(&["-i"]), &nothing));
         assert!(is_raw(&none, &env) && !is_raw(&none, &nothing));
-        assert_eq!(pause(&none, &nothing).unwrap(), Duration::ZERO);
-        assert_eq!(pause(&none, &env).unwrap(), Duration::from_millis(500));
-        assert_eq!(pause(&typed(&["-s", "2"]), &env).unwrap(), Duration::from_secs(2));
+        assert_eq!(wait(&none, &nothing).unwrap(), Duration::ZERO);
+        assert_eq!(wait(&none, &env).unwrap(), Duration::from_millis(500));
+        assert_eq!(wait(&typed(&["-s", "2"]), &env).unwrap(), Duration::from_secs(2));
         assert_eq!(prompt(&none, &env).unwrap(), "p.md");
         assert_eq!(prompt(&typed(&["-p", "q.md"]), &env).unwrap(), "q.md");
+    }
+
+    /// C9: a branch that is not named, named as nothing, and named; typed words win.
+    #[test]
+    fn the_branch_the_prd_and_the_allowed_paths_are_read_as_other_loops_do() {
+        let unset = |_: &str| None;
+        let empty = |_: &str| Some(String::new());
+        let set = |_: &str| Some(" a.txt, ./src/ ,,b/ ".to_owned());
+        assert_eq!(branch(None, &unset), None);
+        assert_eq!(branch(None, &empty).as_deref(), Some(""));
+        assert_eq!(branch(None, &|_| Some("ralph/x".to_owned())).as_deref(), Some("ralph/x"));
+        assert_eq!(branch(Some(""), &|_| Some("ralph/x".to_owned())).as_deref(), Some(""));
+        assert_eq!(prd(None, &empty), None);
+        assert_eq!(prd(None, &|_| Some("p.json".to_owned())).unwrap(), "p.json");
+        assert_eq!(prd(Some(Utf8Path::new("q.json")), &unset).unwrap(), "q.json");
+        assert_eq!(allowed_paths(None, &set), ["a.txt", "src/", "b/"]);
+        assert_eq!(allowed_paths(Some(""), &set), [""; 0], "typed as nothing: off");
+        assert_eq!(allowed_paths(None, &unset), [""; 0]);
     }
 
     #[test]
@@ -127,10 +184,10 @@ mod tests {
             );
         }
         for bad in ["x", "-1", "NaN"] {
-            let error = pause(&typed(&[]), &|_| Some(bad.to_owned())).unwrap_err();
+            let error = wait(&typed(&[]), &|_| Some(bad.to_owned())).unwrap_err();
             assert!(error.message.contains("SLEEP_SECONDS"), "{}", error.message);
         }
-        assert!(pause(&typed(&["--sleep=-2"]), &|_| None).is_err());
+        assert!(wait(&typed(&["--sleep=-2"]), &|_| None).is_err());
     }
 
     #[test]

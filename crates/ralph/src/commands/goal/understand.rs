@@ -1,7 +1,5 @@
 //! `ralph understand`: the code is mapped, one topic per run.
 
-use std::io::IsTerminal;
-
 use ralph_engine::ask::{Answers, Consents, Scripted};
 use ralph_engine::workflow::goal::store::GoalStore;
 use ralph_engine::workflow::goal::understand::{Understand, UnderstandOptions, topics_in};
@@ -24,20 +22,15 @@ pub(crate) fn understand(global: &GlobalArgs, args: &UnderstandArgs) -> Result<E
     let template = rounds::prompt(&args.rounds, &lookup);
     let cwd = current_directory()?;
     let root = rounds::root_of(template.as_deref(), &cwd)
-        .or_else(|| rounds::root_of(args.rounds.prd.as_deref(), &cwd));
-    let setup = Setup::load_for_goal(global, &flags(&args.run.agent), root.as_deref())?;
+        .or_else(|| rounds::root_of(args.ignored.prd.as_deref(), &cwd));
+    let agent_flags = flags(&args.run.agent);
+    let setup =
+        Setup::load_for_goal(global, &agent_flags, root.as_deref())?.trusted(&agent_flags)?;
     setup.require_repository()?;
     setup.require_home()?;
     let iterations = rounds::iterations(args.iterations, &lookup)?;
     let pause = rounds::pause(&args.rounds, &lookup)?;
-    let interactive = rounds::is_interactive(&args.rounds, &lookup);
-    if interactive && !std::io::stdin().is_terminal() {
-        return Err(CliError::person_needed(
-            "--interactive asks after each run, and there is no terminal",
-        )
-        .hint("leave it out to go on without questions"));
-    }
-    if args.rounds.branch.is_some() || args.rounds.allowed_paths.is_some() {
+    if args.ignored.branch.is_some() || args.ignored.allowed_paths.is_some() {
         setup.ui.note("--branch and --allowed-paths have no effect: understand changes the map alone, and no branch");
     }
     let mut run = args.run.clone();
@@ -48,17 +41,15 @@ pub(crate) fn understand(global: &GlobalArgs, args: &UnderstandArgs) -> Result<E
     let prompt = match &template {
         None => store.understand_prompt().map_err(CliError::failed)?,
         Some(path) => {
-            // A relative path counts from the root, as other loops have it, or from where the person stands.
-            let places = [setup.workspace.root.join(path), cwd.join(path)];
-            let place = places.iter().find(|place| place.is_file()).unwrap_or(&places[0]);
-            project.use_template(PromptKind::Understand, place).map_err(CliError::usage)?
+            let place = rounds::find_template(&setup, path);
+            project.use_template(PromptKind::Understand, &place).map_err(CliError::usage)?
         }
     };
     let mut terminal = TerminalPerson::new(setup.ui);
     let otherwise: Option<&mut dyn ralph_engine::ask::AskPerson> = Some(&mut terminal);
     let mut person =
         Scripted { answers: Answers::default(), consents: Consents::default(), otherwise };
-    let options = UnderstandOptions { iterations, listed: topics_in(&prompt), interactive, pause };
+    let options = UnderstandOptions { iterations, listed: topics_in(&prompt), pause };
     let ended = Understand::new(&mut session, &project, &mut person, options).run();
     let ended = ended.map_err(|error| {
         CliError::failed(error).hint("nothing is lost: `ralph understand` goes on")

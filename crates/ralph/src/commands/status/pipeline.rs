@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use ralph_engine::specs::{self as backlog, SPECS};
+use ralph_engine::workflow::isolation::overlay::HomeOverlay;
 use ralph_engine::workflow::pipeline::list::{self, SpecRow};
 use ralph_engine::workflow::pipeline::store::SpecStore;
 use ralph_model::board::Board;
@@ -45,7 +46,11 @@ impl PipelineStatus {
             return None;
         }
         let mut problems: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
-        let store = SpecStore::new(&setup.home.path);
+        let overlay = HomeOverlay::look(&setup.git(), &setup.home.path).unwrap_or_else(|error| {
+            problems.push(error.to_string());
+            HomeOverlay::default()
+        });
+        let store = SpecStore::seen_through(&setup.home.path, overlay);
         let mut rows = Vec::new();
         for spec in &found.specs {
             match list::row(&store, spec, board) {

@@ -25,7 +25,11 @@ pub(super) struct PlanSummary {
 impl PlanSummary {
     /// Looks at the plan; returns nothing where there is none.
     pub(super) fn of(setup: &Setup) -> Option<PlanSummary> {
-        let bytes = std::fs::read(setup.home.path.join("plan.jsonl")).ok()?;
+        let overlay = setup.overlay().unwrap_or_default();
+        let bytes = match overlay.file("plan.jsonl") {
+            Some(file) => file?.to_vec(),
+            None => std::fs::read(setup.home.path.join("plan.jsonl")).ok()?,
+        };
         let plan = Plan::parse(&bytes);
         let named = |id: &str, name: &str| Some((id.to_owned(), name.to_owned()));
         Some(PlanSummary {

@@ -200,7 +200,7 @@ fn a_usage_limit_is_waited_for_and_the_same_run_goes_on() {
 fn a_builder_that_touches_ralphs_files_is_rejected_and_they_are_put_back() {
     let script =
         "[builder 1]\nwrite a.txt x\nwrite ralph/plan.jsonl {}\nrun ralph task done\nfinal done\n";
-    let site = Site::planned(&format!("{script}{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
+    let site = Site::planned(&format!("{script}{BUILDER}{VERIFIER}"), &[task("t-aaaa")]).in_place();
     let (result, _) = end(&site, 0, &[]);
     assert_eq!((result.as_str(), site.roles().len()), ("complete", 3));
     let reason = site.logged("task_rejected")[0]["reason"].as_str().unwrap().to_owned();
@@ -214,7 +214,8 @@ fn what_a_builder_puts_in_the_plans_place_holds_nobody_and_is_put_away() {
         let script = format!(
             "[builder 1]\nwrite a.txt x\nrun rm ralph/plan.jsonl && {instead}\nrun ralph task done\nfinal done\n"
         );
-        let site = Site::planned(&format!("{script}{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
+        let site =
+            Site::planned(&format!("{script}{BUILDER}{VERIFIER}"), &[task("t-aaaa")]).in_place();
         let (result, _) = end(&site, 0, &[]);
         assert_eq!((result.as_str(), site.roles().len()), ("complete", 3), "{instead}");
         site.assert_complete();

@@ -19,6 +19,10 @@ fn with_home_kept_out_of_git_nothing_of_it_is_committed_and_all_else_works() {
     );
     let site = Site::new(&script);
     site.configure("git.commit_home = false\n");
+    let refused = site.exits(2, &["plan", SPEC]);
+    assert!(refused.stderr.contains("git rm -r -q --cached ralph"), "{refused}");
+    site.git(&["rm", "-r", "-q", "--cached", "ralph"]);
+    site.git(&["commit", "-q", "-m", "settings"]);
     let home_at_first = site.git(&["ls-tree", "-r", "HEAD", "ralph"]);
     site.exits(0, &["plan", SPEC]);
     assert_eq!(site.records("task").len(), 1);
@@ -194,13 +198,18 @@ fn what_cannot_be_signed_is_written_and_committed_when_it_can_be() {
 
 #[test]
 fn a_signer_that_fails_in_mid_build_stops_it_and_the_run_is_not_done_again() {
-    let script =
-        "[builder]\nwrite t-aaaa x\nrun touch ../broken\nrun ralph task done\nfinal done\n";
-    let signed = Signed::new(Site::planned(&format!("{script}{VERIFIER}"), &[task("t-aaaa")]));
+    let site = Site::planned("", &[task("t-aaaa")]);
+    let broken = site.place.path("broken");
+    let script = format!(
+        "[builder]\nwrite t-aaaa x\nrun touch {}\nrun ralph task done\nfinal done\n{VERIFIER}",
+        broken.display()
+    );
+    fs::write(site.place.path("script"), script).unwrap();
+    let signed = Signed::new(site);
     let said = signed.exits(1, &["build", "--boundary", "off"]);
     assert!(said.contains("no secret key for you"), "{said}");
-    assert!(said.contains("`ralph build` goes on where it stopped"), "{said}");
-    assert!(signed.site.path("t-aaaa").exists());
+    assert!(said.contains("`ralph build` continues where it stopped"), "{said}");
+    assert!(!signed.site.path("t-aaaa").exists(), "nothing lands unsigned");
     assert!(!signed.subjects().contains(&"Do t-aaaa".to_owned()));
 
     signed.set_broken(false);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{BUILDER, SPEC, Site, VERIFIER, issue, task, task_with};
 use crate::crash::{Share, Sweep};
-use crate::harness::{PATIENCE, wait_for_file};
+use crate::harness::PATIENCE;
 
 /// How many tests share the fault points of a story, so that they are played side by side.
 const SHARES: usize = 2;
@@ -34,7 +34,7 @@ fn accepted() -> Story {
 /// A task that fails its gates, then passes them.
 fn rejected() -> Story {
     // What a run does depends on the plan alone: after a crash it may be another run that does it.
-    let script = "[builder]\nrun grep -q '\"reject\"' ralph/plan.jsonl && echo right > t-aaaa || echo wrong > t-aaaa\n\
+    let script = "[builder]\nrun grep -q '\"reject\"' $RALPH_HOME/plan.jsonl && echo right > t-aaaa || echo wrong > t-aaaa\n\
                   run ralph task done\nfinal done\n";
     let script = format!("{script}{VERIFIER}");
     Story { script, tasks: vec![task("t-aaaa")], gate: SOUND, exit: 0 }
@@ -92,19 +92,12 @@ impl Story {
     }
 }
 
-/// The same in a clone: a kill at any step of slot, judgement and landing.
+/// The same in the person's own tree.
 #[test]
-fn a_crash_at_any_point_changes_nothing_about_a_task_that_lands() {
+fn a_crash_at_any_point_changes_nothing_about_a_task_that_is_built_in_place() {
     let site = accepted().site();
-    site.place.env.isolate();
+    site.place.env.in_place();
     accepted().play_crashes(&site, Share { number: 0, of: 1 });
-}
-
-#[test]
-fn a_crash_at_any_point_changes_nothing_about_a_decomposition_in_clones() {
-    let site = decomposed().site();
-    site.place.env.isolate();
-    decomposed().play_crashes(&site, Share { number: 0, of: 1 });
 }
 
 const ARGS: &[&str] = &["build", "--no-wait"];
@@ -294,9 +287,12 @@ fn killed_while_planning_it_goes_on_without_asking_and_ralph_build_does_so_too()
 
 #[test]
 fn a_plan_that_never_came_to_its_first_task_is_not_taken_for_a_complete_one() {
-    let script =
-        "[planner]\nrun test -e ../go || sleep 600\nrun ralph task add One\nfinal planned\n";
-    let site = Site::new(&format!("{script}{BUILDER}{VERIFIER}"));
+    let site = Site::new("");
+    let script = format!(
+        "[planner]\nrun test -e {} || sleep 600\nrun ralph task add One\nfinal planned\n{BUILDER}{VERIFIER}",
+        site.place.path("go").display()
+    );
+    fs::write(site.place.path("script"), script).unwrap();
     let running = site.place.start(&["plan", SPEC]);
     crate::harness::wait_until(PATIENCE, "the planner runs", || {
         site.path("ralph/ralph.log").exists() && !site.roles().is_empty()
@@ -316,7 +312,7 @@ fn killed_in_mid_run_it_leaves_nobody_behind_and_the_run_is_repeated_on_what_it_
                   [investigator]\nrun ralph issue done\nfinal nothing\n";
     let site = Site::planned(&format!("{script}{VERIFIER}"), &[task("t-aaaa")]);
     let running = site.place.start(&["build"]);
-    wait_for_file(&site.path("left.txt"));
+    crate::clones::wait_for_slot(&site.place, "left.txt");
     crate::harness::wait_until(PATIENCE, "the issue was acknowledged", || site.is_answered());
     running.signal(Signal::KILL);
     let (code, _) = running.finish();
@@ -412,7 +408,8 @@ fn outcome_of(site: &Site, name: &str) -> String {
 #[test]
 fn what_an_agent_accepted_is_accepted_though_a_person_deletes_right_after_ralph_was_killed() {
     for is_killed in [true, false] {
-        let site = accepting();
+        // In a clone the next start commits what was accepted: the order differs, and is the sweeps' to show.
+        let site = accepting().in_place();
         let running = site.place.start(&["build"]);
         crate::harness::wait_until(PATIENCE, "a task is accepted", || site.is_answered());
         let (deleted, accepted) =
@@ -463,7 +460,8 @@ fn killed_while_it_compares_what_a_run_changed_it_compares_again_and_does_not_re
                   [builder]\nwrite t-aaaa right\nrun ralph task done\nfinal done\n";
     let forging = Story { script: format!("{forged}{VERIFIER}"), ..accepted() };
     for (story, builders) in [(accepted(), 1), (forging, 2)] {
-        let site = story.site();
+        // What is compared is the person's own tree.
+        let site = story.site().in_place();
         let sweep = Sweep::new(&site.place, ARGS);
         let points = sweep.all_points();
         let agent = points.iter().position(|point| point.is_start_of("ralph")).unwrap();
@@ -500,7 +498,7 @@ fn is_uncompared(site: &Site) -> bool {
 #[test]
 fn killed_after_the_verdict_it_runs_no_gate_again_and_the_plan_has_it_once() {
     for (story, told, exit) in [(accepted(), "task_done", 0), (rejected(), "task_rejected", 0)] {
-        let site = story.site();
+        let site = story.site().in_place();
         let sweep = Sweep::new(&site.place, ARGS);
         let points = sweep.all_points();
         let first = points.iter().position(|point| point.is_start_of("sh")).unwrap();

@@ -7,8 +7,8 @@ fn site(doing: &str) -> Site {
     let script = format!(
         "[builder]\nappend t-aaaa done\nrun {doing}\nrun ralph task done\nfinal done\n{VERIFIER}"
     );
-    let site = Site::planned(&script, &[task("t-aaaa")]);
-    site.exits(0, &["init"]);
+    let site = Site::planned(&script, &[task("t-aaaa")]).in_place();
+    site.exits(0, &["init", "--no-commit"]);
     site.commit_all("set up");
     site
 }
@@ -27,7 +27,7 @@ fn what_home_ignores_stays_out_of_git_though_an_agent_takes_the_ignores_away() {
             let told = format!("{doing} ({boundary})\n{finished}");
             assert_eq!(home_in_git(&site), before, "{told}");
             assert!(site.path("ralph/ralph.log").exists(), "{told}");
-            let is_told = finished.stderr.contains("put back: ralph/.gitignore");
+            let is_told = finished.stderr.contains("reverted: ralph/.gitignore");
             assert_eq!(is_told, boundary != "off", "{told}");
             site.assert_complete();
         }
@@ -41,7 +41,7 @@ fn a_home_that_an_agent_moves_away_is_moved_back_whole() {
         let before = home_in_git(&site);
         let finished = site.exits(1, &["build", "1", "--boundary", boundary]);
         assert!(finished.stderr.contains("changed, and must not be: ralph\n"), "{finished}");
-        assert!(finished.stderr.contains("put back: ralph\n"), "{finished}");
+        assert!(finished.stderr.contains("reverted: ralph\n"), "{finished}");
         assert!(!site.path("ralph2").exists(), "{finished}");
         assert_eq!(home_in_git(&site), before, "{finished}");
         assert_eq!(site.git(&["status", "--porcelain", "ralph"]), "", "{finished}");
@@ -55,7 +55,7 @@ fn specs_of_a_home_that_an_agent_empties_are_put_back() {
         let site = site("rm -rf ralph");
         let before = site.git(&["ls-files", "ralph/.gitignore", "ralph/specs"]);
         let finished = site.exits(1, &["build", "1", "--boundary", boundary]);
-        assert!(finished.stderr.contains("put back: ralph/.gitattributes, "), "{finished}");
+        assert!(finished.stderr.contains("reverted: ralph/.gitattributes, "), "{finished}");
         assert!(site.path("ralph/specs").join(SPEC).exists(), "{finished}");
         assert_eq!(site.git(&["ls-files", "ralph/.gitignore", "ralph/specs"]), before);
         assert_eq!(site.git(&["ls-files", "ralph/ralph.log", "ralph/runs"]), "", "{finished}");
@@ -66,7 +66,7 @@ fn specs_of_a_home_that_an_agent_empties_are_put_back() {
 fn a_spec_that_an_agent_edits_is_its_work_and_one_that_it_removes_comes_back() {
     let site = site("sh -c 'echo more >> ralph/specs/greet.md; rm ralph/specs/README.md'");
     let finished = site.exits(0, &["build"]);
-    assert!(finished.stderr.contains("put back: ralph/specs/README.md\n"), "{finished}");
+    assert!(finished.stderr.contains("reverted: ralph/specs/README.md\n"), "{finished}");
     assert!(site.git(&["show", "HEAD:ralph/specs/greet.md"]).ends_with("more"));
     site.assert_complete();
 }

@@ -60,6 +60,12 @@ impl Site {
         site
     }
 
+    /// Has agents work in the person's own tree.
+    fn in_place(self) -> Site {
+        self.place.env.in_place();
+        self
+    }
+
     /// Moves it to a file system in memory.
     fn in_memory(self) -> Site {
         Site { place: crash::in_memory(self.place) }

@@ -5,7 +5,7 @@ use crate::names::{are_all, maker, names, write_all};
 
 #[test]
 fn what_a_builder_leaves_is_committed_whatever_its_name() {
-    let site = Site::planned("", &[task("t-aaaa")]);
+    let site = Site::planned("", &[task("t-aaaa")]).in_place();
     let repo = site.place.env.repo().clone();
     let makes = maker(&site.place)("made");
     let script = format!("[builder]\n{makes}run ralph task done\nfinal done\n{VERIFIER}");

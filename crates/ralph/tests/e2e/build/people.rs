@@ -7,7 +7,7 @@ use std::io::Read;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{BUILDER, Site, VERIFIER, task};
-use crate::harness::{PATIENCE, wait_for_file, wait_until};
+use crate::harness::{PATIENCE, wait_until};
 
 /// A site whose plan was changed by hand and not committed.
 fn with_uncommitted_plan() -> Site {
@@ -144,20 +144,19 @@ fn a_home_that_a_person_keeps_out_of_git_is_not_committed_by_the_loop() {
 
 #[test]
 fn interrupted_it_stops_and_goes_on_where_it_was() {
-    let script = "[builder 1]\nwrite left.txt x\nrun ralph issue add noticed\nrun touch ../begun\nhang\n\
+    let script = "[builder 1]\nwrite left.txt x\nrun ralph issue add noticed\nrun touch begun\nhang\n\
                   [investigator]\nrun ralph issue done\nfinal nothing\n";
     let site = Site::planned(&format!("{script}{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
     let running = site.place.start(&["build", "--boundary", "off"]);
-    wait_for_file(&site.place.path("repo/left.txt"));
-    wait_for_file(&site.place.path("begun"));
+    crate::clones::wait_for_slot(&site.place, "begun");
     running.signal(Signal::INT);
     let (code, said) = running.finish();
     assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains("`ralph build` goes on"), "{said}");
+    assert!(said.contains("`ralph build` continues"), "{said}");
     site.place.assert_nothing_left();
     // What the agent said meanwhile is kept and committed; its work waits for the next run.
     assert_eq!(site.records("issue").len(), 1);
-    assert_eq!(site.git(&["status", "--porcelain"]), "?? left.txt");
+    assert_eq!(site.git(&["status", "--porcelain"]), "");
 
     site.exits(0, &["build"]);
     assert_eq!(site.roles(), ["builder", "builder", "verifier", "investigator"]);
@@ -169,19 +168,22 @@ fn interrupted_it_stops_and_goes_on_where_it_was() {
 fn a_task_that_a_person_takes_away_during_its_run_is_not_judged_and_the_loop_goes_on() {
     let words: [&[&str]; 2] = [&["task", "delete", "t-aaaa"], &["task", "done", "t-aaaa"]];
     for word in words {
-        let script = "[builder 1]\nwrite made.txt x\nrun touch ../begun; until [ -e ../go ]; do sleep 0.02; done\n\
-                      run ralph task done\nfinal done\n";
         let tasks = [task("t-aaaa"), task("t-bbbb")];
-        let site = Site::planned(&format!("{script}{BUILDER}{VERIFIER}"), &tasks);
+        let site = Site::planned("", &tasks);
+        let script = format!(
+            "[builder 1]\nwrite made.txt x\nrun touch begun; until [ -e {} ]; do sleep 0.02; done; rm begun\n\
+             run ralph task done\nfinal done\n{BUILDER}{VERIFIER}",
+            site.place.path("go").display()
+        );
+        fs::write(site.place.path("script"), script).unwrap();
         let running = site.place.start(&["build", "--boundary", "off"]);
-        wait_for_file(&site.place.path("begun"));
+        crate::clones::wait_for_slot(&site.place, "begun");
         site.exits(0, word);
         fs::write(site.place.path("go"), "").unwrap();
         let (code, said) = running.finish();
         assert_eq!(code, Some(0), "{word:?}: {said}");
         assert!(said.contains("no longer pending"), "{word:?}: {said}");
-        let kept = site.git(&["log", "--format=%s", "--", "made.txt"]);
-        assert!(kept.contains("(no longer pending)"), "{word:?}: {kept}");
+        assert_eq!(site.git(&["log", "--format=%s", "--", "made.txt"]), "", "{word:?}");
         assert_eq!(site.git(&["status", "--porcelain"]), "", "{word:?}");
         site.assert_complete();
     }

@@ -24,6 +24,12 @@ const BUILD: &str = "ralph task done; echo hello > greeting.txt && ralph task do
 const VERIFY: &str = "grep hello greeting.txt && ralph task accept t-hello";
 
 pub(super) fn brings_a_spec_from_plan_to_complete(stage: &Stage) {
+    stage.env.in_place();
+    builds(stage);
+}
+
+/// Plans a spec and builds it, wherever agents work.
+pub(super) fn builds(stage: &Stage) {
     let specs = stage.env.repo().join("ralph/specs");
     fs::create_dir_all(&specs).unwrap();
     fs::write(specs.join(SPEC), "# Greet\n\n`greeting.txt` says hello.\n").unwrap();

@@ -8,8 +8,10 @@
 //! all of it only where `RALPH_TEST_TIER=2` asks for it, and otherwise the rows marked `Always`.
 
 mod build;
+mod clones;
 mod endings;
 mod expected;
+mod goal;
 mod limits;
 mod pipeline;
 mod silence;
@@ -82,6 +84,9 @@ table! {
     Quick  pipeline::plans_anew_when_the_verifier_finds_the_plan_wrong;
     Quick  pipeline::waits_out_a_limit_in_mid_implementation_in_the_same_attempt;
     Quick  build::brings_a_spec_from_plan_to_complete;
+    Quick  goal::brings_a_goal_to_stories_that_pass;
+    Quick  clones::goes_on_with_its_session_in_a_clone_after_a_kill;
+    Quick  clones::builds_a_plan_in_clones;
     Quick  troubles::gives_up_early_on_a_refused_key;
     Quick  troubles::tells_a_failing_server_from_failing_work;
     Quick  troubles::tells_an_unreachable_server_from_failing_work;

@@ -103,12 +103,12 @@ impl Stage {
         let git = |args: &[&str]| self.env.git(args);
         let commit = git(&["log", "-1", "--format=%H", "--", "greeting.txt"]);
         let done = json!({
-            "spec": SPEC, "result": "completed", "commit": commit, "proven_by_gates": true,
+            "spec": SPEC, "result": "completed", "commit": commit, "level": "gates_passed",
         });
         assert_eq!(ran.report, json!({ "specs": [done], "not_reached": 0 }), "{}", ran.finished);
 
         let marker = self.read("done/0001-greeting.md");
-        for line in ["DONE", &format!("Candidate commit: {commit}"), "Proof: proven by gates"] {
+        for line in ["DONE", &format!("Candidate commit: {commit}"), "Proof: gates passed"] {
             assert!(marker.lines().any(|found| found == line), "no `{line}` in {marker}");
         }
         assert!(marker.contains("the verifier agrees"), "{marker}");
@@ -119,7 +119,7 @@ impl Stage {
         let receipt = git(&["notes", "--ref=ralph", "show", &commit]);
         let receipt: Value = serde_json::from_str(&receipt).unwrap();
         let name = self.agent.name();
-        let boundary = if Support::probe().confines_files() { "kernel" } else { "detect" };
+        let boundary = if Support::of_landlock().confines_files() { "kernel" } else { "detect" };
         assert_eq!(receipt["candidate"]["commit"], commit, "{receipt}");
         assert_eq!(receipt["worker"]["agent"], name, "{receipt}");
         assert_eq!(receipt["boundary"], boundary, "{receipt}");
@@ -161,6 +161,8 @@ pub(super) fn told(turns: &[Recorded], step: usize) -> String {
 }
 
 pub(super) fn brings_a_spec_from_fresh_to_done(stage: &Stage) {
+    // The agent notes things in the home of the tree that it works in.
+    stage.env.in_place();
     stage.write_spec();
     let script = Script::new()
         .shell(&plan("Write it down."))
@@ -193,6 +195,8 @@ pub(super) fn brings_a_spec_from_fresh_to_done(stage: &Stage) {
 }
 
 pub(super) fn plans_anew_when_the_verifier_finds_the_plan_wrong(stage: &Stage) {
+    // The agent notes things in the home of the tree that it works in.
+    stage.env.in_place();
     stage.write_spec();
     let script = Script::new()
         .shell(&plan("Greet by a bare word."))
@@ -236,6 +240,8 @@ pub(super) fn plans_anew_when_the_verifier_finds_the_plan_wrong(stage: &Stage) {
 }
 
 pub(super) fn waits_out_a_limit_in_mid_implementation_in_the_same_attempt(stage: &Stage) {
+    // The agent notes things in the home of the tree that it works in.
+    stage.env.in_place();
     stage.write_spec();
     // By hand, so that the limit is near when it comes.
     fs::write(stage.spec_file("plans/0001-greeting.md"), "Write it down.\n").unwrap();

@@ -124,8 +124,22 @@ impl Stage {
 
     /// Sends the specs of the workspace through the pipeline.
     pub(super) fn pipeline(&self, settings: Settings, server: &ModelServer) -> Ran {
+        Ran::of(self.start_pipeline(settings, server))
+    }
+
+    /// Starts the pipeline.
+    pub(super) fn start_pipeline(&self, settings: Settings, server: &ModelServer) -> Running {
         self.configure(&server.url(), settings);
-        Ran::of(self.ralph(&["pipeline", "--json", "--ui", "plain"], "", []))
+        self.ralph(&["pipeline", "--json", "--ui", "plain"], "", [])
+    }
+
+    /// Goes from a goal to a run, with a yes to everything but mapping.
+    pub(super) fn exec(&self, settings: Settings, server: &ModelServer, args: &[&str]) -> Ran {
+        self.configure(&server.url(), settings);
+        let consents =
+            ["--non-interactive", "--approve-prd", "--understand", "never", "--approve-run"];
+        let all = [&["exec"], args, &consents, &["--json", "--ui", "plain"]].concat();
+        Ran::of(self.ralph(&all, "", []))
     }
 
     /// Plans a spec, and builds what came of it.

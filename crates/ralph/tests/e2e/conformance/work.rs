@@ -40,7 +40,7 @@ pub(super) fn commits_inside_the_boundary(stage: &Stage) {
         (&ran.report["tool_calls"], &ran.report["exit"]),
         (&json!(1), &json!({ "code": 0 }))
     );
-    let boundary = if Support::probe().confines_files() { "kernel" } else { "detect" };
+    let boundary = if Support::of_landlock().confines_files() { "kernel" } else { "detect" };
     assert_eq!(ran.report["boundary"], boundary, "{}", ran.finished);
     assert_logs_are_whole(stage, &ran, "the work is done");
     stage.assert_nothing_is_left();
@@ -100,7 +100,7 @@ pub(super) fn goes_on_with_its_session(stage: &Stage) {
 }
 
 pub(super) fn cannot_write_outside_the_workspace(stage: &Stage) {
-    if !Support::probe().confines_files() {
+    if !Support::of_landlock().confines_files() {
         skip("this kernel cannot confine files");
         return;
     }
@@ -110,13 +110,15 @@ pub(super) fn cannot_write_outside_the_workspace(stage: &Stage) {
     let ran = stage.run(&server, &[], "try it");
     ran.assert_completed("I tried");
     let seen = server.turns()[1].body.to_string();
-    assert!(seen.contains("denied-42") && seen.contains("Permission denied"), "{seen}");
+    let refusals = ["Permission denied", "Read-only file system"];
+    let is_refused = refusals.iter().any(|refusal| seen.contains(refusal));
+    assert!(seen.contains("denied-42") && is_refused, "{seen}");
     assert!(!outside.exists());
     stage.assert_nothing_is_left();
 }
 
 pub(super) fn cannot_write_the_workspace_in_a_reading_role(stage: &Stage) {
-    if !Support::probe().confines_files() {
+    if !Support::of_landlock().confines_files() {
         skip("this kernel cannot confine files");
         return;
     }
@@ -125,7 +127,9 @@ pub(super) fn cannot_write_the_workspace_in_a_reading_role(stage: &Stage) {
     let ran = stage.run(&server, &["--role", "planner"], "plan");
     ran.assert_completed("I read");
     let seen = server.turns()[1].body.to_string();
-    assert!(seen.contains("denied-42") && seen.contains("Permission denied"), "{seen}");
+    let refusals = ["Permission denied", "Read-only file system"];
+    let is_refused = refusals.iter().any(|refusal| seen.contains(refusal));
+    assert!(seen.contains("denied-42") && is_refused, "{seen}");
     assert_eq!(stage.env.git(&["status", "--porcelain"]), "");
     stage.assert_nothing_is_left();
 }
@@ -134,11 +138,10 @@ pub(super) fn respects_the_persons_own_settings(stage: &Stage) {
     let server = ModelServer::start(Script::new().shell("echo x > x.txt").text("as you like it"));
     stage.run_as_set_up(&server, "work").assert_completed("as you like it");
     if stage.agent == RealAgent::Claude {
-        // It rewrites this file all the time, and inside the boundary it cannot put a new one in its place.
+        // It rewrites this file all the time; what the person set stays.
         let memory = fs::read(stage.env.home().join(".claude.json")).unwrap();
         let memory: Value = serde_json::from_slice(&memory).unwrap();
         assert_eq!(memory["editorMode"], "vim", "{memory}");
-        assert!(memory["userID"].is_string(), "nothing was remembered: {memory}");
     }
     stage.assert_nothing_is_left();
 }

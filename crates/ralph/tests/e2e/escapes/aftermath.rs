@@ -94,7 +94,7 @@ fn what_a_killed_ralph_could_not_compare_is_compared_at_the_next_start() {
     assert_eq!(fs::read_to_string(place.env.repo().join("ralph.toml")).unwrap(), toml);
     assert!(!place.env.repo().join(".git/hooks/evil").exists());
     let told = report.finished.to_string();
-    assert!(told.contains("put back: .git/hooks/evil, ralph.toml"), "{told}");
+    assert!(told.contains("reverted: .git/hooks/evil, ralph.toml"), "{told}");
 }
 
 #[test]

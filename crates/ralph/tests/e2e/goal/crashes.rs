@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{Desk, GOAL, NON_INTERACTIVE, draft, envelope};
+use super::{Desk, GOAL, NON_INTERACTIVE, draft, envelope, run};
 use crate::crash::{Share, Sweep};
 
 /// How many tests share the fault points of a story.
@@ -97,4 +97,72 @@ fn mapping_survives_every_crash() {
         assert_eq!(map.matches("## 2026-11-18").count(), 2, "{}", context());
         desk.place.assert_nothing_left();
     });
+}
+
+/// A desk whose implementer does a story wrongly, and rightly once it is told so: what a run does depends on its prompt and
+/// on what it finds. Its PRD has two stories, and its agents work in clones, or in the checkout.
+fn stories(isolated: bool) -> Desk {
+    let stories = [("US-001", 1), ("US-002", 2)];
+    let desk = if isolated { run::desk("", &stories) } else { run::in_place("", &stories) };
+    let desk = desk.in_memory();
+    desk.gate();
+    let script = "P=$(cat); W=bad; case $P in *'not accepted'*) W=good;; esac\n\
+                  [ $RALPH_TASK = US-002 ] && W=good\n\
+                  echo $W > $RALPH_TASK.txt; git add $RALPH_TASK.txt; git commit -qm \"feat: $RALPH_TASK\"\n\
+                  grep -qs \"$RALPH_TASK $W\" $RALPH_OUT/progress.txt || echo \"- $RALPH_TASK $W\" >> $RALPH_OUT/progress.txt\n\
+                  echo '<promise>COMPLETE</promise>'\n";
+    fs::write(desk.place.path("agent.sh"), script).unwrap();
+    let agent = desk.place.path("agent.sh");
+    desk.configure(&format!("agent_cmd = \"sh {}\"", agent.display()));
+    desk
+}
+
+fn stories_survive_every_crash(isolated: bool, number: usize) {
+    let desk = stories(isolated);
+    let args = ["run"];
+    let sweep = Sweep::new(&desk.place, &args);
+    let (undisturbed, points) = sweep.undisturbed(Share { number, of: SHARES });
+    assert_eq!(undisturbed.status.code(), Some(0), "{undisturbed}");
+    let runs = desk.roles().len();
+    let end_of = |desk: &Desk| {
+        let tree = desk.git(&["ls-tree", "-r", run::BRANCH]);
+        (desk.passing(), tree)
+    };
+    let expected = end_of(&desk);
+    assert_eq!(expected.0, ["US-001", "US-002"]);
+    sweep.visit(&points, |point, crashed| {
+        let again = desk.place.ralph(&args);
+        let context = || format!("{point}\n{crashed}\n{again}\n{:?}", desk.subjects());
+        assert_eq!(again.status.code(), Some(0), "{}", context());
+        assert_eq!(end_of(&desk), expected, "{}", context());
+        assert_eq!(desk.git(&["status", "--porcelain"]), "", "{}", context());
+        // Each story lands once, and only the run that was under way is repeated.
+        for story in ["US-001", "US-002"] {
+            let landed = desk.subjects();
+            let landed = landed.iter().filter(|one| **one == format!("ralph: {story} passes"));
+            assert!(landed.count() == 1 || !isolated, "{}", context());
+        }
+        assert!(desk.roles().len() <= runs + 1, "{}", context());
+        desk.place.assert_nothing_left();
+    });
+}
+
+#[test]
+fn a_run_in_clones_survives_every_crash_0() {
+    stories_survive_every_crash(true, 0);
+}
+
+#[test]
+fn a_run_in_clones_survives_every_crash_1() {
+    stories_survive_every_crash(true, 1);
+}
+
+#[test]
+fn a_run_in_place_survives_every_crash_0() {
+    stories_survive_every_crash(false, 0);
+}
+
+#[test]
+fn a_run_in_place_survives_every_crash_1() {
+    stories_survive_every_crash(false, 1);
 }

@@ -42,3 +42,31 @@ fn the_session_of_the_guide_is_what_ralph_says() {
         rest = after;
     }
 }
+
+#[test]
+fn the_run_of_the_guide_is_what_ralph_says() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/goal.md");
+    let guide = fs::read_to_string(guide).unwrap();
+    let session = guide.split("```text\n").nth(2).unwrap().split("```").next().unwrap();
+    let desk = super::run::desk(super::run::WILLING, &[("US-001", 1), ("US-002", 2)]);
+    let prd = desk.read("ralph/prd.json").replace("ralph/dark", "ralph/dark-mode");
+    let prd = prd.replace("Do US-001", "Colours come from one file");
+    desk.write("ralph/prd.json", &prd.replace("Do US-002", "A switch in the settings"));
+    desk.commit_all("the PRD of the guide");
+    let said = desk.exits(0, &["run"]).stderr;
+    // Commits and times are others each time.
+    let told = |line: &str| {
+        let words = line.split([' ', '(', ')']).map(|word| word.trim_matches([',', ';']));
+        let is_id = |word: &str| word.len() == 8 && word.chars().all(|c| c.is_ascii_hexdigit());
+        let words = words.filter(|word| !is_id(word) && !word.ends_with("ms"));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let shown: Vec<String> = said.lines().map(told).collect();
+    let mut rest = shown.iter();
+    for line in session.lines().filter(|line| !line.starts_with('$')).map(told) {
+        let is_done = line.starts_with("[done] completed");
+        let found =
+            rest.by_ref().any(|shown| *shown == line || (is_done && shown.starts_with("[done]")));
+        assert!(found, "no `{line}` there in\n{said}");
+    }
+}

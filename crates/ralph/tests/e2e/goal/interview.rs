@@ -104,13 +104,14 @@ fn without_a_terminal_it_says_what_to_do() {
     let before = desk.outside();
     for command in ["plan", "exec"] {
         let finished = desk.exits(3, &[command, GOAL]);
-        assert!(finished.stderr.contains("no terminal"), "{finished}");
+        assert!(finished.stderr.contains("needs a terminal"), "{finished}");
         assert!(finished.stderr.contains("--non-interactive"), "{finished}");
     }
     assert_eq!(desk.outside(), before);
     assert!(!desk.path("ralph").exists(), "nothing is scaffolded");
 }
 
+/// C10.8: consent comes from flags of its own, and what is missing ends the command with a code of its own.
 #[test]
 fn without_anybody_to_ask_what_is_missing_is_named_and_the_interview_goes_on_with_it() {
     let script = [

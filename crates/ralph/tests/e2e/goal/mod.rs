@@ -6,6 +6,7 @@ mod guide;
 mod interview;
 mod names;
 mod prd;
+mod run;
 mod starts;
 mod terminal;
 mod understand;

@@ -146,7 +146,7 @@ fn what_is_no_spec_is_a_goal_and_flags_settle_it() {
         assert!(finished.stderr.contains("greet.md"), "{finished}");
     }
     let finished = desk.exits(2, &["plan", "dark", "--spec"]);
-    assert!(finished.stderr.contains("there is no spec `dark`"), "{finished}");
+    assert!(finished.stderr.contains("spec `dark` not found"), "{finished}");
     assert!(!desk.path("ralph/plan_state.json").exists());
     for goal in ["dark", "greet", "improve README.md"] {
         let args = [&["plan", goal, "--goal"][..], &unasked].concat();

@@ -144,7 +144,7 @@ fn the_person_is_asked_after_each_run_if_they_want_to_be() {
     }
     let desk = desk(MAPPER, MAP);
     let finished = desk.exits(3, &["understand", "-i"]);
-    assert!(finished.stderr.contains("no terminal"), "{finished}");
+    assert!(finished.stderr.contains("needs a terminal"), "{finished}");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_persons_edit_of_the_map_meanwhile_is_not_lost() {
     fs::write(desk.place.path("edited"), "").unwrap();
     let (code, said) = running.finish();
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("changed by somebody else meanwhile"), "{said}");
+    assert!(said.contains("changed by someone else meanwhile"), "{said}");
     let map = desk.read("ralph/codebase_map.md");
     assert!(map.contains("Mine.") && map.contains("- [x] one"), "{map}");
 }

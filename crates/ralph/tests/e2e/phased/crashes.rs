@@ -23,8 +23,7 @@ const AGENT: &str = "[builder]\n\
 const PLAN: &str = "# Plan\n\n## Analysis\n- A file says hello.\n\n## Steps\n1. `hello.txt` (new): say hello.\n\n\
     ## Verification strategy\n- `test -f hello.txt`\n";
 
-fn survives_every_crash(number: usize) {
-    let site = Site::new(AGENT);
+fn survives_every_crash(number: usize, site: Site) {
     fs::write(site.path("the-plan.md"), PLAN).unwrap();
     site.commit_all("a plan to copy");
     let site = Site { place: crate::crash::in_memory(site.place) };
@@ -61,10 +60,15 @@ fn end_of(site: &Site) -> Vec<String> {
 
 #[test]
 fn a_loop_that_is_killed_anywhere_goes_on_to_the_same_end_1() {
-    survives_every_crash(0);
+    survives_every_crash(0, Site::new(AGENT));
 }
 
 #[test]
 fn a_loop_that_is_killed_anywhere_goes_on_to_the_same_end_2() {
-    survives_every_crash(1);
+    survives_every_crash(1, Site::new(AGENT));
+}
+
+#[test]
+fn a_loop_in_place_that_is_killed_anywhere_goes_on_to_the_same_end() {
+    survives_every_crash(0, Site::new(AGENT).in_place());
 }

@@ -9,7 +9,7 @@ const SCAFFOLD: &str = "import { Stack } from '@wiggum/stack';\nimport { Card } 
     // A scaffold that passes for content: it imports a package of the stack and shows some components of its own.\n\
     export default function App() {\n  return (\n    <Stack><Card /><Card /><Card /><Card /></Stack>\n  );\n}\n";
 
-fn theme() -> String {
+pub(super) fn theme() -> String {
     let names = include_str!("../../../../ralph-outline/data/web-app.json");
     let lists: serde_json::Value = serde_json::from_str(names).unwrap();
     let names = lists["theme_variables"].as_array().unwrap();
@@ -24,7 +24,7 @@ fn plan() -> &'static str {
 }
 
 /// The six steps of the problem, as a script writes them. The scaffold is there and stays as it is.
-fn steps() -> Vec<String> {
+pub(super) fn steps() -> Vec<String> {
     vec![
         format!("write .ralph/plan.tsx <<'END'\n{}\nEND\n", plan()),
         format!("write src/index.css <<'END'\n{}\nEND\n", theme()),
@@ -68,6 +68,40 @@ fn a_scaffold_with_a_valid_plan_a_theme_and_a_summary_is_never_accepted() {
     ));
     site.exits(1, &["Build a shop", "--max-iterations", "9"]);
     assert!(!site.verdicts().contains(&"accepted".to_owned()));
+}
+
+/// Completing first and planning last gets round the phases, which are inert without a plan: then a person is asked.
+#[test]
+fn a_scaffold_that_is_completed_before_there_is_a_plan_is_for_a_person_to_decide() {
+    let steps = steps();
+    for in_place in [false, true] {
+        let script = format!("[builder]\n{}{}final All done.\n", steps[1..].concat(), "run true\n");
+        let site = site(&script);
+        let site = if in_place { site.in_place() } else { site };
+        let asks = site.exits(3, &["Build a shop"]);
+        assert!(asks.stderr.contains("changes no component of the application"), "{asks}");
+        assert_eq!(site.verdicts(), ["needs_human"]);
+        site.place.ralph(&["answer", "loop-1", "no, build it"]);
+        site.exits(3, &["--resume"]);
+        assert!(!site.verdicts().contains(&"accepted".to_owned()));
+    }
+}
+
+/// In place the same agent gets no further.
+#[test]
+fn in_place_the_scaffold_is_never_accepted_either() {
+    let steps = steps();
+    let edits = "write .ralph/phase.txt build\nrun printf '[loop]\\npreset = \"minimal\"\\n' > ralph.toml\n";
+    for first in [0, 5] {
+        let order: Vec<String> =
+            (0..steps.len()).map(|at| steps[(first + at) % steps.len()].clone()).collect();
+        for more in ["", edits] {
+            let script = format!("[builder]\n{}{more}final All done.\n", order.concat());
+            let site = site(&script).in_place();
+            site.exits(1, &["Build a shop", "--max-iterations", "3"]);
+            assert!(!site.verdicts().contains(&"accepted".to_owned()), "{first} {more}");
+        }
+    }
 }
 
 /// It also edits what it is judged by: the phase, the status, the plan and the gates.

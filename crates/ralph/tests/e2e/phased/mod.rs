@@ -1,10 +1,14 @@
 //! `ralph loop` with the rehearsal agent: every scenario that was traced for it, and every way round its phases.
 
 mod crashes;
+mod defects;
 mod degenerate;
 mod people;
+mod reflection;
 mod scenarios;
+mod slots;
 mod trees;
+mod web;
 
 use std::fs;
 
@@ -33,6 +37,33 @@ END
 /// Does what the plan says, and claims it.
 const BUILD: &str = "write hello.txt hello\nwrite .ralph/summary.md A file that says hello.\nwrite .ralph/status.txt complete\nfinal built\n";
 
+/// Asserts that a worked example of the guide shows what happens: its lines, in their order.
+fn assert_as_in_guide(heading: &str, stderr: &str) {
+    let guide = include_str!("../../../../../docs/loop.md");
+    let (_, example) = guide.split_once(&format!("\n{heading}\n")).unwrap();
+    let example = example.split_once("\n## ").map_or(example, |(section, _)| section);
+    let output = example.lines().skip_while(|line| !line.starts_with("$ ralph loop"));
+    let shown: Vec<String> =
+        output.filter(|line| line.starts_with('[')).map(without_chance).collect();
+    assert!(shown.len() > 5, "{shown:?}");
+    let mut told = stderr.lines().map(without_chance);
+    for line in &shown {
+        assert!(told.any(|one| one == *line), "not there, or not in this order: {line}\n{stderr}");
+    }
+}
+
+/// A line without what differs each time: commits and durations.
+fn without_chance(line: &str) -> String {
+    let word = |word: &str| {
+        let bare = word.trim_end_matches(',');
+        let is_commit = bare.len() >= 8 && bare.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = bare.trim_end_matches("ms").trim_end_matches('s');
+        let is_time = bare.len() > number.len() && number.parse::<f64>().is_ok();
+        if is_commit || is_time { "…".to_owned() } else { word.to_owned() }
+    };
+    line.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
 /// A workspace with an agent that plays a script, and one gate: no file says `bad`.
 struct Site {
     place: Place,
@@ -51,13 +82,23 @@ impl Site {
 
     fn without_gates(script: &str, more: &str) -> Site {
         let site = Site { place: Place::rehearsing(script) };
+        site.place.env.isolate();
         let settings = fs::read_to_string(site.path("ralph.toml")).unwrap();
         let settings = format!("limits.backoff = \"0s\"\n{settings}{more}");
         fs::write(site.path("ralph.toml"), settings).unwrap();
         fs::create_dir_all(site.path("ralph/specs")).unwrap();
         fs::write(site.path("ralph/specs/README.md"), "none\n").unwrap();
+        // As `ralph init` makes it, so that nothing of home has to land with the first task.
+        let ignored = "runs/\nralph.log\nspecs/sessions/\n.*.ralph-tmp\n";
+        fs::write(site.path("ralph/.gitignore"), ignored).unwrap();
         site.commit_all("begin");
         site
+    }
+
+    /// The same with agents that work in the checkout.
+    fn in_place(self) -> Site {
+        self.place.env.in_place();
+        self
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {
@@ -108,6 +149,24 @@ impl Site {
     fn verdicts(&self) -> Vec<String> {
         let reached = self.logged("verdict");
         reached.iter().map(|verdict| verdict["verdict"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// The commits of the branch, newest first.
+    fn commits(&self) -> Vec<String> {
+        self.place.env.commits()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    fn refs(&self, below: &str) -> Vec<String> {
+        let refs = self.git(&["for-each-ref", "--format=%(refname)", below]);
+        refs.lines().map(str::to_owned).collect()
     }
 
     fn assert_clean(&self) {

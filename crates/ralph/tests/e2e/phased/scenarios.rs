@@ -1,6 +1,6 @@
 //! The rows of the table of traced scenarios, and the bounds of the loop.
 
-use super::{BUILD, PLAN, Site, TASK};
+use super::{BUILD, PLAN, Site, TASK, assert_as_in_guide};
 
 #[test]
 fn a_task_is_planned_validated_built_and_accepted() {
@@ -22,6 +22,48 @@ fn a_task_is_planned_validated_built_and_accepted() {
     assert!(site.place.env.commits()[0].starts_with(TASK), "{:?}", site.place.env.commits());
     assert_eq!(site.git(&["show", "HEAD:hello.txt"]), "hello");
     site.assert_clean();
+}
+
+/// Every row of the table of traced scenarios, in a slot and in place: the phase and the plan before, what the run signals,
+/// how many runs and verdicts there are, and the phase afterwards.
+#[test]
+fn every_row_of_the_scenario_table_ends_as_traced() {
+    let researches = format!("[builder 1]\nexpect-prompt Not written yet.\n{PLAN}final planned\n");
+    let then_builds = format!("{researches}[builder 2]\nexpect-prompt The phase is build.\n");
+    let at_once = format!("[builder 1]\n{PLAN}write .ralph/status.txt complete\nfinal done\n");
+    let invalid = PLAN.replace("(new)", "");
+    let fixes = BUILD.replace("status.txt complete", "status.txt running");
+    // A reply without tools is one of a run of its own, after the work was done.
+    let text_only = format!("[builder 1]\n{fixes}[builder 2]\nfinal All of it is there.\n");
+    let text_in_plan =
+        format!("[builder 1]\n{invalid}{fixes}[builder 2]\nfinal All of it is there.\n");
+    let rows: [(&str, String, u32, usize, &str); 8] = [
+        ("new UI task, iteration 1", researches.clone(), 1, 0, "build"),
+        ("new UI task, iteration 2", format!("{then_builds}run true\nfinal on\n"), 2, 0, "build"),
+        ("degenerate: plan and complete in the same batch", at_once, 1, 0, "build"),
+        ("build done", format!("{then_builds}{BUILD}"), 2, 1, "build"),
+        ("bug fix, no plan", format!("[builder 1]\n{BUILD}"), 1, 1, "plan"),
+        (
+            "refactoring, no plan",
+            format!("[builder 1]\nrun git mv README.md READ.md\n{BUILD}"),
+            1,
+            1,
+            "plan",
+        ),
+        ("completed without tools during plan", text_in_plan, 2, 0, "plan"),
+        ("completed without tools, no plan", text_only, 2, 1, "plan"),
+    ];
+    for (row, script, runs, verdicts, phase) in rows {
+        for in_place in [false, true] {
+            let site = Site::new(&script);
+            let site = if in_place { site.in_place() } else { site };
+            let exit = i32::from(verdicts == 0);
+            site.exits(exit, &[TASK, "--max-iterations", &runs.to_string()]);
+            let found = (site.verdicts(), site.mail("phase.txt"));
+            assert_eq!(found, (vec!["accepted".to_owned(); verdicts], phase.to_owned()), "{row}");
+            assert_eq!(site.runs(), runs as usize, "{row}");
+        }
+    }
 }
 
 /// The regression that the phases were made for: a plan and a completion in the same batch.
@@ -226,7 +268,7 @@ final built
     std::fs::write(site.path("test_greet.py"), test).unwrap();
     site.commit_all("a project");
     let done = site.exits(0, &["Let greetings be shouted"]);
-    assert!(done.stderr.contains("gates passed"), "{done}");
+    assert_as_in_guide("## A command-line project", &done.stderr);
     assert_eq!(site.verdicts(), ["rejected", "accepted"]);
     let verified = site.place.ralph(&["verify", "HEAD"]);
     assert_eq!(verified.status.code(), Some(0), "{verified}");

@@ -7,7 +7,7 @@ use super::{BUILD, Site, TASK};
 #[test]
 fn a_task_that_is_rolled_back_leaves_the_tree_as_it_was() {
     let script = format!("[builder]\nwrite kept.txt changed\n{BUILD}");
-    let site = Site::new(&script);
+    let site = Site::new(&script).in_place();
     fs::write(site.path("kept.txt"), "before\n").unwrap();
     site.commit_all("a file");
     site.exits(0, &[TASK]);
@@ -32,4 +32,29 @@ fn what_a_run_leaves_uncommitted_is_committed_iteration_by_iteration() {
     let messages = site.git(&["log", "--format=%b", "-3"]);
     assert!(messages.contains("iteration 1.") && messages.contains("iteration 2."), "{messages}");
     site.assert_clean();
+}
+
+/// What git cannot take in, or must not, stops neither the task nor its snapshots (the predecessor's `addAll` did).
+#[test]
+fn any_tree_can_be_worked_in() {
+    let odd = "run printf x > \"$(printf 'caf\\351.txt')\"; printf x > \"$(printf 'line\\nbreak')\"; ln -s nowhere dangling; mkfifo pipe; \
+        git init -q nested; printf x > nested/inside.txt; printf x > secret; chmod 000 secret; \
+        python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('sock')\"; true\n";
+    for in_place in [false, true] {
+        let site = Site::new(&format!("[builder]\n{odd}{BUILD}"));
+        let site = if in_place { site.in_place() } else { site };
+        site.exits(0, &[TASK]);
+        let names =
+            site.git(&["-c", "core.quotePath=true", "ls-tree", "-r", "--name-only", "HEAD"]);
+        for name in ["dangling", "\"caf\\351.txt\"", "\"line\\nbreak\"", "hello.txt"] {
+            assert!(names.lines().any(|known| known == name), "{name}\n{names}");
+        }
+        assert!(
+            !names.contains("nested") && !names.contains("pipe") && !names.contains("sock"),
+            "{names}"
+        );
+        site.git(&["rev-parse", "--verify", "refs/ralph/loop/1/after"]);
+        site.exits(0, &["--rollback"]);
+        assert!(!site.path("hello.txt").exists());
+    }
 }

@@ -1,4 +1,4 @@
-//! What runs leave uncommitted when they are cut short: it is theirs, and no later start takes it for the person's.
+//! What runs leave uncommitted in the person's own tree when they are cut short: it is theirs, and no later start takes it for the person's.
 
 use rustix::process::Signal;
 
@@ -24,7 +24,7 @@ fn cut_short(stage: &Stage, args: &[&str], nth: u32, signal: Signal) {
 #[test]
 fn what_runs_left_that_were_cut_short_twice_is_not_asked_about() {
     for signal in [Signal::KILL, Signal::INT] {
-        let stage = Stage::new(&willing(&[leaves(1), leaves(2)]));
+        let stage = Stage::new(&willing(&[leaves(1), leaves(2)])).in_place();
         cut_short(&stage, &[], 1, signal);
         cut_short(&stage, &[], 2, signal);
         stage.pipeline(&[]).exits(0);
@@ -44,7 +44,8 @@ fn what_a_rejected_attempt_left_is_not_asked_about_when_the_next_is_cut_short() 
     let stage = Stage::new(&willing(&[
         on("implementer", 1, "append left.txt half ${INVOCATION}\nfinal no"),
         leaves(2),
-    ]));
+    ]))
+    .in_place();
     cut_short(&stage, &[], 2, Signal::KILL);
     stage.pipeline(&[]).exits(0);
     assert_eq!(stage.runs(), "piiiv");
@@ -54,7 +55,7 @@ fn what_a_rejected_attempt_left_is_not_asked_about_when_the_next_is_cut_short() 
 fn what_the_run_of_another_spec_left_is_not_asked_about() {
     let specs = ["0001-first.md", "0002-second.md", "0003-third.md"];
     for signal in [Signal::KILL, Signal::INT] {
-        let stage = Stage::with(&willing(&[leaves(1)]), "", &specs);
+        let stage = Stage::with(&willing(&[leaves(1)]), "", &specs).in_place();
         cut_short(&stage, &[], 1, signal);
         stage.pipeline(&["3"]).exits(0);
         assert_eq!(stage.runs(), "pipiv");

@@ -36,7 +36,8 @@ fn a_lock_that_a_run_of_a_killed_ralph_left_is_removed_at_the_next_start() {
         "implementer",
         1,
         "run touch .git/index.lock .git/locked\nhang",
-    )]));
+    )]))
+    .in_place();
     let running = stage.place.start(&["pipeline"]);
     // Not the lock itself, which Ralph takes as well.
     wait_for_file(&stage.file(".git/locked"));
@@ -58,6 +59,6 @@ fn a_lock_of_the_notes_that_a_killed_ralph_left_does_not_end_the_next_run() {
     fs::write(&lock, "").unwrap();
     stage.pipeline(&[]).exits(0).says("refs/notes/ralph.lock`, which a process left");
     assert!(!lock.exists());
-    assert_eq!(stage.row("0001-greeting.md")["proof"], "proven by gates");
+    assert_eq!(stage.row("0001-greeting.md")["proof"], "gates passed");
     assert_eq!(notes(&stage).len(), 1, "{:?}", notes(&stage));
 }

@@ -31,6 +31,7 @@ fn an_active_plan_without_its_text_is_made_again() {
         "invalidation_reason": null, "attempt": 1, "kept": "by an older Ralph",
     });
     stage.write("ralph/specs/plans/0001-greeting.json", &meta.to_string());
+    stage.place.commit_all("by an older Ralph");
     stage.pipeline(&[]).exits(0);
     assert_eq!(stage.runs(), "piv");
     assert!(stage.prompt("planner", 1).contains("plan file missing"));
@@ -47,7 +48,7 @@ fn a_plan_by_hand_counts_also_when_a_planner_was_killed() {
     wait_until(PATIENCE, "the planner is at work", || running.said().contains("[session]"));
     running.signal(Signal::KILL);
     running.finish();
-    assert_eq!(stage.json("ralph/specs/plans/0001-greeting.json")["status"], "planning");
+    assert_eq!(stage.row("0001-greeting.md")["state"], "planning");
     stage.write("ralph/specs/plans/0001-greeting.md", "# Mine\n");
     stage.pipeline(&[]).exits(0);
     assert_eq!(stage.runs(), "piv");
@@ -61,6 +62,7 @@ fn a_done_marker_without_its_candidate_marked_is_done_and_healed() {
     stage.pipeline(&[]).exits(0);
     let path = "ralph/specs/candidates/0001-greeting.json";
     stage.write(path, &stage.read(path).replace("\"verified\"", "\"candidate\""));
+    stage.place.commit_all("torn");
     stage.pipeline(&[]).exits(0).says("Skipped: 1");
     assert_eq!(stage.json(path)["status"], "verified");
     assert_eq!(stage.runs(), "piv");
@@ -227,12 +229,13 @@ fn every_event_is_one_line_of_the_text_log() {
 #[test]
 fn a_plan_by_hand_counts_also_when_it_is_written_while_the_planner_is_at_work() {
     let plans = PLANS.split_once('\n').unwrap().1;
-    let waits = "run until test -e $RALPH_HOME/go; do sleep 0.01; done\n";
-    let stage = Stage::new(&willing(&[on("planner", 1, &format!("{waits}{plans}"))]));
+    let stage = Stage::new("");
+    let waits = stage.waiting();
+    stage.script(&willing(&[on("planner", 1, &format!("{waits}{plans}"))]));
     let running = stage.place.start(&["pipeline"]);
     wait_until(PATIENCE, "it plans", || stage.has("ralph/ralph.log") && stage.runs() == "p");
     stage.write("ralph/specs/plans/0001-greeting.md", "# Mine\n\nWave.\n");
-    stage.write("ralph/go", "");
+    stage.go();
     let (code, said) = running.finish();
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("written by hand while the planner was at work"), "{said}");

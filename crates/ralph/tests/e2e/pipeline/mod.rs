@@ -45,6 +45,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::clones::wait_for_slot;
 use crate::harness::Place;
 use crate::support::process::Finished;
 
@@ -214,6 +215,26 @@ impl Stage {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
+    /// Has agents work in the person's own tree.
+    pub(crate) fn in_place(self) -> Stage {
+        self.place.env.in_place();
+        self
+    }
+
+    /// Waits until an agent has made a file in the first clone.
+    pub(crate) fn wait_in_slot(&self, name: &str) {
+        wait_for_slot(&self.place, name);
+    }
+
+    /// What an agent does to wait for the test: [`Stage::go`] lets it go on.
+    pub(crate) fn waiting(&self) -> String {
+        format!("run until test -e {}; do sleep 0.01; done\n", self.place.path("go").display())
+    }
+
+    pub(crate) fn go(&self) {
+        fs::write(self.place.path("go"), "").unwrap();
+    }
+
     /// The directory of private state.
     pub(crate) fn private(&self) -> PathBuf {
         let base = self.place.path("state/ralph");
@@ -238,6 +259,13 @@ impl Ended {
     #[track_caller]
     pub(crate) fn says(&self, text: &str) -> &Ended {
         assert!(self.finished.stderr.contains(text), "not said: {text}\n{}", self.finished);
+        self
+    }
+
+    /// Prints this, as what was asked for.
+    #[track_caller]
+    pub(crate) fn prints(&self, text: &str) -> &Ended {
+        assert!(self.finished.stdout.contains(text), "not printed: {text}\n{}", self.finished);
         self
     }
 

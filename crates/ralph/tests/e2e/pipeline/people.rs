@@ -4,8 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{AGREES, BUILDS, PLANS, Stage, on, willing};
-use crate::harness::wait_for_file;
+use super::{AGREES, BUILDS, Stage, on, willing};
 
 const NOTHING_TO_DO: &str =
     "final <<END\nNO_CHANGE_NEEDED: it greets already\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND\n";
@@ -34,10 +33,7 @@ fn that_nothing_needs_to_change_is_a_persons_to_decide() {
     stage.pipeline(&[]).exits(0);
     assert_eq!(stage.runs(), "piv");
     let done = stage.read("ralph/specs/done/0001-greeting.md");
-    assert!(
-        done.contains("Candidate commit: n/a") && done.contains("decided by a person"),
-        "{done}"
-    );
+    assert!(done.contains("Candidate commit: n/a") && done.contains("Proof: not proven"), "{done}");
     assert_eq!(stage.row("0001-greeting.md")["state"], "done");
 }
 
@@ -88,22 +84,19 @@ fn a_verifier_that_disagrees_is_heard_too() {
 
 #[test]
 fn a_person_commits_edits_and_adds_specs_while_agents_work() {
-    let wait =
-        "write ready.txt x\nrun until test -e go.txt; do sleep 0.01; done; rm ready.txt go.txt\n";
     let builds = BUILDS.split_once('\n').unwrap().1;
-    let stage = Stage::new(&format!(
-        "{PLANS}{BUILDS}{AGREES}{}",
-        on("implementer", 1, &format!("{wait}{builds}"))
-    ));
+    let stage = Stage::new("");
+    let wait = format!("write ready.txt x\n{}run rm ready.txt\n", stage.waiting());
+    stage.script(&willing(&[on("implementer", 1, &format!("{wait}{builds}"))]));
     let running = stage.place.start(&["pipeline"]);
-    wait_for_file(&stage.file("ready.txt"));
+    stage.wait_in_slot("ready.txt");
     stage.write("person.txt", "mine\n");
     stage.git(&["add", "person.txt"]);
     stage.git(&["commit", "--quiet", "--message=a person's"]);
     stage.write("draft.txt", "not committed\n");
     stage.write("ralph/specs/0001-greeting.md", "# Greeting\n\nAlso wave.\n");
     stage.spec("0002-added.md");
-    fs::write(stage.file("go.txt"), "").unwrap();
+    stage.go();
     let (code, said) = running.finish();
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(stage.runs(), "pivpiv", "{said}");
@@ -119,15 +112,16 @@ fn a_person_commits_edits_and_adds_specs_while_agents_work() {
 
 #[test]
 fn a_spec_that_is_edited_while_it_is_verified_has_changed_since_it_was_done() {
-    let wait = "run until test -e $RALPH_HOME/go; do sleep 0.01; done\n";
     let agrees = AGREES.split_once('\n').unwrap().1;
-    let stage = Stage::new(&willing(&[on("verifier", 1, &format!("{wait}{agrees}"))]));
+    let stage = Stage::new("");
+    let wait = stage.waiting();
+    stage.script(&willing(&[on("verifier", 1, &format!("{wait}{agrees}"))]));
     let running = stage.place.start(&["pipeline"]);
     crate::harness::wait_until(crate::harness::PATIENCE, "it verifies", || {
         stage.has("ralph/ralph.log") && stage.runs() == "piv"
     });
     stage.write("ralph/specs/0001-greeting.md", "# Greeting\n\nAlso wave.\n");
-    stage.write("ralph/go", "");
+    stage.go();
     let (code, said) = running.finish();
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(stage.row("0001-greeting.md")["changed_since_done"], json!(true));
@@ -190,23 +184,19 @@ fn a_person_who_changes_the_gates_meanwhile_is_not_held_against_the_agent() {
 
 #[test]
 fn a_spec_that_a_person_marks_as_done_or_removes_while_it_is_worked_on_stops_no_other() {
-    let wait =
-        "write ready.txt x\nrun until test -e go.txt; do sleep 0.01; done; rm ready.txt go.txt\n";
-    let works = format!("{wait}{}", BUILDS.split_once('\n').unwrap().1);
     for removed in [false, true] {
-        let stage = Stage::with(
-            &willing(&[on("implementer", 1, &works)]),
-            "",
-            &["0001-greeting.md", "0002-next.md"],
-        );
+        let stage = Stage::with("", "", &["0001-greeting.md", "0002-next.md"]);
+        let wait = format!("write ready.txt x\n{}run rm ready.txt\n", stage.waiting());
+        let works = format!("{wait}{}", BUILDS.split_once('\n').unwrap().1);
+        stage.script(&willing(&[on("implementer", 1, &works)]));
         let running = stage.place.start(&["pipeline"]);
-        wait_for_file(&stage.file("ready.txt"));
+        stage.wait_in_slot("ready.txt");
         if removed {
             fs::remove_file(stage.file("ralph/specs/0001-greeting.md")).unwrap();
         } else {
             stage.ralph(&["specs", "mark-done", "1", "--reason", "by hand"]).exits(0);
         }
-        fs::write(stage.file("go.txt"), "").unwrap();
+        stage.go();
         let (code, said) = running.finish();
         assert_eq!(code, Some(0), "{said}");
         assert_eq!(stage.row("0002-next.md")["state"], "done", "{said}");

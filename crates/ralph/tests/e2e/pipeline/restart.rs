@@ -113,6 +113,10 @@ impl Story {
     fn stage(&self) -> Stage {
         let stage = Stage::with(&self.script, self.settings, &["0001-greeting.md"]);
         let stage = Stage { place: in_memory(stage.place) };
+        if self.settings == HOME_APART {
+            stage.git(&["rm", "-r", "-q", "--cached", "ralph"]);
+            stage.git(&["commit", "-q", "-m", "specs"]);
+        }
         (self.begin)(&stage);
         stage
     }
@@ -241,8 +245,14 @@ fn normal(text: &str, subjects: &BTreeMap<&str, &str>) -> String {
         let is_time = word.len() > 18 && word.as_bytes()[10] == b'T' && word.ends_with('Z');
         let is_run = word.len() == 33 && word.as_bytes()[15] == b'Z';
         normal.push_str(match subjects.get(word) {
+            // Where an item begins: what a killed Ralph had in flight may be committed before.
+            Some(&"specs") => "RALPH'S",
             Some(subject) if subject.starts_with("ralph: ") => "RALPH'S",
             Some(subject) => subject,
+            // Rejected work never reaches the person's repository.
+            None if word.len() == 40 && word.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+                "A COMMIT"
+            }
             None if is_time => "TIME",
             None if is_run => "RUN",
             None => word,

@@ -77,7 +77,7 @@ impl Siblings {
         let candidate = record("candidates");
         assert_eq!(candidate["candidate_commit"], json!(made));
         assert_eq!(candidate["repository"], "beta");
-        assert_eq!(candidate["refs"], json!(["refs/heads/main"]));
+        assert_eq!(candidate["refs"], json!(["refs/heads/ralph/0001-greeting"]));
         let plan = record("plans");
         assert_eq!(plan["base"].as_object().unwrap().keys().collect::<Vec<_>>(), ["alpha", "beta"]);
         assert_eq!(self.git("beta", &["log", "--format=%s"]), "work\nstart");

@@ -18,7 +18,7 @@ fn a_spec_goes_from_fresh_to_done() {
     assert!(stage.read("ralph/specs/plans/0001-greeting.md").contains("Plan 1"));
     let candidate = stage.json("ralph/specs/candidates/0001-greeting.json");
     assert_eq!(candidate["status"], "verified");
-    assert_eq!(candidate["refs"], json!(["refs/heads/main"]));
+    assert_eq!(candidate["refs"], json!(["refs/heads/ralph/0001-greeting"]));
     let commit = candidate["candidate_commit"].as_str().unwrap();
     assert_eq!(
         stage.git(&["show", "--format=%s", "--name-only", commit]),
@@ -26,7 +26,7 @@ fn a_spec_goes_from_fresh_to_done() {
     );
     let done = stage.read("ralph/specs/done/0001-greeting.md");
     assert!(done.starts_with(&format!("DONE\nCandidate commit: {commit}\n")), "{done}");
-    assert!(done.contains("\nProof: proven by gates\n") && done.contains("It holds."), "{done}");
+    assert!(done.contains("\nProof: gates passed\n") && done.contains("It holds."), "{done}");
     let receipt: Value =
         serde_json::from_str(&stage.git(&["notes", "--ref=ralph", "show", commit])).unwrap();
     assert_eq!(receipt["gates"][0]["gate"]["name"], "greets");

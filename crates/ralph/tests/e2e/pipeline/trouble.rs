@@ -14,6 +14,14 @@ fn a_usage_limit_in_any_phase_is_waited_for_and_the_same_attempt_goes_on() {
         on("planner", 1, &format!("session plan-1\noutbox plan.md # Half a plan\n{limit}")),
         on("implementer", 1, &format!("session impl-1\nwrite half.txt half\n{limit}")),
         on(
+            "implementer",
+            2,
+            &format!(
+                "run cat half.txt\nwrite greeting.txt hello\ncommit \"work\"\n{}",
+                claims("${COMMIT}")
+            ),
+        ),
+        on(
             "verifier",
             1,
             &format!("session verify-1\nfinal PLAN_INVALIDATION: it is late\n{limit}"),
@@ -159,7 +167,7 @@ fn an_interrupted_pipeline_stops_its_agent_and_goes_on_in_the_same_attempt() {
     running.signal(Signal::INT);
     let (code, said) = running.finish();
     assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains("goes on where it stopped"), "{said}");
+    assert!(said.contains("continues where it stopped"), "{said}");
     stage.place.assert_nothing_left();
     stage.pipeline(&[]).exits(0);
     assert_eq!(stage.runs(), "piiv");

@@ -111,6 +111,12 @@ fn a_partial_clone_is_told_how_to_fetch_what_it_lacks() {
         assert_eq!(refused.status.code(), Some(2), "{refused}");
         assert!(refused.stderr.contains(fetch), "{refused}");
     }
+    // Whether it was taken once cannot be told, and that is said.
+    let named = clone.ralph(&["task", "add", r#"{"id": "t-past", "name": "again"}"#]);
+    assert!(named.status.success() && named.stderr.contains(fetch), "{named}");
+    clone.done(&["task", "delete", "t-past"]);
     clone.git(&["log", "-p", "--", PLAN]);
     assert_eq!(clone.told(), ["t-here", "t-past"]);
+    let known = clone.ralph(&["task", "add", r#"{"id": "t-new1", "name": "new"}"#]);
+    assert!(known.status.success() && !known.stderr.contains(fetch), "{known}");
 }

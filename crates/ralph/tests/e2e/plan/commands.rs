@@ -254,7 +254,7 @@ fn accepting_and_rejecting_what_is_not_done_is_refused() {
     }
     assert!(desk.refused(&["task", "done"]).contains("no task is pending"));
     desk.done(&["task", "delete", "t-0002"]);
-    assert!(desk.refused(&["task", "delete", "t-0002"]).contains("no task `t-0002`"));
+    assert!(desk.refused(&["task", "delete", "t-0002"]).contains("`t-0002` is not in the plan"));
 }
 
 #[test]

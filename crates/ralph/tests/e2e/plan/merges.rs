@@ -15,7 +15,7 @@ use super::{Desk, Dice, PLAN, RALPH, text};
 
 /// Sets the driver up, with `ralph` on git's path.
 fn with_driver(desk: &Desk) -> String {
-    desk.ralph(&["init"]);
+    desk.ralph(&["init", "--no-commit"]);
     desk.git(&["add", "--all"]);
     desk.git(&["commit", "--quiet", "--message=init"]);
     let bin = Path::new(RALPH).parent().unwrap();
@@ -51,10 +51,10 @@ fn init_names_the_driver_once_and_never_replaces_one() {
     // What an earlier Ralph named is mended, what a person named is theirs.
     let old = "command -v ralph && exec ralph merge-plan %O %A %B %P; exec git merge-file %A %O %B";
     desk.git(&["config", "merge.ralph-plan.driver", old]);
-    desk.ralph(&["init"]);
+    desk.ralph(&["init", "--no-commit"]);
     assert_eq!(desk.git(&["config", "merge.ralph-plan.driver"]), driver);
     desk.git(&["config", "merge.ralph-plan.driver", "mine"]);
-    desk.ralph(&["init"]);
+    desk.ralph(&["init", "--no-commit"]);
     assert_eq!(desk.git(&["config", "merge.ralph-plan.driver"]), "mine");
 }
 
@@ -127,7 +127,7 @@ fn the_driver_is_found_under_an_odd_path() {
     let program = odd.join("my ralph");
     std::fs::copy(RALPH, &program).unwrap();
     let variables = desk.place.variables();
-    let init = run(&desk.place.env, &program, &["init"], &variables, "", PATIENCE);
+    let init = run(&desk.place.env, &program, &["init", "--no-commit"], &variables, "", PATIENCE);
     assert!(init.status.success(), "{init}");
     desk.git(&["add", "--all"]);
     desk.git(&["commit", "--quiet", "--message=init"]);

@@ -141,7 +141,7 @@ fn a_plan_that_is_larger_than_any_text_is_looked_at_as_well() {
     desk.write_plan(&format!("{large}{large}"));
     let finished = desk.ralph(&["validate"]);
     assert_eq!(finished.status.code(), Some(1), "{}", finished.stderr);
-    assert!(finished.stdout.contains("`t-0001` stands on line 2 already"), "{}", finished.stdout);
+    assert!(finished.stdout.contains("`t-0001` is already on line 2"), "{}", finished.stdout);
     desk.write_plan(&large);
     assert!(desk.ralph(&["validate"]).status.success());
 }
@@ -175,7 +175,7 @@ fn a_plan_with_a_line_that_cannot_be_read_is_never_complete() {
 #[test]
 fn unfinished_files_in_home_are_ignored_by_git() {
     let desk = Desk::bare();
-    desk.ralph(&["init"]);
+    desk.ralph(&["init", "--no-commit"]);
     let ignored = desk.git(&["check-ignore", "ralph/.plan.jsonl.4711.0.ralph-tmp"]);
     assert_eq!(ignored, "ralph/.plan.jsonl.4711.0.ralph-tmp");
 }

@@ -34,10 +34,12 @@ enum Isolation {
 impl TestEnv {
     /// Makes the directories, and a repository on branch `main` with one commit.
     pub(crate) fn new() -> TestEnv {
-        let env = TestEnv::empty_in(&std::env::temp_dir());
+        // Not the system's temporary directory: agents have one of their own in its place.
+        let env = TestEnv::empty_in(Path::new("/var/tmp"));
         for path in [env.home(), env.tmp(), env.repo()] {
             std::fs::create_dir(path).unwrap();
         }
+        env.trust_all();
         env.git(&["init", "--quiet", "--initial-branch=main"]);
         std::fs::write(env.repo().join("README.md"), "A repository.\n").unwrap();
         env.git(&["add", "README.md"]);
@@ -49,13 +51,35 @@ impl TestEnv {
     pub(crate) fn empty_in(parent: &Path) -> TestEnv {
         let dir = tempfile::Builder::new().prefix("ralph-e2e-").tempdir_in(parent).unwrap();
         let mark = text(dir.path());
-        let isolation = Cell::new(Isolation::InPlace);
+        let isolation = Cell::new(Isolation::Clone);
         TestEnv { dir, mark, isolation }
+    }
+
+    /// Trusts every workspace of this place, as a person does who wrote them all: in their own configuration.
+    pub(crate) fn trust_all(&self) {
+        let directory = self.home().join(".config/ralph");
+        std::fs::create_dir_all(&directory).unwrap();
+        let place = text(self.dir.path());
+        // The mark of this place's processes would be withheld from them otherwise.
+        let config =
+            format!("[trust]\nalways = [\"{place}/*\"]\n[env]\npass = [\"{MARK}\", \"TEST_*\"]\n");
+        std::fs::write(directory.join("config.toml"), config).unwrap();
+    }
+
+    /// Trusts nothing any more: what the tests write is a stranger's.
+    pub(crate) fn trust_nothing(&self) {
+        let config = self.home().join(".config/ralph/config.toml");
+        std::fs::write(config, format!("[env]\npass = [\"{MARK}\"]\n")).unwrap();
     }
 
     /// Has agents of workflows work in clones from now on, as they do unless a person says otherwise.
     pub(crate) fn isolate(&self) {
         self.isolation.set(Isolation::Clone);
+    }
+
+    /// Has agents of workflows work in the person's own tree from now on, and no longer in clones.
+    pub(crate) fn in_place(&self) {
+        self.isolation.set(Isolation::InPlace);
     }
 
     /// Has agents work where they do in another place.

@@ -68,8 +68,7 @@ impl SpecWork<'_, '_, '_> {
             Claim::NoChange { reason } => {
                 let base = self.pipeline.project.repositories.base()?;
                 let Some(commit) = base.into_values().next() else {
-                    return self
-                        .fail_implementation(result, "there is no commit to look at".to_owned());
+                    return self.fail_implementation(result, "no commit to examine".to_owned());
                 };
                 let reason = reason.clone();
                 let written = CandidateWritten { reason: Some(reason.clone()), ..written };
@@ -90,7 +89,7 @@ impl SpecWork<'_, '_, '_> {
                 };
                 let written = CandidateWritten {
                     commit: Some(found.commit.to_string()),
-                    proven_by_gates: Some(self.are_proven()),
+                    level: Some(self.level()),
                     ..written
                 };
                 (Fact::CandidateFound { candidate, run }, written)

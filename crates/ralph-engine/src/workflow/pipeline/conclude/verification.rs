@@ -3,14 +3,16 @@
 use camino::Utf8Path;
 use ralph_model::id::CommitId;
 use ralph_model::journal::{PlanInvalidated, VerdictKind, VerifyFail, VerifyPass};
-use ralph_model::pipeline::done::{DoneMarker, Proof};
+use ralph_model::pipeline::done::DoneMarker;
 use ralph_model::pipeline::records::Base;
 use ralph_model::pipeline::settle::Feedback;
 use ralph_model::pipeline::{Fact, Markers, Phase, is_yes, settle};
+use ralph_model::proof::ProofLevel;
 use ralph_model::receipt::{Opinion, VerifierReceipt};
 use ralph_model::role::Role;
 use ralph_model::verdict::{Verdict, VerifierReport};
 
+use crate::judge::{AgreedChecks, Case};
 use crate::run::RunResult;
 use crate::workflow::driver::Turn;
 use crate::workflow::isolation::landing::{LandingEnd, LandingRequest};
@@ -62,14 +64,15 @@ impl SpecWork<'_, '_, '_> {
             }
             Ok(verdict @ Verdict::Accepted { .. }) => {
                 self.tell_verdict("verifier", &verdict, Some(&commit))?;
-                let proof = if self.are_proven() { Proof::Gates } else { Proof::VerifierOnly };
+                let level = self.level();
                 let verifier = VerifierReceipt {
                     agent: result.agent.clone(),
                     model: result.model.clone(),
                     opinion: Opinion::Verified,
                 };
-                self.attest(Some(verifier))?;
-                self.finish(markers, Some(commit), proof, Some(result), said)
+                let agreed = self.cases.iter().flatten().flat_map(Case::asked_checks).collect();
+                self.attest(Some(verifier), AgreedChecks::With(agreed))?;
+                self.finish(markers, Some(commit), level, Some(result), said)
             }
             Ok(Verdict::PlanInvalid { reason }) => {
                 let verdict = Verdict::PlanInvalid { reason: reason.clone() };
@@ -115,20 +118,25 @@ impl SpecWork<'_, '_, '_> {
             record.and_then(|record| record.candidate_commit.clone()).filter(|_| !no_change);
         if commit.is_some() {
             self.examine_candidate(markers)?;
-            self.attest(None)?;
+            self.attest(None, AgreedChecks::Person)?;
         }
+        let level = if commit.is_some() { self.level() } else { ProofLevel::NotProven };
         self.tell_persons_verdict(VerdictKind::Accepted, commit.as_ref(), answer)?;
         let said = format!("A person decided: {answer}");
-        self.finish(markers, commit, Proof::Person, None, &said)?;
+        self.finish(markers, commit, level, None, &said)?;
         Ok(())
     }
 
     /// Puts receipts on the commits of accepted work.
-    fn attest(&mut self, verifier: Option<VerifierReceipt>) -> Result<(), WorkflowError> {
+    fn attest(
+        &mut self,
+        verifier: Option<VerifierReceipt>,
+        agreed: AgreedChecks,
+    ) -> Result<(), WorkflowError> {
         let before = self.before()?;
         let cases = self.cases.as_deref().expect("what is accepted was measured");
         let context = &self.pipeline.session.context;
-        let attested = attestation(context, &self.item, Role::Implementer, verifier);
+        let attested = attestation(context, &self.item, Role::Implementer, verifier, agreed);
         let repositories = &self.pipeline.project.repositories;
         repositories.attest(&context.gates(&self.item), &before, &self.pinned, cases, &attested)
     }
@@ -200,7 +208,7 @@ impl SpecWork<'_, '_, '_> {
         &mut self,
         markers: &Markers,
         commit: Option<CommitId>,
-        proof: Proof,
+        level: ProofLevel,
         result: Option<&RunResult>,
         said: &str,
     ) -> Result<Turn<SpecEnd>, WorkflowError> {
@@ -211,7 +219,7 @@ impl SpecWork<'_, '_, '_> {
             at: self.pipeline.now(),
             verify_run_dir: result.map(|result| store.relative_to_home(&result.dir)),
             impl_run_dir: record.and_then(|record| record.last_impl_run_dir.clone()),
-            proof,
+            level,
             spec_digest: match self.spec_digest.clone() {
                 Some(digest) => digest,
                 None => list::digest(store, self.spec)?,
@@ -237,8 +245,8 @@ impl SpecWork<'_, '_, '_> {
         if self.pipeline.store.load(self.spec)?.done.is_none() {
             self.settle(&Fact::Verified { done }, "is done")?;
         }
-        let (commit, proven_by_gates) = (commit.map(String::from), Some(proof == Proof::Gates));
-        self.tell(|spec| VerifyPass { spec, commit, proven_by_gates, done_file })?;
+        let (commit, level) = (commit.map(String::from), Some(level));
+        self.tell(|spec| VerifyPass { spec, commit, level, done_file })?;
         Ok(Turn::Again)
     }
 }

@@ -1,13 +1,10 @@
-//! The files that gates are: a script that a gate runs decides as much as the line that names it.
+//! The scripts that gates run: which files decide is read from commands, and from the texts that these name.
 //!
-//! Which files these are is read from the gates' own commands: a program that is named by a path, the script that an
-//! interpreter is given, and both in the line that a shell is given with `-c`, or behind `env`, `timeout` and the like. What
-//! such a script calls in turn is not followed. As with the configuration of the gates, any change counts. A file that a gate has an interpreter read and not run (`sh -n install.sh`) is what is checked, not
-//! what checks, and is ordinary work.
+//! A command names a program by a path, the script that an interpreter is given, and both in the line that a shell is
+//! given with `-c`, or behind `env`, `timeout` and the like. A file that an interpreter only reads (`sh -n install.sh`) is
+//! what is checked, not what checks. What a script or recipe runs in turn is any file of the tree that it mentions.
 
-use super::{ChangedFile, Protection, Weakened, Weakening, at, protection};
-use crate::gate::GateSpec;
-use crate::glob::Glob;
+use std::collections::BTreeSet;
 
 const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
 
@@ -19,16 +16,31 @@ const WRAPPERS: [&str; 16] = [
     "else", "do", "while", "until", "!",
 ];
 
-/// Returns the files that the gates' commands name, as paths inside the workspace.
-pub fn gate_files(gates: &[GateSpec]) -> Vec<String> {
+/// Returns the files that commands name, as paths inside the workspace.
+pub fn scripts_of<'a>(commands: impl IntoIterator<Item = &'a [String]>) -> BTreeSet<String> {
     let mut files = Vec::new();
-    for gate in gates {
-        let words: Vec<&str> = gate.argv().iter().map(String::as_str).collect();
+    for argv in commands {
+        let words: Vec<&str> = argv.iter().map(String::as_str).collect();
         find_scripts(&words, &mut files);
     }
-    files.sort();
-    files.dedup();
-    files
+    files.into_iter().collect()
+}
+
+/// Returns the files of a tree that the text of a script or recipe mentions, from the root or from its own directory.
+pub fn mentioned(text: &str, path: &str, tree: &BTreeSet<String>) -> BTreeSet<String> {
+    let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+    let is_break = |c: char| c.is_whitespace() || "\"'`;|&()<>=$,{}[]:@".contains(c);
+    let mut found = BTreeSet::new();
+    for word in text.split(is_break) {
+        let word = word.trim_start_matches(['.', '/', '-', '+']).trim_end_matches(['.', '/', '\\']);
+        if word.is_empty() {
+            continue;
+        }
+        let beside =
+            if directory.is_empty() { word.to_owned() } else { format!("{directory}/{word}") };
+        found.extend([word.to_owned(), beside].into_iter().filter(|path| tree.contains(path)));
+    }
+    found
 }
 
 fn find_scripts(argv: &[&str], files: &mut Vec<String>) {
@@ -139,52 +151,14 @@ fn only_reads(interpreter: &str, options: &[&str]) -> bool {
     }
 }
 
-/// Returns the changes of gate files that `allowed` does not allow; files with a protection of their own are left to it.
-pub fn changed_gate_files(
-    changes: &[ChangedFile<'_>],
-    files: &[String],
-    allowed: &[Glob],
-) -> Vec<Weakening> {
-    let mut found = Vec::new();
-    for change in changes {
-        let Some(base) = change.base else { continue };
-        let is_gate = files.iter().any(|file| file == base.path);
-        let is_allowed = allowed.iter().any(|glob| glob.matches(base.path));
-        if !is_gate || is_allowed || protection(base.path).is_some() {
-            continue;
-        }
-        match change.candidate.filter(|candidate| candidate.path == base.path) {
-            None => {
-                found.push(at(base, None, Weakened::FileDeleted { protection: Protection::Gates }));
-            }
-            Some(candidate) if candidate.text != base.text => {
-                found.push(at(candidate, None, Weakened::GatesChanged));
-            }
-            Some(_) => {}
-        }
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use super::super::FileVersion;
     use super::*;
-    use crate::gate::Check;
 
     fn files(argvs: &[&[&str]]) -> Vec<String> {
-        let gate = |argv: &&[&str]| GateSpec {
-            name: String::new(),
-            check: Check::Command { argv: argv.iter().map(|word| (*word).to_owned()).collect() },
-            timeout: Duration::ZERO,
-            paths: vec![],
-            fast: false,
-            net: false,
-            unix: false,
-        };
-        gate_files(&argvs.iter().map(gate).collect::<Vec<_>>())
+        let owned: Vec<Vec<String>> =
+            argvs.iter().map(|argv| argv.iter().map(|word| (*word).to_owned()).collect()).collect();
+        scripts_of(owned.iter().map(Vec::as_slice)).into_iter().collect()
     }
 
     #[test]
@@ -257,25 +231,15 @@ mod tests {
     }
 
     #[test]
-    fn any_change_of_a_gate_file_that_the_base_had_is_named() {
-        let version = |path, text| Some(FileVersion { path, text });
-        let gate = ["check".to_owned(), "tests/run.sh".to_owned()];
-        let found = |base, candidate, allowed: &[Glob]| {
-            changed_gate_files(&[ChangedFile { base, candidate }], &gate, allowed)
-                .into_iter()
-                .map(|weakening| weakening.what)
-                .collect::<Vec<_>>()
-        };
-        let gone = Weakened::FileDeleted { protection: Protection::Gates };
-        let (old, new) = (version("check", "exit 1"), version("check", "exit 0"));
-        assert_eq!(found(old, new, &[]), [Weakened::GatesChanged]);
-        assert_eq!(found(old, None, &[]), std::slice::from_ref(&gone));
-        assert_eq!(found(old, version("elsewhere", "exit 1"), &[]), [gone]);
-        assert_eq!(found(old, old, &[]), [], "only its mode");
-        assert_eq!(found(None, new, &[]), [], "new");
-        assert_eq!(found(old, new, &[Glob::new("check")]), [], "allowed");
-        assert_eq!(found(version("other", "1"), version("other", "2"), &[]), []);
-        let test = (version("tests/run.sh", "a"), version("tests/run.sh", "b"));
-        assert_eq!(found(test.0, test.1, &[]), [], "it is protected as a test");
+    fn a_script_mentions_files_from_the_root_and_from_beside_it() {
+        let tree: BTreeSet<String> =
+            ["ci/lib.sh", "ci/cases/a.in", "tools/x.py", "src/app.sh", "README.md"]
+                .iter()
+                .map(|path| (*path).to_owned())
+                .collect();
+        let text =
+            "set -e\n. \"$(dirname \"$0\")/lib.sh\"\npython3 ./tools/x.py --all; sh src/app.sh\n";
+        let found: Vec<String> = mentioned(text, "ci/run", &tree).into_iter().collect();
+        assert_eq!(found, ["ci/lib.sh", "src/app.sh", "tools/x.py"]);
     }
 }

@@ -1,0 +1,106 @@
+//! Files below a directory that an agent may have written: no link is followed on the way to them.
+//!
+//! What is placed here is for an agent to find. It need not be durable: it is placed again before each run.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+
+use camino::{Utf8Component, Utf8Path};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
+use rustix::io::Errno;
+
+use super::plain::{open_directory, read_plain};
+
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Whether directories that are missing on the way are made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Made,
+    Refused,
+}
+
+/// Opens the directory of a file below `root`, whose path is relative; returns its name in it too.
+fn open_parent<'p>(
+    root: &Utf8Path,
+    path: &'p Utf8Path,
+    missing: Missing,
+) -> io::Result<(OwnedFd, &'p str)> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+    let mut parts = Vec::new();
+    for part in path.components() {
+        let Utf8Component::Normal(part) = part else { return Err(invalid()) };
+        parts.push(part);
+    }
+    let name = parts.pop().ok_or_else(invalid)?;
+    let mut directory = open_directory(root)?;
+    for part in parts {
+        if missing == Missing::Made {
+            match mkdirat(&directory, part, Mode::from(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        directory = openat(&directory, part, DIRECTORY, Mode::empty())?;
+    }
+    Ok((directory, name))
+}
+
+/// Reads a regular file of one name and at most `cap` bytes; anything else counts as not there.
+pub(crate) fn read_beneath(root: &Utf8Path, path: &Utf8Path, cap: usize) -> Option<Vec<u8>> {
+    let (directory, name) = open_parent(root, path, Missing::Refused).ok()?;
+    read_plain(&directory, name, cap).ok()
+}
+
+/// Replaces a file, or whatever but a directory is at its place.
+pub(crate) fn place_beneath(root: &Utf8Path, path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
+    let (directory, name) = open_parent(root, path, Missing::Made)?;
+    match unlinkat(&directory, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(&directory, name, flags, Mode::from(0o666))?;
+    File::from(file).write_all(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn files_are_placed_and_read_below_a_directory_and_through_no_link() {
+        let place = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(place.path()).unwrap().canonicalize_utf8().unwrap();
+        let (inside, outside) = (root.join("inside"), root.join("outside"));
+        fs::create_dir(&inside).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("prd.json"), "theirs").unwrap();
+        let path = Utf8Path::new("scripts/ralph/prd.json");
+        assert_eq!(read_beneath(&inside, path, 100), None);
+        place_beneath(&inside, path, b"one").unwrap();
+        place_beneath(&inside, path, b"two").unwrap();
+        assert_eq!(read_beneath(&inside, path, 100).unwrap(), b"two");
+        assert_eq!(read_beneath(&inside, path, 2), None, "too large");
+
+        fs::remove_file(inside.join(path)).unwrap();
+        symlink(outside.join("prd.json"), inside.join(path)).unwrap();
+        assert_eq!(read_beneath(&inside, path, 100), None);
+        place_beneath(&inside, path, b"three").unwrap();
+        assert_eq!(read_beneath(&inside, path, 100).unwrap(), b"three");
+
+        fs::remove_dir_all(inside.join("scripts/ralph")).unwrap();
+        symlink(&outside, inside.join("scripts/ralph")).unwrap();
+        assert!(place_beneath(&inside, path, b"four").is_err());
+        assert_eq!(read_beneath(&inside, path, 100), None);
+        assert_eq!(fs::read(outside.join("prd.json")).unwrap(), b"theirs");
+        for bad in ["", "../x", "/etc/passwd", "a/../b"] {
+            assert!(place_beneath(&inside, Utf8Path::new(bad), b"x").is_err(), "{bad}");
+        }
+    }
+}

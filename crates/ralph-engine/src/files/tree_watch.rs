@@ -1,0 +1,116 @@
+//! Whether anything below a directory may have changed since the last look, so that a large tree need not be looked
+//! through again and again. The kernel tells it (inotify); where it cannot, everything counts as changed.
+//!
+//! This is for what people do. It is no defence: a file that has a second name elsewhere can be written under that one
+//! without a word here.
+
+pub(crate) use imp::TreeWatch;
+
+#[cfg(target_os = "linux")]
+mod imp {
+    use std::mem::MaybeUninit;
+    use std::os::fd::OwnedFd;
+
+    use camino::{Utf8Path, Utf8PathBuf};
+    use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+    use rustix::fs::statfs;
+
+    use crate::files::disk::{FileKind, list};
+
+    /// How many directories are watched at most: the person's other programs need some, too.
+    const MOST_DIRECTORIES: usize = 500;
+
+    /// File systems whose every change goes through this kernel: ext2 to ext4, XFS, Btrfs, tmpfs, overlayfs, F2FS, ZFS.
+    const LOCAL: [u64; 7] =
+        [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0x794C_7630, 0xF2F5_2010, 0x2FC1_2FC1];
+
+    /// A watch over a directory and everything below it.
+    #[derive(Debug)]
+    pub(crate) struct TreeWatch {
+        inotify: OwnedFd,
+        root: i32,
+        /// Entries of the root that do not count.
+        ignored: &'static [&'static str],
+    }
+
+    impl TreeWatch {
+        /// Watches a tree, without the entries of its root that are ignored. `None` where that cannot be relied on.
+        pub(crate) fn over(root: &Utf8Path, ignored: &'static [&'static str]) -> Option<TreeWatch> {
+            let kind = statfs(root.as_std_path()).ok()?.f_type;
+            if !LOCAL.contains(&u64::try_from(kind).ok()?) {
+                return None;
+            }
+            let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
+            let what = WatchFlags::MODIFY
+                | WatchFlags::CLOSE_WRITE
+                | WatchFlags::ATTRIB
+                | WatchFlags::CREATE
+                | WatchFlags::DELETE
+                | WatchFlags::MOVED_FROM
+                | WatchFlags::MOVED_TO
+                | WatchFlags::DELETE_SELF
+                | WatchFlags::MOVE_SELF
+                | WatchFlags::ONLYDIR
+                | WatchFlags::DONT_FOLLOW;
+            let add = |path: &Utf8Path| inotify::add_watch(&inotify, path.as_std_path(), what).ok();
+            let root_watch = add(root)?;
+            let mut open: Vec<Utf8PathBuf> = vec![root.to_owned()];
+            let mut watched = 0;
+            while let Some(directory) = open.pop() {
+                // Watched before it is listed, so that what is made meanwhile is told.
+                watched += 1;
+                if watched > MOST_DIRECTORIES || add(&directory).is_none() {
+                    return None;
+                }
+                for entry in list(&directory).ok()? {
+                    if entry.kind.ok()? != FileKind::Directory {
+                        continue;
+                    }
+                    let name = entry.name.into_string().ok()?;
+                    if directory != root || !ignored.contains(&name.as_str()) {
+                        open.push(directory.join(name));
+                    }
+                }
+            }
+            Some(TreeWatch { inotify, root: root_watch, ignored })
+        }
+
+        /// Tells whether nothing has happened since the watch was set up or this was last asked.
+        pub(crate) fn is_quiet(&self) -> bool {
+            let mut is_quiet = true;
+            let mut buffer = [const { MaybeUninit::uninit() }; 4096];
+            let mut reader = Reader::new(&self.inotify, &mut buffer);
+            while let Ok(event) = reader.next() {
+                let name = event.file_name().and_then(|name| name.to_str().ok());
+                let is_ignored = !event.events().contains(ReadFlags::QUEUE_OVERFLOW)
+                    && event.wd() == self.root
+                    && name.is_some_and(|name| self.ignored.contains(&name));
+                is_quiet &= is_ignored;
+            }
+            is_quiet
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod imp {
+    use camino::Utf8Path;
+
+    /// There is none here.
+    #[derive(Debug)]
+    pub(crate) enum TreeWatch {}
+
+    impl TreeWatch {
+        pub(crate) fn over(_: &Utf8Path, _: &'static [&'static str]) -> Option<TreeWatch> {
+            None
+        }
+
+        pub(crate) fn is_quiet(&self) -> bool {
+            match *self {}
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+#[path = "tree_watch_tests.rs"]
+mod tests;

@@ -1,0 +1,429 @@
+//! The tree of the second run: a candidate with the anchor's checks laid over it, made in the mirror.
+//!
+//! What the files are is read from the anchor (which scripts gates run, which packages only tests use), never from the
+//! candidate; which class leads to what is `ralph_model::checks`' to say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use camino::Utf8Path;
+use ralph_model::checks::{
+    ChangedCheck, CheckClass, ComparedPath, Laid, ProjectLayout, declares_test_module,
+    development_paths, hints_in, is_named_support, lay_over, mentioned, module_parents, scripts_of,
+    support_word, wants_text,
+};
+use ralph_model::gate::GateSpec;
+use ralph_model::glob::Glob;
+use ralph_model::weaken::{ChangedFile, FileVersion, signs_of_weakening};
+
+use super::GateRepository;
+use super::pin::PinnedGates;
+use crate::git::anchor::in_order;
+use crate::git::evidence::is_own;
+use crate::git::home_copy::{HomeBlob, HomeChange};
+use crate::git::{Git, GitError, Oid, shown};
+
+/// No file that people write tests in is larger. A larger one is restored, and not looked into.
+const LIMIT: usize = 4 << 20;
+/// How many changed files are looked into for hints.
+const MOST_FILES: usize = 500;
+/// How deep scripts that run scripts are followed, and how many are read.
+const DEPTH: usize = 4;
+const MOST_SCRIPTS: usize = 200;
+const MOST_HINTS: usize = 40;
+
+/// Recipes at the root of a workspace, whose texts name what they run.
+const RECIPES: [&str; 11] = [
+    "Makefile",
+    "GNUmakefile",
+    "makefile",
+    "justfile",
+    "Justfile",
+    ".justfile",
+    "package.json",
+    "tox.ini",
+    "noxfile.py",
+    "Taskfile.yml",
+    "Rakefile",
+];
+
+/// What checks are compared with.
+#[derive(Clone, Copy, Debug)]
+pub struct ChecksRequest<'a> {
+    /// The branch whose anchor counts; without one it is the base.
+    pub branch: Option<&'a str>,
+    /// What is Ralph's own in the repository.
+    pub own: &'a [PathBuf],
+    /// Checks that may be changed, by patterns for the workspace.
+    pub allow: &'a [Glob],
+}
+
+/// A commit with the anchor's checks laid over it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Overlay {
+    /// The tree; that of the commit itself where no check differs.
+    pub(super) tree: Oid,
+    /// A commit of Ralph's own that has it, where it is another.
+    pub(super) commit: Option<Oid>,
+    /// Commits of Ralph's own that gates which passed at the base must pass at, where they are other than the commit.
+    pub(super) for_green: Vec<Oid>,
+    /// The same for gates that did not pass at the base.
+    pub(super) for_red: Vec<Oid>,
+    pub(super) changed: Vec<ChangedCheck>,
+    pub(super) allowed: Vec<(String, String)>,
+    pub(super) hints: Vec<String>,
+}
+
+/// Lays the checks of an anchor over a commit.
+pub(super) struct CheckSurvey<'a> {
+    pub(super) repository: &'a GateRepository,
+    pub(super) pinned: &'a PinnedGates,
+    pub(super) request: &'a ChecksRequest<'a>,
+    /// The anchor's tree.
+    pub(super) anchor: &'a Oid,
+}
+
+/// A path that differs, from both sides.
+struct Differing {
+    path: PathBuf,
+    candidate: Option<HomeBlob>,
+    anchor: Option<HomeBlob>,
+}
+
+impl Differing {
+    fn is_regular(&self) -> bool {
+        let regular =
+            |blob: &Option<HomeBlob>| blob.as_ref().is_none_or(|blob| blob.mode.starts_with("100"));
+        regular(&self.candidate) && regular(&self.anchor)
+    }
+}
+
+impl CheckSurvey<'_> {
+    fn git(&self) -> &Git {
+        self.repository.mirror.git()
+    }
+
+    /// Makes the tree.
+    pub(super) fn lay_over(&self, commit: &Oid) -> Result<Overlay, GitError> {
+        let commit_tree = self.repository.mirror.tree_of(commit)?;
+        let differing = self.differing(&commit_tree)?;
+        if differing.is_empty() {
+            return Ok(Overlay {
+                tree: commit_tree,
+                commit: None,
+                for_green: Vec::new(),
+                for_red: Vec::new(),
+                changed: Vec::new(),
+                allowed: Vec::new(),
+                hints: Vec::new(),
+            });
+        }
+        let compared = self.compared(&commit_tree, &differing)?;
+        let layout = self.layout(&compared)?;
+        let (laid, changed) = lay_over(&layout, &compared);
+        let tree = self.tree_laid(&commit_tree, &differing, &laid)?;
+        // What a script mentions may be a further script or the very source that it runs. So it is tried both ways: put
+        // back, which shows what a hollowed script hides, and left, which shows what put-back source would hide. What is
+        // new and unknown is taken out, unless the gate did not pass before: then it may be the work.
+        let leaving = |leaves: &dyn Fn(&ComparedPath) -> bool| {
+            let laid: Vec<Laid> = compared
+                .iter()
+                .zip(&laid)
+                .map(|(one, laid)| {
+                    let is_left = *laid == Laid::Anchor && leaves(one);
+                    if is_left { Laid::Candidate } else { laid.clone() }
+                })
+                .collect();
+            self.tree_laid(&commit_tree, &differing, &laid)
+        };
+        let is_mentioned = |one: &ComparedPath| layout.is_mentioned_only(&one.path);
+        let is_unknown = |one: &ComparedPath| layout.is_unknown(&one.path, !one.in_anchor);
+        let green = [tree.clone(), leaving(&is_mentioned)?];
+        let red = [leaving(&is_unknown)?, leaving(&|one| is_unknown(one) || is_mentioned(one))?];
+        let made = |trees: [Oid; 2]| -> Result<Vec<Oid>, GitError> {
+            let mut commits = Vec::new();
+            let is_same = trees[0] == trees[1];
+            for tree in trees.iter().take(if is_same { 1 } else { 2 }) {
+                if *tree != commit_tree {
+                    let message = "ralph: with the checks of the anchor\n";
+                    commits.push(self.repository.mirror.own_commit(tree, &[commit], message)?);
+                }
+            }
+            Ok(commits)
+        };
+        let (for_green, for_red) = (made(green)?, made(red)?);
+        let own = if tree == commit_tree { None } else { for_green.first().cloned() };
+        let allowed = self.allowed(&changed);
+        let hints = hints(&layout, &compared);
+        Ok(Overlay { commit: own, tree, for_green, for_red, changed, allowed, hints })
+    }
+
+    fn tree_laid(
+        &self,
+        commit_tree: &Oid,
+        differing: &[Differing],
+        laid: &[Laid],
+    ) -> Result<Oid, GitError> {
+        let edits = self.edits(differing, laid)?;
+        self.git().tree_with(commit_tree, &edits)
+    }
+
+    /// Returns every path outside of Ralph's own that the anchor has otherwise.
+    fn differing(&self, tree: &Oid) -> Result<Vec<Differing>, GitError> {
+        let to_anchor = self.git().tree_changes(tree, self.anchor)?;
+        let from_anchor = self.git().tree_changes(self.anchor, tree)?;
+        let mut ours: BTreeMap<PathBuf, Option<HomeBlob>> =
+            from_anchor.into_iter().map(|change| (change.path, change.after)).collect();
+        let differing =
+            to_anchor.into_iter().filter(|change| !is_own(self.request.own, &change.path));
+        Ok(differing
+            .map(|HomeChange { path, after }| {
+                let candidate = ours.remove(&path).flatten();
+                Differing { path, candidate, anchor: after }
+            })
+            .collect())
+    }
+
+    fn compared(&self, tree: &Oid, differing: &[Differing]) -> Result<Vec<ComparedPath>, GitError> {
+        let is_read = |at: usize, differing: &Differing| {
+            differing.is_regular() && (at < MOST_FILES || wants_text(&shown(&differing.path)))
+        };
+        let mut wanted: Vec<(&Oid, &Path)> = Vec::new();
+        for (_, one) in differing.iter().enumerate().filter(|(at, one)| is_read(*at, one)) {
+            wanted.push((self.anchor, &one.path));
+            wanted.push((tree, &one.path));
+        }
+        let mut texts = self
+            .git()
+            .files_at(&wanted, LIMIT)?
+            .into_iter()
+            .map(|found| found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
+        let mut compared = Vec::new();
+        for (at, one) in differing.iter().enumerate() {
+            let (anchor_text, candidate_text) = if is_read(at, one) {
+                (texts.next().flatten(), texts.next().flatten())
+            } else {
+                (None, None)
+            };
+            compared.push(ComparedPath {
+                path: shown(&one.path),
+                in_anchor: one.anchor.is_some(),
+                in_candidate: one.candidate.is_some(),
+                anchor_text,
+                candidate_text,
+                is_test_module: false,
+            });
+        }
+        self.find_test_modules(&mut compared)?;
+        Ok(compared)
+    }
+
+    /// Marks the files of Rust that the anchor declares as modules for tests only.
+    fn find_test_modules(&self, compared: &mut [ComparedPath]) -> Result<(), GitError> {
+        for path in compared.iter_mut().filter(|path| path.in_anchor) {
+            let parents = module_parents(&path.path);
+            let wanted: Vec<(&Oid, &Path)> = parents
+                .iter()
+                .map(|(parent, _)| (self.anchor, Path::new(parent.as_str())))
+                .collect();
+            let texts = self.git().files_at(&wanted, LIMIT)?;
+            path.is_test_module = parents.iter().zip(texts).any(|((_, module), text)| {
+                text.is_some_and(|text| {
+                    declares_test_module(&String::from_utf8_lossy(&text), module)
+                })
+            });
+        }
+        Ok(())
+    }
+
+    /// Reads from the anchor what names alone do not say.
+    fn layout(&self, compared: &[ComparedPath]) -> Result<ProjectLayout, GitError> {
+        let tree: BTreeSet<String> =
+            self.git().tree(self.anchor)?.iter().map(|entry| shown(&entry.path)).collect();
+        let named = self.named_scripts();
+        let scripts = self.scripts(&tree, &named)?;
+        let support_directories = self.support_directories(&tree)?;
+        let mut layout =
+            ProjectLayout { tree, named, scripts, support_directories, ..Default::default() };
+        for path in compared.iter().filter(|path| is_named_support(&path.path)) {
+            let users = self.git().files_with_word(self.anchor, support_word(&path.path))?;
+            let is_source = |user: &PathBuf| {
+                let user = shown(user);
+                !is_named_support(&user)
+                    && !is_prose(&user)
+                    && layout.class_of(&user, false) == CheckClass::Source
+            };
+            if users.iter().any(is_source) {
+                layout.used_by_source.insert(path.path.clone());
+            }
+        }
+        Ok(layout)
+    }
+
+    /// Returns what gates and `setup` execute by their own words.
+    fn named_scripts(&self) -> BTreeSet<String> {
+        let commands = self.pinned.gates.iter().map(GateSpec::argv);
+        let commands = commands.chain(self.pinned.setup.iter().map(Vec::as_slice));
+        let from_root = |path: &String| self.repository.prefix.join(path).into_string();
+        scripts_of(commands).iter().map(from_root).collect()
+    }
+
+    /// Returns these scripts, and what they and the recipes mention.
+    fn scripts(
+        &self,
+        tree: &BTreeSet<String>,
+        named: &BTreeSet<String>,
+    ) -> Result<BTreeSet<String>, GitError> {
+        let prefix = &self.repository.prefix;
+        let from_root = |path: &str| prefix.join(path).into_string();
+        let recipes =
+            RECIPES.iter().map(|recipe| from_root(recipe)).filter(|path| tree.contains(path));
+        let mut unread: BTreeSet<String> = named.iter().cloned().chain(recipes).collect();
+        let (mut scripts, mut read) = (named.clone(), BTreeSet::new());
+        for _ in 0..DEPTH {
+            let texts: Vec<String> = unread
+                .iter()
+                .filter(|path| read.len() < MOST_SCRIPTS && !read.contains(*path))
+                .cloned()
+                .collect();
+            read.extend(texts.iter().cloned());
+            let wanted: Vec<(&Oid, &Path)> =
+                texts.iter().map(|path| (self.anchor, Path::new(path.as_str()))).collect();
+            let contents = self.git().files_at(&wanted, LIMIT)?;
+            let mut found = BTreeSet::new();
+            for (path, content) in texts.iter().zip(contents) {
+                let text = String::from_utf8_lossy(&content.unwrap_or_default()).into_owned();
+                found.extend(mentioned(&text, path, tree));
+                // Written for the directory that the gate runs in.
+                let inside = prefix.join("x").into_string();
+                found.extend(mentioned(&text, &inside, tree));
+            }
+            unread =
+                found.into_iter().filter(|path| !read.contains(path) && !is_prose(path)).collect();
+            if unread.is_empty() {
+                break;
+            }
+            scripts.extend(unread.iter().cloned());
+        }
+        Ok(scripts)
+    }
+
+    /// Returns the directories of packages that only development dependencies lead to.
+    fn support_directories(&self, tree: &BTreeSet<String>) -> Result<BTreeSet<String>, GitError> {
+        let manifests: Vec<&String> = tree
+            .iter()
+            .filter(|path| path.rsplit('/').next() == Some("Cargo.toml"))
+            .take(MOST_SCRIPTS)
+            .collect();
+        let wanted: Vec<(&Oid, &Path)> =
+            manifests.iter().map(|path| (self.anchor, Path::new(path.as_str()))).collect();
+        let texts = self.git().files_at(&wanted, LIMIT)?;
+        let (mut development, mut others) = (BTreeSet::new(), BTreeSet::new());
+        for (path, text) in manifests.into_iter().zip(texts) {
+            let text = String::from_utf8_lossy(&text.unwrap_or_default()).into_owned();
+            let directory = Utf8Path::new(path).parent().unwrap_or(Utf8Path::new(""));
+            let (for_tests, for_all) = development_paths(&text);
+            development.extend(for_tests.iter().map(|path| joined(directory, path)));
+            others.extend(for_all.iter().map(|path| joined(directory, path)));
+        }
+        Ok(development.difference(&others).filter(|path| !path.is_empty()).cloned().collect())
+    }
+
+    /// Turns what becomes of each path into changes of the candidate's tree.
+    fn edits(&self, differing: &[Differing], laid: &[Laid]) -> Result<Vec<HomeChange>, GitError> {
+        let mut edits: BTreeMap<PathBuf, Option<HomeBlob>> = BTreeMap::new();
+        for (one, laid) in differing.iter().zip(laid) {
+            match laid {
+                Laid::Candidate => {}
+                Laid::Anchor => drop(edits.insert(one.path.clone(), one.anchor.clone())),
+                Laid::Text(text) => {
+                    let id = self.git().write_blob(text.as_bytes())?;
+                    let mode = one.candidate.as_ref().map_or("100644", |blob| blob.mode.as_str());
+                    let blob = HomeBlob { mode: mode.to_owned(), id };
+                    edits.insert(one.path.clone(), Some(blob));
+                }
+            }
+        }
+        // What is put back wins over a file or link in the place of its directory, and over a directory in its own.
+        let put: Vec<PathBuf> = edits
+            .iter()
+            .filter(|(_, after)| after.is_some())
+            .map(|(path, _)| path.clone())
+            .collect();
+        for one in differing.iter().filter(|one| one.candidate.is_some()) {
+            let is_put = edits.get(&one.path).is_some_and(Option::is_some);
+            let in_the_way = put.iter().any(|path| {
+                *path != one.path && (path.starts_with(&one.path) || one.path.starts_with(path))
+            });
+            if in_the_way && !is_put {
+                edits.insert(one.path.clone(), None);
+            }
+        }
+        Ok(in_order(edits.into_iter().map(|(path, after)| HomeChange { path, after }).collect()))
+    }
+
+    fn allowed(&self, changed: &[ChangedCheck]) -> Vec<(String, String)> {
+        let globs: Vec<Glob> =
+            self.request.allow.iter().map(|glob| from_root(self.repository, glob)).collect();
+        let allowing = |check: &ChangedCheck| {
+            let glob = globs.iter().find(|glob| glob.matches(&check.path))?;
+            Some((check.path.clone(), glob.to_string()))
+        };
+        changed.iter().filter_map(allowing).collect()
+    }
+}
+
+/// Returns the signs in the texts, which may mean nothing.
+fn hints(layout: &ProjectLayout, compared: &[ComparedPath]) -> Vec<String> {
+    let files: Vec<ChangedFile<'_>> = compared
+        .iter()
+        .map(|one| {
+            let path = one.path.as_str();
+            ChangedFile {
+                base: one.anchor_text.as_deref().map(|text| FileVersion { path, text }),
+                candidate: one.candidate_text.as_deref().map(|text| FileVersion { path, text }),
+            }
+        })
+        .collect();
+    let mut hints: Vec<String> = signs_of_weakening(&files);
+    for path in compared {
+        let Some(candidate) = &path.candidate_text else { continue };
+        let anchor = path.anchor_text.as_deref().unwrap_or_default();
+        if layout.class_of(&path.path, !path.in_anchor) == CheckClass::Source
+            && !is_prose(&path.path)
+        {
+            hints.extend(hints_in(&path.path, anchor, candidate));
+        }
+    }
+    hints.truncate(MOST_HINTS);
+    hints
+}
+
+fn is_prose(path: &str) -> bool {
+    [".md", ".rst", ".adoc", ".txt"].iter().any(|end| path.ends_with(end))
+}
+
+/// Joins a path that may lead upwards with the directory it is named from.
+fn joined(directory: &Utf8Path, path: &str) -> String {
+    let mut parts: Vec<&str> =
+        directory.as_str().split('/').filter(|part| !part.is_empty()).collect();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// Patterns are written for the workspace, and paths are named from the root of its repository.
+fn from_root(repository: &GateRepository, glob: &Glob) -> Glob {
+    let (prefix, text) = (&repository.prefix, glob.to_string());
+    let anchored = text.trim_end_matches('/').contains('/');
+    if prefix.as_str().is_empty() || !anchored {
+        return glob.clone();
+    }
+    let text = text.trim_start_matches("./").trim_start_matches('/');
+    Glob::new(format!("{prefix}/{text}"))
+}

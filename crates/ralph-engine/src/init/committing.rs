@@ -1,0 +1,56 @@
+//! The commit of a set-up: what `init` made, and nothing else that is in the work tree.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{InitPlan, InitStep, StepOutcome};
+use crate::config::GitSettings;
+use crate::git::commits::{CommitError, CommitRequest, Signing};
+use crate::git::direct::commit_files;
+use crate::git::{Git, GitError, GitProgram, Oid};
+
+/// How long another program that holds the index is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Commits the files that a set-up made: all of them in one commit, but for those that git ignores.
+///
+/// Returns nothing where there is no repository or nothing to commit. Where a person does not want home in git
+/// (`git.commit_home = false`) only `ralph.toml` is committed.
+pub fn commit_created(
+    program: &GitProgram,
+    plan: &InitPlan,
+    steps: &[InitStep],
+    settings: &GitSettings,
+) -> Result<Option<Oid>, CommitError> {
+    let git = match Git::discover(program.clone(), &plan.root) {
+        Ok(git) => git,
+        Err(GitError::NotARepository { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let Some(worktree) = git.place().worktree.clone() else { return Ok(None) };
+    let is_wanted = |step: &&InitStep| {
+        step.outcome == StepOutcome::Created
+            && step.path.is_file()
+            && (settings.commit_home || !step.path.starts_with(&plan.home))
+    };
+    let inside = steps.iter().filter(is_wanted).filter_map(|step| {
+        let path = step.path.strip_prefix(&worktree).ok()?;
+        Some(path.as_std_path().to_owned())
+    });
+    let mut paths: Vec<PathBuf> = inside.collect();
+    let ignored = git.ignored(&paths)?;
+    paths.retain(|path| !ignored.contains(path));
+    if paths.is_empty() {
+        return Ok(None);
+    }
+    let committed = commit_files(
+        &git,
+        &CommitRequest {
+            paths: &paths,
+            message: "ralph: set up",
+            signing: Signing::allowed(settings.sign),
+            patience: PATIENCE,
+        },
+    )?;
+    Ok(committed.map(|commit| commit.id))
+}

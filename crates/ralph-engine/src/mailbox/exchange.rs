@@ -1,0 +1,312 @@
+//! Two mailboxes kept in step: the person's, in the workspace, and the agent's, in its slot.
+//!
+//! What both sides agreed on is noted, so that a change is known to be one side's. What the agent's side changed is copied
+//! out; where the person changed the same file meanwhile, theirs is kept beside it as `NAME.yours`. What only the person
+//! changed is copied in. Nothing of the person's is removed but the harness's own passing files, and those only as it had
+//! written them.
+//!
+//! Every step can be repeated after a crash: a file that is equal on both sides is agreed on. No run may be alive.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+
+use camino::Utf8Path;
+use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
+
+use super::{IGNORE_FILE, Mailbox};
+use crate::digest;
+use crate::files::plain::{open_directory, read_plain};
+use crate::files::{PathError, create_directory};
+
+/// The digests of the files that both sides had alike.
+pub(crate) type Agreed = BTreeMap<String, String>;
+
+/// What is brought in step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// The agent's changes go out, then the person's come in.
+    In,
+    /// Only the agent's changes go out; the person's stay until the next start.
+    Out,
+}
+
+/// What a person should know of an exchange.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Exchanged {
+    /// Files of the person's that were kept under another name.
+    pub(crate) kept: Vec<String>,
+    /// What is too large, too deep or no plain file.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// The largest file that is copied, all of them together, and how deep they may lie.
+const LARGEST: usize = 4 << 20;
+const MOST_BYTES: usize = 64 << 20;
+const MOST_FILES: usize = 2000;
+const DEEPEST: usize = 4;
+
+/// Brings two mailboxes in step. `passing` are files that only the harness writes and removes.
+pub(crate) fn exchange(
+    person: &Mailbox,
+    agent: &Mailbox,
+    agreed: &mut Agreed,
+    passing: &[&str],
+    direction: Direction,
+) -> Result<Exchanged, PathError> {
+    let mut told = Exchanged::default();
+    let outside = list(person, &mut Vec::new());
+    let inside = list(agent, &mut told.left_out);
+    let is_changed = |agreed: &Agreed, name: &String, digest| agreed.get(name) != Some(digest);
+    let went_out: BTreeSet<&String> = inside
+        .iter()
+        .filter(|(name, digest)| is_changed(agreed, name, digest))
+        .map(|(name, _)| name)
+        .collect();
+    for name in &went_out {
+        let (name, digest, theirs) = (*name, &inside[*name], outside.get(*name));
+        if theirs != Some(digest) {
+            if theirs.is_some() && theirs != agreed.get(name) {
+                told.kept.push(keep_beside(person, name)?);
+            }
+            copy(agent, person, name)?;
+        }
+        agreed.insert(name.clone(), digest.clone());
+    }
+    for name in passing {
+        let Some(theirs) = outside.get(*name) else { continue };
+        if !inside.contains_key(*name) && agreed.get(*name) == Some(theirs) {
+            person.remove(name)?;
+            agreed.remove(*name);
+        }
+    }
+    if direction == Direction::In {
+        for (name, theirs) in &outside {
+            let is_harness = passing.contains(&name.as_str());
+            if !is_harness && !went_out.contains(name) && is_changed(agreed, name, theirs) {
+                copy(person, agent, name)?;
+                agreed.insert(name.clone(), theirs.clone());
+            }
+        }
+    }
+    Ok(told)
+}
+
+/// Returns the digests of all files, but for the mailbox's own mark.
+fn list(mailbox: &Mailbox, left_out: &mut Vec<String>) -> BTreeMap<String, String> {
+    let mut found = Listing { files: BTreeMap::new(), bytes: 0, left_out };
+    if let Ok(directory) = open_directory(mailbox.path()) {
+        found.walk(&directory, "", 0);
+    }
+    found.files
+}
+
+struct Listing<'a> {
+    files: BTreeMap<String, String>,
+    bytes: usize,
+    left_out: &'a mut Vec<String>,
+}
+
+impl Listing<'_> {
+    fn walk(&mut self, directory: &OwnedFd, prefix: &str, depth: usize) {
+        let Ok(entries) = Dir::read_from(directory.as_fd()) else { return };
+        for entry in entries.flatten() {
+            let bytes = entry.file_name().to_bytes();
+            let Ok(base) = std::str::from_utf8(bytes) else {
+                self.left_out.push(format!("{prefix}{}", String::from_utf8_lossy(bytes)));
+                continue;
+            };
+            let is_own = prefix.is_empty() && base == IGNORE_FILE;
+            if [".", ".."].contains(&base) || is_own || base.ends_with(".ralph-tmp") {
+                continue;
+            }
+            let name = format!("{prefix}{base}");
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let is_directory = entry.file_type() == FileType::Directory;
+            let below = is_directory.then(|| openat(directory, base, flags, Mode::empty()));
+            match below {
+                Some(Ok(below)) if depth < DEEPEST => {
+                    self.walk(&below, &format!("{name}/"), depth + 1);
+                }
+                Some(_) => self.left_out.push(name),
+                None => self.file(directory, base, name),
+            }
+        }
+    }
+
+    fn file(&mut self, directory: &OwnedFd, base: &str, name: String) {
+        let is_full = self.files.len() >= MOST_FILES || self.bytes >= MOST_BYTES;
+        match read_plain(directory, base, LARGEST) {
+            Ok(bytes) if !is_full => {
+                self.bytes += bytes.len();
+                self.files.insert(name, digest::of_bytes(&bytes));
+            }
+            _ => self.left_out.push(name),
+        }
+    }
+}
+
+/// Reads a file that [`list`] found.
+fn read(mailbox: &Mailbox, name: &str) -> Option<Vec<u8>> {
+    let (parent, base) = name.rsplit_once('/').unwrap_or(("", name));
+    let directory = open_directory(&mailbox.path().join(parent)).ok()?;
+    read_plain(&directory, base, LARGEST).ok()
+}
+
+fn copy(from: &Mailbox, to: &Mailbox, name: &str) -> Result<(), PathError> {
+    let Some(bytes) = read(from, name) else { return Ok(()) };
+    to.make_ready()?;
+    // A link that was put in the place of a directory is not followed.
+    let mut parents: Vec<&Utf8Path> = Utf8Path::new(name).ancestors().skip(1).collect();
+    parents.reverse();
+    for parent in parents.into_iter().filter(|parent| !parent.as_str().is_empty()) {
+        let path = to.path().join(parent);
+        if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_dir()) {
+            fs::remove_file(&path).map_err(|error| PathError::new("remove", &path, error))?;
+        }
+        create_directory(&path)?;
+    }
+    to.write_bytes(name, &bytes)
+}
+
+/// Keeps a file of the person's under a name of its own; returns that.
+fn keep_beside(person: &Mailbox, name: &str) -> Result<String, PathError> {
+    let bytes = read(person, name).unwrap_or_default();
+    let candidates = (1_u32..).map(|number| match number {
+        1 => format!("{name}.yours"),
+        number => format!("{name}.yours-{number}"),
+    });
+    for kept in candidates {
+        let known = read(person, &kept);
+        if known.as_ref() == Some(&bytes) {
+            return Ok(kept);
+        }
+        if known.is_none() && fs::symlink_metadata(person.path().join(&kept)).is_err() {
+            person.write_bytes(&kept, &bytes)?;
+            return Ok(kept);
+        }
+    }
+    unreachable!("there are more numbers than files")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_place::Place;
+
+    const PASSING: [&str; 1] = ["question.md"];
+
+    struct Pair {
+        _place: Place,
+        person: Mailbox,
+        agent: Mailbox,
+        agreed: Agreed,
+    }
+
+    impl Pair {
+        fn new() -> Pair {
+            let place = Place::new();
+            let person = Mailbox::new(&place.root.join("w/.ralph"));
+            let agent = Mailbox::new(&place.root.join("s/.ralph"));
+            person.make_ready().unwrap();
+            agent.make_ready().unwrap();
+            Pair { _place: place, person, agent, agreed: Agreed::new() }
+        }
+
+        fn sync(&mut self, direction: Direction) -> Exchanged {
+            exchange(&self.person, &self.agent, &mut self.agreed, &PASSING, direction).unwrap()
+        }
+    }
+
+    fn text(mailbox: &Mailbox, name: &str) -> String {
+        String::from_utf8(read(mailbox, name).unwrap_or_default()).unwrap()
+    }
+
+    #[test]
+    fn what_one_side_changed_goes_to_the_other_at_its_time() {
+        let mut pair = Pair::new();
+        create_directory(&pair.person.path().join("archive")).unwrap();
+        pair.person.write("archive/old.md", "old").unwrap();
+        pair.person.write("plan.md", "mine").unwrap();
+        assert_eq!(pair.sync(Direction::In), Exchanged::default());
+        assert_eq!(text(&pair.agent, "plan.md"), "mine");
+        assert_eq!(text(&pair.agent, "archive/old.md"), "old");
+        pair.agent.write("summary.md", "built").unwrap();
+        pair.person.write("plan.md", "mine, later").unwrap();
+        assert_eq!(pair.sync(Direction::Out), Exchanged::default());
+        assert_eq!(text(&pair.person, "summary.md"), "built");
+        assert_eq!(text(&pair.person, "plan.md"), "mine, later", "the agent has nothing newer");
+        assert_eq!(text(&pair.agent, "plan.md"), "mine");
+        pair.sync(Direction::In);
+        assert_eq!(text(&pair.agent, "plan.md"), "mine, later");
+    }
+
+    #[test]
+    fn what_both_changed_is_the_agents_and_the_persons_is_kept_beside_it() {
+        for direction in [Direction::In, Direction::Out] {
+            let mut pair = Pair::new();
+            pair.person.write("plan.md", "first").unwrap();
+            pair.sync(Direction::In);
+            for (theirs, agents, kept) in
+                [("a", "b", "plan.md.yours"), ("c", "d", "plan.md.yours-2")]
+            {
+                pair.person.write("plan.md", theirs).unwrap();
+                pair.agent.write("plan.md", agents).unwrap();
+                assert_eq!(pair.sync(direction).kept, [kept]);
+                assert_eq!(text(&pair.person, "plan.md"), agents);
+                assert_eq!(text(&pair.agent, "plan.md"), agents);
+                assert_eq!(text(&pair.person, kept), theirs);
+                assert_eq!(pair.sync(direction), Exchanged::default(), "once");
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_agent_removed_stays_with_the_person_unless_it_is_the_harnesss() {
+        let mut pair = Pair::new();
+        pair.agent.write("question.md", "which?").unwrap();
+        pair.agent.write("plan.md", "plan").unwrap();
+        pair.sync(Direction::Out);
+        assert_eq!(text(&pair.person, "question.md"), "which?");
+        pair.agent.remove("question.md").unwrap();
+        pair.agent.remove("plan.md").unwrap();
+        pair.sync(Direction::Out);
+        assert!(read(&pair.person, "question.md").is_none());
+        assert_eq!(text(&pair.person, "plan.md"), "plan");
+        pair.sync(Direction::In);
+        assert!(
+            read(&pair.agent, "plan.md").is_none(),
+            "what the agent removed does not come back"
+        );
+    }
+
+    #[test]
+    fn links_and_large_or_deep_files_are_left_out_and_never_followed() {
+        let mut pair = Pair::new();
+        let outside = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", pair.agent.path().join("link.md")).unwrap();
+        std::os::unix::fs::symlink(outside.path(), pair.agent.path().join("archive")).unwrap();
+        fs::write(pair.agent.path().join("large"), vec![0; LARGEST + 1]).unwrap();
+        create_directory(&pair.agent.path().join("a/b/c/d/e")).unwrap();
+        create_directory(&pair.person.path().join("archive")).unwrap();
+        pair.person.write("archive/old.md", "old").unwrap();
+        let mut told = pair.sync(Direction::In);
+        told.left_out.sort();
+        assert_eq!(told.left_out, ["a/b/c/d/e", "archive", "large", "link.md"]);
+        assert!(!outside.path().join("old.md").exists(), "a link is not followed");
+        assert_eq!(text(&pair.agent, "archive/old.md"), "old");
+    }
+
+    #[test]
+    fn a_crash_before_the_agreement_was_noted_repeats_nothing() {
+        let mut pair = Pair::new();
+        pair.person.write("plan.md", "first").unwrap();
+        pair.sync(Direction::In);
+        let noted = pair.agreed.clone();
+        pair.agent.write("plan.md", "second").unwrap();
+        pair.sync(Direction::Out);
+        pair.agreed = noted;
+        assert_eq!(pair.sync(Direction::In), Exchanged::default());
+        assert_eq!(text(&pair.person, "plan.md"), "second");
+    }
+}

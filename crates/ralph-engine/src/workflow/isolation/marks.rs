@@ -1,0 +1,192 @@
+//! Commits of the run's branches under refs of their own, and landed work that is taken back.
+
+use ralph_model::build::Work;
+use ralph_model::journal::WorkLanded;
+use ralph_model::pipeline::records::Base;
+
+use super::{Clones, PersonsRepository, object};
+use crate::git::evidence::is_own;
+use crate::git::item_refs::ItemKey;
+use crate::git::landing::{LandOutcome, LandingCommit, TipState, TreeMerge};
+use crate::git::undo::RefReturn;
+use crate::git::{Oid, shown};
+use crate::session::Session;
+use crate::workflow::WorkflowError;
+use crate::workflow::repositories::{Repositories, commit_id, key};
+
+/// How often another writer of the branch may be first.
+const RACES: u32 = 32;
+
+/// Landed work that is to be taken back: all that is between two commits of each repository.
+pub(crate) struct RevertRequest<'a> {
+    pub(crate) item: &'a str,
+    pub(crate) before: &'a Base,
+    pub(crate) after: &'a Base,
+    pub(crate) message: &'a str,
+}
+
+/// What taking work back came to.
+#[derive(Debug)]
+pub(crate) enum RevertEnd {
+    /// The tips have nothing of it any more.
+    Reverted,
+    /// The branch does not have this work.
+    NotThere { branch: String },
+    /// Later commits changed the same lines.
+    Conflict { paths: Vec<String> },
+}
+
+/// What reverting would do to one tip.
+enum Reverted {
+    Nothing,
+    Commit(Oid),
+    Conflict(Vec<String>),
+}
+
+impl Clones {
+    /// Keeps a commit of each repository under a ref. All of them are in the person's repositories.
+    pub(crate) fn mark(&self, name: &str, commits: &Base) -> Result<(), WorkflowError> {
+        for repository in &self.repositories {
+            let Some(commit) = commits.get(&key(&repository.name)).map(object) else { continue };
+            let now = repository.git().resolve(name)?;
+            if now.as_ref() != Some(&commit) {
+                let (name, before) = (name.to_owned(), Some(commit));
+                repository.git().return_refs(&[RefReturn { name, before, now }])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what is kept under a ref, in every repository that has it.
+    pub(crate) fn marked(&self, name: &str) -> Result<Base, WorkflowError> {
+        let mut found = Base::new();
+        for repository in &self.repositories {
+            if let Some(commit) = repository.git().resolve(name)? {
+                found.insert(key(&repository.name), commit_id(&commit));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Keeps the commits of an item that will not land; returns the ref that has them, if there are any.
+    pub(crate) fn keep_given_up(
+        &self,
+        slot: &Repositories,
+        item: &str,
+        works: &[Work],
+        base: &Base,
+    ) -> Result<Option<String>, WorkflowError> {
+        let item = ItemKey::new(item);
+        let mut kept = None;
+        for repository in &self.repositories {
+            let Some(work) = works.iter().find(|work| work.repository == repository.name) else {
+                continue;
+            };
+            if base.get(&key(&repository.name)) == Some(&work.commit) {
+                continue;
+            }
+            let commit = object(&work.commit);
+            if let Some(clone) = slot.gates(&repository.name) {
+                clone.fill_mirror(std::slice::from_ref(&commit))?;
+            }
+            repository.landing().keep_left(&item, &commit)?;
+            kept = Some(item.left_ref());
+        }
+        Ok(kept)
+    }
+
+    /// Takes landed work back by one commit on each branch, which lands as any other. It is the person's word: no gate is
+    /// asked.
+    pub(crate) fn revert(
+        &self,
+        session: &mut Session<'_>,
+        request: &RevertRequest<'_>,
+    ) -> Result<RevertEnd, WorkflowError> {
+        for repository in &self.repositories {
+            let name = key(&repository.name);
+            let sides = (request.before.get(&name), request.after.get(&name));
+            let (Some(before), Some(after)) = sides else { continue };
+            let (before, after) = (object(before), object(after));
+            if let Some(end) = self.revert_one(session, request, repository, &before, &after)? {
+                return Ok(end);
+            }
+        }
+        self.sync(&session.context.state)?;
+        Ok(RevertEnd::Reverted)
+    }
+
+    /// Takes work back in one repository; returns why not, where it cannot be.
+    fn revert_one(
+        &self,
+        session: &mut Session<'_>,
+        request: &RevertRequest<'_>,
+        repository: &PersonsRepository,
+        before: &Oid,
+        after: &Oid,
+    ) -> Result<Option<RevertEnd>, WorkflowError> {
+        let branch = repository.short_branch().to_owned();
+        for _ in 0..RACES {
+            let tip = repository.tip()?;
+            let truth = repository.gates.mirror.git();
+            let Some(tip) =
+                tip.filter(|tip| truth.is_ancestor(after, &tip.commit).unwrap_or(false))
+            else {
+                return Ok(Some(RevertEnd::NotThere { branch }));
+            };
+            let commit = match self.reverted(repository, &tip, before, after, request.message)? {
+                Reverted::Nothing => return Ok(None),
+                Reverted::Conflict(paths) => return Ok(Some(RevertEnd::Conflict { paths })),
+                Reverted::Commit(commit) => commit,
+            };
+            if repository.advance(&tip, &commit)? == LandOutcome::Lost {
+                continue;
+            }
+            let waits = self.follow_one(repository)?;
+            session.record(WorkLanded {
+                item: request.item.to_owned(),
+                repository: Some(repository.name.clone()).filter(|name| !name.is_empty()),
+                branch,
+                commit: commit.to_string(),
+                candidate: None,
+                merge: Some(false),
+                waits,
+                subject: request.message.lines().next().unwrap_or_default().to_owned(),
+            })?;
+            return Ok(None);
+        }
+        Err(WorkflowError::Branch(format!("`{branch}` was moved by others each time")))
+    }
+
+    fn reverted(
+        &self,
+        repository: &PersonsRepository,
+        tip: &TipState,
+        before: &Oid,
+        after: &Oid,
+        message: &str,
+    ) -> Result<Reverted, WorkflowError> {
+        let (landing, tip) = (repository.landing(), &tip.commit);
+        let tree = match landing.merge(tip, before, Some(after))? {
+            TreeMerge::Clean { tree } => tree,
+            TreeMerge::Conflict { mut paths, tree } => {
+                paths.retain(|path| !is_own(&repository.own, path));
+                if !paths.is_empty() {
+                    let paths = paths.iter().map(|path| shown(path)).collect();
+                    return Ok(Reverted::Conflict(paths));
+                }
+                tree
+            }
+        };
+        let commit = landing.commit(&LandingCommit {
+            tree: &tree,
+            tip,
+            as_in_tip: &repository.own,
+            edits: &[],
+            parents: &[tip],
+            message,
+            signing: self.signing,
+        })?;
+        let is_nothing = landing.tree_of(&commit)? == landing.tree_of(tip)?;
+        Ok(if is_nothing { Reverted::Nothing } else { Reverted::Commit(commit) })
+    }
+}

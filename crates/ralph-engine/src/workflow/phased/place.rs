@@ -1,0 +1,242 @@
+//! Where a task is worked on: in its slot, with a mailbox of its own, or in the person's checkout.
+//!
+//! A task stays where it began. In a slot the mailbox is copied in when the task is entered and out at each end and wait;
+//! accepted work lands, and is landed when the tip of the run's branch leads to it.
+
+use camino::Utf8Path;
+use ralph_model::build::{Acceptance, Work};
+use ralph_model::phase::mailbox::PASSING;
+use ralph_model::phase::{LoopFact, LoopPlace, LoopRecord, LoopStanding, SnapshotPoint};
+use ralph_model::pipeline::records::Base;
+use ralph_model::role::Role;
+
+use super::work::snapshot_ref;
+use super::{Phased, item_of};
+use crate::gates::pin::PinnedGates;
+use crate::mailbox::exchange::{Agreed, Direction, exchange};
+use crate::mailbox::{Mailbox, MailboxState, inspect};
+use crate::state::Entry;
+use crate::workflow::WorkflowError;
+use crate::workflow::isolation::landing::{LandingEnd, LandingRequest};
+use crate::workflow::isolation::marks::{RevertEnd, RevertRequest};
+use crate::workflow::isolation::slots;
+use crate::workflow::repositories::{BEFORE, key};
+
+/// What the mailboxes of a task agreed on.
+const AGREED: Entry<Agreed> = Entry::new("loop-mail");
+
+/// How often in a row accepted work may be refused by the branch before a person is asked.
+const MOST_REFUSED: u32 = 3;
+
+impl Phased<'_, '_> {
+    /// What stands for the workspace.
+    pub(super) fn root(&self) -> &Utf8Path {
+        match &self.session.slot {
+            Some(slot) if self.entered.is_some() => &slot.root,
+            _ => &self.session.context.workspace.root,
+        }
+    }
+
+    /// Where a task that begins now is worked on.
+    pub(super) fn place(&self) -> LoopPlace {
+        if self.project.is_in_place() { LoopPlace::Checkout } else { LoopPlace::Slot }
+    }
+
+    /// Opens the slot of a task that is at work, with its mailbox.
+    pub(super) fn enter_task(&mut self, record: &LoopRecord) -> Result<(), WorkflowError> {
+        let is_at_work = !record.is_over()
+            && !matches!(
+                record.standing,
+                LoopStanding::Beginning { .. } | LoopStanding::RollingBack
+            );
+        if is_at_work && record.place == LoopPlace::Slot {
+            self.enter(&item_of(record.task.number))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn enter(&mut self, item: &str) -> Result<(), WorkflowError> {
+        if self.project.is_in_place() || self.entered.as_deref() == Some(item) {
+            return Ok(());
+        }
+        self.project.enter(self.session, item)?;
+        let Some(slot) = &self.session.slot else { return Ok(()) };
+        let context = &self.session.context;
+        let persons = self.persons_mailbox.path();
+        let inside = persons.strip_prefix(&context.workspace.root).unwrap_or(".ralph".into());
+        self.mailbox = Mailbox::new(&slot.root.join(inside));
+        self.entered = Some(item.to_owned());
+        // Of a mailbox that is not there any more nothing was agreed on: it begins as the person has it.
+        if inspect(self.mailbox.path())? != MailboxState::Ours {
+            AGREED.forget(&context.state, item)?;
+        }
+        self.mailbox.make_ready()?;
+        self.exchange(Direction::In)
+    }
+
+    /// Brings the mailboxes of workspace and slot in step.
+    pub(super) fn exchange(&mut self, direction: Direction) -> Result<(), WorkflowError> {
+        let Some(item) = self.entered.clone() else { return Ok(()) };
+        let state = &self.session.context.state;
+        let mut agreed = AGREED.load(state, &item)?.unwrap_or_default();
+        let (persons, own) = (&self.persons_mailbox, &self.mailbox);
+        let told = exchange(persons, own, &mut agreed, &PASSING, direction)?;
+        AGREED.save(state, &item, &agreed)?;
+        for name in told.kept {
+            self.note(format!("you changed a file of the mailbox meanwhile: yours is in {name}"))?;
+        }
+        if direction == Direction::Out && !told.left_out.is_empty() {
+            let names: Vec<&str> = told.left_out.iter().take(10).map(String::as_str).collect();
+            self.note(format!("not copied from the slot's mailbox: {}", names.join(", ")))?;
+        }
+        Ok(())
+    }
+
+    /// Goes back to the person's mailbox. The slot stays the task's.
+    pub(super) fn step_out(&mut self) -> Result<(), WorkflowError> {
+        self.exchange(Direction::Out)?;
+        self.mailbox = self.persons_mailbox.clone();
+        self.entered = None;
+        Ok(())
+    }
+
+    /// Gives the slot of a task back.
+    pub(super) fn leave(&mut self, item: &str) -> Result<(), WorkflowError> {
+        if self.entered.as_deref() == Some(item) {
+            self.step_out()?;
+        }
+        let state = &self.session.context.state;
+        AGREED.forget(state, item)?;
+        Ok(slots::release(state, item)?)
+    }
+
+    /// Puts accepted work on the run's branch. Returns what follows where the branch refuses it.
+    pub(super) fn land(
+        &mut self,
+        record: &LoopRecord,
+        works: &[Work],
+    ) -> Result<Option<LoopFact>, WorkflowError> {
+        let task = record.task.number;
+        let item = item_of(task);
+        let before = BEFORE.load(&self.session.context.state, &item)?;
+        // Without a beginning the work had landed when Ralph died.
+        let Some(before) = before.filter(|_| !works.is_empty()) else { return Ok(None) };
+        let base = self.project.slot_base(self.session, &item)?.unwrap_or_else(|| before.base());
+        // It has moved if the branch refused the work before.
+        self.project.mark(&snapshot_ref(task, SnapshotPoint::Before), &base)?;
+        let pinned = self.pin(&item)?;
+        // The loop's own gates look at what the task did, not at what came with a merge.
+        let mut gates = pinned.gates.clone();
+        gates.retain(|gate| gate.built_in().is_none());
+        let pinned = PinnedGates { gates, ..pinned };
+        let title = record.task.text.lines().next().unwrap_or_default();
+        let title: String = title.chars().take(60).collect();
+        let message = format!("ralph: land task {task} of the loop\n\n{title}\n");
+        let request = LandingRequest {
+            item: &item,
+            works,
+            base: &base,
+            before: &before,
+            pinned: &pinned,
+            files: &[],
+            with: &[],
+            message: &message,
+            worker: Role::Builder,
+        };
+        let LandingEnd::Refused { why, tips } = self.project.land(self.session, &request)? else {
+            return Ok(None);
+        };
+        let first = why.lines().next().unwrap_or_default();
+        self.note(format!("the work could not land: {first}"))?;
+        if record.landings_refused + 1 >= MOST_REFUSED {
+            let question = format!(
+                "The accepted work could not be put on the branch {MOST_REFUSED} times in a row: {why}\nTry again?"
+            );
+            return Ok(Some(LoopFact::LandingStuck { question }));
+        }
+        self.project.move_base(self.session, &item, &tips)?;
+        Ok(Some(LoopFact::LandingRefused { why }))
+    }
+
+    /// Keeps the commit that a task began at, or ended with, under a ref.
+    pub(super) fn mark(
+        &mut self,
+        record: &LoopRecord,
+        point: SnapshotPoint,
+    ) -> Result<(), WorkflowError> {
+        let task = record.task.number;
+        let name = snapshot_ref(task, point);
+        let commits = match (&record.standing, point) {
+            (_, SnapshotPoint::Before) => {
+                let item = item_of(task);
+                self.enter(&item)?;
+                self.project.slot_base(self.session, &item)?.unwrap_or_default()
+            }
+            (LoopStanding::Accepted { acceptance, .. }, SnapshotPoint::After) => {
+                let mut commits =
+                    self.project.marked(&snapshot_ref(task, SnapshotPoint::Before))?;
+                commits.extend(commits_of(acceptance));
+                commits
+            }
+            (_, SnapshotPoint::After) => Base::new(),
+        };
+        self.project.mark(&name, &commits)
+    }
+
+    /// Takes landed work back, by a commit that reverts it and lands as any other.
+    pub(super) fn revert(
+        &mut self,
+        task: u32,
+        acceptance: &Acceptance,
+    ) -> Result<(), WorkflowError> {
+        if acceptance.works.is_empty() {
+            return Ok(());
+        }
+        let before = self.project.marked(&snapshot_ref(task, SnapshotPoint::Before))?;
+        if before.is_empty() {
+            let name = snapshot_ref(task, SnapshotPoint::Before);
+            return Err(WorkflowError::Rollback(format!(
+                "`{name}` is gone, which says where task {task} began: revert its commits by hand"
+            )));
+        }
+        let after: Base = commits_of(acceptance).collect();
+        let message = format!("ralph: roll back task {task} of the loop");
+        let item = item_of(task);
+        let request =
+            RevertRequest { item: &item, before: &before, after: &after, message: &message };
+        match self.project.revert(self.session, &request)? {
+            RevertEnd::Reverted => Ok(()),
+            RevertEnd::NotThere { branch } => Err(WorkflowError::Rollback(format!(
+                "task {task} did not land on `{branch}`, or was taken out of it: name its branch with `--onto`"
+            ))),
+            RevertEnd::Conflict { paths } => Err(WorkflowError::Rollback(format!(
+                "later commits changed what task {task} did in {}: revert it by hand",
+                paths.join(", ")
+            ))),
+        }
+    }
+
+    /// Keeps what a task did in its slot, which is given up.
+    pub(super) fn give_up(&mut self, record: &LoopRecord) -> Result<(), WorkflowError> {
+        if record.place == LoopPlace::Checkout {
+            return Ok(());
+        }
+        let item = item_of(record.task.number);
+        let base = self.project.slot_base(self.session, &item)?;
+        let before = BEFORE.load(&self.session.context.state, &item)?;
+        let (Some(base), Some(before)) = (base, before) else { return Ok(()) };
+        self.enter(&item)?;
+        self.commit_iteration(record, &before)?;
+        let works = self.works(&before)?;
+        if let Some(name) = self.project.keep_given_up(&item, &works, &base)? {
+            self.note(format!("what task {} did is kept in {name}", record.task.number))?;
+        }
+        Ok(())
+    }
+}
+
+fn commits_of(
+    acceptance: &Acceptance,
+) -> impl Iterator<Item = (String, ralph_model::id::CommitId)> {
+    acceptance.works.iter().map(|work| (key(&work.repository), work.commit.clone()))
+}

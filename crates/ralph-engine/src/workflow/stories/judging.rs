@@ -1,0 +1,209 @@
+//! A claim before the judge: the work on a story is committed and judged in every repository that has some.
+
+use ralph_model::build::{Acceptance, Rejection, Work};
+use ralph_model::id::RunId;
+use ralph_model::journal::{QuestionKind, ReasonText, VerdictKind, VerdictReached};
+use ralph_model::prd::Story;
+use ralph_model::role::Role;
+use ralph_model::story::StoryFact;
+use ralph_model::verdict::{Claim, Verdict};
+
+use super::store::StorySettling;
+use super::{Stories, StoriesEnd};
+use crate::judge::{AgreedChecks, Case, Said};
+use crate::workflow::WorkflowError;
+use crate::workflow::driver::Turn;
+use crate::workflow::findings::{Findings, changed_files};
+use crate::workflow::repositories::{BeforeAll, attestation};
+
+/// How an implementer says that nothing has to change.
+const SAY_NO_CHANGE: &str = "end with a line `NO_CHANGE_NEEDED: why`";
+
+/// Who settles what the judge cannot decide.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arbiter {
+    NotAsked,
+    /// A person was asked, and agrees.
+    Agrees,
+}
+
+impl Stories<'_, '_> {
+    /// Commits what a run left, and has the judge decide on the work.
+    pub(super) fn judge(
+        &mut self,
+        item: &str,
+        story: &Story,
+        before: &BeforeAll,
+        run: RunId,
+    ) -> Result<Turn<StoriesEnd>, WorkflowError> {
+        let message = format!("feat: {} - {}\n", story.id, story.title);
+        let repositories = &self.project.repositories;
+        repositories.commit_leftovers(before, &message, self.signing)?;
+        let works = repositories.work_of(before)?;
+        let rejected = self.markers(item)?.record.rejected;
+        if let Some(work) = works.first().filter(|work| Some(&work.commit) == rejected.as_ref()) {
+            self.back_to_branches(item)?;
+            return self.reject_again(item, work, run);
+        }
+        let turn = self.judge_works(item, before, works, Arbiter::NotAsked, Some(run))?;
+        Ok(turn)
+    }
+
+    /// Answers the claim of work that was rejected before: nothing about it has changed, so nothing is measured again.
+    fn reject_again(
+        &mut self,
+        item: &str,
+        work: &Work,
+        run: RunId,
+    ) -> Result<Turn<StoriesEnd>, WorkflowError> {
+        const AGAIN: &str = "You claimed the same work again, and it is rejected as before";
+        let earlier = self.markers(item)?.record.feedback.unwrap_or_default();
+        let for_agent = if earlier.starts_with(AGAIN) {
+            earlier
+        } else {
+            format!("{AGAIN}. Mend what is wrong with it:\n\n{earlier}")
+        };
+        let told = format!("{} was rejected before and is claimed again unchanged", work.commit);
+        let reasons = vec![ReasonText::new("claimed_again", &told)];
+        let commit = Some(work.commit.clone());
+        self.reject(item, Some(run), Rejection { commit, for_agent, for_person: told }, reasons)
+    }
+
+    /// Has the judge measure work, and draws the conclusions. `run` made the claim; a person's decision has none.
+    pub(super) fn judge_works(
+        &mut self,
+        item: &str,
+        before: &BeforeAll,
+        works: Vec<Work>,
+        arbiter: Arbiter,
+        run: Option<RunId>,
+    ) -> Result<Turn<StoriesEnd>, WorkflowError> {
+        let pinned = self.pin(item)?;
+        let mut cases = Vec::new();
+        let repositories = &self.project.repositories;
+        for work in &works {
+            let said = Said::Commit { claimed: work.commit.clone() };
+            cases.push(self.session.with_gates(item, |context, tell| {
+                repositories.examine(context, before, &pinned, &said, tell)
+            })?);
+        }
+        self.back_to_branches(item)?;
+        let mut found = match Findings::of(&works, &cases, SAY_NO_CHANGE) {
+            Ok(found) => found,
+            Err(trouble) => return Ok(Turn::Trouble(trouble)),
+        };
+        self.hold_to_allowed_paths(&works, &cases, &mut found);
+        if let Some(rejection) = found.rejected {
+            return self.reject(item, run, rejection, found.reasons);
+        }
+        let Some(first) = works.first() else {
+            let why = "there is no commit".to_owned();
+            let reasons = vec![ReasonText::new("no_commit", &why)];
+            return self.reject(item, run, Rejection::plain(why), reasons);
+        };
+        if let Some(question) = found.question.filter(|_| arbiter == Arbiter::NotAsked) {
+            let verdict = Verdict::NeedsHuman { question: question.clone() };
+            self.tell(VerdictReached {
+                commit: Some(first.commit.to_string()),
+                ..VerdictReached::of(item, "judge", &verdict)
+            })?;
+            let commit = question.commit().map(ToString::to_string);
+            let question = question.to_string();
+            let fact = StoryFact::Undecided { run, works, question: question.clone() };
+            self.settle(item, &fact)?;
+            return self.ask_person(item, question, QuestionKind::Accept, commit.as_deref());
+        }
+        let agreed = match arbiter {
+            Arbiter::Agrees => AgreedChecks::Person,
+            Arbiter::NotAsked => AgreedChecks::Nobody,
+        };
+        let context = &self.session.context;
+        let attested = attestation(context, item, Role::Implementer, None, agreed);
+        let repositories = &self.project.repositories;
+        repositories.attest(&context.gates(item), before, &pinned, &cases, &attested)?;
+        let done_at = Some(first.commit.clone());
+        let acceptance = Acceptance { done_at, works, level: found.level };
+        let by = if arbiter == Arbiter::Agrees { "person" } else { "judge" };
+        self.tell(VerdictReached {
+            item: item.to_owned(),
+            commit: acceptance.done_at.as_ref().map(ToString::to_string),
+            verdict: VerdictKind::Accepted,
+            by: by.to_owned(),
+            level: Some(acceptance.level),
+            files: Some(changed_files(&cases)),
+            ..VerdictReached::default()
+        })?;
+        Ok(match self.settle(item, &StoryFact::Accepted { run, acceptance })? {
+            StorySettling::Whole => Turn::Progress,
+            // Others' luck, which costs nothing: the next run is told.
+            StorySettling::Refused => Turn::Again,
+        })
+    }
+
+    /// Rejects work that changes files outside the paths that the person allowed.
+    fn hold_to_allowed_paths(&self, works: &[Work], cases: &[Case], found: &mut Findings) {
+        let mut outside = Vec::new();
+        for (work, case) in works.iter().zip(cases) {
+            let Claim::Commit(measured) = &case.claim else { continue };
+            let Some(evidence) = measured.evidence.commit() else { continue };
+            let named = evidence.changed.iter().map(|path| match work.repository.as_str() {
+                "" => path.clone(),
+                repository => format!("{repository}/{path}"),
+            });
+            outside.extend(named.filter(|path| !is_allowed(&self.options.allowed, path)));
+        }
+        if outside.is_empty() {
+            return;
+        }
+        let why = format!("files outside the allowed paths were changed: {}", outside.join(", "));
+        let agent = format!(
+            "You changed files outside the allowed paths ({}): {}. Undo that.",
+            self.options.allowed.join(", "),
+            outside.join(", ")
+        );
+        found.reasons.push(ReasonText::new("outside_allowed_paths", &why));
+        let commit = works.first().map(|work| work.commit.clone());
+        let more = Rejection { commit, for_agent: agent, for_person: why };
+        found.rejected = Some(match found.rejected.take() {
+            None => more,
+            Some(first) => first.and(&more),
+        });
+    }
+}
+
+/// Tells whether a path is one of those that were allowed: a directory ends in `/`, and stands for itself too.
+fn is_allowed(allowed: &[String], path: &str) -> bool {
+    allowed.is_empty()
+        || allowed.iter().any(|entry| match entry.strip_suffix('/') {
+            Some(directory) => path == directory || path.starts_with(entry.as_str()),
+            None => path == entry,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_a_file_or_a_directory_with_all_below_it() {
+        for (entries, path, expected) in [
+            (&[][..], "any", true),
+            (&["a.txt"], "a.txt", true),
+            (&["a.txt"], "b.txt", false),
+            (&["a.txt"], "a.txt.old", false),
+            (&["a.txt"], "x/a.txt", false),
+            (&["src/"], "src/a.rs", true),
+            (&["src/"], "src/deep/a.rs", true),
+            (&["src/"], "src", true),
+            (&["src/"], "srcs/a.rs", false),
+            (&["src"], "src/a.rs", false),
+            (&["src/", "a.txt"], "a.txt", true),
+            (&["Straße/"], "Straße/ü.txt", true),
+            (&["with blank/"], "with blank/x", true),
+            (&["./"], "a.txt", false),
+        ] {
+            let entries: Vec<String> = entries.iter().map(|entry| (*entry).to_owned()).collect();
+            assert_eq!(is_allowed(&entries, path), expected, "{entries:?} {path}");
+        }
+    }
+}

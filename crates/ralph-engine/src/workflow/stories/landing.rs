@@ -1,0 +1,80 @@
+//! Accepted work on a story, put on the PRD's branch in one commit with the PRD that says so.
+
+use ralph_model::build::{Acceptance, Work};
+use ralph_model::pipeline::records::Base;
+use ralph_model::prd::Story;
+use ralph_model::role::Role;
+use ralph_model::story::StoryFact;
+
+use super::Stories;
+use crate::workflow::WorkflowError;
+use crate::workflow::isolation::landing::{LandingEnd, LandingRequest};
+use crate::workflow::repositories::BEFORE;
+
+/// How often in a row accepted work may be refused by the branch before a person is asked.
+const MOST_REFUSED: u32 = 3;
+
+impl Stories<'_, '_> {
+    /// Puts accepted work on the branch.
+    pub(super) fn land(
+        &mut self,
+        item: &str,
+        story: &Story,
+        acceptance: &Acceptance,
+        prd: &[u8],
+    ) -> Result<LandingEnd, WorkflowError> {
+        let Some(before) = BEFORE.load(&self.session.context.state, item)? else {
+            return Ok(LandingEnd::Landed);
+        };
+        let base = self.project.slot_base(self.session, item)?.unwrap_or_else(|| before.base());
+        let pinned = self.pin(item)?;
+        let files = [(self.project.home().join(&self.options.prd), prd.to_vec())];
+        let message = format!("ralph: {} passes", story.id);
+        let request = LandingRequest {
+            item,
+            works: &acceptance.works,
+            base: &base,
+            before: &before,
+            pinned: &pinned,
+            files: &files,
+            with: &[],
+            message: &message,
+            worker: Role::Implementer,
+        };
+        self.project.land(self.session, &request)
+    }
+
+    /// Sends accepted work back that the branch has moved away from; after the third time in a row a person is asked.
+    pub(super) fn landing_refused(
+        &mut self,
+        item: &str,
+        acceptance: &Acceptance,
+        why: String,
+        tips: &Base,
+    ) -> Result<(), WorkflowError> {
+        self.note(format!("the work could not land: {}", why.lines().next().unwrap_or_default()))?;
+        let refused = self.markers(item)?.record.landings_refused;
+        let fact = if refused + 1 >= MOST_REFUSED {
+            let commit = acceptance.done_at.as_ref().map(ToString::to_string).unwrap_or_default();
+            let question = format!(
+                "The accepted work {commit} could not be put on the branch {MOST_REFUSED} times in a row: {why}\nTry again?"
+            );
+            StoryFact::LandingStuck { question }
+        } else {
+            self.project.move_base(self.session, item, tips)?;
+            StoryFact::LandingRefused { why }
+        };
+        self.settle(item, &fact)?;
+        Ok(())
+    }
+
+    /// Takes work into the branches that its run began on.
+    pub(super) fn take_in(&mut self, works: &[Work]) -> Result<(), WorkflowError> {
+        for work in works {
+            if let Some(reason) = self.project.repositories.take_in(work)? {
+                self.note(reason)?;
+            }
+        }
+        Ok(())
+    }
+}

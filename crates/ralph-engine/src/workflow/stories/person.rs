@@ -1,0 +1,145 @@
+//! What needs a person: the claim that nothing has to change, work that could not be judged, a story that was rejected too
+//! often.
+
+use ralph_model::build::{Acceptance, Rejection, Work};
+use ralph_model::journal::{
+    PersonAnswered, PersonNeeded, QuestionKind, ReasonText, VerdictKind, VerdictReached,
+};
+use ralph_model::pipeline::is_yes;
+use ralph_model::story::StoryFact;
+use ralph_model::verdict::PersonQuestion;
+
+use super::judging::Arbiter;
+use super::{Stories, StoriesEnd};
+use crate::workflow::WorkflowError;
+use crate::workflow::driver::{Stop, Turn};
+use crate::workflow::repositories::BEFORE;
+
+impl Stories<'_, '_> {
+    /// Returns the person's answer to the question of a story, and records that it was heard.
+    fn heard(&mut self, item: &str) -> Result<Option<String>, WorkflowError> {
+        let Some(answered) = self.session.journal.board().answered(item).cloned() else {
+            return Ok(None);
+        };
+        let answer = answered.answer.unwrap_or_default();
+        let reason = answer.clone();
+        self.tell(PersonAnswered { spec: None, task: Some(item.to_owned()), reason })?;
+        Ok(Some(answer))
+    }
+
+    pub(super) fn ask_person(
+        &mut self,
+        item: &str,
+        question: String,
+        asked: QuestionKind,
+        commit: Option<&str>,
+    ) -> Result<Turn<StoriesEnd>, WorkflowError> {
+        self.session.questions().ask(item, &question, asked, commit)?;
+        let (task, text) = (Some(item.to_owned()), question.clone());
+        self.tell(PersonNeeded { spec: None, task, question: text })?;
+        Ok(Turn::Stop(Stop::Waiting { item: item.to_owned(), question, asked }))
+    }
+
+    fn tell_persons_verdict(
+        &mut self,
+        item: &str,
+        verdict: VerdictKind,
+        answer: &str,
+    ) -> Result<(), WorkflowError> {
+        self.tell(VerdictReached {
+            item: item.to_owned(),
+            verdict,
+            by: "person".to_owned(),
+            reasons: vec![ReasonText::new("person", answer)],
+            ..VerdictReached::default()
+        })
+    }
+
+    /// Sends a story back with what a person said.
+    fn object(&mut self, item: &str, answer: &str, works: &[Work]) -> Result<(), WorkflowError> {
+        self.tell_persons_verdict(item, VerdictKind::Rejected, answer)?;
+        let commit = works.first().map(|work| work.commit.clone());
+        let plain = Rejection::plain(format!("A person looked at it and says: {answer}"));
+        let rejection = Rejection { commit, ..plain };
+        self.settle(item, &StoryFact::Rejected { run: None, rejection })?;
+        Ok(())
+    }
+
+    pub(super) fn decide_no_change(
+        &mut self,
+        item: &str,
+        reason: String,
+        opinion: String,
+    ) -> Result<Turn<StoriesEnd>, WorkflowError> {
+        let Some(answer) = self.heard(item)? else {
+            let question = PersonQuestion::NoChange { reason, opinion: Some(opinion) }.to_string();
+            return self.ask_person(item, question, QuestionKind::Accept, None);
+        };
+        if is_yes(&answer) {
+            self.tell_persons_verdict(item, VerdictKind::Accepted, &answer)?;
+            let acceptance = Acceptance {
+                works: Vec::new(),
+                done_at: None,
+                level: ralph_model::proof::ProofLevel::NotProven,
+            };
+            self.settle(item, &StoryFact::Accepted { run: None, acceptance })?;
+        } else {
+            self.object(item, &answer, &[])?;
+        }
+        // After acting on it: an answer that was taken before a crash would be lost.
+        self.session.questions().take_answer(item)?;
+        Ok(Turn::Progress)
+    }
+
+    /// Judges work once more that the judge could not decide on. A person may have put right what was in the way.
+    pub(super) fn judge_again(
+        &mut self,
+        item: &str,
+        works: &[Work],
+    ) -> Result<Turn<StoriesEnd>, WorkflowError> {
+        self.project.enter(self.session, item)?;
+        let answer = self.heard(item)?;
+        let before = BEFORE.load(&self.session.context.state, item)?;
+        let turn = match (&answer, before) {
+            (Some(answer), _) if !is_yes(answer) => {
+                self.object(item, answer, works)?;
+                Turn::Progress
+            }
+            (_, None) => {
+                // Where work began is not known any more, so that it cannot be judged: it begins anew.
+                let why = "what was done cannot be judged any more".to_owned();
+                let reasons = vec![ReasonText::new("cannot_be_judged", &why)];
+                self.reject(item, None, Rejection::plain(why), reasons)?
+            }
+            (answer, Some(before)) => {
+                let arbiter = if answer.is_some() { Arbiter::Agrees } else { Arbiter::NotAsked };
+                self.judge_works(item, &before, works.to_vec(), arbiter, None)?
+            }
+        };
+        if !matches!(turn, Turn::Trouble(_) | Turn::Stop(_)) {
+            self.session.questions().withdraw(item)?;
+            self.session.questions().take_answer(item)?;
+        }
+        Ok(turn)
+    }
+
+    /// Asks whether a story that was rejected too often is to be tried again.
+    pub(super) fn decide_retry(
+        &mut self,
+        item: &str,
+        times: u32,
+        last: &str,
+    ) -> Result<Turn<StoriesEnd>, WorkflowError> {
+        let Some(answer) = self.heard(item)? else {
+            let last = last.split_whitespace().collect::<Vec<_>>().join(" ");
+            let question =
+                format!("it was rejected {times} times, the last time: {last} Try it again?");
+            return self.ask_person(item, question, QuestionKind::Retry, None);
+        };
+        let advice =
+            (!is_yes(&answer)).then(|| format!("A person looked at it and says: {answer}"));
+        self.settle(item, &StoryFact::Retried { advice })?;
+        self.session.questions().take_answer(item)?;
+        Ok(Turn::Again)
+    }
+}

@@ -1,0 +1,150 @@
+//! The runs for a story: an implementer's, and a verifier's opinion.
+
+use ralph_model::journal::{IterationResult, IterationStart};
+use ralph_model::prd::{PRD_FILE, Story};
+use ralph_model::prompt::{StoryPrompt, VerifyPrompt};
+use ralph_model::role::Role;
+use ralph_model::run::Trouble;
+use ralph_model::story::StoryFact;
+
+use super::notes::PROGRESS_FILE;
+use super::{Stories, StoriesEnd, WORKFLOW};
+use crate::gates::pin::PinnedGates;
+use crate::session::{AgentTask, TaskFile, TaskOutbox};
+use crate::workflow::WorkflowError;
+use crate::workflow::driver::{Subject, Turn, WorkflowStep};
+use crate::workflow::repositories::{BEFORE, BeforeAll};
+use crate::workflow::spec_text::SpecText;
+
+/// How a verifier's item is named that is asked for its opinion on a story.
+pub(super) const OPINION: &str = "-opinion";
+
+impl Stories<'_, '_> {
+    /// Has an implementer work on a story.
+    pub(super) fn implement(
+        &mut self,
+        item: &str,
+        story: &Story,
+    ) -> Result<WorkflowStep<StoriesEnd>, WorkflowError> {
+        // An answer that was acted on just before Ralph died must not decide the next question.
+        self.session.questions().take_answer(item)?;
+        let pinned = self.pin(item)?;
+        // Before anything is noted, so that what Ralph commits is not taken for the run's work.
+        self.project.commit_home(self.session, "ralph: update home", None)?;
+        self.project.enter(self.session, item)?;
+        self.settle(item, &StoryFact::Given { story: story.clone() })?;
+        self.begin(item)?;
+        let prd = self.prd()?.render();
+        let notes = self.place_notes(item, &prd)?;
+        let feedback = self.markers(item)?.record.feedback;
+        let text = json(story);
+        let outbox = self.session.context.place.outbox();
+        let (prd_path, progress_path) = (outbox.join(PRD_FILE), outbox.join(PROGRESS_FILE));
+        let map_path = self.map_path();
+        let prompt = self.project.prompts.render(&StoryPrompt {
+            surroundings: self.project.goal_surroundings(self.session, feedback.as_deref()),
+            story_id: &story.id,
+            story_title: &story.title,
+            story: &text,
+            progress_path: progress_path.as_str(),
+            map_path: map_path.as_str(),
+            prd_path: prd_path.as_str(),
+            gates: &pinned.gates,
+        });
+        self.used += 1;
+        let attempt = self.session.journal.board().next_try(item, Role::Implementer);
+        let step = IterationResult {
+            iteration: Some(self.used),
+            item: Some(item.to_owned()),
+            try_number: Some(attempt),
+            ..IterationResult::default()
+        };
+        self.tell(IterationStart {
+            iteration: step.iteration,
+            item: step.item.clone(),
+            try_number: step.try_number,
+            task: Some(story.id.clone()),
+            name: Some(story.title.clone()),
+            ..IterationStart::default()
+        })?;
+        self.step = Some(step);
+        let file = |name, text: String| TaskFile { name, content: Some(text.into_bytes()) };
+        let files = vec![file(PRD_FILE, prd), file(PROGRESS_FILE, notes)];
+        Ok(WorkflowStep::Run(Box::new(AgentTask {
+            attempt,
+            outbox: TaskOutbox::Files(files),
+            variables: vec![("RALPH_TASK", story.id.clone())],
+            ..AgentTask::new(WORKFLOW, Role::Implementer, item, prompt)
+        })))
+    }
+
+    /// Notes what there is before a run for a story, and from where its work counts.
+    pub(super) fn begin(&self, item: &str) -> Result<BeforeAll, WorkflowError> {
+        let state = &self.session.context.state;
+        let repositories = &self.project.repositories;
+        let before = match BEFORE.load(state, item)? {
+            Some(earlier) => {
+                let slot_base = self.project.slot_base(self.session, item)?;
+                repositories.note_further(&earlier, slot_base)?
+            }
+            None => repositories.note_first(&repositories.base()?)?,
+        };
+        BEFORE.save(state, item, &before)?;
+        Ok(before)
+    }
+
+    /// Returns the gates of a story as they were pinned; a person's change since then is taken up and recorded.
+    pub(super) fn pin(&mut self, item: &str) -> Result<PinnedGates, WorkflowError> {
+        let subject = Subject { item: Some(item.to_owned()), ..Subject::default() };
+        Ok(self.session.pin(item, subject)?)
+    }
+
+    /// Asks a verifier what it thinks of the claim that nothing has to change.
+    pub(super) fn ask_for_opinion(
+        &mut self,
+        item: &str,
+        story: &Story,
+        reason: &str,
+    ) -> Result<WorkflowStep<StoriesEnd>, WorkflowError> {
+        let pinned = self.pin(item)?;
+        self.project.enter(self.session, item)?;
+        let opinion = format!("{item}{OPINION}");
+        // Trouble of this run is counted apart from the story's own.
+        self.item = Some(opinion.clone());
+        let repositories = &self.project.repositories;
+        let works = repositories.heads(None)?;
+        let checkouts = self.session.with_gates(&opinion, |context, tell| {
+            repositories.checkouts_for_verifier(context, &pinned, &works, tell)
+        })?;
+        let Some(first) = checkouts.first() else {
+            let message = "there is no commit to look at".to_owned();
+            return Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })));
+        };
+        let text = json(story);
+        let path = self.prd_in_checkout();
+        let source = SpecText::new(&story.id, self.options.prd.as_str(), path, text.clone());
+        let feedback = format!(
+            "The implementer of {} says that nothing has to change ({reason}). Do not accept or reject anything: look \
+             whether that is so, and say in your last message what you think and why. A person decides.",
+            story.id
+        );
+        let prompt = self.project.prompts.render(&VerifyPrompt {
+            surroundings: self.project.surroundings(self.session, &source, Some(&feedback)),
+            tasks: &text,
+            commit: &first.work.commit,
+            checkout: first.checkout.directory.as_str(),
+            elsewhere: None,
+            gates: &pinned.gates,
+            questions: &[],
+        });
+        Ok(WorkflowStep::Run(Box::new(AgentTask {
+            directory: Some(first.checkout.directory.clone()),
+            writable: checkouts.iter().map(|found| found.checkout.tree.clone()).collect(),
+            ..AgentTask::new(WORKFLOW, Role::Verifier, &opinion, prompt)
+        })))
+    }
+}
+
+fn json(story: &Story) -> String {
+    serde_json::to_string_pretty(story).expect("a story is plain data")
+}

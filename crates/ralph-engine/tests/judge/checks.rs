@@ -1,0 +1,249 @@
+//! What becomes of changed checks: a project of shell scripts whose runner names its tests as TAP does.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use ralph_engine::judge::{AgreedChecks, Case};
+use ralph_model::checks::{CheckClass, Measure};
+use ralph_model::glob::Glob;
+use ralph_model::proof::ProofLevel;
+use ralph_model::verdict::{
+    ChangedChecks, PersonQuestion, Reason, Verdict, VerifierQuestion, VerifierReport,
+};
+
+use crate::world::{World, write};
+
+/// Runs every file of `tests/`, and says of each how it went.
+const RUNNER: &str = r#"n=0; failed=0
+for t in tests/*.sh; do
+  n=$((n+1))
+  if sh "$t"; then echo "ok $n - $t"; else echo "not ok $n - $t"; failed=1; fi
+done
+echo "1..$n"
+exit $failed"#;
+
+fn project() -> World {
+    let mut world = World::new(RUNNER);
+    write(&world.root.join("src/add.sh"), "echo $(($1 + $2))\n");
+    write(&world.root.join("tests/adds.sh"), "test \"$(sh src/add.sh 1 2)\" = 3\n");
+    write(&world.root.join("tests/zero.sh"), "test \"$(sh src/add.sh 0 0)\" = 0\n");
+    world.work("README.md", "adds\n");
+    world.begin(&[]);
+    world
+}
+
+fn judged(case: &Case, verifier: &VerifierReport) -> Verdict {
+    case.verdict(verifier).unwrap()
+}
+
+fn parrot(commit: &str) -> VerifierReport {
+    VerifierReport::Verified { commit: commit.parse().unwrap() }
+}
+
+/// The level at which a commit is accepted without anybody being asked.
+fn level(case: &Case) -> ProofLevel {
+    match judged(case, &VerifierReport::NotAsked) {
+        Verdict::Accepted { level, .. } => level,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Somebody must agree; a verifier that says yes to everything lifts it to the second level at most.
+fn assert_asked(world: &World, commit: &str, path: &str) -> Case {
+    let case = world.examine_commit(commit);
+    let verdict = judged(&case, &VerifierReport::NotAsked);
+    let Verdict::NeedsHuman { question: PersonQuestion::ChecksChanged { checks, failing, .. } } =
+        &verdict
+    else {
+        panic!("{verdict:?}")
+    };
+    assert!(checks.iter().any(|check| check.path == path), "{checks:?}");
+    assert!(!failing.is_empty());
+    let verdict = judged(&case, &parrot(commit));
+    assert!(
+        matches!(verdict, Verdict::Accepted { level: ProofLevel::ChecksChanged, .. }),
+        "{verdict:?}"
+    );
+    case
+}
+
+fn break_source(world: &World) {
+    write(&world.root.join("src/add.sh"), "echo 3\n");
+}
+
+pub(crate) fn work_that_touches_no_check_costs_one_run() {
+    let world = project();
+    let commit = world.work("src/add.sh", "echo $(( $1 + $2 ))\n");
+    let case = world.examine_commit(&commit);
+    assert_eq!(level(&case), ProofLevel::GatesPassed);
+    assert_eq!(case.assessment.checks.overlay, None);
+    assert_eq!(case.questions(), []);
+}
+
+pub(crate) fn new_tests_alone_are_proven_and_nobody_is_asked() {
+    let world = project();
+    write(&world.root.join("tests/more.sh"), "test \"$(sh src/add.sh 2 2)\" = 4\n");
+    let commit = world.work("src/add.sh", "echo $(( $1 + $2 ))\n");
+    let case = world.examine_commit(&commit);
+    assert_eq!(level(&case), ProofLevel::GatesPassed);
+    let overlay = case.assessment.checks.overlay.clone().unwrap();
+    assert!(overlay.gates[0].holds && overlay.gates[0].by == Measure::Names, "{overlay:?}");
+    assert_eq!(case.questions(), []);
+}
+
+pub(crate) fn broken_work_is_asked_about_whatever_hides_it() {
+    type Lie = (&'static str, fn(&World));
+    let lies: [Lie; 9] = [
+        ("tests/zero.sh", |world| write(&world.root.join("tests/zero.sh"), "true\n")),
+        ("tests/zero.sh", |world| fs::remove_file(world.root.join("tests/zero.sh")).unwrap()),
+        ("check", |world| {
+            write(
+                &world.root.join("check"),
+                "#!/bin/sh\necho ok 1 - tests/zero.sh\necho ok 2 - tests/adds.sh\necho 1..2\n",
+            );
+        }),
+        ("check", |world| {
+            fs::remove_file(world.root.join("check")).unwrap();
+            std::os::unix::fs::symlink("/bin/true", world.root.join("check")).unwrap();
+        }),
+        ("tests/zero.sh", |world| {
+            // Moved out of sight, and padded.
+            fs::rename(world.root.join("tests/zero.sh"), world.root.join("src/zero.sh")).unwrap();
+            write(&world.root.join("tests/pad.sh"), "true\n");
+        }),
+        ("tests/zero.sh", |world| {
+            fs::rename(world.root.join("tests"), world.root.join("elsewhere")).unwrap();
+            write(&world.root.join("elsewhere/zero.sh"), "true\n");
+            std::os::unix::fs::symlink("elsewhere", world.root.join("tests")).unwrap();
+        }),
+        ("tests/zero.sh", |world| {
+            write(&world.root.join("tests/zero.sh"), "test \"$(sh src/add.sh 0 0)\" = 3\n");
+        }),
+        ("tests/zero.sh", |world| {
+            write(&world.root.join("tests/zero.sh"), "exit 0\ntest \"$(sh src/add.sh 0 0)\" = 0\n");
+        }),
+        ("check", |world| {
+            write(&world.root.join("check"), "#!/bin/sh\nexec ./real\n");
+            write(&world.root.join("real"), "#!/bin/sh\nexit 0\n");
+            fs::set_permissions(world.root.join("real"), fs::Permissions::from_mode(0o755))
+                .unwrap();
+        }),
+    ];
+    for (path, lie) in lies {
+        let world = project();
+        break_source(&world);
+        lie(&world);
+        let mode = fs::Permissions::from_mode(0o755);
+        let _ = fs::set_permissions(world.root.join("check"), mode);
+        let commit = world.work("src/other.sh", "x\n");
+        assert_asked(&world, &commit, path);
+    }
+}
+
+pub(crate) fn a_changed_check_with_which_nothing_breaks_is_told_and_moves_no_anchor() {
+    let mut world = project();
+    // Step one: the test is hollowed over sound source.
+    write(&world.root.join("tests/zero.sh"), "true\n");
+    let commit = world.work("src/add.sh", "echo $(( $1 + $2 ))\n");
+    let case = world.examine_commit(&commit);
+    assert_eq!(level(&case), ProofLevel::GatesPassed);
+    let questions = case.questions();
+    let [VerifierQuestion::Checks { asked, told, .. }] = questions.as_slice() else {
+        panic!("{questions:?}")
+    };
+    assert!(asked.is_empty() && told[0].path == "tests/zero.sh", "{questions:?}");
+    world.attest(&case);
+    // Step two: the next item uses it.
+    world.begin(&[]);
+    break_source(&world);
+    let commit = world.work("src/other.sh", "x\n");
+    assert_asked(&world, &commit, "tests/zero.sh");
+    // An honest one passes, although nobody has answered yet.
+    let honest = world.work("src/add.sh", "echo $(( $2 + $1 ))\n");
+    assert_eq!(level(&world.examine_commit(&honest)), ProofLevel::GatesPassed);
+}
+
+pub(crate) fn what_somebody_agreed_with_is_the_anchor_from_then_on() {
+    let mut world = project();
+    write(&world.root.join("tests/zero.sh"), "test \"$(sh src/add.sh 0 0)\" = 00\n");
+    let commit = world.work("src/add.sh", "echo $(( $1 + $2 ))0\n");
+    write(&world.root.join("tests/adds.sh"), "test \"$(sh src/add.sh 1 2)\" = 30\n");
+    let _ = commit;
+    let commit = world.work("src/add.sh", "echo \"$(( $1 + $2 ))0\"\n");
+    let case = assert_asked(&world, &commit, "tests/zero.sh");
+    world.attest_agreed(&case, AgreedChecks::With(case.asked_checks()));
+    world.begin(&[]);
+    let next = world.work("src/other.sh", "x\n");
+    let case = world.examine_commit(&next);
+    assert_eq!(level(&case), ProofLevel::GatesPassed);
+    assert_eq!(case.assessment.checks.changed, []);
+}
+
+pub(crate) fn a_spec_and_the_person_decide_otherwise() {
+    let mut world = project();
+    fs::remove_file(world.root.join("tests/zero.sh")).unwrap();
+    break_source(&world);
+    let commit = world.work("src/other.sh", "x\n");
+    assert_asked(&world, &commit, "tests/zero.sh");
+    world.pinned.changed_checks = ChangedChecks::Reject;
+    let verdict = judged(&world.examine_commit(&commit), &parrot(&commit));
+    let Verdict::Rejected { reasons } = &verdict else { panic!("{verdict:?}") };
+    assert!(matches!(reasons.as_slice(), [Reason::ChecksChanged { .. }]), "{reasons:?}");
+    world.pinned.changed_checks = ChangedChecks::Person;
+    let verdict = judged(&world.examine_commit(&commit), &parrot(&commit));
+    assert!(matches!(verdict, Verdict::NeedsHuman { .. }), "{verdict:?}");
+    world.pinned.allow = vec![Glob::new("tests/zero.sh")];
+    assert_eq!(level(&world.examine_commit(&commit)), ProofLevel::ChecksChanged);
+}
+
+pub(crate) fn nothing_but_checks_needs_no_second_run_and_ci_is_told() {
+    let world = project();
+    write(&world.root.join("tests/zero.sh"), "test \"$(sh src/add.sh 0 0)\" = 0 # zero\n");
+    let commit = world.work(".github/workflows/ci.yml", "on: push\n");
+    let case = world.examine_commit(&commit);
+    assert_eq!(level(&case), ProofLevel::GatesPassed);
+    let checks = &case.assessment.checks;
+    assert!(checks.holds());
+    let classes: Vec<CheckClass> = checks.told().iter().map(|check| check.class).collect();
+    assert_eq!(classes, [CheckClass::Ci, CheckClass::Test]);
+}
+
+pub(crate) fn a_red_base_is_not_mended_by_changing_its_checks_alone() {
+    let mut world = project();
+    write(&world.root.join("tests/zero.sh"), "test \"$(sh src/add.sh 0 0)\" = 1\n");
+    world.work("src/other.sh", "x\n");
+    world.begin(&[]);
+    let commit = world.work("tests/zero.sh", "true\n");
+    assert_asked(&world, &commit, "tests/zero.sh");
+}
+
+pub(crate) fn tests_that_vanish_without_a_changed_check_are_rejected() {
+    // The runner takes its list of tests from the source.
+    let mut world = World::new(
+        "for t in $(cat src/list); do echo \"ok 1 - $t\"; done; echo 1..$(wc -w <src/list)",
+    );
+    world.work("src/list", "a b c\n");
+    world.begin(&[]);
+    let commit = world.work("src/list", "a b\n");
+    let verdict = judged(&world.examine_commit(&commit), &VerifierReport::NotAsked);
+    let Verdict::Rejected { reasons } = &verdict else { panic!("{verdict:?}") };
+    assert_eq!(reasons[0].code(), "gate_fewer_tests");
+}
+
+/// What a gate's script runs may be the very source: put back with the script, it would prove nothing.
+pub(crate) fn source_that_a_script_mentions_does_not_hide_behind_it() {
+    let mentions = || {
+        let mut world = World::new("test \"$(sh calc.sh 1 2)\" = 3");
+        world.work("calc.sh", "echo $(($1 + $2))\n");
+        world.begin(&[]);
+        world
+    };
+    let world = mentions();
+    write(&world.root.join("check"), "#!/bin/sh\nsh calc.sh 1 2 >/dev/null\n");
+    let commit = world.work("calc.sh", "echo 0\n");
+    assert_asked(&world, &commit, "check");
+    // Honest work on it is proven, without another run.
+    let world = mentions();
+    let commit = world.work("calc.sh", "echo $(( $1 + $2 ))\n");
+    assert_eq!(level(&world.examine_commit(&commit)), ProofLevel::GatesPassed);
+}

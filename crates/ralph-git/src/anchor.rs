@@ -1,0 +1,132 @@
+//! The anchor of a branch: the tree whose checks count, which only persons and agreed changes move.
+//!
+//! A ref of the mirror for each branch leads to a chain of commits of Ralph's own. Each has the anchor as its tree; its
+//! first parent is the candidate that was accepted when it was made, its second the link before it. What differs between
+//! that candidate and a later base is what persons did, so it moves the anchor. A link whose candidate the base does not
+//! contain (it never landed, or the branch was reset) is passed over; a branch without a link is all a person's.
+
+use super::call::Call;
+use super::commits::parse_id;
+use super::home_copy::HomeChange;
+use super::mirror::Mirror;
+use super::{Git, GitError, LONG, Oid};
+
+const ANCHORS: &str = "refs/ralph/anchor/";
+/// How many links are looked at.
+const LONGEST: usize = 100;
+
+impl Mirror {
+    /// Returns the tree that holds the checks by which work on a base is judged.
+    pub fn anchor_tree(&self, branch: &str, base: &Oid) -> Result<Oid, GitError> {
+        let git = self.git();
+        let base_tree = self.tree_of(base)?;
+        let mut link = git.resolve(&anchor_ref(branch))?;
+        for _ in 0..LONGEST {
+            let Some(header) =
+                link.as_ref().map(|id| git.find_commit(id.as_str())).transpose()?.flatten()
+            else {
+                break;
+            };
+            let Some(accepted) = header.parents.first() else { break };
+            if git.is_ancestor(accepted, base)? {
+                let accepted_tree = self.tree_of(accepted)?;
+                if accepted_tree == header.tree {
+                    return Ok(base_tree);
+                }
+                let by_persons = git.tree_changes(&accepted_tree, &base_tree)?;
+                return git.tree_with(&header.tree, &in_order(by_persons));
+            }
+            link = header.parents.get(1).cloned();
+        }
+        Ok(base_tree)
+    }
+
+    /// Moves the anchor of a branch to an accepted candidate, but for changes that nobody agreed with: these are given as
+    /// what the candidate would have to be at their paths.
+    pub fn move_anchor(
+        &self,
+        branch: &str,
+        candidate: &Oid,
+        unanswered: Vec<HomeChange>,
+    ) -> Result<(), GitError> {
+        let git = self.git();
+        let name = anchor_ref(branch);
+        let last = git.resolve(&name)?;
+        let candidate_tree = self.tree_of(candidate)?;
+        let tree = git.tree_with(&candidate_tree, &in_order(unanswered))?;
+        let mut before = last.clone();
+        if let Some(id) = &last
+            && let Some(header) = git.find_commit(id.as_str())?
+            && header.parents.first() == Some(candidate)
+        {
+            if header.tree == tree {
+                return Ok(());
+            }
+            before = header.parents.get(1).cloned();
+        }
+        if last.is_none() && tree == candidate_tree {
+            return Ok(());
+        }
+        let parents: Vec<&Oid> = [Some(candidate), before.as_ref()].into_iter().flatten().collect();
+        let link = self.own_commit(&tree, &parents, "ralph: anchor\n")?;
+        git.call(Call::new(&["update-ref", &name, link.as_str()])).map(|_| ())
+    }
+
+    /// Makes a commit of Ralph's own in the mirror; the same tree and parents always give the same one.
+    pub fn own_commit(&self, tree: &Oid, parents: &[&Oid], message: &str) -> Result<Oid, GitError> {
+        let mut args = vec!["commit-tree", "-F", "-"];
+        args.extend(parents.iter().flat_map(|parent| ["-p", parent.as_str()]));
+        args.push(tree.as_str());
+        let mut call = Call::new(&args).input(message.as_bytes());
+        for (name, value) in [
+            ("GIT_AUTHOR_NAME", "Ralph"),
+            ("GIT_AUTHOR_EMAIL", "ralph@localhost"),
+            ("GIT_AUTHOR_DATE", "@86400 +0000"),
+            ("GIT_COMMITTER_NAME", "Ralph"),
+            ("GIT_COMMITTER_EMAIL", "ralph@localhost"),
+            ("GIT_COMMITTER_DATE", "@86400 +0000"),
+        ] {
+            call = call.env(name, value);
+        }
+        parse_id(&args, &self.git().call(call)?.stdout)
+    }
+
+    /// Returns the tree of a commit, or the empty one where there is none.
+    pub fn tree_of(&self, commit: &Oid) -> Result<Oid, GitError> {
+        let header = self.git().find_commit(commit.as_str())?;
+        Ok(header.map_or_else(|| self.empty_tree(), |found| found.tree))
+    }
+}
+
+impl Git {
+    /// Returns the files of a commit or tree that have a word in them, but binary ones.
+    pub fn files_with_word(
+        &self,
+        tree: &Oid,
+        word: &str,
+    ) -> Result<Vec<std::path::PathBuf>, GitError> {
+        let args = ["grep", "-l", "-z", "-I", "-w", "-F", "-e", word, tree.as_str(), "--"];
+        let answer = self.call(Call::new(&args).accept(&[1]).timeout(LONG))?;
+        let prefix = format!("{tree}:").into_bytes();
+        let names = answer.stdout.split(|byte| *byte == 0);
+        Ok(names
+            .filter_map(|name| name.strip_prefix(&prefix[..]))
+            .map(super::call::path_from)
+            .collect())
+    }
+}
+
+/// Puts what is removed first, so that a file can come where a directory was, and the other way round.
+pub fn in_order(mut changes: Vec<HomeChange>) -> Vec<HomeChange> {
+    changes.sort_by_key(|change| change.after.is_some());
+    changes
+}
+
+fn anchor_ref(branch: &str) -> String {
+    let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+    format!("{ANCHORS}{}", short.replace('/', "+"))
+}
+
+#[cfg(test)]
+#[path = "anchor_tests.rs"]
+mod tests;

@@ -1,0 +1,192 @@
+//! Ignored files of the person's work tree that come along into Ralph's own clones and checkouts: what `copy` and
+//! `.worktreeinclude` name.
+//!
+//! Only regular files that git ignores there: what is tracked is in the commit, and what is neither would become work.
+//! Links are not followed on either side, since a commit may have one where a copied file's directory should be.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+
+use camino::{Utf8Component, Utf8Path};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, mkdirat, open, openat};
+use rustix::io::Errno;
+
+use super::call::{Call, path_from};
+use super::clearing::FileError;
+use super::{Git, GitError, LONG, regular_file};
+
+/// Names files that come along, with the patterns of `.gitignore`, in any directory.
+const INCLUDE_FILE: &str = ".worktreeinclude";
+
+/// What comes along, from the root of the work tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopiedFiles {
+    pub files: Vec<PathBuf>,
+    /// What was named and is not ignored, so that it stays behind.
+    pub not_ignored: Vec<PathBuf>,
+    /// Names of `copy` that nothing has.
+    pub missing: Vec<String>,
+}
+
+impl Git {
+    /// Finds the files of the work tree that come along. `names` are paths or patterns from `prefix`, the workspace.
+    pub fn copied_files(
+        &self,
+        prefix: &Utf8Path,
+        names: &[String],
+    ) -> Result<CopiedFiles, GitError> {
+        let Some(root) = &self.place().worktree else { return Ok(CopiedFiles::default()) };
+        let has_list = [root.join(INCLUDE_FILE), root.join(prefix).join(INCLUDE_FILE)]
+            .iter()
+            .any(|list| list.is_file());
+        if names.is_empty() && !has_list {
+            return Ok(CopiedFiles::default());
+        }
+        let paths = names.iter().filter_map(|name| inside(name));
+        let patterns: Vec<String> =
+            paths.map(|path| format!("--exclude=/{}", prefix.join(path))).collect();
+        let per_directory = format!("--exclude-per-directory={INCLUDE_FILE}");
+        let args = ["ls-files", "-z", "--others", "--ignored", "--full-name", &per_directory];
+        let call = Call::new(&args).args(patterns.iter().map(String::as_str));
+        let output = self.call(call.cwd(root.as_std_path()).timeout(LONG))?.stdout;
+        let is_file = |path: &PathBuf| {
+            let found = root.as_std_path().join(path).symlink_metadata();
+            path.starts_with(prefix.as_std_path()) && found.is_ok_and(|found| found.is_file())
+        };
+        let found: Vec<PathBuf> = output
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty() && !name.ends_with(b"/"))
+            .map(path_from)
+            .filter(is_file)
+            .collect();
+        let ignored = self.ignored(&found)?;
+        let (files, not_ignored) = found.into_iter().partition(|path| ignored.contains(path));
+        let mut copied = CopiedFiles { files, not_ignored, missing: Vec::new() };
+        let is_plain = |name: &&String| !name.contains(['*', '?', '[', '\\', '!']);
+        copied.missing = names
+            .iter()
+            .filter(is_plain)
+            .filter(|name| {
+                let path = inside(name).map(|name| prefix.join(name).into_std_path_buf());
+                let all = copied.files.iter().chain(&copied.not_ignored);
+                !path.is_some_and(|path| all.clone().any(|file| file.starts_with(&path)))
+            })
+            .cloned()
+            .collect();
+        Ok(copied)
+    }
+}
+
+/// Returns a name of `copy` as a path inside the workspace.
+fn inside(name: &str) -> Option<&Utf8Path> {
+    let path = Utf8Path::new(name.trim_start_matches("./").trim_end_matches('/'));
+    let is_inside = path.components().all(|part| matches!(part, Utf8Component::Normal(_)));
+    (is_inside && !path.as_str().is_empty()).then_some(path)
+}
+
+/// Copies files from one tree to another; what is in the place of one already stays.
+///
+/// The kernel shares the blocks where the file system can.
+pub fn bring_copies(from: &Utf8Path, to: &Utf8Path, files: &[PathBuf]) -> Result<(), FileError> {
+    for path in files {
+        let (source, target) = (from.as_std_path().join(path), to.as_std_path().join(path));
+        let (mut source, found) = match regular_file::open(&source) {
+            Ok(opened) => opened,
+            // It was removed meanwhile, or replaced by something else.
+            Err(error) if regular_file::is_absence(&error) => continue,
+            Err(error) => return Err(FileError::new("read", &source, error)),
+        };
+        let failed = |error: io::Error| FileError::new("write", &target, error);
+        let mode = found.permissions().mode() & 0o777;
+        let Some(mut file) = create_below(to, path, mode).map_err(failed)? else { continue };
+        io::copy(&mut source, &mut file).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Creates a file below a directory, with the directories above it, through no link. `None` if something is in its place.
+fn create_below(root: &Utf8Path, path: &Path, mode: u32) -> io::Result<Option<File>> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut directory: OwnedFd = open(root.as_std_path(), flags, Mode::empty())?;
+    let mut parts = path.components().peekable();
+    while let Some(part) = parts.next() {
+        let Component::Normal(name) = part else { return Ok(None) };
+        if name.as_bytes().eq_ignore_ascii_case(b".git") {
+            return Ok(None);
+        }
+        if parts.peek().is_none() {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            return match openat(&directory, name, flags, Mode::from_raw_mode(mode)) {
+                Ok(file) => Ok(Some(file.into())),
+                Err(Errno::EXIST) => Ok(None),
+                Err(errno) => Err(errno.into()),
+            };
+        }
+        match mkdirat(&directory, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        directory = match openat(&directory, name, flags, Mode::empty()) {
+            Ok(next) => next,
+            Err(Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{World, read, write};
+
+    fn names(paths: &[PathBuf]) -> Vec<&str> {
+        paths.iter().map(|path| path.to_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn only_ignored_regular_files_below_the_workspace_come_along() {
+        let world = World::new();
+        let dir = world.repository("repo");
+        world.commit(
+            &dir,
+            &[(".gitignore", ".env*\nlocal/\n*.key\n"), (".worktreeinclude", "*.key\n!b.key\n")],
+        );
+        for file in [".env", "local/a/b.toml", "a.key", "b.key", "deep/c.key", "open.txt"] {
+            write(&dir.join(file), file);
+        }
+        std::os::unix::fs::symlink("/etc/passwd", dir.join(".env.link")).unwrap();
+        let git = world.open(&dir);
+        let asked = [".env", "./local/", ".env.link", "open.txt", "../out", "/etc/passwd", "none"];
+        let asked = asked.map(str::to_owned);
+        let found = git.copied_files("".into(), &asked).unwrap();
+        assert_eq!(names(&found.files), [".env", "a.key", "deep/c.key", "local/a/b.toml"]);
+        assert_eq!(names(&found.not_ignored), ["open.txt"]);
+        assert_eq!(found.missing, [".env.link", "../out", "/etc/passwd", "none"]);
+        let below = git.copied_files("deep".into(), &[]).unwrap();
+        assert_eq!(names(&below.files), ["deep/c.key"]);
+        assert_eq!(git.copied_files("".into(), &["a*".to_owned()]).unwrap().missing, [""; 0]);
+    }
+
+    #[test]
+    fn copies_go_through_no_link_and_replace_nothing() {
+        let world = World::new();
+        let (from, to) = (world.path("from"), world.path("to"));
+        for file in ["a/.env", "b/.env", "c/.env", ".git/config"] {
+            write(&from.join(file), "secret");
+        }
+        write(&to.join("b/.env"), "the commit's");
+        write(&world.path("elsewhere/keep"), "");
+        std::os::unix::fs::symlink("../elsewhere", to.join("c")).unwrap();
+        let files = ["a/.env", "b/.env", "c/.env", "gone", ".git/config"].map(PathBuf::from);
+        bring_copies(&from, &to, &files).unwrap();
+        assert_eq!(read(&to.join("a/.env")), "secret");
+        assert_eq!(read(&to.join("b/.env")), "the commit's");
+        assert!(!world.path("elsewhere/.env").exists());
+        assert!(!to.join(".git").exists());
+    }
+}

@@ -1,0 +1,158 @@
+use super::*;
+
+fn layout(tree: &[&str], scripts: &[&str]) -> ProjectLayout {
+    let set = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
+    ProjectLayout { tree: set(tree), scripts: set(scripts), ..ProjectLayout::default() }
+}
+
+#[test]
+fn paths_have_the_class_that_their_names_and_places_say() {
+    use CheckClass::{Artefact, Ci, Configuring, Data, Manifest, Script, Source, Support, Test};
+    let layout = layout(
+        &["src/core.py", "ci/run", "check.sh", "src/app.sh"],
+        &["ci/run", "check.sh", "src/app.sh"],
+    );
+    for (path, old, new) in [
+        ("tests/data/x.json", Test, Test),
+        ("pkg/testdata/in", Test, Test),
+        ("src/a_tests.rs", Test, Test),
+        ("src/foo/tests.rs", Test, Test),
+        ("app/test_views.py", Test, Test),
+        ("tests", Test, Test),
+        ("src/a.test.tsx", Test, Test),
+        ("src/features/login.ts", Source, Source),
+        ("features/login.feature", Test, Test),
+        ("conftest.py", Configuring, Configuring),
+        ("tests/conftest.py", Test, Test),
+        (".cargo/config.toml", Configuring, Configuring),
+        ("build.rs", Configuring, Configuring),
+        ("GNUmakefile", Configuring, Configuring),
+        ("tsconfig.base.json", Configuring, Configuring),
+        ("rules.mk", Configuring, Configuring),
+        ("Cargo.toml", Manifest, Manifest),
+        ("web/package.json", Manifest, Manifest),
+        ("ci/run", Script, Script),
+        // New beside a script, and new below a directory that one is in.
+        ("ci/extra.sh", Source, Script),
+        ("ci/cases/a.in", Data, Script),
+        ("check.sh", Script, Script),
+        ("other.sh", Source, Source),
+        ("src/app.sh", Source, Source),
+        ("expected.txt", Data, Configuring),
+        ("test-skip.list", Data, Configuring),
+        ("src/template.txt", Source, Source),
+        ("src/lib.rs", Source, Source),
+        ("docs/guide.txt", Source, Source),
+        ("README.md", Source, Source),
+        ("Cargo.lock", Source, Source),
+        ("requirements-dev.txt", Source, Source),
+        ("node_modules/.bin/jest", Artefact, Artefact),
+        ("a/__pycache__/b.pyc", Artefact, Artefact),
+        ("x.egg-info/entry_points.txt", Artefact, Artefact),
+        (".github/workflows/ci.yml", Ci, Ci),
+        (".husky/pre-commit", Ci, Ci),
+        ("helpers.py", Support, Support),
+        ("src/testutil/fake.go", Support, Support),
+        // Found in the place of a module of Python's, or of one in another root.
+        ("pytest.py", Source, Configuring),
+        ("json/__init__.py", Source, Configuring),
+        ("core.py", Source, Configuring),
+        ("api/json.py", Source, Source),
+        ("models.py", Source, Source),
+    ] {
+        assert_eq!(layout.class_of(path, false), old, "{path}, known");
+        assert_eq!(layout.class_of(path, true), new, "{path}, new");
+    }
+}
+
+#[test]
+fn what_source_uses_is_source_whatever_it_is_called() {
+    let mut layout = layout(&[], &[]);
+    layout.used_by_source.insert("src/helpers.py".to_owned());
+    layout.support_directories.insert("crates/probe".to_owned());
+    assert_eq!(layout.class_of("src/helpers.py", false), CheckClass::Source);
+    assert_eq!(layout.class_of("crates/probe/src/lib.rs", false), CheckClass::Support);
+    assert_eq!(layout.class_of("crates/probes/src/lib.rs", false), CheckClass::Source);
+}
+
+fn path(path: &str, anchor: Option<&str>, candidate: Option<&str>) -> ComparedPath {
+    ComparedPath {
+        path: path.to_owned(),
+        in_anchor: anchor.is_some(),
+        in_candidate: candidate.is_some(),
+        anchor_text: anchor.map(str::to_owned),
+        candidate_text: candidate.map(str::to_owned),
+        is_test_module: false,
+    }
+}
+
+#[test]
+fn checks_are_the_anchors_new_ones_are_out_and_source_stays() {
+    let paths = [
+        path("src/lib.rs", Some("fn a() {}"), Some("fn b() {}")),
+        path("tests/a.rs", Some("x"), Some("y")),
+        path("tests/new.rs", None, Some("y")),
+        path("conftest.py", None, Some("y")),
+        path("check.sh", Some("x"), None),
+        path(".github/workflows/ci.yml", Some("x"), Some("y")),
+        path("Cargo.toml", Some("[package]\n"), Some("[package]\n[dependencies]\na = \"1\"\n")),
+    ];
+    let (laid, changed) = lay_over(&layout(&[], &["check.sh"]), &paths);
+    assert_eq!(
+        laid,
+        [
+            Laid::Candidate,
+            Laid::Anchor,
+            Laid::Anchor,
+            Laid::Anchor,
+            Laid::Anchor,
+            Laid::Candidate,
+            Laid::Candidate
+        ]
+    );
+    let told: Vec<(&str, CheckChange, bool)> = changed
+        .iter()
+        .map(|check| (check.path.as_str(), check.change, check.is_new_test()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("tests/a.rs", CheckChange::Changed, false),
+            ("tests/new.rs", CheckChange::New, true),
+            ("conftest.py", CheckChange::New, false),
+            ("check.sh", CheckChange::Gone, false),
+            (".github/workflows/ci.yml", CheckChange::Changed, false),
+        ]
+    );
+}
+
+#[test]
+fn a_new_package_is_code_and_a_new_manifest_alone_is_configuration() {
+    let manifest = "[package]\nname = \"b\"\n";
+    let alone = [path("crates/b/Cargo.toml", None, Some(manifest))];
+    let (laid, changed) = lay_over(&layout(&[], &[]), &alone);
+    assert_eq!((laid, changed[0].class), (vec![Laid::Anchor], CheckClass::Configuring));
+    let with_code = [
+        path("crates/b/Cargo.toml", None, Some(manifest)),
+        path("crates/b/src/lib.rs", None, Some("fn a() {}")),
+    ];
+    let (laid, changed) = lay_over(&layout(&[], &[]), &with_code);
+    assert_eq!((laid, changed), (vec![Laid::Candidate, Laid::Candidate], vec![]));
+}
+
+#[test]
+fn parents_of_a_module_are_where_it_may_be_declared() {
+    let parents = module_parents("src/a/b.rs");
+    for parent in [("src/a.rs", "b"), ("src/a/mod.rs", "b"), ("src/a.rs", "b.rs")] {
+        assert!(parents.contains(&(parent.0.to_owned(), parent.1.to_owned())), "{parents:?}");
+    }
+    assert!(module_parents("src/a/mod.rs").contains(&("src/lib.rs".to_owned(), "a".to_owned())));
+    assert_eq!(module_parents("a.py"), []);
+}
+
+#[test]
+fn a_spec_allows_what_its_lines_say_outside_of_examples() {
+    let spec = "# Old API\n\nAllow: tests/old/**, `conftest.py`\n- Allow: b.txt\n```\nAllow: everything\n```\nNot Allow: c\n";
+    let globs: Vec<String> = allow_lines(spec).iter().map(ToString::to_string).collect();
+    assert_eq!(globs, ["tests/old/**", "conftest.py", "b.txt"]);
+}

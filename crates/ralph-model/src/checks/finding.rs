@@ -1,0 +1,146 @@
+//! What the second run of the gates says, and what follows from it.
+
+use serde::{Deserialize, Serialize};
+
+use super::ChangedCheck;
+use crate::gate::{GateRun, GateStatus};
+use crate::glob::Glob;
+use crate::id::TreeId;
+use crate::testcount::TestCounts;
+
+/// How many lost tests are named.
+const MOST_NAMED: usize = 20;
+
+/// By what the second run was compared with the base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Every test that passed at the base passed by name.
+    Names,
+    /// As many tests passed.
+    Counts,
+    /// The runner tells neither names nor counts.
+    Exit,
+}
+
+/// One gate on the candidate with the anchor's checks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnchoredGate {
+    pub gate: String,
+    /// Whether everything that passed at the base passed.
+    pub holds: bool,
+    pub by: Measure,
+    /// Tests that passed at the base and did not here; the first ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
+    /// How the output ended, where it does not hold.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub last: String,
+}
+
+/// The runs that are compared.
+#[derive(Clone, Copy, Debug)]
+pub struct AnchoredRuns<'a> {
+    pub gate: &'a str,
+    /// At the base, with the anchor's checks; `None` where there is no base, or it cannot be run there.
+    pub base: Option<&'a GateRun>,
+    /// At the candidate, with the anchor's checks.
+    pub over: &'a GateRun,
+}
+
+impl AnchoredRuns<'_> {
+    pub fn compare(&self) -> AnchoredGate {
+        let over = self.over;
+        let is_green = over.status == GateStatus::Passed;
+        let names = self.base.and_then(|base| base.names.as_ref());
+        let counts = self.base.and_then(|base| base.tests).filter(|tests| tests.passed > 0);
+        let (by, kept, lost) = match (names, counts) {
+            (Some(base), _) => {
+                let lost =
+                    over.names.as_ref().map_or_else(|| base.all(), |over| base.missing_in(over));
+                (Measure::Names, lost.is_empty(), lost)
+            }
+            (None, Some(base)) => {
+                let passed = over.tests.map_or(0, |tests: TestCounts| tests.passed);
+                (Measure::Counts, passed >= base.passed, Vec::new())
+            }
+            (None, None) => (Measure::Exit, true, Vec::new()),
+        };
+        let holds = is_green && kept;
+        AnchoredGate {
+            gate: self.gate.to_owned(),
+            holds,
+            by,
+            lost: lost.into_iter().take(MOST_NAMED).collect(),
+            last: if holds { String::new() } else { over.output.last.clone() },
+        }
+    }
+}
+
+/// What came of running the gates on the candidate with the anchor's checks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OverlayFinding {
+    pub tree: TreeId,
+    pub gates: Vec<AnchoredGate>,
+}
+
+/// What a candidate does to its checks, and whether it passes with those of the anchor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChecksFinding {
+    pub changed: Vec<ChangedCheck>,
+    /// Lines for whoever looks at it.
+    pub hints: Vec<String>,
+    pub overlay: Option<OverlayFinding>,
+    /// Checks that the spec or the configuration allows to be changed, with the pattern that does.
+    pub allowed: Vec<(String, String)>,
+}
+
+impl ChecksFinding {
+    /// Whether the candidate passes with the anchor's checks.
+    pub fn holds(&self) -> bool {
+        self.overlay.as_ref().is_none_or(|overlay| overlay.gates.iter().all(|gate| gate.holds))
+    }
+
+    /// Returns the changed checks that somebody has to agree with.
+    pub fn asked(&self) -> Vec<&ChangedCheck> {
+        if self.holds() { Vec::new() } else { self.not_allowed().collect() }
+    }
+
+    /// Returns the changed checks that are only to be looked at.
+    pub fn told(&self) -> Vec<&ChangedCheck> {
+        if self.holds() { self.not_allowed().collect() } else { Vec::new() }
+    }
+
+    fn not_allowed(&self) -> impl Iterator<Item = &ChangedCheck> {
+        let is_allowed =
+            |check: &&ChangedCheck| self.allowed.iter().any(|(path, _)| *path == check.path);
+        self.changed.iter().filter(move |check| !check.is_new_test() && !is_allowed(check))
+    }
+
+    /// Returns the gates that do not hold.
+    pub fn failing(&self) -> impl Iterator<Item = &AnchoredGate> {
+        self.overlay.iter().flat_map(|overlay| &overlay.gates).filter(|gate| !gate.holds)
+    }
+}
+
+/// Returns the patterns that the lines `Allow:` of a spec name. Lines in a code block are examples.
+pub fn allow_lines(spec: &str) -> Vec<Glob> {
+    let mut in_block = false;
+    let mut globs = Vec::new();
+    for line in spec.lines() {
+        let line = line.trim();
+        if line.starts_with("```") || line.starts_with("~~~") {
+            in_block = !in_block;
+        }
+        let Some(patterns) = line.trim_start_matches(['-', '*', ' ']).strip_prefix("Allow:") else {
+            continue;
+        };
+        if !in_block {
+            let words = patterns.split([',', ' ']).map(|word| word.trim_matches(['`', ' ']));
+            globs.extend(words.filter(|word| !word.is_empty()).map(Glob::new));
+        }
+    }
+    globs
+}

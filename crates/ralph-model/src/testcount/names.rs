@@ -1,0 +1,247 @@
+//! The names of tests that passed, where a runner tells them.
+//!
+//! | runner | a test that passed |
+//! |---|---|
+//! | cargo test, unittest -v, deno | `test NAME ... ok`, `NAME (CLASS) ... ok` |
+//! | cargo nextest | `PASS [ 0.1s] CRATE NAME` |
+//! | pytest -rp | `PASSED FILE::NAME` |
+//! | go test -v, -json | `--- PASS: NAME (0.00s)`, an event with the action `pass` |
+//! | TAP, node, bats | `ok 1 - NAME` |
+//! | jest, vitest, mocha, node | `✓ NAME (3 ms)` |
+//! | ctest, dotnet, bun | `Test #1: NAME … Passed`, `Passed NAME [1 ms]`, `(pass) NAME` |
+//!
+//! The same name may be that of several tests (in two crates, two files, two suites), so names are counted. They are
+//! known only if there are at least as many as the runner says passed.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// More tests than any project has, and fewer than fill memory.
+const MOST: usize = 200_000;
+const LONGEST: usize = 500;
+
+/// The tests that passed, each with how many of that name did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedTests {
+    names: BTreeMap<String, u32>,
+}
+
+impl PassedTests {
+    /// Returns the names of which fewer passed in another run.
+    pub(crate) fn missing_in(&self, other: &PassedTests) -> Vec<String> {
+        let count = |name: &String| other.names.get(name).copied().unwrap_or_default();
+        let missing = self.names.iter().filter(|(name, passed)| count(name) < **passed);
+        missing.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Returns all names.
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.names.keys().cloned().collect()
+    }
+
+    fn total(&self) -> u64 {
+        self.names.values().map(|count| u64::from(*count)).sum()
+    }
+}
+
+/// Reads names from the lines of an output.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NameReader {
+    found: PassedTests,
+    too_many: bool,
+}
+
+impl NameReader {
+    /// Reads one line, as a terminal would show it.
+    pub(super) fn read(&mut self, line: &str) {
+        let text = line.trim();
+        let Some(name) = passed_name(text) else { return };
+        let name: String = name.chars().take(LONGEST).collect();
+        if name.is_empty() {
+            return;
+        }
+        if self.found.names.len() >= MOST && !self.found.names.contains_key(&name) {
+            self.too_many = true;
+            return;
+        }
+        *self.found.names.entry(name).or_default() += 1;
+    }
+
+    /// Returns the names, if there are as many as the runner says passed.
+    pub(super) fn finish(self, passed: Option<u64>) -> Option<PassedTests> {
+        let total = self.found.total();
+        let are_all = !self.too_many && total > 0 && passed.is_none_or(|passed| total >= passed);
+        are_all.then_some(self.found)
+    }
+}
+
+/// Returns the test that a line says has passed.
+fn passed_name(text: &str) -> Option<String> {
+    if let Some(name) = text.strip_prefix("--- PASS: ") {
+        return Some(without_time(name).to_owned());
+    }
+    if let Some(rest) = text.strip_prefix("PASS [") {
+        let name = rest.split_once(']')?.1.trim();
+        let name = name
+            .strip_prefix('(')
+            .and_then(|rest| rest.split_once(") "))
+            .map_or(name, |(_, name)| name);
+        return Some(name.split_whitespace().collect::<Vec<_>>().join(" "));
+    }
+    if let Some(name) = text.strip_prefix("PASSED ").filter(|name| name.contains("::")) {
+        return Some(name.to_owned());
+    }
+    if let Some(name) = text.strip_prefix("(pass) ") {
+        return Some(without_time(name).to_owned());
+    }
+    if let Some(name) =
+        text.strip_prefix("Passed ").filter(|name| name.ends_with("ms]") || name.ends_with("s]"))
+    {
+        return Some(without_time(name).to_owned());
+    }
+    if let Some(name) = text.strip_prefix(['✓', '✔', '√']) {
+        return Some(without_time(name.trim()).to_owned());
+    }
+    if text.starts_with('{') && text.contains("\"Action\":\"pass\"") {
+        return go_event(text);
+    }
+    if let Some(rest) = text.strip_prefix("ok ") {
+        return tap_name(rest);
+    }
+    if let Some((_, rest)) = text.split_once("Test ").filter(|(_, rest)| rest.starts_with('#')) {
+        let (name, end) = rest.split_once(": ")?.1.split_once(' ')?;
+        return end.contains(" Passed ").then(|| name.to_owned());
+    }
+    let (name, _) = text
+        .rsplit_once(" ... ok")
+        .filter(|(_, rest)| rest.is_empty() || rest.starts_with(" ("))?;
+    let name = name.strip_prefix("test ").unwrap_or(name).trim();
+    // The line of an example in documentation moves with everything above it.
+    Some(match name.rsplit_once(" (line ") {
+        Some((name, rest)) => match rest.split_once(')') {
+            Some((_, mark)) => format!("{name}{mark}"),
+            None => name.to_owned(),
+        },
+        None => name.to_owned(),
+    })
+}
+
+fn tap_name(rest: &str) -> Option<String> {
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    if end == 0 {
+        return None;
+    }
+    let name = rest[end..].trim().trim_start_matches("- ");
+    if let Some((_, directive)) = name.rsplit_once(" # ") {
+        let directive = directive.to_ascii_lowercase();
+        if directive.starts_with("skip") || directive.starts_with("todo") {
+            return None;
+        }
+    }
+    Some(without_time(name).to_owned())
+}
+
+fn go_event(text: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Event {
+        #[serde(rename = "Package")]
+        package: Option<String>,
+        #[serde(rename = "Test")]
+        test: Option<String>,
+    }
+    let event: Event = serde_json::from_str(text).ok()?;
+    Some(format!("{} {}", event.package?, event.test?))
+}
+
+/// Cuts how long a test took, which is never the same twice: `(3 ms)`, `[0.2s]`, `12ms`.
+fn without_time(name: &str) -> &str {
+    let is_time = |text: &str| {
+        let text = text.trim_matches(['(', ')', '[', ']', ' ']);
+        let number = text.trim_end_matches(['m', 's', 'µ', ' ']);
+        number.len() < text.len()
+            && !number.is_empty()
+            && number.chars().all(|c| c.is_ascii_digit() || c == '.')
+    };
+    let name = name.trim_end();
+    for open in [" (", " ["] {
+        if let Some((before, time)) = name.rsplit_once(open)
+            && is_time(time)
+        {
+            return before.trim_end();
+        }
+    }
+    match name.rsplit_once(' ') {
+        Some((before, time)) if is_time(time) => before.trim_end(),
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(output: &str) -> Vec<String> {
+        let mut reader = NameReader::default();
+        output.lines().for_each(|line| reader.read(line));
+        reader.finish(None).map(|found| found.all()).unwrap_or_default()
+    }
+
+    #[test]
+    fn names_are_read_as_runners_write_them() {
+        for (line, expected) in [
+            ("test tests::is_one ... ok", "tests::is_one"),
+            ("test tests::fails - should panic ... ok", "tests::fails - should panic"),
+            ("test src/lib.rs - one (line 12) ... ok", "src/lib.rs - one"),
+            ("test src/lib.rs - one (line 12) - compile ... ok", "src/lib.rs - one - compile"),
+            ("test_a (tests.test_x.T.test_a) ... ok", "test_a (tests.test_x.T.test_a)"),
+            ("adds two ... ok (3ms)", "adds two"),
+            ("        PASS [   0.004s] one tests::is_one", "one tests::is_one"),
+            ("        PASS [   0.004s] (2/9) one tests::is_one", "one tests::is_one"),
+            ("PASSED tests/test_a.py::test_b[x - y]", "tests/test_a.py::test_b[x - y]"),
+            ("--- PASS: TestA (0.00s)", "TestA"),
+            ("    --- PASS: TestA/sub (0.00s)", "TestA/sub"),
+            (r#"{"Action":"pass","Package":"a/b","Test":"TestA","Elapsed":0}"#, "a/b TestA"),
+            ("ok 1 - adds", "adds"),
+            ("    ok 2 adds more # time=3ms", "adds more # time=3ms"),
+            ("  ✓ adds (3 ms)", "adds"),
+            ("✔ adds (0.512ms)", "adds"),
+            (" ✓ src/a.test.ts > adds 4ms", "src/a.test.ts > adds"),
+            ("1/2 Test #1: one .....................   Passed    0.01 sec", "one"),
+            ("  Passed Name.Space.Test [5 ms]", "Name.Space.Test"),
+            ("(pass) adds > two [0.10ms]", "adds > two"),
+        ] {
+            assert_eq!(names(line), [expected], "{line}");
+        }
+        for line in [
+            "test tests::a ... FAILED",
+            "test tests::a ... ignored",
+            "ok 3 - later # SKIP not now",
+            "ok  \tgithub.com/a/b\t0.1s",
+            "PASS",
+            "PASSED",
+            r#"{"Action":"pass","Package":"a/b"}"#,
+            "--- FAIL: TestA (0.00s)",
+            "everything is ok",
+        ] {
+            assert_eq!(names(line), [""; 0], "{line}");
+        }
+    }
+
+    #[test]
+    fn names_count_and_are_known_only_if_none_is_missing() {
+        let read = |output: &str, passed| {
+            let mut reader = NameReader::default();
+            output.lines().for_each(|line| reader.read(line));
+            reader.finish(passed)
+        };
+        let twice =
+            read("test t::one ... ok\ntest t::one ... ok\ntest t::two ... ok", Some(3)).unwrap();
+        let once =
+            read("test t::one ... ok\ntest t::two ... ok\ntest t::more ... ok", Some(3)).unwrap();
+        assert_eq!(twice.missing_in(&once), ["t::one"]);
+        assert_eq!(twice.missing_in(&twice), [""; 0]);
+        assert_eq!(read("test t::one ... ok", Some(2)), None);
+        assert_eq!(read("", Some(0)), None);
+    }
+}

@@ -1,0 +1,73 @@
+//! `ralph` with no command: where things stand, and the offer to continue with the plan.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+
+use ralph_engine::plan_file::PLAN_FILE;
+use ralph_model::plan::{Plan, Stage};
+
+use super::status;
+use crate::args::{Cli, Command};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::{self, Ui};
+use crate::setup::Setup;
+
+/// What follows from `ralph` with no command.
+pub(super) enum Unnamed {
+    /// Everything is said.
+    Ended(Exit),
+    /// The plan is to be built.
+    Build,
+}
+
+/// Shows where things stand. At a terminal a plan with work left is offered to be built; without one it is built, so
+/// that scripts can say `ralph`.
+pub(super) fn run(program: &OsString) -> Unnamed {
+    let typed = [program.clone(), "status".into()];
+    let Ok(Cli { global, command: Command::Status(args) }) = Cli::understand(&typed) else {
+        return Unnamed::Ended(Exit::Bug);
+    };
+    let at_terminal = std::io::stdin().is_terminal();
+    let setup = match Setup::load(&global, &[]) {
+        Ok(setup) => setup,
+        Err(error) => return failed(Ui::early(&global), &error),
+    };
+    if !setup.home.exists {
+        not_set_up(&setup);
+        return Unnamed::Ended(if at_terminal { Exit::Done } else { Exit::Usage });
+    }
+    let has_work = has_work(&setup);
+    if !at_terminal && has_work {
+        return Unnamed::Build;
+    }
+    match status::run(&global, &args) {
+        Ok(_) if at_terminal && has_work && render::agree("Continue with `ralph build`?") => {
+            Unnamed::Build
+        }
+        Ok(exit) => Unnamed::Ended(exit),
+        Err(error) => failed(setup.ui, &error),
+    }
+}
+
+/// Tells whether the plan names something to do, or cannot be read, which `ralph build` explains.
+fn has_work(setup: &Setup) -> bool {
+    let Ok(bytes) = std::fs::read(setup.home.path.join(PLAN_FILE)) else { return false };
+    Plan::parse(&bytes).certain_stage() != Some(Stage::Complete)
+}
+
+fn not_set_up(setup: &Setup) {
+    render::important(&format!("Ralph is not set up in {}", setup.workspace.root));
+    for line in [
+        "  ralph init      set it up here",
+        "  ralph demo      watch it work on a throw-away repository; no agent or key needed",
+        "  ralph --help    all commands",
+    ] {
+        render::important(line);
+    }
+}
+
+fn failed(ui: Ui, error: &CliError) -> Unnamed {
+    render::error(ui, error);
+    Unnamed::Ended(error.exit)
+}

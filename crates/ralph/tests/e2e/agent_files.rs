@@ -1,0 +1,110 @@
+//! What agents leave in their own directories: data stays, everything that could run later is put back.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::harness::{Place, Report};
+
+/// A program in the place of a CLI that runs `script` in its state directory.
+fn agent(name: &str, state: &str, script: &str, last: &str) -> (Place, PathBuf) {
+    let place = Place::new();
+    let directory = place.env.home().join(state);
+    fs::create_dir_all(&directory).unwrap();
+    let program = place.path(name);
+    let text = format!(
+        "#!/bin/sh\ncat >/dev/null\n(cd '{}' && {script}) || exit 1\necho '{last}'\n",
+        directory.display()
+    );
+    fs::write(&program, text).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    place.configure(&format!("agent = \"{name}\"\n[agents.{name}]\nexe = \"../{name}\"\n"));
+    (place, directory)
+}
+
+const CLAUDE: &str =
+    r#"{"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"s"}"#;
+const CODEX: &str = r#"{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}"#;
+
+fn put_back(report: &Report) -> Vec<String> {
+    let list = report.json["changes"]["put_back"].as_array().unwrap().iter();
+    let name = |found: &Value| {
+        let path = found["path"].as_str().unwrap();
+        path.rsplit_once("/.").map_or(path, |(_, rest)| rest).to_owned()
+    };
+    list.map(name).collect()
+}
+
+#[test]
+fn whatever_a_run_plants_beside_data_is_put_back_and_named() {
+    let script = "mkdir -p plugins/evil local skills/x projects/w shell-snapshots \
+         && echo evil >plugins/evil/hook.sh && echo evil >local/claude && echo evil >skills/x/SKILL.md \
+         && echo evil >>CLAUDE.md && echo evil >.env && rm statusline.sh \
+         && echo data >projects/w/s.jsonl && echo data >history.jsonl && echo x >shell-snapshots/a.sh";
+    let (place, directory) = agent("claude", ".claude", script, CLAUDE);
+    fs::write(directory.join("CLAUDE.md"), "mine\n").unwrap();
+    fs::write(directory.join("statusline.sh"), "mine\n").unwrap();
+    let report = place.agent_run(&["--role", "planner"]);
+    assert_eq!(report.outcome(), "completed", "{}", report.finished);
+    let expected = [
+        "claude/.env",
+        "claude/CLAUDE.md",
+        "claude/local/claude",
+        "claude/plugins/evil/hook.sh",
+        "claude/skills/x/SKILL.md",
+        "claude/statusline.sh",
+    ];
+    let mut found = put_back(&report);
+    for name in found.iter_mut().filter(|name| *name == "env") {
+        *name = "claude/.env".to_owned();
+    }
+    found.sort();
+    assert_eq!(found, expected, "{}", report.finished);
+    for (name, content) in [("CLAUDE.md", "mine\n"), ("statusline.sh", "mine\n")] {
+        assert_eq!(fs::read_to_string(directory.join(name)).unwrap(), content);
+    }
+    for name in ["plugins/evil/hook.sh", "local/claude", "skills/x/SKILL.md", ".env"] {
+        assert!(!directory.join(name).exists(), "{name}");
+    }
+    // Data stays; what the program writes by itself goes without a word.
+    assert!(
+        directory.join("projects/w/s.jsonl").exists() && directory.join("history.jsonl").exists()
+    );
+    assert!(!directory.join("shell-snapshots/a.sh").exists());
+}
+
+#[test]
+fn what_a_program_writes_by_itself_is_not_reported() {
+    let script = "mkdir -p sessions skills/.system/x tmp && echo '[projects.\"/w\"]' >>config.toml \
+         && echo 'trust_level = \"trusted\"' >>config.toml && echo x >skills/.system/x/SKILL.md \
+         && echo x >tmp/x && echo data >sessions/s.jsonl && echo data >state_5.sqlite";
+    let (place, directory) = agent("codex", ".codex", script, CODEX);
+    fs::write(directory.join("config.toml"), "model = \"m\"\n").unwrap();
+    for _ in 0..2 {
+        let report = place.agent_run(&[]);
+        let said = &report.finished;
+        assert_eq!(put_back(&report), [""; 0], "{said}");
+        assert!(!said.stderr.contains("[boundary]"), "{said}");
+        assert_eq!(fs::read_to_string(directory.join("config.toml")).unwrap(), "model = \"m\"\n");
+        assert!(
+            directory.join("sessions/s.jsonl").exists()
+                && directory.join("state_5.sqlite").exists()
+        );
+        assert!(!directory.join("skills/.system/x/SKILL.md").exists());
+    }
+    let state = fs::read_dir(place.path("state").join("ralph")).unwrap();
+    let displaced = state.flatten().map(|entry| entry.path().join("displaced"));
+    assert!(displaced.into_iter().all(|path| !path.exists()), "nothing is kept of it");
+}
+
+#[test]
+fn a_server_in_the_same_file_is_reported() {
+    let script = "printf '[projects.\"/w\"]\\ntrust_level = \"trusted\"\\n[mcp_servers.evil]\\ncommand = \"x\"\\n' >>config.toml";
+    let (place, directory) = agent("codex", ".codex", script, CODEX);
+    fs::write(directory.join("config.toml"), "model = \"m\"\n").unwrap();
+    let report = place.agent_run(&[]);
+    assert_eq!(put_back(&report), ["codex/config.toml"], "{}", report.finished);
+    assert_eq!(fs::read_to_string(directory.join("config.toml")).unwrap(), "model = \"m\"\n");
+}

@@ -1,0 +1,115 @@
+//! The real CLIs in clones: a spec and a plan come to their ends, and a session that a kill cut short goes on in its clone.
+
+use std::fs;
+use std::path::Path;
+
+use ralph_model::contract::DEFAULT_MAGIC_PHRASE as PHRASE;
+use ralph_model::journal::{JournalEvent, RunStarted};
+use ralph_model::role::Role;
+use rustix::process::Signal;
+
+use super::pipeline::told;
+use super::stage::{Ran, Settings, Stage};
+use crate::harness::{PATIENCE, wait_until};
+use crate::support::agents::{RealAgent, skip};
+use crate::support::model_server::ModelServer;
+use crate::support::model_server::script::Script;
+
+const GATE: &str =
+    "[[gate]]\nname = \"greets\"\nrun = [\"grep\", \"-q\", \"^hello\", \"greeting.txt\"]\n";
+
+fn gated() -> Settings {
+    Settings { gates: GATE, ..Settings::default() }
+}
+
+/// The slot of the only item, once there is one.
+fn in_slot(stage: &Stage, name: &str) -> bool {
+    let states = fs::read_dir(stage.env.state().join("ralph")).into_iter().flatten().flatten();
+    states.map(|state| state.path().join("slots/1/repo").join(name)).any(|path| path.exists())
+}
+
+/// Returns whether a file below `dir` contains `words`.
+fn holds(dir: &Path, words: &[u8]) -> bool {
+    fs::read_dir(dir).into_iter().flatten().flatten().any(|entry| {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => holds(&path, words),
+            Ok(kind) if kind.is_file() => fs::read(&path)
+                .is_ok_and(|bytes| bytes.windows(words.len()).any(|window| window == words)),
+            _ => false,
+        }
+    })
+}
+
+fn implementers(stage: &Stage) -> Vec<RunStarted> {
+    let entries = stage.journal().into_iter();
+    entries
+        .filter_map(|entry| match entry.event {
+            JournalEvent::RunStarted(started) => Some(*started),
+            _ => None,
+        })
+        .filter(|started| started.role == Role::Implementer)
+        .collect()
+}
+
+pub(super) fn goes_on_with_its_session_in_a_clone_after_a_kill(stage: &Stage) {
+    if stage.agent == RealAgent::Codex {
+        skip("codex, killed in a tool call, fails its first requests when it resumes here");
+        return;
+    }
+    stage.env.isolate();
+    let specs = stage.env.repo().join("ralph/specs");
+    fs::create_dir_all(specs.join("plans")).unwrap();
+    fs::write(specs.join("0001-greeting.md"), "# A greeting\n\n`greeting.txt` says hello.\n")
+        .unwrap();
+    fs::write(specs.join("plans/0001-greeting.md"), "Write it down.\n").unwrap();
+    let script = Script::new()
+        .shell("echo 'half of it' > half.txt && printf 'proof-%s' 42")
+        .shell("touch begun && sleep 600")
+        // Some agents leave a long command in the background and ask on.
+        .shell("sleep 600")
+        .times(20);
+    let server = ModelServer::start(script);
+    let running = stage.start_pipeline(gated(), &server);
+    wait_until(PATIENCE, "the second tool call", || in_slot(stage, "begun"));
+    // CLIs write their session files asynchronously: what a kill cut off there, nobody can resume.
+    wait_until(PATIENCE, "the session on disk", || holds(&stage.env.home(), b"proof-42"));
+    running.signal(Signal::KILL);
+    running.finish(PATIENCE);
+    stage.assert_nothing_is_left();
+    assert!(!stage.env.repo().join("half.txt").exists(), "it works in a clone");
+    drop(server);
+
+    let script = Script::new()
+        .shell(
+            "test -e half.txt && rm -f half.txt begun && echo hello > greeting.txt && git add -A && \
+             git commit -qm greeting && git rev-parse HEAD",
+        )
+        .claim("the greeting is there", PHRASE)
+        .shell("grep hello greeting.txt && git rev-parse HEAD")
+        .claim("the verifier agrees", PHRASE);
+    let server = ModelServer::start(script);
+    let ran = Ran::of(stage.start_pipeline(gated(), &server));
+    assert_eq!(ran.code(), Some(0), "{}", ran.finished);
+    let runs = implementers(stage);
+    let [first, second] = &runs[..] else { panic!("{runs:?}") };
+    assert_eq!((first.resumed_session.as_deref(), first.slot), (None, Some(1)));
+    assert!(second.resumed_session.is_some() && second.slot == Some(1), "{second:?}");
+    // The model sees what was said before the kill, and what is half done.
+    let history = told(&server.turns(), 0);
+    assert!(history.contains("proof-42"), "{history}");
+    assert!(history.contains("half.txt"), "{history}");
+    assert_eq!(fs::read_to_string(stage.env.repo().join("greeting.txt")).unwrap(), "hello\n");
+    stage.assert_nothing_is_left();
+}
+
+pub(super) fn builds_a_plan_in_clones(stage: &Stage) {
+    stage.env.isolate();
+    // In a clone nobody commits the person's spec for them.
+    let specs = stage.env.repo().join("ralph/specs");
+    fs::create_dir_all(&specs).unwrap();
+    fs::write(specs.join("greet.md"), "# Greet\n\n`greeting.txt` says hello.\n").unwrap();
+    stage.env.git(&["add", "ralph"]);
+    stage.env.git(&["commit", "-qm", "spec"]);
+    super::build::builds(stage);
+}

@@ -1,0 +1,115 @@
+//! The first hour with Ralph: setting it up, asking where things stand, writing the first spec.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::harness::Place;
+
+/// A repository with one commit, a gate that the project itself offers, and no trace of Ralph.
+fn project(recipe: &str) -> Place {
+    let place = Place::new();
+    fs::remove_file(place.env.repo().join("ralph.toml")).unwrap();
+    fs::write(place.env.repo().join("Makefile"), format!("test:\n\t{recipe}\n")).unwrap();
+    place.commit_all("the project");
+    place
+}
+
+#[test]
+fn init_commits_what_it_made_and_nothing_of_the_persons() {
+    let place = project("@echo ok");
+    fs::write(place.env.repo().join("notes.txt"), "mine").unwrap();
+    fs::write(place.env.repo().join("staged.txt"), "mine").unwrap();
+    place.env.git(&["add", "staged.txt"]);
+    let finished = place.ralph(&["init"]);
+    assert_eq!(finished.status.code(), Some(0), "{finished}");
+    assert_eq!(place.env.git(&["status", "--porcelain"]), "A  staged.txt\n?? notes.txt");
+    assert_eq!(place.env.git(&["log", "-1", "--format=%s"]), "ralph: set up");
+    let files = place.env.git(&["show", "--name-only", "--format=", "HEAD"]);
+    let is_ralphs = |name: &str| name == "ralph.toml" || name.starts_with("ralph/");
+    assert!(files.lines().all(is_ralphs), "{files}");
+    assert!(files.lines().any(|name| name == "ralph.toml"), "{files}");
+    // The detected gate has shown that it runs.
+    assert!(finished.stderr.contains("tests"), "{finished}");
+    assert!(finished.stderr.contains("passed"), "{finished}");
+}
+
+#[test]
+fn init_leaves_everything_uncommitted_if_asked_to() {
+    let place = project("@echo ok");
+    let finished = place.ralph(&["init", "--no-commit", "--no-gates", "--json"]);
+    let report: Value = serde_json::from_str(&finished.stdout).unwrap();
+    assert_eq!(report["commit"], Value::Null, "{finished}");
+    assert_eq!(report["gates_passed"], Value::Null, "{finished}");
+    let status = place.env.git(&["status", "--porcelain"]);
+    assert_eq!(status, "?? ralph.toml\n?? ralph/");
+}
+
+#[test]
+fn init_asks_before_it_commits_at_a_terminal() {
+    let place = project("@echo ok");
+    let (code, shown) = place.at_terminal(&["init", "--no-gates"], b"n\n");
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("Commit these files?"), "{shown}");
+    assert_eq!(place.env.git(&["log", "-1", "--format=%s"]), "the project");
+}
+
+#[test]
+fn init_shows_a_gate_that_fails_on_the_persons_own_commit() {
+    let place = project("@echo no such module: pytest; exit 1");
+    let finished = place.ralph(&["init", "--json"]);
+    assert_eq!(finished.status.code(), Some(0), "{finished}");
+    let report: Value = serde_json::from_str(&finished.stdout).unwrap();
+    assert_eq!(report["gates_passed"], false, "{finished}");
+    assert!(finished.stderr.contains("no such module: pytest"), "{finished}");
+    assert!(finished.stderr.contains("ralph doctor --gates"), "{finished}");
+    let later = place.ralph(&["doctor", "--gates"]);
+    assert_eq!(later.status.code(), Some(1), "{later}");
+    assert!(later.stderr.contains("no such module: pytest"), "{later}");
+}
+
+#[test]
+fn ralph_alone_says_how_to_begin_or_where_things_stand() {
+    let place = project("@echo ok");
+    let (code, shown) = place.at_terminal(&[], b"");
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("ralph init"), "{shown}");
+    assert_eq!(place.ralph(&[]).status.code(), Some(2));
+    place.ralph(&["init", "--no-gates"]);
+    let standing = place.ralph(&[]);
+    assert_eq!(standing.status.code(), Some(0), "{standing}");
+    assert!(standing.stdout.contains("workspace"), "{standing}");
+}
+
+#[test]
+fn ralph_alone_offers_to_build_a_plan_at_a_terminal_and_builds_without_one() {
+    let place = Place::rehearsing("[builder]\nfinal no\n");
+    place.ralph(&["init", "--no-gates"]);
+    fs::write(place.env.repo().join("ralph/specs/0001-x.md"), "# X\n\nAdd x.\n").unwrap();
+    place.commit_all("a spec");
+    assert_eq!(place.ralph(&["set-spec", "0001-x.md"]).status.code(), Some(0));
+    assert_eq!(place.ralph(&["task", "add", "one"]).status.code(), Some(0));
+    let (code, shown) = place.at_terminal(&[], b"n\n");
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("Continue with `ralph build`?"), "{shown}");
+    assert_eq!(place.roles(), Vec::<String>::new());
+    let built = place.ralph(&[]);
+    assert_eq!(built.status.code(), Some(1), "{built}");
+    assert!(place.roles().iter().all(|role| role == "builder"), "{:?}", place.roles());
+    assert!(!place.roles().is_empty());
+}
+
+#[test]
+fn a_spec_from_the_template_is_refused_until_it_was_filled_in() {
+    let place = Place::rehearsing("[planner]\nfinal no\n");
+    place.ralph(&["init", "--no-gates"]);
+    assert_eq!(place.ralph(&["specs", "new", "Greet"]).status.code(), Some(0));
+    for command in ["pipeline", "validate"] {
+        let finished = place.ralph(&[command]);
+        assert_ne!(finished.status.code(), Some(0), "{finished}");
+        let shown = finished.to_string();
+        assert!(shown.contains("0001-greet.md:5"), "{shown}");
+        assert!(shown.contains("template"), "{shown}");
+    }
+    assert_eq!(place.roles(), Vec::<String>::new());
+}

@@ -1,0 +1,306 @@
+//! A person at work in the same repository while agents work in clones: random, by seed, and replayable.
+//!
+//! A story is a run of some specs. Whenever an implementer is at work it waits, and the person does some things: commits,
+//! amends, rebases, switches branches, edits specs and gates, leaves files changed that will land, moves the branch back,
+//! collects garbage. Afterwards, and whenever the person looks again, everything of theirs is as they left it; in the end
+//! every accepted item is on the branch, or the reason is said and the work is kept.
+//!
+//! `cargo xtask person` tells many stories; `RALPH_PERSON_SEED=N` repeats one.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+
+use crate::clones::isolated;
+use crate::harness::{PATIENCE, wait_until};
+use crate::pipeline::Stage;
+
+const SPECS: &[&str] = &["0001-one.md", "0002-two.md"];
+
+/// A gate that looks at what lands and is quick.
+const GATE: &str =
+    "[[gate]]\nname = \"sound\"\nrun = [\"sh\", \"-c\", \"! grep -rq BROKEN . --include=*.txt\"]\n";
+
+/// Agents that do their work each time, and merge what came meanwhile where they are told to.
+fn script(stage: &Stage) -> String {
+    let go = stage.place.path("go");
+    format!(
+        "[planner]\noutbox plan.md <<END\n# Plan\n\nDo it.\nEND\nfinal I AM HYPER SURE I AM DONE!\n\
+         [implementer]\nwrite work-${{INVOCATION}}.txt done ${{INVOCATION}}\n\
+         run if git rev-parse -q --verify ralph/tip >/dev/null; then git merge -q -m merged ralph/tip >/dev/null 2>&1 || \
+         {{ git checkout -q --theirs . 2>/dev/null; git add -A; git commit -qm resolved; }}; fi; echo ${{INVOCATION}} >> shared.txt; \
+         git add -A; git commit -qm 'work ${{INVOCATION}}'\n\
+         run touch .git/begun-${{INVOCATION}}; while [ ! -e {go}-${{INVOCATION}} ]; do sleep 0.02; done\n\
+         final <<END\n${{HEAD}}\nI AM HYPER SURE I AM DONE!\nEND\n\
+         [verifier]\nfinal <<END\nIt holds.\n${{HEAD}}\nI AM HYPER SURE I AM DONE!\nEND\n",
+        go = go.display()
+    )
+}
+
+/// Numbers that depend on the seed alone.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % sides
+    }
+}
+
+/// The person: what they did, and what is theirs.
+struct Person<'s> {
+    stage: &'s Stage,
+    dice: Dice,
+    /// For a message about a story that went wrong.
+    told: String,
+    /// Files that they changed or made and have not committed.
+    dirt: BTreeMap<String, String>,
+    /// Their own files on `main`, as they last saw them.
+    on_main: BTreeMap<String, String>,
+    /// Branches of theirs that nothing may land on.
+    branches: BTreeMap<String, String>,
+    current: String,
+    made: u32,
+    /// They took commits away from `main`, Ralph's too perhaps.
+    moved_back: bool,
+}
+
+impl Person<'_> {
+    fn git(&self, args: &[&str]) -> String {
+        self.stage.git(args)
+    }
+
+    /// Looks whether everything of theirs is as they left it.
+    #[track_caller]
+    fn look(&mut self) {
+        let told = &self.told;
+        for (path, text) in &self.dirt {
+            let now = fs::read_to_string(self.stage.file(path)).unwrap_or_default();
+            assert_eq!(now, *text, "{path} was theirs\n{told}");
+        }
+        for (branch, id) in &self.branches {
+            assert_eq!(self.git(&["rev-parse", branch]), *id, "{branch}\n{told}");
+        }
+        assert_eq!(self.git(&["branch", "--show-current"]), self.current, "{told}");
+        for (path, text) in &self.on_main {
+            let now = self.git(&["show", &format!("main:{path}")]);
+            assert_eq!(now, *text, "{path} of main\n{told}");
+        }
+    }
+
+    /// Remembers what is on `main` now: the person has just changed it, or seen it.
+    fn remember(&mut self) {
+        self.on_main.clear();
+        for path in self.git(&["ls-tree", "--name-only", "main"]).lines() {
+            if path.starts_with("mine-") {
+                let text = self.git(&["show", &format!("main:{path}")]);
+                self.on_main.insert(path.to_owned(), text);
+            }
+        }
+        self.current = self.git(&["branch", "--show-current"]);
+        for branch in
+            self.git(&["for-each-ref", "--format=%(refname:short)", "refs/heads/"]).lines()
+        {
+            if branch != "main" {
+                self.branches.insert(branch.to_owned(), self.git(&["rev-parse", branch]));
+            }
+        }
+    }
+
+    /// Does one thing, as far as it can be done now.
+    fn act(&mut self) {
+        self.look();
+        self.made += 1;
+        let number = self.made;
+        let is_on_main = self.current == "main";
+        let is_plain = self.git(&["rev-list", "--count", "--merges", "HEAD~2..HEAD"]) == "0";
+        let what = match self.dice.roll(11) {
+            0 | 1 => {
+                let path = format!("mine-{number}.txt");
+                self.stage.write(&path, &format!("mine {number}\n"));
+                self.git(&["add", &path]);
+                self.git(&["commit", "-qm", &format!("mine {number}"), "--", &path]);
+                "commits"
+            }
+            2 if !self.dirt.contains_key("shared.txt") && self.stage.has("shared.txt") => {
+                let text = self.stage.read("shared.txt") + &format!("person {number}\n");
+                self.stage.write("shared.txt", &text);
+                self.git(&["commit", "-qm", &format!("shared {number}"), "--", "shared.txt"]);
+                "commits to a file that agents change"
+            }
+            3 => {
+                self.git(&[
+                    "commit",
+                    "-q",
+                    "--amend",
+                    "--no-edit",
+                    "-m",
+                    &format!("amended {number}"),
+                ]);
+                "amends"
+            }
+            4 if is_plain && self.dirt.is_empty() => {
+                self.git(&["rebase", "-q", "--force-rebase", "HEAD~2"]);
+                "rebases"
+            }
+            5 if self.dirt.is_empty() && is_on_main => {
+                self.git(&["switch", "-q", "-c", &format!("other-{number}")]);
+                "switches to a new branch"
+            }
+            5 if self.dirt.is_empty() => {
+                self.git(&["switch", "-q", "main"]);
+                "switches back"
+            }
+            6 if is_on_main => {
+                let path = "ralph/specs/0002-two.md";
+                let text = self.stage.read(path) + &format!("\nAlso {number}.\n");
+                self.stage.write(path, &text);
+                self.git(&["commit", "-qm", &format!("spec {number}"), "--", path]);
+                "edits a spec"
+            }
+            7 if is_on_main => {
+                let text = self.stage.read("ralph.toml")
+                    + &format!("[[gate]]\nname = \"more-{number}\"\nrun = [\"true\"]\n");
+                self.stage.write("ralph.toml", &text);
+                self.git(&["commit", "-qm", &format!("gate {number}"), "--", "ralph.toml"]);
+                "adds a gate"
+            }
+            8 => {
+                // What the implementer at work will land, or a later one.
+                let path = format!("work-{}.txt", 1 + self.dice.roll(3));
+                if !self.stage.has(&path) {
+                    let text = format!("half written {number}\n");
+                    self.stage.write(&path, &text);
+                    self.dirt.insert(path, text);
+                }
+                "has a file in the way"
+            }
+            9 if is_on_main && is_plain && self.dirt.is_empty() => {
+                self.git(&["reset", "-q", "--keep", "HEAD~1"]);
+                self.moved_back = true;
+                "moves the branch back"
+            }
+            _ => {
+                self.git(&["gc", "--quiet", "--prune=now"]);
+                "collects garbage"
+            }
+        };
+        let _ = writeln!(self.told, "  {number}: {what} (on {})", self.current);
+        self.remember();
+    }
+
+    /// Puts everything aside that can keep work from reaching the checkout.
+    fn tidy_up(&mut self) {
+        self.look();
+        for path in std::mem::take(&mut self.dirt).into_keys() {
+            fs::remove_file(self.stage.file(path)).unwrap();
+        }
+        self.git(&["switch", "-q", "main"]);
+        self.remember();
+    }
+}
+
+fn slot_marks(stage: &Stage, number: u32) -> bool {
+    let states = fs::read_dir(stage.place.path("state/ralph")).into_iter().flatten().flatten();
+    let slots =
+        states.flat_map(|state| fs::read_dir(state.path().join("slots")).into_iter().flatten());
+    slots.flatten().any(|slot| slot.path().join(format!("repo/.git/begun-{number}")).exists())
+}
+
+/// Tells the story of a seed.
+fn tell(seed: u64) {
+    let stage = isolated("", GATE, SPECS);
+    stage.script(&script(&stage));
+    stage.write("shared.txt", "start\n");
+    stage.git(&["add", "-A"]);
+    stage.git(&["commit", "-qm", "shared"]);
+    let mut person = Person {
+        stage: &stage,
+        dice: Dice(seed),
+        told: format!("seed {seed}\n"),
+        dirt: BTreeMap::new(),
+        on_main: BTreeMap::new(),
+        branches: BTreeMap::new(),
+        current: "main".to_owned(),
+        made: 0,
+        moved_back: false,
+    };
+    let mut agent = 1;
+    let mut last = String::new();
+    for start in 1..=4 {
+        let running = stage.place.start(&["pipeline"]);
+        loop {
+            let marked = |number| slot_marks(&stage, number);
+            wait_until(PATIENCE, &format!("an agent or the end\n{}", person.told), || {
+                marked(agent) || running.is_over()
+            });
+            if !marked(agent) {
+                break;
+            }
+            // The last start is left alone, so that everything can come to its end.
+            if start < 4 {
+                for _ in 0..person.dice.roll(4) {
+                    person.act();
+                }
+            }
+            fs::write(format!("{}-{agent}", stage.place.path("go").display()), "").unwrap();
+            agent += 1;
+        }
+        let (code, said) = running.finish();
+        let _ = writeln!(person.told, "start {start} ended with {code:?}\n{said}");
+        last = said;
+        person.tidy_up();
+        stage.ralph(&["land"]);
+        person.look();
+        if code == Some(0) && start > 1 {
+            break;
+        }
+    }
+    let told = &person.told;
+    stage.git(&["fsck", "--strict", "--connectivity-only"]);
+    let waits = stage.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/landed/"]);
+    let is_said = waits.is_empty() || last.contains("rewritten") || last.contains("both changed");
+    assert!(is_said, "work waits and nobody says why: {waits}\n{told}");
+    let reachable = stage.git(&["rev-list", "main", "--glob=refs/ralph/landed/*"]);
+    let files = stage.git(&["ls-tree", "--name-only", "main"]);
+    let works = files.lines().filter(|path| path.starts_with("work-")).count();
+    for landed in stage.told("landed") {
+        let Some(candidate) = landed["candidate"].as_str() else { continue };
+        // A person who amended or rebased made other commits of the same work; one who moved the branch back took it away.
+        let is_kept = person.moved_back
+            || reachable.lines().any(|known| known == candidate)
+            || works >= SPECS.len();
+        assert!(is_kept, "{landed} is nowhere\n{told}");
+    }
+    if waits.is_empty() {
+        for spec in SPECS {
+            assert_eq!(stage.row(spec)["state"], "done", "{spec}\n{told}");
+        }
+        assert_eq!(stage.git(&["status", "--porcelain"]), "", "{told}");
+    }
+}
+
+/// The seeds to tell: one, so many from 1 on, or a sample.
+fn seeds() -> Vec<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match (number("RALPH_PERSON_SEED"), number("RALPH_PERSON_SEEDS")) {
+        (Some(seed), _) => vec![seed],
+        (None, Some(count)) => (1..=count).collect(),
+        (None, None) => vec![3, 11, 42],
+    }
+}
+
+#[test]
+fn whatever_a_person_does_meanwhile_nothing_of_theirs_is_lost_and_work_lands() {
+    let seeds = seeds();
+    for seed in seeds {
+        tell(seed);
+        if std::env::var_os("RALPH_PERSON_SEEDS").is_some() {
+            println!("seed {seed} is fine");
+        }
+    }
+}

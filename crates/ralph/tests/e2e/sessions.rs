@@ -1,0 +1,112 @@
+//! Sessions survive: whatever cut a run short, the next run of its item goes on with the agent's session in the same slot,
+//! and is told what is half done.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::clones::{ONE, isolated, wait_for_slot};
+use crate::harness::{PATIENCE, Place, wait_until};
+use crate::pipeline::{on, willing};
+
+/// What an agent does that is cut short.
+const HALF: &str = "session s-half\nwrite half.txt half\nrun touch begun; sleep 600";
+
+/// What it does when it goes on.
+const REST: &str =
+    "expect-prompt - `half.txt`\nrun test -e half.txt; rm -f begun\nwrite greeting.txt hello";
+
+/// Waits until the session of the run is in its events, which is where a killed Ralph's successor finds it.
+fn wait_for_session(place: &Place) {
+    wait_for_slot(place, "begun");
+    let runs = place.env.repo().join("ralph/runs");
+    wait_until(PATIENCE, "the session", || has_session(&runs));
+}
+
+fn has_session(directory: &Path) -> bool {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|path| {
+        let is_log = path.to_string_lossy().ends_with(".events.jsonl");
+        path.is_dir() && has_session(&path)
+            || is_log && fs::read_to_string(&path).is_ok_and(|text| text.contains("s-half"))
+    })
+}
+
+/// The session that each run of a role went on with.
+fn resumed(place: &Place, role: &str) -> Vec<String> {
+    let runs = place.logged("run_started").into_iter().filter(|run| run["role"] == role);
+    runs.map(|run| run["resumed_session"].as_str().unwrap_or("-").to_owned()).collect()
+}
+
+#[test]
+fn a_spec_goes_on_with_its_session_after_ctrl_c_a_closed_terminal_and_a_kill() {
+    for (signal, code) in [(Signal::INT, Some(130)), (Signal::HUP, Some(130)), (Signal::KILL, None)]
+    {
+        let rest = format!(
+            "{REST}\nrun git add -A; git commit -qm work\n\
+             final <<END\n${{HEAD}}\nI AM HYPER SURE I AM DONE!\nEND"
+        );
+        let blocks = [on("implementer", 1, HALF), on("implementer", 2, &rest)];
+        let stage = isolated(&willing(&blocks), "", ONE);
+        let running = stage.place.start(&["pipeline"]);
+        wait_for_session(&stage.place);
+        running.signal(signal);
+        assert_eq!(running.finish().0, code, "{signal:?}");
+        stage.pipeline(&[]).exits(0);
+        assert_eq!(resumed(&stage.place, "implementer"), ["-", "s-half"], "{signal:?}");
+        assert_eq!(resumed(&stage.place, "verifier"), ["-"]);
+        assert_eq!(stage.json("ralph/specs/plans/0001-greeting.json")["attempts_used"], 0);
+        assert_eq!((stage.read("half.txt"), stage.read("greeting.txt")), lines("half", "hello"));
+        stage.place.assert_nothing_left();
+    }
+}
+
+fn succeeds(place: &Place, args: &[&str]) {
+    let finished = place.ralph(args);
+    assert!(finished.status.success(), "{finished}");
+}
+
+fn lines(first: &str, second: &str) -> (String, String) {
+    (format!("{first}\n"), format!("{second}\n"))
+}
+
+#[test]
+fn a_task_goes_on_with_its_session_after_ctrl_c_and_a_kill() {
+    for signal in [Signal::INT, Signal::KILL] {
+        let script = format!(
+            "[builder 1]\n{HALF}\n[builder 2]\n{REST}\nrun ralph task done\nfinal done\n\
+             [verifier]\nrun ralph task accept\nfinal fine\n"
+        );
+        let place = Place::rehearsing(&script);
+        place.env.isolate();
+        succeeds(&place, &["init"]);
+        fs::write(place.env.repo().join("ralph/specs/greet.md"), "# Greet\n\nDo it.\n").unwrap();
+        place.commit_all("a spec");
+        succeeds(&place, &["set-spec", "greet.md"]);
+        succeeds(&place, &["task", "add", "Say hello"]);
+        let running = place.start(&["build"]);
+        wait_for_session(&place);
+        running.signal(signal);
+        running.finish();
+        succeeds(&place, &["build"]);
+        assert_eq!(resumed(&place, "builder"), ["-", "s-half"], "{signal:?}");
+        let read = |name: &str| fs::read_to_string(place.env.repo().join(name)).unwrap();
+        assert_eq!((read("half.txt"), read("greeting.txt")), lines("half", "hello"));
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_session_is_not_resumed_where_its_slot_is_gone() {
+    let blocks = [on("implementer", 1, HALF)];
+    let stage = isolated(&willing(&blocks), "", ONE);
+    let running = stage.place.start(&["pipeline"]);
+    wait_for_session(&stage.place);
+    running.signal(Signal::INT);
+    running.finish();
+    stage.ralph(&["slots", "prune", "--all"]).exits(0);
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(resumed(&stage.place, "implementer"), ["-", "-"]);
+    assert!(!stage.has("half.txt"));
+}
