@@ -29,8 +29,9 @@ fn vite() -> Option<PathBuf> {
 }
 
 fn project(script: &str, modules: &Path) -> Site {
+    // A copy, as an installation makes one: Vite writes next to its modules, and what is outside of a checkout is read-only.
     let setup = format!(
-        "checkout.setup = [[\"ln\", \"-sfn\", \"{}\", \"node_modules\"]]\n",
+        "checkout.setup = [[\"cp\", \"-RT\", \"{}\", \"node_modules\"]]\n",
         modules.display()
     );
     let site = Site::without_gates(script, SETTINGS);
