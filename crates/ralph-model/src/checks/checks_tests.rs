@@ -38,8 +38,8 @@ fn paths_have_the_class_that_their_names_and_places_say() {
         ("check.sh", Script, Script),
         ("other.sh", Source, Source),
         ("src/app.sh", Source, Source),
-        ("expected.txt", Data, Configuring),
-        ("test-skip.list", Data, Configuring),
+        ("expected.txt", Data, Data),
+        ("test-skip.list", Data, Data),
         ("src/template.txt", Source, Source),
         ("src/lib.rs", Source, Source),
         ("docs/guide.txt", Source, Source),
@@ -62,6 +62,9 @@ fn paths_have_the_class_that_their_names_and_places_say() {
     ] {
         assert_eq!(layout.class_of(path, false), old, "{path}, known");
         assert_eq!(layout.class_of(path, true), new, "{path}, new");
+        // New data may be what a gate looked for in vain.
+        assert_eq!(layout.is_unknown(path, true), new == Data, "{path}");
+        assert!(!layout.is_unknown(path, false), "{path}");
     }
 }
 
