@@ -22,11 +22,11 @@ use self::pipeline::PipelineStatus;
 use self::plan::PlanSummary;
 use super::answer::how_to_answer;
 use super::print_json;
-use super::runs::{JsonRun, log_file, state_of};
+use super::runs::{JsonRun, item_width, log_file, summary};
 use crate::args::{GlobalArgs, StatusArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::{count, dollars, duration, local_time, padded, plural, seen_from};
+use crate::render::human::{count, dollars, duration, local_time, plural, seen_from};
 use crate::render::text::StyledLine;
 use crate::render::{Tone, Ui, styled};
 use crate::setup::{Setup, now};
@@ -86,8 +86,10 @@ fn screen(setup: &Setup, board: &Board) -> Vec<StyledLine> {
     }
     lines.push("".into());
     let older = runs.len().saturating_sub(SHOWN);
-    for run in runs.skip(older) {
-        lines.push(run_line(ui, run));
+    let runs: Vec<&RunView> = runs.skip(older).collect();
+    let width = item_width(runs.iter().copied());
+    for run in runs {
+        lines.push(summary(ui, run, width));
         lines.extend(log_line(setup, run));
     }
     let totals = board.totals();
@@ -148,17 +150,6 @@ fn state_of_workflow(workflow: &WorkflowView) -> &'static str {
         None if is_alive() => "running",
         None => "killed",
     }
-}
-
-fn run_line(ui: Ui, run: &RunView) -> StyledLine {
-    let (when, who) = match &run.started {
-        Some((at, started)) => {
-            (local_time(*at, now()), format!("{} {}", started.role, started.agent))
-        }
-        None => (String::new(), String::new()),
-    };
-    let (tone, state) = state_of(run);
-    styled!("{when:>16}  {} {}", padded(&who, 24), ui.paint(tone, &state))
 }
 
 fn log_line(setup: &Setup, run: &RunView) -> Option<StyledLine> {

@@ -104,7 +104,7 @@ pub(super) fn events_file(run: &RunView) -> Option<Utf8PathBuf> {
 pub(crate) fn state_of(run: &RunView) -> (Tone, String) {
     match run.state() {
         RunState::Running => (Tone::Active, "running".to_owned()),
-        RunState::Abandoned => (Tone::Attention, "its ralph was killed".to_owned()),
+        RunState::Abandoned => (Tone::Attention, "Ralph was killed".to_owned()),
         RunState::Finished(finished) => match &finished.outcome {
             RunOutcome::Completed => {
                 (Tone::Good, format!("completed in {}", duration(finished.duration)))
