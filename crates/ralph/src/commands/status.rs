@@ -95,9 +95,10 @@ fn screen(setup: &Setup, board: &Board) -> Vec<StyledLine> {
     let totals = board.totals();
     lines.push("".into());
     lines.push(styled!(
-        "{}, {}, {} tokens, {}",
+        "{}, {}, {}{} tokens, {}",
         plural(totals.finished_runs, "run"),
         duration(totals.duration),
+        if totals.usage_is_estimate { "about " } else { "" },
         count(totals.usage.total()),
         cost(totals)
     ));
@@ -223,6 +224,7 @@ struct JsonQuestion<'b> {
 struct JsonTotals {
     runs: u64,
     tokens: u64,
+    tokens_are_estimate: bool,
     /// Of the runs whose cost is known; `null` where there is none.
     cost_usd: Option<f64>,
     cost_is_estimate: bool,
@@ -321,6 +323,7 @@ impl JsonTotals {
         JsonTotals {
             runs: totals.finished_runs,
             tokens: totals.usage.total(),
+            tokens_are_estimate: totals.usage_is_estimate,
             cost_usd: totals.cost_usd,
             cost_is_estimate: totals.cost_is_estimate,
             runs_without_cost: totals.runs_without_cost,
