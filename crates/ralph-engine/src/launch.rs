@@ -122,6 +122,11 @@ impl Launch {
         Ok(Launch { choice, adapter, executable, args, env, pass, prices, limit_holder })
     }
 
+    /// Whether this agent can go on with a session of its own by id.
+    pub(crate) fn resumes(&self) -> bool {
+        self.adapter.traits().resumes || !self.choice.resume.is_empty()
+    }
+
     /// What was asked for and has no effect with this agent.
     pub fn warnings(&self) -> Vec<String> {
         let name = &self.choice.name;
@@ -153,7 +158,7 @@ impl Launch {
         let counts_tokens = budget.tokens.is_some() || budget.cost_usd.is_some();
         if counts_tokens && !traits.structured {
             notes.push(format!(
-                "the budget counts only the tokens that `{}` reports in a `tokens used` line: a plain command reports no others",
+                "the budget counts estimated tokens: `{}` is a plain command, and unless it prints a `tokens used` line only the sizes of prompt and output are known",
                 choice.name
             ));
         }
@@ -206,6 +211,8 @@ impl Launch {
             prices: &self.prices,
             limit_patterns: &choice.limit_patterns,
             final_from: &choice.final_from,
+            resume_args: &choice.resume,
+            session_from: choice.session_from.as_ref(),
             given: &[],
             outbox: Outbox::Named(&[]),
             directory: None,

@@ -29,6 +29,16 @@ impl Usage {
             .saturating_add(self.output)
     }
 
+    /// Estimates what a run used whose agent reports no tokens: about four bytes make a token, and at the least the
+    /// model read the prompt once and wrote the output.
+    pub fn estimate(prompt_bytes: u64, output_bytes: u64) -> Usage {
+        Usage {
+            input: prompt_bytes.div_ceil(4),
+            output: output_bytes.div_ceil(4),
+            ..Usage::default()
+        }
+    }
+
     /// Returns what was used since `earlier`, for agents that count over a whole session.
     ///
     /// A count that went down means the agent started counting anew: then all of it is new.

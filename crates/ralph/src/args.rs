@@ -23,8 +23,8 @@ use self::plan::{
     AnswerArgs, IssueCommand, LogArgs, MergePlanArgs, QueryArgs, SetSpecArgs, TaskCommand,
 };
 use self::runs::RunsCommand;
-use crate::exit;
 use crate::render::UiChoice;
+use crate::{complete, exit};
 
 /// Run coding agents on a git repository until the work is done; Ralph, not the agent, decides when that is
 #[derive(Debug, Parser)]
@@ -62,7 +62,7 @@ impl Cli {
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
     /// Workspace directory [default: the nearest parent with ralph.toml, a Ralph home or a git root]
@@ -234,6 +234,7 @@ pub(crate) enum LimitsCommand {
     #[command(after_help = "Examples:\n  ralph limits clear\n  ralph limits clear codex")]
     Clear {
         /// Only of this agent
+        #[arg(add = complete::agents())]
         agent: Option<String>,
     },
 }
@@ -305,10 +306,10 @@ pub(crate) struct StatusArgs {
 )]
 pub(crate) struct SandboxArgs {
     /// Role whose sandbox to use: planner, interviewer, mapper, investigator, decomposer, verifier, implementer, builder
-    #[arg(long, default_value_t = Role::Builder, value_name = "ROLE")]
+    #[arg(long, default_value_t = Role::Builder, value_name = "ROLE", add = complete::roles())]
     pub(crate) role: Role,
-    /// Sandbox mode: kernel, auto, detect or off
-    #[arg(long, value_name = "HOW")]
+    /// Sandbox mode: strict, kernel, auto, detect or off
+    #[arg(long, value_name = "HOW", add = complete::boundaries())]
     pub(crate) boundary: Option<String>,
     /// First print which layers are in force and which paths are writable
     #[arg(long, short)]
@@ -379,7 +380,7 @@ pub(crate) enum AgentCommand {
 #[command(next_help_heading = "Agent options")]
 pub(crate) struct AgentOptions {
     /// Agent: codex, claude, opencode, gemini, rehearsal, or a name from [agents.*]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = complete::agents())]
     pub(crate) agent: Option<String>,
     /// Shell command that reads the prompt from stdin; used for every role
     #[arg(long, value_name = "CMD", conflicts_with = "agent")]
@@ -396,8 +397,8 @@ pub(crate) struct AgentOptions {
     /// Stop a run after this long without output
     #[arg(long, value_name = "TIME")]
     pub(crate) idle_timeout: Option<String>,
-    /// Sandbox mode: kernel, auto, detect or off
-    #[arg(long, value_name = "HOW")]
+    /// Sandbox mode: strict, kernel, auto, detect or off
+    #[arg(long, value_name = "HOW", add = complete::boundaries())]
     pub(crate) boundary: Option<String>,
     /// Start although an earlier run met a usage limit that has not reset yet
     #[arg(long)]
@@ -415,7 +416,7 @@ pub(crate) struct AgentRunArgs {
     #[arg(long, short, value_name = "FILE", conflicts_with = "prompt")]
     pub(crate) file: Option<Utf8PathBuf>,
     /// Role, which decides what the agent may write: planner, interviewer, mapper, investigator, decomposer, verifier, implementer, builder
-    #[arg(long, default_value_t = Role::Builder, value_name = "ROLE")]
+    #[arg(long, default_value_t = Role::Builder, value_name = "ROLE", add = complete::roles())]
     pub(crate) role: Role,
     /// Resume an earlier session of the agent
     #[arg(long, value_name = "SESSION")]

@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod complete;
 mod error;
 mod exit;
 mod notify;

@@ -1,7 +1,7 @@
 //! Any program that reads a prompt from stdin and writes plain text.
 //!
-//! The configuration gives the whole command line; Ralph adds nothing to it, so a model, a reasoning effort or a session
-//! to resume have no effect. The last word is the end of stdout. What Codex prints about itself without `--json` (its
+//! The configuration gives the whole command line, with the arguments that resume a session; a model or a reasoning
+//! effort have no effect. The last word is the end of stdout. What Codex prints about itself without `--json` (its
 //! session, the tokens it used) is recognised, since it is the program most often run this way.
 
 use std::collections::VecDeque;
@@ -54,6 +54,7 @@ impl Adapter for CommandAdapter {
             stdout: Tail::default(),
             stderr: Tail::default(),
             lines: 0,
+            session: None,
         })
     }
 
@@ -67,6 +68,8 @@ struct CommandDecoder {
     stdout: Tail,
     stderr: Tail,
     lines: u64,
+    /// The last id of a session that was told.
+    session: Option<String>,
 }
 
 /// Lines are events only for those who watch. After so many of them, one in a few is enough: a program may print
@@ -85,12 +88,12 @@ impl Decoder for CommandDecoder {
                 events.push(AgentEvent::Text { text: text[..end].to_owned() });
             }
         }
-        note_session(line, events);
+        self.note_session(line, events);
         self.stdout.push(line);
     }
 
     fn stderr_line(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
-        note_session(line, events);
+        self.note_session(line, events);
         self.stderr.push(line);
     }
 
@@ -113,6 +116,23 @@ impl Decoder for CommandDecoder {
 }
 
 impl CommandDecoder {
+    /// Reads the id of the session where the configuration says, else in a line that holds nothing else.
+    fn note_session(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
+        let first = line.iter().find(|byte| !byte.is_ascii_whitespace());
+        let id = match (&self.context.session_from, first) {
+            (Some(place), Some(b'{' | b'[')) => place.message(&text_of(line)),
+            // Escapes may stand before the word; anything else cannot begin such a line.
+            (None, Some(b's' | b'S' | 0x1b)) => {
+                session_id(&without_escapes(&text_of(line))).map(str::to_owned)
+            }
+            _ => None,
+        };
+        if let Some(id) = id.filter(|id| !id.is_empty() && self.session.as_ref() != Some(id)) {
+            self.session = Some(id.clone());
+            events.push(AgentEvent::Session { id, model: None });
+        }
+    }
+
     /// Reads the note about tokens, which programs leave at the end.
     fn tokens_used(&self) -> Option<u64> {
         let mut note = TokenNote::default();
@@ -166,17 +186,6 @@ impl Tail {
         }
         text.pop();
         text
-    }
-}
-
-fn note_session(line: &[u8], events: &mut Vec<AgentEvent>) {
-    let first = line.iter().find(|byte| !byte.is_ascii_whitespace());
-    // Escapes may stand before the word; anything else cannot begin such a line.
-    if first.is_some_and(|byte| matches!(byte, b's' | b'S' | 0x1b)) {
-        let text = text_of(line);
-        if let Some(id) = session_id(&without_escapes(&text)) {
-            events.push(AgentEvent::Session { id: id.to_owned(), model: None });
-        }
     }
 }
 

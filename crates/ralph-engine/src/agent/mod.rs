@@ -124,12 +124,20 @@ pub struct DecodeContext {
     pub(crate) limit_patterns: Vec<String>,
     /// Where the last message of a plain command is.
     pub(crate) final_from: FinalFrom,
+    /// Where a plain command tells the id of its session, if not in a line of its own.
+    pub(crate) session_from: Option<FinalFrom>,
 }
 
 impl DecodeContext {
     /// Returns a context without anything that is configured for an agent.
     pub fn new(now: Timestamp, zone: TimeZone) -> DecodeContext {
-        DecodeContext { now, zone, limit_patterns: Vec::new(), final_from: FinalFrom::default() }
+        DecodeContext {
+            now,
+            zone,
+            limit_patterns: Vec::new(),
+            final_from: FinalFrom::default(),
+            session_from: None,
+        }
     }
 }
 

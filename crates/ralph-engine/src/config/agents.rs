@@ -40,6 +40,10 @@ pub struct AgentChoice {
     pub(crate) limit_patterns: Vec<String>,
     /// Where the last message of a plain command is.
     pub(crate) final_from: FinalFrom,
+    /// Arguments by which a plain command goes on with a session; `{session}` in them is its id.
+    pub(crate) resume: Vec<String>,
+    /// Where a plain command tells the id of its session; `None` for a line `session id: ID`.
+    pub(crate) session_from: Option<FinalFrom>,
 }
 
 /// The program behind an agent.
@@ -52,6 +56,9 @@ pub enum AgentProgram {
     /// A command of the workspace's file, which the person does not trust.
     Untrusted,
 }
+
+/// What stands for the id of the session in the arguments of `resume`.
+pub(crate) const SESSION_MARK: &str = "{session}";
 
 /// The name of an agent that is given as a command's text.
 const COMMAND: &str = "command";
@@ -114,6 +121,8 @@ impl Config {
             final_from: of_agent("final")
                 .and_then(|place| FinalFrom::parse(place.text()))
                 .unwrap_or_default(),
+            resume: of_agent("resume").map(Located::list).unwrap_or_default().to_vec(),
+            session_from: of_agent("session").and_then(|place| FinalFrom::parse(place.text())),
             name: name.to_owned(),
         }
     }
@@ -146,6 +155,8 @@ impl Config {
             pass: Vec::new(),
             limit_patterns: Vec::new(),
             final_from: FinalFrom::default(),
+            resume: Vec::new(),
+            session_from: None,
         }
     }
 

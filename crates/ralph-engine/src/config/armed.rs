@@ -143,7 +143,13 @@ fn is_tame(key: &[&str]) -> bool {
             | [
                 "agents",
                 _,
-                "model" | "reasoning" | "isolate" | "context_window" | "final" | "limit_patterns"
+                "model"
+                    | "reasoning"
+                    | "isolate"
+                    | "context_window"
+                    | "final"
+                    | "limit_patterns"
+                    | "session"
             ]
             | [
                 "roles"

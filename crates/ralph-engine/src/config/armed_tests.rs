@@ -36,6 +36,7 @@ fn every_setting_is_known_to_be_armed_or_tame() {
         "agents.*.script",
         "agents.*.state",
         "agents.*.pass",
+        "agents.*.resume",
         "env.pass",
         "checkout.setup",
         "checkout.cache",

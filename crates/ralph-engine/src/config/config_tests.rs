@@ -355,6 +355,8 @@ fn every_setting_can_be_written_and_read() {
             _ if setting.key == "trust.always" => "[\"/x\"]",
             _ if setting.key == "notify.on" => "[\"question\"]",
             _ if setting.key == "agents.*.final" => "\"last-line\"",
+            _ if setting.key == "agents.*.session" => "\"json:id\"",
+            _ if setting.key == "agents.*.resume" => "[\"{session}\"]",
             value::Kind::Text | value::Kind::AnyText => "\"codex\"",
             value::Kind::Choice(choices) => &value::render_string(choices[0]),
             value::Kind::Bool => "true",
@@ -365,7 +367,9 @@ fn every_setting_can_be_written_and_read() {
             value::Kind::Commands => "[[\"x\"]]",
         };
         let agent = match setting.key {
-            "agents.*.command" | "agents.*.final" => "mine",
+            "agents.*.command" | "agents.*.final" | "agents.*.resume" | "agents.*.session" => {
+                "mine"
+            }
             "agents.*.script" => "rehearsal",
             _ => "codex",
         };

@@ -25,6 +25,7 @@ use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use ralph_model::usage::Price;
 use ralph_model::verdict::ChangedChecks;
 
+pub(crate) use self::agents::SESSION_MARK;
 pub use self::agents::{AgentChoice, AgentProgram};
 pub use self::armed::{ArmedKey, ArmedKeys};
 pub use self::entries::ConfigEntry;

@@ -128,6 +128,14 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
         "Where a plain command prints its final message: `last-line`, or `json:FIELD` for a field of JSON output; by default all of stdout.",
     ),
     (
+        "agents.*.resume",
+        "Arguments that make a plain command resume a session, as in `[\"--resume\", \"{session}\"]`.",
+    ),
+    (
+        "agents.*.session",
+        "Where a plain command prints the id of its session: `json:FIELD` for a field of JSON output; by default in a line `session id: ID`.",
+    ),
+    (
         "env.pass",
         "Names of your environment variables that agents and gates get; `*` at the end stands for any.",
     ),

@@ -104,6 +104,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("agents.*.pass", Kind::List),
     setting("agents.*.limit_patterns", Kind::List),
     setting("agents.*.final", Kind::Text),
+    setting("agents.*.resume", Kind::List),
+    setting("agents.*.session", Kind::Text),
     setting("env.pass", Kind::List),
     setting("checkout.setup", Kind::Commands),
     setting("checkout.cache", Kind::List),

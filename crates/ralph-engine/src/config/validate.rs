@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_model::final_from::FinalFrom;
 
+use super::agents::SESSION_MARK;
 use super::armed::ArmedKeys;
 use super::layer::{GateTable, Layer, Located, Rank};
 use super::notify::KINDS;
@@ -90,6 +91,23 @@ fn check_agent(
         } else if FinalFrom::parse(place.text()).is_none() {
             let reason = "it is neither `last-line` nor `json:FIELD`".to_owned();
             problems.push(bad(key, reason, &place.origin));
+        }
+    }
+    if let Some(place) = settings.get(&["agents", name, "session"]) {
+        let key = render_key(["agents", name, "session"].into_iter());
+        if adapters.contains(&name) {
+            problems.push(bad(key, "only a plain `command` has it".to_owned(), &place.origin));
+        } else if !matches!(FinalFrom::parse(place.text()), Some(FinalFrom::Json(_))) {
+            problems.push(bad(key, "it is not `json:FIELD`".to_owned(), &place.origin));
+        }
+    }
+    if let Some(resume) = settings.get(&["agents", name, "resume"]) {
+        let key = render_key(["agents", name, "resume"].into_iter());
+        if adapters.contains(&name) {
+            problems.push(bad(key, "only a plain `command` has it".to_owned(), &resume.origin));
+        } else if !resume.list().iter().any(|arg| arg.contains(SESSION_MARK)) {
+            let reason = format!("none of its arguments contains `{SESSION_MARK}`");
+            problems.push(bad(key, reason, &resume.origin));
         }
     }
     if let Some(patterns) = settings.get(&["agents", name, "limit_patterns"])

@@ -87,8 +87,15 @@ impl Run<'_, '_> {
         };
         let model = facts.model.as_deref().or(self.request.model);
         let price = model.and_then(|model| self.request.prices.price(model));
-        let estimate =
-            price.filter(|_| own.usage != Usage::default()).map(|price| price.cost(own.usage));
+        let usage_is_estimate =
+            own.usage == Usage::default() && !self.request.adapter.traits().structured;
+        let usage = if usage_is_estimate {
+            let output = finished.as_ref().map_or(0, |finished| finished.kept.stdout_bytes);
+            Usage::estimate(self.request.prompt.len() as u64, output)
+        } else {
+            own.usage
+        };
+        let estimate = price.filter(|_| usage != Usage::default()).map(|price| price.cost(usage));
         let cost_is_estimate = own.cost_usd.is_none() && estimate.is_some();
         let cost_usd = own.cost_usd.or(estimate);
         let finished = finished.as_ref();
@@ -98,7 +105,8 @@ impl Run<'_, '_> {
             end,
             exit,
             outcome,
-            usage: own.usage,
+            usage,
+            usage_is_estimate,
             cost_usd,
             cost_is_estimate,
             elapsed: finished.map(|finished| finished.elapsed).unwrap_or_default(),

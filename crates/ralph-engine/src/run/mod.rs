@@ -169,6 +169,10 @@ pub(crate) struct RunRequest<'a> {
     pub limit_patterns: &'a [String],
     /// Where the last message of a plain command is.
     pub final_from: &'a FinalFrom,
+    /// Arguments by which a plain command resumes a session; empty where it cannot.
+    pub resume_args: &'a [String],
+    /// Where a plain command tells the id of its session, if not in a line of its own.
+    pub session_from: Option<&'a FinalFrom>,
     /// The ids of the tasks and issues that the run is to work on.
     pub given: &'a [String],
     /// What the run finds in its outbox and is to leave there.
@@ -454,6 +458,7 @@ impl Run<'_, '_> {
         let context = DecodeContext {
             limit_patterns: self.request.limit_patterns.to_vec(),
             final_from: self.request.final_from.clone(),
+            session_from: self.request.session_from.cloned(),
             ..DecodeContext::new(self.context.clock.now(), TimeZone::system())
         };
         let event_log = files::create_log(&self.logs.events)?;

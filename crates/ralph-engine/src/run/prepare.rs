@@ -9,6 +9,7 @@ use super::allowlist::{GIT_IDENTITY, as_strs};
 use super::{Environment, Run, RunContext, RunError, RunSlot};
 use crate::agent::AgentRequest;
 use crate::boundary::{self, InForce, Layers, ViewRequest, Watch, Writable, around_program};
+use crate::config::SESSION_MARK;
 use crate::files;
 use crate::git::{GitProgram, RepositoryLocation};
 
@@ -131,6 +132,10 @@ impl Run<'_, '_> {
             workspace: self.directory(),
             isolated_state: isolated.as_deref(),
         });
+        if let Some(session) = request.resume {
+            let args = request.resume_args.iter().map(|arg| arg.replace(SESSION_MARK, session));
+            invocation.args.extend(args);
+        }
         for (name, value) in invocation.env.drain(..) {
             environment.set(name, value);
         }

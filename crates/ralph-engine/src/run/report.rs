@@ -34,6 +34,8 @@ pub struct RunReport {
     pub cost_usd: Option<f64>,
     /// Reckoned from the price table, not reported by the agent.
     pub cost_is_estimate: bool,
+    /// The agent reports no tokens; these were estimated.
+    pub usage_is_estimate: bool,
     pub elapsed: Duration,
     pub cpu: Duration,
     pub stdout_bytes: u64,
@@ -105,6 +107,7 @@ impl RunReport {
             usage: self.usage,
             cost_usd: self.cost_usd,
             cost_is_estimate: self.cost_is_estimate,
+            usage_is_estimate: self.usage_is_estimate,
             duration: self.elapsed,
             cpu_ms: u64::try_from(self.cpu.as_millis()).ok(),
             tool_calls: self.facts.tool_calls,

@@ -128,10 +128,7 @@ impl Session<'_> {
     pub(crate) fn open_session(&self, item: &str, role: Role) -> Option<String> {
         let launch = self.context.launch(role);
         let is_emptied = self.slot.as_ref().is_some_and(|slot| slot.is_new);
-        if role == Role::Verifier
-            || !launch.adapter.traits().resumes
-            || role.writes_workspace() && is_emptied
-        {
+        if role == Role::Verifier || !launch.resumes() || role.writes_workspace() && is_emptied {
             return None;
         }
         let slot = self.slot.as_ref().map(|slot| slot.number);

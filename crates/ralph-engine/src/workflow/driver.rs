@@ -302,7 +302,7 @@ fn run<'s, W: Workflow<'s>>(
     }
     let launch = session.context.launch(task.role);
     let holder = launch.limit_holder.clone();
-    let traits = launch.adapter.traits();
+    let (traits, resumes) = (launch.adapter.traits(), launch.resumes());
     let subject = workflow.subject();
     let session = workflow.session();
     // A limit that was hit before a restart still stands: hitting it again would only prolong it.
@@ -323,7 +323,7 @@ fn run<'s, W: Workflow<'s>>(
         session.spent.run(&report.usage, report.cost_usd, report.elapsed);
         // A session is worth resuming if something had been done in it when the limit came.
         let worked = report.facts.tool_calls > 0 || report.facts.last_text.is_some();
-        let left_session = report.facts.session.clone().filter(|_| worked && traits.resumes);
+        let left_session = report.facts.session.clone().filter(|_| worked && resumes);
         // Words may only look like a limit; what a structured stream or a status tells is one.
         let is_read =
             !traits.structured || report.facts.limit.is_none() && report.facts.retrying.is_none();

@@ -100,6 +100,7 @@ fn totals_sum_what_runs_used_and_cost() {
         usage: Usage { input: 2, cache_read: 4, cache_write: 6, output: 8 },
         cost_usd: Some(0.25),
         cost_is_estimate: false,
+        usage_is_estimate: true,
         runs_without_cost: 1,
         duration: Duration::from_secs(3),
     };

@@ -20,6 +20,9 @@ const MOST_ROWS: usize = 4000;
 pub struct Totals {
     pub finished_runs: u64,
     pub usage: Usage,
+    /// Whether some of the tokens are an estimate.
+    #[serde(default)]
+    pub usage_is_estimate: bool,
     /// Of those runs whose cost is known; `None` where there is none.
     pub cost_usd: Option<f64>,
     /// Whether some of the cost is an estimate.
@@ -34,6 +37,7 @@ impl Totals {
     pub(super) fn add(&mut self, finished: &RunFinished) {
         self.finished_runs += 1;
         self.usage += finished.usage;
+        self.usage_is_estimate |= finished.usage_is_estimate;
         // As it is written, so that a board is the same after it was read back.
         let millis = u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX);
         self.duration = self.duration.saturating_add(Duration::from_millis(millis));
@@ -49,6 +53,7 @@ impl Totals {
     fn merge(&mut self, other: &Totals) {
         self.finished_runs += other.finished_runs;
         self.usage += other.usage;
+        self.usage_is_estimate |= other.usage_is_estimate;
         self.duration = self.duration.saturating_add(other.duration);
         if let Some(usd) = other.cost_usd {
             *self.cost_usd.get_or_insert(0.0) += usd;

@@ -118,6 +118,7 @@ fn any_finished() -> impl Strategy<Value = RunFinished> {
                 session,
                 usage: Usage { input, cache_read, cache_write, output },
                 cost_usd: cost.0,
+                usage_is_estimate: cost.1,
                 cost_is_estimate: cost.1,
                 duration,
                 tool_calls,

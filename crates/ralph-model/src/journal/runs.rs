@@ -53,6 +53,9 @@ pub struct RunFinished {
     pub model: Option<String>,
     /// What this run used, also where the agent counts over the whole session.
     pub usage: Usage,
+    /// Whether the tokens were estimated from the sizes of prompt and output, because the agent reports none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub usage_is_estimate: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     /// Whether the cost was reckoned from a price table and not told by the agent.

@@ -70,6 +70,7 @@ pub(crate) fn finished() -> RunFinished {
         model: some("gpt-5.5-codex"),
         usage: Usage { input: 1, cache_read: 2, cache_write: 3, output: 4 },
         cost_usd: Some(0.25),
+        usage_is_estimate: true,
         cost_is_estimate: true,
         duration: Duration::from_millis(1500),
         cpu_ms: Some(700),

@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::AgentOptions;
 use super::goal::InterviewOptions;
+use crate::complete;
 
 #[derive(Debug, Args)]
 #[command(
@@ -11,7 +12,7 @@ use super::goal::InterviewOptions;
 )]
 pub(crate) struct PlanArgs {
     /// Spec to plan (a .md file, or the name of one in specs/), or a goal in one sentence
-    #[arg(value_name = "SPEC|GOAL")]
+    #[arg(value_name = "SPEC|GOAL", add = complete::specs())]
     pub(crate) what: Option<String>,
     /// Treat the argument as a spec
     #[arg(long, conflicts_with = "goal")]

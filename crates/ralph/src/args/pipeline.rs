@@ -6,6 +6,7 @@ use ralph_model::contract::DEFAULT_MAGIC_PHRASE;
 use ralph_model::pipeline::DEFAULT_ATTEMPTS;
 
 use super::AgentOptions;
+use crate::complete;
 
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 #[derive(Debug, Default, Args)]
@@ -17,13 +18,13 @@ use super::AgentOptions;
 )]
 pub(crate) struct PipelineArgs {
     /// Specs to work on, by number, name or path; resets their attempt count [default: all, in order]
-    #[arg(value_name = "SPEC")]
+    #[arg(value_name = "SPEC", add = complete::specs())]
     pub(crate) specs: Vec<String>,
     /// Stop after this spec
-    #[arg(long, value_name = "SPEC", conflicts_with = "specs")]
+    #[arg(long, value_name = "SPEC", conflicts_with = "specs", add = complete::specs())]
     pub(crate) to: Option<String>,
     /// Redo a finished spec: archives its done marker, ignores its candidate, keeps its plan
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", add = complete::specs())]
     pub(crate) force: Vec<String>,
     /// Reset the attempt count of every spec
     #[arg(long)]
@@ -89,6 +90,7 @@ pub(crate) enum SpecsCommand {
     #[command(after_help = "Example:\n  ralph specs show 0007-login")]
     Show {
         /// Spec, by number, name or path
+        #[arg(add = complete::specs())]
         spec: String,
     },
     /// Create a numbered spec from a template
@@ -108,6 +110,7 @@ pub(crate) enum SpecsCommand {
     )]
     MarkDone {
         /// Spec, by number, name or path
+        #[arg(add = complete::specs())]
         spec: String,
         /// Reason, kept in the marker
         #[arg(long, value_name = "TEXT")]

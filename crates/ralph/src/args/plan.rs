@@ -3,6 +3,8 @@
 use camino::Utf8PathBuf;
 use clap::{Args, Subcommand};
 
+use crate::complete;
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  ralph query\n  ralph query next\n  ralph query tasks --table")]
 pub(crate) struct QueryArgs {
@@ -84,6 +86,7 @@ pub(crate) enum TaskCommand {
     #[command(after_help = "Examples:\n  ralph task done\n  ralph task done t-1a2b")]
     Done {
         /// Task id [default: the next task]
+        #[arg(add = complete::tasks())]
         id: Option<String>,
         /// Claim that nothing needs to change, with the reason; a person decides
         #[arg(long, value_name = "REASON", value_parser = free_text)]
@@ -93,7 +96,7 @@ pub(crate) enum TaskCommand {
     #[command(after_help = "Example:\n  ralph task accept")]
     Accept {
         /// Task ids [default: all done tasks]
-        #[arg(value_name = "ID")]
+        #[arg(value_name = "ID", add = complete::tasks())]
         ids: Vec<String>,
     },
     /// Reject a done task with a reason
@@ -116,6 +119,7 @@ pub(crate) enum TaskCommand {
     #[command(after_help = "Example:\n  ralph task delete t-1a2b")]
     Delete {
         /// Task id
+        #[arg(add = complete::tasks())]
         id: String,
     },
     /// Set a priority on pending tasks that have none, by their dependents
@@ -125,6 +129,7 @@ pub(crate) enum TaskCommand {
     #[command(after_help = "Example:\n  ralph task show t-1a2b")]
     Show {
         /// Task id [default: all]
+        #[arg(add = complete::tasks())]
         id: Option<String>,
     },
 }
@@ -142,7 +147,7 @@ pub(crate) enum IssueCommand {
     #[command(after_help = "Example:\n  ralph issue done i-1a2b")]
     Done {
         /// Issue ids [default: the first]
-        #[arg(value_name = "ID")]
+        #[arg(value_name = "ID", add = complete::issues())]
         ids: Vec<String>,
     },
     /// Resolve the named issues

@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 
+use crate::complete;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {
     /// List recent runs, newest last: item, role, agent, result
@@ -26,7 +28,7 @@ pub(crate) enum RunsCommand {
 #[derive(Debug, Args)]
 pub(crate) struct RunsListArgs {
     /// Only runs of this spec, task or other item
-    #[arg(long, value_name = "ITEM")]
+    #[arg(long, value_name = "ITEM", add = complete::items())]
     pub(crate) item: Option<String>,
     /// Number of recent runs
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -36,7 +38,7 @@ pub(crate) struct RunsListArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RunChoice {
     /// Run id or item, or a unique prefix of either
-    #[arg(value_name = "RUN|ITEM")]
+    #[arg(value_name = "RUN|ITEM", add = complete::items())]
     pub(crate) what: String,
 }
 
@@ -60,7 +62,7 @@ pub(crate) struct RunsTakeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RunsTailArgs {
     /// A run's id, or an item for its last run [default: the run that is under way, else the last one]
-    #[arg(value_name = "RUN|ITEM")]
+    #[arg(value_name = "RUN|ITEM", add = complete::items())]
     pub(crate) what: Option<String>,
     /// Go on until the run ends
     #[arg(long, short)]

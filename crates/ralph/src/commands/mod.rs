@@ -53,6 +53,9 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
     if args.get(1).is_some_and(|word| word == REHEARSE) {
         rehearse(&args[2..]);
     }
+    if crate::complete::answer(&args) {
+        return Exit::Done;
+    }
     if let [program] = args.as_slice() {
         match unnamed::run(program) {
             Unnamed::Ended(exit) => return exit,

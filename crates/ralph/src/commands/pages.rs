@@ -5,13 +5,13 @@ use clap::CommandFactory;
 
 use super::reference;
 use crate::args::Cli;
+use crate::complete;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render;
 
 pub(crate) fn completions(shell: clap_complete::Shell) -> Result<Exit, CliError> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "ralph", &mut script);
+    let script = complete::script(shell).map_err(CliError::failed)?;
     render::data(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Done)
 }

@@ -17,7 +17,8 @@ use crate::render::text::StyledLine;
 use crate::render::{Tone, Ui, styled};
 use crate::setup::{Setup, now};
 
-pub(super) use self::view::{JsonRun, log_file, state_of};
+use self::view::state_of;
+pub(super) use self::view::{JsonRun, log_file};
 
 pub(crate) fn run(global: &GlobalArgs, command: Option<&RunsCommand>) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
@@ -101,12 +102,22 @@ fn lines(ui: Ui, runs: &[&RunView]) -> Vec<StyledLine> {
     if runs.is_empty() {
         return vec![styled!("no runs yet")];
     }
-    let width = widest(runs.iter().map(|run| item_of(run).unwrap_or("-"))).min(32);
+    let width = item_width(runs.iter().copied());
     runs.iter().map(|run| line(ui, run, width)).collect()
 }
 
-/// One run in one line.
+/// One run in one line, with its id.
 fn line(ui: Ui, run: &RunView, width: usize) -> StyledLine {
+    styled!("{}  {}", ui.paint(Tone::Faint, run.id.as_str()), summary(ui, run, width))
+}
+
+/// The columns that the items of some runs take.
+pub(super) fn item_width<'b>(runs: impl IntoIterator<Item = &'b RunView>) -> usize {
+    widest(runs.into_iter().map(|run| item_of(run).unwrap_or("-"))).min(32)
+}
+
+/// One run in one line: when, for which item, by whom, how it ended, and what was decided.
+pub(super) fn summary(ui: Ui, run: &RunView, width: usize) -> StyledLine {
     let (when, who) = match &run.started {
         Some((at, started)) => {
             (local_time(*at, now()), format!("{} {}", started.role, started.agent))
@@ -115,8 +126,7 @@ fn line(ui: Ui, run: &RunView, width: usize) -> StyledLine {
     };
     let (tone, state) = state_of(run);
     let item = padded(&one_line(item_of(run).unwrap_or("-"), width), width);
-    let id = ui.paint(Tone::Faint, run.id.as_str());
     let decided = view::decision(run).map(|(tone, text)| ui.paint(tone, &format!("; {text}")));
     let decided = decided.map_or_else(StyledLine::default, StyledLine::from);
-    styled!("{id}  {when:>16}  {item}  {} {}{decided}", padded(&who, 22), ui.paint(tone, &state))
+    styled!("{when:>16}  {item}  {} {}{decided}", padded(&who, 22), ui.paint(tone, &state))
 }

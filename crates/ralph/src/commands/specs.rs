@@ -67,7 +67,7 @@ pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, Cl
 pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<StyledLine> {
     let width = widest(rows.iter().map(|row| row.spec.as_str())).max(4);
     let head =
-        format!("{:width$}  {:9}  tries  {:8}  {:>7}  last", "spec", "state", "commit", "cost");
+        format!("{:width$}  {:9}  failed  {:8}  {:>7}  last", "spec", "state", "commit", "cost");
     let room = render::room_after(head.len() - 4, 100);
     let mut lines = vec![ui.paint(Tone::Faint, &head).into()];
     for row in rows {
@@ -97,7 +97,7 @@ pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<StyledLine> {
         }
         let last = one_line(&last, room);
         let line = styled!(
-            "{}  {state:9}  {:>5}  {commit:8}  {cost:>7}  {last}",
+            "{}  {state:9}  {:>6}  {commit:8}  {cost:>7}  {last}",
             padded(&row.spec, width),
             row.attempts_used
         );

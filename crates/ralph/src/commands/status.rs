@@ -22,11 +22,11 @@ use self::pipeline::PipelineStatus;
 use self::plan::PlanSummary;
 use super::answer::how_to_answer;
 use super::print_json;
-use super::runs::{JsonRun, log_file, state_of};
+use super::runs::{JsonRun, item_width, log_file, summary};
 use crate::args::{GlobalArgs, StatusArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::{count, dollars, duration, local_time, padded, plural, seen_from};
+use crate::render::human::{count, dollars, duration, local_time, plural, seen_from};
 use crate::render::text::StyledLine;
 use crate::render::{Tone, Ui, styled};
 use crate::setup::{Setup, now};
@@ -86,16 +86,19 @@ fn screen(setup: &Setup, board: &Board) -> Vec<StyledLine> {
     }
     lines.push("".into());
     let older = runs.len().saturating_sub(SHOWN);
-    for run in runs.skip(older) {
-        lines.push(run_line(ui, run));
+    let runs: Vec<&RunView> = runs.skip(older).collect();
+    let width = item_width(runs.iter().copied());
+    for run in runs {
+        lines.push(summary(ui, run, width));
         lines.extend(log_line(setup, run));
     }
     let totals = board.totals();
     lines.push("".into());
     lines.push(styled!(
-        "{}, {}, {} tokens, {}",
+        "{}, {}, {}{} tokens, {}",
         plural(totals.finished_runs, "run"),
         duration(totals.duration),
+        if totals.usage_is_estimate { "about " } else { "" },
         count(totals.usage.total()),
         cost(totals)
     ));
@@ -148,17 +151,6 @@ fn state_of_workflow(workflow: &WorkflowView) -> &'static str {
         None if is_alive() => "running",
         None => "killed",
     }
-}
-
-fn run_line(ui: Ui, run: &RunView) -> StyledLine {
-    let (when, who) = match &run.started {
-        Some((at, started)) => {
-            (local_time(*at, now()), format!("{} {}", started.role, started.agent))
-        }
-        None => (String::new(), String::new()),
-    };
-    let (tone, state) = state_of(run);
-    styled!("{when:>16}  {} {}", padded(&who, 24), ui.paint(tone, &state))
 }
 
 fn log_line(setup: &Setup, run: &RunView) -> Option<StyledLine> {
@@ -232,6 +224,7 @@ struct JsonQuestion<'b> {
 struct JsonTotals {
     runs: u64,
     tokens: u64,
+    tokens_are_estimate: bool,
     /// Of the runs whose cost is known; `null` where there is none.
     cost_usd: Option<f64>,
     cost_is_estimate: bool,
@@ -330,6 +323,7 @@ impl JsonTotals {
         JsonTotals {
             runs: totals.finished_runs,
             tokens: totals.usage.total(),
+            tokens_are_estimate: totals.usage_is_estimate,
             cost_usd: totals.cost_usd,
             cost_is_estimate: totals.cost_is_estimate,
             runs_without_cost: totals.runs_without_cost,

@@ -198,7 +198,8 @@ pub(crate) fn show_end(ui: Ui, run: &RunView, cwd: Option<&Utf8Path>) {
     let (tone, label, what) = describe(&finished.outcome);
     let mut parts = vec![what, duration(finished.duration)];
     if finished.usage.total() > 0 {
-        parts.push(format!("{} tokens", count(finished.usage.total())));
+        let about = if finished.usage_is_estimate { "about " } else { "" };
+        parts.push(format!("{about}{} tokens", count(finished.usage.total())));
     }
     if let Some(cost) = finished.cost_usd {
         let about = if finished.cost_is_estimate { "about " } else { "" };
@@ -285,6 +286,7 @@ struct JsonReport<'a> {
     usage: ralph_model::usage::Usage,
     cost_usd: Option<f64>,
     cost_is_estimate: bool,
+    usage_is_estimate: bool,
     duration_ms: u128,
     cpu_ms: u128,
     tool_calls: u64,
@@ -322,6 +324,7 @@ impl<'a> JsonReport<'a> {
             usage: report.usage,
             cost_usd: report.cost_usd,
             cost_is_estimate: report.cost_is_estimate,
+            usage_is_estimate: report.usage_is_estimate,
             duration_ms: report.elapsed.as_millis(),
             cpu_ms: report.cpu.as_millis(),
             tool_calls: report.facts.tool_calls,

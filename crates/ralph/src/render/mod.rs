@@ -156,12 +156,19 @@ impl Ui {
         write_stderr(&encoded.concat());
     }
 
-    /// Lines that a person asked for: to stdout, harmless wherever that leads.
+    /// Lines that a person asked for: to stdout, harmless wherever that leads. A terminal gets lines that are broken
+    /// between words; a pipe gets them whole.
     pub(crate) fn print<L: Into<StyledLine>>(
         self,
         lines: impl IntoIterator<Item = L>,
     ) -> Result<(), CliError> {
-        let lines = lines.into_iter().map(|line| line.into().encode(self.print_color) + "\n");
+        let width = if stdout_is_terminal() { stdout_width() } else { usize::MAX };
+        let fitted = lines.into_iter().flat_map(|line| {
+            let line = line.into();
+            let indent = line.indent() + 2;
+            line.wrap(width, indent, LongWords::Whole)
+        });
+        let lines = fitted.map(|line| line.encode(self.print_color) + "\n");
         write_stdout(&lines.collect::<String>()).map_err(CliError::failed)
     }
 }

@@ -233,6 +233,40 @@ fn a_run_in_a_linked_worktree_can_commit_under_the_kernel() {
 }
 
 #[test]
+fn a_shell_completes_commands_specs_tasks_agents_and_roles() {
+    let place = Place::new();
+    place.configure("[agents.mine]\ncommand = [\"true\"]\n");
+    fs::create_dir_all(place.env.repo().join("ralph/specs")).unwrap();
+    fs::write(place.env.repo().join("ralph/specs/0001-greet.md"), "# Greet\n\nSay hello.\n")
+        .unwrap();
+    let plan = "{\"t\":\"spec\",\"spec\":\"s.md\"}\n{\"t\":\"task\",\"id\":\"t-aaaa\",\"spec\":\"s.md\",\"name\":\"one\",\"s\":\"p\"}\n";
+    fs::write(place.env.repo().join("ralph/plan.jsonl"), plan).unwrap();
+    let candidates = |words: &[&str]| {
+        let mut variables = place.variables();
+        let index = words.len() - 1;
+        variables.push(("RALPH_COMPLETE".to_owned(), "bash".to_owned()));
+        variables.push(("_CLAP_COMPLETE_INDEX".to_owned(), index.to_string()));
+        variables.push(("_CLAP_IFS".to_owned(), "\n".to_owned()));
+        let args: Vec<&str> = ["--"].into_iter().chain(words.iter().copied()).collect();
+        let asked = run(&place.env, Path::new(RALPH), &args, &variables, "", PATIENCE);
+        asked.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (words, expected) in [
+        (&["ralph", "pip"][..], "pipeline"),
+        (&["ralph", "pipeline", ""], "0001-greet"),
+        (&["ralph", "specs", "show", "00"], "0001-greet"),
+        (&["ralph", "task", "done", ""], "t-aaaa"),
+        (&["ralph", "pipeline", "--agent", ""], "mine"),
+        (&["ralph", "sandbox", "--role", "ver"], "verifier"),
+        (&["ralph", "agent", "run", "--boundary", ""], "strict"),
+    ] {
+        let found = candidates(words);
+        assert!(found.iter().any(|word| word == expected), "{words:?}: {found:?}");
+    }
+    assert!(!place.path("state/ralph").exists(), "completing leaves nothing behind");
+}
+
+#[test]
 fn help_completions_and_manual_come_for_every_command() {
     let place = Place::new();
     let help = place.ralph(&["--help"]);
@@ -240,7 +274,7 @@ fn help_completions_and_manual_come_for_every_command() {
     assert!(help.stdout.contains("Exit codes: 0 done"), "{help}");
     for shell in ["bash", "zsh", "fish"] {
         let script = place.ralph(&["completions", shell]);
-        assert!(script.stdout.contains("doctor"), "{shell}: {script}");
+        assert!(script.stdout.contains("RALPH_COMPLETE"), "{shell}: {script}");
     }
     let manual = place.ralph(&["man"]);
     assert!(manual.stdout.contains(".TH ralph"), "{manual}");

@@ -205,7 +205,8 @@ fn the_status_line_fits_into_every_terminal() {
         let screen = Screen::of(&place, &["agent", "run", "--role", "implementer", "x"], columns);
         screen.assert_harmless();
         let drawn: Vec<&str> = screen.bytes.split("\r\x1b[2K").skip(1).collect();
-        assert!(drawn.len() > 3, "{:?}", screen.bytes);
+        // How often it is drawn depends on how busy the machine is.
+        assert!(drawn.len() > 1, "{:?}", screen.bytes);
         for line in drawn {
             // What follows a line end is no status line.
             let line = without_own_colours(line.split(['\r', '\n']).next().unwrap());

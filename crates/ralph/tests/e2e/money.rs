@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::{Value, json};
+
 use crate::harness::Place;
 
 fn configure(place: &Place, more: &str) {
@@ -40,10 +42,33 @@ fn a_priced_model_makes_a_commands_cost_count_and_what_is_not_counted_is_said() 
     assert_eq!(finished.status.code(), Some(1), "{finished}");
     let said = finished.to_string();
     assert!(said.contains("$20.00 was spent, and the budget is $15.00"), "{said}");
-    assert!(said.contains("the budget counts only the tokens"), "{said}");
+    assert!(said.contains("the budget counts estimated tokens"), "{said}");
     let tokens = ["--trust", "agent", "run", "--max-tokens", "5", "--agent-cmd", "echo hi", "x"];
     let finished = place.ralph(&tokens);
-    assert!(finished.to_string().contains("the budget counts only the tokens"), "{finished}");
+    assert!(finished.to_string().contains("the budget counts estimated tokens"), "{finished}");
+}
+
+#[test]
+fn tokens_of_a_plain_command_are_estimated_marked_so_and_counted() {
+    let place = Place::new();
+    let prompt = "x".repeat(4000);
+    let command = "cat >/dev/null; printf '%0800d\\n' 7";
+    let run = ["--trust", "agent", "run", "--agent-cmd", command];
+    let finished = place.ralph(&[&run[..], &[&prompt]].concat());
+    assert!(finished.stderr.contains("about 1.2k tokens"), "{finished}");
+    let status = place.ralph(&["status"]);
+    assert!(status.stdout.contains("about 1.2k tokens"), "{status}");
+    let runs = place.ralph(&["runs", "--json"]);
+    let runs: Value = serde_json::from_str(&runs.stdout).unwrap();
+    assert_eq!((&runs[0]["tokens"], &runs[0]["tokens_are_estimate"]), (&json!(1201), &json!(true)));
+    let limited = ["--repeat", "9", "--max-tokens", "2000", &prompt];
+    let finished = place.ralph(&[&run[..], &limited].concat());
+    assert_eq!(finished.status.code(), Some(1), "{finished}");
+    assert!(finished.to_string().contains("the budget is 2000"), "{finished}");
+    // What the command reports is no estimate.
+    let command = "cat >/dev/null; echo tokens used; echo 77";
+    let told = place.ralph(&["--trust", "agent", "run", "--agent-cmd", command, "x"]);
+    assert!(told.stderr.contains(", 77 tokens"), "{told}");
 }
 
 #[test]

@@ -98,6 +98,57 @@ fn a_task_goes_on_with_its_session_after_ctrl_c_and_a_kill() {
 }
 
 #[test]
+fn a_plain_command_resumes_its_session_as_its_settings_say() {
+    let place = Place::new();
+    place.env.isolate();
+    let script = place.path("agent.sh");
+    let text = r#"cat >/dev/null
+case "$RALPH_ROLE $*" in
+"builder ") echo '{"session_id": "s-half"}'; echo half >half.txt; touch begun; sleep 600;;
+"builder --resume s-half --quiet") rm -f begun; echo hello >greeting.txt; ralph task done;;
+verifier*) ralph task accept;;
+*) echo "not these arguments: $*"; exit 1;;
+esac
+"#;
+    fs::write(&script, text).unwrap();
+    place.configure(&format!(
+        "agent = \"mine\"\n[agents.mine]\ncommand = [\"sh\", \"{}\"]\nsession = \"json:session_id\"\n\
+         resume = [\"--resume\", \"{{session}}\", \"--quiet\"]\n",
+        script.display()
+    ));
+    succeeds(&place, &["init"]);
+    fs::write(place.env.repo().join("ralph/specs/greet.md"), "# Greet\n\nDo it.\n").unwrap();
+    place.commit_all("a spec");
+    succeeds(&place, &["set-spec", "greet.md"]);
+    succeeds(&place, &["task", "add", "Say hello"]);
+    let running = place.start(&["build"]);
+    wait_for_session(&place);
+    running.signal(Signal::KILL);
+    running.finish();
+    succeeds(&place, &["build"]);
+    assert_eq!(resumed(&place, "builder"), ["-", "s-half"]);
+    let read = |name: &str| fs::read_to_string(place.env.repo().join(name)).unwrap();
+    assert_eq!((read("half.txt"), read("greeting.txt")), lines("half", "hello"));
+}
+
+#[test]
+fn settings_that_cannot_resume_a_session_are_refused_with_their_place() {
+    let place = Place::new();
+    for (settings, reason) in [
+        ("resume = [\"--resume\"]", "none of its arguments contains `{session}`"),
+        ("session = \"last-line\"", "it is not `json:FIELD`"),
+    ] {
+        place.configure(&format!("[agents.mine]\ncommand = [\"true\"]\n{settings}\n"));
+        let refused = place.ralph(&["config"]);
+        assert_eq!(refused.status.code(), Some(2), "{refused}");
+        assert!(refused.stderr.contains(reason), "{refused}");
+    }
+    place.configure("[agents.codex]\nresume = [\"{session}\"]\n");
+    let refused = place.ralph(&["config"]);
+    assert!(refused.stderr.contains("only a plain `command` has it"), "{refused}");
+}
+
+#[test]
 fn a_session_is_not_resumed_where_its_slot_is_gone() {
     let blocks = [on("implementer", 1, HALF)];
     let stage = isolated(&willing(&blocks), "", ONE);

@@ -111,5 +111,5 @@ fn a_run_whose_ralph_was_killed_is_not_shown_as_running() {
     running.finish();
     assert_eq!(status(&place)["runs"][0]["state"], "abandoned");
     let screen = place.ralph(&["status"]);
-    assert!(screen.stdout.contains("its ralph was killed"), "{screen}");
+    assert!(screen.stdout.contains("Ralph was killed"), "{screen}");
 }

@@ -199,7 +199,7 @@ impl SpecWork<'_, '_, '_> {
         let sessions = pipeline.store.sessions(self.spec, pipeline.now());
         let resume = pipeline.session.open_session(&self.item, role).or_else(|| {
             let kept = sessions.resumable(phase, &agent.choice.name);
-            kept.filter(|_| agent.adapter.traits().resumes).map(str::to_owned)
+            kept.filter(|_| agent.resumes()).map(str::to_owned)
         });
         let is_resumed = resume.is_some();
         let before = match role {

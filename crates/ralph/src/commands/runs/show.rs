@@ -69,8 +69,9 @@ fn details(setup: &Setup, chosen: &Chosen<'_>, run: &RunView) -> Vec<StyledLine>
             Some(usd) => dollars(usd),
             None => "cost unknown".to_owned(),
         };
+        let about = if finished.usage_is_estimate { "about " } else { "" };
         let tokens = count(finished.usage.total());
-        let used = format!("{}, {tokens} tokens, {cost}", duration(finished.duration));
+        let used = format!("{}, {about}{tokens} tokens, {cost}", duration(finished.duration));
         lines.push(field(ui, "used", &used));
         lines.extend(finished.session.as_deref().map(|session| field(ui, "session", session)));
         lines.extend(finished.final_line.as_deref().map(|said| field(ui, "said", said)));

@@ -30,6 +30,7 @@ pub(crate) struct JsonRun<'b> {
     session: Option<&'b str>,
     duration_ms: Option<u64>,
     tokens: Option<u64>,
+    tokens_are_estimate: bool,
     cost_usd: Option<f64>,
     /// The last line of its final message.
     final_line: Option<&'b str>,
@@ -70,6 +71,7 @@ impl<'b> JsonRun<'b> {
             duration_ms: finished
                 .and_then(|finished| u64::try_from(finished.duration.as_millis()).ok()),
             tokens: finished.map(|finished| finished.usage.total()),
+            tokens_are_estimate: finished.is_some_and(|finished| finished.usage_is_estimate),
             cost_usd: finished.and_then(|finished| finished.cost_usd),
             final_line: finished.and_then(|finished| finished.final_line.as_deref()),
             commit: commit_of(run),
@@ -104,7 +106,7 @@ pub(super) fn events_file(run: &RunView) -> Option<Utf8PathBuf> {
 pub(crate) fn state_of(run: &RunView) -> (Tone, String) {
     match run.state() {
         RunState::Running => (Tone::Active, "running".to_owned()),
-        RunState::Abandoned => (Tone::Attention, "its ralph was killed".to_owned()),
+        RunState::Abandoned => (Tone::Attention, "Ralph was killed".to_owned()),
         RunState::Finished(finished) => match &finished.outcome {
             RunOutcome::Completed => {
                 (Tone::Good, format!("completed in {}", duration(finished.duration)))
