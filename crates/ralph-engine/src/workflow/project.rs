@@ -13,6 +13,7 @@ use super::home_committer::{CommittedFile, HomeCommitter};
 use super::isolation::equipment::Equipment;
 use super::isolation::landing::{LandingEnd, LandingRequest};
 use super::isolation::marks::{RevertEnd, RevertRequest};
+use super::isolation::reading::ReadingPlace;
 use super::isolation::{Clones, ClonesRequest, LeftInFlight, slots};
 use super::overview::read_prd;
 use super::repositories::{BEFORE, Repositories};
@@ -38,8 +39,10 @@ pub struct Project {
     /// Where home is read and written: the person's own, or Ralph's draft of it.
     home: Utf8PathBuf,
     rules: Option<Rules>,
-    /// `None` where runs work in the person's checkout.
+    /// `None` where runs work in the person's checkout, or only read.
     clones: Option<Clones>,
+    /// Where runs work that only read, if not in the person's checkout.
+    reading: Option<ReadingPlace>,
     /// What is worked on now.
     item: Option<String>,
 }
@@ -53,6 +56,8 @@ pub enum WorkPlace<'a> {
     Slot { onto: Option<&'a str> },
     /// In the person's checkout, whatever the configuration says.
     Checkout,
+    /// As the configuration has it, by roles that only read: nothing lands, and home is the person's own.
+    Reading,
 }
 
 /// A session of a workflow, with its project.
@@ -89,8 +94,11 @@ impl Project {
         let onto = match place {
             WorkPlace::Configured { onto } if config.isolation == Isolation::Clone => Some(onto),
             WorkPlace::Slot { onto } => Some(onto),
-            WorkPlace::Configured { .. } | WorkPlace::Checkout => None,
+            WorkPlace::Configured { .. } | WorkPlace::Checkout | WorkPlace::Reading => None,
         };
+        if matches!(place, WorkPlace::Reading) && config.isolation == Isolation::Clone {
+            project.reading = ReadingPlace::open(&git, context).map_err(failed)?;
+        }
         if let Some(onto) = onto {
             let left = project.isolate(context, onto).map_err(failed)?;
             project.publish_left(&mut session, &left).map_err(failed)?;
@@ -106,7 +114,16 @@ impl Project {
         home: Utf8PathBuf,
         rules: Option<Rules>,
     ) -> Project {
-        Project { repositories, prompts, committer, home, rules, clones: None, item: None }
+        Project {
+            repositories,
+            prompts,
+            committer,
+            home,
+            rules,
+            clones: None,
+            reading: None,
+            item: None,
+        }
     }
 
     /// Has runs work in clones from now on; returns the items that an earlier workflow left in flight.
@@ -257,6 +274,39 @@ impl Project {
         self.repositories = entered.repositories;
         session.slot = Some(entered.slot);
         Ok(())
+    }
+
+    /// Has the runs that follow read for an item: in its clone, which is at the commit that is checked out now.
+    pub(crate) fn enter_to_read(
+        &self,
+        session: &mut Session<'_>,
+        item: &str,
+    ) -> Result<(), WorkflowError> {
+        let Some(reading) = &self.reading else { return Ok(()) };
+        let (slot, notes) = reading.enter(session, item)?;
+        for reason in notes {
+            session.record(Note { reason, ..Note::default() })?;
+        }
+        session.slot = Some(slot);
+        Ok(())
+    }
+
+    /// Gives the clone back that runs read in for an item.
+    pub(crate) fn leave_reading(
+        &self,
+        session: &mut Session<'_>,
+        item: &str,
+    ) -> Result<(), WorkflowError> {
+        if self.reading.is_some() {
+            session.slot = None;
+            slots::release(&session.context.state, item)?;
+        }
+        Ok(())
+    }
+
+    /// Tells whether runs that only read have a clone for it.
+    pub fn reads_in_clone(&self) -> bool {
+        self.reading.is_some()
     }
 
     /// Returns where work on an item began, if it has a slot.

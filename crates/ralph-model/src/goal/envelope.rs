@@ -70,23 +70,70 @@ impl PlannerEnvelope {
             return Err(EnvelopeError::Keys(wrong.join("; ")));
         }
         let draft = object.remove("prdDraft").filter(|draft| !draft.is_null());
-        let questions: Vec<String> = read(&mut object, "questions")?;
+        let questions = strings(&object["questions"], "questions")?;
         let is_said = |question: &String| !question.trim().is_empty();
         Ok(PlannerEnvelope {
             questions: questions.into_iter().filter(is_said).collect(),
-            uncertainties: read(&mut object, "uncertainties")?,
+            uncertainties: uncertainties(&object["uncertainties"])?,
             prd_draft: draft,
-            recommend_understand: read(&mut object, "recommendUnderstand")?,
+            recommend_understand: advice(&object["recommendUnderstand"])?,
         })
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(
-    object: &mut Map<String, Value>,
-    key: &str,
-) -> Result<T, EnvelopeError> {
-    let value = object.remove(key).unwrap_or_default();
-    serde_json::from_value(value).map_err(|error| EnvelopeError::Type(format!("{key}: {error}")))
+fn wrong<T>(place: &str, expected: &str) -> Result<T, EnvelopeError> {
+    Err(EnvelopeError::Type(format!("`{place}` must be {expected}")))
+}
+
+fn string(value: &Value, place: &str) -> Result<String, EnvelopeError> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        _ => wrong(place, "a string"),
+    }
+}
+
+fn strings(value: &Value, place: &str) -> Result<Vec<String>, EnvelopeError> {
+    let Value::Array(values) = value else { return wrong(place, "an array of strings") };
+    let strings = values.iter().enumerate();
+    strings.map(|(at, value)| string(value, &format!("{place}[{at}]"))).collect()
+}
+
+/// Reads an object that has exactly these keys.
+fn object<'v>(
+    value: &'v Value,
+    place: &str,
+    keys: &[&str],
+) -> Result<&'v Map<String, Value>, EnvelopeError> {
+    let expected = || format!("an object with exactly these keys: {}", keys.join(", "));
+    let Value::Object(object) = value else { return wrong(place, &expected()) };
+    match key_errors(object, keys) {
+        (None, None) => Ok(object),
+        _ => wrong(place, &expected()),
+    }
+}
+
+fn uncertainties(value: &Value) -> Result<Vec<Uncertainty>, EnvelopeError> {
+    let Value::Array(values) = value else {
+        return wrong("uncertainties", "an array of objects");
+    };
+    let mut found = Vec::new();
+    for (at, value) in values.iter().enumerate() {
+        let place = format!("uncertainties[{at}]");
+        let fields = object(value, &place, &["topic", "reason", "evidenceMissing"])?;
+        let field = |name: &str| string(&fields[name], &format!("{place}.{name}"));
+        let (topic, reason) = (field("topic")?, field("reason")?);
+        found.push(Uncertainty { topic, reason, evidence_missing: field("evidenceMissing")? });
+    }
+    Ok(found)
+}
+
+fn advice(value: &Value) -> Result<UnderstandAdvice, EnvelopeError> {
+    let fields = object(value, "recommendUnderstand", &["shouldRun", "reasons"])?;
+    let Value::Bool(should_run) = fields["shouldRun"] else {
+        return wrong("recommendUnderstand.shouldRun", "true or false");
+    };
+    let reasons = strings(&fields["reasons"], "recommendUnderstand.reasons")?;
+    Ok(UnderstandAdvice { should_run, reasons })
 }
 
 /// Takes the code fence off a text that is one fenced block and nothing else.

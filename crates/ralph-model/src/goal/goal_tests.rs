@@ -313,17 +313,27 @@ fn the_envelope_has_exactly_its_keys_and_types() {
             "missing required keys: prdDraft, questions, recommendUnderstand, uncertainties; unexpected keys: branchName, userStories",
         ),
         (more.to_string(), "unexpected keys: note"),
-        (typed("/questions", json!("x")), "questions: "),
-        (typed("/questions", Value::Null), "questions: "),
-        (typed("/uncertainties", json!([{"topic": "t"}])), "uncertainties: "),
-        (typed("/uncertainties/0/reason", json!(1)), "uncertainties: "),
+        // In the words of JSON, for whoever reads them.
+        (typed("/questions", json!("x")), "`questions` must be an array of strings"),
+        (typed("/questions", Value::Null), "`questions` must be an array of strings"),
+        (typed("/questions", json!(["a", 1])), "`questions[1]` must be a string"),
+        (typed("/uncertainties", json!({})), "`uncertainties` must be an array of objects"),
+        (
+            typed("/uncertainties", json!([{"topic": "t"}])),
+            "`uncertainties[0]` must be an object with exactly these keys: topic, reason, evidenceMissing",
+        ),
+        (typed("/uncertainties/0/reason", json!(1)), "`uncertainties[0].reason` must be a string"),
         (
             typed("/recommendUnderstand", json!({"shouldRun": "yes", "reasons": []})),
-            "recommendUnderstand: ",
+            "`recommendUnderstand.shouldRun` must be true or false",
+        ),
+        (
+            typed("/recommendUnderstand", json!({"shouldRun": true, "reasons": "none"})),
+            "`recommendUnderstand.reasons` must be an array of strings",
         ),
         (
             typed("/recommendUnderstand", json!({"shouldRun": true, "reasons": [], "x": 1})),
-            "recommendUnderstand: ",
+            "`recommendUnderstand` must be an object with exactly these keys: shouldRun, reasons",
         ),
     ] {
         match PlannerEnvelope::parse(&text) {

@@ -18,7 +18,7 @@ use ralph_model::role::Role;
 
 use self::preflight::{Asked, existing, preflight};
 use self::report::{declined, report, report_planning};
-use super::agent_run::{flags, workflow_flags};
+use super::agent_run::workflow_flags;
 use super::pipeline::settle_dirt;
 use super::plan::{not_made, unwritable};
 use crate::args::GlobalArgs;
@@ -143,7 +143,7 @@ fn go_on_planning(
 
 /// Plans a spec, or a goal.
 pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliError> {
-    let agent_flags = flags(&args.run.agent);
+    let agent_flags = workflow_flags(&args.run.agent, args.run.in_place);
     let setup = Setup::load_for_goal(global, &agent_flags, None)?.trusted(&agent_flags)?;
     let is_goal = match &args.what {
         Some(what) => is_goal(&setup, args, what),

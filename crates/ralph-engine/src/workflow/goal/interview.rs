@@ -24,7 +24,7 @@ use crate::session::{AgentTask, Session, TaskContract};
 use crate::workflow::driver::{
     Ended, Stop, Subject, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles,
 };
-use crate::workflow::project::Project;
+use crate::workflow::project::{Project, work_root};
 use crate::workflow::{WorkflowError, unfinished};
 
 /// The name of the workflow in the results of its runs, and what they are for.
@@ -106,7 +106,9 @@ impl<'r, 's> Interview<'r, 's> {
 
     /// Holds the interview.
     pub fn hold(&mut self) -> Result<Ended<InterviewEnd>, WorkflowError> {
-        let ended = drive(self)?;
+        let ended = drive(self);
+        self.project.leave_reading(self.session, WORKFLOW)?;
+        let ended = ended?;
         if ended == Ended::By(InterviewEnd::Approved) {
             self.project.committer.prepare()?;
             let message = format!("ralph: a PRD for the goal \"{}\"", one_line(&self.state.goal));
@@ -250,6 +252,7 @@ impl<'r, 's> Interview<'r, 's> {
     }
 
     fn turn(&mut self, prd: Option<&Prd>) -> Result<WorkflowStep<InterviewEnd>, WorkflowError> {
+        self.project.enter_to_read(self.session, WORKFLOW)?;
         let state = &self.state;
         let answers = state
             .qa
@@ -339,8 +342,8 @@ impl<'s> Workflow<'s> for Interview<'_, 's> {
     }
 
     fn ended(&mut self, report: RunReport, _: &RunResult) -> Result<(), WorkflowError> {
-        let context = &self.session.context;
-        self.diff = violation::write_down(&context.git(), &context.workspace.root, &report)?;
+        let root = work_root(self.session);
+        self.diff = violation::write_down(&self.session.context.git(), root, &report)?;
         Ok(())
     }
 

@@ -1,7 +1,8 @@
 //! `ralph understand`: a mapper writes down how the code works, one topic per run.
 //!
-//! The mapper finds the map in its outbox and leaves it there; the harness takes it if it only adds. Nothing else may
-//! change, and nothing is committed: the person's branch stays as it was.
+//! The mapper reads a clone of what is checked out. It finds the map in its outbox and leaves it there; the harness takes
+//! it if it only adds. Nothing else may change, and nothing is committed: the person's branch and checkout stay as they
+//! were, but for the map in home.
 
 use camino::Utf8PathBuf;
 use jiff::tz::TimeZone;
@@ -23,7 +24,7 @@ use crate::workflow::driver::{
     Ended, Subject, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles,
 };
 use crate::workflow::pause::RoundPause;
-use crate::workflow::project::Project;
+use crate::workflow::project::{Project, work_root};
 use crate::workflow::{WorkflowError, unfinished};
 
 /// The name of the workflow in the results of its runs, and what they are for.
@@ -102,7 +103,9 @@ impl<'r, 's> Understand<'r, 's> {
         // Logs are not to show up as changes.
         self.project.committer.prepare()?;
         forget_troubles(&self.session.context.state, WORKFLOW)?;
-        drive(self)
+        let ended = drive(self);
+        self.project.leave_reading(self.session, WORKFLOW)?;
+        ended
     }
 
     fn topic(&self) -> Result<Option<String>, WorkflowError> {
@@ -121,6 +124,7 @@ impl<'r, 's> Understand<'r, 's> {
     }
 
     fn map_topic(&mut self, topic: &str) -> Result<WorkflowStep<UnderstandEnd>, WorkflowError> {
+        self.project.enter_to_read(self.session, WORKFLOW)?;
         let map = self.store.map()?;
         let begun = Begun { topic: topic.to_owned(), map: map.clone() };
         BEGUN.save(&self.session.context.state, WORKFLOW, &begun)?;
@@ -210,8 +214,8 @@ impl<'s> Workflow<'s> for Understand<'_, 's> {
     }
 
     fn ended(&mut self, report: RunReport, _: &RunResult) -> Result<(), WorkflowError> {
-        let context = &self.session.context;
-        self.diff = violation::write_down(&context.git(), &context.workspace.root, &report)?;
+        let root = work_root(self.session);
+        self.diff = violation::write_down(&self.session.context.git(), root, &report)?;
         Ok(())
     }
 

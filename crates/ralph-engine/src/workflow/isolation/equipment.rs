@@ -48,7 +48,16 @@ struct SlotSetup {
 
 impl<'a> Equipment<'a> {
     pub(crate) fn new(gates: &'a GateContext<'a>, config: &'a Config, tell: Tell<'a>) -> Self {
-        Equipment { gates, checkout: &config.checkout, tell, notes: Vec::new() }
+        Equipment::with(gates, &config.checkout, tell)
+    }
+
+    /// Returns what slots get that are made ready in this way.
+    pub(super) fn with(
+        gates: &'a GateContext<'a>,
+        checkout: &'a CheckoutConfig,
+        tell: Tell<'a>,
+    ) -> Self {
+        Equipment { gates, checkout, tell, notes: Vec::new() }
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! [`slots`] says which clone an item's runs work in, [`draft`] is home while a workflow is at work, [`in_flight`] puts
 //! what differs from home on refs, where [`overlay`] finds it for who only looks, and [`landing`] puts accepted work on
-//! the run's branch; [`marks`] keeps commits under refs, and takes landed work back. Invariant: nothing here writes to the
-//! person's checkout, index or branches but a landing, and that only moves a branch forward.
+//! the run's branch; [`marks`] keeps commits under refs, and takes landed work back; [`reading`] has the clones of roles
+//! that only read. Invariant: nothing here writes to the person's checkout, index or branches but a landing, and that only
+//! moves a branch forward.
 //!
 //! The run's branch is noted when the workflow starts; switching branches in the checkout meanwhile changes nothing.
 
@@ -15,6 +16,7 @@ pub mod kept;
 pub(crate) mod landing;
 pub(crate) mod marks;
 pub mod overlay;
+pub(crate) mod reading;
 pub(crate) mod slots;
 pub mod upkeep;
 
@@ -115,28 +117,13 @@ impl Clones {
     /// Notes the run's branch of every repository, and opens the draft of home.
     pub(crate) fn open(request: &ClonesRequest<'_>) -> Result<Clones, WorkflowError> {
         let ClonesRequest { program, context, onto } = request;
-        let workspace = &context.workspace.root;
-        // One that is named by `..` only seems to be in the workspace.
-        let home = context.home_path();
-        let home = &home.canonicalize_utf8().unwrap_or_else(|_| home.to_owned());
-        let commits_home = context.config.git.commit_home;
-        let mut repositories = Vec::new();
-        for place in boundary::repositories(workspace) {
-            let Some(worktree) = place.worktree.clone() else { continue };
-            let name = worktree.strip_prefix(workspace).map_or("", Utf8Path::as_str).to_owned();
-            let gates = GateRepository::open(program, &context.state, &worktree, workspace)?;
-            let own = own_paths(workspace, home, &context.config.mailbox, &worktree);
-            let branch = branch::run_branch(&gates.git, *onto, context.clock.now())?;
-            let prefix = workspace.strip_prefix(&worktree).unwrap_or("".into()).to_owned();
-            let has_home = commits_home && home.starts_with(&worktree);
-            repositories.push(PersonsRepository { name, gates, own, branch, has_home, prefix });
-        }
+        let (workspace, home) = (&context.workspace.root, &real_home(context));
+        let now = context.clock.now();
+        let repositories =
+            open_repositories(program, context, |git| branch::run_branch(git, *onto, now))?;
         let draft = open_draft(&context.state, home, &repositories)?;
-        let worktrees: Vec<&Utf8Path> =
-            repositories.iter().filter_map(|one| one.git().place().worktree.as_deref()).collect();
-        let name = root_name(workspace, &worktrees);
-        let Config { slots, follow, .. } = &context.config;
-        let slots = SlotPool::new(&context.state, slots.as_deref(), &name);
+        let Config { follow, .. } = &context.config;
+        let slots = open_pool(context, workspace, &repositories);
         let signing = Signing::allowed(context.config.git.sign);
         Ok(Clones {
             repositories,
@@ -272,21 +259,13 @@ impl Clones {
     ) -> Result<Entered, WorkflowError> {
         let tips = self.tips()?;
         let ready = self.slots.enter(state, item, &self.repositories, &tips, equipment)?;
-        let ReadySlot { record, root, clones, is_new } = ready;
-        let places = clones.iter().map(|clone| clone.git().place().clone()).collect();
-        let tracked = self.repositories.iter().zip(&clones).map(|(person, clone)| {
+        let home = self.home().unwrap_or(home).to_owned();
+        let slot = run_slot(&self.repositories, &ready, home);
+        let tracked = self.repositories.iter().zip(&ready.clones).map(|(person, clone)| {
             let branch = person.short_branch().to_owned();
             (person.name.clone(), person.gates.at(clone.git().clone()), person.own.clone(), branch)
         });
         let repositories = Repositories::of_slot(tracked);
-        let prefix = match self.repositories.as_slice() {
-            [only] => only.prefix.clone(),
-            _ => Utf8PathBuf::new(),
-        };
-        let home = self.home().unwrap_or(home).to_owned();
-        let number = record.number;
-        let root = if prefix.as_str().is_empty() { root } else { root.join(prefix) };
-        let slot = RunSlot { root, home, number, places, is_new };
         Ok(Entered { repositories, slot })
     }
 }
@@ -322,6 +301,55 @@ impl Clones {
             )
         }))
     }
+}
+
+/// Opens every repository of the workspace; `branch_of` tells which branch of one work is about.
+fn open_repositories(
+    program: &GitProgram,
+    context: &SessionContext,
+    branch_of: impl Fn(&Git) -> Result<String, WorkflowError>,
+) -> Result<Vec<PersonsRepository>, WorkflowError> {
+    let (workspace, home) = (&context.workspace.root, &real_home(context));
+    let commits_home = context.config.git.commit_home;
+    let mut repositories = Vec::new();
+    for place in boundary::repositories(workspace) {
+        let Some(worktree) = place.worktree.clone() else { continue };
+        let name = worktree.strip_prefix(workspace).map_or("", Utf8Path::as_str).to_owned();
+        let gates = GateRepository::open(program, &context.state, &worktree, workspace)?;
+        let own = own_paths(workspace, home, &context.config.mailbox, &worktree);
+        let branch = branch_of(&gates.git)?;
+        let prefix = workspace.strip_prefix(&worktree).unwrap_or("".into()).to_owned();
+        let has_home = commits_home && home.starts_with(&worktree);
+        repositories.push(PersonsRepository { name, gates, own, branch, has_home, prefix });
+    }
+    Ok(repositories)
+}
+
+/// Returns where home really is: one that is named by `..` only seems to be in the workspace.
+fn real_home(context: &SessionContext) -> Utf8PathBuf {
+    let home = context.home_path();
+    home.canonicalize_utf8().unwrap_or_else(|_| home.to_owned())
+}
+
+fn open_pool(
+    context: &SessionContext,
+    workspace: &Utf8Path,
+    repositories: &[PersonsRepository],
+) -> SlotPool {
+    let worktrees: Vec<&Utf8Path> =
+        repositories.iter().filter_map(|one| one.git().place().worktree.as_deref()).collect();
+    let name = root_name(workspace, &worktrees);
+    SlotPool::new(&context.state, context.config.slots.as_deref(), &name)
+}
+
+/// Returns what runs in a slot are given.
+fn run_slot(repositories: &[PersonsRepository], ready: &ReadySlot, home: Utf8PathBuf) -> RunSlot {
+    let places = ready.clones.iter().map(|clone| clone.git().place().clone()).collect();
+    let root = match repositories {
+        [only] if !only.prefix.as_str().is_empty() => ready.root.join(&only.prefix),
+        _ => ready.root.clone(),
+    };
+    RunSlot { root, home, number: ready.record.number, places, is_new: ready.is_new }
 }
 
 /// Opens the draft of home in the repository that has it.

@@ -172,7 +172,7 @@ impl SlotPool {
                 refs: &refs,
                 base: &tip,
                 branch: &branch,
-                run_branch: Some((&repository.branch, &tip)),
+                run_branch: (!repository.branch.is_empty()).then_some((&repository.branch, &tip)),
                 caches: &caches,
                 exclude: &copied,
             };

@@ -10,7 +10,7 @@ use ralph_model::role::Role;
 
 use super::report::{JsonOutcome, report_interview, report_understanding, say_next};
 use super::run::{JobCap, StoriesJob, implement};
-use super::{failed, open, person, prepare, rounds};
+use super::{EXEC_AGAIN, failed, open, person, prepare, rounds, stopped_before};
 use crate::args::GlobalArgs;
 use crate::args::goal::{ExecArgs, UnderstandChoice};
 use crate::commands::agent_run::workflow_flags;
@@ -40,7 +40,7 @@ pub(crate) fn exec(global: &GlobalArgs, args: &ExecArgs) -> Result<Exit, CliErro
     let mut person = person(&args.interview, consents, &mut terminal)?;
     let goal = args.goal.as_deref();
     let Some(start) = prepare(&mut setup, &args.interview, goal, &mut person)? else {
-        return Ok(Exit::Interrupted);
+        return Ok(stopped_before(&setup, EXEC_AGAIN));
     };
     let store = GoalStore::new(&setup.home.path);
     let options = ExecOptions {
@@ -66,9 +66,9 @@ pub(crate) fn exec(global: &GlobalArgs, args: &ExecArgs) -> Result<Exit, CliErro
         ExecOutcome::Planning(ended) => {
             let state = store.interview().map_err(failed)?;
             let state = state.ok_or_else(|| CliError::failed("the interview's state is gone"))?;
-            report_interview(&setup, &ended, &state)
+            report_interview(&setup, &ended, &state, EXEC_AGAIN)
         }
-        ExecOutcome::Understanding(ended) => report_understanding(&setup, &ended),
+        ExecOutcome::Understanding(ended) => report_understanding(&setup, &ended, EXEC_AGAIN),
         ExecOutcome::Declined => {
             setup.ui.line("nothing was started");
             say_next(&setup, &["ralph understand", "ralph run"]);

@@ -24,16 +24,21 @@ pub(crate) use self::prd::prd;
 use self::report::report_interview;
 pub(crate) use self::run::run;
 pub(crate) use self::understand::understand;
-use super::agent_run::flags;
+use super::agent_run::workflow_flags;
 use crate::args::build::{PlanArgs, RunOptions};
 use crate::args::goal::InterviewOptions;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::Tone;
 use crate::render::ask::TerminalPerson;
+use crate::render::human::plural;
 use crate::render::workflow::{Look, WorkflowScreen};
 use crate::setup::{OpenProject, Setup, WorkflowRun};
 use ralph_engine::workflow::project::WorkPlace;
+
+/// The commands that go on with an interview.
+const PLAN_AGAIN: &str = "ralph plan --resume";
+const EXEC_AGAIN: &str = "ralph exec --resume";
 
 /// Plans a goal.
 pub(crate) fn plan(mut setup: Setup, args: &PlanArgs) -> Result<Exit, CliError> {
@@ -45,7 +50,7 @@ pub(crate) fn plan(mut setup: Setup, args: &PlanArgs) -> Result<Exit, CliError> 
     let mut terminal = TerminalPerson::new(setup.ui);
     let mut person = person(&args.interview, consents, &mut terminal)?;
     let Some(start) = prepare(&mut setup, &args.interview, goal, &mut person)? else {
-        return Ok(Exit::Interrupted);
+        return Ok(stopped_before(&setup, PLAN_AGAIN));
     };
     let roles = [Role::Interviewer];
     let OpenProject { mut session, project } = open(&setup, "ralph plan", &roles, &args.run)?;
@@ -54,7 +59,13 @@ pub(crate) fn plan(mut setup: Setup, args: &PlanArgs) -> Result<Exit, CliError> 
     let ended = interview.hold().map_err(failed)?;
     let state = interview.into_state();
     drop(session);
-    report_interview(&setup, &ended, &state)
+    report_interview(&setup, &ended, &state, PLAN_AGAIN)
+}
+
+/// Says how to go on where the person stopped before the interview went on.
+fn stopped_before(setup: &Setup, again: &str) -> Exit {
+    setup.ui.important(&format!("interrupted; `{again}` goes on with the interview"));
+    Exit::Interrupted
 }
 
 fn failed(error: WorkflowError) -> CliError {
@@ -202,8 +213,8 @@ fn open<'a>(
     let opened = setup.open_project(WorkflowRun {
         command,
         roles,
-        flags: flags(&options.agent),
-        place: WorkPlace::Checkout,
+        flags: workflow_flags(&options.agent, options.in_place),
+        place: WorkPlace::Reading,
         budget: setup.budget(options.max_tokens, options.max_cost),
         no_wait: options.no_wait,
         context_limit: options.context_limit,
@@ -213,5 +224,10 @@ fn open<'a>(
     let agent = &context.launch(roles[0]).choice.name;
     let text = format!("{}: {agent}; boundary: {}", roles[0], context.boundary.told());
     setup.ui.labelled(Tone::Active, "start", &text);
+    let dirt = opened.project.dirt(context).map_err(CliError::failed)?;
+    if opened.project.reads_in_clone() && !dirt.is_empty() {
+        let files = plural(dirt.len() as u64, "changed file");
+        setup.ui.note(&format!("{files} of yours will not be seen (commit, or use --in-place)"));
+    }
     Ok(opened)
 }

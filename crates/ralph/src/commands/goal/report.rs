@@ -26,11 +26,12 @@ pub(super) struct JsonOutcome<'a> {
     pub(super) reason: Option<String>,
 }
 
-/// Says how an interview ended.
+/// Says how an interview ended; `again` is the command that goes on with it.
 pub(super) fn report_interview(
     setup: &Setup,
     ended: &Ended<InterviewEnd>,
     state: &GoalState,
+    again: &str,
 ) -> Result<Exit, CliError> {
     let print = |result: &str, reason: Option<String>| {
         let goal = Some(state.goal.as_str());
@@ -39,7 +40,7 @@ pub(super) fn report_interview(
     let end = match ended {
         Ended::By(end) => end,
         Ended::Stopped(stop) => {
-            return report_stop(setup, stop, "ralph plan --resume", Some(&state.goal));
+            return report_stop(setup, stop, again, Some(&state.goal));
         }
     };
     match end {
@@ -52,7 +53,7 @@ pub(super) fn report_interview(
         }
         InterviewEnd::NotApproved => {
             setup.ui.line("no PRD was written; the interview is kept");
-            say_next(setup, &["ralph plan --resume"]);
+            say_next(setup, &[again]);
             print("not_approved", None)?;
             Ok(Exit::Done)
         }
@@ -60,12 +61,12 @@ pub(super) fn report_interview(
             "the planner's answers were not valid\n{}",
             problems.join("\n")
         ))
-        .hint("`plan_transcript.md` in home has them; `ralph plan --resume` tries again")),
+        .hint(format!("`plan_transcript.md` in home has them; `{again}` tries again"))),
         InterviewEnd::NoDraft { turns } => Err(CliError::failed(format!(
             "the planner asked for {} and drafted nothing that can be reviewed",
             plural(u64::from(*turns), "turn")
         ))
-        .hint("`ralph plan --resume` goes on; another model may do better (--model)")),
+        .hint(format!("`{again}` goes on; another model may do better (--model)"))),
         InterviewEnd::Missing(missing) => Err(missing_reply(missing)),
         InterviewEnd::Violation { paths, diff } => {
             Err(violation("the interviewer", paths, diff.as_ref()))
@@ -121,14 +122,15 @@ pub(super) fn say_next(setup: &Setup, commands: &[&str]) {
     }
 }
 
-/// Says how mapping ended.
+/// Says how mapping ended; `again` is the command that goes on after a stop.
 pub(super) fn report_understanding(
     setup: &Setup,
     ended: &Ended<UnderstandEnd>,
+    again: &str,
 ) -> Result<Exit, CliError> {
     let end = match ended {
         Ended::By(end) => end,
-        Ended::Stopped(stop) => return report_stop(setup, stop, "ralph understand", None),
+        Ended::Stopped(stop) => return report_stop(setup, stop, again, None),
     };
     let (exit, result, reason) = match end {
         UnderstandEnd::Complete => (Exit::Done, "complete", "no topic is left to map".to_owned()),

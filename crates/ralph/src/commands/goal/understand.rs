@@ -10,7 +10,7 @@ use super::report::report_understanding;
 use super::{open, rounds};
 use crate::args::GlobalArgs;
 use crate::args::goal::UnderstandArgs;
-use crate::commands::agent_run::flags;
+use crate::commands::agent_run::workflow_flags;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::ask::TerminalPerson;
@@ -23,7 +23,7 @@ pub(crate) fn understand(global: &GlobalArgs, args: &UnderstandArgs) -> Result<E
     let cwd = current_directory()?;
     let root = rounds::root_of(template.as_deref(), &cwd)
         .or_else(|| rounds::root_of(args.ignored.prd.as_deref(), &cwd));
-    let agent_flags = flags(&args.run.agent);
+    let agent_flags = workflow_flags(&args.run.agent, args.run.in_place);
     let setup =
         Setup::load_for_goal(global, &agent_flags, root.as_deref())?.trusted(&agent_flags)?;
     setup.require_repository()?;
@@ -55,5 +55,5 @@ pub(crate) fn understand(global: &GlobalArgs, args: &UnderstandArgs) -> Result<E
         CliError::failed(error).hint("nothing is lost: `ralph understand` goes on")
     })?;
     drop(session);
-    report_understanding(&setup, &ended)
+    report_understanding(&setup, &ended, "ralph understand")
 }

@@ -11,6 +11,13 @@ use crate::crash::{Share, Sweep};
 /// How many tests share the fault points of a story.
 const SHARES: usize = 2;
 
+/// Has every role played by a shell script beside the repository.
+fn play(desk: &Desk, script: impl AsRef<[u8]>) {
+    let agent = desk.place.path("agent.sh");
+    fs::write(&agent, script).unwrap();
+    desk.configure(&format!("agent_cmd = \"sh {}\"", agent.display()));
+}
+
 /// A desk whose interviewer asks until it knows the answers: what a run says depends on its prompt alone.
 fn interview() -> Desk {
     let desk = Desk::new("").in_memory();
@@ -19,8 +26,7 @@ fn interview() -> Desk {
         envelope(&[], &draft(&["US-001"])),
         envelope(&["Which pages?", "Since when?"], &Value::Null),
     );
-    fs::write(desk.place.path("agent.sh"), script).unwrap();
-    desk.configure("agent_cmd = \"sh ../agent.sh\"");
+    play(&desk, &script);
     desk.answers(&json!({"pages": "all", "since": "now"}));
     desk
 }
@@ -79,10 +85,9 @@ fn mapping_survives_every_crash() {
     let desk = Desk::new("").in_memory();
     let script = "P=$(cat); case $P in *one*) T=one;; *) T=two;; esac\n\
                   printf '\\n## 2026-11-18 - %s\\n' \"$RALPH_RUN_ID\" >> $RALPH_OUT/codebase_map.md; echo done\n";
-    fs::write(desk.place.path("agent.sh"), script).unwrap();
     desk.write("ralph/codebase_map.md", "# Map\n\n## Next Topics\n- [ ] one\n- [ ] two\n");
     desk.write("ralph/prompt.md", "x\n");
-    desk.configure("agent_cmd = \"sh ../agent.sh\"");
+    play(&desk, script);
     let args = ["understand"];
     let sweep = Sweep::new(&desk.place, &args);
     let (undisturbed, points) = sweep.undisturbed(Share { number: 0, of: 1 });
@@ -111,9 +116,7 @@ fn stories(isolated: bool) -> Desk {
                   echo $W > $RALPH_TASK.txt; git add $RALPH_TASK.txt; git commit -qm \"feat: $RALPH_TASK\"\n\
                   grep -qs \"$RALPH_TASK $W\" $RALPH_OUT/progress.txt || echo \"- $RALPH_TASK $W\" >> $RALPH_OUT/progress.txt\n\
                   echo '<promise>COMPLETE</promise>'\n";
-    fs::write(desk.place.path("agent.sh"), script).unwrap();
-    let agent = desk.place.path("agent.sh");
-    desk.configure(&format!("agent_cmd = \"sh {}\"", agent.display()));
+    play(&desk, script);
     desk
 }
 

@@ -93,6 +93,7 @@ fn before_the_approval_nothing_outside_home_changes() {
     // Every turn up to the review; then the person wants nothing written.
     let said = desk.typed(0, &["plan", GOAL], "\nall of them\nnow\nn\n\n");
     assert!(said.contains("no PRD was written"), "{said}");
+    assert!(said.contains("2 changed files of yours will not be seen"), "{said}");
     assert_eq!(desk.outside(), before);
     assert_eq!(desk.prd()["userStories"], json!([]));
     assert_eq!(desk.state()["state"], "review_prd");
@@ -162,7 +163,16 @@ fn the_interviewer_writes_nothing() {
     assert_eq!(desk.read("README.md"), "A repository.\n");
     assert!(!desk.place.env.commits().contains(&"mine".to_owned()));
 
+    // In its clone it is found out too, and the person's side is as it was.
     let desk = Desk::new(&script);
+    desk.configure("boundary = \"detect\"");
+    let before = desk.outside();
+    let finished = desk.exits(1, &PLAN_UNASKED);
+    assert!(finished.stderr.contains("the interviewer changed what it must not"), "{finished}");
+    assert_eq!(desk.outside(), before);
+
+    let desk = Desk::new(&script);
+    desk.place.env.in_place();
     desk.configure("boundary = \"detect\"");
     let before = desk.outside();
     let finished = desk.exits(1, &PLAN_UNASKED);
@@ -177,7 +187,7 @@ fn the_interviewer_writes_nothing() {
     let own = |line: &&str| !line.contains("refs/ralph/");
     let refs: Vec<&str> = refs.lines().filter(own).collect();
     assert_eq!(refs.join("\n").into_bytes(), before["for-each-ref"]);
-    for name in ["README.md", "symbolic-ref HEAD", "ls-files --stage"] {
+    for name in ["README.md", "HEAD", "ls-files --stage"] {
         assert_eq!(after.get(name), before.get(name), "{name}");
     }
     assert!(!after.contains_key("new.txt"));

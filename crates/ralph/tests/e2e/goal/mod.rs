@@ -155,13 +155,14 @@ impl Desk {
         for args in [
             &["for-each-ref"][..],
             &["log", "--all", "--format=%H"],
-            &["symbolic-ref", "HEAD"],
             &["ls-files", "--stage"],
             &["config", "--local", "--list"],
             &["stash", "list"],
         ] {
             found.insert(args.join(" "), self.git(args).into_bytes());
         }
+        let head = fs::read(self.path(".git/HEAD")).unwrap();
+        found.insert("HEAD".to_owned(), head);
         found
     }
 }

@@ -87,33 +87,121 @@ fn a_map_that_loses_entries_or_gains_none_is_not_taken() {
 #[test]
 fn whatever_else_a_mapper_changes_aborts_the_command() {
     let last = "# Map\n\n## Next Topics\n- [ ] one\n";
-    for (step, named) in [
-        ("run echo x > new.txt", "new.txt"),
-        ("run echo x > 'größe und so.txt'", "größe und so.txt"),
-        ("run echo more >> README.md", "README.md"),
-        ("run echo x > c.txt; git add c.txt; git commit -qm sneaky", "refs/heads/main"),
+    for (in_place, step, named) in [
+        (false, "run echo x > new.txt", "new.txt"),
+        (false, "run echo x > 'größe und so.txt'", "größe und so.txt"),
+        (false, "run echo more >> README.md", "README.md"),
+        (false, "run echo x > c.txt; git add c.txt; git commit -qm sneaky", "refs/heads/"),
+        (true, "run echo x > new.txt", "new.txt"),
+        (true, "run echo more >> README.md", "README.md"),
+        (true, "run echo x > c.txt; git add c.txt; git commit -qm sneaky", "refs/heads/main"),
     ] {
         let script = MAPPER.replace("[mapper]\n", &format!("[mapper]\n{step}\n"));
         let desk = desk(&script, last);
+        if in_place {
+            desk.place.env.in_place();
+        }
         desk.configure("boundary = \"detect\"");
         desk.write("dirty.txt", "mine");
+        let before = desk.outside();
         let finished = desk.exits(1, &["understand"]);
-        assert!(
-            finished.stderr.contains("the mapper changed what it must not"),
-            "{step}: {finished}"
-        );
-        assert!(finished.stderr.contains(named), "{step}: {finished}");
-        assert!(!finished.stderr.contains("dirty.txt"), "{step}: {finished}");
-        assert!(finished.stderr.contains("boundary.diff"), "{step}: {finished}");
+        let context = || format!("{step} {in_place}: {finished}");
+        assert!(finished.stderr.contains("the mapper changed what it must not"), "{}", context());
+        assert!(finished.stderr.contains(named), "{}", context());
+        assert!(!finished.stderr.contains("dirty.txt"), "{}", context());
+        assert!(finished.stderr.contains("boundary.diff"), "{}", context());
         assert_eq!(desk.read("ralph/codebase_map.md"), last, "nothing of such a run is taken");
         assert_eq!(desk.read("README.md"), "A repository.\n");
         assert!(!desk.place.env.commits().contains(&"sneaky".to_owned()));
+        if !in_place {
+            assert_eq!(desk.outside(), before, "{}", context());
+        }
     }
     // With it nothing happens at all, and the run counts.
     let script = MAPPER.replace("[mapper]\n", "[mapper]\nrun echo x > new.txt\n");
     let desk = desk(&script, last);
     desk.exits(0, &["understand"]);
     assert!(!desk.path("new.txt").exists());
+}
+
+/// A mapper that goes for the person's side, where only a comparison can tell: somebody has to look.
+#[test]
+fn what_changes_on_the_persons_side_meanwhile_is_theirs_to_explain() {
+    let step = "run echo x >> $RALPH_HOME/prd.json";
+    let script = MAPPER.replace("[mapper]\n", &format!("[mapper]\n{step}\n"));
+    let desk = desk(&script, MAP);
+    desk.configure("boundary = \"detect\"");
+    let finished = desk.exits(3, &["understand"]);
+    assert!(finished.stderr.contains("this changed on your side: ralph/prd.json"), "{finished}");
+}
+
+/// The mapper reads a clone of what is checked out. Neither a branch nor a commit is made for it, wherever the person
+/// stands, and what they did not commit is not seen.
+#[test]
+fn mapping_reads_a_clone_and_leaves_everything_of_the_persons_as_it_was() {
+    type Prepare = fn(&Desk);
+    let kinds: [(&str, Prepare); 4] = [
+        ("a branch", |_| {}),
+        ("another branch", |desk| {
+            desk.git(&["switch", "-q", "-c", "feature"]);
+            desk.write("feature.txt", "committed");
+            desk.commit_all("a feature");
+        }),
+        ("no branch", |desk| {
+            desk.git(&["checkout", "-q", "--detach"]);
+        }),
+        ("a merge under way", |desk| {
+            fs::copy(desk.path(".git/refs/heads/main"), desk.path(".git/MERGE_HEAD")).unwrap();
+        }),
+    ];
+    for (kind, prepare) in kinds {
+        let script = MAPPER.replace(
+            "[mapper]\n",
+            "[mapper]\nrun test ! -e dirty.txt && test \"$PWD\" != \"${RALPH_HOME%/ralph}\" && git log -1 --format=%H >> $RALPH_OUT/codebase_map.md\n",
+        );
+        let desk = desk(&script, MAP);
+        prepare(&desk);
+        desk.write("dirty.txt", "mine");
+        desk.write("staged.txt", "mine too");
+        desk.git(&["add", "staged.txt"]);
+        let (before, head) = (desk.outside(), desk.git(&["rev-parse", "HEAD"]));
+        let finished = desk.exits(0, &["understand"]);
+        assert!(
+            finished.stderr.contains("2 changed files of yours will not be seen"),
+            "{finished}"
+        );
+        assert_eq!(desk.outside(), before, "{kind}");
+        let map = desk.read("ralph/codebase_map.md");
+        assert_eq!(map.matches(head.trim()).count(), 3, "{kind}: {map}");
+        // Nobody has to clear anything away.
+        let slots = desk.exits(0, &["--json", "slots", "list"]);
+        assert!(!slots.stdout.contains("understand"), "{slots}");
+    }
+}
+
+/// Where there is no commit yet there is nothing to clone; no commit is made for it either.
+#[test]
+fn before_the_first_commit_mapping_reads_the_checkout() {
+    let desk = desk(MAPPER, MAP);
+    desk.git(&["update-ref", "-d", "HEAD"]);
+    desk.exits(0, &["understand"]);
+    assert_eq!(desk.read("ralph/codebase_map.md").matches("- [x] ").count(), 3);
+    assert_eq!(desk.git(&["for-each-ref"]), "");
+}
+
+/// A commit that the person makes between two runs is what the next one reads.
+#[test]
+fn the_next_run_reads_what_was_committed_meanwhile() {
+    let step = "run git log -1 --format=%s >> $RALPH_OUT/codebase_map.md\n";
+    let script = MAPPER.replace("[mapper]\n", &format!("[mapper]\n{step}"));
+    let desk = desk(&script, MAP);
+    desk.exits(1, &["understand", "1"]);
+    desk.write("later.txt", "x");
+    desk.git(&["add", "later.txt"]);
+    desk.git(&["commit", "-qm", "made meanwhile"]);
+    desk.exits(1, &["understand", "1"]);
+    let map = desk.read("ralph/codebase_map.md");
+    assert!(map.contains("a map") && map.contains("made meanwhile"), "{map}");
 }
 
 #[test]
@@ -150,13 +238,13 @@ fn the_person_is_asked_after_each_run_if_they_want_to_be() {
 #[test]
 fn a_persons_edit_of_the_map_meanwhile_is_not_lost() {
     let script = "[mapper 1]\nrun printf '\\n## 2026-11-18 - a\\n' >> $RALPH_OUT/codebase_map.md\n\
-                  run while [ ! -e ../edited ]; do sleep 0.01; done\nfinal done\n";
+                  run while [ ! -e $RALPH_HOME/runs/edited ]; do sleep 0.01; done\nfinal done\n";
     let script = format!("{script}{MAPPER}");
     let desk = desk(&script, MAP);
     let running = desk.place.start(&["understand", "2"]);
     wait_until(PATIENCE, "the mapper is at work", || !desk.roles().is_empty());
     desk.write("ralph/codebase_map.md", &format!("{MAP}\nMine.\n"));
-    fs::write(desk.place.path("edited"), "").unwrap();
+    fs::write(desk.path("ralph/runs/edited"), "").unwrap();
     let (code, said) = running.finish();
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("changed by someone else meanwhile"), "{said}");
