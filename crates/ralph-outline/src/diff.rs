@@ -72,8 +72,10 @@ enum Match {
 pub(crate) fn diff(request: &DiffRequest<'_>) -> PlanDiff {
     let sources = Sources::of(request);
     let mut found = PlanDiff::default();
+    let mut touched = false;
     for item in &request.outline.items {
         let (matched, claimed) = sources.look_for(item, request);
+        touched |= item.kind != PlannedKind::Theme && sources.is_touched(item, request);
         for path in claimed {
             found.owners.entry(path).or_insert_with(|| item.title());
         }
@@ -90,11 +92,12 @@ pub(crate) fn diff(request: &DiffRequest<'_>) -> PlanDiff {
         let detail = "the plan does not name it".to_owned();
         found.extra.push(DiffEntry { what: path.clone(), line: None, detail });
     }
-    found.failure = failure(&found, request);
+    found.failure = failure(&found, request, touched);
     found
 }
 
-fn failure(found: &PlanDiff, request: &DiffRequest<'_>) -> Option<String> {
+/// Tells why the work is not what was planned; `touched` is whether a file of some part of the plan was changed.
+fn failure(found: &PlanDiff, request: &DiffRequest<'_>, touched: bool) -> Option<String> {
     let DiffRequest { outline, rules, changed, .. } = request;
     let parts: Vec<&Planned> =
         outline.items.iter().filter(|item| item.kind != PlannedKind::Theme).collect();
@@ -108,6 +111,9 @@ fn failure(found: &PlanDiff, request: &DiffRequest<'_>) -> Option<String> {
         Some("no source file was changed since the task began".to_owned())
     } else if !parts.is_empty() && nothing_there {
         Some("nothing of the plan is implemented".to_owned())
+    } else if !parts.is_empty() && !touched {
+        // What was there before the task is not its work.
+        Some("no file of any part of the plan was changed since the task began".to_owned())
     } else if rules.strict && !found.missing.is_empty() {
         let verb =
             if found.missing.len() == 1 { "part of the plan is" } else { "parts of the plan are" };
@@ -152,6 +158,18 @@ impl Sources {
             }
             PlannedKind::Screen | PlannedKind::Section => self.component(item),
         }
+    }
+
+    /// Whether a file was changed that a part of the plan is in.
+    fn is_touched(&self, item: &Planned, request: &DiffRequest<'_>) -> bool {
+        if !is_component(item) {
+            return request.changed.contains(&item.name);
+        }
+        let wanted = words(&item.name);
+        request.changed.iter().any(|path| {
+            let facts = self.facts.get(path);
+            facts.is_some_and(|facts| names(base_name(path), &wanted) || facts.mentions(&wanted))
+        })
     }
 
     fn component(&self, item: &Planned) -> (Match, Vec<String>) {

@@ -121,3 +121,37 @@ fn files_of_a_plan_are_compared_by_whether_they_changed() {
     assert_eq!(titles(&found.deviating), ["the file `src/lib.rs`", "the file `src/gone.rs`"]);
     assert_eq!(titles(&found.missing), ["the new file `tests/b.rs`"]);
 }
+
+/// A plan that names only what is there already is kept by no change of something else.
+#[test]
+fn what_was_there_before_the_task_is_not_its_work() {
+    let told = Some("no file of any part of the plan was changed since the task began");
+    let plan = Outline {
+        items: vec![
+            item(PlannedKind::ChangedFile, "README.md", &[]),
+            item(PlannedKind::ChangedFile, "src/main.rs", &[]),
+        ],
+        markers: Vec::new(),
+    };
+    let files = [("README.md", "x"), ("src/main.rs", "x"), ("other.txt", "x")];
+    let rules = LoopRules::web_app();
+    assert_eq!(compared(&plan, &rules, &files, &["other.txt"]).failure.as_deref(), told);
+    for changed in ["README.md", "src/main.rs"] {
+        assert_eq!(compared(&plan, &rules, &files, &["other.txt", changed]).failure, None);
+    }
+    // Removing a file that was to be changed is a change of it.
+    let removed = compared(&plan, &rules, &files[1..], &["README.md"]);
+    assert_eq!((removed.failure, removed.deviating.len()), (None, 2));
+
+    let hero =
+        Outline { items: vec![item(PlannedKind::Section, "hero", &[])], markers: Vec::new() };
+    let files = [
+        ("src/App.tsx", "export default () => <Hero />;"),
+        ("src/Hero.tsx", "export const Hero = () => <h1 />;"),
+        ("src/odd.ts", "export const odd = 1;"),
+    ];
+    assert_eq!(compared(&hero, &rules, &files, &["src/odd.ts"]).failure.as_deref(), told);
+    for changed in ["src/App.tsx", "src/Hero.tsx"] {
+        assert_eq!(compared(&hero, &rules, &files, &[changed]).failure, None, "{changed}");
+    }
+}

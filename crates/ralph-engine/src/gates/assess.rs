@@ -17,7 +17,7 @@ use ralph_model::journal::{
 use ralph_model::proof::ProofLevel;
 use ralph_model::receipt::{Caches, GateReceipt};
 
-use super::built_in::{self, CandidateFiles};
+use super::built_in;
 use super::checks::{CheckSurvey, ChecksRequest, Overlay};
 use super::pin::PinnedGates;
 use super::workbench::{Workbench, lock_file};
@@ -154,8 +154,6 @@ pub struct Assessor<'a> {
     base: Workbench<'a>,
     /// For the candidate with the anchor's checks: it shares nothing with the others.
     overlay: Workbench<'a>,
-    /// The candidate's files, once a built-in gate has looked at them.
-    files: Option<CandidateFiles>,
     /// Checks differ between anchor and candidate.
     checks_differ: bool,
     /// The last run, not told yet: whether its gate is decided by it shows when no further run is wanted.
@@ -192,7 +190,6 @@ impl<'a> Assessor<'a> {
             candidate,
             base,
             overlay,
-            files: None,
             checks_differ: false,
             untold: None,
             _lock: lock,
@@ -398,8 +395,7 @@ impl<'a> Assessor<'a> {
     ) -> Result<GateFinding, GateError> {
         let at = GatePoint::Candidate;
         let started = self.begin(gate, points.candidate, at, GateAttempt::First, tell)?;
-        let (candidate, attribution) =
-            built_in::run(self.context, self.repository, &mut self.files, check, points)?;
+        let (candidate, attribution) = built_in::run(self.context, self.repository, check, points)?;
         self.untold = Some((started, candidate.clone()));
         self.tell_finished(Some(&attribution), tell)?;
         let gate = gate.clone();

@@ -33,26 +33,35 @@ pub struct BuiltInContext<'a> {
     /// What the validated plan promises, if there is one.
     pub outline: Option<&'a Outline>,
     pub summary: Option<&'a str>,
+    /// The work in all repositories of the workspace: a plan names paths from there.
+    pub(crate) files: &'a CandidateFiles,
 }
 
-/// The regular files of a commit, below the workspace.
+/// The regular files of a commit in every repository, named from the workspace.
+#[derive(Default)]
 pub(crate) struct CommitTree {
     paths: Vec<String>,
     texts: BTreeMap<String, String>,
 }
 
 impl CommitTree {
-    pub(crate) fn read(repository: &GateRepository, commit: &Oid) -> Result<CommitTree, GitError> {
+    /// Adds the files of a commit of a repository.
+    pub(crate) fn add(
+        &mut self,
+        repository: &GateRepository,
+        commit: &Oid,
+    ) -> Result<(), GitError> {
         let git = repository.mirror.git();
         let mut paths = Vec::new();
         for entry in git.tree(commit)?.iter().filter(|entry| entry.is_file()) {
             let Some(path) = entry.path.to_str() else { continue };
-            paths
-                .extend(below(repository, path).map(|inside| (inside.to_owned(), path.to_owned())));
+            paths.extend(repository.in_workspace(path).map(|named| (named, path.to_owned())));
         }
         paths.sort();
-        let texts = texts(git, commit, &paths)?;
-        Ok(CommitTree { paths: paths.into_iter().map(|(inside, _)| inside).collect(), texts })
+        self.texts.append(&mut texts(git, commit, &paths)?);
+        self.paths.extend(paths.into_iter().map(|(named, _)| named));
+        self.paths.sort();
+        Ok(())
     }
 }
 
@@ -65,15 +74,6 @@ impl SourceTree for CommitTree {
         self.paths.binary_search_by(|known| known.as_str().cmp(path)).ok()?;
         Some(self.texts.get(path).cloned().unwrap_or_default())
     }
-}
-
-/// Returns a path of the repository as the workspace names it, if it is below the workspace.
-fn below<'p>(repository: &GateRepository, path: &'p str) -> Option<&'p str> {
-    let prefix = repository.prefix.as_str();
-    if prefix.is_empty() {
-        return Some(path);
-    }
-    path.strip_prefix(prefix)?.strip_prefix('/')
 }
 
 fn texts(
@@ -93,7 +93,8 @@ fn texts(
     Ok(texts.filter_map(|((inside, _), bytes)| Some((inside.clone(), text(bytes?)))).collect())
 }
 
-/// A candidate and where its work began, as built-in gates see them.
+/// A candidate and where its work began, as built-in gates see them: in all repositories of the workspace.
+#[derive(Default)]
 pub(crate) struct CandidateFiles {
     candidate: CommitTree,
     base: Option<CommitTree>,
@@ -102,31 +103,36 @@ pub(crate) struct CandidateFiles {
 }
 
 impl CandidateFiles {
-    pub(crate) fn read(
+    /// Adds a repository. Where it has no candidate nothing was changed in it.
+    pub(crate) fn add(
+        &mut self,
         repository: &GateRepository,
-        candidate: &Oid,
+        candidate: Option<&Oid>,
         base: Option<&Oid>,
-    ) -> Result<CandidateFiles, GitError> {
-        let (mut changed, mut added) = (Vec::new(), Vec::new());
-        let differences = match base {
-            Some(base) => repository.mirror.git().changes(base, candidate)?,
-            None => Vec::new(),
+    ) -> Result<(), GitError> {
+        let git = repository.mirror.git();
+        if let Some(base) = base {
+            self.base.get_or_insert_default().add(repository, base)?;
+        }
+        let Some(candidate) = candidate else {
+            return base.map_or(Ok(()), |base| self.candidate.add(repository, base));
         };
-        for change in differences {
-            let Some(path) = change.path.to_str().and_then(|path| below(repository, path)) else {
-                continue;
-            };
-            changed.push(path.to_owned());
-            if change.kind == ChangeKind::Added {
-                added.push(path.to_owned());
+        self.candidate.add(repository, candidate)?;
+        let Some(base) = base else {
+            // All of it is new.
+            for entry in git.tree(candidate)?.iter().filter(|entry| entry.is_file()) {
+                let path = entry.path.to_str().and_then(|path| repository.in_workspace(path));
+                self.changed.extend(path.clone());
+                self.added.extend(path);
             }
+            return Ok(());
+        };
+        for change in git.changes(base, candidate)? {
+            let path = change.path.to_str().and_then(|path| repository.in_workspace(path));
+            self.changed.extend(path.clone());
+            self.added.extend(path.filter(|_| change.kind == ChangeKind::Added));
         }
-        let candidate = CommitTree::read(repository, candidate)?;
-        if base.is_none() {
-            (changed, added) = (candidate.paths.clone(), candidate.paths.clone());
-        }
-        let base = base.map(|base| CommitTree::read(repository, base)).transpose()?;
-        Ok(CandidateFiles { candidate, base, changed, added })
+        Ok(())
     }
 
     pub(crate) fn input<'a>(&'a self, beside: &BuiltInContext<'a>) -> CheckInput<'a> {
@@ -146,7 +152,6 @@ impl CandidateFiles {
 pub(super) fn run(
     context: &GateContext<'_>,
     repository: &GateRepository,
-    files: &mut Option<CandidateFiles>,
     check: BuiltIn,
     points: &Points<'_>,
 ) -> Result<(GateRun, Attribution), GateError> {
@@ -173,11 +178,7 @@ pub(super) fn run(
         let status = GateStatus::CouldNotRun { obstacle: obstacle.clone() };
         return finish(status, Attribution::CouldNotRun { obstacle }, &message);
     };
-    let files = match files {
-        Some(files) => files,
-        None => files.insert(CandidateFiles::read(repository, points.candidate, points.base)?),
-    };
-    let found = checks::run(check, &files.input(beside));
+    let found = checks::run(check, &beside.files.input(beside));
     if found.passed {
         finish(GateStatus::Passed, Attribution::ProvedNothing, &found.text)
     } else {

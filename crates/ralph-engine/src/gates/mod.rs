@@ -140,6 +140,18 @@ impl GateRepository {
         self.person.take_from(&self.mirror.git().place().git_dir, commit)
     }
 
+    /// Returns a path of the repository as the workspace names it, if it is below the workspace.
+    pub(crate) fn in_workspace(&self, path: &str) -> Option<String> {
+        let inside = match self.prefix.as_str() {
+            "" => path,
+            prefix => path.strip_prefix(prefix)?.strip_prefix('/')?,
+        };
+        Some(match self.below.as_str() {
+            "" => inside.to_owned(),
+            below => format!("{below}/{inside}"),
+        })
+    }
+
     /// Returns a path of the repository relative to the workspace, if it is inside.
     fn seen_from_workspace<'p>(&self, path: &'p str) -> &'p str {
         let rest = path.strip_prefix(self.prefix.as_str());

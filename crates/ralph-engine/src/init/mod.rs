@@ -349,7 +349,7 @@ pub(crate) fn complete_ignores(home: &Utf8Path) -> Result<(), PathError> {
 }
 
 /// Lists what an ignore file of home lacks.
-fn lacking(text: &str) -> Vec<String> {
+pub(crate) fn lacking(text: &str) -> Vec<String> {
     let has = |pattern: &str| {
         let bare = |text: &str| text.trim().trim_matches('/').to_owned();
         text.lines().any(|line| bare(line) == bare(pattern) || line.trim() == "*")

@@ -14,7 +14,7 @@ use super::isolation::equipment::Equipment;
 use super::isolation::landing::{LandingEnd, LandingRequest};
 use super::isolation::marks::{RevertEnd, RevertRequest};
 use super::isolation::reading::ReadingPlace;
-use super::isolation::{Clones, ClonesRequest, LeftInFlight, slots};
+use super::isolation::{Clones, ClonesRequest, LeftInFlight, slots, unborn_siblings};
 use super::overview::read_prd;
 use super::repositories::{BEFORE, Repositories};
 use super::spec_text::SpecText;
@@ -102,6 +102,13 @@ impl Project {
         if let Some(onto) = onto {
             let left = project.isolate(context, onto).map_err(failed)?;
             project.publish_left(&mut session, &left).map_err(failed)?;
+            let workspace = session.context.workspace.root.clone();
+            for name in unborn_siblings(&git, &workspace).map_err(failed)? {
+                let reason = format!(
+                    "`{name}` has no commit yet: agents do not see it, and nothing lands in it"
+                );
+                session.record(Note { reason, ..Note::default() })?;
+            }
         }
         Ok(Opened { session, project, opening })
     }
@@ -136,6 +143,10 @@ impl Project {
         // The first commit of a repository that has none is Ralph's: home has to begin somewhere.
         self.committer.begin_history(&context.workspace.root.join(CONFIG_FILE))?;
         let clones = Clones::open(&ClonesRequest { program, context, onto })?;
+        // The ignore file of home lands where work does.
+        if !clones.is_home_checked_out()? {
+            self.committer.exclude_logs()?;
+        }
         // Before the checkout is looked at: half of a landing is not the person's doing.
         clones.follow_all()?;
         if let Some(home) = clones.home() {
@@ -189,6 +200,11 @@ impl Project {
     /// Returns the branches that work lands on, each with the directory of its repository; none in place.
     pub fn branches(&self) -> Vec<(&str, &str)> {
         self.clones.as_ref().map(Clones::branches).unwrap_or_default()
+    }
+
+    /// Names the repositories of several whose checkout is not on the branch that work lands on.
+    pub fn siblings_elsewhere(&self) -> Result<Vec<String>, WorkflowError> {
+        self.clones.as_ref().map_or_else(|| Ok(Vec::new()), Clones::siblings_elsewhere)
     }
 
     /// Tells whether the person's checkout of the repository that has home is on the branch that work lands on.

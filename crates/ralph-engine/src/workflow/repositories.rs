@@ -446,6 +446,11 @@ impl Repositories {
         found.or_else(|| self.found.first()).map(|repository| &*repository.gates)
     }
 
+    /// Returns the repositories that are git's own, each with its directory in the workspace.
+    pub(crate) fn real(&self) -> impl Iterator<Item = (&str, &GateRepository)> {
+        self.found.iter().filter_map(|one| Some((one.name.as_str(), one.gates.real()?)))
+    }
+
     /// Makes a checkout for the verifier at the work in each repository; the first is the one it starts in.
     pub(crate) fn checkouts_for_verifier(
         &self,

@@ -151,6 +151,17 @@ impl Clones {
             .collect()
     }
 
+    /// Names the repositories that are not on the branch that work lands on, for people, where there are several.
+    pub(crate) fn siblings_elsewhere(&self) -> Result<Vec<String>, WorkflowError> {
+        let mut elsewhere = Vec::new();
+        for one in self.repositories.iter().filter(|one| !one.name.is_empty()) {
+            if one.checkout()?.is_none() {
+                elsewhere.push(one.name.clone());
+            }
+        }
+        Ok(elsewhere)
+    }
+
     /// Commits what is in flight to the ref of an item, for whoever looks at home and for the case that private state is
     /// lost.
     pub(crate) fn note_in_flight(
@@ -304,6 +315,8 @@ impl Clones {
 }
 
 /// Opens every repository of the workspace; `branch_of` tells which branch of one work is about.
+///
+/// One of several that has no commit yet cannot be cloned, and takes no part; see [`unborn_siblings`].
 fn open_repositories(
     program: &GitProgram,
     context: &SessionContext,
@@ -316,6 +329,9 @@ fn open_repositories(
         let Some(worktree) = place.worktree.clone() else { continue };
         let name = worktree.strip_prefix(workspace).map_or("", Utf8Path::as_str).to_owned();
         let gates = GateRepository::open(program, &context.state, &worktree, workspace)?;
+        if !name.is_empty() && gates.git.head()?.id().is_none() {
+            continue;
+        }
         let own = own_paths(workspace, home, &context.config.mailbox, &worktree);
         let branch = branch_of(&gates.git)?;
         let prefix = workspace.strip_prefix(&worktree).unwrap_or("".into()).to_owned();
@@ -323,6 +339,23 @@ fn open_repositories(
         repositories.push(PersonsRepository { name, gates, own, branch, has_home, prefix });
     }
     Ok(repositories)
+}
+
+/// Names the repositories of several that have no commit yet.
+pub(crate) fn unborn_siblings(
+    program: &GitProgram,
+    workspace: &Utf8Path,
+) -> Result<Vec<String>, WorkflowError> {
+    let mut unborn = Vec::new();
+    for place in boundary::repositories(workspace) {
+        let below = place.worktree.as_deref().and_then(|tree| tree.strip_prefix(workspace).ok());
+        let Some(name) = below.filter(|name| !name.as_str().is_empty()) else { continue };
+        let name = name.to_string();
+        if Git::at(program.clone(), place).head()?.id().is_none() {
+            unborn.push(name);
+        }
+    }
+    Ok(unborn)
 }
 
 /// Returns where home really is: one that is named by `..` only seems to be in the workspace.

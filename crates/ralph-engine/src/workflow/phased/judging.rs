@@ -91,16 +91,16 @@ impl Phased<'_, '_> {
         let pinned = self.pin(&item)?;
         let summary = self.mailbox.read(SUMMARY);
         let outline = self.outline(record, before)?;
-        let rules = self.settings.rules.clone();
+        let (rules, files) = (self.settings.rules.clone(), self.files_of(before, &works)?);
         let beside = BuiltInContext {
             rules: &rules,
             outline: outline.as_ref(),
             summary: summary.as_deref(),
+            files: &files,
         };
         let cases = self.examine(&item, before, &pinned, &works, beside)?;
         self.back_to_branches(&item)?;
-        let Comparison { diff, is_begun, is_nothing_built } =
-            self.compare(before, &works, &beside)?;
+        let Comparison { diff, is_begun, is_nothing_built } = self.compare(&works, &beside);
         self.write_reports(diff.as_ref(), &cases)?;
         let mut found = match Findings::of(&cases) {
             Ok(found) => found,
@@ -166,23 +166,17 @@ impl Phased<'_, '_> {
     }
 
     /// Compares the work with the plan, and with where it began.
-    fn compare(
-        &self,
-        before: &BeforeAll,
-        works: &[Work],
-        beside: &BuiltInContext<'_>,
-    ) -> Result<Comparison, WorkflowError> {
-        let files = works.first().map(|work| self.files_of(before, work)).transpose()?;
-        let Some(files) = files.flatten() else {
-            return Ok(Comparison { diff: None, is_begun: true, is_nothing_built: false });
-        };
-        let input = files.input(beside);
+    fn compare(&self, works: &[Work], beside: &BuiltInContext<'_>) -> Comparison {
+        if works.is_empty() {
+            return Comparison { diff: None, is_begun: true, is_nothing_built: false };
+        }
+        let input = beside.files.input(beside);
         let is_web_app = self.settings.preset == LoopPreset::WebApp;
-        Ok(Comparison {
+        Comparison {
             diff: plan_diff(&input),
             is_begun: !(is_web_app && is_before_work(&input)),
             is_nothing_built: is_web_app && input.outline.is_none() && !changes_components(&input),
-        })
+        }
     }
 
     /// Writes the reports of gates that have a file of their own, and removes those that are clean.

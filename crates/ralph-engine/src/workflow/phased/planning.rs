@@ -4,7 +4,6 @@ use ralph_model::phase::{LoopFact, LoopPhase, LoopRecord, PlanMark, PlanVerdict}
 use ralph_outline::finding::report;
 use ralph_outline::language::{LANGUAGES, PlanCheck, PlanSurroundings, find_plan};
 use ralph_outline::outline::Outline;
-use ralph_outline::tree::{FileTree, SourceTree};
 
 use super::Phased;
 use crate::digest;
@@ -71,6 +70,9 @@ impl Phased<'_, '_> {
             PlanVerdict::Valid { plan, .. } if record.phase == LoopPhase::Plan => {
                 Some(format!("{} is valid; the phase is BUILD", plan.file))
             }
+            PlanVerdict::Valid { plan, .. } if record.validated.as_ref() != Some(plan) => {
+                Some(format!("{} was changed during BUILD; it is valid", plan.file))
+            }
             PlanVerdict::Absent if record.phase == LoopPhase::Build => {
                 Some("the plan is gone; the phase is PLAN again".to_owned())
             }
@@ -86,11 +88,7 @@ impl Phased<'_, '_> {
             return Ok(PlanCheck { outline: Outline::default(), findings: Vec::new() });
         };
         let context = &self.session.context;
-        let (committed, empty) = (self.tree_before(before)?, FileTree::default());
-        let tree: &dyn SourceTree = match &committed {
-            Some(tree) => tree,
-            None => &empty,
-        };
+        let tree = &self.tree_before(before)?;
         let root = self.root().as_std_path();
         let is_program = |name: &str| context.environment.find_program(name, root).is_some();
         let rules = &self.settings.rules;

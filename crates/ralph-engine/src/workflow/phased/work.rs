@@ -9,7 +9,7 @@ use super::{Phased, item_of};
 use crate::boundary;
 use crate::gates::assess::Extent;
 use crate::gates::pin::PinnedGates;
-use crate::gates::{BuiltInContext, CandidateFiles, CommitTree, GateContext, WorkRepository};
+use crate::gates::{BuiltInContext, CandidateFiles, CommitTree, GateContext};
 use crate::git::commits::{CommitRequest, Signing, commit_paths};
 use crate::git::evidence::{Dirt, is_own};
 use crate::git::{Git, Oid, shown};
@@ -109,13 +109,16 @@ impl Phased<'_, '_> {
     ) -> Result<Vec<Case>, WorkflowError> {
         let repositories = &self.project.repositories;
         let mut cases = Vec::new();
+        let mut pinned = pinned.clone();
         for work in works {
             let said = Said::Commit { claimed: work.commit.clone() };
             cases.push(self.session.with_gates(item, |context, tell| {
                 let context =
                     GateContext { extent: Extent::All, built_in: Some(beside), ..*context };
-                repositories.examine(&context, before, pinned, &said, tell)
+                repositories.examine(&context, before, &pinned, &said, tell)
             })?);
+            // These look at all repositories together, once.
+            pinned.gates.retain(|gate| gate.built_in().is_none());
         }
         Ok(cases)
     }
@@ -144,29 +147,33 @@ impl Phased<'_, '_> {
         Ok(())
     }
 
-    /// Returns the files of work and of where it began.
+    /// Returns the files of work and of where it began, in all repositories.
     pub(super) fn files_of(
         &self,
         before: &BeforeAll,
-        work: &Work,
-    ) -> Result<Option<CandidateFiles>, WorkflowError> {
-        let found = self.project.repositories.gates(&work.repository);
-        let Some(repository) = found.and_then(WorkRepository::real) else { return Ok(None) };
-        let Some(commit) = Oid::parse(work.commit.as_str().as_bytes()) else { return Ok(None) };
-        repository.mirror.fill(&repository.git, std::slice::from_ref(&commit))?;
-        let base = base_of(before, &work.repository);
-        Ok(Some(CandidateFiles::read(repository, &commit, base.as_ref())?))
+        works: &[Work],
+    ) -> Result<CandidateFiles, WorkflowError> {
+        let mut files = CandidateFiles::default();
+        for (name, repository) in self.project.repositories.real() {
+            let work = works.iter().find(|work| work.repository == name);
+            let commit = work.and_then(|work| Oid::parse(work.commit.as_str().as_bytes()));
+            let base = base_of(before, name);
+            let known: Vec<Oid> = commit.iter().chain(&base).cloned().collect();
+            repository.mirror.fill(&repository.git, &known)?;
+            files.add(repository, commit.as_ref(), base.as_ref())?;
+        }
+        Ok(files)
     }
 
-    /// Returns the files that the task began with; `None` where there was no commit yet.
-    pub(super) fn tree_before(
-        &self,
-        before: &BeforeAll,
-    ) -> Result<Option<CommitTree>, WorkflowError> {
-        let repository = self.project.repositories.gates("").and_then(WorkRepository::real);
-        let base = base_of(before, "");
-        let (Some(repository), Some(base)) = (repository, base) else { return Ok(None) };
-        Ok(Some(CommitTree::read(repository, &base)?))
+    /// Returns the files that the task began with.
+    pub(super) fn tree_before(&self, before: &BeforeAll) -> Result<CommitTree, WorkflowError> {
+        let mut tree = CommitTree::default();
+        for (name, repository) in self.project.repositories.real() {
+            if let Some(base) = base_of(before, name) {
+                tree.add(repository, &base)?;
+            }
+        }
+        Ok(tree)
     }
 
     /// The repositories with what is Ralph's own in each.

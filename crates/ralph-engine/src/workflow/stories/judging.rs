@@ -10,6 +10,7 @@ use ralph_model::verdict::{Claim, Verdict};
 
 use super::store::StorySettling;
 use super::{Stories, StoriesEnd};
+use crate::gates::WorkRepository;
 use crate::judge::{AgreedChecks, Case, Said};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::Turn;
@@ -146,11 +147,19 @@ impl Stories<'_, '_> {
         for (work, case) in works.iter().zip(cases) {
             let Claim::Commit(measured) = &case.claim else { continue };
             let Some(evidence) = measured.evidence.commit() else { continue };
-            let named = evidence.changed.iter().map(|path| match work.repository.as_str() {
-                "" => path.clone(),
-                repository => format!("{repository}/{path}"),
-            });
-            outside.extend(named.filter(|path| !is_allowed(&self.options.allowed, path)));
+            let repository = self.project.repositories.gates(&work.repository);
+            let repository = repository.and_then(WorkRepository::real);
+            for path in &evidence.changed {
+                // Paths are allowed as the workspace names them.
+                let named = match repository {
+                    Some(repository) => repository.in_workspace(path),
+                    None => Some(path.clone()),
+                };
+                let allowed = &self.options.allowed;
+                if !named.as_ref().map_or(allowed.is_empty(), |path| is_allowed(allowed, path)) {
+                    outside.push(named.unwrap_or_else(|| path.clone()));
+                }
+            }
         }
         if outside.is_empty() {
             return;

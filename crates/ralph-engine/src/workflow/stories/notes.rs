@@ -75,6 +75,10 @@ impl Stories<'_, '_> {
             ];
             for (name, bytes) in files {
                 let (Some(bytes), path) = (bytes, home.join(name)) else { continue };
+                // Another way to write the same stories stays: an agent that commits everything has not changed them.
+                if name == self.options.prd && Self::is_same_prd(root, &path, prd) {
+                    continue;
+                }
                 // An agent that put something else at the place of home does without them.
                 let placed = place_beneath(root, &path, bytes);
                 if let Err(source) = placed
@@ -85,6 +89,12 @@ impl Stories<'_, '_> {
             }
         }
         Ok(progress)
+    }
+
+    fn is_same_prd(root: &Utf8Path, path: &Utf8Path, prd: &str) -> bool {
+        let there = read_beneath(root, path, LARGEST);
+        let there = there.and_then(|bytes| Prd::parse(&String::from_utf8_lossy(&bytes)).ok());
+        there.is_some() && there == Prd::parse(prd).ok()
     }
 
     /// Takes back what a run in place wrote as `passes` into the person's own PRD; tells whether that claims its story.

@@ -163,11 +163,13 @@ struct JsonStories<'a> {
     reason: String,
 }
 
-/// Says how the implementation of stories ended, and how to get to the branch that has them.
+/// Says how the implementation of stories ended, and how to get to the branch that has them: in the repository that is the
+/// workspace, or in each of the `siblings` in it that are elsewhere.
 pub(super) fn report_stories(
     setup: &Setup,
     prd: &Utf8Path,
     branch: &str,
+    siblings: &[String],
     ended: &Ended<StoriesEnd>,
 ) -> Result<Exit, CliError> {
     let commits = setup.config.git.commit_home;
@@ -204,7 +206,12 @@ pub(super) fn report_stories(
     {
         let text = format!("{branch} has what landed: {} of {} pass", found.passing, found.total);
         setup.ui.labelled(Tone::Active, "branch", &text);
-        say_next(setup, &[&format!("git switch {branch}")]);
+        if siblings.is_empty() {
+            say_next(setup, &[&format!("git switch {branch}")]);
+        }
+    }
+    for sibling in siblings {
+        say_next(setup, &[&format!("git -C {sibling} switch {branch}")]);
     }
     if setup.json {
         print_json(&JsonStories { result, stories: overview, reason })?;

@@ -191,7 +191,8 @@ pub(super) fn implement(
     }
     let ended = stories.run().map_err(failed)?;
     drop(session);
-    report_stories(setup, &path, &branch, &ended)
+    let siblings = project.siblings_elsewhere().map_err(failed)?;
+    report_stories(setup, &path, &branch, &siblings, &ended)
 }
 
 fn failed(error: WorkflowError) -> CliError {

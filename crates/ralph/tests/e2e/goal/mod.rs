@@ -7,6 +7,7 @@ mod interview;
 mod names;
 mod prd;
 mod run;
+mod siblings;
 mod starts;
 mod terminal;
 mod understand;

@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{Desk, GOAL, block, draft, envelope};
+use super::{Desk, GOAL, block, draft, envelope, story};
 use crate::harness::{PATIENCE, wait_until};
 
 /// The branch of the PRD, and what a file is on it.
@@ -662,4 +662,39 @@ fn exec_goes_on_into_the_run_with_its_cap() {
     assert!(finished.stderr.contains("all iterations are used, and 1 story fails"), "{finished}");
     let finished = desk.exits(0, &[&args[..], &["--resume"]].concat());
     assert!(finished.stderr.contains("all stories pass"), "{finished}");
+}
+
+/// A home that Ralph did not make, an agent that commits everything: Ralph's own files are in nobody's way.
+#[test]
+fn logs_do_not_show_up_and_a_prd_that_was_only_placed_is_not_the_agents_change() {
+    let script = "[implementer]\nrun echo x > $RALPH_TASK.txt; git add -A; git commit -qm all\nfinal <promise>COMPLETE</promise>\n";
+    let desk = Desk::new(script);
+    let stories = [story("US-001", false)];
+    // Not as Ralph writes it.
+    desk.write(
+        "ralph/prd.json",
+        &json!({"branchName": BRANCH, "userStories": stories}).to_string(),
+    );
+    desk.commit_all("a PRD");
+    let finished = desk.exits(0, &["run"]);
+    assert!(!finished.stderr.contains("yours to change"), "{finished}");
+    assert_eq!(desk.git(&["status", "--porcelain"]), "");
+}
+
+/// C10.4: in a workspace below the root of its repository, paths are named from the workspace.
+#[test]
+fn allowed_paths_are_named_from_the_workspace() {
+    let script = "[implementer]\nrun mkdir -p src; echo x > src/$RALPH_TASK.txt; echo x > ../above.txt\nfinal <promise>COMPLETE</promise>\n";
+    for (script, code) in
+        [(script.replace("; echo x > ../above.txt", ""), 0), (script.to_owned(), 1)]
+    {
+        let desk = Desk::new(&script);
+        let prd = json!({"branchName": BRANCH, "userStories": [story("US-001", false)]});
+        desk.write("sub/ralph/prd.json", &prd.to_string());
+        let settings = desk.read("ralph.toml").replace("../script", "../../script");
+        desk.write("sub/ralph.toml", &settings);
+        desk.commit_all("a part");
+        let finished = desk.exits(code, &["--root", "sub", "run", "1", "--allowed-paths", "src/"]);
+        assert_eq!(finished.stderr.contains("were changed: above.txt"), code == 1, "{finished}");
+    }
 }

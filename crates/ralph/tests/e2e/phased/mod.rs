@@ -6,6 +6,7 @@ mod degenerate;
 mod people;
 mod reflection;
 mod scenarios;
+mod siblings;
 mod slots;
 mod trees;
 mod web;
