@@ -3,7 +3,7 @@
 use ralph_model::build::{Acceptance, Work};
 use ralph_model::gate::Effect;
 use ralph_model::id::RunId;
-use ralph_model::journal::{QuestionKind, ReasonText, VerdictKind, VerdictReached};
+use ralph_model::journal::{QuestionKind, ReasonText, StepResult, VerdictKind, VerdictReached};
 use ralph_model::phase::mailbox::{BUILD_ERRORS, PLAN_DIFF, SUMMARY};
 use ralph_model::phase::{LoopFact, LoopRecord, LoopStanding};
 use ralph_model::run::Trouble;
@@ -107,7 +107,7 @@ impl Phased<'_, '_> {
             Err(trouble) => return Ok(Turn::Trouble(trouble)),
         };
         if !found.reasons.is_empty() || works.is_empty() {
-            let reasons = found.reasons.iter().map(ReasonText::from).collect();
+            let reasons = found.reasons.iter().map(|reason| reason_text(reason, &cases)).collect();
             self.tell_rejected(&item, works.first(), reasons)?;
             let fact = LoopFact::GatesFailed {
                 run,
@@ -199,12 +199,16 @@ impl Phased<'_, '_> {
         Ok(())
     }
 
+    /// Tells that work is rejected, and why the iteration under way failed.
     pub(super) fn tell_rejected(
         &mut self,
         item: &str,
         work: Option<&Work>,
         reasons: Vec<ReasonText>,
     ) -> Result<(), WorkflowError> {
+        let told: Vec<&str> = reasons.iter().map(|reason| reason.text.as_str()).collect();
+        let told = (!told.is_empty()).then(|| told.join(" "));
+        self.end_iteration(StepResult::Failed, told)?;
         self.tell(VerdictReached {
             item: item.to_owned(),
             commit: work.map(|work| work.commit.to_string()),
@@ -237,6 +241,19 @@ fn failed_names(reasons: &[Reason]) -> Vec<String> {
         other => other.code().to_owned(),
     };
     reasons.iter().map(name).collect()
+}
+
+/// Says a reason for people: what one of the harness's own gates found is said in its words.
+fn reason_text(reason: &Reason, cases: &[Case]) -> ReasonText {
+    let Reason::Gate { report } = reason else { return ReasonText::from(reason) };
+    let mut findings = cases.iter().flat_map(|case| &case.assessment.findings);
+    let own = findings.find(|one| one.gate.name == report.gate && one.gate.built_in().is_some());
+    let said = own.map(|finding| words(finding).text).unwrap_or_default();
+    let line = said.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+    match line {
+        Some(line) => ReasonText::new(reason.code(), &format!("{}: {line}", report.gate)),
+        None => ReasonText::from(reason),
+    }
 }
 
 /// Formats everything that speaks against the work, in the gates' own words.

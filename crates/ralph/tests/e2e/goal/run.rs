@@ -684,9 +684,9 @@ fn logs_do_not_show_up_and_a_prd_that_was_only_placed_is_not_the_agents_change()
 /// C10.4: in a workspace below the root of its repository, paths are named from the workspace.
 #[test]
 fn allowed_paths_are_named_from_the_workspace() {
-    let script = "[implementer]\nrun mkdir -p src; echo x > src/$RALPH_TASK.txt; echo x > ../above.txt\nfinal <promise>COMPLETE</promise>\n";
+    let script = "[implementer]\nrun mkdir -p src; echo x > src/$RALPH_TASK.txt; echo x > other.txt\nfinal <promise>COMPLETE</promise>\n";
     for (script, code) in
-        [(script.replace("; echo x > ../above.txt", ""), 0), (script.to_owned(), 1)]
+        [(script.replace("; echo x > other.txt", ""), 0), (script.to_owned(), 1)]
     {
         let desk = Desk::new(&script);
         let prd = json!({"branchName": BRANCH, "userStories": [story("US-001", false)]});
@@ -695,6 +695,6 @@ fn allowed_paths_are_named_from_the_workspace() {
         desk.write("sub/ralph.toml", &settings);
         desk.commit_all("a part");
         let finished = desk.exits(code, &["--root", "sub", "run", "1", "--allowed-paths", "src/"]);
-        assert_eq!(finished.stderr.contains("were changed: above.txt"), code == 1, "{finished}");
+        assert_eq!(finished.stderr.contains("were changed: other.txt"), code == 1, "{finished}");
     }
 }

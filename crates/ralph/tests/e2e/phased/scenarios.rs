@@ -144,7 +144,11 @@ fn five_gate_failures_in_a_row_abort_and_the_feedback_grows_louder() {
 fn all_gates_run_and_each_says_what_to_do() {
     let site =
         Site::new("[builder 1]\nwrite hello.txt bad\nwrite .ralph/status.txt complete\nfinal x\n");
-    site.exits(1, &[TASK, "--max-iterations", "1"]);
+    let spent = site.exits(1, &[TASK, "--max-iterations", "1"]);
+    let retry = spent.stderr.lines().find(|line| line.starts_with("[retry] ")).unwrap();
+    for part in ["has-summary: there is no summary.md", "The gate `check` fails"] {
+        assert!(retry.contains(part), "{part}\n{retry}");
+    }
     let feedback = site.mail("feedback.md");
     for part in ["## check", "## has-summary", "there is no summary.md", "What to do: "] {
         assert!(feedback.contains(part), "{part}\n{feedback}");
