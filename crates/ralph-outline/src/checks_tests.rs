@@ -18,7 +18,16 @@ fn run_on(check: BuiltIn, files: &[(&str, &str)]) -> CheckResult {
 }
 
 fn input<'a>(rules: &'a LoopRules, tree: &'a FileTree) -> CheckInput<'a> {
-    CheckInput { rules, tree, before: None, changed: &[], added: &[], outline: None, summary: None }
+    CheckInput {
+        rules,
+        tree,
+        before: None,
+        changed: &[],
+        added: &[],
+        idle: &[],
+        outline: None,
+        summary: None,
+    }
 }
 
 #[test]
@@ -46,7 +55,9 @@ fn an_application_has_content_by_what_it_imports_or_shows() {
         (Some("export default () => <p/>;"), false),
         (Some("import { Hero } from './sections/Hero'; export default () => <Hero/>;"), true),
         (Some("import { Hero } from '@/components/Hero'; export default () => <Hero/>;"), true),
-        (Some("import { Stack } from '@wiggum/stack'; export default () => <p/>;"), true),
+        (Some("import { Stack } from '@wiggum/stack'; export default () => <p/>;"), false),
+        (Some("import { Stack } from '@wiggum/stack'; export default () => <Stack/>;"), true),
+        (Some("import { Hero } from './sections/Hero'; export default () => <p/>;"), false),
         (Some("export default () => <A><B/><C/></A>;"), false),
         (Some("export default () => <A><B/><C/><D/></A>;"), true),
         (Some("// import a from './sections/a'\nexport default () => <p/>;"), false),

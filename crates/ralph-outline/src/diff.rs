@@ -2,7 +2,7 @@
 //!
 //! Names are compared in every spelling and found in code, never in comments. The report informs. It fails a build that
 //! changed nothing, or no source of a plan that is about components; one in which nothing at all of a plan is there; and,
-//! with `strict`, one in which anything is missing.
+//! with `strict`, one in which anything is missing, or whose plan names nothing that could be.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -114,6 +114,8 @@ fn failure(found: &PlanDiff, request: &DiffRequest<'_>, touched: bool) -> Option
     } else if !parts.is_empty() && !touched {
         // What was there before the task is not its work.
         Some("no file of any part of the plan was changed since the task began".to_owned())
+    } else if rules.strict && parts.is_empty() {
+        Some("the plan names no file and no component, so that nothing can be compared".to_owned())
     } else if rules.strict && !found.missing.is_empty() {
         let verb =
             if found.missing.len() == 1 { "part of the plan is" } else { "parts of the plan are" };
@@ -176,11 +178,17 @@ impl Sources {
         let wanted = words(&item.name);
         let named = |path: &&String| names(base_name(path), &wanted);
         let own: Vec<String> = self.facts.keys().filter(named).cloned().collect();
-        let mentions = |facts: &SourceFacts| facts.mentions(&wanted);
-        let in_code = self.facts.iter().find(|(_, facts)| mentions(facts));
-        let place = own.first().or(in_code.map(|(path, _)| path)).cloned();
-        let Some(place) = place else {
-            return (Match::Missing("no source names it".to_owned()), own);
+        // A file that renders nothing is a name, and no component.
+        let renders = |path: &&String| !self.facts[path.as_str()].tags.is_empty();
+        let in_code = |path: &&String| self.facts[path.as_str()].mentions(&wanted);
+        let in_code = || self.facts.keys().filter(renders).find(in_code);
+        let place = match own.first() {
+            Some(first) => own.iter().find(renders).ok_or(format!("{first} renders nothing")),
+            None => in_code().ok_or("no source names it".to_owned()),
+        };
+        let place = match place {
+            Ok(place) => place.clone(),
+            Err(why) => return (Match::Missing(why), own),
         };
         let missing: Vec<&str> =
             item.fields.iter().map(String::as_str).filter(|field| !self.has_field(field)).collect();
@@ -229,7 +237,10 @@ fn file(item: &Planned, request: &DiffRequest<'_>) -> Match {
     match (item.kind, is_there, is_changed) {
         (PlannedKind::NewFile, false, _) => Match::Missing("it is not there".to_owned()),
         (_, true, true) => Match::Implemented("changed".to_owned()),
-        (_, true, false) => Match::Deviating("it was not changed".to_owned()),
+        (PlannedKind::NewFile, true, false) if request.added.contains(&item.name) => {
+            Match::Missing("it is empty".to_owned())
+        }
+        (_, true, false) => Match::Missing("it was not changed".to_owned()),
         (_, false, _) => Match::Deviating("it was removed".to_owned()),
     }
 }

@@ -17,7 +17,7 @@ use ralph_outline::tree::SourceTree;
 use super::assess::Points;
 use super::runner::{Job, keep_text};
 use super::{GateContext, GateError, GateRepository};
-use crate::git::{ChangeKind, Git, GitError, Oid};
+use crate::git::{ChangeKind, Git, GitError, Oid, PathChange};
 
 /// The largest file that is read, and how many are.
 const LARGEST: usize = 256 << 10;
@@ -100,6 +100,8 @@ pub(crate) struct CandidateFiles {
     base: Option<CommitTree>,
     changed: Vec<String>,
     added: Vec<String>,
+    /// The changed paths that hold no work: they differ in white space alone, or are new and blank.
+    idle: Vec<String>,
 }
 
 impl CandidateFiles {
@@ -127,7 +129,10 @@ impl CandidateFiles {
             }
             return Ok(());
         };
-        for change in git.changes(base, candidate)? {
+        let changes = git.changes(base, candidate)?;
+        let idle = idle(git, (base, candidate), &changes)?;
+        self.idle.extend(idle.into_iter().filter_map(|path| repository.in_workspace(path)));
+        for change in &changes {
             let path = change.path.to_str().and_then(|path| repository.in_workspace(path));
             self.changed.extend(path.clone());
             self.added.extend(path.filter(|_| change.kind == ChangeKind::Added));
@@ -142,10 +147,47 @@ impl CandidateFiles {
             before: self.base.as_ref().map(|base| base as &dyn SourceTree),
             changed: &self.changed,
             added: &self.added,
+            idle: &self.idle,
             outline: beside.outline,
             summary: beside.summary,
         }
     }
+}
+
+/// Returns the changed files that hold no work: the same but for white space, or new and blank. A file that is too large
+/// to be read is not among them.
+fn idle<'c>(
+    git: &Git,
+    (base, candidate): (&Oid, &Oid),
+    changes: &'c [PathChange],
+) -> Result<Vec<&'c str>, GitError> {
+    const EMPTY: [&str; 2] = [
+        "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+        "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
+    ];
+    let kept = |change: &&PathChange| {
+        matches!(change.kind, ChangeKind::Added | ChangeKind::Modified) && change.id.is_some()
+    };
+    let files: Vec<&PathChange> = changes.iter().filter(kept).take(MOST_FILES).collect();
+    let at = |commit| files.iter().map(move |change| (commit, change.path.as_path()));
+    let asked: Vec<(&Oid, &Path)> = at(base).chain(at(candidate)).collect();
+    let mut before = git.files_at(&asked, LARGEST)?;
+    let after = before.split_off(files.len());
+    let words = |bytes: &[u8]| -> Vec<u8> {
+        bytes.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect()
+    };
+    let is_idle = |change: &PathChange, before: Option<Vec<u8>>, after: Vec<u8>| {
+        let is_empty = change.id.as_ref().is_some_and(|id| EMPTY.contains(&id.as_str()));
+        let is_known = is_empty || !after.is_empty();
+        let was = before.unwrap_or_default();
+        // A mode alone is a change: a script became executable.
+        is_known && words(&was) == words(&after) && was != after || is_empty && was.is_empty()
+    };
+    let compared = files.into_iter().zip(before.into_iter().zip(after));
+    let idle = compared.filter_map(|(change, (before, after))| {
+        is_idle(change, before, after?).then(|| change.path.to_str()).flatten()
+    });
+    Ok(idle.collect())
 }
 
 /// Runs a built-in gate, and keeps what it says as its output.

@@ -5,6 +5,9 @@
 //! changed is copied in. Nothing of the person's is removed but the harness's own passing files, and those only as it had
 //! written them.
 //!
+//! Only documents go out, by [`goes_out`]: a program of the person's must not find anything there that it runs or obeys, as
+//! git does with the configuration of a repository in the directory where it is called.
+//!
 //! Every step can be repeated after a crash: a file that is equal on both sides is agreed on. No run may be alive.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +49,21 @@ const MOST_BYTES: usize = 64 << 20;
 const MOST_FILES: usize = 2000;
 const DEEPEST: usize = 4;
 
+/// The extensions of documents.
+const DOCUMENTS: [&str; 7] = ["md", "txt", "json", "jsonl", "tsx", "log", "csv"];
+
+/// Whether a file of the agent's may come to lie in the workspace: a document whose path has no hidden part.
+fn goes_out(name: &str) -> bool {
+    let is_document = Utf8Path::new(name)
+        .extension()
+        .is_some_and(|found| DOCUMENTS.iter().any(|known| found.eq_ignore_ascii_case(known)));
+    is_document && !name.split('/').any(is_hidden)
+}
+
+fn is_hidden(name: &str) -> bool {
+    name.starts_with('.')
+}
+
 /// Brings two mailboxes in step. `passing` are files that only the harness writes and removes.
 pub(crate) fn exchange(
     person: &Mailbox,
@@ -56,7 +74,15 @@ pub(crate) fn exchange(
 ) -> Result<Exchanged, PathError> {
     let mut told = Exchanged::default();
     let outside = list(person, &mut Vec::new());
-    let inside = list(agent, &mut told.left_out);
+    let mut inside = list(agent, &mut told.left_out);
+    inside.retain(|name, digest| {
+        let is_kept = goes_out(name);
+        // What the person put there and the agent left alone need not be mentioned.
+        if !is_kept && agreed.get(name) != Some(digest) {
+            told.left_out.push(name.clone());
+        }
+        is_kept
+    });
     let is_changed = |agreed: &Agreed, name: &String, digest| agreed.get(name) != Some(digest);
     let went_out: BTreeSet<&String> = inside
         .iter()
@@ -121,6 +147,10 @@ impl Listing<'_> {
                 continue;
             }
             let name = format!("{prefix}{base}");
+            if is_hidden(base) {
+                self.left_out.push(name);
+                continue;
+            }
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let is_directory = entry.file_type() == FileType::Directory;
             let below = is_directory.then(|| openat(directory, base, flags, Mode::empty()));
@@ -295,6 +325,33 @@ mod tests {
         assert_eq!(told.left_out, ["a/b/c/d/e", "archive", "large", "link.md"]);
         assert!(!outside.path().join("old.md").exists(), "a link is not followed");
         assert_eq!(text(&pair.agent, "archive/old.md"), "old");
+    }
+
+    #[test]
+    fn nothing_goes_out_that_a_program_of_the_persons_would_run_or_obey() {
+        let mut pair = Pair::new();
+        pair.person.write("sketch.svg", "mine").unwrap();
+        pair.sync(Direction::In);
+        assert_eq!(text(&pair.agent, "sketch.svg"), "mine", "the person may show anything");
+        for name in
+            [".git/config", ".envrc", "sub/.git/config", "sub/Makefile", "conftest.py", "a.sh"]
+        {
+            let path = pair.agent.path().join(name);
+            create_directory(path.parent().unwrap()).unwrap();
+            fs::write(&path, "[core]\n\tfsmonitor = touch pwned\n").unwrap();
+        }
+        pair.agent.write("sub/notes.md", "text").unwrap();
+        let mut told = pair.sync(Direction::Out);
+        told.left_out.sort();
+        assert_eq!(
+            told.left_out,
+            [".envrc", ".git", "a.sh", "conftest.py", "sub/.git", "sub/Makefile"]
+        );
+        assert_eq!(text(&pair.person, "sub/notes.md"), "text");
+        let mut there: Vec<String> = list(&pair.person, &mut Vec::new()).into_keys().collect();
+        there.sort();
+        assert_eq!(there, ["sketch.svg", "sub/notes.md"]);
+        assert!(!pair.person.path().join(".git").exists());
     }
 
     #[test]

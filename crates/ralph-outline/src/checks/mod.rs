@@ -28,6 +28,8 @@ pub struct CheckInput<'a> {
     /// The paths that differ between the two, and of these the ones that are new.
     pub changed: &'a [String],
     pub added: &'a [String],
+    /// The changed paths that hold no work: they differ in white space alone, or are new and blank.
+    pub idle: &'a [String],
     /// What the validated plan promises, if there is one.
     pub outline: Option<&'a Outline>,
     pub summary: Option<&'a str>,
@@ -83,8 +85,10 @@ pub fn run(check: BuiltIn, input: &CheckInput<'_>) -> CheckResult {
 
 /// Compares the plan with the tree; `None` where there is no plan.
 pub fn plan_diff(input: &CheckInput<'_>) -> Option<PlanDiff> {
-    let CheckInput { rules, tree, changed, added, outline, .. } = *input;
-    outline.map(|outline| diff(&DiffRequest { outline, rules, tree, changed, added }))
+    let CheckInput { rules, tree, changed, added, idle, outline, .. } = *input;
+    let worked = |path: &&String| !idle.contains(path);
+    let changed: Vec<String> = changed.iter().filter(worked).cloned().collect();
+    outline.map(|outline| diff(&DiffRequest { outline, rules, tree, changed: &changed, added }))
 }
 
 fn has_summary(summary: Option<&str>) -> CheckResult {

@@ -103,6 +103,7 @@ impl Story {
             before: Some(&before),
             changed: &changed,
             added: &changed,
+            idle: &[],
             outline: record.validated.as_ref().map(|_| &self.checked.outline),
             summary: left.summary.then_some("The whole shop was built, with all sections."),
         };
