@@ -189,12 +189,11 @@ pub(super) fn run(
         return finish(status, Attribution::CouldNotRun { obstacle }, &message);
     };
     let mut own = CandidateFiles::default();
-    let files = match beside.files {
-        Some(files) => files,
-        None => {
-            own.add(repository, Some(points.candidate), points.base)?;
-            &own
-        }
+    let files = if let Some(files) = beside.files {
+        files
+    } else {
+        own.add(repository, Some(points.candidate), points.base)?;
+        &own
     };
     let found = checks::run(check, &files.input(beside));
     if found.passed {
