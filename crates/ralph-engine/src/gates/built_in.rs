@@ -33,8 +33,18 @@ pub struct BuiltInContext<'a> {
     /// What the validated plan promises, if there is one.
     pub outline: Option<&'a Outline>,
     pub summary: Option<&'a str>,
-    /// The work in all repositories of the workspace: a plan names paths from there.
-    pub(crate) files: &'a CandidateFiles,
+    /// The work in all repositories of the workspace, as a plan names paths from there; else that of the one judged.
+    pub(crate) files: Option<&'a CandidateFiles>,
+}
+
+impl<'a> BuiltInContext<'a> {
+    pub const fn new(
+        rules: &'a LoopRules,
+        outline: Option<&'a Outline>,
+        summary: Option<&'a str>,
+    ) -> BuiltInContext<'a> {
+        BuiltInContext { rules, outline, summary, files: None }
+    }
 }
 
 /// The regular files of a commit in every repository, named from the workspace.
@@ -220,7 +230,14 @@ pub(super) fn run(
         let status = GateStatus::CouldNotRun { obstacle: obstacle.clone() };
         return finish(status, Attribution::CouldNotRun { obstacle }, &message);
     };
-    let found = checks::run(check, &beside.files.input(beside));
+    let mut own = CandidateFiles::default();
+    let files = if let Some(files) = beside.files {
+        files
+    } else {
+        own.add(repository, Some(points.candidate), points.base)?;
+        &own
+    };
+    let found = checks::run(check, &files.input(beside));
     if found.passed {
         finish(GateStatus::Passed, Attribution::ProvedNothing, &found.text)
     } else {

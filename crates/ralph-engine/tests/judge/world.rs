@@ -165,11 +165,7 @@ impl World {
             signals: None,
             extent: self.extent,
             copy: &[],
-            built_in: Some(BuiltInContext {
-                rules: &self.rules,
-                outline: None,
-                summary: self.summary,
-            }),
+            built_in: Some(BuiltInContext::new(&self.rules, None, self.summary)),
         }
     }
 

@@ -16,8 +16,8 @@ use super::gates::BUILD;
 use super::{Phased, PhasedEnd, item_of};
 use crate::config::LoopPreset;
 use crate::files::plain::read_start;
-use crate::gates::BuiltInContext;
 use crate::gates::assess::GateFinding;
+use crate::gates::{BuiltInContext, CandidateFiles};
 use crate::judge::{AgreedChecks, Case, lowest};
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
@@ -93,14 +93,12 @@ impl Phased<'_, '_> {
         let outline = self.outline(record, before)?;
         let (rules, files) = (self.settings.rules.clone(), self.files_of(before, &works)?);
         let beside = BuiltInContext {
-            rules: &rules,
-            outline: outline.as_ref(),
-            summary: summary.as_deref(),
-            files: &files,
+            files: Some(&files),
+            ..BuiltInContext::new(&rules, outline.as_ref(), summary.as_deref())
         };
         let cases = self.examine(&item, before, &pinned, &works, beside)?;
         self.back_to_branches(&item)?;
-        let Comparison { diff, is_begun, is_nothing_built } = self.compare(&works, &beside);
+        let Comparison { diff, is_begun, is_nothing_built } = self.compare(&works, &files, &beside);
         self.write_reports(diff.as_ref(), &cases)?;
         let mut found = match Findings::of(&cases) {
             Ok(found) => found,
@@ -166,11 +164,16 @@ impl Phased<'_, '_> {
     }
 
     /// Compares the work with the plan, and with where it began.
-    fn compare(&self, works: &[Work], beside: &BuiltInContext<'_>) -> Comparison {
+    fn compare(
+        &self,
+        works: &[Work],
+        files: &CandidateFiles,
+        beside: &BuiltInContext<'_>,
+    ) -> Comparison {
         if works.is_empty() {
             return Comparison { diff: None, is_begun: true, is_nothing_built: false };
         }
-        let input = beside.files.input(beside);
+        let input = files.input(beside);
         let is_web_app = self.settings.preset == LoopPreset::WebApp;
         Comparison {
             diff: plan_diff(&input),

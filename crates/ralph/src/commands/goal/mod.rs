@@ -64,7 +64,7 @@ pub(crate) fn plan(mut setup: Setup, args: &PlanArgs) -> Result<Exit, CliError> 
 
 /// Says how to go on where the person stopped before the interview went on.
 fn stopped_before(setup: &Setup, again: &str) -> Exit {
-    setup.ui.important(&format!("interrupted; `{again}` goes on with the interview"));
+    setup.ui.important(format!("interrupted; `{again}` goes on with the interview"));
     Exit::Interrupted
 }
 

@@ -685,8 +685,7 @@ fn logs_do_not_show_up_and_a_prd_that_was_only_placed_is_not_the_agents_change()
 #[test]
 fn allowed_paths_are_named_from_the_workspace() {
     let script = "[implementer]\nrun mkdir -p src; echo x > src/$RALPH_TASK.txt; echo x > other.txt\nfinal <promise>COMPLETE</promise>\n";
-    for (script, code) in
-        [(script.replace("; echo x > other.txt", ""), 0), (script.to_owned(), 1)]
+    for (script, code) in [(script.replace("; echo x > other.txt", ""), 0), (script.to_owned(), 1)]
     {
         let desk = Desk::new(&script);
         let prd = json!({"branchName": BRANCH, "userStories": [story("US-001", false)]});

@@ -18,9 +18,9 @@ impl Siblings {
         let siblings = Siblings { desk: Desk::new(script) };
         let mut settings = siblings.desk.read("ralph.toml");
         for name in ["alpha", "beta"] {
-            settings.push_str(&format!(
-                "[[gate]]\nname = \"{name}-check\"\nrepo = \"{name}\"\nrun = [\"sh\", \"-c\", \"! grep -qs bad *.txt\"]\n"
-            ));
+            settings = format!(
+                "{settings}[[gate]]\nname = \"{name}-check\"\nrepo = \"{name}\"\nrun = [\"sh\", \"-c\", \"! grep -qs bad *.txt\"]\n"
+            );
             siblings.write(&format!("{name}/README.md"), name);
             siblings.git(name, &["init", "--quiet", "--initial-branch=main"]);
             siblings.git(name, &["add", "-A"]);
