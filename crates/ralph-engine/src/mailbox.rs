@@ -54,7 +54,7 @@ pub(crate) fn own(path: &Utf8Path) -> Option<&Utf8Path> {
 }
 
 /// The mailbox of a workspace.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mailbox {
     path: Utf8PathBuf,
 }

@@ -118,6 +118,15 @@ pub(crate) fn exchange(
     Ok(told)
 }
 
+impl Mailbox {
+    /// Returns a digest of all that is in it.
+    pub(crate) fn digest(&self) -> String {
+        let files = list(self, &mut Vec::new());
+        let lines = files.iter().map(|(name, digest)| format!("{digest} {name}\n"));
+        digest::of_bytes(lines.collect::<String>().as_bytes())
+    }
+}
+
 /// Returns the digests of all files, but for the mailbox's own mark.
 fn list(mailbox: &Mailbox, left_out: &mut Vec<String>) -> BTreeMap<String, String> {
     let mut found = Listing { files: BTreeMap::new(), bytes: 0, left_out };

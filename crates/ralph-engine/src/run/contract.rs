@@ -19,6 +19,8 @@ pub(crate) enum Contract<'a> {
     Any,
     /// A message that this accepts.
     Claim(&'a dyn Fn(&str) -> bool),
+    /// As if it were not known, unless this finds that the run has put its answer elsewhere.
+    Left(&'a dyn Fn() -> bool),
 }
 
 impl Contract<'_> {
@@ -31,8 +33,9 @@ impl Contract<'_> {
         match self {
             _ if served.accepted > 0 => ClaimCheck::Granted,
             Contract::Any => ClaimCheck::Made,
-            Contract::Unknown if traits.structured => ClaimCheck::Made,
-            Contract::Unknown => ClaimCheck::Unknown,
+            Contract::Left(has_left) if said.trim().is_empty() && has_left() => ClaimCheck::Granted,
+            Contract::Unknown | Contract::Left(_) if traits.structured => ClaimCheck::Made,
+            Contract::Unknown | Contract::Left(_) => ClaimCheck::Unknown,
             Contract::Claim(accepts) if accepts(said) => ClaimCheck::Made,
             Contract::Claim(_) => ClaimCheck::Missing,
         }
@@ -63,6 +66,12 @@ mod tests {
             (Contract::Claim(&other), refused, structured, ClaimCheck::Missing),
             (Contract::Claim(&other), granted, text, ClaimCheck::Granted),
         ];
+        let silent = RunFacts::default();
+        for (left, claim) in [(true, ClaimCheck::Granted), (false, ClaimCheck::Unknown)] {
+            let contract = Contract::Left(&|| left);
+            assert_eq!(contract.judge(&silent, &Served::default(), text), claim);
+            assert_eq!(contract.judge(&facts, &Served::default(), text), ClaimCheck::Unknown);
+        }
         for (row, (contract, served, traits, claim)) in table.into_iter().enumerate() {
             assert_eq!(contract.judge(&facts, &served, traits), claim, "row {row}");
         }

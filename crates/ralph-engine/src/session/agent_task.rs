@@ -9,6 +9,7 @@ use super::Session;
 use crate::boundary::persons_side::{PersonsPlaces, PersonsSide};
 use crate::boundary::{self, InForce};
 use crate::home::CONFIG_FILE;
+use crate::mailbox::Mailbox;
 use crate::outbox::{Outbox, OutboxFile};
 use crate::run::{Contract, RunContext, RunError, RunReport, RunResult, locks, run_agent};
 
@@ -46,19 +47,29 @@ pub(crate) enum TaskContract {
     Completed { phrase: String },
     /// An interviewer answers with its envelope.
     Envelope,
+    /// The answer is in the mailbox, which held what `digest` is of before the run; words beside it are free.
+    Mailbox { mailbox: Mailbox, digest: String },
 }
 
 impl TaskContract {
     fn accepts(&self, said: &str) -> bool {
         let message = FinalMessage::new(said);
         match self {
-            TaskContract::Unknown | TaskContract::Any => true,
+            TaskContract::Unknown | TaskContract::Any | TaskContract::Mailbox { .. } => true,
             TaskContract::Planned { phrase } => {
                 // Whether there is a plan is another question.
                 message.planner_claim(phrase, Some("plan")) == PlannerClaim::Planned
             }
             TaskContract::Completed { phrase } => message.completion(phrase).is_some(),
             TaskContract::Envelope => PlannerEnvelope::parse(said).is_ok(),
+        }
+    }
+
+    /// Whether a run has put its answer where it belongs, whatever it said.
+    fn has_left_something(&self) -> bool {
+        match self {
+            TaskContract::Mailbox { mailbox, digest } => mailbox.digest() != *digest,
+            _ => false,
         }
     }
 }
@@ -195,9 +206,11 @@ impl Session<'_> {
         request.directory = task.directory.as_deref();
         request.given = &task.given;
         let accepts = |said: &str| task.contract.accepts(said);
+        let has_left = || task.contract.has_left_something();
         request.contract = match &task.contract {
             TaskContract::Unknown => Contract::Unknown,
             TaskContract::Any => Contract::Any,
+            TaskContract::Mailbox { .. } => Contract::Left(&has_left),
             _ => Contract::Claim(&accepts),
         };
         request.context.limit = context.context_limit.or(request.context.limit);

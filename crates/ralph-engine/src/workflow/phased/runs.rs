@@ -9,7 +9,7 @@ use ralph_model::role::Role;
 use ralph_model::run::Trouble;
 
 use super::{OPINION, Phased, PhasedEnd, WORKFLOW, item_of};
-use crate::session::AgentTask;
+use crate::session::{AgentTask, TaskContract};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Turn, WorkflowStep};
 use crate::workflow::spec_text::SpecText;
@@ -83,8 +83,10 @@ impl Phased<'_, '_> {
             ..IterationStart::default()
         })?;
         self.iteration = Some(iteration);
+        let (mailbox, digest) = (self.mailbox.clone(), self.mailbox.digest());
         let task = AgentTask {
             attempt,
+            contract: TaskContract::Mailbox { mailbox, digest },
             variables: vec![("RALPH_TASK", item.to_owned())],
             ..AgentTask::new(WORKFLOW, Role::Builder, item, prompt)
         };

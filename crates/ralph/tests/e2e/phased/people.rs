@@ -52,3 +52,21 @@ fn a_mailbox_of_another_tool_is_left_alone() {
     assert!(refused.stderr.contains("belongs to another tool"), "{refused}");
     assert!(refused.stderr.contains("mailbox = "), "{refused}");
 }
+
+/// The mailbox is where the loop's agent answers: one that prints nothing has said what is there.
+#[test]
+fn an_agent_that_prints_nothing_is_heard_by_its_mailbox() {
+    let site = Site::new("");
+    let asks = "cat >/dev/null; echo 'Which colour?' > .ralph/question.md; echo waiting > .ralph/status.txt";
+    let asked = site.exits(3, &["paint it", "--agent-cmd", asks]);
+    assert!(asked.stderr.contains("Which colour?"), "{asked}");
+    assert_eq!(site.runs(), 1);
+    let site = Site::new("");
+    let builds = "cat >/dev/null; echo hello > hello.txt; echo 'The greeting is there now.' > .ralph/summary.md; \
+                  echo complete > .ralph/status.txt";
+    site.exits(0, &["greet", "--agent-cmd", builds]);
+    assert_eq!(site.read("hello.txt"), "hello\n");
+    let site = Site::new("");
+    let silent = site.exits(1, &["greet", "--agent-cmd", "cat >/dev/null"]);
+    assert!(silent.stderr.contains("said nothing and did nothing"), "{silent}");
+}
