@@ -173,11 +173,7 @@ impl Looking<'_> {
     }
 
     /// Judges whether the person trusts what is armed; returns also private state, if there is any.
-    fn judge(
-        &self,
-        config: &Config,
-        vouched: bool,
-    ) -> Result<(Trust, Option<State>), CliError> {
+    fn judge(&self, config: &Config, vouched: bool) -> Result<(Trust, Option<State>), CliError> {
         // Without a place for private state nothing is remembered, and whatever needs one says so.
         let base = state_base(&|name| self.environment.text(name)).ok();
         let state = base.map(|base| State::find(&base, self.workspace)).transpose();

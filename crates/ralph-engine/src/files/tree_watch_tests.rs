@@ -10,7 +10,8 @@ fn every_change_is_told_but_for_what_is_ignored() {
     for path in ["a/deep/file", "a/own/one", "file", "log", "logs/one"] {
         place.write(path, "1");
     }
-    let watch = TreeWatch::over(&place.root, &["log", "logs", "a/own"]).expect("a local file system");
+    let watch =
+        TreeWatch::over(&place.root, &["log", "logs", "a/own"]).expect("a local file system");
     let at = |path: &str| place.root.join(path);
     assert!(watch.is_quiet());
     fs::read(at("a/deep/file")).unwrap();

@@ -257,8 +257,7 @@ impl HomeDraft {
     fn is_private(&self, path: &Path) -> bool {
         let inside = path.strip_prefix(&self.inside).unwrap_or(path);
         let name = inside.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        PRIVATE.iter().any(|private| inside.starts_with(private))
-            || name.ends_with(".ralph-tmp")
+        PRIVATE.iter().any(|private| inside.starts_with(private)) || name.ends_with(".ralph-tmp")
     }
 
     pub(super) fn blob(&self, bytes: &[u8]) -> Result<HomeBlob, WorkflowError> {
