@@ -133,6 +133,9 @@ impl Scout {
     }
 }
 
+/// What is trusted, and private state, if the judgement found some.
+type JudgedTrust = (Trust, Option<State>);
+
 /// What a configuration is loaded and judged with.
 struct Looking<'a> {
     workspace: &'a Workspace,
@@ -147,7 +150,7 @@ impl Looking<'_> {
         &self,
         flags: &[FlagValue<'_>],
         vouched: bool,
-    ) -> Result<(Result<Config, ConfigError>, Option<(Trust, Option<State>)>), CliError> {
+    ) -> Result<(Result<Config, ConfigError>, Option<JudgedTrust>), CliError> {
         let config = match self.load_with(flags, ArmedKeys::Counted) {
             Ok(config) => config,
             Err(error) => return Ok((Err(error), None)),
@@ -173,7 +176,7 @@ impl Looking<'_> {
     }
 
     /// Judges whether the person trusts what is armed; returns also private state, if there is any.
-    fn judge(&self, config: &Config, vouched: bool) -> Result<(Trust, Option<State>), CliError> {
+    fn judge(&self, config: &Config, vouched: bool) -> Result<JudgedTrust, CliError> {
         // Without a place for private state nothing is remembered, and whatever needs one says so.
         let base = state_base(&|name| self.environment.text(name)).ok();
         let state = base.map(|base| State::find(&base, self.workspace)).transpose();
