@@ -46,6 +46,8 @@ pub(crate) struct Scout {
     pub(crate) config: Result<Config, ConfigError>,
     /// What of the workspace counts only if it is trusted; `None` where its configuration cannot be used.
     pub(crate) trust: Option<Trust>,
+    /// Private state, if the judgement of trust found some.
+    state: Option<State>,
     names: EnvNames,
     vouched: bool,
 }
@@ -95,13 +97,15 @@ impl Scout {
             all.push(FlagValue { flag: "--ascii", key: "ui.ascii", value: "true" });
         }
         let looking = Looking { workspace: &workspace, environment: &environment, names, cwd };
-        let (config, trust) = looking.load(&all, global.trust)?;
+        let (config, judged) = looking.load(&all, global.trust)?;
+        let (trust, state) = judged.unzip();
+        let state = state.flatten();
         let ui = match &config {
             Ok(config) => Ui::new(&config.ui, global.quiet),
             Err(_) => Ui::early(global),
         };
         let (cwd, vouched) = (cwd.to_owned(), global.trust);
-        Ok(Scout { ui, cwd, environment, workspace, config, trust, names, vouched })
+        Ok(Scout { ui, cwd, environment, workspace, config, trust, state, names, vouched })
     }
 
     /// Finds a program as a run would.
@@ -129,6 +133,9 @@ impl Scout {
     }
 }
 
+/// What is trusted, and private state, if the judgement found some.
+type JudgedTrust = (Trust, Option<State>);
+
 /// What a configuration is loaded and judged with.
 struct Looking<'a> {
     workspace: &'a Workspace,
@@ -143,17 +150,17 @@ impl Looking<'_> {
         &self,
         flags: &[FlagValue<'_>],
         vouched: bool,
-    ) -> Result<(Result<Config, ConfigError>, Option<Trust>), CliError> {
+    ) -> Result<(Result<Config, ConfigError>, Option<JudgedTrust>), CliError> {
         let config = match self.load_with(flags, ArmedKeys::Counted) {
             Ok(config) => config,
             Err(error) => return Ok((Err(error), None)),
         };
-        let trust = self.judge(&config, vouched)?;
+        let (trust, state) = self.judge(&config, vouched)?;
         let config = match trust.by {
             Some(_) => Ok(config),
             None => self.load_with(flags, ArmedKeys::Ignored),
         };
-        Ok((config, Some(trust)))
+        Ok((config, Some((trust, state))))
     }
 
     fn load_with(&self, flags: &[FlagValue<'_>], armed: ArmedKeys) -> Result<Config, ConfigError> {
@@ -168,21 +175,22 @@ impl Looking<'_> {
         })
     }
 
-    fn judge(&self, config: &Config, vouched: bool) -> Result<Trust, CliError> {
+    /// Judges whether the person trusts what is armed; returns also private state, if there is any.
+    fn judge(&self, config: &Config, vouched: bool) -> Result<JudgedTrust, CliError> {
         // Without a place for private state nothing is remembered, and whatever needs one says so.
         let base = state_base(&|name| self.environment.text(name)).ok();
         let state = base.map(|base| State::find(&base, self.workspace)).transpose();
         let state = state.map_err(CliError::usage)?.flatten();
         let given = self.environment.text("RALPH_TRUST");
-        Trust::judge(&TrustRequest {
+        let trust = Trust::judge(&TrustRequest {
             workspace: self.workspace,
             config,
             home: &self.workspace.home(config.home.as_deref()),
             state: state.as_ref(),
             given: given.as_deref(),
             flag: vouched,
-        })
-        .map_err(CliError::usage)
+        });
+        Ok((trust.map_err(CliError::usage)?, state))
     }
 }
 
@@ -216,6 +224,8 @@ pub(crate) struct Setup {
     pub(crate) config: Config,
     pub(crate) home: Home,
     pub(crate) trust: Trust,
+    /// Private state, if there was any when the set-up was loaded.
+    state: Option<State>,
     names: EnvNames,
     /// The command line says that the workspace is trusted.
     vouched: bool,
@@ -263,8 +273,20 @@ impl Setup {
             return Err(CliError::person_needed(problem)
                 .hint("`ralph trust --yes` lets it count; --home names another"));
         }
-        let Scout { ui, cwd, environment, workspace, names, vouched, .. } = scout;
-        Ok(Setup { ui, json, cwd, environment, workspace, config, home, trust, names, vouched })
+        let Scout { ui, cwd, environment, workspace, state, names, vouched, .. } = scout;
+        Ok(Setup {
+            ui,
+            json,
+            cwd,
+            environment,
+            workspace,
+            config,
+            home,
+            trust,
+            state,
+            names,
+            vouched,
+        })
     }
 
     /// Returns the set-up with everything of the workspace's in force. What the person does not trust yet is shown and
@@ -302,13 +324,18 @@ impl Setup {
         Looking { workspace, environment, names: *names, cwd }
     }
 
+    /// Returns private state, if there is any by now.
+    fn find_state(&self) -> Result<Option<State>, CliError> {
+        if self.state.is_some() {
+            return Ok(self.state.clone());
+        }
+        State::find(&self.state_base()?, &self.workspace).map_err(CliError::usage)
+    }
+
     /// Refuses what only a person may do to a process that descends from a run, whatever its variables say.
     pub(crate) fn refuse_in_run(&self, what: &str) -> Result<(), CliError> {
-        let base = self.state_base()?;
-        let Some(state) = State::find(&base, &self.workspace).map_err(CliError::usage)? else {
-            return Ok(());
-        };
-        match state.run_guarded_by(&ancestors()).map_err(CliError::failed)? {
+        let Some(state) = self.find_state()? else { return Ok(()) };
+        match state.run_guarded_by(ancestors).map_err(CliError::failed)? {
             None => Ok(()),
             Some(run) => {
                 Err(CliError::usage(format!("{what} is a person's, and this is run {run}"))
@@ -401,8 +428,7 @@ impl Setup {
 
     /// Opens private state for a short command, which leaves nothing in home but what it is about.
     pub(crate) fn open_bare_state(&self) -> Result<State, CliError> {
-        let base = self.state_base()?;
-        if let Some(state) = State::find(&base, &self.workspace).map_err(CliError::usage)? {
+        if let Some(state) = self.find_state()? {
             return Ok(state);
         }
         let Setup { workspace, home, environment, .. } = self;

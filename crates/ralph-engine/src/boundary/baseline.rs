@@ -1,7 +1,7 @@
 //! The baseline: what everything that is watched looked like before a run, and what is needed to put it back.
 //!
 //! It is kept from run to run. Before each run only changed files are recorded again, so that a run after which nothing
-//! changed costs one `stat` per file. It is stored in private state as a log of [`record`]s; a later record of a path
+//! changed costs one `stat` per file, or nothing where the kernel tells that nothing happened ([`marks`]). It is stored in private state as a log of [`record`]s; a later record of a path
 //! replaces the earlier. The log is complete before the run starts: if Ralph is killed, the next start compares with it.
 //! It is worthless after a reboot and therefore never synced to disk.
 //!
@@ -10,6 +10,8 @@
 //! [`record`]: super::record
 
 mod log;
+#[cfg_attr(not(target_os = "linux"), path = "baseline/no_marks.rs")]
+mod marks;
 mod scan;
 
 use std::collections::{HashMap, HashSet};
@@ -20,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use self::marks::Marks;
 use super::protected::{Class, Watched, included};
 use super::record::{Kept, RecordKept, append, read_content};
 use super::tree_status::TreeStatus;
@@ -109,6 +112,11 @@ pub(crate) struct Baseline {
     /// The directories of that walk, if all of them had been left alone for long enough to tell by their times whether
     /// they still are; else none.
     listed: Vec<Listed>,
+    /// Watched directories that were as recorded when a baseline was last taken: these are worth a mark.
+    calm: HashSet<PathBuf>,
+    marks: Marks,
+    /// Entries that lie in none of these watched directories, until an entry comes or goes.
+    loose: Option<(Vec<PathBuf>, Vec<OsString>)>,
 }
 
 impl Baseline {
@@ -129,6 +137,9 @@ impl Baseline {
             sequence: Vec::new(),
             watched: HashMap::new(),
             listed: Vec::new(),
+            calm: HashSet::new(),
+            marks: Marks::default(),
+            loose: None,
         }
     }
 
@@ -152,6 +163,7 @@ impl Baseline {
         let first = scope.tree && self.tree.is_none_or(|known| scope.contents && !known.contents);
         let mut status = None;
         if first {
+            self.loose = None;
             self.entries.retain(|_, entry| entry.class != Class::Tree);
             self.passed.clear();
             self.tree_bytes = 0;
@@ -199,6 +211,7 @@ impl Baseline {
         if differences.is_empty() {
             return Ok(());
         }
+        self.loose = None;
         if self.end > LOG_CAP + 2 * self.tree_bytes {
             self.rewrite()?;
         }
@@ -283,6 +296,7 @@ impl Baseline {
 
     /// Drops the entry of a path that was left or put back after a run, so that the next comparison does not find it again.
     pub(super) fn forget(&mut self, path: &Path) {
+        self.loose = None;
         self.entries.remove(path.as_os_str());
         self.watched.retain(|root, _| !path.starts_with(root));
     }

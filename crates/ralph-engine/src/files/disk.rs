@@ -266,6 +266,15 @@ pub(crate) fn own_process() -> ProcessIdentity {
     ProcessIdentity::own()
 }
 
+/// Returns the number of this process, which costs no look at `/proc`.
+pub(super) fn own_pid() -> i32 {
+    #[cfg(test)]
+    if let Some(own) = simulated::process() {
+        return own.pid;
+    }
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
 /// Returns the identity of a living process.
 pub(crate) fn living_process(pid: i32) -> Option<ProcessIdentity> {
     #[cfg(test)]

@@ -240,7 +240,7 @@ impl Temporary {
     ) -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let process = disk::own_process().pid;
+        let process = disk::own_pid();
         let (path, file) = loop {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
             let path = parent(target).join(format!(".{name}.{process}.{count}{TEMPORARY}"));

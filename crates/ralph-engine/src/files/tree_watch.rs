@@ -28,13 +28,12 @@ mod imp {
     #[derive(Debug)]
     pub(crate) struct TreeWatch {
         inotify: OwnedFd,
-        root: i32,
-        /// Entries of the root that do not count.
-        ignored: &'static [&'static str],
+        /// Names that do not count, each in the directory of a watch.
+        ignored: Vec<(i32, &'static str)>,
     }
 
     impl TreeWatch {
-        /// Watches a tree, without the entries of its root that are ignored. `None` where that cannot be relied on.
+        /// Watches a tree, without what is ignored, named from its root. `None` where that cannot be relied on.
         pub(crate) fn over(root: &Utf8Path, ignored: &'static [&'static str]) -> Option<TreeWatch> {
             let kind = statfs(root.as_std_path()).ok()?.f_type;
             if !LOCAL.contains(&u64::try_from(kind).ok()?) {
@@ -53,26 +52,34 @@ mod imp {
                 | WatchFlags::ONLYDIR
                 | WatchFlags::DONT_FOLLOW;
             let add = |path: &Utf8Path| inotify::add_watch(&inotify, path.as_std_path(), what).ok();
-            let root_watch = add(root)?;
             let mut open: Vec<Utf8PathBuf> = vec![root.to_owned()];
             let mut watched = 0;
+            let mut names = Vec::new();
             while let Some(directory) = open.pop() {
                 // Watched before it is listed, so that what is made meanwhile is told.
                 watched += 1;
-                if watched > MOST_DIRECTORIES || add(&directory).is_none() {
+                if watched > MOST_DIRECTORIES {
                     return None;
                 }
+                let watch = add(&directory)?;
+                let below = directory.strip_prefix(root).ok()?;
+                let here = ignored.iter().filter_map(|path| {
+                    let path = Utf8Path::new(path);
+                    (path.parent() == Some(below)).then(|| path.file_name()).flatten()
+                });
+                let here: Vec<&'static str> = here.collect();
+                names.extend(here.iter().map(|name| (watch, *name)));
                 for entry in list(&directory).ok()? {
                     if entry.kind.ok()? != FileKind::Directory {
                         continue;
                     }
                     let name = entry.name.into_string().ok()?;
-                    if directory != root || !ignored.contains(&name.as_str()) {
+                    if !here.contains(&name.as_str()) {
                         open.push(directory.join(name));
                     }
                 }
             }
-            Some(TreeWatch { inotify, root: root_watch, ignored })
+            Some(TreeWatch { inotify, ignored: names })
         }
 
         /// Tells whether nothing has happened since the watch was set up or this was last asked.
@@ -83,8 +90,7 @@ mod imp {
             while let Ok(event) = reader.next() {
                 let name = event.file_name().and_then(|name| name.to_str().ok());
                 let is_ignored = !event.events().contains(ReadFlags::QUEUE_OVERFLOW)
-                    && event.wd() == self.root
-                    && name.is_some_and(|name| self.ignored.contains(&name));
+                    && name.is_some_and(|name| self.ignored.contains(&(event.wd(), name)));
                 is_quiet &= is_ignored;
             }
             is_quiet

@@ -4,7 +4,7 @@
 //! else the harness does for a run. The record is the first line; bytes after it are left of a longer record and ignored.
 //! It is worthless after a reboot, so it is never synced to disk.
 
-use std::cell::Cell;
+use std::cell::{Cell, LazyCell};
 use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -125,13 +125,18 @@ impl State {
     }
 
     /// Returns the run that one of these processes guards. A process can hide its variables, not whom it descends from.
-    pub fn run_guarded_by(&self, ancestors: &[i32]) -> Result<Option<String>, PathError> {
+    /// Whom this process descends from is only asked where there is a run that could be the one.
+    pub fn run_guarded_by(
+        &self,
+        ancestors: impl FnOnce() -> Vec<i32>,
+    ) -> Result<Option<String>, PathError> {
         let directory = self.live_directory();
         let names = match names_in(&directory) {
             Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(None),
             names => names.map_err(|source| PathError::new("read", &directory, source))?,
         };
         let paths = names.iter().map(|name| directory.join(name));
+        let ancestors = LazyCell::new(ancestors);
         for path in paths.filter(|path| path.extension() == Some("json")) {
             let run = read_record(&path)?.and_then(Result::ok);
             let is_above =

@@ -32,7 +32,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &TrustArgs) -> Result<Exit, CliErro
         return Err(CliError::usage(error).hint("only settings that load can be trusted"));
     };
     if let Some(state) = scout.find_state()?
-        && let Some(run) = state.run_guarded_by(&ancestors()).map_err(CliError::failed)?
+        && let Some(run) = state.run_guarded_by(ancestors).map_err(CliError::failed)?
     {
         return Err(CliError::usage(format!("trust is a person's to give, and this is run {run}")));
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use super::{Baseline, BaselineScope, Difference};
+use super::{Baseline, BaselineEntry, BaselineScope, Difference};
 use crate::boundary::protected::{Class, Watched, is_sample};
 use crate::boundary::tree_status::TreeStatus;
 use crate::boundary::walk::{Listed, Stamp, WalkStep, walk, walk_named};
@@ -40,7 +40,7 @@ impl Baseline {
                 self.look(path, &stamp, *class, &mut found);
                 continue;
             }
-            if self.is_watched_unchanged(watched, &roots) {
+            if self.is_watched_unchanged(watched, &roots, is_taken) {
                 same.push(path.as_path());
                 continue;
             }
@@ -74,20 +74,37 @@ impl Baseline {
             roots.iter().map(|root| (root.as_os_str().as_bytes(), same.contains(root))).collect();
         innermost.sort_by_key(|(root, _)| Reverse(root.len()));
         let generation = self.generation;
-        let unseen = self.entries.iter().filter(|(_, entry)| {
-            entry.seen != generation
+        let mut check = |path: &OsStr, entry: &BaselineEntry| {
+            let is_unseen = entry.seen != generation
                 && field.scope.covers(entry.class)
-                && !(unchanged && entry.class == Class::Tree)
-        });
-        for (path, entry) in unseen {
-            if entry.class != Class::Tree && is_in_same(&innermost, path) {
-                continue;
-            }
+                && !(unchanged && entry.class == Class::Tree);
             // Not found where it was looked for, or not looked for by name: an included file.
-            let now = Stamp::of(Path::new(path));
+            let now = if is_unseen { Stamp::of(Path::new(path)) } else { return };
             if now != Some(entry.stamp) {
                 found.push(Difference { path: path.into(), class: entry.class, now });
             }
+        };
+        let is_loose = |path: &OsStr, entry: &BaselineEntry| {
+            entry.class == Class::Tree || !is_in_same(&innermost, path)
+        };
+        if field.scope.tree {
+            for (path, entry) in self.entries.iter().filter(|(path, entry)| is_loose(path, entry)) {
+                check(path, entry);
+            }
+        } else {
+            // Most entries lie where nothing changed. The few others are known from the last time.
+            let known = self.loose.take().filter(|(before, _)| before.iter().eq(same.iter()));
+            let loose = known.unwrap_or_else(|| {
+                let entries = self.entries.iter().filter(|(path, entry)| is_loose(path, entry));
+                let paths = entries.map(|(path, _)| path.clone()).collect();
+                (same.iter().map(|path| path.to_path_buf()).collect(), paths)
+            });
+            for path in &loose.1 {
+                if let Some(entry) = self.entries.get(path) {
+                    check(path, entry);
+                }
+            }
+            self.loose = Some(loose);
         }
         if !found.is_empty() {
             // What is listed under two names counts under the first.
@@ -98,22 +115,59 @@ impl Baseline {
     }
 
     /// Whether a watched directory has exactly what it had when it was last recorded.
-    fn is_watched_unchanged(&self, watched: &Watched, roots: &HashSet<&Path>) -> bool {
+    fn is_watched_unchanged(
+        &mut self,
+        watched: &Watched,
+        roots: &HashSet<&Path>,
+        is_taken: bool,
+    ) -> bool {
         let root = watched.path.as_path();
         let Some(known) = self.watched.get(root) else { return false };
+        if self.marks.is_quiet(root) {
+            return true;
+        }
+        // Marked before it is looked through, so that nothing goes unnoticed between the two.
+        let mut marked = None;
+        if is_taken && self.calm.contains(root) && self.marks.are_worthwhile(known.len()) {
+            let (mut below, mut directories) = (Vec::new(), Vec::new());
+            walk(root, &mut |path, _, stamp| {
+                if roots.contains(path) || watched.is_data(path) {
+                    return WalkStep::Pass;
+                }
+                below.push(path.to_owned());
+                directories.extend(stamp.kind().is_dir().then(|| path.to_owned()));
+                WalkStep::Enter
+            });
+            self.marks.put(root, &below);
+            marked = Some(directories);
+        }
+        let mut directories = Vec::new();
         let mut expected = known.iter();
         let mut unchanged = true;
         walk(root, &mut |path, _, stamp| {
             if !unchanged || roots.contains(path) || watched.is_data(path) {
                 return WalkStep::Pass;
             }
-            unchanged = stamp.kind().is_dir()
-                || expected
-                    .next()
-                    .is_some_and(|(known, before)| known == path.as_os_str() && before == stamp);
+            if stamp.kind().is_dir() {
+                directories.push(path.to_owned());
+                return WalkStep::Enter;
+            }
+            unchanged = expected
+                .next()
+                .is_some_and(|(known, before)| known == path.as_os_str() && before == stamp);
             WalkStep::Enter
         });
-        unchanged && expected.next().is_none()
+        unchanged &= expected.next().is_none();
+        // In a directory that came in between, and has no mark, anything could happen.
+        if unchanged && marked == Some(directories) {
+            self.marks.found_unchanged(root);
+        }
+        if is_taken && unchanged {
+            self.calm.insert(root.to_owned());
+        } else if is_taken {
+            self.calm.remove(root);
+        }
+        unchanged
     }
 
     /// Whether a walk finds exactly what the last one found. Much cheaper than looking each file up.
@@ -226,6 +280,7 @@ fn is_in_same(innermost: &[(&[u8], bool)], path: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::time::{Duration, Instant};
@@ -281,6 +336,58 @@ mod tests {
             wait_for_a_tick(&root.with_extension("probe"));
             change();
             assert!(!baseline.is_tree_unchanged(&field), "change {number} is not seen");
+        }
+    }
+
+    /// Watched directories are marked once they have been left alone, and a change is found as it was before.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_happens_in_a_marked_directory_is_found_under_whichever_name_it_was_done() {
+        let place = crate::test_place::Place::new();
+        for number in 0..1200 {
+            place.write(&format!("state/{number}"), "1");
+        }
+        let root = place.root.join("state");
+        let watched = vec![
+            Watched::below(&root, Class::State),
+            Watched::file(place.root.join("file"), Class::State),
+        ];
+        let scope = Scope { tree: false, contents: false, private: false };
+        let field = BaselineScope { watched, tree: &place.root, exempt: Vec::new(), scope };
+        let looked = RefCell::new(Baseline::new(place.root.join("log")));
+        let found = || -> Vec<String> {
+            let names = looked.borrow_mut().compare(&field).into_iter().map(|found| found.path);
+            names
+                .map(|path| path.strip_prefix(&place.root).unwrap().display().to_string())
+                .collect()
+        };
+        let acts: [(&str, &dyn Fn()); 5] = [
+            ("state/7", &|| {
+                fs::hard_link(root.join("7"), place.root.join("other")).unwrap();
+                fs::write(place.root.join("other"), "2").unwrap();
+                fs::remove_file(place.root.join("other")).unwrap();
+            }),
+            ("state/new", &|| place.write("state/new", "1")),
+            ("state/8", &|| fs::remove_file(root.join("8")).unwrap()),
+            ("file", &|| place.write("file", "outside of what is marked")),
+            ("state/fresh/file", &|| {
+                fs::create_dir(root.join("fresh")).unwrap();
+                let found = looked.borrow_mut().compare(&field);
+                assert!(found.is_empty(), "an empty directory is nothing: {found:?}");
+                place.write("state/fresh/file", "1");
+            }),
+        ];
+        for (name, act) in acts {
+            // Recorded, found so, marked.
+            for _ in 0..3 {
+                looked.borrow_mut().take(&field, &[]).unwrap();
+            }
+            assert!(looked.borrow_mut().marks.is_quiet(root.as_std_path()), "before {name}");
+            assert_eq!(found(), [""; 0], "before {name}");
+            wait_for_a_tick(&place.root.join("probe"));
+            act();
+            assert_eq!(found(), [name]);
+            assert_eq!(found(), [name], "as long as it is not recorded");
         }
     }
 }

@@ -55,8 +55,8 @@ pub(crate) struct PersonsHome<'a> {
     pub(crate) checkout: Option<&'a Git>,
 }
 
-/// What Ralph itself writes in the person's home while a workflow is at work.
-const OWN_LOGS: [&str; 2] = ["runs", "ralph.log"];
+/// What Ralph keeps in home but never in git, and writes in the person's while a workflow is at work.
+const PRIVATE: [&str; 3] = ["runs", "ralph.log", "specs/sessions"];
 
 /// The last look at the person's checkout. As long as nothing happens there, another would find the same.
 struct LastLook {
@@ -163,7 +163,7 @@ impl HomeDraft {
         // Watched first, so that what changes during the look is seen by the next one.
         let root = checkout.place().worktree.as_deref().filter(|_| self.inside.as_os_str() != "");
         let home = root.zip(Utf8Path::from_path(&self.inside)).map(|(root, home)| root.join(home));
-        let watch = home.and_then(|home| TreeWatch::over(&home, &OWN_LOGS));
+        let watch = home.and_then(|home| TreeWatch::over(&home, &PRIVATE));
         let tree = self.look_through(checkout, persons.tip)?;
         let looked = |watch| LastLook { state, watch, tree: tree.clone() };
         *self.last_look.borrow_mut() = watch.map(looked);
@@ -257,8 +257,7 @@ impl HomeDraft {
     fn is_private(&self, path: &Path) -> bool {
         let inside = path.strip_prefix(&self.inside).unwrap_or(path);
         let name = inside.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        ["runs", "ralph.log", "specs/sessions"].iter().any(|private| inside.starts_with(private))
-            || name.ends_with(".ralph-tmp")
+        PRIVATE.iter().any(|private| inside.starts_with(private)) || name.ends_with(".ralph-tmp")
     }
 
     pub(super) fn blob(&self, bytes: &[u8]) -> Result<HomeBlob, WorkflowError> {
