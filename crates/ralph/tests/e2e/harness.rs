@@ -73,7 +73,7 @@ impl Place {
         let before = replay::length(&state);
         let finished = run(&self.env, Path::new(RALPH), args, &self.variables(), "", PATIENCE);
         let is_workflow =
-            args.first().is_some_and(|word| ["pipeline", "build", "loop"].contains(word));
+            args.first().is_some_and(|word| ["pipeline", "build", "loop", "run", "understand"].contains(word));
         if is_workflow && !args.contains(&"--quiet") {
             replay::assert_told(&state, before, &finished);
         }

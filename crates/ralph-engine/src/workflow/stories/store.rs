@@ -225,8 +225,15 @@ impl Stories<'_, '_> {
         if !self.project.is_in_place() && !self.project.is_checked_out()? {
             return Ok(());
         }
-        let committer =
-            HomeCommitter::open(&context.git(), context.home_path(), &context.config.git);
+        // In place the project's own committer is the person's, too.
+        let opened;
+        let committer = if self.project.is_in_place() {
+            &self.project.committer
+        } else {
+            let (git, home) = (context.git(), context.home_path());
+            opened = HomeCommitter::open(&git, home, &context.config.git);
+            &opened
+        };
         let is_current = match committer.file_at_head(&self.options.prd)? {
             CommittedFile::Committed(found) => found == read_optional(&path)?,
             CommittedFile::NoCommits => true,
