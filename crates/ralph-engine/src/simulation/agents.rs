@@ -393,7 +393,9 @@ impl Stage {
                         let (id, reason) = (Some(id.clone()), "it is broken".to_owned());
                         ask(MutationRequest::TaskReject { id, reason })?;
                     }
-                    None if self.act.ending == Ending::Rejects && !self.has_said(&reason) => {
+                    None if self.act.ending == Ending::Rejects
+                        && !self.has_said(&reason, given) =>
+                    {
                         ask(MutationRequest::TaskReject { id: None, reason })?;
                     }
                     None => {
@@ -440,9 +442,13 @@ impl Stage {
         tasks.any(|task| task.name == name) || prompt.contains(&format!("\"{name}\""))
     }
 
-    /// Whether a run that was cut short has rejected a task for this reason already.
-    fn has_said(&self, reason: &str) -> bool {
-        memchr::memmem::find(&self.plan(), reason.as_bytes()).is_some()
+    /// Whether a run that was cut short has rejected a task for this reason already. One that is given again was built
+    /// anew since then, and is rejected anew.
+    fn has_said(&self, reason: &str, given: &[String]) -> bool {
+        let plan = self.plan();
+        let says = |text: &[u8], what: &str| memchr::memmem::find(text, what.as_bytes()).is_some();
+        let mut lines = plan.split(|byte| *byte == b'\n');
+        lines.any(|line| says(line, reason) && !given.iter().any(|id| says(line, id)))
     }
 
     fn knows_issue(&self, description: &str) -> bool {

@@ -189,8 +189,11 @@ fn find_defects(wanted: &str, first: u64, seconds: u64) {
         match failed {
             Some(seed) => {
                 let told = tell_twice(Story::of(seed), Logging::Off);
-                let wrong = told.wrong.first().map_or("", |wrong| wrong.lines().next().unwrap_or(""));
-                println!("{name}: found after {took:.1} s and {stories} stories, seed {seed}: {wrong}");
+                let wrong =
+                    told.wrong.first().map_or("", |wrong| wrong.lines().next().unwrap_or(""));
+                println!(
+                    "{name}: found after {took:.1} s and {stories} stories, seed {seed}: {wrong}"
+                );
             }
             None => missed.push(name),
         }

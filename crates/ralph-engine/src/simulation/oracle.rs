@@ -151,7 +151,8 @@ pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
     let found = Summary::of(disturbed);
     if disturbed.story.is_hopeless() {
         let is_done = |summary: &Summary| {
-            ["complete", "completed"].contains(&summary.end.as_str()) || summary.end.split(", ").all(|end| end.ends_with("done"))
+            ["complete", "completed"].contains(&summary.end.as_str())
+                || summary.end.split(", ").all(|end| end.ends_with("done"))
         };
         return if is_done(expected) == is_done(&found) {
             Vec::new()
@@ -166,8 +167,9 @@ pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
         }
     };
     differ("ends", expected.end.clone(), found.end);
-    if disturbed.story.person_adds {
-        // What is planned first depends on the instant at which the person adds something.
+    // What is planned first depends on the instant at which the person adds something; and what an agent of the loop wrote
+    // into the mailbox before its run was cut short is there for the next one.
+    if disturbed.story.person_adds || disturbed.story.kind == Kind::Loop {
         return wrong;
     }
     differ("failed attempts", format!("{:?}", expected.tries), format!("{:?}", found.tries));
@@ -315,7 +317,7 @@ fn check_results(world: &World, wrong: &mut Vec<String>) {
         }
         (Some(ProcessEnd::Stories(Ended::By(StoriesEnd::Complete))), _) => true,
         (Some(ProcessEnd::Loop(Ended::By(PhasedEnd::Done { .. }))), _) => {
-            check_work(&tree, LOOP_TASK, wrong);
+            check_work(world, &tree, LOOP_TASK, wrong);
             let path = world.workspace.root.join(MAILBOX).join("task-history.md");
             let history = get(&path).unwrap_or_default();
             let entries = memchr::memmem::find_iter(&history, b"**Task ").count();
@@ -327,7 +329,7 @@ fn check_results(world: &World, wrong: &mut Vec<String>) {
         _ => false,
     };
     for id in passing(world) {
-        check_work(&tree, &id, wrong);
+        check_work(world, &tree, &id, wrong);
     }
     check_progress(world, wrong);
     let head = world.git.head().expect("it answers");
@@ -350,10 +352,10 @@ fn check_results(world: &World, wrong: &mut Vec<String>) {
     }
 }
 
-/// The work on an item is there, and passes its gates.
-fn check_work(tree: &Tree, key: &str, wrong: &mut Vec<String>) {
+/// The work on an item is there, and passes its gates. Without gates nobody sees that it is broken.
+fn check_work(world: &World, tree: &Tree, key: &str, wrong: &mut Vec<String>) {
     let work = tree.get(format!("work/{key}.txt").as_str());
-    if work.is_none_or(|blob| is_broken(&blob.content)) {
+    if work.is_none_or(|blob| world.story.has_gates && is_broken(&blob.content)) {
         wrong.push(format!("`{key}` is done and is not in the work"));
     }
 }
@@ -420,7 +422,9 @@ fn check_waits(world: &World, wrong: &mut Vec<String>) {
 
 /// An item that has nothing but trouble is given up. A trouble that a crash kept from being counted counts no more.
 fn check_bounds(world: &World, wrong: &mut Vec<String>) {
-    let most = MOST_TROUBLES + world.story.faults.iter().flatten().count();
+    // Whoever has the loop go on gives its task all of them again.
+    let starts = if world.story.kind == Kind::Loop { world.ends.len() } else { 1 };
+    let most = MOST_TROUBLES * starts + world.story.faults.iter().flatten().count();
     let mut in_a_row: BTreeMap<(&str, Role), usize> = BTreeMap::new();
     for known in world.performances.iter().filter(|known| known.is_kept == Some(true)) {
         let troubles = in_a_row.entry((&known.key, known.role)).or_default();

@@ -14,7 +14,9 @@ use ralph_model::role::Role;
 use super::agents::Troupe;
 use super::repository::SimulatedRepository;
 use super::story::{Kind, spec_id};
-use super::world::{Nobody, ProcessEnd, SimulatedClock, SimulatedWaiter, World, own_paths, prompts};
+use super::world::{
+    Nobody, ProcessEnd, SimulatedClock, SimulatedWaiter, World, own_paths, prompts,
+};
 use crate::ask::{AskPerson, Inquiry, NoReply};
 use crate::files::simulated::ROOT;
 use crate::plan_file::PlanFile;

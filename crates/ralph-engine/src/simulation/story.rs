@@ -13,10 +13,16 @@ use crate::files::simulated::{Chance, Fault, PlannedFault};
 /// Which workflow is driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    Pipeline { specs: usize },
-    Build { tasks: usize },
+    Pipeline {
+        specs: usize,
+    },
+    Build {
+        tasks: usize,
+    },
     /// `ralph run`, with a PRD of so many stories.
-    Stories { stories: usize },
+    Stories {
+        stories: usize,
+    },
     /// `ralph loop`, with one task.
     Loop,
 }
