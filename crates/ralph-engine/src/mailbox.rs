@@ -11,9 +11,9 @@ use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::files::disk::{self, FileKind};
+use crate::files::disk::{self, DiskEntry, FileKind};
 use crate::files::plain::read_plain_in;
-use crate::files::{PathError, create_directory, rename_durably, replace_atomically};
+use crate::files::{PathError, create_directory, is_temporary, rename_durably, replace_atomically};
 
 const IGNORE_FILE: &str = ".gitignore";
 const MARK: &str = "# ralph-mailbox";
@@ -43,7 +43,9 @@ pub(crate) fn inspect(path: &Utf8Path) -> Result<MailboxState, PathError> {
     if Mailbox::new(path).is_marked() {
         return Ok(MailboxState::Ours);
     }
-    let empty = disk::list(path).map_err(error)?.is_empty();
+    // A Ralph that was killed while it wrote the mark left no more than a file of its own.
+    let is_ours = |entry: &DiskEntry| entry.name.to_str().is_some_and(is_temporary);
+    let empty = disk::list(path).map_err(error)?.iter().all(is_ours);
     Ok(if empty { MailboxState::Free } else { MailboxState::Foreign })
 }
 
@@ -151,6 +153,16 @@ mod tests {
         fs::write(path.join(".gitignore"), "# ralph-mailbox: not for git\n*\n").unwrap();
         fs::write(path.join("phase.txt"), "PLAN").unwrap();
         assert_eq!(inspect(&path).unwrap(), MailboxState::Ours);
+    }
+
+    #[test]
+    fn a_ralph_that_was_killed_while_it_marked_the_directory_leaves_it_free() {
+        let (_guard, path) = temp();
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("..gitignore.7.1.ralph-tmp"), "# ralph-").unwrap();
+        assert_eq!(inspect(&path).unwrap(), MailboxState::Free);
+        fs::write(path.join("notes.ralph-tmp"), "somebody's").unwrap();
+        assert_eq!(inspect(&path).unwrap(), MailboxState::Foreign);
     }
 
     #[test]

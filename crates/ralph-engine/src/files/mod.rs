@@ -277,6 +277,11 @@ impl Drop for Temporary {
     }
 }
 
+/// Tells whether a file of this name is one that was not finished.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    temporary_writer(name).is_some()
+}
+
 fn temporary_writer(name: &str) -> Option<u32> {
     let mut parts = name.strip_suffix(TEMPORARY)?.strip_prefix('.')?.rsplit('.');
     parts.next()?.parse::<u64>().ok()?;

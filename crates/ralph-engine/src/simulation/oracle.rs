@@ -7,7 +7,7 @@ use ralph_model::pipeline::records::PlanRecord;
 use ralph_model::plan::Plan;
 use ralph_model::prd::{PRD_FILE, Prd};
 use ralph_model::role::Role;
-use ralph_model::run::RunOutcome;
+use ralph_model::run::{RunOutcome, Trouble};
 
 use super::agents::{Performance, progress_line};
 use super::git::Tree;
@@ -399,6 +399,8 @@ fn check_waits(world: &World, wrong: &mut Vec<String>) {
                     ));
                 }
             }
+            // A run that goes on after its usage limit has told the end of its iteration already, also if it gets far.
+            JournalEvent::RunFinished(finished) if is_limited(&finished.outcome) => last.clear(),
             JournalEvent::RunFinished(finished) => {
                 let is_trouble = matches!(
                     finished.outcome,
@@ -418,6 +420,10 @@ fn check_waits(world: &World, wrong: &mut Vec<String>) {
     if !world.premature.is_empty() && !jumps {
         wrong.push(format!("runs were begun before the usage limit ended: {:?}", world.premature));
     }
+}
+
+const fn is_limited(outcome: &RunOutcome) -> bool {
+    matches!(outcome, RunOutcome::Trouble { trouble: Trouble::UsageLimit { .. } })
 }
 
 /// An item that has nothing but trouble is given up. A trouble that a crash kept from being counted counts no more.

@@ -8,12 +8,19 @@ use super::story::{Act, Branching, Committing, Effort, Ending, Kind, Script, Sto
 use super::{Logging, quiet_panics, shrink, tell_disturbed, tell_twice, tell_undisturbed};
 use crate::files::simulated::{Fault, PlannedFault};
 
-/// Seeds whose stories once went wrong.
+/// Seeds whose stories once went wrong, though Ralph was right.
 #[test]
 fn stories_that_once_went_wrong_hold() {
     quiet_panics();
-    // A verifier that a kill had cut short took the task for rejected that had been built anew since then.
-    for seed in [1_794_979_579_000_003] {
+    let seeds = [
+        // A hopeless verifier that a kill had cut short accepted a task that had been built anew since then.
+        1_794_979_579_000_003,
+        // A verifier accepted a candidate that had nothing of its spec in it.
+        7003,
+        // A pause after work that went well was compared with one before it: the run had met its usage limit.
+        7259,
+    ];
+    for seed in seeds {
         let told = tell_twice(Story::of(seed), Logging::Off);
         assert!(told.wrong.is_empty(), "{seed}: {}", told.wrong.join("\n"));
     }
@@ -145,4 +152,21 @@ fn a_run_whose_end_is_journalled_is_not_repeated_after_a_kill_and_a_loss_of_powe
             assert!(told.wrong.is_empty(), "{after}, {later}: {}", told.wrong.join("\n"));
         }
     }
+}
+
+/// An earlier run left work on the branch, and this one worked elsewhere: its own work is judged, however often.
+#[test]
+fn work_elsewhere_is_judged_alike_after_a_kill_though_the_branch_has_earlier_work() {
+    let earlier = Act { ending: Ending::ContextFull, ..Act::HONEST };
+    let branching = Branching::Detached;
+    let broken = Act { effort: Effort::Broken, branching, ..Act::HONEST };
+    let acts = [earlier, broken];
+    let story_scripts: [(&str, Role, &[Act]); 1] = [("US-001", Role::Implementer, &acts)];
+    let run = story(Kind::Stories { stories: 1 }, &story_scripts);
+    holds_with_a_fault_after_each_effect(&run, Fault::Kill);
+}
+
+#[test]
+fn a_loop_goes_on_wherever_it_was_killed() {
+    holds_with_a_fault_after_each_effect(&story(Kind::Loop, &[]), Fault::Kill);
 }
