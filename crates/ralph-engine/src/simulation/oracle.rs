@@ -391,6 +391,10 @@ fn check_waits(world: &World, wrong: &mut Vec<String>) {
                 let seconds = wait.wait_seconds.unwrap_or(0);
                 let reason = wait.reason.as_deref().unwrap_or_default();
                 let is_trouble = matches!(reason, "exception" | "nonzero_exit");
+                if !is_trouble {
+                    // What failed was judged: troubles before that are over.
+                    last.retain(|(_, is_trouble), _| !is_trouble);
+                }
                 let before = last.insert((wait.spec.clone(), is_trouble), seconds);
                 if before.is_some_and(|before| seconds <= before && seconds < LONGEST) {
                     wrong.push(format!(
