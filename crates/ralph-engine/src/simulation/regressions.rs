@@ -172,3 +172,13 @@ fn work_elsewhere_is_judged_alike_after_a_kill_though_the_branch_has_earlier_wor
 fn a_loop_goes_on_wherever_it_was_killed() {
     holds_with_a_fault_after_each_effect(&story(Kind::Loop, &[]), Fault::Kill);
 }
+
+/// Accepted work that would overwrite what the person has not committed cannot be taken in: the story does not pass.
+#[test]
+fn a_story_whose_work_cannot_be_taken_in_does_not_pass() {
+    let (branching, committing) = (Branching::Detached, Committing::Everything);
+    let sweeps = Act { branching, committing, ..Act::HONEST };
+    let scripts: [(&str, Role, &[Act]); 1] = [("US-001", Role::Implementer, &[sweeps])];
+    let story = story(Kind::Stories { stories: 1 }, &scripts);
+    holds_with_a_fault_after_each_effect(&story, Fault::Kill);
+}

@@ -168,13 +168,14 @@ impl Stories<'_, '_> {
     fn pass(&mut self, item: &str, acceptance: &Acceptance) -> Result<LandingEnd, WorkflowError> {
         let Some(story) = self.story(item)? else { return Ok(LandingEnd::InPlace) };
         let (prd, left) = self.prd_with(item)?;
+        let mut landed = LandingEnd::Landed;
         if self.project.is_in_place() {
-            self.take_in(&acceptance.works)?;
+            landed = self.take_in(&acceptance.works)?;
         } else if !acceptance.works.is_empty() {
-            let landed = self.land(item, &story, acceptance, &prd)?;
-            if matches!(landed, LandingEnd::Refused { .. }) {
-                return Ok(landed);
-            }
+            landed = self.land(item, &story, acceptance, &prd)?;
+        }
+        if matches!(landed, LandingEnd::Refused { .. }) {
+            return Ok(landed);
         }
         // In place, where nothing had to change, and where home is not committed, it did not land with the work.
         self.write_prd(&story, &prd)?;
