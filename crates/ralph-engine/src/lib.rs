@@ -9,6 +9,7 @@ pub mod boundary;
 pub mod channel;
 pub mod clock;
 pub mod config;
+mod defect;
 pub mod detect;
 mod digest;
 pub mod doctor;

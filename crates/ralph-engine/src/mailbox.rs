@@ -11,8 +11,9 @@ use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::files::plain::{open_directory, read_plain};
-use crate::files::{PathError, create_directory, rename_durably, replace_atomically};
+use crate::files::disk::{self, DiskEntry, FileKind};
+use crate::files::plain::read_plain_in;
+use crate::files::{PathError, create_directory, is_temporary, rename_durably, replace_atomically};
 
 const IGNORE_FILE: &str = ".gitignore";
 const MARK: &str = "# ralph-mailbox";
@@ -33,18 +34,18 @@ pub(crate) enum MailboxState {
 /// Inspects a path without changing it.
 pub(crate) fn inspect(path: &Utf8Path) -> Result<MailboxState, PathError> {
     let error = |source: io::Error| PathError::new("read", path, source);
-    match fs::symlink_metadata(path) {
+    match disk::look(path) {
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(MailboxState::Free),
         Err(problem) => return Err(error(problem)),
-        Ok(found) if !found.is_dir() => return Ok(MailboxState::Foreign),
+        Ok(found) if found.kind != FileKind::Directory => return Ok(MailboxState::Foreign),
         Ok(_) => {}
     }
-    let ignore = path.join(IGNORE_FILE);
-    let is_file = fs::symlink_metadata(&ignore).is_ok_and(|found| found.is_file());
-    if is_file && fs::read(&ignore).is_ok_and(|text| text.starts_with(MARK.as_bytes())) {
+    if Mailbox::new(path).is_marked() {
         return Ok(MailboxState::Ours);
     }
-    let empty = path.read_dir_utf8().map_err(error)?.next().is_none();
+    // A Ralph that was killed while it wrote the mark left no more than a file of its own.
+    let is_ours = |entry: &DiskEntry| entry.name.to_str().is_some_and(is_temporary);
+    let empty = disk::list(path).map_err(error)?.iter().all(is_ours);
     Ok(if empty { MailboxState::Free } else { MailboxState::Foreign })
 }
 
@@ -70,22 +71,22 @@ impl Mailbox {
 
     /// Makes the directory and its mark, unless both are there. A link that was put in its place is removed.
     pub(crate) fn make_ready(&self) -> Result<(), PathError> {
-        let found = fs::symlink_metadata(&self.path).ok();
-        if found.is_some_and(|found| !found.is_dir()) {
+        let found = disk::look(&self.path).ok();
+        if found.is_some_and(|found| found.kind != FileKind::Directory) {
             let error = |source| PathError::new("remove", &self.path, source);
             fs::remove_file(&self.path).map_err(error)?;
         }
         create_directory(&self.path)?;
-        match self.read(IGNORE_FILE) {
-            Some(text) if text.starts_with(MARK) => Ok(()),
-            _ => self.write(IGNORE_FILE, IGNORE),
-        }
+        if self.is_marked() { Ok(()) } else { self.write(IGNORE_FILE, IGNORE) }
+    }
+
+    fn is_marked(&self) -> bool {
+        self.read(IGNORE_FILE).is_some_and(|text| text.starts_with(MARK))
     }
 
     /// Returns a file as text. What is no plain file, or too large, counts as absent.
     pub(crate) fn read(&self, name: &str) -> Option<String> {
-        let directory = open_directory(&self.path).ok()?;
-        let bytes = read_plain(&directory, name, LARGEST).ok()?;
+        let bytes = read_plain_in(&self.path, name, LARGEST).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -108,14 +109,14 @@ impl Mailbox {
     /// Moves a file of an earlier task to `archive/`, if it is there. Nothing there is overwritten.
     pub(crate) fn archive(&self, name: &str, task: u32) -> Result<(), PathError> {
         let from = self.path.join(name);
-        if fs::symlink_metadata(&from).is_err() {
+        if disk::look(&from).is_err() {
             return Ok(());
         }
         let place = |number: u32| match number {
             1 => self.path.join(format!("archive/task-{task}-{name}")),
             number => self.path.join(format!("archive/task-{task}-{number}-{name}")),
         };
-        let is_free = |to: &Utf8PathBuf| fs::symlink_metadata(to).is_err();
+        let is_free = |to: &Utf8PathBuf| disk::look(to).is_err();
         let to = (1..=u32::MAX).map(place).find(is_free);
         rename_durably(&from, &to.unwrap_or_else(|| place(u32::MAX)))
     }
@@ -123,9 +124,9 @@ impl Mailbox {
     /// Removes what an agent put where a file belongs: a directory, a link, a FIFO.
     fn remove_what_is_no_file(path: &Utf8Path) -> Result<(), PathError> {
         let error = |source| PathError::new("remove", path, source);
-        match fs::symlink_metadata(path) {
-            Ok(found) if found.is_dir() => fs::remove_dir_all(path).map_err(error),
-            Ok(found) if !found.is_file() => fs::remove_file(path).map_err(error),
+        match disk::look(path).map(|found| found.kind) {
+            Ok(FileKind::Directory) => fs::remove_dir_all(path).map_err(error),
+            Ok(FileKind::Link | FileKind::Other) => fs::remove_file(path).map_err(error),
             _ => Ok(()),
         }
     }
@@ -152,6 +153,16 @@ mod tests {
         fs::write(path.join(".gitignore"), "# ralph-mailbox: not for git\n*\n").unwrap();
         fs::write(path.join("phase.txt"), "PLAN").unwrap();
         assert_eq!(inspect(&path).unwrap(), MailboxState::Ours);
+    }
+
+    #[test]
+    fn a_ralph_that_was_killed_while_it_marked_the_directory_leaves_it_free() {
+        let (_guard, path) = temp();
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("..gitignore.7.1.ralph-tmp"), "# ralph-").unwrap();
+        assert_eq!(inspect(&path).unwrap(), MailboxState::Free);
+        fs::write(path.join("notes.ralph-tmp"), "somebody's").unwrap();
+        assert_eq!(inspect(&path).unwrap(), MailboxState::Foreign);
     }
 
     #[test]

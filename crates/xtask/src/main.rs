@@ -22,7 +22,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- ARGS]
        cargo xtask crash [--story NAME] [-- ARGS]
        cargo xtask bench [startup|loop|stream|checkout|baseline|build|plan|journal|home|slots|all]
-       cargo xtask simulate [--runs N] [--seed S] [--for SECONDS] [--sample]
+       cargo xtask simulate [--runs N] [--seed S] [--for SECONDS] [--sample] [--defect NAME]
        cargo xtask torture [--sample [SEED]]
        cargo xtask person [--seeds N | --seed S]
        cargo xtask deny
@@ -38,6 +38,7 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
   --runs N      so many stories
   --for SECONDS so long
   --sample      with the build of the tests: fewer stories, no second build
+  --defect NAME put a defect back that ralph once had, which has to be found; `all` for one after the other
   torture       100 writers of one plan, with kills and a person who switches branches; nothing may be lost
   --sample      a dozen of them: some seconds
   person        500 random stories of a person at work beside agents in clones; nothing of theirs may be lost

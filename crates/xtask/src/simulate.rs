@@ -20,6 +20,8 @@ pub(crate) struct SimulateRequest {
     seconds: Option<u64>,
     /// With the build that the tests use anyway: fewer stories, and no second build of everything.
     sample: bool,
+    /// A defect that is put back and has to be found, or all of them one by one.
+    defect: Option<String>,
 }
 
 impl SimulateRequest {
@@ -30,6 +32,11 @@ impl SimulateRequest {
             let place = match arg.as_str() {
                 "--sample" => {
                     request.sample = true;
+                    continue;
+                }
+                "--defect" => {
+                    let missing = || format!("`--defect` takes a name, or `all`\n{}", crate::USAGE);
+                    request.defect = Some(args.next().ok_or_else(missing)?);
                     continue;
                 }
                 "--runs" => &mut request.runs,
@@ -71,6 +78,9 @@ impl SimulateRequest {
 pub(crate) fn run(request: &SimulateRequest) -> Result<ExitCode, String> {
     let fresh = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_secs());
     let variables = request.variables(fresh * 1_000_000);
+    let numbers = variables.into_iter().map(|(name, value)| (name, value.to_string()));
+    let defect = request.defect.iter().map(|name| ("RALPH_SIMULATE_DEFECT", name.clone()));
+    let variables: Vec<(&str, String)> = numbers.chain(defect).collect();
     let told: Vec<String> =
         variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
     progress(&format!("simulating with {}", told.join(" ")));
@@ -79,7 +89,7 @@ pub(crate) fn run(request: &SimulateRequest) -> Result<ExitCode, String> {
         .args(request.build())
         .args(["--", "simulation::simulate", "--exact", "--ignored", "--nocapture"])
         .current_dir(root())
-        .envs(variables.iter().map(|(name, value)| (name, value.to_string())))
+        .envs(variables)
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -111,7 +121,9 @@ mod tests {
         };
         assert_eq!(build(&["--sample"]), ["--workspace"]);
         assert!(build(&[]).contains(&"simulate"));
-        for wrong in [&["--seed"][..], &["--for", "long"], &["--all"]] {
+        let defect = ["--defect", "all"].map(str::to_owned).into_iter();
+        assert_eq!(SimulateRequest::parse(defect).unwrap().defect.as_deref(), Some("all"));
+        for wrong in [&["--seed"][..], &["--for", "long"], &["--all"], &["--defect"]] {
             assert!(variables(wrong).unwrap_err().contains("usage"), "{wrong:?}");
         }
     }

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use camino::{Utf8Path, Utf8PathBuf};
 pub(crate) use ralph_proc::fault;
 
+use crate::defect::{Defect, is_put_back};
 use disk::{DiskFile, FileKind, Found};
 
 /// How the names of files end that are not finished yet.
@@ -65,7 +66,8 @@ enum Survives {
 ///
 /// Mode and owner of the old file are kept. When it fails (a full disk included) the old file is untouched.
 pub(crate) fn replace_atomically(path: &Utf8Path, bytes: &[u8]) -> Result<(), PathError> {
-    replace(path, bytes, Survives::PowerLoss)
+    let is_lax = is_put_back(Defect::DoesNotSync);
+    replace(path, bytes, if is_lax { Survives::ProcessDeath } else { Survives::PowerLoss })
 }
 
 /// Replaces a file that means nothing after a reboot: whole to every reader, but not forced to disk.
@@ -273,6 +275,11 @@ impl Drop for Temporary {
             let _ = disk::remove_file(&self.path);
         }
     }
+}
+
+/// Tells whether a file of this name is one that was not finished.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    temporary_writer(name).is_some()
 }
 
 fn temporary_writer(name: &str) -> Option<u32> {

@@ -80,6 +80,20 @@ pub(crate) fn read_plain(
     if bytes.len() > cap { Err(NotPlain::TooLarge { cap }) } else { Ok(bytes) }
 }
 
+/// Reads a regular file of a directory; neither may be a link.
+pub(crate) fn read_plain_in(
+    directory: &Utf8Path,
+    name: &str,
+    cap: usize,
+) -> Result<Vec<u8>, NotPlain> {
+    #[cfg(test)]
+    if super::simulated::serves(directory) {
+        return super::simulated::get(&directory.join(name)).ok_or(NotPlain::Missing);
+    }
+    let directory = open_directory(directory).map_err(|problem| unreadable(&problem))?;
+    read_plain(&directory, name, cap)
+}
+
 /// Reads a file of a person's, wherever a link may lead, as long as it is a file and no larger than a text ever is.
 pub(crate) fn read_text(path: &Utf8Path) -> io::Result<Vec<u8>> {
     let bytes = read_start(path, LARGEST_TEXT + 1)?;

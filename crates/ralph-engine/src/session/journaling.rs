@@ -19,7 +19,7 @@ use crate::files::PathError;
 use crate::gates::GateError;
 use crate::gates::pin::PinnedGates;
 use crate::questions::Questions;
-use crate::run::RunResult;
+use crate::run::{RESULTS, RunResult};
 use crate::wait::Waited;
 use crate::workflow::driver::Subject;
 
@@ -35,6 +35,11 @@ impl Session<'_> {
         let run = self.journal.board().run(&result.run);
         if run.is_none_or(|run| run.finished.is_some()) {
             return Ok(());
+        }
+        // A Ralph that died in the middle of keeping the result may have left it for all to see, and not durable. Once its
+        // end is in the journal it must not get lost.
+        if !result.item.is_empty() {
+            RESULTS.save(&self.context.state, &result.item, result)?;
         }
         self.journal.record(result.at, Some(&result.run), result.finished.clone())
     }

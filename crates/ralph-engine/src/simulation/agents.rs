@@ -10,7 +10,7 @@ use std::time::Duration;
 use camino::Utf8PathBuf;
 use jiff::{SignedDuration, Timestamp};
 use ralph_model::channel::MutationRequest;
-use ralph_model::contract::DEFAULT_MAGIC_PHRASE;
+use ralph_model::contract::{DEFAULT_MAGIC_PHRASE, PROMISE};
 use ralph_model::permission::Asker;
 use ralph_model::plan::Plan;
 use ralph_model::role::Role;
@@ -19,13 +19,22 @@ use ralph_model::run::{ProcessExit, RunEnd, RunFacts, UsageLimit};
 use super::git::SimulatedGit;
 use super::repository::{BROKEN, is_broken};
 use super::story::{Act, Branching, Committing, Effort, Ending, Story};
-use super::world::World;
+use super::world::{MAILBOX, World};
 use crate::boundary::Watch;
 use crate::channel::{Clerk, Served};
 use crate::files::PathError;
 use crate::files::simulated::{self, effect, get, put};
 use crate::outbox::{Outbox, OutboxReport, Taken};
 use crate::run::{Closing, Environment, Performer, Run, RunError};
+
+/// A plan that the loop takes.
+const PLAN: &str = "# Plan\n\n## Analysis\n- It is missing.\n\n## Steps\n1. `work/loop-1.txt` (new): make it.\n\n\
+    ## Verification strategy\n- `/bin/true`\n";
+
+/// What an implementer adds to the progress file.
+pub(super) fn progress_line(key: &str, number: usize) -> String {
+    format!("- {key} {number}\n")
+}
 
 /// Plays all agents.
 pub(super) struct Troupe {
@@ -158,6 +167,8 @@ impl Stage {
                 Closing { end: Some(end), exit: None, ..said("") }
             }
             _ if run.request.workflow == "pipeline" => self.answer_pipeline(run),
+            _ if run.request.workflow == "run" => self.answer_run(run),
+            _ if run.request.workflow == "loop" => self.answer_loop(role),
             // What cannot be journalled any more is a fault of the machine.
             _ => match self.answer_build(run) {
                 Ok(served) => Closing { served, ..said("done") },
@@ -240,7 +251,7 @@ impl Stage {
                 let found = self.git.state().find(&candidate).map(|commit| commit.tree.clone());
                 let has_fault = found.is_none_or(|tree| {
                     let own = tree.get(self.file().as_str());
-                    own.is_some_and(|blob| is_broken(&blob.content))
+                    own.is_none_or(|blob| is_broken(&blob.content))
                 });
                 match self.act.ending {
                     Ending::PlanInvalid => said("PLAN_INVALIDATION: it cannot work"),
@@ -262,6 +273,62 @@ impl Stage {
                 }
                 _ => said(&format!("done\n{}\n{phrase}", self.head())),
             },
+        }
+    }
+
+    /// Does what a role of `ralph run` is asked for, or fails to; notes of an implementer are in the outbox.
+    fn answer_run(&self, run: &Run<'_, '_>) -> Closing {
+        if run.request.role == Role::Verifier {
+            return said("I think so.");
+        }
+        let mut closing = match self.act.ending {
+            Ending::Unclaimed => said("I did some of it."),
+            Ending::NoChange => said("NO_CHANGE_NEEDED: it is there"),
+            _ => said(&format!("done\n{PROMISE}")),
+        };
+        if let Outbox::Named(files) = run.request.outbox {
+            let taken = files.iter().filter_map(|file| {
+                let mut bytes = file.content?.to_vec();
+                let changed = file.name == "progress.txt";
+                if changed {
+                    bytes.extend_from_slice(progress_line(&self.key, self.number).as_bytes());
+                }
+                Some(Taken { name: file.name.to_owned(), bytes, changed })
+            });
+            closing.outbox =
+                Some(OutboxReport { taken: taken.collect(), ..OutboxReport::default() });
+        }
+        closing
+    }
+
+    /// Does what a role of the loop is asked for, or fails to: what it says is in the mailbox.
+    fn answer_loop(&self, role: Role) -> Closing {
+        if role == Role::Verifier {
+            return said("I think so.");
+        }
+        let mail = self.git.root.join(MAILBOX);
+        let write = |name: &str, text: &str| {
+            put(&mail.join(name), Some(text.as_bytes()));
+            effect(|| format!("agent writes {name}"));
+        };
+        let is_planned = get(&mail.join("phase.txt")).is_some_and(|phase| phase == b"build");
+        match self.act.ending {
+            Ending::Unclaimed => said("I did some of it."),
+            Ending::NoChange => said("NO_CHANGE_NEEDED: it is there"),
+            Ending::Asks => {
+                write("question.md", "Which one?\n");
+                write("status.txt", "waiting");
+                said("I have a question.")
+            }
+            _ if !is_planned => {
+                write("plan.md", PLAN);
+                said("planned")
+            }
+            _ => {
+                write("summary.md", "It is made.\n");
+                write("status.txt", "complete");
+                said("done")
+            }
         }
     }
 
@@ -326,7 +393,9 @@ impl Stage {
                         let (id, reason) = (Some(id.clone()), "it is broken".to_owned());
                         ask(MutationRequest::TaskReject { id, reason })?;
                     }
-                    None if self.act.ending == Ending::Rejects && !self.has_said(&reason) => {
+                    None if self.act.ending == Ending::Rejects
+                        && !self.has_said(&reason, given) =>
+                    {
                         ask(MutationRequest::TaskReject { id: None, reason })?;
                     }
                     None => {
@@ -373,9 +442,16 @@ impl Stage {
         tasks.any(|task| task.name == name) || prompt.contains(&format!("\"{name}\""))
     }
 
-    /// Whether a run that was cut short has rejected a task for this reason already.
-    fn has_said(&self, reason: &str) -> bool {
-        memchr::memmem::find(&self.plan(), reason.as_bytes()).is_some()
+    /// Whether a run that was cut short has rejected a task for this reason already. A hopeless verifier finds the same
+    /// fault again in a task that was built anew since then, and is given again.
+    fn has_said(&self, reason: &str, given: &[String]) -> bool {
+        let plan = self.plan();
+        let says = |text: &[u8], what: &str| memchr::memmem::find(text, what.as_bytes()).is_some();
+        if !self.story.is_hopeless() {
+            return says(&plan, reason);
+        }
+        let mut lines = plan.split(|byte| *byte == b'\n');
+        lines.any(|line| says(line, reason) && !given.iter().any(|id| says(line, id)))
     }
 
     fn knows_issue(&self, description: &str) -> bool {

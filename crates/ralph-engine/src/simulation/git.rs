@@ -634,7 +634,7 @@ struct Ignores {
 impl Ignores {
     fn of(root: &Utf8Path) -> Ignores {
         let mut patterns = Vec::new();
-        for directory in ["", "ralph/"] {
+        for directory in ["", "ralph/", ".ralph/"] {
             let text = get(&root.join(directory).join(".gitignore")).unwrap_or_default();
             let text = String::from_utf8_lossy(&text).into_owned();
             let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));

@@ -12,6 +12,7 @@ mod agents;
 mod conformance;
 mod git;
 mod oracle;
+mod process;
 mod regressions;
 mod repository;
 mod shrink;
@@ -28,6 +29,7 @@ use std::time::{Duration, Instant};
 use self::oracle::{Summary, check, compare};
 use self::story::Story;
 use self::world::{World, tell};
+use crate::defect::{Defect, put_back};
 use crate::files::simulated;
 
 /// What came of telling a story twice.
@@ -171,6 +173,35 @@ fn simulate_from(first: u64, most: u64, until: Option<Instant>) -> (Progress, Op
     (progress, (failed != u64::MAX).then_some(failed))
 }
 
+/// Puts one defect back after the other, and has to find each within so many seconds.
+fn find_defects(wanted: &str, first: u64, seconds: u64) {
+    let chosen = Defect::ALL.into_iter().filter(|(name, _)| [name, "all"].contains(&wanted));
+    let chosen: Vec<(&str, Defect)> = chosen.collect();
+    let names = Defect::ALL.map(|(name, _)| name).join(", ");
+    assert!(!chosen.is_empty(), "no defect is called `{wanted}`: {names}");
+    let mut missed = Vec::new();
+    for (name, defect) in chosen {
+        put_back(Some(defect));
+        let start = Instant::now();
+        let until = start + Duration::from_secs(seconds);
+        let (progress, failed) = simulate_from(first, u64::MAX, Some(until));
+        let (took, stories) = (start.elapsed().as_secs_f64(), progress.stories.into_inner());
+        match failed {
+            Some(seed) => {
+                let told = tell_twice(Story::of(seed), Logging::Off);
+                let wrong =
+                    told.wrong.first().map_or("", |wrong| wrong.lines().next().unwrap_or(""));
+                println!(
+                    "{name}: found after {took:.1} s and {stories} stories, seed {seed}: {wrong}"
+                );
+            }
+            None => missed.push(name),
+        }
+        put_back(None);
+    }
+    assert!(missed.is_empty(), "not found within {seconds} s: {}", missed.join(", "));
+}
+
 /// Run by `cargo xtask simulate`, which says what it is to do.
 #[test]
 #[ignore = "it takes as long as it is told to"]
@@ -179,6 +210,9 @@ fn simulate() {
     let first = number("RALPH_SIMULATE_SEED").unwrap_or(0);
     let runs = number("RALPH_SIMULATE_RUNS");
     let seconds = number("RALPH_SIMULATE_SECONDS");
+    if let Ok(wanted) = std::env::var("RALPH_SIMULATE_DEFECT") {
+        return find_defects(&wanted, first, seconds.unwrap_or(60));
+    }
     if runs == Some(1) {
         assert!(repeat(first), "seed {first} goes wrong");
         return;

@@ -5,20 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use ralph_model::journal::{JournalEvent, StepResult};
 use ralph_model::pipeline::records::PlanRecord;
 use ralph_model::plan::Plan;
+use ralph_model::prd::{PRD_FILE, Prd};
 use ralph_model::role::Role;
-use ralph_model::run::RunOutcome;
+use ralph_model::run::{RunOutcome, Trouble};
 
-use super::agents::Performance;
+use super::agents::{Performance, progress_line};
+use super::git::Tree;
 use super::repository::is_broken;
-use super::story::{Committing, Ending, Kind};
-use super::world::{MOST_TROUBLES, ProcessEnd, World};
+use super::story::{Committing, Ending, Kind, LOOP_TASK};
+use super::world::{MAILBOX, MOST_TROUBLES, ProcessEnd, World, own_paths};
 use crate::files::simulated::{Fault, each_file_below, get};
 use crate::git::Head;
 use crate::repository::GitAccess;
 use crate::validate;
 use crate::workflow::build::BuildEnd;
 use crate::workflow::driver::Ended;
+use crate::workflow::phased::PhasedEnd;
 use crate::workflow::pipeline::SpecEnd;
+use crate::workflow::stories::StoriesEnd;
 
 /// What a story came to, in words that are the same however often it was interrupted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,7 +63,7 @@ impl Summary {
             summary.tries.insert(spec, tries.collect());
         }
         each_file_below(&world.workspace.root, |path, content, _| {
-            if !path.starts_with("ralph/") {
+            if !path.starts_with("ralph/") && !path.starts_with(MAILBOX) {
                 let text = String::from_utf8_lossy(content).into_owned();
                 summary.files.insert(path.to_owned(), text);
             }
@@ -70,7 +74,8 @@ impl Summary {
         let pending = tasks.pending.iter().map(|task| format!("pending {}", task.name));
         let done = tasks.done.iter().map(|task| format!("done {}", task.name));
         let issues = plan.issues().map(|issue| format!("issue {}", issue.desc));
-        summary.plan = pending.chain(done).chain(issues).collect();
+        let passing = passing(world).into_iter().map(|id| format!("passes {id}"));
+        summary.plan = pending.chain(done).chain(issues).chain(passing).collect();
         summary
     }
 }
@@ -90,13 +95,26 @@ fn end_of(world: &World) -> String {
             ends.iter().map(tell).collect::<Vec<_>>().join(", ")
         }
         Some(ProcessEnd::Build(Ended::By(end))) => end.name().to_owned(),
+        Some(ProcessEnd::Stories(Ended::By(end))) => end.name().to_owned(),
+        Some(ProcessEnd::Loop(Ended::By(end))) => end.name().to_owned(),
         Some(
-            ProcessEnd::Build(Ended::Stopped(stop)) | ProcessEnd::Planning(Ended::Stopped(stop)),
+            ProcessEnd::Build(Ended::Stopped(stop))
+            | ProcessEnd::Planning(Ended::Stopped(stop))
+            | ProcessEnd::Stories(Ended::Stopped(stop))
+            | ProcessEnd::Loop(Ended::Stopped(stop)),
         ) => stop.name().to_owned(),
         Some(ProcessEnd::Planning(Ended::By(_))) => "not planned".to_owned(),
         Some(other) => format!("{other:?}"),
         None => "nothing was run".to_owned(),
     }
+}
+
+/// The stories of the PRD that pass.
+fn passing(world: &World) -> Vec<String> {
+    let bytes = get(&world.home.path.join(PRD_FILE)).unwrap_or_default();
+    let prd = Prd::parse(&String::from_utf8_lossy(&bytes)).ok();
+    let stories = prd.map(|prd| prd.user_stories).unwrap_or_default();
+    stories.into_iter().filter(|story| story.passes).map(|story| story.id).collect()
 }
 
 fn plan_records(world: &World) -> Vec<(String, PlanRecord)> {
@@ -133,7 +151,8 @@ pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
     let found = Summary::of(disturbed);
     if disturbed.story.is_hopeless() {
         let is_done = |summary: &Summary| {
-            summary.end == "complete" || summary.end.split(", ").all(|end| end.ends_with("done"))
+            ["complete", "completed"].contains(&summary.end.as_str())
+                || summary.end.split(", ").all(|end| end.ends_with("done"))
         };
         return if is_done(expected) == is_done(&found) {
             Vec::new()
@@ -148,8 +167,9 @@ pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
         }
     };
     differ("ends", expected.end.clone(), found.end);
-    if disturbed.story.person_adds {
-        // What is planned first depends on the instant at which the person adds something.
+    // What is planned first depends on the instant at which the person adds something; and what an agent of the loop wrote
+    // into the mailbox before its run was cut short is there for the next one.
+    if disturbed.story.person_adds || disturbed.story.kind == Kind::Loop {
         return wrong;
     }
     differ("failed attempts", format!("{:?}", expected.tries), format!("{:?}", found.tries));
@@ -295,8 +315,23 @@ fn check_results(world: &World, wrong: &mut Vec<String>) {
             }
             true
         }
+        (Some(ProcessEnd::Stories(Ended::By(StoriesEnd::Complete))), _) => true,
+        (Some(ProcessEnd::Loop(Ended::By(PhasedEnd::Done { .. }))), _) => {
+            check_work(world, &tree, LOOP_TASK, wrong);
+            let path = world.workspace.root.join(MAILBOX).join("task-history.md");
+            let history = get(&path).unwrap_or_default();
+            let entries = memchr::memmem::find_iter(&history, b"**Task ").count();
+            if entries != 1 {
+                wrong.push(format!("the task is done, and the history tells of {entries} tasks"));
+            }
+            true
+        }
         _ => false,
     };
+    for id in passing(world) {
+        check_work(world, &tree, &id, wrong);
+    }
+    check_progress(world, wrong);
     let head = world.git.head().expect("it answers");
     if !matches!(&head, Head::Branch { name, .. } if name == "refs/heads/main") {
         wrong.push(format!("the person was on `main`, and is left on {head:?}"));
@@ -308,12 +343,35 @@ fn check_results(world: &World, wrong: &mut Vec<String>) {
     if !all_done || matches!(world.story.kind, Kind::Pipeline { .. }) {
         return;
     }
-    let own = ["ralph".into(), "ralph.toml".into()];
-    let dirt = world.git.dirt(&own).expect("it answers");
+    let dirt = world.git.dirt(&own_paths()).expect("it answers");
     for dirty in dirt.paths {
         let name = dirty.entry.path.display().to_string();
         if !world.story.dirt.iter().any(|(known, _)| *known == name) {
             wrong.push(format!("`{name}`, which a run left, is still uncommitted"));
+        }
+    }
+}
+
+/// The work on an item is there, and passes its gates. Without gates nobody sees that it is broken.
+fn check_work(world: &World, tree: &Tree, key: &str, wrong: &mut Vec<String>) {
+    let work = tree.get(format!("work/{key}.txt").as_str());
+    if work.is_none_or(|blob| world.story.has_gates && is_broken(&blob.content)) {
+        wrong.push(format!("`{key}` is done and is not in the work"));
+    }
+}
+
+/// What implementers of stories noted is there, once.
+fn check_progress(world: &World, wrong: &mut Vec<String>) {
+    if !matches!(world.story.kind, Kind::Stories { .. }) {
+        return;
+    }
+    let progress = get(&world.home.path.join("progress.txt")).unwrap_or_default();
+    for known in world.performances.iter().filter(|known| known.role == Role::Implementer) {
+        let line = progress_line(&known.key, known.number);
+        let times = memchr::memmem::find_iter(&progress, line.as_bytes()).count();
+        let is_due = known.is_kept == Some(true) && known.act.ending.leaves_notes();
+        if times > 1 || (is_due && times == 0) {
+            wrong.push(format!("the note {line:?} is there {times} times"));
         }
     }
 }
@@ -333,6 +391,10 @@ fn check_waits(world: &World, wrong: &mut Vec<String>) {
                 let seconds = wait.wait_seconds.unwrap_or(0);
                 let reason = wait.reason.as_deref().unwrap_or_default();
                 let is_trouble = matches!(reason, "exception" | "nonzero_exit");
+                if !is_trouble {
+                    // What failed was judged: troubles before that are over.
+                    last.retain(|(_, is_trouble), _| !is_trouble);
+                }
                 let before = last.insert((wait.spec.clone(), is_trouble), seconds);
                 if before.is_some_and(|before| seconds <= before && seconds < LONGEST) {
                     wrong.push(format!(
@@ -341,6 +403,8 @@ fn check_waits(world: &World, wrong: &mut Vec<String>) {
                     ));
                 }
             }
+            // A run that goes on after its usage limit has told the end of its iteration already, also if it gets far.
+            JournalEvent::RunFinished(finished) if is_limited(&finished.outcome) => last.clear(),
             JournalEvent::RunFinished(finished) => {
                 let is_trouble = matches!(
                     finished.outcome,
@@ -362,9 +426,15 @@ fn check_waits(world: &World, wrong: &mut Vec<String>) {
     }
 }
 
+const fn is_limited(outcome: &RunOutcome) -> bool {
+    matches!(outcome, RunOutcome::Trouble { trouble: Trouble::UsageLimit { .. } })
+}
+
 /// An item that has nothing but trouble is given up. A trouble that a crash kept from being counted counts no more.
 fn check_bounds(world: &World, wrong: &mut Vec<String>) {
-    let most = MOST_TROUBLES + world.story.faults.iter().flatten().count();
+    // Whoever has the loop go on gives its task all of them again.
+    let starts = if world.story.kind == Kind::Loop { world.ends.len() } else { 1 };
+    let most = MOST_TROUBLES * starts + world.story.faults.iter().flatten().count();
     let mut in_a_row: BTreeMap<(&str, Role), usize> = BTreeMap::new();
     for known in world.performances.iter().filter(|known| known.is_kept == Some(true)) {
         let troubles = in_a_row.entry((&known.key, known.role)).or_default();

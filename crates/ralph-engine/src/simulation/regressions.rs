@@ -5,8 +5,28 @@ use std::collections::BTreeMap;
 use ralph_model::role::Role;
 
 use super::story::{Act, Branching, Committing, Effort, Ending, Kind, Script, Story};
-use super::{Logging, quiet_panics, shrink, tell_disturbed, tell_undisturbed};
+use super::{Logging, quiet_panics, shrink, tell_disturbed, tell_twice, tell_undisturbed};
 use crate::files::simulated::{Fault, PlannedFault};
+
+/// Seeds whose stories once went wrong, though Ralph was right.
+#[test]
+fn stories_that_once_went_wrong_hold() {
+    quiet_panics();
+    let seeds = [
+        // A hopeless verifier that a kill had cut short accepted a task that had been built anew since then.
+        1_794_979_579_000_003,
+        // A verifier accepted a candidate that had nothing of its spec in it.
+        7003,
+        // A pause after work that went well was compared with one before it: the run had met its usage limit.
+        7259,
+        // A pause after trouble was compared with one before work was judged in between.
+        2219,
+    ];
+    for seed in seeds {
+        let told = tell_twice(Story::of(seed), Logging::Off);
+        assert!(told.wrong.is_empty(), "{seed}: {}", told.wrong.join("\n"));
+    }
+}
 
 fn story(kind: Kind, scripts: &[(&str, Role, &[Act])]) -> Story {
     let scripts: BTreeMap<(String, Role), Script> = scripts
@@ -107,5 +127,58 @@ fn what_a_builder_destroyed_before_it_crashed_is_put_back_after_a_kill() {
         ..Act::HONEST
     };
     let story = story(Kind::Build { tasks: 1 }, &[("t1", Role::Builder, &[crashes])]);
+    holds_with_a_fault_after_each_effect(&story, Fault::Kill);
+}
+
+#[test]
+fn what_an_implementer_of_a_story_noted_is_kept_wherever_it_worked() {
+    let elsewhere = Act { branching: Branching::Branch, ..Act::HONEST };
+    let scripts: [(&str, Role, &[Act]); 1] = [("US-001", Role::Implementer, &[elsewhere])];
+    let story = story(Kind::Stories { stories: 1 }, &scripts);
+    holds_with_a_fault_after_each_effect(&story, Fault::Kill);
+}
+
+/// A result may be there for all to see and not be durable: its Ralph was killed before it had synced the directory.
+#[test]
+fn a_run_whose_end_is_journalled_is_not_repeated_after_a_kill_and_a_loss_of_power() {
+    quiet_panics();
+    let story = Story { dirt: Vec::new(), ..story(Kind::Stories { stories: 1 }, &[]) };
+    let expected = tell_undisturbed(&story, Logging::Off);
+    let expected = expected.unwrap_or_else(|told| panic!("{}", told.wrong.join("\n")));
+    for after in 40..80 {
+        for later in [14, 15, 16, 17] {
+            let kill = PlannedFault { after, fault: Fault::Kill };
+            let power = PlannedFault { after: later, fault: Fault::PowerLoss };
+            let faults = vec![vec![kill], vec![power]];
+            let told = tell_disturbed(Story { faults, ..story.clone() }, &expected, Logging::Off);
+            assert!(told.wrong.is_empty(), "{after}, {later}: {}", told.wrong.join("\n"));
+        }
+    }
+}
+
+/// An earlier run left work on the branch, and this one worked elsewhere: its own work is judged, however often.
+#[test]
+fn work_elsewhere_is_judged_alike_after_a_kill_though_the_branch_has_earlier_work() {
+    let earlier = Act { ending: Ending::ContextFull, ..Act::HONEST };
+    let branching = Branching::Detached;
+    let broken = Act { effort: Effort::Broken, branching, ..Act::HONEST };
+    let acts = [earlier, broken];
+    let story_scripts: [(&str, Role, &[Act]); 1] = [("US-001", Role::Implementer, &acts)];
+    let run = story(Kind::Stories { stories: 1 }, &story_scripts);
+    holds_with_a_fault_after_each_effect(&run, Fault::Kill);
+}
+
+#[test]
+fn a_loop_goes_on_wherever_it_was_killed() {
+    holds_with_a_fault_after_each_effect(&story(Kind::Loop, &[]), Fault::Kill);
+}
+
+/// Accepted work that would overwrite what the person has not committed cannot be taken in: the story does not pass.
+#[test]
+fn a_story_whose_work_cannot_be_taken_in_does_not_pass() {
+    let (branching, committing) = (Branching::Detached, Committing::Everything);
+    let sweeps = Act { branching, committing, ..Act::HONEST };
+    let scripts: [(&str, Role, &[Act]); 1] = [("US-001", Role::Implementer, &[sweeps])];
+    let story = story(Kind::Stories { stories: 1 }, &scripts);
     holds_with_a_fault_after_each_effect(&story, Fault::Kill);
 }

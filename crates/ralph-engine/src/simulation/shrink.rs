@@ -70,6 +70,8 @@ fn smaller_than(story: &Story) -> Vec<Story> {
         story.kind = match story.kind {
             Kind::Pipeline { .. } => Kind::Pipeline { specs: 1 },
             Kind::Build { .. } => Kind::Build { tasks: 1 },
+            Kind::Stories { .. } => Kind::Stories { stories: 1 },
+            Kind::Loop => Kind::Loop,
         };
     });
     smaller

@@ -13,8 +13,18 @@ use crate::files::simulated::{Chance, Fault, PlannedFault};
 /// Which workflow is driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    Pipeline { specs: usize },
-    Build { tasks: usize },
+    Pipeline {
+        specs: usize,
+    },
+    Build {
+        tasks: usize,
+    },
+    /// `ralph run`, with a PRD of so many stories.
+    Stories {
+        stories: usize,
+    },
+    /// `ralph loop`, with one task.
+    Loop,
 }
 
 /// What an agent changes in the work tree.
@@ -73,12 +83,19 @@ pub(super) enum Ending {
     PlanInvalid,
     /// A builder that also reports an issue.
     WithIssue,
+    /// The loop's builder asks the person something.
+    Asks,
 }
 
 impl Ending {
     /// Whether it is not the work's fault.
     pub(super) const fn is_trouble(self) -> bool {
         matches!(self, Ending::Silent | Ending::Crash | Ending::Limit { .. })
+    }
+
+    /// Whether an implementer gets to note what it did.
+    pub(super) const fn leaves_notes(self) -> bool {
+        !self.is_trouble() && !matches!(self, Ending::TimeOut { .. } | Ending::ContextFull)
     }
 }
 
@@ -155,10 +172,11 @@ impl Story {
     /// Makes a story without faults.
     pub(super) fn of(seed: u64) -> Story {
         let mut chance = Chance::new(seed);
-        let kind = if chance.percent(50) {
-            Kind::Pipeline { specs: 1 + chance.below(2) }
-        } else {
-            Kind::Build { tasks: 1 + chance.below(3) }
+        let kind = match seed % 8 {
+            0 | 4 => Kind::Stories { stories: 1 + chance.below(3) },
+            1 => Kind::Loop,
+            _ if chance.percent(50) => Kind::Pipeline { specs: 1 + chance.below(2) },
+            _ => Kind::Build { tasks: 1 + chance.below(3) },
         };
         let mut scripts = BTreeMap::new();
         let hopeless = chance.percent(15);
@@ -209,7 +227,7 @@ impl Story {
     /// The tasks that a planner makes.
     pub(super) fn task_names(&self) -> Vec<String> {
         match self.kind {
-            Kind::Pipeline { .. } => Vec::new(),
+            Kind::Pipeline { .. } | Kind::Stories { .. } | Kind::Loop => Vec::new(),
             Kind::Build { tasks } => (1..=tasks).map(|number| format!("t{number}")).collect(),
         }
     }
@@ -269,7 +287,25 @@ fn subjects(kind: Kind) -> Vec<(String, Role)> {
             ]);
             subjects
         }
+        Kind::Stories { stories } => (1..=stories)
+            .flat_map(|number| {
+                let opinion = (format!("{}?", user_story(number)), Role::Verifier);
+                [(user_story(number), Role::Implementer), opinion]
+            })
+            .collect(),
+        Kind::Loop => {
+            let opinion = (format!("{LOOP_TASK}?"), Role::Verifier);
+            vec![(LOOP_TASK.to_owned(), Role::Builder), opinion]
+        }
     }
+}
+
+/// What the loop's task is called.
+pub(super) const LOOP_TASK: &str = "loop-1";
+
+/// The id of a story of the PRD.
+pub(super) fn user_story(number: usize) -> String {
+    format!("US-00{number}")
 }
 
 /// The id of a spec.
@@ -294,6 +330,9 @@ fn act(chance: &mut Chance, kind: Kind, role: Role, is_hopeless: bool) -> Act {
         Ending::ContextFull,
     ];
     match role {
+        _ if kind == Kind::Loop => {
+            endings.extend([Ending::Done, Ending::Done, Ending::NoChange, Ending::Asks]);
+        }
         Role::Implementer => endings.extend([
             Ending::Done,
             Ending::Done,

@@ -7,24 +7,23 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::{SignedDuration, Timestamp};
-use ralph_model::contract::DEFAULT_MAGIC_PHRASE;
 use ralph_model::journal::{AnswerOrigin, JournalEntry, JournalEvent, QuestionKind, parse_line};
 use ralph_model::plan::{DoneAt, Plan};
-use ralph_model::policy::budget::Budget;
+use ralph_model::prd::{PRD_FILE, Prd, Story as UserStory};
 use ralph_model::prompt::Prompts;
 use ralph_model::role::Role;
 use ralph_model::run::{RunOutcome, Trouble};
 use ralph_proc::signal::SignalPipe;
 
-use super::agents::{Performance, Troupe};
+use super::agents::Performance;
 use super::git::SimulatedGit;
-use super::repository::{SimulatedPast, SimulatedRepository};
-use super::story::{Kind, Story, spec_id};
+use super::process::run_process;
+use super::repository::SimulatedPast;
+use super::story::{Kind, Story, spec_id, user_story};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::files::simulated::{self, Died, ROOT, get, put};
@@ -33,20 +32,15 @@ use crate::home::{Home, Workspace, WorkspaceKind};
 use crate::journal::Journal;
 use crate::plan_file::PlanFile;
 use crate::questions::Questions;
-use crate::run::{Environment, RunResources};
-use crate::session::machine::Machine;
-use crate::session::{Locking, Session, SessionRequest};
 use crate::state::State;
 use crate::subscriber::{RunObserver, Subscriber, Unobserved};
 use crate::wait::{Waited, Waiter};
-use crate::workflow::build::planning::{BeforeBuild, Existing, PlanningEnd};
-use crate::workflow::build::{Build, BuildEnd};
+use crate::workflow::build::BuildEnd;
+use crate::workflow::build::planning::PlanningEnd;
 use crate::workflow::driver::{Ended, Stop};
-use crate::workflow::home_committer::{HomeCommitter, HomePlace};
-use crate::workflow::pipeline::queue::{Queue, Selection};
-use crate::workflow::pipeline::{Pipeline, PipelineOptions, SpecEnd};
-use crate::workflow::project::Project;
-use crate::workflow::repositories::Repositories;
+use crate::workflow::phased::PhasedEnd;
+use crate::workflow::pipeline::SpecEnd;
+use crate::workflow::stories::StoriesEnd;
 
 /// More runs than any story needs whose workflow ends.
 const MOST_RUNS: usize = 150;
@@ -59,7 +53,7 @@ const PATIENCE: usize = 4;
 pub(super) const MOST_TROUBLES: usize = 8;
 
 /// The simulated clock of this thread.
-struct SimulatedClock;
+pub(super) struct SimulatedClock;
 
 impl Clock for SimulatedClock {
     fn now(&self) -> Timestamp {
@@ -72,7 +66,7 @@ impl Clock for SimulatedClock {
 }
 
 /// Waits by moving the clock.
-struct SimulatedWaiter;
+pub(super) struct SimulatedWaiter;
 
 impl Waiter for SimulatedWaiter {
     fn wait_until(
@@ -95,7 +89,7 @@ impl Waiter for SimulatedWaiter {
     }
 }
 
-struct Nobody;
+pub(super) struct Nobody;
 
 impl Subscriber for Nobody {
     fn recorded(&mut self, _: &JournalEntry, _: &ralph_model::board::Board) {}
@@ -122,6 +116,8 @@ pub(super) enum ProcessEnd {
     Pipeline(Vec<(String, SpecEnd)>),
     Build(Ended<BuildEnd>),
     Planning(Ended<PlanningEnd>),
+    Stories(Ended<StoriesEnd>),
+    Loop(Ended<PhasedEnd>),
 }
 
 /// What unwinds a process whose workflow does not end.
@@ -148,7 +144,29 @@ pub(super) struct World {
     pub(super) acknowledged: Vec<String>,
     /// Files that runs left, and that Ralph took for the person's.
     pub(super) misattributed: BTreeSet<String>,
-    state: Option<State>,
+    pub(super) state: Option<State>,
+}
+
+/// Where the loop and its agents exchange files, named from the root.
+pub(super) const MAILBOX: &str = ".ralph";
+
+/// What is Ralph's own in the work tree.
+pub(super) fn own_paths() -> Vec<PathBuf> {
+    ["ralph", "ralph.toml", MAILBOX].map(PathBuf::from).to_vec()
+}
+
+/// A PRD of so many stories.
+fn prd(stories: usize) -> Prd {
+    let story = |number: usize| UserStory {
+        id: user_story(number),
+        title: format!("Story {number}"),
+        acceptance_criteria: vec!["it is there".to_owned()],
+        priority: i64::try_from(number).unwrap_or(0),
+        passes: false,
+        notes: String::new(),
+    };
+    let user_stories = (1..=stories).map(story).collect();
+    Prd { branch_name: "main".to_owned(), user_stories }
 }
 
 /// The configuration of all stories, before their own settings.
@@ -170,7 +188,7 @@ fn base_config() -> Config {
     CONFIG.with(Clone::clone)
 }
 
-fn prompts() -> Prompts {
+pub(super) fn prompts() -> Prompts {
     thread_local! {
         static PROMPTS: Prompts = Prompts::builtin();
     }
@@ -191,7 +209,11 @@ impl World {
         let specs = match story.kind {
             Kind::Pipeline { specs } => specs,
             Kind::Build { .. } => 1,
+            Kind::Stories { .. } | Kind::Loop => 0,
         };
+        if let Kind::Stories { stories } = story.kind {
+            put(&root.join("ralph").join(PRD_FILE), Some(prd(stories).render().as_bytes()));
+        }
         for number in 1..=specs {
             let id = spec_id(number);
             let text = format!("# {id}\n\nMake it.\n");
@@ -221,18 +243,24 @@ impl World {
         }))
     }
 
-    fn config(&self) -> Config {
+    pub(super) fn config(&self) -> Config {
         let mut config = base_config();
         if !self.story.has_gates {
             config.gates.clear();
         }
+        config.mailbox = self.workspace.root.join(MAILBOX);
         config
     }
 
     /// Names what a run is for as the story does.
     pub(super) fn key_of(&self, item: &str, role: Role) -> String {
-        if matches!(self.story.kind, Kind::Pipeline { .. }) {
-            return item.to_owned();
+        match self.story.kind {
+            Kind::Pipeline { .. } => return item.to_owned(),
+            Kind::Stories { .. } | Kind::Loop => {
+                let name = item.strip_prefix("main/").unwrap_or(item);
+                return name.replace("-opinion", "?");
+            }
+            Kind::Build { .. } => {}
         }
         let (id, end) = match item.split_once("-decompose") {
             Some((id, _)) => (id, ""),
@@ -315,7 +343,7 @@ impl World {
         }
     }
 
-    fn plan_file(&self, state: &State) -> PlanFile {
+    pub(super) fn plan_file(&self, state: &State) -> PlanFile {
         let path = PathBuf::from("ralph/plan.jsonl");
         let past = SimulatedPast { git: self.git.clone(), path };
         PlanFile::over(Some(Box::new(past)), state, &self.home, Signing::Unsigned)
@@ -325,7 +353,7 @@ impl World {
     pub(super) fn person_adds_a_task(&mut self) {
         let name = "persons-task";
         let Some(state) = self.state.clone() else { return };
-        if matches!(self.story.kind, Kind::Pipeline { .. })
+        if !matches!(self.story.kind, Kind::Build { .. })
             || self.acknowledged.iter().any(|known| known == name)
         {
             return;
@@ -366,7 +394,11 @@ pub(super) fn tell(world: &Rc<RefCell<World>>) {
             ProcessEnd::Died | ProcessEnd::Failed(_) => true,
             ProcessEnd::Panicked(_)
             | ProcessEnd::TooManyRuns
-            | ProcessEnd::Build(Ended::By(BuildEnd::Complete | BuildEnd::NoGain { .. })) => false,
+            | ProcessEnd::Build(Ended::By(BuildEnd::Complete | BuildEnd::NoGain { .. }))
+            | ProcessEnd::Stories(Ended::By(_))
+            | ProcessEnd::Loop(Ended::By(
+                PhasedEnd::Done { .. } | PhasedEnd::OutOfIterations { .. } | PhasedEnd::NoTask,
+            )) => false,
             ProcessEnd::Pipeline(ends) => {
                 let stops: Vec<&Stop> = ends
                     .iter()
@@ -381,10 +413,14 @@ pub(super) fn tell(world: &Rc<RefCell<World>>) {
                     || stops.iter().any(|stop| acts_on(world, stop, &mut stuck, &mut answers))
             }
             ProcessEnd::Build(Ended::Stopped(stop))
-            | ProcessEnd::Planning(Ended::Stopped(stop)) => {
+            | ProcessEnd::Planning(Ended::Stopped(stop))
+            | ProcessEnd::Stories(Ended::Stopped(stop))
+            | ProcessEnd::Loop(Ended::Stopped(stop)) => {
                 acts_on(world, stop, &mut stuck, &mut answers)
             }
-            ProcessEnd::Build(Ended::By(_)) | ProcessEnd::Planning(Ended::By(_)) => {
+            ProcessEnd::Build(Ended::By(_))
+            | ProcessEnd::Planning(Ended::By(_))
+            | ProcessEnd::Loop(Ended::By(PhasedEnd::Aborted { .. })) => {
                 stuck += 1;
                 stuck <= PATIENCE
             }
@@ -440,118 +476,4 @@ fn died_of(payload: &(dyn Any + Send)) -> ProcessEnd {
     let text = payload.downcast_ref::<String>().cloned();
     let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()));
     ProcessEnd::Panicked(text.unwrap_or_default())
-}
-
-/// Runs the workflow of a story, as `ralph pipeline` or `ralph build` would.
-fn run_process(world: &Rc<RefCell<World>>) -> ProcessEnd {
-    run_workflow(world).unwrap_or_else(ProcessEnd::Failed)
-}
-
-fn run_workflow(world: &Rc<RefCell<World>>) -> Result<ProcessEnd, String> {
-    let words = |error: &dyn std::error::Error| {
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(inner) = cause {
-            text = format!("{text}: {inner}");
-            cause = inner.source();
-        }
-        text
-    };
-    let (story, git, workspace, home, config) = {
-        let world = world.borrow();
-        let World { story, git, workspace, home, .. } = &*world;
-        let config = world.config();
-        (Rc::clone(story), git.clone(), workspace.clone(), home.clone(), config)
-    };
-    let mut environment = Environment::default();
-    environment.set("XDG_STATE_HOME", format!("{ROOT}/state"));
-    let roles: &[Role] = match story.kind {
-        Kind::Pipeline { .. } => &[Role::Planner, Role::Implementer, Role::Verifier],
-        Kind::Build { .. } => {
-            &[Role::Planner, Role::Builder, Role::Verifier, Role::Investigator, Role::Decomposer]
-        }
-    };
-    let machine = Machine {
-        clock: &SimulatedClock,
-        waiter: Box::new(SimulatedWaiter),
-        performer: Box::new(Troupe { world: Rc::clone(world) }),
-        resources: RunResources::simulated,
-        signals: || Ok(None),
-    };
-    let request = SessionRequest {
-        workspace: &workspace,
-        home: &home,
-        config: &config,
-        environment: &environment,
-        command: "ralph simulated",
-        args: Vec::new(),
-        roles,
-        locking: Locking::Exclusive,
-        budget: Budget::default(),
-        wait_for_limits: story.waits,
-        context_limit: None,
-        reload: Box::new(|| Ok(config.clone())),
-        mirror_report: Box::new(|_| {}),
-        subscriber: Box::new(Nobody),
-    };
-    let (mut session, _) = Session::open_on(machine, request).map_err(|error| words(&error))?;
-    world.borrow_mut().state = Some(session.context.state.clone());
-    let repository = Arc::new(SimulatedRepository { git: git.clone() });
-    let own = vec![PathBuf::from("ralph"), PathBuf::from("ralph.toml")];
-    let repositories = Repositories::only(repository, own);
-    let exclude = workspace.root.join(".git/info/exclude");
-    let worktree = workspace.root.clone();
-    let place = HomePlace { git: Box::new(git), worktree, home: "ralph".into(), exclude };
-    let committer = HomeCommitter::at(Some(place), &home.path, &config.git);
-    let mut project = Project::of(repositories, prompts(), committer, home.path.clone(), None);
-    // A command asks the person about such files before it begins.
-    let dirt = project.dirt(&session.context).map_err(|error| words(&error))?;
-    let is_persons = |name: &String| story.dirt.iter().any(|(known, _)| known == name);
-    world.borrow_mut().misattributed.extend(dirt.into_iter().filter(|name| !is_persons(name)));
-    match story.kind {
-        Kind::Pipeline { .. } => {
-            let options = PipelineOptions {
-                magic_phrase: DEFAULT_MAGIC_PHRASE.to_owned(),
-                max_attempts: 6,
-                repeats: 3,
-                keep_going: true,
-                forced: Vec::new(),
-                renewed: Vec::new(),
-            };
-            let specs = home.path.join("specs");
-            let queue = Queue { specs, selection: Selection::All { to: None }, validate: true };
-            let report = Pipeline::new(&mut session, &mut project, &options).run(&queue);
-            let report = report.map_err(|error| words(&error))?;
-            let ends = report.ends.into_iter().map(|(spec, end)| (spec.to_string(), end));
-            Ok(ProcessEnd::Pipeline(ends.collect()))
-        }
-        Kind::Build { .. } => {
-            let plan = world.borrow().plan_file(&session.context.state);
-            let plan = Arc::new(plan.for_runs().map_err(|error| words(&error))?);
-            let mut build = Build::new(&mut session, &mut project, Arc::clone(&plan), None);
-            let planned = plan_first(&mut build, &plan).map_err(|error| words(&*error))?;
-            if let Some(end) = planned
-                && !matches!(end, Ended::By(PlanningEnd::Planned { .. }))
-            {
-                return Ok(ProcessEnd::Planning(end));
-            }
-            build.forget_planning_runs();
-            build.run().map(ProcessEnd::Build).map_err(|error| words(&error))
-        }
-    }
-}
-
-/// Plans the spec unless it has tasks, as `ralph build SPEC` does.
-fn plan_first(
-    build: &mut Build<'_, '_>,
-    plan: &PlanFile,
-) -> Result<Option<Ended<PlanningEnd>>, Box<dyn std::error::Error>> {
-    let spec = format!("{}.md", spec_id(1));
-    let bytes = plan.read()?;
-    let found = Plan::parse(&bytes);
-    Ok(match build.before_build(&found, Some(&spec))? {
-        BeforeBuild::GoOnPlanning => Some(build.go_on_planning()?),
-        BeforeBuild::Plan => Some(build.plan_spec(&spec, Existing::Keep)?),
-        BeforeBuild::Nothing | BeforeBuild::SetSpec => None,
-    })
 }

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{WorkflowError, interruption_or_trouble};
 use crate::boundary::persons_side::PersonsSide;
+use crate::defect::{Defect, is_put_back};
 use crate::files::PathError;
 use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::{AgentTask, Session};
@@ -201,7 +202,12 @@ fn turn_until_end<'s, W: Workflow<'s>>(workflow: &mut W) -> Result<Ended<W::End>
         let (failures, reason) = match turn {
             Turn::End(end) => return Ok(Ended::By(end)),
             Turn::Stop(stop) => return Ok(Ended::Stopped(stop)),
-            Turn::Again => continue,
+            Turn::Again => {
+                if is_put_back(Defect::NeverBacksOff) {
+                    pace.failures = 0;
+                }
+                continue;
+            }
             Turn::Progress => {
                 pace.failures = 0;
                 workflow.session().spent.consecutive_failures = 0;
@@ -261,7 +267,7 @@ fn meet_trouble<'s, W: Workflow<'s>>(
             count.troubles
         }
     };
-    if times >= most {
+    if times >= most && !is_put_back(Defect::NeverGivesUp) {
         return Ok(Some(Stop::TooMuchTrouble { trouble, times }));
     }
     if pace.streak.stops().is_some() {
@@ -275,7 +281,8 @@ fn advance<'s, W: Workflow<'s>>(
     workflow: &mut W,
     pace: &mut Pace,
 ) -> Result<Turn<W::End>, WorkflowError> {
-    if let Some(result) = workflow.pending()? {
+    let pending = workflow.pending()?;
+    if let Some(result) = pending.filter(|_| !is_put_back(Defect::RepeatsFinishedRuns)) {
         workflow.session().record_missing_end(&result)?;
         return conclude(workflow, pace, &result);
     }

@@ -543,6 +543,9 @@ impl Project {
         let Some(mut before) = BEFORE.load(&session.context.state, item)? else {
             return Ok(());
         };
+        if self.repositories.note_standing(&mut before)? {
+            BEFORE.save(&session.context.state, item, &before)?;
+        }
         for reason in self.repositories.return_to_branches(item, &mut before)? {
             session.record(Note { reason, ..Note::default() })?;
         }

@@ -180,6 +180,10 @@ pub(crate) struct BeforeAll {
     /// The run is over, and the branches that it began on were returned to. Where the person goes later is their own.
     #[serde(default)]
     returned: bool,
+    /// Where a `HEAD` stood when the run ended, if that was not on the branch it began on. Noted before that is returned
+    /// to: a Ralph that is killed in between judges the same work again, and not what is on the branch.
+    #[serde(default)]
+    stood: Base,
     /// Where every `HEAD` stood when the present attempt began, which may be after the base.
     #[serde(default)]
     since: Base,
@@ -533,6 +537,26 @@ impl Repositories {
             problems.extend(repository.newly_hidden(noted)?);
         }
         Ok(problems)
+    }
+
+    /// Notes where a run has ended that is on other branches than it began on; tells whether that is news.
+    pub(crate) fn note_standing(&self, before: &mut BeforeAll) -> Result<bool, WorkflowError> {
+        if before.returned {
+            return Ok(false);
+        }
+        let mut stood = Base::new();
+        for repository in &self.found {
+            let Some(noted) = before.repositories.get(&repository.key()) else { continue };
+            let Head::Branch { name: then, .. } = &noted.refs.head else { continue };
+            let now = repository.gates.git().head()?;
+            let is_there = matches!(&now, Head::Branch { name, .. } if name == then);
+            if let Some(id) = now.id().filter(|_| !is_there) {
+                stood.insert(repository.key(), commit_id(id));
+            }
+        }
+        let is_new = stood != before.stood;
+        before.stood = stood;
+        Ok(is_new)
     }
 
     /// Tells whether a head is detached that was on a branch before the run.

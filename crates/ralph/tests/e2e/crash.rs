@@ -24,8 +24,8 @@ use crate::harness::{PATIENCE, Place, RALPH};
 use crate::support::process::{Finished, kill_marked, run};
 use crate::support::{TestEnv, text};
 
-/// Of how many points a normal test run visits one.
-const STEP: u64 = 6;
+/// Of how many points a normal test run visits one. The simulation strikes after every effect of the same machines.
+const STEP: u64 = 16;
 
 /// More bytes than the places of all sweeps that are under way at a time have.
 const ROOM: u64 = 48 << 20;

@@ -72,8 +72,9 @@ impl Place {
         let state = self.path("state");
         let before = replay::length(&state);
         let finished = run(&self.env, Path::new(RALPH), args, &self.variables(), "", PATIENCE);
-        let is_workflow =
-            args.first().is_some_and(|word| ["pipeline", "build", "loop"].contains(word));
+        let is_workflow = args
+            .first()
+            .is_some_and(|word| ["pipeline", "build", "loop", "run", "understand"].contains(word));
         if is_workflow && !args.contains(&"--quiet") {
             replay::assert_told(&state, before, &finished);
         }

@@ -14,7 +14,7 @@ use crate::support::process::Finished;
 type Facts = BTreeMap<&'static str, usize>;
 
 /// The labels that stand for one event each.
-const LABELS: [&str; 11] = [
+const LABELS: [&str; 14] = [
     "passed",
     "nothing",
     "built",
@@ -26,6 +26,9 @@ const LABELS: [&str; 11] = [
     "rejected",
     "budget",
     "answer",
+    "landed",
+    "passes",
+    "mapped",
 ];
 
 /// Returns all journals of a place.
@@ -80,6 +83,9 @@ fn label(entry: &JournalEntry) -> Option<&'static str> {
         },
         JournalEvent::BudgetNear(_) => "budget",
         JournalEvent::PersonAnswered(_) => "answer",
+        JournalEvent::Landed(_) => "landed",
+        JournalEvent::StoryPassed(_) => "passes",
+        JournalEvent::TopicMapped(mapped) if mapped.reason.is_none() => "mapped",
         _ => return None,
     })
 }

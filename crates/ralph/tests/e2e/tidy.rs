@@ -119,6 +119,7 @@ const ENGINE_EDGES: &[(&str, &str)] = &[
     ("config", "files home"),
     ("detect", "agent config git"),
     ("doctor", "config detect home mailbox plan_file state trust"),
+    ("files", "defect"),
     ("follow", "files"),
     ("gates", "boundary clock config digest files git repository run state"),
     ("home", "files git"),
@@ -146,7 +147,7 @@ const ENGINE_EDGES: &[(&str, &str)] = &[
     ("wait", "clock"),
     (
         "workflow",
-        "ask boundary channel config detect digest files gates git home init judge mailbox plan_file prompts questions repository run session specs state wait",
+        "ask boundary channel config defect detect digest files gates git home init judge mailbox plan_file prompts questions repository run session specs state wait",
     ),
 ];
 

@@ -13,6 +13,7 @@ use ralph_model::verdict::Verdict;
 use super::examination::commit_evidence;
 use super::spec_work::SpecWork;
 use super::{SpecEnd, WORKFLOW, list};
+use crate::defect::{Defect, is_put_back};
 use crate::session::{AgentTask, TaskContract, TaskFile, TaskOutbox};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Turn, WorkflowStep};
@@ -96,6 +97,7 @@ impl SpecWork<'_, '_, '_> {
         let state = &self.pipeline.session.context.state;
         let earlier = BEFORE.load(state, &self.item)?;
         let uncommitted = self.pipeline.project.repositories.half_done(earlier.as_ref())?;
+        let earlier = earlier.filter(|_| !is_put_back(Defect::TakesLeftoversForThePersons));
         let before = self.pipeline.project.repositories.note_again(earlier.as_ref(), &base)?;
         BEFORE.save(state, &self.item, &before)?;
         let (item, attempt, max_attempts) = self.attempt(Phase::Implement, markers);

@@ -60,6 +60,7 @@ impl Repositories {
             noted.dirt = dirt;
             before.left.remove(&name);
         }
+        before.stood.clear();
         BEFORE.save(state, item, &before)?;
         Ok(told)
     }
@@ -127,7 +128,8 @@ impl Repositories {
         for repository in &self.found {
             let git = repository.gates.git();
             let refs = git.refs()?;
-            let Some(head) = refs.head.id().cloned() else { continue };
+            let stood = before.stood.get(&repository.key()).map(oid);
+            let Some(head) = stood.or_else(|| refs.head.id().cloned()) else { continue };
             first.get_or_insert_with(|| repository.work(&head));
             let noted = before.repositories.get(&repository.key());
             let since = before.since.get(&repository.key()).map(oid);

@@ -7,7 +7,7 @@ use ralph_model::story::{StoryFact, StoryInPrd, StoryState};
 
 use super::store::StoryHealing;
 use super::{Stories, StoriesEnd};
-use crate::run::RunResult;
+use crate::run::{RESULTS, RunResult};
 use crate::workflow::driver::Turn;
 use crate::workflow::repositories::{BEFORE, BeforeAll};
 use crate::workflow::{WorkflowError, unfinished};
@@ -24,7 +24,9 @@ impl Stories<'_, '_> {
             StoryHealing::Writes => return Ok(Turn::Progress),
             StoryHealing::Refused => return Ok(Turn::Again),
         }
-        self.take_notes(item, result)?;
+        if !self.project.is_in_place() {
+            self.take_notes(item, result)?;
+        }
         let run = result.run.clone();
         // Before the PRD is looked at: what an agent wrote into it is no word of a person's.
         let id = self.markers(item)?.record.given.map(|given| given.id);
@@ -140,7 +142,19 @@ impl Stories<'_, '_> {
         Ok(Turn::Failed)
     }
 
+    /// Returns to the branches that an item's run began on. Only there can notes of a run in place be kept: on a branch of
+    /// the run's they would be left behind with it.
     pub(super) fn back_to_branches(&mut self, item: &str) -> Result<(), WorkflowError> {
-        self.project.return_to_branches(self.session, item)
+        self.project.return_to_branches(self.session, item)?;
+        let pending = RESULTS.load(&self.session.context.state, item)?;
+        match pending.filter(|_| self.project.is_in_place()) {
+            Some(result) if !is_void(&result.outcome) => self.take_notes(item, &result),
+            _ => Ok(()),
+        }
     }
+}
+
+/// Whether nothing follows from a run.
+const fn is_void(outcome: &RunOutcome) -> bool {
+    matches!(outcome, RunOutcome::Interrupted | RunOutcome::Trouble { .. })
 }

@@ -68,13 +68,13 @@ impl Stories<'_, '_> {
         Ok(())
     }
 
-    /// Takes work into the branches that its run began on.
-    pub(super) fn take_in(&mut self, works: &[Work]) -> Result<(), WorkflowError> {
+    /// Takes work into the branches that its run began on. A story does not pass whose work is not there.
+    pub(super) fn take_in(&self, works: &[Work]) -> Result<LandingEnd, WorkflowError> {
         for work in works {
-            if let Some(reason) = self.project.repositories.take_in(work)? {
-                self.note(reason)?;
+            if let Some(why) = self.project.repositories.take_in(work)? {
+                return Ok(LandingEnd::Refused { why, tips: Base::new() });
             }
         }
-        Ok(())
+        Ok(LandingEnd::Landed)
     }
 }

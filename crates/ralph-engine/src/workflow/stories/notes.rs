@@ -160,6 +160,10 @@ impl Stories<'_, '_> {
         let given = GivenNotes { merged: Some(merged.clone()), ..given };
         NOTES.save(&self.session.context.state, item, &given)?;
         let path = self.progress_path();
+        if self.project.is_in_place() {
+            // It is committed with the rest of home: by itself it would be in the way of accepted work on another branch.
+            return Ok(replace_atomically(&path, merged.as_bytes())?);
+        }
         let files = vec![path.clone()];
         let write = || replace_atomically(&path, merged.as_bytes());
         let message = "ralph: notes of a run";

@@ -168,13 +168,14 @@ impl Stories<'_, '_> {
     fn pass(&mut self, item: &str, acceptance: &Acceptance) -> Result<LandingEnd, WorkflowError> {
         let Some(story) = self.story(item)? else { return Ok(LandingEnd::InPlace) };
         let (prd, left) = self.prd_with(item)?;
+        let mut landed = LandingEnd::Landed;
         if self.project.is_in_place() {
-            self.take_in(&acceptance.works)?;
+            landed = self.take_in(&acceptance.works)?;
         } else if !acceptance.works.is_empty() {
-            let landed = self.land(item, &story, acceptance, &prd)?;
-            if matches!(landed, LandingEnd::Refused { .. }) {
-                return Ok(landed);
-            }
+            landed = self.land(item, &story, acceptance, &prd)?;
+        }
+        if matches!(landed, LandingEnd::Refused { .. }) {
+            return Ok(landed);
         }
         // In place, where nothing had to change, and where home is not committed, it did not land with the work.
         self.write_prd(&story, &prd)?;
@@ -225,8 +226,15 @@ impl Stories<'_, '_> {
         if !self.project.is_in_place() && !self.project.is_checked_out()? {
             return Ok(());
         }
-        let committer =
-            HomeCommitter::open(&context.git(), context.home_path(), &context.config.git);
+        // In place the project's own committer is the person's, too.
+        let opened;
+        let committer = if self.project.is_in_place() {
+            &self.project.committer
+        } else {
+            let (git, home) = (context.git(), context.home_path());
+            opened = HomeCommitter::open(&git, home, &context.config.git);
+            &opened
+        };
         let is_current = match committer.file_at_head(&self.options.prd)? {
             CommittedFile::Committed(found) => found == read_optional(&path)?,
             CommittedFile::NoCommits => true,

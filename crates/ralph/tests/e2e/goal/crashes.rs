@@ -71,17 +71,17 @@ fn survives_every_crash(number: usize) {
 }
 
 #[test]
-fn an_interview_survives_every_crash_0() {
+fn a_crash_at_any_point_changes_nothing_about_an_interview_0() {
     survives_every_crash(0);
 }
 
 #[test]
-fn an_interview_survives_every_crash_1() {
+fn a_crash_at_any_point_changes_nothing_about_an_interview_1() {
     survives_every_crash(1);
 }
 
 #[test]
-fn mapping_survives_every_crash() {
+fn a_crash_at_any_point_changes_nothing_about_mapping() {
     let desk = Desk::new("").in_memory();
     let script = "P=$(cat); case $P in *one*) T=one;; *) T=two;; esac\n\
                   printf '\\n## 2026-11-18 - %s\\n' \"$RALPH_RUN_ID\" >> $RALPH_OUT/codebase_map.md; echo done\n";
@@ -151,21 +151,21 @@ fn stories_survive_every_crash(isolated: bool, number: usize) {
 }
 
 #[test]
-fn a_run_in_clones_survives_every_crash_0() {
+fn a_crash_at_any_point_changes_nothing_about_a_run_in_clones_0() {
     stories_survive_every_crash(true, 0);
 }
 
 #[test]
-fn a_run_in_clones_survives_every_crash_1() {
+fn a_crash_at_any_point_changes_nothing_about_a_run_in_clones_1() {
     stories_survive_every_crash(true, 1);
 }
 
 #[test]
-fn a_run_in_place_survives_every_crash_0() {
+fn a_crash_at_any_point_changes_nothing_about_a_run_in_place_0() {
     stories_survive_every_crash(false, 0);
 }
 
 #[test]
-fn a_run_in_place_survives_every_crash_1() {
+fn a_crash_at_any_point_changes_nothing_about_a_run_in_place_1() {
     stories_survive_every_crash(false, 1);
 }

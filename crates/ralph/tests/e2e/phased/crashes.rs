@@ -23,12 +23,12 @@ const AGENT: &str = "[builder]\n\
 const PLAN: &str = "# Plan\n\n## Analysis\n- A file says hello.\n\n## Steps\n1. `hello.txt` (new): say hello.\n\n\
     ## Verification strategy\n- `test -f hello.txt`\n";
 
-fn survives_every_crash(number: usize, site: Site) {
+fn survives_every_crash(share: Share, site: Site) {
     fs::write(site.path("the-plan.md"), PLAN).unwrap();
     site.commit_all("a plan to copy");
     let site = Site { place: crate::crash::in_memory(site.place) };
     let sweep = Sweep::new(&site.place, START);
-    let (undisturbed, points) = sweep.undisturbed(Share { number, of: SHARES });
+    let (undisturbed, points) = sweep.undisturbed(share);
     assert_eq!(undisturbed.status.code(), Some(0), "{undisturbed}");
     let expected = end_of(&site);
     sweep.visit(&points, |point, crashed| {
@@ -59,16 +59,16 @@ fn end_of(site: &Site) -> Vec<String> {
 }
 
 #[test]
-fn a_loop_that_is_killed_anywhere_goes_on_to_the_same_end_1() {
-    survives_every_crash(0, Site::new(AGENT));
+fn a_crash_at_any_point_changes_nothing_about_a_loop_1() {
+    survives_every_crash(Share { number: 0, of: SHARES }, Site::new(AGENT));
 }
 
 #[test]
-fn a_loop_that_is_killed_anywhere_goes_on_to_the_same_end_2() {
-    survives_every_crash(1, Site::new(AGENT));
+fn a_crash_at_any_point_changes_nothing_about_a_loop_2() {
+    survives_every_crash(Share { number: 1, of: SHARES }, Site::new(AGENT));
 }
 
 #[test]
-fn a_loop_in_place_that_is_killed_anywhere_goes_on_to_the_same_end() {
-    survives_every_crash(0, Site::new(AGENT).in_place());
+fn a_crash_at_any_point_changes_nothing_about_a_loop_in_place() {
+    survives_every_crash(Share { number: 0, of: 1 }, Site::new(AGENT).in_place());
 }

@@ -1,0 +1,55 @@
+//! Defects that Ralph once had, each at the place where it was. The simulation puts one back and has to find it
+//! (`cargo xtask simulate --defect all`). Outside tests there are none: what asks for one is compiled to nothing.
+
+/// A defect that can be put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Defect {
+    /// The result of a run that had ended when Ralph was killed is passed over, and the run repeated.
+    RepeatsFinishedRuns = 1,
+    /// What an earlier run of a spec left uncommitted is taken for the person's.
+    TakesLeftoversForThePersons,
+    /// Pauses between rejected attempts do not grow.
+    NeverBacksOff,
+    /// Troubles of different kinds in turn are never too many.
+    NeverGivesUp,
+    /// Files of private state are replaced without waiting for the disk.
+    DoesNotSync,
+}
+
+#[cfg(not(test))]
+pub(crate) const fn is_put_back(_: Defect) -> bool {
+    false
+}
+
+#[cfg(test)]
+pub(crate) use self::put_back::{is_put_back, put_back};
+
+#[cfg(test)]
+mod put_back {
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    use super::Defect;
+
+    static PUT_BACK: AtomicU8 = AtomicU8::new(0);
+
+    impl Defect {
+        /// All of them, by the names that the chore knows.
+        pub(crate) const ALL: [(&str, Defect); 5] = [
+            ("repeats-finished-runs", Defect::RepeatsFinishedRuns),
+            ("takes-leftovers-for-the-persons", Defect::TakesLeftoversForThePersons),
+            ("never-backs-off", Defect::NeverBacksOff),
+            ("never-gives-up", Defect::NeverGivesUp),
+            ("does-not-sync", Defect::DoesNotSync),
+        ];
+    }
+
+    pub(crate) fn is_put_back(defect: Defect) -> bool {
+        PUT_BACK.load(Ordering::Relaxed) == defect as u8
+    }
+
+    /// Puts a defect back for all threads of this process, or removes it again.
+    pub(crate) fn put_back(defect: Option<Defect>) {
+        PUT_BACK.store(defect.map_or(0, |defect| defect as u8), Ordering::Relaxed);
+    }
+}
