@@ -14,11 +14,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::WorkflowError;
 use crate::config::GitSettings;
+use crate::files::PathError;
 use crate::files::disk;
-use crate::files::{PathError, read_optional, replace_atomically};
 use crate::git::commits::{CommitRequest, Signing};
 use crate::git::{Git, GitProgram};
-use crate::init::complete_ignores;
+use crate::init::ignores::{complete_ignores, exclude};
 use crate::repository::GitAccess;
 
 /// How long another program that holds the index is waited for.
@@ -163,18 +163,6 @@ impl HomeCommitter {
         if self.settings.commit_home {
             return complete_ignores(&self.home);
         }
-        let line = format!("/{}/", home.display());
-        let text = read_optional(path)?.unwrap_or_default();
-        let mut text = String::from_utf8_lossy(&text).into_owned();
-        if text.lines().any(|known| known.trim() == line) {
-            return Ok(());
-        }
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
-        }
-        text.push_str(&line);
-        text.push('\n');
-        crate::files::create_directory(path.parent().expect("it has a directory"))?;
-        replace_atomically(path, text.as_bytes())
+        exclude(path, &[format!("/{}/", home.display())])
     }
 }

@@ -61,6 +61,25 @@ fn a_candidate_that_has_a_copied_file_is_rejected_and_the_file_named() {
 }
 
 #[test]
+fn what_an_agent_writes_into_the_list_of_copied_files_brings_nothing_along_and_does_not_land() {
+    let names_more =
+        implements("echo '.env' >> .worktreeinclude; mkdir deep; echo '*' > deep/.worktreeinclude");
+    let looks = "run test -e deep/a.key && test ! -e .env && test ! -e deep/b.secret && echo ok > seen.txt\n\
+        run git add -A; git commit -qm looked\nfinal <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
+    let script = willing(&[on("implementer", 1, &names_more), on("implementer", 2, looks)]);
+    let stage = with_env(&script, "");
+    stage.write(".gitignore", ".env*\n*.key\n*.secret\n");
+    stage.write("deep/b.secret", "key\n");
+    stage.write("ralph/specs/0002-b.md", "# Another\n\nWrite seen.txt.\n");
+    stage.git(&["add", "-A"]);
+    stage.git(&["commit", "-qm", "more"]);
+    stage.pipeline(&[]).exits(0).says(".worktreeinclude");
+    assert_eq!(stage.runs(), "pivpiv");
+    assert_eq!(stage.read(".worktreeinclude"), "*.key\n", "it is the person's");
+    assert_eq!(stage.read("seen.txt"), "ok\n");
+}
+
+#[test]
 fn names_of_copy_that_are_no_ignored_files_are_said() {
     let stage = with_env(&willing(&[]), "[checkout]\ncopy = [\".env.none\", \"notes.txt\"]\n");
     stage.write("notes.txt", "mine\n");
