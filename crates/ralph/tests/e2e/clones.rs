@@ -51,6 +51,11 @@ fn a_spec_lands_as_the_agents_commit_and_one_of_ralphs_own() {
     assert_eq!(landed.len(), 1);
     assert_eq!(landed[0]["branch"], "main");
     stage.ralph(&["verify", "HEAD~1"]).exits(0);
+    // What landed it changes nothing but Ralph's own files.
+    let candidate = &stage.git(&["rev-parse", "HEAD~1"])[..12];
+    stage.ralph(&["verify", "HEAD"]).exits(0).says(candidate);
+    stage.git(&["commit", "-q", "-m", "mine", "README.md"]);
+    stage.ralph(&["verify", "HEAD"]).exits(2).says("no receipt");
     assert_no_refs_left(&stage);
 }
 

@@ -663,3 +663,18 @@ fn exec_goes_on_into_the_run_with_its_cap() {
     let finished = desk.exits(0, &[&args[..], &["--resume"]].concat());
     assert!(finished.stderr.contains("all stories pass"), "{finished}");
 }
+
+#[test]
+fn a_home_that_ignores_nothing_gets_no_untracked_files() {
+    let desk = desk(WILLING, &[("US-001", 1)]);
+    desk.git(&["rm", "-q", "ralph/.gitignore"]);
+    desk.git(&["commit", "-qm", "as another tool leaves it"]);
+    desk.place.ralph(&["status"]);
+    assert_eq!(desk.git(&["status", "--porcelain"]), "", "a report");
+    desk.place.ralph(&["agent", "run", "look around"]);
+    assert!(desk.place.env.repo().join("ralph/runs").is_dir());
+    assert_eq!(desk.git(&["status", "--porcelain"]), "", "a run");
+    let ended = desk.place.ralph(&["run"]);
+    assert_eq!(ended.status.code(), Some(0), "{ended}");
+    assert_eq!(desk.git(&["status", "--porcelain"]), "", "{ended}");
+}
