@@ -75,6 +75,8 @@ pub struct GateContext<'a> {
     pub extent: Extent,
     /// Ignored files of the workspace that come along into checkouts.
     pub copy: &'a CopyList,
+    /// The number of the clone that the work was done in, for ports and names of databases.
+    pub slot: Option<u32>,
     /// What built-in gates look at; `None` where there are none.
     pub built_in: Option<BuiltInContext<'a>>,
 }

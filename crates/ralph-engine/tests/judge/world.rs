@@ -167,6 +167,7 @@ impl World {
             signals: None,
             extent: self.extent,
             copy: &COPY,
+            slot: None,
             built_in: Some(BuiltInContext {
                 rules: &self.rules,
                 outline: None,

@@ -173,6 +173,7 @@ impl GateRoom {
             signals: Some(&self.signals),
             extent: Extent::All,
             copy: setup.config.copied(),
+            slot: None,
             built_in: None,
         }
     }

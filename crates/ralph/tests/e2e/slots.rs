@@ -214,3 +214,48 @@ impl Drop for SmallDisk {
         let _ = std::process::Command::new("umount").arg(&self.path).status();
     }
 }
+
+/// Passes where a submodule and a large file are filled, and the clone's number is known.
+const FILLED: &str = "grep -q lib sub/lib.txt && grep -q content big.bin && test \\\"$RALPH_SLOT\\\" = 1";
+
+#[test]
+fn submodules_and_large_files_are_filled_for_agents_gates_and_verifiers() {
+    let looks = "grep -q lib sub/lib.txt && grep -q content big.bin && test \"$RALPH_SLOT\" = 1";
+    // The agent's own large file is kept where LFS keeps it.
+    let adds = "c=$(printf 'more content\\n' | sha256sum | cut -c1-64); d=.git/lfs/objects/$(echo $c | cut -c1-2)/$(echo $c | cut -c3-4); \
+        mkdir -p $d; echo 'more content' > $d/$c; \
+        printf 'version https://git-lfs.github.com/spec/v1\\noid sha256:%s\\nsize 13\\n' $c > more.bin";
+    let agent = implements(&format!("{looks} && {{ {adds}; }}"));
+    let verifier = "run grep -q lib sub/lib.txt && grep -q 'more content' more.bin\n\
+        final <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
+    let script = willing(&[on("implementer", 1, &agent), on("verifier", 1, verifier)]);
+    let gate = format!("[[gate]]\nname = \"filled\"\nrun = [\"sh\", \"-c\", \"{FILLED}\"]\n");
+    let stage = isolated(&script, &gate, ONE);
+    let library = stage.place.path("library");
+    let at = library.to_str().unwrap();
+    stage.git(&["init", "-q", at]);
+    fs::write(library.join("lib.txt"), "lib\n").unwrap();
+    stage.git(&["-C", at, "add", "-A"]);
+    stage.git(&["-C", at, "commit", "-qm", "library"]);
+    stage.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", at, "sub"]);
+    // The filter of a machine without the program: what it would do is done by Ralph.
+    stage.write(".gitattributes", "*.bin filter=lfs -text\n");
+    let text = "content\n";
+    let id = "434728a410a78f56fc1b5899c3593436e61ab0c731e9072d95e96db290205e53";
+    stage.write("big.bin", &format!("version https://git-lfs.github.com/spec/v1\noid sha256:{id}\nsize {}\n", text.len()));
+    stage.git(&["add", "-A"]);
+    stage.git(&["commit", "-qm", "a submodule and a large file"]);
+    stage.git(&["config", "filter.lfs.smudge", "cat"]);
+    stage.git(&["config", "filter.lfs.clean", "cat"]);
+    let object = format!(".git/lfs/objects/{}/{}/{id}", &id[..2], &id[2..4]);
+    stage.write(&object, text);
+    fs::remove_dir_all(&library).unwrap();
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.runs(), "piv");
+    let gated = stage.told("gate_finished");
+    assert!(!gated.is_empty() && gated.iter().all(|gate| gate["status"] == "passed"), "{gated:?}");
+    let kept = stage.git(&["show", "HEAD:more.bin"]);
+    let id = kept.lines().nth(1).unwrap().trim_start_matches("oid sha256:").to_owned();
+    let object = format!(".git/lfs/objects/{}/{}/{id}", &id[..2], &id[2..4]);
+    assert_eq!(stage.read(&object), "more content\n", "the person has what the commit refers to");
+}
