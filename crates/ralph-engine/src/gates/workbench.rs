@@ -136,11 +136,8 @@ impl<'a> Workbench<'a> {
             return Ok(Some(Obstacle::Setup { message }));
         }
         let clone = self.repository.is_slot().then(|| &*self.repository.git.place().git_dir);
-        let source = FillSource {
-            mirror: &self.repository.mirror,
-            person: &self.repository.person,
-            clone,
-        };
+        let source =
+            FillSource { mirror: &self.repository.mirror, person: &self.repository.person, clone };
         let unfilled = match checkout.fill(&source) {
             Ok(unfilled) => unfilled,
             Err(error) => {

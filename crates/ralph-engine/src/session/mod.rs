@@ -253,7 +253,9 @@ impl Session<'_> {
         let Session { context, journal, slot, .. } = self;
         let clock = context.clock;
         let slot = slot.as_ref().map(|slot| slot.number);
-        run(&GateContext { slot, ..context.gates(item) }, &mut |event| journal.record(clock.now(), None, event))
+        run(&GateContext { slot, ..context.gates(item) }, &mut |event| {
+            journal.record(clock.now(), None, event)
+        })
     }
 }
 

@@ -171,8 +171,7 @@ pub(crate) fn fill_checkout(
         private: &private,
     };
     let stores: Vec<&Utf8Path> = source.clone.into_iter().collect();
-    let unfilled =
-        filling.fill_all(checkout.commit(), checkout.provision(), with_lfs, &stores)?;
+    let unfilled = filling.fill_all(checkout.commit(), checkout.provision(), with_lfs, &stores)?;
     Ok((unfilled, with_lfs))
 }
 

@@ -14,10 +14,10 @@ use super::super::mirror::Mirror;
 use super::super::parse::parse_settings;
 use super::super::provision::Provision;
 use super::super::{Git, GitError, Oid, RepositoryLocation, unexpected};
-use super::{SlotError, Unfilled, lfs};
 use super::files::{Others, WorkTree};
 use super::git_dir::{GitDir, NewHead, write};
 use super::person_side::PersonSide;
+use super::{SlotError, Unfilled, lfs};
 
 /// The repository whose submodules are filled, and where they come from.
 pub(super) struct Filling<'a> {

@@ -471,8 +471,16 @@ fn two_workflows_in_two_worktrees_of_one_repository_do_not_disturb_each_other() 
     assert_no_refs_left(&stage);
 }
 
+/// Where a workflow can be stopped or killed, each a line; and how many of them come before its last agent runs.
+pub(crate) fn points_of(place: &Place, args: &[&str]) -> (usize, usize) {
+    place.start_with(args, &[("RALPH_CRASH_LOG", "../points")]).finish();
+    let points = fs::read_to_string(place.path("points")).unwrap();
+    let lines: Vec<&str> = points.lines().collect();
+    (lines.iter().rposition(|line| line.contains(" start ralph")).unwrap(), lines.len())
+}
+
 /// The process stands still.
-fn is_stopped(pid: i32) -> bool {
+pub(crate) fn is_stopped(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
 }
@@ -481,14 +489,7 @@ fn is_stopped(pid: i32) -> bool {
 /// after the landing.
 #[test]
 fn a_lander_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
-    let points = {
-        let stage = Stage::with(&willing(&[]), "", ONE);
-        stage.place.start_with(&["pipeline"], &[("RALPH_CRASH_LOG", "../points")]).finish();
-        fs::read_to_string(stage.place.path("points")).unwrap()
-    };
-    let lines: Vec<&str> = points.lines().collect();
-    let verified = lines.iter().rposition(|line| line.contains(" start ralph")).unwrap();
-    let total = lines.len();
+    let (verified, total) = points_of(&Stage::with(&willing(&[]), "", ONE).place, &["pipeline"]);
     let mut cancelled = 0;
     for at in ((verified + 2)..=total).step_by(((total - verified) / 8).max(1)) {
         let stage = Stage::with(&willing(&[]), "", ONE);
@@ -506,5 +507,5 @@ fn a_lander_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
         assert_eq!(landed.is_empty(), is_cancelled, "{at}: {said}\n{}", marked.finished);
         assert!(landed.lines().count() <= 1, "{at}: {landed}");
     }
-    assert!(cancelled > 0, "{points}");
+    assert!(cancelled > 0, "{verified} of {total}");
 }

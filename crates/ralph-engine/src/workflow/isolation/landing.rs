@@ -283,7 +283,8 @@ impl Clones {
             let (repository, Some(candidate)) = (one.repository, &one.candidate) else { continue };
             let person = repository.git();
             let clone = self.slots.open_clone(record.number, &repository.name, person.program())?;
-            let Some(clone) = clone.filter(|clone| clone.git().place().git_dir.join("lfs").exists())
+            let Some(clone) =
+                clone.filter(|clone| clone.git().place().git_dir.join("lfs").exists())
             else {
                 continue;
             };

@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{Desk, GOAL, block, draft, envelope};
+use crate::clones::{is_stopped, points_of};
 use crate::harness::{PATIENCE, wait_until};
 
 /// The branch of the PRD, and what a file is on it.
@@ -677,4 +678,38 @@ fn a_home_that_ignores_nothing_gets_no_untracked_files() {
     let ended = desk.place.ralph(&["run"]);
     assert_eq!(ended.status.code(), Some(0), "{ended}");
     assert_eq!(desk.git(&["status", "--porcelain"]), "", "{ended}");
+}
+
+/// Wherever it stands still before the story has landed: a story that a person takes away then does not.
+#[test]
+fn a_run_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
+    let (_, total) = points_of(&desk(WILLING, &[("US-001", 1)]).place, &["run"]);
+    let mut cancelled = 0;
+    for at in (total / 3..=total).step_by((total / 12).max(1)) {
+        let desk = desk(WILLING, &[("US-001", 1)]);
+        let at = at.to_string();
+        let faults = [("RALPH_CRASH_AT", at.as_str()), ("RALPH_CRASH_SIGNAL", "STOP")];
+        let running = desk.place.start_with(&["run"], &faults);
+        wait_until(PATIENCE, "it stands still", || running.is_over() || is_stopped(running.pid()));
+        let has_work = || {
+            let tips = ["--glob=refs/heads/ralph/dark", "--glob=refs/ralph/landed/*"];
+            let log =
+                desk.git(&[&["log", "--format=%H"][..], &tips, &["--", "US-001.txt"]].concat());
+            !log.is_empty()
+        };
+        let is_there = !desk.git(&["branch", "--list", BRANCH]).is_empty();
+        let is_early = is_there && !has_work();
+        if is_early {
+            cancelled += 1;
+            desk.git(&["switch", "-q", BRANCH]);
+            desk.write("ralph/prd.json", &format!("{:#}\n", prd_of(&[("US-002", 1, true)])));
+            desk.commit_all("another PRD");
+            desk.git(&["switch", "-q", "main"]);
+        }
+        running.signal(Signal::CONT);
+        let (code, said) = running.finish();
+        assert_eq!(code, Some(0), "{at}: {said}");
+        assert_eq!(has_work(), !is_early, "{at}: {said}");
+    }
+    assert!(cancelled > 0, "{total} points");
 }

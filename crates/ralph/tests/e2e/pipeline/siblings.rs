@@ -3,7 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
+
+use crate::clones::{is_stopped, points_of};
+use crate::harness::{PATIENCE, wait_until};
 
 use super::{AGREES, Ended, GREETS, PLANS, Stage};
 
@@ -134,6 +138,80 @@ fn what_was_done_beside_the_claimed_commit_is_judged_and_shown_to_the_verifier()
     for repository in ["alpha", "beta"] {
         siblings.git(repository, &["notes", "--ref=ralph", "show", "HEAD"]);
     }
+}
+
+/// Does all of it at once, in both; what came to `alpha` meanwhile is merged.
+const TOGETHER: &str = "[roles.implementer]\nagent = \"shell\"\n[agents.shell]\ncommand = [\"sh\", \"-c\", \"\"\"\
+    cat > /dev/null; cd alpha; git merge -q -X ours -m merged ralph/tip 2>/dev/null; \
+    grep -qs hello greeting.txt || { echo hello > greeting.txt; git add -A; git commit -qm elsewhere; }; \
+    cd ../beta; grep -qs hello greeting.txt || { echo hello > greeting.txt; git add -A; git commit -qm work; }; \
+    git rev-parse HEAD; echo 'I AM HYPER SURE I AM DONE!'\"\"\"]\n";
+
+impl Siblings {
+    /// How often work is on the branch of each repository.
+    fn landed(&self) -> (usize, usize) {
+        let count = |repository: &str, subject: &str| {
+            let log = self.git(repository, &["log", "--format=%s", "main"]);
+            log.lines().filter(|line| *line == subject).count()
+        };
+        (count("alpha", "elsewhere"), count("beta", "work"))
+    }
+}
+
+#[test]
+fn work_in_two_repositories_lands_once_in_both_wherever_ralph_is_killed() {
+    let first = Siblings::with("alpha/ralph", TOGETHER);
+    let args = ["--root", &first.root(), "pipeline"];
+    let (verified, total) = points_of(&first.stage.place, &args);
+    assert_eq!(first.landed(), (1, 1));
+    let mut halves = 0;
+    for at in ((verified + 2)..=total).step_by(((total - verified) / 10).max(1)) {
+        let siblings = Siblings::with("alpha/ralph", TOGETHER);
+        let root = siblings.root();
+        let at = at.to_string();
+        let args = ["--root", &root, "pipeline"];
+        siblings.stage.place.start_with(&args, &[("RALPH_CRASH_AT", &at)]).finish();
+        halves += u32::from(siblings.landed() == (0, 1));
+        siblings.pipeline().exits(0);
+        assert_eq!(siblings.landed(), (1, 1), "killed at {at}");
+        let tracked = siblings.git("alpha", &["ls-files", "ralph/specs/done"]);
+        assert_eq!(tracked, "ralph/specs/done/0001-greeting.md", "killed at {at}");
+        let log = siblings.stage.read("../ws/alpha/ralph/ralph.log");
+        let runs = log.lines().filter(|line| line.contains("\"run_started\"")).count();
+        // The verifier that was about to start may run again.
+        assert!(runs == 3, "killed at {at}: {runs} runs");
+    }
+    assert!(halves > 0, "it was killed between the two");
+}
+
+#[test]
+fn what_no_longer_fits_in_one_repository_is_half_landed_and_goes_back() {
+    let first = Siblings::with("alpha/ralph", TOGETHER);
+    let (verified, total) = points_of(&first.stage.place, &["--root", &first.root(), "pipeline"]);
+    for at in (verified + 2)..=total {
+        let siblings = Siblings::with("alpha/ralph", TOGETHER);
+        let (root, at) = (siblings.root(), at.to_string());
+        let faults = [("RALPH_CRASH_AT", at.as_str()), ("RALPH_CRASH_SIGNAL", "STOP")];
+        let running = siblings.stage.place.start_with(&["--root", &root, "pipeline"], &faults);
+        wait_until(PATIENCE, "it stands still", || is_stopped(running.pid()));
+        if siblings.landed() != (0, 1) {
+            running.signal(Signal::KILL);
+            running.finish();
+            continue;
+        }
+        siblings.write("alpha/greeting.txt", "mine\n");
+        siblings.git("alpha", &["add", "greeting.txt"]);
+        siblings.git("alpha", &["commit", "-qm", "mine", "--", "greeting.txt"]);
+        running.signal(Signal::CONT);
+        let (code, said) = running.finish();
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("half landed"), "{said}");
+        assert_eq!(siblings.landed(), (1, 1), "{said}");
+        assert!(siblings.git("alpha", &["log", "--format=%s"]).contains("mine"));
+        assert_eq!(siblings.git("alpha", &["show", "main:greeting.txt"]), "hello");
+        return;
+    }
+    panic!("no point is between the two landings");
 }
 
 fn told(siblings: &Siblings, name: &str) -> Vec<Value> {
