@@ -75,9 +75,10 @@ pub(super) fn goes_on_with_its_session_in_a_clone_after_a_kill(stage: &Stage) {
     assert!(!stage.env.repo().join("half.txt").exists(), "it works in a clone");
     drop(server);
 
+    // Codex refuses `rm -f` by itself.
     let script = Script::new()
         .shell(
-            "test -e half.txt && rm -f half.txt begun && echo hello > greeting.txt && git add -A && \
+            "test -e half.txt && rm half.txt begun && echo hello > greeting.txt && git add -A && \
              git commit -qm greeting && git rev-parse HEAD",
         )
         .claim("the greeting is there", PHRASE)

@@ -683,16 +683,16 @@ fn a_home_that_ignores_nothing_gets_no_untracked_files() {
 /// Wherever it stands still before the story has landed: a story that a person takes away then does not.
 #[test]
 fn a_run_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
-    let (_, total) = points_of(&desk(WILLING, &[("US-001", 1)]).place, &["run"]);
+    let (begun, total) = points_of(&desk(WILLING, &[("US-001", 1)]).place, &["run"]);
     let mut cancelled = 0;
-    for at in (total / 3..=total).step_by((total / 12).max(1)) {
+    for at in (begun + 2..=total).step_by(((total - begun) / 8).max(1)) {
         let desk = desk(WILLING, &[("US-001", 1)]);
         let at = at.to_string();
         let faults = [("RALPH_CRASH_AT", at.as_str()), ("RALPH_CRASH_SIGNAL", "STOP")];
         let running = desk.place.start_with(&["run"], &faults);
         wait_until(PATIENCE, "it stands still", || running.is_over() || is_stopped(running.pid()));
         let has_work = || {
-            let tips = ["--glob=refs/heads/ralph/dark", "--glob=refs/ralph/landed/*"];
+            let tips = ["--branches", "--glob=refs/ralph/landed/*"];
             let log =
                 desk.git(&[&["log", "--format=%H"][..], &tips, &["--", "US-001.txt"]].concat());
             !log.is_empty()
