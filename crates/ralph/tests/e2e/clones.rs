@@ -434,6 +434,25 @@ fn notes_of_the_agent_and_of_the_person_are_both_kept() {
 }
 
 #[test]
+fn notes_are_merged_also_when_the_branch_follows_by_command() {
+    let stage = Stage::with("", "follow = \"never\"\n", ONE);
+    stage.write("ralph/SCRATCHPAD.md", "first\n");
+    stage.place.commit_all("notes");
+    let work = "run echo agent >> ralph/SCRATCHPAD.md\nwrite greeting.txt hello\n\
+        run git add -A; git commit -qm work\nfinal <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
+    stage.script(&willing(&[on("implementer", 1, work)]));
+    stage.pipeline(&[]).exits(0);
+    person_commits(&stage, "ralph/SCRATCHPAD.md", "first\nperson\n");
+    stage.ralph(&["land"]).exits(0);
+    let kept = stage.read("ralph/SCRATCHPAD.md");
+    for line in ["first", "agent", "person"] {
+        assert_eq!(kept.lines().filter(|kept| *kept == line).count(), 1, "{kept}");
+    }
+    assert_eq!(stage.read("greeting.txt"), "hello\n");
+    assert_no_refs_left(&stage);
+}
+
+#[test]
 fn a_branch_that_was_rewritten_while_landed_work_waits_is_a_question() {
     let stage = Stage::with(&willing(&[]), "follow = \"never\"\n", ONE);
     stage.pipeline(&[]).exits(0);
