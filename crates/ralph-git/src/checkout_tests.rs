@@ -267,7 +267,7 @@ fn submodules_and_large_files_are_filled_from_the_persons_side_each_time() {
             FillSource { mirror: &bench.mirror, person: &bench.git, clone: Some(&clone_dir) };
         let unfilled = checkout.fill(&source).unwrap();
         assert_eq!(unfilled.lfs, [PathBuf::from("forged.bin")]);
-        assert_eq!(unfilled.submodules, [PathBuf::new(); 0]);
+        assert!(unfilled.submodules.is_empty());
         assert_eq!(read(&tree.join("mine.bin")), persons);
         assert_eq!(read(&tree.join("new.bin")), agents);
         assert_eq!(read(&tree.join("sub/a.txt")), "a\n");

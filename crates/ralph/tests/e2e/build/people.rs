@@ -199,7 +199,7 @@ fn a_build_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
         site.git(&[&["log", "--format=%H"][..], &tips, &["--", "t-aaaa"]].concat()).lines().count()
     };
     let mut cancelled = 0;
-    for at in (total / 4..=total).step_by((total / 8).max(1)) {
+    for at in (total / 4..=total).step_by((total / 5).max(1)) {
         let site = site();
         let at = at.to_string();
         let faults = [("RALPH_CRASH_AT", at.as_str()), ("RALPH_CRASH_SIGNAL", "STOP")];
