@@ -17,6 +17,14 @@ use crate::git::real_directory;
 
 /// The configuration's name at the root of a workspace.
 pub const CONFIG_FILE: &str = "ralph.toml";
+/// Names ignored files that come along into Ralph's own clones and checkouts.
+pub(crate) const INCLUDE_FILE: &str = ".worktreeinclude";
+
+/// Returns the files of a workspace, beside home, that are the person's word to Ralph and never come from an agent.
+/// `worktree` is one of its repositories.
+pub fn settings_files(workspace: &Utf8Path, worktree: &Utf8Path) -> [Utf8PathBuf; 3] {
+    [workspace.join(CONFIG_FILE), workspace.join(INCLUDE_FILE), worktree.join(INCLUDE_FILE)]
+}
 
 /// Where home is looked for, best first; the first is also where it is made.
 pub(crate) const USUAL_HOMES: [&str; 2] = ["ralph", "scripts/ralph"];

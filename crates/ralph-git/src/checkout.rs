@@ -7,7 +7,7 @@
 //! every directory above it is a real directory and the commit has no file or link in that place; names are paths
 //! from the root of the tree, not patterns.
 //!
-//! No filter runs: files of LFS stay pointers, submodules stay empty, and [`Checkout::provision`] says so.
+//! No filter runs: files of LFS are pointers and submodules empty, until [`Checkout::fill`] fills them from the person's side.
 
 use std::fs;
 use std::io;
@@ -23,6 +23,7 @@ use super::clearing::{
 };
 use super::mirror::Mirror;
 use super::provision::Provision;
+use super::slot::{SlotError, Unfilled, fill_checkout};
 use super::{Git, GitError, Oid, RepositoryLocation};
 
 /// A checkout could not be made.
@@ -44,6 +45,14 @@ pub enum CheckoutError {
         #[source]
         source: GitError,
     },
+}
+
+/// Where a checkout's submodules and LFS files come from.
+pub struct FillSource<'a> {
+    pub mirror: &'a Mirror,
+    pub person: &'a Git,
+    /// The git directory of the clone that the work was done in, if it is not the person's.
+    pub clone: Option<&'a Utf8Path>,
 }
 
 /// A checkout of one commit.
@@ -141,6 +150,29 @@ impl Checkout {
         args.extend(patterns.iter().flat_map(|pattern| ["-e", pattern.as_str()]));
         let answer = self.git.call(Call::new(&args).timeout(TIMEOUT));
         answer.map(|answer| !answer.stdout.is_empty()).map_err(|error| self.explain(error))
+    }
+
+    /// Fills what the commit has only a reference to, before any of its code runs: submodules and LFS files, from the
+    /// person's own clones and store, and from the store of the clone that the work was done in.
+    ///
+    /// The index says of filled LFS files that they are as they were checked out; so the next preparation starts over.
+    pub fn fill(&self, source: &FillSource<'_>) -> Result<Unfilled, SlotError> {
+        if self.provision.submodules.is_empty() && !self.provision.needs_lfs {
+            return Ok(Unfilled::default());
+        }
+        let (unfilled, with_lfs) = fill_checkout(self, source)?;
+        if with_lfs {
+            let filled = ["ls-files", "-z", "--modified"];
+            let output = self.git.call(Call::new(&filled).timeout(TIMEOUT))?.stdout;
+            let args = ["update-index", "-z", "--assume-unchanged", "--stdin"];
+            self.git.call(Call::new(&args).input(&output).timeout(TIMEOUT))?;
+            remove(self.stamp_file())?;
+        }
+        Ok(unfilled)
+    }
+
+    pub(crate) fn git(&self) -> &Git {
+        &self.git
     }
 
     fn stamp_file(&self) -> Utf8PathBuf {

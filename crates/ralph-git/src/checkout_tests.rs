@@ -230,3 +230,61 @@ fn a_file_that_both_commits_have_is_not_written_again() {
     assert_eq!(inode(), before);
     assert_eq!(read(&tree.join("src/lib.rs")), "changed\n");
 }
+
+#[test]
+fn submodules_and_large_files_are_filled_from_the_persons_side_each_time() {
+    let bench = Bench::new();
+    let world = &bench.world;
+    let other = world.repository("other");
+    world.git(&bench.dir, &["submodule", "--quiet", "add", other.as_str(), "sub"]);
+    let pointer = |content: &str| lfs_pointer(content);
+    let (persons, agents) = ("a large file\n", "an agent's large file\n");
+    let store = |git_dir: &Utf8Path, content: &str, bytes: &str| {
+        let id = pointer(content).lines().nth(1).unwrap()["oid sha256:".len()..].to_owned();
+        let path = format!("lfs/objects/{}/{}/{id}", &id[..2], &id[2..4]);
+        write(&git_dir.join(path), bytes);
+    };
+    let (person_dir, clone_dir) = (bench.dir.join(".git"), world.path("clone.git"));
+    store(&person_dir, persons, persons);
+    store(&clone_dir, agents, agents);
+    store(&clone_dir, "forged\n", "FORGED\n");
+    let commit = world.commit(
+        &bench.dir,
+        &[
+            (".gitattributes", "*.bin filter=lfs -text\n"),
+            ("mine.bin", &*pointer(persons)),
+            ("new.bin", &*pointer(agents)),
+            ("forged.bin", &*pointer("forged\n")),
+        ],
+    );
+    world.git(&bench.dir, &["config", "--global", "filter.lfs.smudge", "git-lfs smudge -- %f"]);
+    // No network and no remote.
+    std::fs::remove_dir_all(&other).unwrap();
+    for _ in 0..3 {
+        let checkout = bench.prepare(&commit, &[]).unwrap();
+        let tree = checkout.worktree();
+        let source =
+            FillSource { mirror: &bench.mirror, person: &bench.git, clone: Some(&clone_dir) };
+        let unfilled = checkout.fill(&source).unwrap();
+        assert_eq!(unfilled.lfs, [PathBuf::from("forged.bin")]);
+        assert!(unfilled.submodules.is_empty());
+        assert_eq!(read(&tree.join("mine.bin")), persons);
+        assert_eq!(read(&tree.join("new.bin")), agents);
+        assert_eq!(read(&tree.join("sub/a.txt")), "a\n");
+        assert_eq!(world.git(tree, &["status", "--porcelain", "--ignored", "-uall"]), "");
+        assert!(!tree.join("sub/planted").exists());
+        // What a gate does in there does not stay.
+        write(&tree.join("mine.bin"), "changed");
+        write(&tree.join("sub/a.txt"), "changed");
+        write(&tree.join("sub/planted"), "x");
+        write(&tree.join("sub/.git"), "gitdir: /nowhere\n");
+    }
+}
+
+/// The pointer to a content, as LFS commits it.
+fn lfs_pointer(content: &str) -> String {
+    use sha2::Digest;
+    let oid = super::super::oid::hex(&sha2::Sha256::digest(content.as_bytes()));
+    let size = content.len();
+    format!("version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {size}\n")
+}

@@ -1,5 +1,6 @@
 //! Ignored files of the person's work tree that come along into Ralph's own clones and checkouts: what `copy` and
-//! `.worktreeinclude` name.
+//! `.worktreeinclude` name. Whoever calls has read both when the person agreed to them: what an agent made of that list
+//! since then says nothing here.
 //!
 //! Only regular files that git ignores there: what is tracked is in the commit, and what is neither would become work.
 //! Links are not followed on either side, since a commit may have one where a copied file's directory should be.
@@ -19,8 +20,58 @@ use super::call::{Call, path_from};
 use super::clearing::FileError;
 use super::{Git, GitError, LONG, regular_file};
 
-/// Names files that come along, with the patterns of `.gitignore`, in any directory.
-const INCLUDE_FILE: &str = ".worktreeinclude";
+/// What a person wants to come along, as it was when they agreed to it: nothing of the work tree is asked again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopyList {
+    /// Paths or patterns from the workspace.
+    pub names: Vec<String>,
+    /// Lines of `.worktreeinclude`, as patterns from the workspace; `!` before one takes back what earlier ones name.
+    pub patterns: Vec<String>,
+}
+
+impl CopyList {
+    /// Adds the lines of a list in a directory of the workspace, which are as in `.gitignore`.
+    pub fn include(&mut self, directory: &Utf8Path, text: &str) {
+        self.patterns.extend(text.lines().filter_map(|line| pattern_below(directory, line)));
+    }
+
+    /// Returns what is about one repository of the workspace, named from there.
+    #[must_use]
+    pub fn below(&self, repository: &Utf8Path) -> CopyList {
+        if repository.as_str().is_empty() {
+            return self.clone();
+        }
+        let below = |name: &str| {
+            let name = name.trim_start_matches("./").strip_prefix(repository.as_str())?;
+            name.strip_prefix('/').map(str::to_owned)
+        };
+        let pattern = |line: &String| match (line.strip_prefix('!'), line.starts_with("**/")) {
+            (Some(rest), _) if rest.starts_with("**/") => Some(line.clone()),
+            (None, true) => Some(line.clone()),
+            (Some(rest), _) => below(rest).map(|rest| format!("!{rest}")),
+            (None, false) => below(line),
+        };
+        CopyList {
+            names: self.names.iter().filter_map(|name| below(name)).collect(),
+            patterns: self.patterns.iter().filter_map(pattern).collect(),
+        }
+    }
+}
+
+/// Returns a line of an ignore list in a directory as a pattern from above.
+fn pattern_below(directory: &Utf8Path, line: &str) -> Option<String> {
+    let line = line.trim_end_matches(['\r', ' ', '\t']);
+    let (sign, line) = line.strip_prefix('!').map_or(("", line), |rest| ("!", rest));
+    if line.is_empty() || line.starts_with('#') {
+        return None;
+    }
+    let pattern = line.trim_start_matches('/');
+    // Without a slash inside, a name is meant in every directory below.
+    let is_anchored = line.trim_end_matches('/').contains('/');
+    let anywhere = if is_anchored || pattern.starts_with("**/") { "" } else { "**/" };
+    let above = if directory.as_str().is_empty() { "" } else { "/" };
+    Some(format!("{sign}{directory}{above}{anywhere}{pattern}"))
+}
 
 /// What comes along, from the root of the work tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,24 +84,27 @@ pub struct CopiedFiles {
 }
 
 impl Git {
-    /// Finds the files of the work tree that come along. `names` are paths or patterns from `prefix`, the workspace.
+    /// Finds the files of the work tree that come along. The list's names and patterns are from `prefix`, the workspace.
     pub fn copied_files(
         &self,
         prefix: &Utf8Path,
-        names: &[String],
+        list: &CopyList,
     ) -> Result<CopiedFiles, GitError> {
         let Some(root) = &self.place().worktree else { return Ok(CopiedFiles::default()) };
-        let has_list = [root.join(INCLUDE_FILE), root.join(prefix).join(INCLUDE_FILE)]
-            .iter()
-            .any(|list| list.is_file());
-        if names.is_empty() && !has_list {
-            return Ok(CopiedFiles::default());
-        }
+        let names = &list.names;
+        let pattern = |line: &String| {
+            let (sign, path) = line.strip_prefix('!').map_or(("", &**line), |rest| ("!", rest));
+            inside(path).map(|path| format!("--exclude={sign}/{}", prefix.join(path)))
+        };
+        // What is named outright comes last: no pattern takes it back.
         let paths = names.iter().filter_map(|name| inside(name));
-        let patterns: Vec<String> =
-            paths.map(|path| format!("--exclude=/{}", prefix.join(path))).collect();
-        let per_directory = format!("--exclude-per-directory={INCLUDE_FILE}");
-        let args = ["ls-files", "-z", "--others", "--ignored", "--full-name", &per_directory];
+        let paths = paths.map(|path| format!("--exclude=/{}", prefix.join(path)));
+        let patterns: Vec<String> = list.patterns.iter().filter_map(pattern).chain(paths).collect();
+        if patterns.is_empty() {
+            let missing = names.clone();
+            return Ok(CopiedFiles { missing, ..CopiedFiles::default() });
+        }
+        let args = ["ls-files", "-z", "--others", "--ignored", "--full-name"];
         let call = Call::new(&args).args(patterns.iter().map(String::as_str));
         let output = self.call(call.cwd(root.as_std_path()).timeout(LONG))?.stdout;
         let is_file = |path: &PathBuf| {
@@ -152,10 +206,8 @@ mod tests {
     fn only_ignored_regular_files_below_the_workspace_come_along() {
         let world = World::new();
         let dir = world.repository("repo");
-        world.commit(
-            &dir,
-            &[(".gitignore", ".env*\nlocal/\n*.key\n"), (".worktreeinclude", "*.key\n!b.key\n")],
-        );
+        world
+            .commit(&dir, &[(".gitignore", ".env*\nlocal/\n*.key\n"), (".worktreeinclude", "*\n")]);
         for file in [".env", "local/a/b.toml", "a.key", "b.key", "deep/c.key", "open.txt"] {
             write(&dir.join(file), file);
         }
@@ -163,13 +215,39 @@ mod tests {
         let git = world.open(&dir);
         let asked = [".env", "./local/", ".env.link", "open.txt", "../out", "/etc/passwd", "none"];
         let asked = asked.map(str::to_owned);
-        let found = git.copied_files("".into(), &asked).unwrap();
+        let mut list = CopyList { names: asked.to_vec(), patterns: Vec::new() };
+        list.include("".into(), "# keys\n*.key\n!b.key \n\n");
+        let found = git.copied_files("".into(), &list).unwrap();
         assert_eq!(names(&found.files), [".env", "a.key", "deep/c.key", "local/a/b.toml"]);
         assert_eq!(names(&found.not_ignored), ["open.txt"]);
         assert_eq!(found.missing, [".env.link", "../out", "/etc/passwd", "none"]);
-        let below = git.copied_files("deep".into(), &[]).unwrap();
+        list.names.clear();
+        let below = git.copied_files("deep".into(), &list).unwrap();
         assert_eq!(names(&below.files), ["deep/c.key"]);
-        assert_eq!(git.copied_files("".into(), &["a*".to_owned()]).unwrap().missing, [""; 0]);
+        let list = CopyList { names: vec!["a*".to_owned()], patterns: Vec::new() };
+        assert_eq!(git.copied_files("".into(), &list).unwrap().missing, [""; 0]);
+        let nothing = git.copied_files("".into(), &CopyList::default()).unwrap();
+        assert_eq!(
+            nothing,
+            CopiedFiles::default(),
+            "a list in the work tree says nothing by itself"
+        );
+    }
+
+    #[test]
+    fn lines_of_a_list_are_patterns_from_its_directory() {
+        let mut list = CopyList::default();
+        list.include("".into(), "*.key\n/.env\na/b\nsecrets/\n!no.key\n!/x/y\n#\n\n");
+        let expected = ["**/*.key", ".env", "a/b", "**/secrets/", "!**/no.key", "!x/y"];
+        assert_eq!(list.patterns, expected);
+        list.include("api".into(), ".env\n/conf/local\n!**/z\r\n");
+        assert_eq!(list.patterns[6..], ["api/**/.env", "api/conf/local", "!api/**/z"]);
+        list.names.extend(["api/.env", "./api/a/b", "web/.env", ".env", "api"].map(str::to_owned));
+        assert_eq!(list.below("".into()), list);
+        let api = list.below("api".into());
+        assert_eq!(api.names, [".env", "a/b"]);
+        let expected = ["**/*.key", "**/secrets/", "!**/no.key", "**/.env", "conf/local", "!**/z"];
+        assert_eq!(api.patterns, expected);
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Bench {
             }
             run(&mut command)
         };
-        git(&["init", "--quiet"])?;
+        git(&["init", "--quiet", "--initial-branch=main"])?;
         for directory in 0..DIRECTORIES {
             let path = at.join(format!("d{directory}"));
             fs::create_dir(&path)?;

@@ -40,7 +40,7 @@ const DATA: [&str; 13] = [
 ];
 
 /// What it writes there by itself.
-const WRITTEN_BY_ITSELF: [&str; 8] = [
+const WRITTEN_BY_ITSELF: [&str; 9] = [
     "tmp",
     ".tmp",
     "cache",
@@ -49,6 +49,7 @@ const WRITTEN_BY_ITSELF: [&str; 8] = [
     "vendor_imports",
     ".personality_migration",
     "ambient-suggestions",
+    "thread-writer-locks",
 ];
 
 pub(super) struct Codex;

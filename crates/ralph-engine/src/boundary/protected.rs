@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::covers;
 use crate::git::RepositoryLocation;
-use crate::home::CONFIG_FILE;
+use crate::home::{CONFIG_FILE, INCLUDE_FILE};
 
 /// What a watched file is, which decides what follows from a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,7 +161,9 @@ pub(super) fn git_refs(place: &RepositoryLocation) -> Vec<Watched> {
 
 /// Lists what the harness believes.
 pub(super) fn state(workspace: &Utf8Path, home: Option<&Utf8Path>) -> Vec<Watched> {
-    let mut watched = vec![Watched::file(workspace.join(CONFIG_FILE), Class::State)];
+    let settings = [CONFIG_FILE, INCLUDE_FILE].map(|name| workspace.join(name));
+    let mut watched: Vec<Watched> =
+        settings.into_iter().map(|path| Watched::file(path, Class::State)).collect();
     if let Some(home) = home {
         let files = STATE_FILES.iter().map(|name| Watched::file(home.join(name), Class::State));
         watched.extend(files);

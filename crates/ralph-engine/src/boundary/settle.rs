@@ -20,7 +20,7 @@ use crate::digest;
 use crate::files::note::read_note;
 use crate::git::undo::DisplacedFile;
 use crate::git::{Git, GitProgram, Oid, shown};
-use crate::home::CONFIG_FILE;
+use crate::home::{CONFIG_FILE, INCLUDE_FILE};
 use crate::state::State;
 
 /// How far the time of a file may lie behind the clock.
@@ -252,7 +252,9 @@ impl Settlement<'_> {
         let Some(there) = &self.other_branch else { return false };
         let home = self.watch.home.as_deref();
         let is_ours = home.is_some_and(|home| path.starts_with(home))
-            || path == self.watch.workspace.join(CONFIG_FILE);
+            || [CONFIG_FILE, INCLUDE_FILE]
+                .iter()
+                .any(|name| path == self.watch.workspace.join(name));
         let same = match (there.get(path), now) {
             (None, None) => true,
             (Some(id), Some(now)) => {

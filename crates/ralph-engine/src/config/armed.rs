@@ -119,7 +119,7 @@ fn is_armed(key: &[String], located: &Located, below: &Layer) -> bool {
         ["isolation"] => located.text() != "clone",
         ["unix_sockets"] => located.flag(),
         ["home" | "mailbox"] => leads_outside(located.text()),
-        ["checkout", "cache" | "copy"] => located.list().iter().any(|path| leads_outside(path)),
+        ["checkout", "cache"] => located.list().iter().any(|path| leads_outside(path)),
         other => !is_tame(other),
     }
 }

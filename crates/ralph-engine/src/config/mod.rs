@@ -8,6 +8,7 @@ mod agents;
 mod armed;
 mod duration;
 mod entries;
+mod include;
 mod layer;
 mod loop_settings;
 mod notify;
@@ -37,6 +38,7 @@ pub use self::reference::reference;
 pub(crate) use self::size::approximate_size;
 pub(crate) use self::value::{render_list, render_string};
 use crate::files::read_optional;
+use crate::git::copied::CopyList;
 use crate::home::CONFIG_FILE;
 use ralph_proc::sandbox::SocketAccess;
 
@@ -212,8 +214,8 @@ pub(crate) struct CheckoutConfig {
     pub(crate) setup: Vec<Vec<String>>,
     /// Paths in the checkout, kept between runs.
     pub(crate) cache: Vec<String>,
-    /// Ignored files of the workspace that come along.
-    pub(crate) copy: Vec<String>,
+    /// Ignored files of the workspace that come along, from `copy` and `.worktreeinclude`.
+    pub(crate) copy: CopyList,
 }
 
 /// A check the harness runs itself.
@@ -296,7 +298,7 @@ struct Places {
 
 impl Config {
     /// Returns the ignored files of the workspace that come along into Ralph's own checkouts.
-    pub fn copied(&self) -> &[String] {
+    pub fn copied(&self) -> &CopyList {
         &self.checkout.copy
     }
 
@@ -310,7 +312,9 @@ impl Config {
         let workspace_file = request.root.join(CONFIG_FILE);
         let mut workspace = load_file(&workspace_file, Rank::Workspace, &mut problems);
         armed::check_personal(&workspace, &mut problems);
-        let armed = armed::armed_keys(&workspace, &settings);
+        let mut armed = armed::armed_keys(&workspace, &settings);
+        let included = include::lists(request.root, &mut problems);
+        armed.extend(included.iter().map(include::IncludeList::armed));
         if request.armed == ArmedKeys::Ignored {
             armed::disarm(&mut workspace, &settings);
         }
@@ -328,7 +332,12 @@ impl Config {
             user_home: absolute((request.env)("HOME")),
         };
         let adapters = request.adapters.iter().map(|name| (*name).to_owned()).collect();
-        let config = Self::from_settings(settings, adapters, places);
+        let mut config = Self::from_settings(settings, adapters, places);
+        if request.armed == ArmedKeys::Counted {
+            for list in &included {
+                config.checkout.copy.include(&list.directory, &list.text);
+            }
+        }
         Ok(Config { armed, armed_keys: request.armed, ..config })
     }
 
@@ -386,7 +395,7 @@ impl Config {
             checkout: CheckoutConfig {
                 setup: get("checkout.setup").map(Located::commands).unwrap_or_default().to_vec(),
                 cache: list("checkout.cache"),
-                copy: list("checkout.copy"),
+                copy: CopyList { names: list("checkout.copy"), patterns: Vec::new() },
             },
             gates: settings.gates.iter().flatten().map(gate).collect(),
             allow: list("protect.allow"),

@@ -43,8 +43,8 @@ pub fn needed_files(
     let prefix = workspace.strip_prefix(&root).unwrap_or(Utf8Path::new(""));
     let named: Vec<PathBuf> = there.iter().map(|name| prefix.as_std_path().join(name)).collect();
     let ignored = git.ignored(&named).unwrap_or_default();
-    let asked = config.map(Config::copied).unwrap_or_default();
-    let copied = git.copied_files(prefix, asked).unwrap_or_default().files;
+    let asked = config.map(Config::copied).cloned().unwrap_or_default();
+    let copied = git.copied_files(prefix, &asked).unwrap_or_default().files;
     named
         .iter()
         .filter(|path| ignored.contains(*path) && !copied.contains(path))

@@ -32,7 +32,7 @@ use crate::config::SandboxConfig;
 use crate::files::PathError;
 use crate::files::lock::LockError;
 use crate::git::checkout::CheckoutError;
-use crate::git::copied::CopiedFiles;
+use crate::git::copied::{CopiedFiles, CopyList};
 use crate::git::mirror::{Mirror, MirrorError};
 use crate::git::{Git, GitError, GitProgram, Oid};
 use crate::run::{Environment, RunResources};
@@ -74,7 +74,9 @@ pub struct GateContext<'a> {
     /// How many of the gates are run once one has rejected the candidate.
     pub extent: Extent,
     /// Ignored files of the workspace that come along into checkouts.
-    pub copy: &'a [String],
+    pub copy: &'a CopyList,
+    /// The number of the clone that the work was done in, for ports and names of databases.
+    pub slot: Option<u32>,
     /// What built-in gates look at; `None` where there are none.
     pub built_in: Option<BuiltInContext<'a>>,
 }
@@ -119,9 +121,9 @@ impl GateRepository {
         GateRepository { git, ..self.clone() }
     }
 
-    /// Returns the ignored files of the person's work tree that come along into checkouts. `names` are from the workspace.
-    pub(crate) fn copied(&self, names: &[String]) -> Result<CopiedFiles, GitError> {
-        self.person.copied_files(&self.prefix, &names_below(names, &self.below))
+    /// Returns the ignored files of the person's work tree that come along into checkouts.
+    pub(crate) fn copied(&self, list: &CopyList) -> Result<CopiedFiles, GitError> {
+        self.person.copied_files(&self.prefix, &list.below(&self.below))
     }
 
     /// Tells whether work is done in a clone.
@@ -164,18 +166,6 @@ impl GateRepository {
     }
 }
 
-/// Returns the names that are about one repository of the workspace, named from there.
-fn names_below(names: &[String], repository: &Utf8Path) -> Vec<String> {
-    if repository.as_str().is_empty() {
-        return names.to_vec();
-    }
-    let below = |name: &String| {
-        let name = name.trim_start_matches("./").strip_prefix(repository.as_str())?;
-        name.strip_prefix('/').map(str::to_owned)
-    };
-    names.iter().filter_map(below).collect()
-}
-
 /// Records what happens while gates run: `setup_started`, `gate_started`, `gate_finished`.
 pub type Tell<'a> = &'a mut dyn FnMut(JournalEvent) -> Result<(), PathError>;
 
@@ -202,16 +192,4 @@ pub enum GateError {
     Git(#[from] GitError),
     #[error("cannot prepare a gate")]
     Prepare(#[source] io::Error),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_several_repositories_are_each_about_one() {
-        let names = ["api/.env", "./api/a/b", "web/.env", ".env", "api"].map(str::to_owned);
-        assert_eq!(names_below(&names, "api".into()), [".env", "a/b"]);
-        assert_eq!(names_below(&names, "".into()), names);
-    }
 }

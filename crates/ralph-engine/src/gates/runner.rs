@@ -278,6 +278,9 @@ fn environment(context: &GateContext<'_>, id: &RunId) -> Environment {
     environment.set("PYTEST_ADDOPTS", format!("{options} -rpfE").trim_start());
     environment.set("TMPDIR", context.place.scratch.temporary().as_str());
     environment.set("RALPH_RUN_ID", id.as_str());
+    if let Some(slot) = context.slot {
+        environment.set("RALPH_SLOT", slot.to_string());
+    }
     environment
 }
 

@@ -3,7 +3,8 @@
 //! It is reset before every single run, so that nothing one gate leaves reaches the next but the named caches. `setup` runs
 //! when the checkout is new, when a lock file or the commands changed, and whenever the reset removed its results:
 //! a project that wants it to run once lists those in `cache`. It may use the network and is confined otherwise, as it runs
-//! code of the commit (install scripts). Submodules and LFS files that are not filled after it keep the gates from running.
+//! code of the commit (install scripts). Submodules and LFS files come from the person's own repository before it, and
+//! those that neither filled keep the gates from running.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -21,7 +22,7 @@ use super::{GateContext, GateError, GateRepository, Tell};
 use crate::digest;
 use crate::files::{read_optional, remove_optional, replace_unsynced};
 use crate::git::Oid;
-use crate::git::checkout::{Checkout, CheckoutError};
+use crate::git::checkout::{Checkout, CheckoutError, FillSource};
 use crate::git::copied::bring_copies;
 
 const SETUP_TIMEOUT: Duration = Duration::from_mins(30);
@@ -134,12 +135,24 @@ impl<'a> Workbench<'a> {
             let message = format!("the commit has no directory `{}`", self.repository.prefix);
             return Ok(Some(Obstacle::Setup { message }));
         }
+        let clone = self.repository.is_slot().then(|| &*self.repository.git.place().git_dir);
+        let source =
+            FillSource { mirror: &self.repository.mirror, person: &self.repository.person, clone };
+        let unfilled = match checkout.fill(&source) {
+            Ok(unfilled) => unfilled,
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+                let message = format!("{error}{}", cause.unwrap_or_default());
+                return Ok(Some(Obstacle::Machine { message }));
+            }
+        };
         if let Some(person) = &self.repository.person.place().worktree
             && let Err(error) = bring_copies(person, checkout.worktree(), &self.copied()?)
         {
             return obstacle(CheckoutError::Files(error)).map(Some);
         }
-        let problem = match self.set_up(&checkout, tell)? {
+        let is_filled = unfilled.submodules.is_empty() && unfilled.lfs.is_empty();
+        let problem = match self.set_up(&checkout, is_filled, tell)? {
             None => self.unfilled(&checkout)?,
             problem => problem,
         };
@@ -151,8 +164,13 @@ impl<'a> Workbench<'a> {
         Ok(self.repository.copied(self.context.copy)?.files)
     }
 
-    /// Runs `setup` where it is needed; returns what went wrong.
-    fn set_up(&self, checkout: &Checkout, tell: Tell<'_>) -> Result<Option<String>, GateError> {
+    /// Runs `setup` where it is needed; returns what went wrong. What is not filled yet it may fetch.
+    fn set_up(
+        &self,
+        checkout: &Checkout,
+        is_filled: bool,
+        tell: Tell<'_>,
+    ) -> Result<Option<String>, GateError> {
         if self.setup.is_empty() {
             return Ok(None);
         }
@@ -161,12 +179,11 @@ impl<'a> Workbench<'a> {
         let record = self.dir.join("setup.json");
         let last: Option<SetUp> =
             read_optional(&record)?.and_then(|text| serde_json::from_slice(&text).ok());
-        let outside_caches = !provision.submodules.is_empty() || provision.needs_lfs;
         let still_there = last.is_some_and(|last| {
             let warm = |cache: &Utf8PathBuf| checkout.warm_caches().contains(cache);
             last.key == key && last.caches.iter().all(warm)
         });
-        if still_there && !outside_caches {
+        if still_there && is_filled {
             return Ok(None);
         }
         remove_optional(&record)?;
@@ -196,7 +213,10 @@ impl<'a> Workbench<'a> {
                 fs::read_dir(tree.join(submodule)).is_ok_and(|mut found| found.next().is_some());
             if !filled {
                 let name = submodule.display();
-                return Ok(Some(format!("the submodule `{name}` is empty; `setup` must fill it")));
+                return Ok(Some(format!(
+                    "the submodule `{name}` is empty, as your repository lacks its commit; `git submodule update --init \
+                     --recursive` fetches it"
+                )));
             }
         }
         if !provision.needs_lfs {
@@ -206,7 +226,9 @@ impl<'a> Workbench<'a> {
             let path = tree.join(&entry.path);
             if is_lfs_pointer(&path) {
                 let name = entry.path.display();
-                return Ok(Some(format!("`{name}` is a pointer of LFS; `setup` must fetch it")));
+                return Ok(Some(format!(
+                    "`{name}` is a pointer of LFS, as your repository lacks its content; `git lfs pull` fetches it"
+                )));
             }
         }
         Ok(None)

@@ -5,6 +5,7 @@
 //! is committed, and `plan.jsonl` comes into being when a workflow needs it.
 
 mod committing;
+pub(crate) mod ignores;
 mod note;
 mod settings;
 mod texts;
@@ -25,7 +26,7 @@ use crate::boundary::repositories;
 use crate::config::{Config, ConfigError};
 use crate::detect::agents::FoundAgent;
 use crate::detect::checks::{SuggestedGate, detect_checks, detect_in_repositories};
-use crate::files::{Creation, PathError, create_new, read_optional, replace_atomically};
+use crate::files::{Creation, PathError, create_new};
 use crate::home::{CONFIG_FILE, Workspace, WorkspaceKind, is_home};
 use crate::mailbox::{self, MailboxState};
 use crate::plan_file::merge_driver;
@@ -310,7 +311,7 @@ fn examine_mailbox(
 fn missing_ignores(home: &Utf8Path) -> Option<InitNote> {
     let path = home.join(".gitignore");
     let text = fs::read_to_string(&path).ok()?;
-    let lines = lacking(&text);
+    let lines = ignores::lacking(&text);
     (!lines.is_empty()).then_some(InitNote::IgnoreLacks { path, lines })
 }
 
@@ -328,34 +329,6 @@ fn foreign_prd(home: &Utf8Path) -> Option<InitNote> {
     let text = fs::read_to_string(&path).ok()?;
     let error = Prd::parse(&text).err()?;
     Some(InitNote::ForeignPrd { path, errors: error.errors })
-}
-
-/// Makes home's ignore file hold what it should, beside what it holds.
-pub(crate) fn complete_ignores(home: &Utf8Path) -> Result<(), PathError> {
-    let path = home.join(".gitignore");
-    let text = read_optional(&path)?;
-    let mut text = text.map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default();
-    let lines = lacking(&text);
-    if lines.is_empty() {
-        return Ok(());
-    }
-    if text.is_empty() {
-        text = texts::ignore_file();
-    } else {
-        let gap = if text.ends_with('\n') { "" } else { "\n" };
-        text = format!("{text}{gap}{}\n", lines.join("\n"));
-    }
-    replace_atomically(&path, text.as_bytes())
-}
-
-/// Lists what an ignore file of home lacks.
-pub(crate) fn lacking(text: &str) -> Vec<String> {
-    let has = |pattern: &str| {
-        let bare = |text: &str| text.trim().trim_matches('/').to_owned();
-        text.lines().any(|line| bare(line) == bare(pattern) || line.trim() == "*")
-    };
-    let missing = texts::IGNORED.iter().filter(|pattern| !has(pattern));
-    missing.map(|pattern| (*pattern).to_owned()).collect()
 }
 
 /// Checks that a path can be made: what is above it is a directory, and writable.

@@ -250,9 +250,12 @@ impl Session<'_> {
         item: &str,
         run: impl FnOnce(&GateContext<'_>, Tell<'_>) -> T,
     ) -> T {
-        let Session { context, journal, .. } = self;
+        let Session { context, journal, slot, .. } = self;
         let clock = context.clock;
-        run(&context.gates(item), &mut |event| journal.record(clock.now(), None, event))
+        let slot = slot.as_ref().map(|slot| slot.number);
+        run(&GateContext { slot, ..context.gates(item) }, &mut |event| {
+            journal.record(clock.now(), None, event)
+        })
     }
 }
 
@@ -315,6 +318,7 @@ impl SessionContext {
             signals: self.signals.as_ref(),
             extent: Extent::UntilRejected,
             copy: &self.config.checkout.copy,
+            slot: None,
             built_in: None,
         }
     }

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::files::PathError;
 use crate::git::{Git, GitProgram};
 use crate::home::{Home, Workspace};
+use crate::init::ignores::hide_logs;
 use crate::journal::{Journal, JournalMirror, ReadJournalError, load_board};
 use crate::questions::Questions;
 use crate::run::Environment;
@@ -60,6 +61,9 @@ impl OpenState {
         environment: &Environment,
         clock: &dyn Clock,
     ) -> Result<OpenState, OpenStateError> {
+        if home.exists {
+            hide_logs(&home.path)?;
+        }
         let mirror = home.exists.then(|| JournalMirror {
             path: home.path.join("ralph.log"),
             format: config.log_format,

@@ -126,3 +126,22 @@ fn a_home_that_a_link_leads_outside_is_armed() {
     let trust = bench.judge();
     assert_eq!((trust.by, trust.strayed_home.as_deref()), (None, Some(&*outside)));
 }
+
+#[test]
+fn the_list_of_ignored_files_that_come_along_counts_only_as_it_was_agreed_to() {
+    let bench = Bench::new("");
+    fs::write(bench.root.join(".worktreeinclude"), "# keys\n*.key\n").unwrap();
+    let trust = bench.judge();
+    assert_eq!((trust.by, names(&trust)), (None, vec![(".worktreeinclude", ItemNews::New)]));
+    assert_eq!(trust.items[0].value, "[\"*.key\"]");
+    trust.agree(&bench.state).unwrap();
+    assert_eq!(bench.judge().by, Some(TrustedBy::Agreed));
+    fs::write(bench.root.join(".worktreeinclude"), "*.key\n.env\n").unwrap();
+    let trust = bench.judge();
+    assert_eq!((trust.by, names(&trust)), (None, vec![(".worktreeinclude", ItemNews::Changed)]));
+    // Below a workspace that is no repository, each of its repositories can have one.
+    fs::create_dir_all(bench.root.join("api/.git")).unwrap();
+    fs::write(bench.root.join("api/.worktreeinclude"), ".env\n").unwrap();
+    let expected = [".worktreeinclude", "api/.worktreeinclude"];
+    assert_eq!(names(&bench.judge()).iter().map(|(name, _)| *name).collect::<Vec<_>>(), expected);
+}

@@ -14,11 +14,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::WorkflowError;
 use crate::config::GitSettings;
+use crate::files::PathError;
 use crate::files::disk;
-use crate::files::{PathError, read_optional, replace_atomically};
 use crate::git::commits::{CommitRequest, Signing};
 use crate::git::{Git, GitProgram};
-use crate::init::{complete_ignores, lacking};
+use crate::init::ignores::{complete_ignores, exclude};
 use crate::repository::GitAccess;
 
 /// How long another program that holds the index is waited for.
@@ -165,37 +165,4 @@ impl HomeCommitter {
         }
         exclude(path, &[format!("/{}/", home.display())])
     }
-
-    /// Has git pass over what Ralph writes to home beside its files, where home in the checkout does not say so itself: an
-    /// ignore file that lands on another branch tells it nothing.
-    pub(crate) fn exclude_logs(&self) -> Result<(), PathError> {
-        let Some(HomePlace { home, exclude: path, .. }) = self.committed() else { return Ok(()) };
-        let own = read_optional(&self.home.join(".gitignore"))?.unwrap_or_default();
-        let lacking = lacking(&String::from_utf8_lossy(&own));
-        let lines = lacking.iter().map(|pattern| match home.to_string_lossy().as_ref() {
-            "" => format!("/{pattern}"),
-            home => format!("/{home}/{pattern}"),
-        });
-        exclude(path, &lines.collect::<Vec<_>>())
-    }
-}
-
-/// Adds lines to a list of what git ignores, unless it has them.
-fn exclude(path: &Utf8Path, lines: &[String]) -> Result<(), PathError> {
-    let text = read_optional(path)?.unwrap_or_default();
-    let mut text = String::from_utf8_lossy(&text).into_owned();
-    let is_new = |line: &&String| !text.lines().any(|known| known.trim() == **line);
-    let new: Vec<&String> = lines.iter().filter(is_new).collect();
-    if new.is_empty() {
-        return Ok(());
-    }
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-    for line in new {
-        text.push_str(line);
-        text.push('\n');
-    }
-    crate::files::create_directory(path.parent().expect("it has a directory"))?;
-    replace_atomically(path, text.as_bytes())
 }

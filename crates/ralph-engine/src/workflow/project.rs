@@ -29,6 +29,7 @@ use crate::plan_file::PlanFile;
 use crate::prompts::{self, PromptProblem, Rules};
 use crate::run::RESULTS;
 use crate::session::{Opening, Session, SessionContext, SessionError, SessionRequest};
+use crate::state::State;
 
 /// The project that a workflow works on.
 pub struct Project {
@@ -45,6 +46,8 @@ pub struct Project {
     reading: Option<ReadingPlace>,
     /// What is worked on now.
     item: Option<String>,
+    /// The item that goes on in the person's checkout although others work in clones.
+    in_place: Option<String>,
 }
 
 /// Where the runs of a workflow work.
@@ -130,6 +133,7 @@ impl Project {
             clones: None,
             reading: None,
             item: None,
+            in_place: None,
         }
     }
 
@@ -143,10 +147,6 @@ impl Project {
         // The first commit of a repository that has none is Ralph's: home has to begin somewhere.
         self.committer.begin_history(&context.workspace.root.join(CONFIG_FILE))?;
         let clones = Clones::open(&ClonesRequest { program, context, onto })?;
-        // The ignore file of home lands where work does.
-        if !clones.is_home_checked_out()? {
-            self.committer.exclude_logs()?;
-        }
         // Before the checkout is looked at: half of a landing is not the person's doing.
         clones.follow_all()?;
         if let Some(home) = clones.home() {
@@ -272,6 +272,18 @@ impl Project {
         session: &mut Session<'_>,
         item: &str,
     ) -> Result<(), WorkflowError> {
+        if self.clones.is_some() && began_in_place(&session.context.state, item)? {
+            return self.go_on_in_place(session, item);
+        }
+        self.enter_slot(session, item)
+    }
+
+    /// Has the runs that follow work in an item's slot, wherever earlier ones did.
+    pub(crate) fn enter_slot(
+        &mut self,
+        session: &mut Session<'_>,
+        item: &str,
+    ) -> Result<(), WorkflowError> {
         self.begin_item(item);
         let Some(clones) = &self.clones else { return Ok(()) };
         let Session { context, journal, .. } = &mut *session;
@@ -323,6 +335,28 @@ impl Project {
     /// Tells whether runs that only read have a clone for it.
     pub fn reads_in_clone(&self) -> bool {
         self.reading.is_some()
+    }
+
+    /// Has the runs of an item work in the person's checkout, where an earlier workflow began it.
+    fn go_on_in_place(
+        &mut self,
+        session: &mut Session<'_>,
+        item: &str,
+    ) -> Result<(), WorkflowError> {
+        self.begin_item(item);
+        let SessionContext { state, workspace, home, config, .. } = &session.context;
+        let git = session.context.git();
+        self.repositories =
+            Repositories::open(&git, state, &workspace.root, &home.path, &config.mailbox)?;
+        let was_in_slot = session.slot.take().is_some();
+        if was_in_slot || self.in_place.as_deref() != Some(item) {
+            self.in_place = Some(item.to_owned());
+            let reason = format!(
+                "{item} was begun in your checkout: it goes on there until it ends, later items work in clones"
+            );
+            session.record(Note { reason, ..Note::default() })?;
+        }
+        Ok(())
     }
 
     /// Returns where work on an item began, if it has a slot.
@@ -451,8 +485,13 @@ impl Project {
         session: &mut Session<'_>,
         item: &str,
     ) -> Result<(), WorkflowError> {
+        let state = &session.context.state;
         if self.clones.is_some() {
-            slots::release(&session.context.state, item)?;
+            slots::release(state, item)?;
+            if self.in_place.as_deref() != Some(item) {
+                // Without a slot it would say that the item was begun in the person's checkout.
+                BEFORE.forget(state, item)?;
+            }
         }
         Ok(())
     }
@@ -518,13 +557,13 @@ impl Project {
         session: &mut Session<'_>,
         role: Role,
     ) -> Result<bool, WorkflowError> {
-        // A run in a slot has left nothing of the person's to return to.
-        if self.clones.is_some() {
-            return Ok(true);
-        }
         let item = session.journal.board().last_item(role).map(str::to_owned);
         let Some(item) = item else { return Ok(true) };
         let state = &session.context.state;
+        // A run in a slot has left nothing of the person's to return to.
+        if self.clones.is_some() && !began_in_place(state, &item)? {
+            return Ok(true);
+        }
         let Some(before) = BEFORE.load(state, &item)? else { return Ok(true) };
         let is_pending = RESULTS.load(state, &item)?.is_some();
         if is_pending && self.repositories.is_detached_since(&before)? {
@@ -611,6 +650,12 @@ pub(crate) fn work_root<'p>(session: &'p Session<'_>) -> &'p Utf8Path {
         Some(slot) => &slot.root,
         None => &session.context.workspace.root,
     }
+}
+
+/// Tells whether work on an item was begun in the person's checkout, by a workflow in place or an older Ralph: runs were
+/// noted, and it never had a slot.
+fn began_in_place(state: &State, item: &str) -> Result<bool, PathError> {
+    Ok(slots::base_of(state, item)?.is_none() && BEFORE.load(state, item)?.is_some())
 }
 
 /// Returns home, named from the root of the work tree, if git has files of it.

@@ -24,7 +24,7 @@ use crate::git::evidence::{Before, Dirt, DirtyPath};
 use crate::git::saved::SavedDirt;
 use crate::git::undo::RefReturn;
 use crate::git::{GitError, GitProgram, Head, Oid, RefsSnapshot, shown};
-use crate::home::CONFIG_FILE;
+use crate::home::settings_files;
 use crate::judge::{AgreedChecks, Attested, Case, DETACHED, Judge, Judged, Said};
 use crate::mailbox;
 use crate::session::SessionContext;
@@ -671,9 +671,11 @@ pub(crate) fn own_paths(
     mailbox: &Utf8Path,
     worktree: &Utf8Path,
 ) -> Vec<PathBuf> {
-    let config = workspace.join(CONFIG_FILE);
-    let own = [Some(home), Some(&*config), mailbox::own(mailbox)].into_iter().flatten();
-    let own = own.filter_map(|path| path.strip_prefix(worktree).ok());
+    let settings = settings_files(workspace, worktree);
+    let own = [Some(home), mailbox::own(mailbox)].into_iter().flatten();
+    let own = own
+        .chain(settings.iter().map(|path| &**path))
+        .filter_map(|path| path.strip_prefix(worktree).ok());
     own.map(|path| path.as_std_path().to_owned()).collect()
 }
 

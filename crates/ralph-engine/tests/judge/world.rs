@@ -13,6 +13,7 @@ use ralph_engine::gates::assess::Extent;
 use ralph_engine::gates::pin::PinnedGates;
 use ralph_engine::gates::verify::{CommitCheck, verify};
 use ralph_engine::gates::{BuiltInContext, GateContext, GateRepository, JudgedRepository};
+use ralph_engine::git::copied::CopyList;
 use ralph_engine::git::evidence::{Before, Dirt};
 use ralph_engine::git::{GitProgram, Oid};
 use ralph_engine::home::find_workspace;
@@ -24,6 +25,7 @@ use ralph_model::receipt::{Receipt, Worker};
 use ralph_outline::rules::LoopRules;
 use ralph_proc::sandbox::{SocketAccess, Support};
 
+static COPY: CopyList = CopyList { names: Vec::new(), patterns: Vec::new() };
 static SANDBOX: SandboxConfig = SandboxConfig {
     show: Vec::new(),
     unix_sockets: SocketAccess::Denied,
@@ -164,7 +166,8 @@ impl World {
             command: "ralph test",
             signals: None,
             extent: self.extent,
-            copy: &[],
+            copy: &COPY,
+            slot: None,
             built_in: Some(BuiltInContext::new(&self.rules, None, self.summary)),
         }
     }

@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use camino::Utf8Path;
 use sha2::{Digest, Sha256};
 
 use super::super::call::{Call, path_from};
@@ -146,21 +147,39 @@ fn tracked(git: &Git) -> Result<Vec<PathBuf>, GitError> {
     Ok(output.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(path_from).collect())
 }
 
-/// Replaces pointers in a work tree by contents that the person has; returns the files that stay pointers.
-pub(super) fn fill(git: &Git, person: &Git) -> Result<Vec<PathBuf>, SlotError> {
+/// Replaces pointers in a work tree by contents that one of these git directories has, the first of which is the
+/// person's; returns the files that stay pointers.
+///
+/// What the others have is an agent's word: it is hashed.
+pub(super) fn fill(git: &Git, stores: &[&Utf8Path]) -> Result<Vec<PathBuf>, SlotError> {
     let Some(root) = git.place().worktree.as_ref().map(|root| root.as_std_path()) else {
         return Ok(Vec::new());
     };
-    let store = person.place().common_dir.as_std_path();
     let mut unfilled = Vec::new();
     for path in tracked(git)? {
         let file = root.join(&path);
         let Some(pointer) = read_pointer(&file) else { continue };
-        let object = pointer.object_in(store);
-        if fs::metadata(&object).is_ok_and(|found| found.is_file() && found.size() == pointer.size)
-        {
+        let mut objects = stores.iter().map(|store| pointer.object_in(store.as_std_path()));
+        let persons = objects.next();
+        let has_size = |object: &PathBuf| {
+            fs::metadata(object).is_ok_and(|found| found.is_file() && found.size() == pointer.size)
+        };
+        if let Some(object) = persons.filter(has_size) {
             replace(&file, &object)?;
-        } else {
+            continue;
+        }
+        let mut is_filled = false;
+        for object in objects {
+            let Ok((mut opened, _)) = regular_file::open(&object) else { continue };
+            if LfsPointer::of(&mut opened).is_ok_and(|found| found == pointer) {
+                replace(&file, &object)?;
+                // It may have been changed in between.
+                let filled = File::open(&file).and_then(|mut filled| LfsPointer::of(&mut filled));
+                is_filled = filled.is_ok_and(|found| found == pointer);
+                break;
+            }
+        }
+        if !is_filled {
             unfilled.push(path);
         }
     }

@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::call::{Call, path_bytes};
+use super::checkout::{Checkout, FillSource};
 use super::clearing::{
     FileError, escape_bytes, file_pattern, is_cache_name, keep_patterns, make_dirs, remove,
 };
@@ -154,6 +155,26 @@ struct Stamp {
     objects: String,
 }
 
+/// Fills a checkout's submodules and LFS files; the latter only where the person's own checkouts have them filled, which
+/// is told.
+pub(crate) fn fill_checkout(
+    checkout: &Checkout,
+    source: &FillSource<'_>,
+) -> Result<(Unfilled, bool), SlotError> {
+    let with_lfs = checkout.provision().needs_lfs && PersonSide::read(source.person)?.uses_lfs();
+    let private = checkout.git_dir().join("ralph-filled");
+    make_dirs(&private)?;
+    let filling = submodules::Filling {
+        person: source.person,
+        mirror: source.mirror,
+        git: checkout.git(),
+        private: &private,
+    };
+    let stores: Vec<&Utf8Path> = source.clone.into_iter().collect();
+    let unfilled = filling.fill_all(checkout.commit(), checkout.provision(), with_lfs, &stores)?;
+    Ok((unfilled, with_lfs))
+}
+
 impl Slot {
     /// Makes the slot ready for an item, whatever is in its directory.
     pub fn prepare(request: &SlotRequest<'_>) -> Result<(Self, Unfilled), SlotError> {
@@ -214,19 +235,14 @@ impl Slot {
             WorkTree { git: &git, index: request.private.join("index"), caches: request.caches };
         tree.check_out(request.base, others)?;
         let provision = Provision::of(request.mirror.git(), request.base)?;
-        let mut unfilled = Unfilled::default();
-        if !provision.submodules.is_empty() {
-            let filling = submodules::Filling {
-                person: request.person,
-                mirror: request.mirror,
-                git: &git,
-                private: request.private,
-            };
-            unfilled.submodules = filling.fill(request.base, &provision)?;
-        }
-        if provision.needs_lfs && person.uses_lfs() {
-            unfilled.lfs = lfs::fill(&git, request.person)?;
-        }
+        let filling = submodules::Filling {
+            person: request.person,
+            mirror: request.mirror,
+            git: &git,
+            private: request.private,
+        };
+        let uses_lfs = person.uses_lfs();
+        let unfilled = filling.fill_all(request.base, &provision, uses_lfs, &[])?;
         let stamp = Stamp {
             directory: directory.into_string(),
             branch: request.branch.to_owned(),

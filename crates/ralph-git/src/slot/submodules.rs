@@ -14,10 +14,10 @@ use super::super::mirror::Mirror;
 use super::super::parse::parse_settings;
 use super::super::provision::Provision;
 use super::super::{Git, GitError, Oid, RepositoryLocation, unexpected};
-use super::SlotError;
 use super::files::{Others, WorkTree};
 use super::git_dir::{GitDir, NewHead, write};
 use super::person_side::PersonSide;
+use super::{SlotError, Unfilled, lfs};
 
 /// The repository whose submodules are filled, and where they come from.
 pub(super) struct Filling<'a> {
@@ -29,6 +29,26 @@ pub(super) struct Filling<'a> {
 }
 
 impl Filling<'_> {
+    /// Fills what a commit has only a reference to: submodules, and LFS files where they are wanted, from the person's
+    /// store or one of these others.
+    pub(super) fn fill_all(
+        &self,
+        commit: &Oid,
+        needs: &Provision,
+        with_lfs: bool,
+        stores: &[&Utf8Path],
+    ) -> Result<Unfilled, SlotError> {
+        let mut unfilled = Unfilled::default();
+        if !needs.submodules.is_empty() {
+            unfilled.submodules = self.fill(commit, needs)?;
+        }
+        if needs.needs_lfs && with_lfs {
+            let own: &Utf8Path = &self.person.place().common_dir;
+            unfilled.lfs = lfs::fill(self.git, &[&[own], stores].concat())?;
+        }
+        Ok(unfilled)
+    }
+
     /// Fills the submodules of a commit, and theirs; returns those that stay empty.
     pub(super) fn fill(&self, commit: &Oid, needs: &Provision) -> Result<Vec<PathBuf>, SlotError> {
         let names = self.names(commit)?;

@@ -9,7 +9,7 @@ use ralph_engine::gates::assess::{Assessor, Extent, GateFinding, Points};
 use ralph_engine::gates::pin::PinnedGates;
 use ralph_engine::gates::{ChecksRequest, GateContext, GateError, GateRepository};
 use ralph_engine::git::Oid;
-use ralph_engine::home::{CONFIG_FILE, WorkspaceKind};
+use ralph_engine::home::{WorkspaceKind, settings_files};
 use ralph_engine::recover::end_leftovers;
 use ralph_engine::run::RunResources;
 use ralph_engine::session::OpenState;
@@ -173,6 +173,7 @@ impl GateRoom {
             signals: Some(&self.signals),
             extent: Extent::All,
             copy: setup.config.copied(),
+            slot: None,
             built_in: None,
         }
     }
@@ -410,13 +411,14 @@ struct JsonChecks<'a> {
 }
 
 /// Returns what is Ralph's own in the repository: its changes are no work, and no checks.
-fn own_paths(setup: &Setup) -> Vec<PathBuf> {
+pub(super) fn own_paths(setup: &Setup) -> Vec<PathBuf> {
     let root = match &setup.workspace.kind {
         WorkspaceKind::Repository(repository) => &repository.toplevel,
         _ => &setup.workspace.root,
     };
     let home = setup.workspace.home(setup.config.home.as_deref());
-    let own = [home.path.clone(), setup.workspace.root.join(CONFIG_FILE)];
-    let inside = own.iter().filter_map(|path| path.strip_prefix(root).ok());
+    let settings = settings_files(&setup.workspace.root, root);
+    let own = settings.iter().chain([&home.path]);
+    let inside = own.filter_map(|path| path.strip_prefix(root).ok());
     inside.map(|path| path.as_std_path().to_owned()).collect()
 }

@@ -14,8 +14,9 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
     setup.require_repository()?;
     let state = setup.open_bare_state()?;
-    let branches =
-        bring_along(&setup.git(), &state, &setup.workspace.root).map_err(CliError::failed)?;
+    let Setup { workspace, home, config, .. } = &setup;
+    let branches = bring_along(&setup.git(), &state, &workspace.root, home, config)
+        .map_err(CliError::failed)?;
     print_either(setup.ui, setup.json, &branches, || lines(setup.ui, &branches))?;
     let waits = branches.iter().any(|branch| branch.waits.is_some());
     Ok(if waits { Exit::Unfinished } else { Exit::Done })

@@ -6,12 +6,13 @@ use ralph_engine::gates::GateError;
 use ralph_engine::gates::pin::PinnedGates;
 use ralph_engine::gates::receipt::read_receipt;
 use ralph_engine::gates::verify::{CommitCheck, GateCheck, verify};
-use ralph_engine::git::Oid;
+use ralph_engine::git::evidence::is_own;
+use ralph_engine::git::{ChangeKind, Oid, PathChange};
 use ralph_model::gate::{GateSpec, GateStatus};
 use ralph_model::receipt::Receipt;
 use serde::Serialize;
 
-use super::gates::{GateRoom, JsonGate, not_run};
+use super::gates::{GateRoom, JsonGate, not_run, own_paths};
 use super::print_either;
 use crate::args::{GlobalArgs, VerifyArgs};
 use crate::error::CliError;
@@ -21,13 +22,16 @@ use crate::render::text::StyledLine;
 use crate::render::{self, Tone, Ui, styled};
 use crate::setup::Setup;
 
+/// How many commits of Ralph's own are looked through for the one that they landed.
+const LANDING_STEPS: usize = 64;
+
 pub(crate) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
     let trusted = PinnedGates::of(&setup.config);
     // A receipt is a stranger's: nothing that the workspace says widens what its commands may do.
     let setup = setup.distrusting()?;
     let room = GateRoom::open_for_receipts(&setup)?;
-    let commits = commits(&room, &args.what)?;
+    let commits = commits(&setup, &room, &args.what)?;
     let unknown = unknown_commands(&room, &commits, &trusted);
     if !unknown.is_empty() && !args.yes {
         ask_about(setup.ui, &unknown)?;
@@ -117,12 +121,53 @@ pub(super) fn check<'c>(
     Ok(Some(checks))
 }
 
-fn commits(room: &GateRoom, what: &str) -> Result<Vec<Oid>, CliError> {
+fn commits(setup: &Setup, room: &GateRoom, what: &str) -> Result<Vec<Oid>, CliError> {
     if !what.contains("..") {
-        return Ok(vec![room.commit(what)?]);
+        let named = room.commit(what)?;
+        let Some(below) = judged_below(setup, room, &named)? else { return Ok(vec![named]) };
+        let short = below.as_str().get(..12).unwrap_or(below.as_str());
+        let what =
+            format!("`{what}` adds only files of Ralph's own to {short}, whose receipt it is");
+        setup.ui.labelled(Tone::Faint, "verify", &what);
+        return Ok(vec![below]);
     }
     let found = room.repository.git.range(what).map_err(CliError::failed)?;
     found.ok_or_else(|| CliError::usage(format!("`{what}` is not a range in this repository")))
+}
+
+/// Returns the commit with a receipt that a commit without one has landed: all that it changes is Ralph's own.
+fn judged_below(setup: &Setup, room: &GateRoom, commit: &Oid) -> Result<Option<Oid>, CliError> {
+    let git = &room.repository.git;
+    let own = own_paths(setup);
+    let mut at = commit.clone();
+    for _ in 0..LANDING_STEPS {
+        // One that cannot be read is a receipt too: what is wrong with it is to be said.
+        if !matches!(read_receipt(git, &at), Ok(None)) {
+            return Ok((at != *commit).then_some(at));
+        }
+        let Some(header) = git.find_commit(at.as_str()).map_err(CliError::failed)? else {
+            return Ok(None);
+        };
+        let mut next = None;
+        // Of a merge the judged side is the second.
+        for parent in header.parents.iter().rev() {
+            let changes = git.changes(parent, &at).map_err(CliError::failed)?;
+            let is_own_change = |change: &PathChange| {
+                let from = match &change.kind {
+                    ChangeKind::Renamed { from } => from,
+                    _ => &change.path,
+                };
+                is_own(&own, &change.path) && is_own(&own, from)
+            };
+            if changes.iter().all(is_own_change) {
+                next = Some(parent.clone());
+                break;
+            }
+        }
+        let Some(parent) = next else { return Ok(None) };
+        at = parent;
+    }
+    Ok(None)
 }
 
 /// Says what came of checking a commit.

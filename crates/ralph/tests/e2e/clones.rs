@@ -51,6 +51,11 @@ fn a_spec_lands_as_the_agents_commit_and_one_of_ralphs_own() {
     assert_eq!(landed.len(), 1);
     assert_eq!(landed[0]["branch"], "main");
     stage.ralph(&["verify", "HEAD~1"]).exits(0);
+    // What landed it changes nothing but Ralph's own files.
+    let candidate = &stage.git(&["rev-parse", "HEAD~1"])[..12];
+    stage.ralph(&["verify", "HEAD"]).exits(0).says(candidate);
+    stage.git(&["commit", "-q", "-m", "mine", "README.md"]);
+    stage.ralph(&["verify", "HEAD"]).exits(2).says("no receipt");
     assert_no_refs_left(&stage);
 }
 
@@ -429,6 +434,25 @@ fn notes_of_the_agent_and_of_the_person_are_both_kept() {
 }
 
 #[test]
+fn notes_are_merged_also_when_the_branch_follows_by_command() {
+    let stage = Stage::with("", "follow = \"never\"\n", ONE);
+    stage.write("ralph/SCRATCHPAD.md", "first\n");
+    stage.place.commit_all("notes");
+    let work = "run echo agent >> ralph/SCRATCHPAD.md\nwrite greeting.txt hello\n\
+        run git add -A; git commit -qm work\nfinal <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
+    stage.script(&willing(&[on("implementer", 1, work)]));
+    stage.pipeline(&[]).exits(0);
+    person_commits(&stage, "ralph/SCRATCHPAD.md", "first\nperson\n");
+    stage.ralph(&["land"]).exits(0);
+    let kept = stage.read("ralph/SCRATCHPAD.md");
+    for line in ["first", "agent", "person"] {
+        assert_eq!(kept.lines().filter(|kept| *kept == line).count(), 1, "{kept}");
+    }
+    assert_eq!(stage.read("greeting.txt"), "hello\n");
+    assert_no_refs_left(&stage);
+}
+
+#[test]
 fn a_branch_that_was_rewritten_while_landed_work_waits_is_a_question() {
     let stage = Stage::with(&willing(&[]), "follow = \"never\"\n", ONE);
     stage.pipeline(&[]).exits(0);
@@ -466,8 +490,16 @@ fn two_workflows_in_two_worktrees_of_one_repository_do_not_disturb_each_other() 
     assert_no_refs_left(&stage);
 }
 
+/// Where a workflow can be stopped or killed, each a line; and how many of them come before its last agent runs.
+pub(crate) fn points_of(place: &Place, args: &[&str]) -> (usize, usize) {
+    place.start_with(args, &[("RALPH_CRASH_LOG", "../points")]).finish();
+    let points = fs::read_to_string(place.path("points")).unwrap();
+    let lines: Vec<&str> = points.lines().collect();
+    (lines.iter().rposition(|line| line.contains(" start ralph")).unwrap(), lines.len())
+}
+
 /// The process stands still.
-fn is_stopped(pid: i32) -> bool {
+pub(crate) fn is_stopped(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
 }
@@ -476,14 +508,7 @@ fn is_stopped(pid: i32) -> bool {
 /// after the landing.
 #[test]
 fn a_lander_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
-    let points = {
-        let stage = Stage::with(&willing(&[]), "", ONE);
-        stage.place.start_with(&["pipeline"], &[("RALPH_CRASH_LOG", "../points")]).finish();
-        fs::read_to_string(stage.place.path("points")).unwrap()
-    };
-    let lines: Vec<&str> = points.lines().collect();
-    let verified = lines.iter().rposition(|line| line.contains(" start ralph")).unwrap();
-    let total = lines.len();
+    let (verified, total) = points_of(&Stage::with(&willing(&[]), "", ONE).place, &["pipeline"]);
     let mut cancelled = 0;
     for at in ((verified + 2)..=total).step_by(((total - verified) / 8).max(1)) {
         let stage = Stage::with(&willing(&[]), "", ONE);
@@ -501,5 +526,5 @@ fn a_lander_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
         assert_eq!(landed.is_empty(), is_cancelled, "{at}: {said}\n{}", marked.finished);
         assert!(landed.lines().count() <= 1, "{at}: {landed}");
     }
-    assert!(cancelled > 0, "{points}");
+    assert!(cancelled > 0, "{verified} of {total}");
 }

@@ -113,3 +113,31 @@ fn a_spec_from_the_template_is_refused_until_it_was_filled_in() {
     }
     assert_eq!(place.roles(), Vec::<String>::new());
 }
+
+/// The README's own first steps, with an agent that does nothing but commit whatever it finds.
+#[test]
+fn an_agent_that_only_adds_and_commits_is_never_done() {
+    let place = project("@echo ok");
+    assert_eq!(place.ralph(&["init"]).status.code(), Some(0));
+    assert_eq!(place.ralph(&["specs", "new", "Greet"]).status.code(), Some(0));
+    let spec = place.env.repo().join("ralph/specs/0001-greet.md");
+    fs::write(&spec, "# Greet\n\n`greeting.txt` says hello.\n").unwrap();
+    let sweeps = "cat >/dev/null; echo plan >\"$RALPH_OUT/plan.md\"; git add -A; git commit -qm work; \
+        git rev-parse HEAD; echo 'I AM HYPER SURE I AM DONE!'";
+    fs::write(place.path("a.sh"), sweeps).unwrap();
+    let agent = format!("sh {}", place.path("a.sh").display());
+    for is_in_place in [false, true] {
+        let mut args = vec!["pipeline", "--max-attempts", "2", "--agent-cmd", &agent];
+        args.extend(is_in_place.then_some("--in-place"));
+        args.extend(is_in_place.then_some("--retry"));
+        let finished = place.ralph(&args);
+        assert_eq!(finished.status.code(), Some(1), "{finished}");
+        let specs = place.ralph(&["specs", "--json"]);
+        let rows: Value = serde_json::from_str(&specs.stdout).unwrap();
+        assert_ne!(rows[0]["state"], "done", "{rows}\n{finished}");
+    }
+    assert_eq!(
+        place.env.git(&["log", "--format=%s", "--", ":!ralph", ":!ralph.toml"]),
+        "the project\nstart"
+    );
+}

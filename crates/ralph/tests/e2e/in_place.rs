@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 
 use rustix::process::Signal;
 
-use crate::harness::{Place, Report, wait_for_file};
-use crate::pipeline::Stage;
+use crate::harness::{PATIENCE, Place, Report, wait_for_file, wait_until};
+use crate::pipeline::{Stage, on, willing};
 
 /// An agent for every role; `work` is what its implementers and builders do, with `ok` and `claim` to hand.
 fn agent(stage: &Stage, work: &str) -> String {
@@ -299,4 +299,64 @@ fn what_a_run_moved_to_is_kept_also_where_files_were_put_back_beside_it() {
     assert!(stage.git(&["log", "--format=%s", kept]).contains("mine"));
     assert!(stage.git(&["show", &format!("{kept}:ralph.toml")]).ends_with('x'));
     assert!(!stage.git(&["log", "--format=%s", "main"]).contains("mine"));
+}
+
+#[test]
+fn an_item_that_was_begun_in_the_checkout_goes_on_there_and_the_next_one_does_not() {
+    let stage = Stage::with("", "", &["0001-greeting.md", "0002-more.md"]);
+    let begins = "write greeting.txt half\nrun git add -A; git commit -qm half\nrun touch .git/there; while :; do sleep 0.01; done";
+    stage.script(&willing(&[on("implementer", 1, begins)]));
+    let running = stage.place.start(&["pipeline", "--in-place"]);
+    wait_for_file(&stage.file(".git/there"));
+    running.signal(Signal::KILL);
+    running.finish();
+    let ends = "run test \"$(pwd -P)\" = \"$PLACE\"\nwrite greeting.txt hello\nrun git add -A; git commit -qm whole\n\
+        final <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
+    let here = stage.file("").canonicalize().unwrap();
+    let ends = ends.replace("$PLACE", here.to_str().unwrap());
+    let elsewhere = format!(
+        "run test \"$(pwd -P)\" != \"{}\"\nwrite more.txt more\nrun git add -A; git commit -qm more\n\
+         final <<END\n${{HEAD}}\nI AM HYPER SURE I AM DONE!\nEND",
+        here.display()
+    );
+    stage.script(&willing(&[on("implementer", 2, &ends), on("implementer", 3, &elsewhere)]));
+    stage
+        .pipeline(&[])
+        .exits(0)
+        .says("0001-greeting was begun in your checkout: it goes on there until it ends");
+    assert_eq!(stage.runs(), "piivpiv");
+    assert_eq!(
+        (stage.read("greeting.txt"), stage.read("more.txt")),
+        ("hello\n".into(), "more\n".into())
+    );
+    assert_eq!(stage.row("0001-greeting.md")["state"], "done");
+    assert_eq!(stage.row("0002-more.md")["state"], "done");
+    assert_eq!(stage.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_task_that_was_begun_in_the_checkout_ends_there_also_if_its_run_had_ended() {
+    let stage = Stage::with("", "", &["0001-greeting.md"]);
+    stage.ralph(&["set-spec", "0001-greeting.md"]).exits(0);
+    stage.ralph(&["task", "add", "one"]).exits(0);
+    // It claims, and Ralph dies before the claim is judged.
+    let gate = format!(
+        "[[gate]]\nname = \"slow\"\nrun = [\"sh\", \"-c\", \"test -e '{0}' || {{ sleep 1000; }}\"]\n",
+        stage.place.path("go").display()
+    );
+    stage.write("ralph.toml", &(stage.read("ralph.toml") + &gate));
+    stage.git(&["commit", "-qm", "gate", "ralph.toml"]);
+    let work = agent(&stage, "ok; ralph task done; echo yes");
+    let running = stage.place.start(&["build", "--in-place", "--agent-cmd", &work]);
+    wait_until(PATIENCE, "the gate runs", || {
+        running.is_over() || !stage.place.logged("gate_started").is_empty()
+    });
+    running.signal(Signal::KILL);
+    running.finish();
+    fs::write(stage.place.path("go"), "").unwrap();
+    let ended = stage.ralph(&["build", "1", "--agent-cmd", &work]);
+    let builders = stage.told("run_started").iter().filter(|run| run["role"] == "builder").count();
+    assert_eq!(builders, 1, "{}", ended.finished);
+    let verdicts = stage.told("verdict");
+    assert_eq!(verdicts.last().unwrap()["verdict"], "accepted", "{}", ended.finished);
 }

@@ -10,12 +10,16 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::clones::isolated;
 use crate::harness::{PATIENCE, wait_until};
 use crate::pipeline::Stage;
 
 const SPECS: &[&str] = &["0001-one.md", "0002-two.md"];
+
+/// How many commits a story begins with.
+const BEGINNING: u32 = 3;
 
 /// A gate that looks at what lands and is quick.
 const GATE: &str =
@@ -117,7 +121,10 @@ impl Person<'_> {
         self.made += 1;
         let number = self.made;
         let is_on_main = self.current == "main";
-        let is_plain = self.git(&["rev-list", "--count", "--merges", "HEAD~2..HEAD"]) == "0";
+        let count: u32 = self.git(&["rev-list", "--count", "HEAD"]).parse().unwrap();
+        // What the story began with is not taken away.
+        let is_plain = count > BEGINNING + 2
+            && self.git(&["rev-list", "--count", "--merges", "HEAD~2..HEAD"]) == "0";
         let what = match self.dice.roll(11) {
             0 | 1 => {
                 let path = format!("mine-{number}.txt");
@@ -290,7 +297,11 @@ fn seeds() -> Vec<u64> {
     match (number("RALPH_PERSON_SEED"), number("RALPH_PERSON_SEEDS")) {
         (Some(seed), _) => vec![seed],
         (None, Some(count)) => (1..=count).collect(),
-        (None, None) => vec![3, 11, 42],
+        // Others each day: in time they are many.
+        (None, None) => {
+            let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 86_400;
+            vec![3, 1_000_000 + 2 * day, 1_000_001 + 2 * day]
+        }
     }
 }
 

@@ -98,6 +98,10 @@ const ATTACKS: &[(&str, &str)] = &[
 /// A person's repository with something of everything in it.
 fn stage(attacks: &[(&str, &str)]) -> Stage {
     let stage = isolated("", "", &["0001-greeting.md", "0002-other.md"]);
+    // As `ralph init` makes it: nothing has to be hidden from git in another way.
+    stage.write("ralph/.gitignore", "runs/\nralph.log\nspecs/sessions/\n.*.ralph-tmp\n");
+    stage.git(&["add", "-A"]);
+    stage.git(&["commit", "-qm", "home"]);
     stage.git(&["branch", "wip"]);
     stage.git(&["tag", "v1"]);
     stage.write("README.md", "stashed\n");

@@ -61,6 +61,25 @@ fn a_candidate_that_has_a_copied_file_is_rejected_and_the_file_named() {
 }
 
 #[test]
+fn what_an_agent_writes_into_the_list_of_copied_files_brings_nothing_along_and_does_not_land() {
+    let names_more =
+        implements("echo '.env' >> .worktreeinclude; mkdir deep; echo '*' > deep/.worktreeinclude");
+    let looks = "run test -e deep/a.key && test ! -e .env && test ! -e deep/b.secret && echo ok > seen.txt\n\
+        run git add -A; git commit -qm looked\nfinal <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
+    let script = willing(&[on("implementer", 1, &names_more), on("implementer", 2, looks)]);
+    let stage = with_env(&script, "");
+    stage.write(".gitignore", ".env*\n*.key\n*.secret\n");
+    stage.write("deep/b.secret", "key\n");
+    stage.write("ralph/specs/0002-b.md", "# Another\n\nWrite seen.txt.\n");
+    stage.git(&["add", "-A"]);
+    stage.git(&["commit", "-qm", "more"]);
+    stage.pipeline(&[]).exits(0).says(".worktreeinclude");
+    assert_eq!(stage.runs(), "pivpiv");
+    assert_eq!(stage.read(".worktreeinclude"), "*.key\n", "it is the person's");
+    assert_eq!(stage.read("seen.txt"), "ok\n");
+}
+
+#[test]
 fn names_of_copy_that_are_no_ignored_files_are_said() {
     let stage = with_env(&willing(&[]), "[checkout]\ncopy = [\".env.none\", \"notes.txt\"]\n");
     stage.write("notes.txt", "mine\n");
@@ -194,4 +213,58 @@ impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = std::process::Command::new("umount").arg(&self.path).status();
     }
+}
+
+/// Passes where a submodule and a large file are filled, and the clone's number is known.
+const FILLED: &str =
+    "grep -q lib sub/lib.txt && grep -q content big.bin && test \\\"$RALPH_SLOT\\\" = 1";
+
+#[test]
+fn submodules_and_large_files_are_filled_for_agents_gates_and_verifiers() {
+    let looks = "grep -q lib sub/lib.txt && grep -q content big.bin && test \"$RALPH_SLOT\" = 1";
+    // The agent's own large file is kept where LFS keeps it.
+    let adds = "c=$(printf 'more content\\n' | sha256sum | cut -c1-64); d=.git/lfs/objects/$(echo $c | cut -c1-2)/$(echo $c | cut -c3-4); \
+        mkdir -p $d; echo 'more content' > $d/$c; \
+        printf 'version https://git-lfs.github.com/spec/v1\\noid sha256:%s\\nsize 13\\n' $c > more.bin";
+    let agent = implements(&format!("{looks} && {{ {adds}; }}"));
+    let verifier = "run grep -q lib sub/lib.txt && grep -q 'more content' more.bin\n\
+        final <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
+    let script = willing(&[on("implementer", 1, &agent), on("verifier", 1, verifier)]);
+    let gate = format!("[[gate]]\nname = \"filled\"\nrun = [\"sh\", \"-c\", \"{FILLED}\"]\n");
+    let stage = isolated(&script, &gate, ONE);
+    let library = stage.place.path("library");
+    let at = library.to_str().unwrap();
+    stage.git(&["init", "-q", at]);
+    fs::write(library.join("lib.txt"), "lib\n").unwrap();
+    stage.git(&["-C", at, "add", "-A"]);
+    stage.git(&["-C", at, "commit", "-qm", "library"]);
+    stage.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", at, "sub"]);
+    // The filter of a machine without the program: what it would do is done by Ralph.
+    stage.write(".gitattributes", "*.bin filter=lfs -text\n");
+    let text = "content\n";
+    let id = "434728a410a78f56fc1b5899c3593436e61ab0c731e9072d95e96db290205e53";
+    stage.write(
+        "big.bin",
+        &format!(
+            "version https://git-lfs.github.com/spec/v1\noid sha256:{id}\nsize {}\n",
+            text.len()
+        ),
+    );
+    stage.git(&["add", "-A"]);
+    stage.git(&["commit", "-qm", "a submodule and a large file"]);
+    stage.git(&["config", "filter.lfs.smudge", "cat"]);
+    stage.git(&["config", "filter.lfs.clean", "cat"]);
+    let object = format!(".git/lfs/objects/{}/{}/{id}", &id[..2], &id[2..4]);
+    stage.write(&object, text);
+    fs::remove_dir_all(&library).unwrap();
+    stage.pipeline(&[]).exits(0).says("git merge --ff-only refs/ralph/landed/main");
+    assert_eq!(stage.runs(), "piv");
+    let gated = stage.told("gate_finished");
+    assert!(!gated.is_empty() && gated.iter().all(|gate| gate["status"] == "passed"), "{gated:?}");
+    // Filters are the person's to run.
+    stage.git(&["merge", "-q", "--ff-only", "refs/ralph/landed/main"]);
+    let kept = stage.git(&["show", "HEAD:more.bin"]);
+    let id = kept.lines().nth(1).unwrap().trim_start_matches("oid sha256:").to_owned();
+    let object = format!(".git/lfs/objects/{}/{}/{id}", &id[..2], &id[2..4]);
+    assert_eq!(stage.read(&object), "more content\n", "the person has what the commit refers to");
 }

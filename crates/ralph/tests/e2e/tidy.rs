@@ -116,7 +116,7 @@ const ENGINE_EDGES: &[(&str, &str)] = &[
     ("agent", "rehearsal"),
     ("boundary", "agent clock config digest files git home state"),
     ("channel", "clock files journal"),
-    ("config", "files home"),
+    ("config", "files git home"),
     ("detect", "agent config git"),
     ("doctor", "config detect home mailbox plan_file state trust"),
     ("files", "defect"),
@@ -138,7 +138,7 @@ const ENGINE_EDGES: &[(&str, &str)] = &[
     ("run", "agent boundary channel clock config files git journal outbox state subscriber"),
     (
         "session",
-        "boundary channel clock config files gates git home journal launch outbox prompts questions recover run state subscriber wait workflow",
+        "boundary channel clock config files gates git home init journal launch outbox prompts questions recover run state subscriber wait workflow",
     ),
     ("specs", "files"),
     ("state", "boundary config files home"),

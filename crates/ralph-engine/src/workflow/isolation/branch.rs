@@ -260,7 +260,11 @@ impl PersonsRepository {
                     }
                     WaitReason::Unavailable => "its directory is not there".to_owned(),
                     WaitReason::NeedsFilter { filter } => {
-                        format!("the filter `{filter}` would have to write files")
+                        return Ok(Some(format!(
+                            "your checkout of `{branch}` waits: your filter `{filter}` has to write {}; `git merge \
+                             --ff-only refs/ralph/landed/{branch}` lets it",
+                            files.join(", ")
+                        )));
                     }
                     WaitReason::Refused { message } => message,
                 };

@@ -88,6 +88,7 @@ impl Equipment<'_> {
         &mut self,
         request: &SlotRequest<'_>,
         slot: Slot,
+        number: u32,
         prefix: &Utf8Path,
     ) -> Result<Slot, WorkflowError> {
         if let Some(person) = &request.person.place().worktree {
@@ -115,7 +116,8 @@ impl Equipment<'_> {
             tree: request.directory,
             commit: request.base,
         };
-        let problem = run_setup(self.gates, &self.checkout.setup, &place, self.tell)?;
+        let gates = GateContext { slot: Some(number), ..*self.gates };
+        let problem = run_setup(&gates, &self.checkout.setup, &place, self.tell)?;
         let (slot, after) = Slot::settle(request, &before)?;
         let put_back: Vec<String> = after.changed.iter().map(|path| shown(path)).collect();
         if !put_back.is_empty() && last.is_none_or(|last| last.put_back != put_back) {

@@ -20,6 +20,7 @@ use ralph_model::verdict::{Reason, Verdict, VerifierReport};
 
 use super::branch::{JoinRequest, Joined};
 use super::draft::{HomeDraft, NOTES};
+use super::slots::SLOTS;
 use super::{Clones, PersonsRepository, object, slots};
 use crate::config::Follow;
 use crate::gates::pin::PinnedGates;
@@ -120,6 +121,7 @@ impl Clones {
                 Ok(measured) => measured,
                 Err(obstacle) => return self.refuse(session, request, &obstacle),
             };
+            self.keep_lfs(session, request.item, &prepared)?;
             if self.advance(session, request.item, &prepared, request.message)? {
                 attest(session, slot, request, &measured)?;
                 return Ok(LandingEnd::Landed);
@@ -267,6 +269,37 @@ impl Clones {
             Some(draft) => Ok(draft.seen_tip(state)?.as_ref() == Some(&tip.commit)),
             None => Ok(true),
         }
+    }
+
+    /// Puts LFS contents that the work needs and its clone has into the person's store, before any commit refers to them.
+    fn keep_lfs(
+        &self,
+        session: &mut Session<'_>,
+        item: &str,
+        prepared: &[Prepared<'_>],
+    ) -> Result<(), WorkflowError> {
+        let Some(record) = SLOTS.load(&session.context.state, item)? else { return Ok(()) };
+        for one in prepared {
+            let (repository, Some(candidate)) = (one.repository, &one.candidate) else { continue };
+            let person = repository.git();
+            let clone = self.slots.open_clone(record.number, &repository.name, person.program())?;
+            let Some(clone) =
+                clone.filter(|clone| clone.git().place().git_dir.join("lfs").exists())
+            else {
+                continue;
+            };
+            let missing = clone.transfer_lfs(&repository.gates.mirror, person, candidate)?;
+            if !missing.is_empty() {
+                let names: Vec<String> =
+                    missing.iter().map(|path| crate::git::shown(path)).collect();
+                let reason = format!(
+                    "the LFS contents of these files are neither yours nor in the agent's clone: {}",
+                    names.join(", ")
+                );
+                session.record(Note { reason, ..Note::default() })?;
+            }
+        }
+        Ok(())
     }
 
     /// Moves the branches; `false` if another writer was first.

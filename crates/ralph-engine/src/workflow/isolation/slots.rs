@@ -178,7 +178,7 @@ impl SlotPool {
             };
             let (slot, unfilled) = Slot::prepare(&request)?;
             equipment.note_unfilled(&unfilled);
-            clones.push(equipment.equip(&request, slot, &repository.prefix)?);
+            clones.push(equipment.equip(&request, slot, number, &repository.prefix)?);
         }
         Ok(clones)
     }

@@ -18,6 +18,7 @@ use crate::home::Home;
 use crate::run::remove;
 use crate::state::State;
 use crate::workflow::WorkflowError;
+use crate::workflow::repositories::own_paths;
 
 /// A branch that landed work was ahead of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,6 +35,8 @@ pub fn bring_along(
     program: &GitProgram,
     state: &State,
     workspace: &Utf8Path,
+    home: &Home,
+    config: &Config,
 ) -> Result<Vec<LandedBranch>, WorkflowError> {
     let mut branches = Vec::new();
     for place in boundary::repositories(workspace) {
@@ -45,7 +48,7 @@ pub fn bring_along(
             let repository = PersonsRepository {
                 name: name.clone(),
                 gates: gates.clone(),
-                own: Vec::new(),
+                own: own_paths(workspace, &home.path, &config.mailbox, &worktree),
                 branch: format!("refs/heads/{short}"),
                 has_home: false,
                 prefix: Utf8PathBuf::new(),

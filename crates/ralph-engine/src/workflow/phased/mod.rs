@@ -223,8 +223,11 @@ impl<'r, 's> Phased<'r, 's> {
         self.heal()?;
         self.return_after_kill()?;
         let ended = drive(self);
-        // Whoever looks at an unfinished task finds what the next run will be told.
-        if let Some(record) = self.record()?.filter(|record| !record.is_over()) {
+        // Whoever looks at an unfinished task finds what the next run will be told. What a run claims that was not judged
+        // to the end stays: the next start judges it.
+        if let Some(record) = self.record()?.filter(|record| !record.is_over())
+            && !self.awaits_judgement(&record)?
+        {
             self.write_mirror(&record)?;
         }
         self.exchange(Direction::Out)?;
@@ -237,6 +240,12 @@ impl<'r, 's> Phased<'r, 's> {
             Ended::Stopped(stop) => stop.name(),
         });
         Ok(ended)
+    }
+
+    /// Tells whether the result of the task's last run is still to be concluded.
+    fn awaits_judgement(&self, record: &LoopRecord) -> Result<bool, WorkflowError> {
+        let result = RESULTS.load(&self.session.context.state, &item_of(record.task.number))?;
+        Ok(result.is_some_and(|result| record.settled_run.as_ref() != Some(&result.run)))
     }
 
     fn done(&self, acceptance: &Acceptance) -> PhasedEnd {

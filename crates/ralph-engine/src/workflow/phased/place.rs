@@ -59,7 +59,7 @@ impl Phased<'_, '_> {
         if self.project.is_in_place() || self.entered.as_deref() == Some(item) {
             return Ok(());
         }
-        self.project.enter(self.session, item)?;
+        self.project.enter_slot(self.session, item)?;
         let Some(slot) = &self.session.slot else { return Ok(()) };
         let context = &self.session.context;
         let persons = self.persons_mailbox.path();

@@ -13,7 +13,7 @@ use crate::gates::{BuiltInContext, CandidateFiles, CommitTree, GateContext};
 use crate::git::commits::{CommitRequest, Signing, commit_paths};
 use crate::git::evidence::{Dirt, is_own};
 use crate::git::{Git, Oid, shown};
-use crate::home::CONFIG_FILE;
+use crate::home::settings_files;
 use crate::judge::{AgreedChecks, Case, Said};
 use crate::run::RESULTS;
 use crate::workflow::WorkflowError;
@@ -180,10 +180,12 @@ impl Phased<'_, '_> {
     fn trees(&self) -> Vec<(Git, Vec<std::path::PathBuf>)> {
         let context = &self.session.context;
         let root = &context.workspace.root;
-        let own = [context.home_path(), &root.join(CONFIG_FILE), self.mailbox.path()];
         let found = boundary::repositories(root).into_iter().filter_map(|place| {
             let worktree = place.worktree.clone()?;
-            let own = own.iter().filter_map(|path| path.strip_prefix(&worktree).ok());
+            let settings = settings_files(root, &worktree);
+            let own = [context.home_path(), self.mailbox.path()];
+            let own = own.into_iter().chain(settings.iter().map(|path| &**path));
+            let own = own.filter_map(|path| path.strip_prefix(&worktree).ok());
             let own = own.map(|path| path.as_std_path().to_owned()).collect();
             Some((Git::at(context.git(), place), own))
         });

@@ -5,7 +5,7 @@ use ralph_model::build::Acceptance;
 use ralph_model::journal::StoryPassed;
 use ralph_model::prd::{Prd, Story};
 use ralph_model::story::{
-    StoryFact, StoryMarkers, StoryRecord, StoryState, StoryWrite, heal, settle,
+    StoryFact, StoryInPrd, StoryMarkers, StoryRecord, StoryState, StoryWrite, heal, settle,
 };
 
 use super::Stories;
@@ -109,7 +109,14 @@ impl Stories<'_, '_> {
         item: &str,
         fact: &StoryFact,
     ) -> Result<StorySettling, WorkflowError> {
-        let writes = settle(&self.markers(item)?, fact, self.most_rejections())?;
+        let markers = self.markers(item)?;
+        let writes = match settle(&markers, fact, self.most_rejections()) {
+            // The person changed or removed the story while its run was judged: the run is concluded again.
+            Err(_) if markers.in_prd != (StoryInPrd::Failing { changed: false }) => {
+                return Err(WorkflowError::Overtaken);
+            }
+            settled => settled?,
+        };
         self.write(item, &writes)
     }
 

@@ -188,3 +188,36 @@ fn a_task_that_a_person_takes_away_during_its_run_is_not_judged_and_the_loop_goe
         site.assert_complete();
     }
 }
+
+/// Wherever it stands still before its work has landed: what a person says then is the last word.
+#[test]
+fn a_build_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
+    let site = || Site::planned(&format!("{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
+    let (_, total) = crate::clones::points_of(&site().place, &["build"]);
+    let landed = |site: &Site| {
+        let tips = ["--branches", "--glob=refs/ralph/landed/*"];
+        site.git(&[&["log", "--format=%H"][..], &tips, &["--", "t-aaaa"]].concat()).lines().count()
+    };
+    let mut cancelled = 0;
+    for at in (total / 4..=total).step_by((total / 5).max(1)) {
+        let site = site();
+        let at = at.to_string();
+        let faults = [("RALPH_CRASH_AT", at.as_str()), ("RALPH_CRASH_SIGNAL", "STOP")];
+        let running = site.place.start_with(&["build"], &faults);
+        wait_until(PATIENCE, "it stands still", || {
+            running.is_over() || crate::clones::is_stopped(running.pid())
+        });
+        let before = landed(&site);
+        let deleted = site.ralph(&["task", "delete", "t-aaaa"]);
+        running.signal(Signal::CONT);
+        let (code, said) = running.finish();
+        assert_eq!(code, Some(0), "{at}: {said}\n{deleted}");
+        let after = landed(&site);
+        assert!(after <= 1, "{at}: {said}");
+        if before == 0 && deleted.status.code() == Some(0) {
+            cancelled += 1;
+            assert_eq!(after, 0, "{at}: {said}\n{deleted}");
+        }
+    }
+    assert!(cancelled > 0, "{total} points");
+}

@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{Desk, GOAL, block, draft, envelope, story};
+use crate::clones::{is_stopped, points_of};
 use crate::harness::{PATIENCE, wait_until};
 
 /// The branch of the PRD, and what a file is on it.
@@ -696,4 +697,52 @@ fn allowed_paths_are_named_from_the_workspace() {
         let finished = desk.exits(code, &["--root", "sub", "run", "1", "--allowed-paths", "src/"]);
         assert_eq!(finished.stderr.contains("were changed: other.txt"), code == 1, "{finished}");
     }
+}
+
+#[test]
+fn a_home_that_ignores_nothing_gets_no_untracked_files() {
+    let desk = desk(WILLING, &[("US-001", 1)]);
+    desk.git(&["rm", "-q", "ralph/.gitignore"]);
+    desk.git(&["commit", "-qm", "as another tool leaves it"]);
+    desk.place.ralph(&["status"]);
+    assert_eq!(desk.git(&["status", "--porcelain"]), "", "a report");
+    desk.place.ralph(&["agent", "run", "look around"]);
+    assert!(desk.place.env.repo().join("ralph/runs").is_dir());
+    assert_eq!(desk.git(&["status", "--porcelain"]), "", "a run");
+    let ended = desk.place.ralph(&["run"]);
+    assert_eq!(ended.status.code(), Some(0), "{ended}");
+    assert_eq!(desk.git(&["status", "--porcelain"]), "", "{ended}");
+}
+
+/// Wherever it stands still before the story has landed: a story that a person takes away then does not.
+#[test]
+fn a_run_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
+    let (begun, total) = points_of(&desk(WILLING, &[("US-001", 1)]).place, &["run"]);
+    let mut cancelled = 0;
+    for at in (begun + 2..=total).step_by(((total - begun) / 4).max(1)) {
+        let desk = desk(WILLING, &[("US-001", 1)]);
+        let at = at.to_string();
+        let faults = [("RALPH_CRASH_AT", at.as_str()), ("RALPH_CRASH_SIGNAL", "STOP")];
+        let running = desk.place.start_with(&["run"], &faults);
+        wait_until(PATIENCE, "it stands still", || running.is_over() || is_stopped(running.pid()));
+        let has_work = || {
+            let tips = ["--branches", "--glob=refs/ralph/landed/*"];
+            let log =
+                desk.git(&[&["log", "--format=%H"][..], &tips, &["--", "US-001.txt"]].concat());
+            !log.is_empty()
+        };
+        // Between the verdict and the landing it is too late to look at the checkout again.
+        let is_judged = !desk.place.logged("verdict").is_empty();
+        let is_early = !has_work() && !is_judged;
+        if !has_work() {
+            cancelled += u32::from(is_early);
+            // What is wanted is what the checkout has, on whichever branch.
+            desk.write("ralph/prd.json", &format!("{:#}\n", prd_of(&[("US-002", 1, true)])));
+        }
+        running.signal(Signal::CONT);
+        let (code, said) = running.finish();
+        assert_eq!(code, Some(0), "{at}: {said}");
+        assert!(!(is_early && has_work()), "{at}: {said}");
+    }
+    assert!(cancelled > 0, "{total} points");
 }

@@ -1,6 +1,36 @@
 //! What the loop asks a person, and what it does with the answer.
 
+use rustix::process::Signal;
+
 use super::{BUILD, Site, TASK};
+use crate::harness::{PATIENCE, wait_until};
+
+#[test]
+fn ctrl_c_while_a_gate_runs_repeats_no_run() {
+    for is_in_place in [false, true] {
+        let site = Site::new(&format!("[builder 1]\n{BUILD}"));
+        let site = if is_in_place { site.in_place() } else { site };
+        let go = site.place.path("go");
+        let gate = format!("test -e '{}' || exec sleep 1000", go.display());
+        let settings = site.read("ralph.toml")
+            + &format!("[[gate]]\nname = \"slow\"\nrun = [\"sh\", \"-c\", \"{gate}\"]\n");
+        site.write("ralph.toml", &settings);
+        site.commit_all("a slow gate");
+        let running = site.place.start(&["loop", TASK]);
+        wait_until(PATIENCE, "the slow gate runs", || {
+            running.is_over()
+                || site.place.logged("gate_started").iter().any(|gate| gate["gate"] == "slow")
+        });
+        running.signal(Signal::INT);
+        let (code, said) = running.finish();
+        assert_eq!(code, Some(130), "{said}");
+        std::fs::write(&go, "").unwrap();
+        let done = site.exits(0, &["--resume"]);
+        assert_eq!(site.runs(), 1, "{done}");
+        assert_eq!(site.git(&["show", "HEAD:hello.txt"]), "hello", "{done}");
+        site.place.assert_nothing_left();
+    }
+}
 
 #[test]
 fn an_agent_that_waits_is_answered_and_goes_on() {

@@ -3,7 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
+
+use crate::clones::{is_stopped, points_of};
+use crate::harness::{PATIENCE, wait_until};
 
 use super::{AGREES, Ended, GREETS, PLANS, Stage};
 
@@ -134,6 +138,74 @@ fn what_was_done_beside_the_claimed_commit_is_judged_and_shown_to_the_verifier()
     for repository in ["alpha", "beta"] {
         siblings.git(repository, &["notes", "--ref=ralph", "show", "HEAD"]);
     }
+}
+
+/// Does all of it at once, in both, and claims what is in `beta`; what came to `alpha` meanwhile is merged, and claimed.
+const TOGETHER: &str = "[roles.implementer]\nagent = \"shell\"\n[agents.shell]\ncommand = [\"sh\", \"-c\", \"\"\"\
+    cat > /dev/null; cd alpha; git merge -q -X ours -m merged ralph/tip >/dev/null 2>&1 && { git rev-parse HEAD; echo 'I AM HYPER SURE I AM DONE!'; exit; }; \
+    grep -qs hello greeting.txt || { echo hello > greeting.txt; git add -A; git commit -qm elsewhere; }; \
+    cd ../beta; grep -qs hello greeting.txt || { echo hello > greeting.txt; git add -A; git commit -qm work; }; \
+    git rev-parse HEAD; echo 'I AM HYPER SURE I AM DONE!'\"\"\"]\n";
+
+impl Siblings {
+    /// How often work is on the branch of each repository.
+    fn landed(&self) -> (usize, usize) {
+        let count = |repository: &str, subject: &str| {
+            let log = self.git(repository, &["log", "--format=%s", "main"]);
+            log.lines().filter(|line| *line == subject).count()
+        };
+        (count("alpha", "elsewhere"), count("beta", "work"))
+    }
+}
+
+/// Kills Ralph at a point, looks how far it came, and lets the next one end it.
+fn killed_at(at: usize) -> (usize, usize) {
+    let siblings = Siblings::with("alpha/ralph", TOGETHER);
+    let (root, number) = (siblings.root(), at.to_string());
+    let args = ["--root", &root, "pipeline"];
+    siblings.stage.place.start_with(&args, &[("RALPH_CRASH_AT", &number)]).finish();
+    let half = siblings.landed();
+    siblings.pipeline().exits(0);
+    assert_eq!(siblings.landed(), (1, 1), "killed at {at}");
+    let tracked = siblings.git("alpha", &["ls-files", "ralph/specs/done"]);
+    assert_eq!(tracked, "ralph/specs/done/0001-greeting.md", "killed at {at}");
+    let log = siblings.stage.read("../ws/alpha/ralph/ralph.log");
+    let runs = log.lines().filter(|line| line.contains("\"run_started\"")).count();
+    assert_eq!(runs, 3, "killed at {at}: no run is repeated");
+    half
+}
+
+/// The repositories land one after the other. Wherever between the verifier's word and the end Ralph is killed, work lands
+/// once in each; what no longer fits one of them, because a person was there in between, goes back to the agent.
+#[test]
+fn work_in_two_repositories_lands_once_in_both_or_is_half_landed_and_goes_back() {
+    let first = Siblings::with("alpha/ralph", TOGETHER);
+    let args = ["--root", &first.root(), "pipeline"];
+    let (verified, total) = points_of(&first.stage.place, &args);
+    assert_eq!(first.landed(), (1, 1));
+    // Finds the first point at which one has landed.
+    let (mut none, mut some) = (verified + 3, total);
+    while some - none > 1 {
+        let middle = usize::midpoint(none, some);
+        if killed_at(middle) == (0, 0) { none = middle } else { some = middle }
+    }
+    assert_eq!(killed_at(some), (0, 1), "{some} of {total}");
+    let siblings = Siblings::with("alpha/ralph", TOGETHER);
+    let (root, at) = (siblings.root(), some.to_string());
+    let faults = [("RALPH_CRASH_AT", at.as_str()), ("RALPH_CRASH_SIGNAL", "STOP")];
+    let running = siblings.stage.place.start_with(&["--root", &root, "pipeline"], &faults);
+    wait_until(PATIENCE, "it stands still", || is_stopped(running.pid()));
+    assert_eq!(siblings.landed(), (0, 1));
+    siblings.write("alpha/greeting.txt", "mine\n");
+    siblings.git("alpha", &["add", "greeting.txt"]);
+    siblings.git("alpha", &["commit", "-qm", "mine", "--", "greeting.txt"]);
+    running.signal(Signal::CONT);
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("half landed"), "{said}");
+    assert_eq!(siblings.landed(), (1, 1), "{said}");
+    assert!(siblings.git("alpha", &["log", "--format=%s"]).contains("mine"));
+    assert_eq!(siblings.git("alpha", &["show", "main:greeting.txt"]), "hello");
 }
 
 fn told(siblings: &Siblings, name: &str) -> Vec<Value> {
