@@ -17,6 +17,7 @@ pub mod output;
 mod parser;
 pub mod protocol;
 pub mod pulse;
+pub mod removal;
 pub mod sandbox;
 mod seccomp;
 pub mod signal;

@@ -7,6 +7,8 @@
 
 mod baseline;
 mod compare;
+mod outside;
+mod own;
 pub(crate) mod persons_side;
 mod protected;
 mod record;
@@ -32,6 +34,8 @@ pub(crate) use compare::Watch;
 pub(crate) use compare::vouch_for;
 pub use compare::{BoundaryFinding, BoundaryReport, FindingKind, vouch};
 pub(crate) use compare::{inode, inodes};
+pub(crate) use outside::{Outside, OutsidePlaces, file_beside as outside_file};
+pub(crate) use own::{OwnPlaces, confine_ralph};
 pub(crate) use run_refs::{checked_out, note_refs};
 pub(crate) use view::{ViewRequest, around_program, real, view};
 
@@ -89,6 +93,11 @@ impl InForce {
     /// Whether the agent has a view of its own, outside of which it cannot even change permissions.
     pub(crate) const fn has_view(self) -> bool {
         matches!(self, InForce::Kernel(layers) if layers.namespaces.mount)
+    }
+
+    /// Whether the kernel keeps a run from writing outside, and not from changing permissions there.
+    pub(crate) const fn leaves_permissions(self) -> bool {
+        self.is_kernel() && !self.has_view()
     }
 
     /// Says what is in force, with its layers, and whether it holds somebody who may do everything.
