@@ -25,7 +25,10 @@ use ralph_proc::supervise::{Finished, SuperviseError, Supervision, supervise};
 use ralph_proc::tree::ProcessIdentity;
 
 use super::{GateContext, GateError, tail};
-use crate::boundary::{self, InForce, ViewRequest, around_program, real, toolchain_caches};
+use crate::boundary::{
+    self, BoundaryReport, InForce, OutsidePlaces, ViewRequest, around_program, outside_file, real,
+    toolchain_caches,
+};
 use crate::digest;
 use crate::files::disk::own_process;
 use crate::files::{PathError, create_log, create_private_directory};
@@ -218,10 +221,45 @@ fn supervised(
         signals: context.signals,
         on_guard: &mut on_guard,
     };
+    look_outside(context, &spec)?;
     let (watcher, finished) = supervise(&spec, supervision, Counting(TestCounter::new()));
+    let changed = changed_outside(context);
     context.place.live.clear()?;
     let duration = finished.as_ref().map(|finished| finished.elapsed).unwrap_or_default();
-    Ok((ended(finished)?, watcher.0.finish(), duration))
+    let ended = ended(finished)?;
+    Ok((changed.map_or(ended, CommandEnd::CouldNotRun), watcher.0.finish(), duration))
+}
+
+/// Notes who may do what outside, where the kernel does not keep that from a command.
+fn look_outside(context: &GateContext<'_>, spec: &CommandSpec) -> Result<(), GateError> {
+    if !context.boundary.leaves_permissions() {
+        return Ok(());
+    }
+    let user_home = context.environment.text("HOME").map(Utf8PathBuf::from);
+    let places = OutsidePlaces {
+        repositories: context.place.repositories(context.workspace),
+        workspace: Some(context.workspace),
+        user_home: user_home.as_deref(),
+        state_base: context.state.base(),
+        state: context.state.directory(),
+        granted: spec.confinement.as_ref().map_or(&[], |bounds| &bounds.writable),
+    };
+    let git = || context.environment.git();
+    let file = outside_file(&context.state.baseline());
+    context.place.outside.borrow_mut().take(&places, &git, &file).map_err(GateError::Prepare)
+}
+
+/// Puts back what a command changed of permissions outside. What was measured with that does not count.
+fn changed_outside(context: &GateContext<'_>) -> Option<Obstacle> {
+    if !context.boundary.leaves_permissions() {
+        return None;
+    }
+    let mut report = BoundaryReport::default();
+    context.place.outside.borrow().settle(&|| (), &mut report);
+    let (first, left) = (report.violations.first()?, &report.left);
+    let end = if left.is_empty() { "put back" } else { "not all of it could be put back" };
+    let message = format!("it changed permissions outside its checkout (`{}`): {end}", first.path);
+    Some(Obstacle::Machine { message })
 }
 
 fn ended(finished: Result<Finished, SuperviseError>) -> Result<CommandEnd, GateError> {

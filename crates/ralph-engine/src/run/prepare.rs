@@ -11,7 +11,7 @@ use crate::agent::AgentRequest;
 use crate::boundary::{self, InForce, Layers, ViewRequest, Watch, Writable, around_program};
 use crate::config::SESSION_MARK;
 use crate::files;
-use crate::git::{GitProgram, RepositoryLocation};
+use crate::git::RepositoryLocation;
 
 /// A run that is ready to be started.
 pub(super) struct PreparedRun {
@@ -48,9 +48,9 @@ impl Run<'_, '_> {
     pub(super) fn environment(&self) -> Environment {
         let own = [&as_strs(self.request.pass), GIT_IDENTITY].concat();
         let mut environment = self.context.environment.passing(&own);
-        for (name, value) in self.context.place.identity(self.context.workspace, || {
-            GitProgram::new("git", self.context.environment.clone().into_variables())
-        }) {
+        for (name, value) in
+            self.context.place.identity(self.context.workspace, || self.context.environment.git())
+        {
             environment.set(*name, value);
         }
         environment.set("GIT_TERMINAL_PROMPT", "0");
