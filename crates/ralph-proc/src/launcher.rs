@@ -44,6 +44,14 @@ struct Process {
 /// The launchers of a process that cannot start any more: its bounds would be theirs.
 static IDLE: Mutex<Vec<Process>> = Mutex::new(Vec::new());
 
+/// Ends the launchers that nobody needs any more, before the harness itself ends.
+pub fn end_idle() {
+    let idle = std::mem::take(&mut *IDLE.lock().unwrap_or_else(PoisonError::into_inner));
+    for process in idle {
+        drop(Launcher { process: Some(process) }.ended());
+    }
+}
+
 impl Launcher {
     /// Starts the process now, because the harness is about to lose rights that guards need.
     pub fn start(&mut self) -> io::Result<()> {
@@ -80,6 +88,11 @@ impl Launcher {
     /// The launcher's own process, which is of no run.
     pub(crate) fn pid(&self) -> Option<i32> {
         self.process.as_ref().and_then(|process| i32::try_from(process.child.id()).ok())
+    }
+
+    fn ended(mut self) -> Launcher {
+        self.end();
+        self
     }
 
     fn end(&mut self) {

@@ -15,7 +15,6 @@ use crate::agent::adapter;
 use crate::config::{AgentProgram, Config, absolute, user_config_path};
 use crate::files;
 use crate::git::RepositoryLocation;
-use crate::run::Environment;
 
 /// What Ralph works with.
 pub(crate) struct OwnPlaces<'a> {
@@ -24,7 +23,7 @@ pub(crate) struct OwnPlaces<'a> {
     pub(crate) repositories: &'a [RepositoryLocation],
     pub(crate) state_base: &'a Utf8Path,
     pub(crate) config: &'a Config,
-    pub(crate) environment: &'a Environment,
+    pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
 }
 
 /// Holds this process to what it works with, if it is not held already.
@@ -41,7 +40,7 @@ pub(crate) fn confine_ralph(places: &OwnPlaces<'_>) -> io::Result<()> {
 }
 
 fn writable(places: &OwnPlaces<'_>) -> Vec<Utf8PathBuf> {
-    let env = |name: &str| places.environment.text(name);
+    let env = places.env;
     let mut paths = vec![places.workspace.to_owned(), places.state_base.to_owned()];
     paths.extend(places.home.ancestors().find(|path| path.exists()).map(ToOwned::to_owned));
     for place in places.repositories {
@@ -51,9 +50,9 @@ fn writable(places: &OwnPlaces<'_>) -> Vec<Utf8PathBuf> {
     }
     paths.extend(Utf8PathBuf::from_path_buf(std::env::temp_dir()).ok());
     paths.extend(places.config.slots.clone());
-    let settings = user_config_path(&env);
+    let settings = user_config_path(env);
     paths.extend(settings.and_then(|path| path.parent().map(ToOwned::to_owned)));
-    paths.extend(agents_state(places.config, &env));
+    paths.extend(agents_state(places.config, env));
     if places.config.git.sign {
         let keys = absolute(env("GNUPGHOME"));
         paths.extend(keys.or_else(|| absolute(env("HOME")).map(|home| home.join(".gnupg"))));

@@ -119,7 +119,7 @@ pub(super) enum WalkStep {
 
 /// What a walk came through.
 #[derive(Debug, Default)]
-pub(super) struct Walked {
+pub(super) struct WalkFindings {
     /// The directories that it went into.
     pub(super) listed: Vec<Listed>,
     /// Those that it could not look through, in part or at all: what is in them is not known, which is not the same as
@@ -128,7 +128,10 @@ pub(super) struct Walked {
 }
 
 /// Visits everything below a directory: the path, its last part, and what it looks like.
-pub(super) fn walk(root: &Path, visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> WalkStep) -> Walked {
+pub(super) fn walk(
+    root: &Path,
+    visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> WalkStep,
+) -> WalkFindings {
     walk_named(root, &|_| true, visit)
 }
 
@@ -137,9 +140,9 @@ pub(super) fn walk_named(
     root: &Path,
     wanted: &dyn Fn(&[u8]) -> bool,
     visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> WalkStep,
-) -> Walked {
+) -> WalkFindings {
     let mut buffer = Vec::with_capacity(32 << 10);
-    let mut walked = Walked::default();
+    let mut walked = WalkFindings::default();
     let stat = statat(CWD, root, AtFlags::SYMLINK_NOFOLLOW);
     let mut open: Vec<Listed> = stat.iter().map(|stat| Listed::of(root.to_owned(), stat)).collect();
     while let Some(mut entered) = open.pop() {

@@ -26,8 +26,8 @@ use ralph_proc::tree::ProcessIdentity;
 
 use super::{GateContext, GateError, tail};
 use crate::boundary::{
-    self, BoundaryReport, InForce, OutsidePlaces, ViewRequest, around_program, outside_file, real,
-    toolchain_caches,
+    self, BoundaryReport, CacheSet, InForce, OutsidePlaces, ViewRequest, around_program,
+    cache_variables, outside_file, real,
 };
 use crate::digest;
 use crate::files::disk::own_process;
@@ -47,6 +47,8 @@ pub(super) struct Job<'a> {
     pub(super) timeout: Duration,
     pub(super) net: bool,
     pub(super) unix: bool,
+    /// Where its toolchains have their caches, which it may write.
+    pub(super) caches: &'a Utf8Path,
     /// Names the file that keeps its output: the commit, and what is run at it.
     pub(super) commit: &'a str,
     pub(super) name: &'a str,
@@ -172,7 +174,7 @@ fn supervised(
     log: &File,
 ) -> Result<(CommandEnd, TestReport, Duration), GateError> {
     let id = RunId::new(context.clock.now(), fresh_nonce().map_err(GateError::Prepare)?);
-    let environment = environment(context, &id);
+    let environment = environment(context, &id, job.caches);
     let Some(program) = environment.find_program(&job.argv[0], job.cwd.as_std_path()) else {
         let obstacle = Obstacle::NoProgram { program: job.argv[0].clone() };
         return Ok((CommandEnd::CouldNotRun(obstacle), TestReport::default(), Duration::ZERO));
@@ -307,7 +309,7 @@ fn passed(context: &GateContext<'_>) -> Environment {
     environment
 }
 
-fn environment(context: &GateContext<'_>, id: &RunId) -> Environment {
+fn environment(context: &GateContext<'_>, id: &RunId, caches: &Utf8Path) -> Environment {
     let mut environment = passed(context);
     let scratch = context.place.scratch.path();
     environment.narrow_path(&[context.workspace, context.state.directory(), scratch]);
@@ -316,6 +318,11 @@ fn environment(context: &GateContext<'_>, id: &RunId) -> Environment {
     environment.set("PYTEST_ADDOPTS", format!("{options} -rpfE").trim_start());
     environment.set("TMPDIR", context.place.scratch.temporary().as_str());
     environment.set("RALPH_RUN_ID", id.as_str());
+    if context.boundary != InForce::Off {
+        for (name, value) in cache_variables(caches, &|name| context.environment.text(name)) {
+            environment.set(name, value);
+        }
+    }
     environment
 }
 
@@ -323,6 +330,8 @@ fn environment(context: &GateContext<'_>, id: &RunId) -> Environment {
 fn needed(context: &GateContext<'_>, job: &Job<'_>, program: &Utf8Path) -> Vec<Utf8PathBuf> {
     let mut needed = around_program(program);
     needed.extend(context.state.shown());
+    // A layer leads there.
+    needed.push(CacheSet::Gates.directory(context.state.directory()));
     needed.extend([job.tree, job.cwd].map(ToOwned::to_owned));
     needed.extend(job.tree.parent().map(ToOwned::to_owned));
     needed
@@ -336,9 +345,7 @@ fn confinement(
 ) -> Confinement {
     let scratch = context.place.scratch.path();
     let mut writable = vec![real(job.tree).into_string(), real(scratch).into_string()];
-    if let Some(home) = environment.text("HOME") {
-        writable.extend(toolchain_caches(Utf8Path::new(&home)));
-    }
+    writable.push(real(job.caches).into_string());
     writable.extend(context.writable.iter().map(ToString::to_string));
     let view = match context.boundary {
         InForce::Kernel(layers) => boundary::view(

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use camino::Utf8Path;
 
+use crate::boundary::cache_variables;
 use crate::git::GitProgram;
 
 /// Set when Ralph is itself started by git (a hook, an alias): in a run they would point git at the wrong place.
@@ -103,13 +104,19 @@ impl Environment {
         self.git = outside.find_program("git", Path::new("/"));
     }
 
+    /// Names the variables that lead the toolchains of runs to caches of Ralph's own.
+    pub fn cache_names(&self) -> Vec<&'static str> {
+        let variables = cache_variables(Utf8Path::new("/"), &|name| self.text(name));
+        variables.into_iter().map(|(name, _)| name).collect()
+    }
+
     /// Returns the git that sees this environment.
     pub fn git(&self) -> GitProgram {
         let exe = self.git.clone().unwrap_or_else(|| PathBuf::from("git"));
         GitProgram::new(exe, self.clone().into_variables())
     }
 
-    pub fn into_variables(self) -> Vec<(OsString, OsString)> {
+    pub(crate) fn into_variables(self) -> Vec<(OsString, OsString)> {
         self.variables.into_iter().collect()
     }
 }

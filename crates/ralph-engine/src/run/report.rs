@@ -101,7 +101,11 @@ impl RunLogs {
         let error = |source| PathError::new("create", &self.directory, source);
         let below = root.and_then(|root| Some((root, self.directory.strip_prefix(root).ok()?)));
         let directory = match below {
-            Some((root, below)) => make_directory_beneath(root, below).map_err(error)?,
+            // That home itself is a link is the person's affair: one that a run made is gone when the next begins.
+            Some((root, below)) => root
+                .canonicalize_utf8()
+                .and_then(|root| make_directory_beneath(&root, below))
+                .map_err(error)?,
             None => {
                 files::create_directory(&self.directory)?;
                 open_directory(&self.directory).map_err(error)?

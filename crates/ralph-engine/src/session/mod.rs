@@ -216,7 +216,7 @@ impl<'a> Session<'a> {
                 repositories: place.repositories(&workspace.root),
                 state_base: state.base(),
                 config,
-                environment,
+                env: &|name| environment.text(name),
             };
             confine(&place, &own).map_err(SessionError::OwnBounds)?;
         }

@@ -14,7 +14,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use super::{Baseline, BaselineScope, Difference};
 use crate::boundary::protected::{Class, Watched, is_sample};
 use crate::boundary::tree_status::TreeStatus;
-use crate::boundary::walk::{Listed, Stamp, WalkStep, Walked, walk, walk_named};
+use crate::boundary::walk::{Listed, Stamp, WalkFindings, WalkStep, walk, walk_named};
 use crate::clock::{Clock, SystemClock};
 
 impl Baseline {
@@ -149,15 +149,16 @@ impl Baseline {
         let began = SystemClock.now().as_second();
         let mut expected = self.sequence.iter();
         let mut unchanged = !self.sequence.is_empty();
-        let Walked { listed, .. } = walk(field.tree.as_std_path(), &mut |path, name, stamp| {
-            if !unchanged || self.is_passed(field, path, name, stamp) {
-                return WalkStep::Pass;
-            }
-            unchanged = expected
-                .next()
-                .is_some_and(|(known, before)| known == path.as_os_str() && before == stamp);
-            WalkStep::Enter
-        });
+        let WalkFindings { listed, .. } =
+            walk(field.tree.as_std_path(), &mut |path, name, stamp| {
+                if !unchanged || self.is_passed(field, path, name, stamp) {
+                    return WalkStep::Pass;
+                }
+                unchanged = expected
+                    .next()
+                    .is_some_and(|(known, before)| known == path.as_os_str() && before == stamp);
+                WalkStep::Enter
+            });
         unchanged &= expected.next().is_none();
         if unchanged {
             self.remember(listed, began);

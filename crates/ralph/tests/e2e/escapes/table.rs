@@ -426,11 +426,11 @@ pub(super) const ESCAPES: &[Escape] = &[
     escape(
         "change permissions of private state",
         "planner",
-        "chmod 755 $(dirname $(command -v ralph))/../.. $(dirname $(command -v ralph))/..",
-        "test $(stat -c %a ../state/ralph) = 755",
+        "chmod 755 $(dirname $(command -v ralph))/..",
+        "test $(stat -c %a $(ls -d ../state/ralph/repo-*)) = 755",
         Stopped,
         Undone,
-        Unseen,
+        Undone,
     ),
     escape(
         "hide a hook in a directory that cannot be listed",
