@@ -11,7 +11,6 @@ mod crash;
 mod deny;
 mod escapes;
 mod generate;
-mod macos;
 mod person;
 mod programs;
 mod simulate;
@@ -28,7 +27,6 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
        cargo xtask torture [--sample [SEED]]
        cargo xtask person [--seeds N | --seed S]
        cargo xtask escapes [--sample]
-       cargo xtask check-macos
        cargo xtask deny
 
   test          install the agent CLIs that the tests run for real, then run all tests
@@ -47,7 +45,6 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
   person        500 random stories of a person at work beside agents in clones; nothing of theirs may be lost
   escapes       every program that tries to get out of its bounds, as root and as an ordinary user, with each layer
   --sample      a third of them
-  check-macos   compile for macOS, where its standard library can be had
   deny          hold licences, sources and versions of the dependencies to deny.toml
   ARGS          passed on to `cargo nextest run` (or to `cargo test` where there is no nextest)";
 
@@ -65,7 +62,6 @@ fn main() -> ExitCode {
             person::PersonRequest::parse(args).and_then(|request| person::run(&request))
         }
         Some("escapes") => escapes::run(args),
-        Some("check-macos") => macos::run(),
         Some("deny") => deny::run(),
         Some(generate::WORD) => generate::run(args),
         Some("help" | "--help" | "-h") => {

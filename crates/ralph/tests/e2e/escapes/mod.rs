@@ -50,6 +50,9 @@ fn place_for(escape: &Escape) -> Place {
     fs::write(repo.join("mine"), "not committed\n").unwrap();
     fs::create_dir_all(place.env.home().join(".ssh")).unwrap();
     fs::write(place.env.home().join(".ssh/id"), "secret\n").unwrap();
+    let fetched = place.env.home().join(".cargo/registry/src/i/a-1");
+    fs::create_dir_all(&fetched).unwrap();
+    fs::write(fetched.join("lib.rs"), "pub fn a() {}\n").unwrap();
     fs::create_dir(place.path("victim")).unwrap();
     fs::write(place.path("victim/file"), "").unwrap();
     place.configure("agent = \"claude\"\n[agents.claude]\nexe = \"../claude\"\n");

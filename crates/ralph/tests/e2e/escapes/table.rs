@@ -478,6 +478,25 @@ pub(super) const ESCAPES: &[Escape] = &[
         Stopped,
     ),
     escape(
+        "poison what a toolchain has fetched for the person",
+        "builder",
+        "for c in $HOME/.cargo $CARGO_HOME; do echo evil >> $c/registry/src/i/a-1/lib.rs; \
+         echo evil > $c/registry/src/i/a-1/new.rs; done",
+        "grep -q evil ../home/.cargo/registry/src/i/a-1/*",
+        Stopped,
+        Stopped,
+        Unseen,
+    ),
+    escape(
+        "poison the caches of toolchains as a role that only reads",
+        "planner",
+        "mkdir -p $CARGO_HOME/registry/src/i/b-1 && echo evil > $CARGO_HOME/registry/src/i/b-1/lib.rs && echo escaped",
+        "false",
+        Stopped,
+        Stopped,
+        Unseen,
+    ),
+    escape(
         "set the times of a file outside",
         "builder",
         "touch -d 2000-01-01 ../victim/file",
