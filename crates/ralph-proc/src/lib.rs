@@ -24,3 +24,4 @@ pub mod signal;
 pub mod supervise;
 mod sys;
 pub mod tree;
+pub mod witness;

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::CommandSpec;
 use crate::namespace::{self, Ids, NamespaceSupport, View};
 use crate::seccomp::{self, FilterScope, Network};
-use crate::sys;
+use crate::{sys, witness};
 
 /// What a confined process may do beyond reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -220,6 +220,7 @@ pub fn confine_this_thread(writable: &[String]) -> io::Result<()> {
     let own = ["/dev/pts", "/dev/shm"];
     let paths = writable.iter().map(String::as_str).chain(DEVICES).chain(own);
     let ruleset = with_grants(ruleset, paths, FILES_ABI)?;
+    witness::start();
     let status = ruleset.restrict_self().map_err(io::Error::other)?;
     if status.ruleset != RulesetStatus::FullyEnforced {
         return Err(io::Error::other("the kernel did not enforce the bounds"));
