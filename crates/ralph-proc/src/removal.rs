@@ -142,7 +142,7 @@ mod tests {
         fs::create_dir_all(top.join("closed/inner")).unwrap();
         symlink(&victim, top.join("closed/inner/link")).unwrap();
         for name in ["closed/inner", "closed"] {
-            fs::set_permissions(top.join(name), fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(top.join(name), fs::Permissions::from_mode(0o000)).unwrap();
         }
         drop(at);
         remove_tree(&top).unwrap();

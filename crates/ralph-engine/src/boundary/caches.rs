@@ -116,8 +116,7 @@ const TOOLCHAINS: [ToolchainCache; 9] = [
 fn cargo(path: &[&str], is_directory: bool) -> Begin {
     match path {
         ["config.toml" | "config" | "bin"]
-        | ["registry", "cache", _, _]
-        | ["registry", "src", _, _]
+        | ["registry", "cache" | "src", _, _]
         | ["git", "checkouts", _, _] => Begin::Link,
         ["registry" | "git"]
         | ["registry", "cache" | "src" | "index", ..]
@@ -175,7 +174,9 @@ fn gradle(path: &[&str], is_directory: bool) -> Begin {
 
 /// A cache whose files are replaced and never written over. Locks are everybody's own.
 fn plain(path: &[&str], is_directory: bool) -> Begin {
-    let is_lock = path.last().is_some_and(|name| name.ends_with(".lock") || *name == "lock");
+    let name = path.last().map(Utf8Path::new);
+    let is_lock =
+        name.is_some_and(|name| name.extension() == Some("lock") || name.as_str() == "lock");
     match (is_directory, is_lock) {
         (true, _) => Begin::Enter,
         (false, true) => Begin::Skip,

@@ -120,7 +120,7 @@ impl Outside {
                 WalkStep::Enter
             });
             if !is_unknown {
-                found.add_all(paths);
+                found.add_all(&paths);
                 break;
             }
             self.ask_git(root, repositories, program);
@@ -132,7 +132,7 @@ impl Outside {
                 let is_large = matches!(name, b"objects" | b"logs");
                 if is_large { WalkStep::Pass } else { WalkStep::Enter }
             });
-            found.add_all(paths);
+            found.add_all(&paths);
         }
     }
 
@@ -243,8 +243,10 @@ impl<'a> Found<'a> {
         }
     }
 
-    fn add_all(&mut self, paths: Vec<PathBuf>) {
-        paths.iter().for_each(|path| self.add(path));
+    fn add_all(&mut self, paths: &[PathBuf]) {
+        for path in paths {
+            self.add(path);
+        }
     }
 
     /// Adds what lies directly in a directory.
@@ -254,7 +256,7 @@ impl<'a> Found<'a> {
             paths.push(path.to_owned());
             WalkStep::Pass
         });
-        self.add_all(paths);
+        self.add_all(&paths);
     }
 
     /// Adds what is not the workspace's: the home directory, private state, and the ways to all of it.
@@ -267,7 +269,9 @@ impl<'a> Found<'a> {
         for end in &ends {
             let mut way: Vec<&Path> = end.ancestors().take_while(|path| is_inside(path)).collect();
             way.reverse();
-            way.into_iter().for_each(|path| self.add(path));
+            for path in way {
+                self.add(path);
+            }
         }
         if let Some(home) = home {
             self.add(home);
@@ -284,7 +288,7 @@ impl<'a> Found<'a> {
             let is_large = LARGE_IN_STATE.iter().any(|large| large.as_bytes() == name);
             if is_large || path.parent() != Some(state) { WalkStep::Pass } else { WalkStep::Enter }
         });
-        self.add_all(paths);
+        self.add_all(&paths);
     }
 }
 

@@ -100,16 +100,14 @@ impl RunLogs {
     ) -> Result<HeldLogs, PathError> {
         let error = |source| PathError::new("create", &self.directory, source);
         let below = root.and_then(|root| Some((root, self.directory.strip_prefix(root).ok()?)));
-        let directory = match below {
+        let directory = if let Some((root, below)) = below {
             // That home itself is a link is the person's affair: one that a run made is gone when the next begins.
-            Some((root, below)) => root
-                .canonicalize_utf8()
-                .and_then(|root| make_directory_beneath(&root, below))
-                .map_err(error)?,
-            None => {
-                files::create_directory(&self.directory)?;
-                open_directory(&self.directory).map_err(error)?
-            }
+            let made =
+                root.canonicalize_utf8().and_then(|root| make_directory_beneath(&root, below));
+            made.map_err(error)?
+        } else {
+            files::create_directory(&self.directory)?;
+            open_directory(&self.directory).map_err(error)?
         };
         let held = HeldLogs { directory };
         let mut file = held.create(&self.prompt)?;

@@ -210,8 +210,9 @@ pub(crate) fn is_scratch(path: &Utf8Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
     is_named
         && path.is_absolute()
-        && fs::symlink_metadata(path)
-            .is_ok_and(|found| found.is_dir() && found.uid() == own && found.mode() & 0o077 == 0)
+        && fs::symlink_metadata(path).is_ok_and(|found| {
+            found.is_dir() && found.uid() == own && found.mode().trailing_zeros() >= 6
+        })
 }
 
 /// Removes a file or directory, whatever a run did to the permissions in it and however deep it is.

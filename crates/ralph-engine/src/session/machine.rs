@@ -11,6 +11,9 @@ use crate::run::{Performer, RunResources, Supervised};
 use crate::state::State;
 use crate::wait::{RealWaiter, Waiter};
 
+/// Holds a process to what it works with.
+pub(crate) type Confine = fn(&RunResources, &OwnPlaces<'_>) -> io::Result<()>;
+
 /// A machine. The simulation has one of its own.
 pub(crate) struct Machine {
     pub(crate) clock: &'static dyn Clock,
@@ -21,7 +24,7 @@ pub(crate) struct Machine {
     /// Begins to listen for the person's signals, where somebody can send some.
     pub(crate) signals: fn() -> io::Result<Option<SignalPipe>>,
     /// Holds this process to what it works with.
-    pub(crate) confine: fn(&RunResources, &OwnPlaces<'_>) -> io::Result<()>,
+    pub(crate) confine: Confine,
 }
 
 impl Machine {

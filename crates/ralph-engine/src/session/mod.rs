@@ -210,15 +210,8 @@ impl<'a> Session<'a> {
         journal.attach(clock.now(), started, request.subscriber);
         let place = resources(&state)?;
         if boundary.is_kernel() {
-            let own = OwnPlaces {
-                workspace: &workspace.root,
-                home: &home.path,
-                repositories: place.repositories(&workspace.root),
-                state_base: state.base(),
-                config,
-                env: &|name| environment.text(name),
-            };
-            confine(&place, &own).map_err(SessionError::OwnBounds)?;
+            let on = (workspace, home, config, environment);
+            confine_to(confine, &place, on, &state)?;
         }
         let context = SessionContext {
             place,
@@ -253,6 +246,24 @@ impl<'a> Session<'a> {
         };
         Ok((session, Opening { rebuilt, warnings, budget_notes: notes, recovered }))
     }
+}
+
+/// Holds this process to what a session works with.
+fn confine_to(
+    confine: machine::Confine,
+    place: &RunResources,
+    (workspace, home, config, environment): (&Workspace, &Home, &Config, &Environment),
+    state: &State,
+) -> Result<(), SessionError> {
+    let own = OwnPlaces {
+        workspace: &workspace.root,
+        home: &home.path,
+        repositories: place.repositories(&workspace.root),
+        state_base: state.base(),
+        config,
+        env: &|name| environment.text(name),
+    };
+    confine(place, &own).map_err(SessionError::OwnBounds)
 }
 
 impl Session<'_> {
