@@ -126,7 +126,7 @@ impl BoundaryReport {
 }
 
 /// What Ralph itself writes in private state while a run goes on, and what is large and checked by its own hashes.
-const WRITTEN_MEANWHILE: [&str; 20] = [
+const WRITTEN_MEANWHILE: [&str; 21] = [
     "journal.jsonl*",
     "board.json*",
     "live",
@@ -147,6 +147,7 @@ const WRITTEN_MEANWHILE: [&str; 20] = [
     "runs",
     "agents",
     "names",
+    "caches",
 ];
 
 fn names_of(list: &[&str]) -> Vec<String> {
