@@ -4,12 +4,14 @@
 //! anything here, so only regular files are taken, with one name, of a bounded size, under names that were expected.
 
 use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use rustix::fs::Dir;
 
+use crate::files::beneath::{create_in, directory_in};
 use crate::files::plain::{NotPlain, open_directory, read_plain};
-use crate::files::{PathError, create_directory, create_log};
+use crate::files::{PathError, create_log};
 
 /// The most bytes that are taken of one file.
 pub(crate) const LARGEST_OUTBOX_FILE: usize = 4 << 20;
@@ -102,8 +104,14 @@ pub(crate) fn seed(directory: &Utf8Path, outbox: Outbox<'_>) -> Result<(), PathE
     Ok(())
 }
 
-/// Takes what a run left, when nothing of the run is alive any more. What is kept goes to `logs`.
-pub(crate) fn take(directory: &Utf8Path, outbox: Outbox<'_>, logs: &Utf8Path) -> OutboxReport {
+/// Takes what a run left, when nothing of the run is alive any more. What is kept goes to `logs`, which are held open since
+/// before the run.
+pub(crate) fn take(
+    directory: &Utf8Path,
+    outbox: Outbox<'_>,
+    logs: &Utf8Path,
+    held: Option<BorrowedFd<'_>>,
+) -> OutboxReport {
     let mut report = OutboxReport::default();
     if matches!(outbox, Outbox::Named([])) {
         return report;
@@ -141,10 +149,10 @@ pub(crate) fn take(directory: &Utf8Path, outbox: Outbox<'_>, logs: &Utf8Path) ->
                 match read(name) {
                     _ if !is_plain(name) => report.refuse(name, OutboxRefusal::Name),
                     Err(reason) => report.refuse(name, reason),
-                    Ok(bytes) => match keep(logs, name, &bytes) {
+                    Ok(bytes) => match keep(logs, held, name, &bytes) {
                         Ok(path) => report.kept.push(path),
                         Err(problem) => {
-                            report.refuse(name, OutboxRefusal::NotKept(problem.source.kind()));
+                            report.refuse(name, OutboxRefusal::NotKept(problem.kind()));
                         }
                     },
                 }
@@ -175,13 +183,15 @@ fn is_plain(name: &str) -> bool {
     !name.starts_with('.') && name.len() <= 200 && !name.contains(strange)
 }
 
-fn keep(logs: &Utf8Path, name: &str, bytes: &[u8]) -> Result<Utf8PathBuf, PathError> {
-    let directory = logs.join("out");
-    create_directory(&directory)?;
-    let path = directory.join(name);
-    let mut file = create_log(&path)?;
-    file.write_all(bytes).map_err(|source| PathError::new("write", &path, source))?;
-    Ok(path)
+fn keep(
+    logs: &Utf8Path,
+    held: Option<BorrowedFd<'_>>,
+    name: &str,
+    bytes: &[u8],
+) -> io::Result<Utf8PathBuf> {
+    let held = held.ok_or(io::ErrorKind::NotFound)?;
+    create_in(directory_in(held, "out")?, name)?.write_all(bytes)?;
+    Ok(logs.join("out").join(name))
 }
 
 #[cfg(test)]

@@ -37,7 +37,9 @@ impl Stage {
     }
 
     fn take(&self, outbox: Outbox<'_>) -> OutboxReport {
-        take(&self.outbox(), outbox, &self.logs())
+        std::fs::create_dir_all(self.logs()).unwrap();
+        let held = open_directory(&self.logs()).unwrap();
+        take(&self.outbox(), outbox, &self.logs(), Some(std::os::fd::AsFd::as_fd(&held)))
     }
 }
 

@@ -14,9 +14,10 @@ use ralph_proc::tree;
 
 use crate::clock::Clock;
 use crate::files::{PathError, read_optional};
-use crate::git::GitProgram;
 use crate::journal::Journal;
-use crate::run::{Environment, RESULTS, RunResult, UNCOMPARED, locks, parse_event_line, remove};
+use crate::run::{
+    Environment, RESULTS, RunResult, UNCOMPARED, is_scratch, locks, parse_event_line, remove,
+};
 use crate::state::{LiveRun, State};
 
 /// Killed processes leave in an instant, unless the kernel itself holds them.
@@ -45,7 +46,7 @@ pub fn end_leftovers(
     for leftover in state.leftovers()? {
         let run = &leftover.run;
         let processes = end_processes(run);
-        if let Some(scratch) = &run.scratch {
+        if let Some(scratch) = run.scratch.as_deref().filter(|path| is_scratch(path)) {
             remove(scratch);
         }
         let id: Option<RunId> = run.run_id.parse().ok();
@@ -54,7 +55,7 @@ pub fn end_leftovers(
             journal.record(clock.now(), id.as_ref(), locks::removed_note(lock))?;
         }
         // Only now, with nobody left who could change more.
-        let git = || GitProgram::new("git", environment.clone().into_variables());
+        let git = || environment.git();
         let ended = result_of(state, &run.run_id)?;
         let forget = || {
             if let Some(ended) = &ended {

@@ -355,6 +355,11 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Tells whether it is known to change no file.
+    pub(super) fn only_reads(&self) -> bool {
+        only_reads(&self.args)
+    }
+
     fn judge(
         &self,
         program: &GitProgram,

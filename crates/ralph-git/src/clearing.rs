@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use ralph_proc::removal::remove_tree;
 
 use super::call::Call;
 use super::{Git, GitError};
@@ -57,11 +58,38 @@ pub(super) fn clean(
     if git.call(call.clone()).is_ok() {
         return Ok(());
     }
-    // There may be directories in which their owner can remove nothing.
+    // There may be directories in which their owner can remove nothing, or that are too deep for paths.
     if let Some(worktree) = &git.place().worktree {
+        remove_deep(worktree, caches).map_err(ClearError::Files)?;
         unlock(worktree.as_std_path(), caches).map_err(ClearError::Files)?;
     }
     git.call(call).map(|_| ()).map_err(ClearError::Git)
+}
+
+/// How many directories below each other are sure to have paths that programs can use.
+const DEEPEST: usize = 200;
+
+/// Removes what lies deeper below a directory than paths reach; nothing that is worth keeping does.
+fn remove_deep(top: &Utf8Path, caches: &[Utf8PathBuf]) -> Result<(), FileError> {
+    let mut waiting = vec![(top.as_std_path().to_owned(), 0)];
+    while let Some((next, depth)) = waiting.pop() {
+        if depth > DEEPEST {
+            remove(&next)?;
+            continue;
+        }
+        // What cannot be listed is opened first.
+        let mode = fs::symlink_metadata(&next).map(|found| found.permissions().mode());
+        if mode.is_ok_and(|mode| mode & 0o700 != 0o700) {
+            let _ = fs::set_permissions(&next, Permissions::from_mode(0o700));
+        }
+        for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_dir && !caches.iter().any(|cache| entry.path() == top.join(cache)) {
+                waiting.push((entry.path(), depth + 1));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Tells whether a name can be that of a cache: a path inside the tree, outside of any git directory.
@@ -113,11 +141,7 @@ pub(super) fn remove(path: impl AsRef<Path>) -> Result<(), FileError> {
     if !metadata.is_dir() {
         return fs::remove_file(path).map_err(|source| FileError::new("remove", path, source));
     }
-    if fs::remove_dir_all(path).is_ok() {
-        return Ok(());
-    }
-    unlock(path, &[])?;
-    fs::remove_dir_all(path).map_err(|source| FileError::new("remove", path, source))
+    remove_tree(path).map_err(|source| FileError::new("remove", path, source))
 }
 
 /// Removes everything in a directory but the kept ones; both are named from `root`.

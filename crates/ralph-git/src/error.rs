@@ -23,6 +23,9 @@ pub enum GitError {
     /// The repository is no longer where it was when it was opened.
     #[error("`{link}` no longer leads to `{expected}` (found {})", found.as_ref().map_or_else(|| "nothing".to_owned(), |found| format!("`{found}`")))]
     Repointed { link: Utf8PathBuf, expected: Utf8PathBuf, found: Option<Utf8PathBuf> },
+    /// Git would write to what a link leads to.
+    #[error("`{link}` is a symbolic link, and git would write where it leads")]
+    Diverted { link: Utf8PathBuf },
     #[error("`git {args}` took longer than {} s", .after.as_secs())]
     TimedOut { args: String, after: Duration },
     #[error("`git {args}` said more than {cap} bytes")]

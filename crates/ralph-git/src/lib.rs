@@ -16,6 +16,7 @@ pub mod commits;
 mod contents;
 pub mod copied;
 pub mod direct;
+mod diverted;
 mod drivers;
 mod error;
 pub mod evidence;
@@ -75,6 +76,7 @@ pub use provision::Provision;
 pub use worktrees::{BranchUse, GitOperation};
 
 use call::{Call, UserConfig, first_line};
+use diverted::refuse_diverted;
 use drivers::Drivers;
 use oid::lines;
 use parse::{
@@ -149,6 +151,9 @@ impl Git {
     /// Makes a call in this repository and nowhere else.
     fn call(&self, call: Call<'_>) -> Result<Answer, GitError> {
         self.place.check()?;
+        if !call.only_reads() {
+            refuse_diverted(&self.place)?;
+        }
         self.call_unchecked(call)
     }
 

@@ -16,6 +16,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use camino::Utf8PathBuf;
+use ralph_proc::witness;
 use rustix::fs::{FlockOperation, flock};
 
 use super::error::GitError;
@@ -55,6 +56,11 @@ const MARK: u32 = 0o1000;
 
 /// Finds out who holds a lock.
 pub(super) fn holder_of(lock: &Path) -> Holder {
+    let lock = lock.to_owned();
+    witness::look(move || seen_holder_of(&lock))
+}
+
+fn seen_holder_of(lock: &Path) -> Holder {
     let Ok(processes) = fs::read_dir("/proc") else { return Holder::Unknown };
     if !Path::new("/proc/self/fd").exists() {
         return Holder::Unknown;

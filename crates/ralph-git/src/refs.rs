@@ -207,6 +207,7 @@ fn make_room(
 
 fn open_log(path: &Utf8Path, begin: bool) -> Result<Option<File>, Unfit> {
     let odd = Unfit("its logs are odd");
+    // A link is left to nobody: git, which is asked where this is unfit, refuses it too.
     match fs::symlink_metadata(path) {
         Err(error) if regular_file::is_absence(&error) && !begin => return Ok(None),
         Err(error) if regular_file::is_absence(&error) => {

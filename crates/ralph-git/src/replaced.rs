@@ -11,6 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use gix_hash::ObjectId;
+use ralph_proc::witness;
 
 use super::commits::{CommitError, Committed};
 use super::lock::LockFile;
@@ -119,11 +120,13 @@ fn is_blob(id: &ObjectId, content: &[u8]) -> bool {
 /// Tells whether a git process works in the repository, as far as can be seen.
 fn is_git_at_work(git: &Git) -> bool {
     let place = git.place();
-    let mut roots = vec![place.git_dir.as_std_path()];
-    roots.extend(place.worktree.as_ref().map(|root| root.as_std_path()));
-    fs::read_dir("/proc").into_iter().flatten().flatten().any(|process| {
-        fs::read(process.path().join("comm")).is_ok_and(|name| name.starts_with(b"git"))
-            && fs::read_link(process.path().join("cwd"))
-                .is_ok_and(|cwd| roots.iter().any(|root| cwd.starts_with(root)))
+    let mut roots = vec![place.git_dir.clone()];
+    roots.extend(place.worktree.clone());
+    witness::look(move || {
+        fs::read_dir("/proc").into_iter().flatten().flatten().any(|process| {
+            fs::read(process.path().join("comm")).is_ok_and(|name| name.starts_with(b"git"))
+                && fs::read_link(process.path().join("cwd"))
+                    .is_ok_and(|cwd| roots.iter().any(|root| cwd.starts_with(root)))
+        })
     })
 }

@@ -10,6 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -18,7 +19,7 @@ use rustix::net::{
 use rustix::process::{Pid, WaitOptions, setsid, waitpid};
 
 use crate::guard::{self, Guard};
-use crate::sys;
+use crate::{sandbox, sys};
 
 /// What a guard is given: its end of the control socket, and where the run's stdout and stderr go.
 const DESCRIPTORS: usize = 3;
@@ -40,7 +41,26 @@ struct Process {
     guard: Option<Pid>,
 }
 
+/// The launchers of a process that cannot start any more: its bounds would be theirs.
+static IDLE: Mutex<Vec<Process>> = Mutex::new(Vec::new());
+
+/// Ends the launchers that nobody needs any more, before the harness itself ends.
+pub fn end_idle() {
+    let idle = std::mem::take(&mut *IDLE.lock().unwrap_or_else(PoisonError::into_inner));
+    for process in idle {
+        drop(Launcher { process: Some(process) }.ended());
+    }
+}
+
 impl Launcher {
+    /// Starts the process now, because the harness is about to lose rights that guards need.
+    pub fn start(&mut self) -> io::Result<()> {
+        if self.process.is_none() {
+            self.process = Some(Process::idle_or_new()?);
+        }
+        Ok(())
+    }
+
     /// Starts a guard and returns its process id.
     pub(crate) fn launch(&mut self, given: [BorrowedFd<'_>; DESCRIPTORS]) -> io::Result<i32> {
         self.wait_for_guard();
@@ -51,7 +71,7 @@ impl Launcher {
             }
             self.end();
         }
-        self.process.insert(Process::start()?).launch(given)
+        self.process.insert(Process::idle_or_new()?).launch(given)
     }
 
     /// Waits until the guard that was started last has ended.
@@ -70,6 +90,11 @@ impl Launcher {
         self.process.as_ref().and_then(|process| i32::try_from(process.child.id()).ok())
     }
 
+    fn ended(mut self) -> Launcher {
+        self.end();
+        self
+    }
+
     fn end(&mut self) {
         let Some(Process { mut child, orders, .. }) = self.process.take() else { return };
         drop(orders);
@@ -79,11 +104,25 @@ impl Launcher {
 
 impl Drop for Launcher {
     fn drop(&mut self) {
-        self.end();
+        self.wait_for_guard();
+        match self.process.take() {
+            Some(process) if sandbox::is_confined() => {
+                IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(process);
+            }
+            process => {
+                self.process = process;
+                self.end();
+            }
+        }
     }
 }
 
 impl Process {
+    fn idle_or_new() -> io::Result<Process> {
+        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.map_or_else(Process::start, Ok)
+    }
+
     fn start() -> io::Result<Process> {
         let (orders, theirs) = UnixStream::pair()?;
         // Not the path of the binary: it may have been replaced by an upgrade since we started.

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use landlock::{
     ABI, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
@@ -23,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::CommandSpec;
 use crate::namespace::{self, Ids, NamespaceSupport, View};
 use crate::seccomp::{self, FilterScope, Network};
-use crate::sys;
+use crate::{sys, witness};
 
 /// What a confined process may do beyond reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -202,6 +203,37 @@ impl Prepared {
     }
 }
 
+/// Whether this process holds itself to bounds.
+static CONFINED: AtomicBool = AtomicBool::new(false);
+
+/// Holds the calling thread, and whatever it starts from now on, to writing below some paths and to devices. Where the kernel
+/// cannot, nothing happens.
+pub fn confine_this_thread(writable: &[String]) -> io::Result<()> {
+    if !Support::of_landlock().confines_files() {
+        return Ok(());
+    }
+    let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_write(FILES_ABI))
+        .and_then(Ruleset::create)
+        .map_err(io::Error::other)?;
+    let own = ["/dev/pts", "/dev/shm"];
+    let paths = writable.iter().map(String::as_str).chain(DEVICES).chain(own);
+    let ruleset = with_grants(ruleset, paths, FILES_ABI)?;
+    witness::start();
+    let status = ruleset.restrict_self().map_err(io::Error::other)?;
+    if status.ruleset != RulesetStatus::FullyEnforced {
+        return Err(io::Error::other("the kernel did not enforce the bounds"));
+    }
+    CONFINED.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Whether this process holds itself to bounds.
+pub(crate) fn is_confined() -> bool {
+    CONFINED.load(Ordering::Relaxed)
+}
+
 /// What is of a run's own where it has a view of its own.
 const OWN_PLACES: [&str; 3] = ["/tmp", "/dev/shm", "/dev/pts"];
 
@@ -226,7 +258,7 @@ fn rules(confinement: &Confinement, support: Support, offline: bool) -> io::Resu
             ruleset = ruleset.scope(Scope::AbstractUnixSocket).map_err(io::Error::other)?;
         }
     }
-    let mut created = ruleset.create().map_err(io::Error::other)?;
+    let created = ruleset.create().map_err(io::Error::other)?;
     let view = confinement.view.as_ref();
     let own = OWN_PLACES.into_iter().filter(|_| view.is_some());
     // Browsers have a sandbox of their own, for which they map users.
@@ -235,6 +267,15 @@ fn rules(confinement: &Confinement, support: Support, offline: bool) -> io::Resu
     let layered = view.into_iter().flat_map(|view| &view.layered).map(|layer| &layer.target);
     let paths = confinement.writable.iter().chain(layered).map(String::as_str);
     let paths = paths.chain(DEVICES).chain(own).chain(own_processes.then_some("/proc"));
+    with_grants(created, paths, abi)
+}
+
+/// Adds a rule for each path that is there.
+fn with_grants<'p>(
+    mut created: RulesetCreated,
+    paths: impl Iterator<Item = &'p str>,
+    abi: ABI,
+) -> io::Result<RulesetCreated> {
     for path in paths {
         let Some(beneath) = open_grant(path)? else { continue };
         let kind = FileType::from_raw_mode(fstat(&beneath)?.st_mode);

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-use crate::sys;
+use crate::{sys, witness};
 
 /// A process that cannot be mistaken for a later one with the same id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -163,11 +163,13 @@ fn by_parent() -> HashMap<i32, Vec<i32>> {
 /// Every living process whose environment holds `NAME=value` exactly.
 pub fn marked(name: &str, value: &str) -> Vec<i32> {
     let wanted = format!("{name}={value}");
+    witness::look(move || holding(wanted.as_bytes()))
+}
+
+/// Every living process but this one whose environment has an entry.
+fn holding(wanted: &[u8]) -> Vec<i32> {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
-    all()
-        .into_iter()
-        .filter(|pid| *pid != own && environment_holds(*pid, wanted.as_bytes()))
-        .collect()
+    all().into_iter().filter(|pid| *pid != own && environment_holds(*pid, wanted)).collect()
 }
 
 fn environment_holds(pid: i32, wanted: &[u8]) -> bool {

@@ -16,5 +16,6 @@ fn main() -> ExitCode {
     render::print_panics();
     // Unwinding ends the run's processes and gives the terminal back; what is left to do is to own up.
     let exit = std::panic::catch_unwind(|| commands::run(std::env::args_os()));
+    ralph_proc::launcher::end_idle();
     ExitCode::from(exit.unwrap_or_else(|_| render::bug()) as u8)
 }

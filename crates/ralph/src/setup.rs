@@ -61,7 +61,7 @@ impl Scout {
 
     fn look_with(
         global: &GlobalArgs,
-        environment: Environment,
+        mut environment: Environment,
         cwd: &Utf8Path,
         root: Option<&Utf8Path>,
         flags: &[FlagValue<'_>],
@@ -71,6 +71,7 @@ impl Scout {
             let hint = error.hint();
             CliError::usage(error).hints(hint)
         })?;
+        environment.find_git(&workspace.root);
         let sudo = environment.text("SUDO_UID");
         check_owner(&workspace, sudo.as_deref()).map_err(|error| {
             let hint = error.hint();
@@ -115,7 +116,7 @@ impl Scout {
 
     /// Returns the git that sees what this command was started with.
     pub(crate) fn git(&self) -> GitProgram {
-        GitProgram::new("git", self.environment.clone().into_variables())
+        self.environment.git()
     }
 
     /// Finds private state without making any.
@@ -346,7 +347,7 @@ impl Setup {
 
     /// Returns the git that sees what this command was started with.
     pub(crate) fn git(&self) -> GitProgram {
-        GitProgram::new("git", self.environment.clone().into_variables())
+        self.environment.git()
     }
 
     /// Looks for what has landed or is in flight, and is not in the files of home yet.

@@ -9,6 +9,7 @@ mod bench;
 mod checkout;
 mod crash;
 mod deny;
+mod escapes;
 mod generate;
 mod person;
 mod programs;
@@ -25,6 +26,7 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
        cargo xtask simulate [--runs N] [--seed S] [--for SECONDS] [--sample] [--defect NAME]
        cargo xtask torture [--sample [SEED]]
        cargo xtask person [--seeds N | --seed S]
+       cargo xtask escapes [--sample]
        cargo xtask deny
 
   test          install the agent CLIs that the tests run for real, then run all tests
@@ -42,6 +44,8 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
   torture       100 writers of one plan, with kills and a person who switches branches; nothing may be lost
   --sample      a dozen of them: some seconds
   person        500 random stories of a person at work beside agents in clones; nothing of theirs may be lost
+  escapes       every program that tries to get out of its bounds, as root and as an ordinary user, with each layer
+  --sample      a third of them
   deny          hold licences, sources and versions of the dependencies to deny.toml
   ARGS          passed on to `cargo nextest run` (or to `cargo test` where there is no nextest)";
 
@@ -58,6 +62,7 @@ fn main() -> ExitCode {
         Some("person") => {
             person::PersonRequest::parse(args).and_then(|request| person::run(&request))
         }
+        Some("escapes") => escapes::run(args),
         Some("deny") => deny::run(),
         Some(generate::WORD) => generate::run(args),
         Some("help" | "--help" | "-h") => {

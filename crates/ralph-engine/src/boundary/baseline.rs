@@ -54,6 +54,14 @@ pub(super) struct Difference {
     pub(super) path: PathBuf,
     pub(super) class: Class,
     pub(super) now: Option<Stamp>,
+    /// It is a directory that cannot be looked through.
+    pub(super) is_unread: bool,
+}
+
+impl Difference {
+    fn new(path: impl Into<PathBuf>, class: Class, now: Option<Stamp>) -> Difference {
+        Difference { path: path.into(), class, now, is_unread: false }
+    }
 }
 
 /// Which part of the baseline a run needs.
@@ -72,6 +80,8 @@ impl Scope {
             Class::Settings | Class::State | Class::Agent | Class::People => true,
             Class::Refs | Class::Tree => self.tree,
             Class::Private => self.private,
+            // Looked at by itself.
+            Class::Outside => false,
         }
     }
 }
@@ -223,7 +233,7 @@ impl Baseline {
             }
         }
         let mut open = differences;
-        while let Some(Difference { path, class, now }) = open.pop() {
+        while let Some(Difference { path, class, now, .. }) = open.pop() {
             let Some(stamp) = now else {
                 append(&mut text, &path, class, None, &RecordKept::Nothing, &[]);
                 self.entries.remove(path.as_os_str());
@@ -240,7 +250,7 @@ impl Baseline {
                             .get(path.as_os_str())
                             .is_none_or(|known| known.class == Class::Tree)
                     {
-                        open.push(Difference { path, class: Class::Settings, now: Some(stamp) });
+                        open.push(Difference::new(path, Class::Settings, Some(stamp)));
                     }
                 }
             }

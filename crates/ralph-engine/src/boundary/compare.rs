@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::InForce;
 use super::baseline::{Baseline, BaselineScope, Scope};
+use super::outside::{Outside, file_beside};
 use super::protected::{self, Class, Watched};
 use super::restore::Saver;
 use super::run_refs::{RefsBefore, head_of};
@@ -73,6 +74,8 @@ pub enum FindingKind {
     Added,
     Removed,
     Permissions,
+    /// A directory in which nobody can look for what was changed.
+    Unreadable,
 }
 
 /// One change that was found, by its path in the workspace, or the whole path if it is elsewhere.
@@ -123,7 +126,7 @@ impl BoundaryReport {
 }
 
 /// What Ralph itself writes in private state while a run goes on, and what is large and checked by its own hashes.
-const WRITTEN_MEANWHILE: [&str; 20] = [
+const WRITTEN_MEANWHILE: [&str; 21] = [
     "journal.jsonl*",
     "board.json*",
     "live",
@@ -144,6 +147,7 @@ const WRITTEN_MEANWHILE: [&str; 20] = [
     "runs",
     "agents",
     "names",
+    "caches",
 ];
 
 fn names_of(list: &[&str]) -> Vec<String> {
@@ -163,7 +167,7 @@ impl Watch {
         Scope { tree, contents: tree && !kernel, private: !kernel }
     }
 
-    fn field(&self, state: &State) -> BaselineScope<'_> {
+    pub(super) fn field(&self, state: &State) -> BaselineScope<'_> {
         let scope = self.scope();
         let mut watched = if self.in_slot {
             Vec::new()
@@ -176,16 +180,30 @@ impl Watch {
                 watched.extend(protected::git_refs(place));
             }
         }
+        let tops = self.places.iter().map(|place| (&place.common_dir, Class::Settings));
+        let tops = tops.chain(self.home.iter().map(|home| (home, Class::State)));
+        let on_the_way: Vec<Watched> =
+            tops.flat_map(|(top, class)| protected::on_the_way(&watched, top, class)).collect();
+        watched.extend(on_the_way);
+        if !self.in_slot {
+            watched.push(Watched::directory(&self.workspace, Class::Settings));
+        }
         for Guarded { path, below, data, .. } in &self.guarded {
             let (path, data) = (path.into(), data.clone());
-            watched.push(Watched { path, class: Class::Agent, below: *below, data });
+            watched.push(Watched {
+                path,
+                class: Class::Agent,
+                below: *below,
+                itself: *below,
+                data,
+            });
         }
         if scope.private {
             let files = ["state.json", "bin/ralph"].map(|name| state.directory().join(name));
             watched.extend(files.map(|path| Watched::file(path, Class::Private)));
             watched.push(Watched::below(state.sessions(), Class::Private));
             let (path, data) = (state.directory().into(), names_of(&WRITTEN_MEANWHILE));
-            watched.push(Watched { path, class: Class::Private, below: true, data });
+            watched.push(Watched { path, class: Class::Private, below: true, itself: true, data });
         }
         let logs = self.home.iter().flat_map(|home| [home.join("runs"), home.join("ralph.log")]);
         let exempt = logs.map(PathBuf::from).collect();
@@ -328,11 +346,15 @@ impl Watch {
         program: &dyn Fn() -> GitProgram,
         before_repair: &dyn Fn(),
     ) -> BoundaryReport {
-        match Baseline::load(&self.baseline) {
-            Ok(mut baseline) => self.settle(&mut baseline, state, program, before_repair),
-            // The run had not begun, or there was nothing to watch.
-            Err(_) => BoundaryReport::default(),
+        // Where there is none, the run had not begun, or there was nothing to watch.
+        let baseline = Baseline::load(&self.baseline);
+        let mut report = baseline
+            .map(|mut baseline| self.settle(&mut baseline, state, program, before_repair))
+            .unwrap_or_default();
+        if let Ok(outside) = Outside::load(&file_beside(&self.baseline)) {
+            outside.settle(before_repair, &mut report);
         }
+        report
     }
 }
 

@@ -301,3 +301,72 @@ fn beside_a_hook_that_may_call_them_examples_are_watched_like_hooks() {
     let report = watch.settle_abandoned(&bench.state, &program, &|| ());
     assert_eq!(names(&report.put_back), [".git/hooks/pre-commit.sample"]);
 }
+
+/// Closes a directory to everybody but those who know the names in it.
+fn close(path: &Utf8PathBuf, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_hook_in_a_closed_directory_is_found() {
+    for mode in [0o311, 0o555, 0o000] {
+        for in_force in [InForce::Kernel(Layers::LANDLOCK), InForce::Detect] {
+            let bench = Bench::new();
+            let hooks = bench.path(".git/hooks");
+            fs::create_dir_all(&hooks).unwrap();
+            let report = bench.during(&bench.watch(Role::Builder, in_force), || {
+                fs::write(hooks.join("pre-commit"), "#!/bin/sh\n").unwrap();
+                close(&hooks, mode);
+            });
+            let names: Vec<&str> =
+                report.put_back.iter().map(|found| found.path.as_str()).collect();
+            assert_eq!(names, [".git/hooks", ".git/hooks/pre-commit"], "{mode:o} {in_force:?}");
+            assert!(report.left.is_empty(), "{report:?}");
+            assert!(!hooks.join("pre-commit").exists());
+            assert_eq!(fs::metadata(&hooks).unwrap().permissions().mode() & 0o777, 0o755);
+        }
+    }
+}
+
+#[test]
+fn a_closed_directory_that_was_not_there_is_put_away_whole() {
+    // To somebody who may read everything nothing is closed.
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let hooks = bench.path(".git/hooks");
+    fs::create_dir_all(&hooks).unwrap();
+    let report = bench.during(&bench.watch(Role::Builder, InForce::Detect), || {
+        fs::create_dir(hooks.join("new")).unwrap();
+        fs::write(hooks.join("new/hook"), "x").unwrap();
+        close(&hooks.join("new"), 0o311);
+    });
+    assert_eq!(report.violated(), [".git/hooks/new"], "{report:?}");
+    assert!(!hooks.join("new").exists());
+}
+
+#[test]
+fn a_closed_git_directory_is_opened_again() {
+    let bench = Bench::new();
+    let report = bench.during(&bench.watch(Role::Builder, InForce::Detect), || {
+        fs::write(bench.path(".git/info/grafts"), "x").unwrap();
+        close(&bench.path(".git/info"), 0o300);
+        close(&bench.path(".git"), 0);
+    });
+    let names: Vec<&str> = report.put_back.iter().map(|found| found.path.as_str()).collect();
+    assert_eq!(names, [".git", ".git/info", ".git/info/grafts"], "{report:?}");
+}
+
+#[test]
+fn another_work_tree_is_not_led_to_other_settings_and_a_new_one_stays() {
+    let bench = Bench::new();
+    bench.directory.git(&["-C", "work", "worktree", "add", "-q", "../second", "-b", "second"]);
+    let report = bench.during(&bench.watch(Role::Builder, InForce::Detect), || {
+        fs::write(bench.path(".git/worktrees/second/commondir"), "/tmp/evil\n").unwrap();
+        bench.directory.git(&["-C", "work", "worktree", "add", "-q", "../third", "-b", "third"]);
+    });
+    let names: Vec<&str> = report.put_back.iter().map(|found| found.path.as_str()).collect();
+    assert_eq!(names, [".git/worktrees/second/commondir"], "{report:?}");
+    assert!(bench.path(".git/worktrees/third/commondir").exists());
+}

@@ -6,7 +6,10 @@
 //! Reading stays open. What nobody may write (private state, the person's other files) is simply never named here.
 
 mod baseline;
+mod caches;
 mod compare;
+mod outside;
+mod own;
 pub(crate) mod persons_side;
 mod protected;
 mod record;
@@ -28,10 +31,13 @@ use crate::config::{BoundaryMode, Config, Namespaces};
 use crate::git::RepositoryLocation;
 
 pub(crate) use baseline::Baseline;
+pub(crate) use caches::{CacheSet, cache_variables, prepare_layer, prepare_set};
 pub(crate) use compare::Watch;
 pub(crate) use compare::vouch_for;
 pub use compare::{BoundaryFinding, BoundaryReport, FindingKind, vouch};
 pub(crate) use compare::{inode, inodes};
+pub(crate) use outside::{Outside, OutsidePlaces, file_beside as outside_file};
+pub(crate) use own::{OwnPlaces, confine_ralph};
 pub(crate) use run_refs::{checked_out, note_refs};
 pub(crate) use view::{ViewRequest, around_program, real, view};
 
@@ -89,6 +95,11 @@ impl InForce {
     /// Whether the agent has a view of its own, outside of which it cannot even change permissions.
     pub(crate) const fn has_view(self) -> bool {
         matches!(self, InForce::Kernel(layers) if layers.namespaces.mount)
+    }
+
+    /// Whether the kernel keeps a run from writing outside, and not from changing permissions there.
+    pub(crate) const fn leaves_permissions(self) -> bool {
+        self.is_kernel() && !self.has_view()
     }
 
     /// Says what is in force, with its layers, and whether it holds somebody who may do everything.
@@ -189,29 +200,11 @@ pub(crate) struct Writable<'a> {
     pub scratch: &'a Utf8Path,
     /// The agent's own state.
     pub agent_state: &'a [Utf8PathBuf],
-    /// The person's home directory, for the caches of toolchains.
-    pub user_home: Option<&'a Utf8Path>,
+    /// Its set of toolchain caches, where it may write one.
+    pub caches: Option<&'a Utf8Path>,
     /// Further paths from the configuration.
     pub extra: &'a [Utf8PathBuf],
 }
-
-/// Caches of toolchains below the person's home directory: data that is fetched again, never programs or settings.
-const TOOLCHAIN_CACHES: [&str; 14] = [
-    ".cargo/registry",
-    ".cargo/git",
-    ".cargo/.package-cache",
-    ".cargo/.global-cache",
-    ".npm",
-    ".cache/pip",
-    ".cache/uv",
-    ".cache/yarn",
-    ".cache/pnpm",
-    ".local/share/pnpm/store",
-    ".cache/go-build",
-    "go/pkg/mod",
-    ".gradle/caches",
-    ".m2/repository",
-];
 
 /// Returns what the kernel is to hold the run to. Links are followed now, by whom no agent could mislead; what the
 /// configuration grants beside is taken by its own name.
@@ -226,19 +219,12 @@ pub(crate) fn confinement(
         paths.extend(writable.git_dirs.iter().map(ToString::to_string));
     }
     paths.extend(writable.agent_state.iter().map(ToString::to_string));
-    if let Some(home) = writable.user_home {
-        paths.extend(toolchain_caches(home));
-    }
+    paths.extend(writable.caches.map(ToString::to_string));
     for path in &mut paths {
         *path = real(Utf8Path::new(path)).into_string();
     }
     paths.extend(writable.extra.iter().map(ToString::to_string));
     Confinement { writable: paths, unix_sockets, offline: false, view }
-}
-
-/// Returns the caches of toolchains below a person's home directory, whether they are there or not.
-pub(crate) fn toolchain_caches(home: &Utf8Path) -> impl Iterator<Item = String> {
-    TOOLCHAIN_CACHES.iter().map(move |cache| home.join(cache).to_string())
 }
 
 /// Finds the repositories of a workspace: the one it is or lies in, else those of its children.
@@ -300,7 +286,7 @@ mod tests {
                     git_dirs: &["/main/.git".into()],
                     scratch: Utf8Path::new("/tmp/scratch"),
                     agent_state: &["/home/me/.agent".into()],
-                    user_home: None,
+                    caches: None,
                     extra: &[],
                 },
                 SocketAccess::Denied,

@@ -7,6 +7,7 @@
 //! from the mirror, and putting it back after a fetch would leave a repository with missing parents. Hooks that a
 //! repository keeps among its files (`.husky`) are ordinary work.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use camino::Utf8Path;
@@ -35,6 +36,8 @@ pub(super) enum Class {
     Tree,
     /// The harness's own files outside the workspace, which the kernel keeps from every run.
     Private,
+    /// What lies outside a run's reach but for its permissions.
+    Outside,
 }
 
 /// A file to look at, or a directory to look through.
@@ -43,17 +46,24 @@ pub(super) struct Watched {
     pub(super) path: PathBuf,
     pub(super) class: Class,
     pub(super) below: bool,
+    /// It is a directory that is looked at itself: what others may do with it.
+    pub(super) itself: bool,
     /// What in the directory is not looked at, as patterns.
     pub(super) data: Vec<String>,
 }
 
 impl Watched {
     pub(super) fn file(path: impl Into<PathBuf>, class: Class) -> Watched {
-        Watched { path: path.into(), class, below: false, data: Vec::new() }
+        Watched { path: path.into(), class, below: false, itself: false, data: Vec::new() }
+    }
+
+    /// A directory on the way to something that is watched.
+    pub(super) fn directory(path: impl Into<PathBuf>, class: Class) -> Watched {
+        Watched { itself: true, ..Watched::file(path, class) }
     }
 
     pub(super) fn below(path: impl Into<PathBuf>, class: Class) -> Watched {
-        Watched { path: path.into(), class, below: true, data: Vec::new() }
+        Watched { path: path.into(), class, below: true, itself: true, data: Vec::new() }
     }
 
     /// Whether a path in the directory is not looked at.
@@ -113,6 +123,12 @@ pub(super) fn git_settings(place: &RepositoryLocation) -> Vec<Watched> {
         let link = worktree.join(".git");
         if link.is_file() {
             watched.push(Watched::file(link, Class::Settings));
+        }
+    }
+    // Where another work tree of the same repository finds its settings.
+    for entry in std::fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten() {
+        for name in ["commondir", "config.worktree"] {
+            watched.push(Watched::file(entry.path().join(name), Class::Settings));
         }
     }
     for module in submodules(&common.join("modules")) {
@@ -182,6 +198,17 @@ pub(super) fn state(workspace: &Utf8Path, home: Option<&Utf8Path>) -> Vec<Watche
     watched
 }
 
+/// Lists the directories on the way from `top` to what is watched below it: whoever closes one hides what is in it.
+pub(super) fn on_the_way(watched: &[Watched], top: &Utf8Path, class: Class) -> Vec<Watched> {
+    let mut found: BTreeSet<&Path> = BTreeSet::new();
+    let inside = watched.iter().filter(|watched| watched.path.starts_with(top));
+    for watched in inside.filter(|watched| watched.class != Class::Agent) {
+        let above = watched.path.ancestors().skip(1);
+        found.extend(above.take_while(|above| above.starts_with(top)));
+    }
+    found.into_iter().map(|path| Watched::directory(path, class)).collect()
+}
+
 /// Returns the files that a git configuration includes, resolved against its own place.
 pub(super) fn included(config: &Path, text: &[u8]) -> Vec<PathBuf> {
     let text = String::from_utf8_lossy(text);
@@ -209,13 +236,15 @@ pub(super) fn included(config: &Path, text: &[u8]) -> Vec<PathBuf> {
 pub(super) fn merged_config(before: &[u8], now: &[u8]) -> Vec<u8> {
     let before = String::from_utf8_lossy(before);
     let now = String::from_utf8_lossy(now);
+    let remotes: Vec<&str> =
+        sections(&before).into_iter().filter_map(|(header, _)| remote_in(header)).collect();
     let mut merged = String::new();
     for (header, body) in sections(&before).into_iter().filter(|(header, _)| !is_branch(header)) {
         merged.push_str(header);
         merged.push_str(body);
     }
     for (header, body) in sections(&now).into_iter().filter(|(header, _)| is_branch(header)) {
-        let lines: Vec<&str> = body.lines().filter(|line| is_harmless(line)).collect();
+        let lines: Vec<&str> = body.lines().filter(|line| is_harmless(line, &remotes)).collect();
         if !lines.is_empty() {
             if !merged.is_empty() && !merged.ends_with('\n') {
                 merged.push('\n');
@@ -259,14 +288,20 @@ fn is_branch(header: &str) -> bool {
     header.to_ascii_lowercase().starts_with("[branch \"") && header.ends_with("\"]")
 }
 
-fn is_harmless(line: &str) -> bool {
+/// The name of the remote that a section is about.
+fn remote_in(header: &str) -> Option<&str> {
+    header.trim().strip_prefix("[remote \"")?.strip_suffix("\"]")
+}
+
+/// Whether an entry of a branch leads nowhere but to a remote that was known before: any other name is a path.
+fn is_harmless(line: &str, remotes: &[&str]) -> bool {
     let Some((key, value)) = line.split_once('=') else { return false };
     let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
     let plain = |extra: &str| {
         value.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c) || extra.contains(c))
     };
     match key.as_str() {
-        "remote" | "pushremote" => plain(""),
+        "remote" | "pushremote" => value == "." || remotes.contains(&value),
         "merge" => plain("/@+#"),
         "rebase" | "vscode-merge-base" => plain("/"),
         _ => false,
@@ -279,13 +314,13 @@ mod tests {
 
     #[test]
     fn branch_entries_stay_and_nothing_hides_in_them() {
-        let before = "[core]\n\tbare = false\n[branch \"old\"]\n\tremote = origin\n";
-        let now = "[core]\n\tbare = false\n\tfsmonitor = evil\n[branch \"new\"]\n\tremote = origin\n\tmerge = refs/heads/new\n\
+        let before = "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = u\n[branch \"old\"]\n\tremote = origin\n";
+        let now = "[core]\n\tbare = false\n\tfsmonitor = evil\n[branch \"p\"]\n\tremote = mirror.git\n[branch \"new\"]\n\tremote = origin\n\tmerge = refs/heads/new\n\
                    [branch \"x\"] fsmonitor = evil\n[branch \"y\"]\n\tremote = ext::sh -c evil\n[core]\n\thooksPath = /tmp\n";
         let merged = String::from_utf8(merged_config(before.as_bytes(), now.as_bytes())).unwrap();
         assert_eq!(
             merged,
-            "[core]\n\tbare = false\n[branch \"new\"]\n\tremote = origin\n\tmerge = refs/heads/new\n"
+            "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = u\n[branch \"new\"]\n\tremote = origin\n\tmerge = refs/heads/new\n"
         );
         let unchanged = merged_config(before.as_bytes(), before.as_bytes());
         assert_eq!(unchanged, before.as_bytes());

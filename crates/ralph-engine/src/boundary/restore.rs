@@ -6,11 +6,12 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use rustix::fs::OFlags;
 
 use super::record::read_content;
 use super::walk::{Stamp, WalkStep, walk};
@@ -123,12 +124,35 @@ pub(super) fn put_back(path: &Path, floor: &Path, stamp: &Stamp, content: &[u8])
     Ok(())
 }
 
-/// Gives a file its permissions back.
+/// Replaces the content of a file where it is. No link is followed.
+pub(super) fn overwrite(path: &Path, content: &[u8]) -> io::Result<()> {
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    let mut file = OpenOptions::new().write(true).custom_flags(flags).open(path)?;
+    file.set_len(0)?;
+    file.write_all(content)
+}
+
+/// Gives a file its owner and its permissions back.
 pub(super) fn put_permissions_back(path: &Path, stamp: &Stamp) -> io::Result<()> {
     if stamp.kind().is_symlink() {
         return Ok(());
     }
+    let now = fs::symlink_metadata(path)?;
+    if (now.uid(), now.gid()) != (stamp.uid, stamp.gid) {
+        let uid = Some(stamp.uid).filter(|uid| *uid != now.uid());
+        std::os::unix::fs::lchown(path, uid, Some(stamp.gid))?;
+    }
     fs::set_permissions(path, fs::Permissions::from_mode(stamp.permissions()))
+}
+
+/// Lets the owner of a directory do everything with it.
+pub(super) fn open_to_owner(path: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(path)?;
+    if !found.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    let mode = found.permissions().mode() | 0o700;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
 /// Build tools go by the time of a file: what did not change must not look newer.

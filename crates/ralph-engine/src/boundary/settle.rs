@@ -14,7 +14,9 @@ use super::compare::{BoundaryFinding, BoundaryReport, FindingKind, Watch};
 use super::protected::{Class, merged_config};
 use super::record::{Kept, read_content};
 use super::refs;
-use super::restore::{Saver, displaced_files, put_back, put_permissions_back};
+use super::restore::{
+    Saver, displaced_files, open_to_owner, overwrite, put_back, put_permissions_back,
+};
 use super::walk::Stamp;
 use crate::digest;
 use crate::files::note::read_note;
@@ -59,6 +61,7 @@ enum Fate {
 
 impl Settlement<'_> {
     pub(super) fn run(mut self, differences: Vec<Difference>) -> BoundaryReport {
+        let differences = self.open_directories(differences);
         let (refs, mut files): (Vec<_>, Vec<_>) =
             differences.into_iter().partition(|difference| difference.class == Class::Refs);
         files.sort_by(|one, other| one.path.cmp(&other.path));
@@ -89,6 +92,32 @@ impl Settlement<'_> {
             list.dedup();
         }
         self.report
+    }
+
+    /// Gives directories the permissions back that they had, and looks again: what is in them may not have been seen.
+    fn open_directories(&mut self, differences: Vec<Difference>) -> Vec<Difference> {
+        let is_closed = |found: &Difference| {
+            let before = self.baseline.entry(&found.path).map(|entry| entry.stamp);
+            before
+                .zip(found.now)
+                .is_some_and(|(before, now)| now.kind().is_dir() && before.kind().is_dir())
+        };
+        let (mut closed, others): (Vec<_>, Vec<_>) = differences.into_iter().partition(is_closed);
+        if closed.is_empty() {
+            return others;
+        }
+        closed.sort_by(|one, other| one.path.cmp(&other.path));
+        for directory in &mut closed {
+            // What it is told as is that it was closed.
+            directory.is_unread = false;
+            self.file(directory);
+        }
+        let handled: HashSet<PathBuf> = closed.into_iter().map(|found| found.path).collect();
+        let again = self.baseline.compare(&self.watch.field(self.state));
+        again
+            .into_iter()
+            .filter(|found| found.is_unread || !handled.contains(&found.path))
+            .collect()
     }
 
     /// Added paths are removed first, because they may be in the way; deeper paths before their parents.
@@ -149,12 +178,13 @@ impl Settlement<'_> {
     }
 
     fn file(&mut self, difference: &Difference) {
-        let Difference { path, class, now } = difference;
+        let Difference { path, class, now, is_unread } = difference;
         // Something before it may have changed this one as well: a directory that was put away.
         let now = now.and_then(|_| Stamp::of(path));
         let before = self.baseline.entry(path).cloned();
         let what = match (&before, &now) {
             (None, None) => return,
+            (_, Some(_)) if *is_unread => FindingKind::Unreadable,
             (None, Some(_)) => FindingKind::Added,
             (Some(_), None) => FindingKind::Removed,
             (Some(before), Some(now)) if before.stamp == *now => return,
@@ -175,10 +205,14 @@ impl Settlement<'_> {
                     (Some(before), FindingKind::Permissions) => {
                         put_permissions_back(path, &before.stamp).is_ok()
                     }
+                    // What is in it nobody knows: it goes as a whole, and can be looked at where it is kept.
+                    (_, FindingKind::Unreadable) => {
+                        open_to_owner(path).is_ok() && self.saver.put_away(path).is_ok()
+                    }
                     _ => self.undo(path, *class, now, quiet),
                 };
-                // What an agent could leave for the person to run is never passed over in silence.
-                let violation = violation || (*class == Class::Agent && !done);
+                // What could not be put back, and what an agent could leave for the person to run, is never passed over.
+                let violation = violation || !done;
                 if !(quiet && done) {
                     self.tell(found, done, violation);
                 }
@@ -202,6 +236,15 @@ impl Settlement<'_> {
             return Fate::Nothing;
         }
         let reachable = self.could_write(path);
+        if what == FindingKind::Unreadable {
+            let persons = self.watch.in_force.is_kernel() && !reachable;
+            return if persons { Fate::Kept } else { Fate::PutBack { violation: true } };
+        }
+        let is_readable = now.is_some_and(|now| now.kind().is_dir() && now.mode & 0o500 == 0o500);
+        if class == Class::Agent && what == FindingKind::Permissions && is_readable {
+            // Agents close their directories to others by themselves.
+            return Fate::Nothing;
+        }
         if class == Class::Tree {
             let is_directory = now.is_some_and(|now| now.kind().is_dir());
             return match (self.watch.in_force, what) {
@@ -225,6 +268,9 @@ impl Settlement<'_> {
             return Fate::Nothing;
         }
         let persons = self.watch.in_force.is_kernel() && !reachable;
+        if what == FindingKind::Added && is_new_worktree(path, now) {
+            return Fate::Nothing;
+        }
         match class {
             // The harness wrote it, and has said so where that matters.
             Class::State if self.is_vouched(path, now) => Fate::Nothing,
@@ -240,9 +286,12 @@ impl Settlement<'_> {
             Class::People if self.watch.role.writes_workspace() => {
                 Fate::PutBack { violation: false }
             }
-            Class::State | Class::Private | Class::Refs | Class::Tree | Class::People => {
-                Fate::PutBack { violation: true }
-            }
+            Class::State
+            | Class::Private
+            | Class::Refs
+            | Class::Tree
+            | Class::People
+            | Class::Outside => Fate::PutBack { violation: true },
         }
     }
 
@@ -280,7 +329,7 @@ impl Settlement<'_> {
     fn is_same(&self, kept: Option<&Kept>, path: &Path, now: Option<Stamp>) -> bool {
         let (Some(kept), Some(now)) = (kept, now) else { return false };
         let Some(entry) = self.baseline.entry(path) else { return false };
-        if (entry.stamp.mode, entry.stamp.uid) != (now.mode, now.uid) {
+        if entry.stamp.ownership() != now.ownership() {
             return false;
         }
         let before = self.content(path, kept);
@@ -372,6 +421,11 @@ impl Settlement<'_> {
         if before.is_none() && now.is_some_and(|now| now.kind().is_dir()) && is_empty(path) {
             return std::fs::remove_dir(path).is_ok();
         }
+        if let (Some(now), Some(content)) = (now, &content)
+            && self.is_fixed(path, now)
+        {
+            return self.write_over(path, now, content, quiet);
+        }
         let is_away = match now {
             // Nobody asks for it back. The walk went through no link, and the run is over.
             Some(_) if quiet => std::fs::remove_file(path).is_ok(),
@@ -391,6 +445,25 @@ impl Settlement<'_> {
                     && put_permissions_back(path, &before.stamp).is_ok()
             }
         }
+    }
+
+    /// Whether a file can be written and not be moved: an agent's own, in a directory that is not, such as the person's home
+    /// directory. The agent cannot move it either.
+    fn is_fixed(&self, path: &Path, now: Stamp) -> bool {
+        let is_of_agent = self
+            .watch
+            .guarded
+            .iter()
+            .any(|guarded| !guarded.below && guarded.path.as_std_path() == path);
+        let parent = path.parent().unwrap_or(path);
+        now.kind().is_file() && is_of_agent && self.could_write(path) && !self.could_write(parent)
+    }
+
+    /// Puts a content into a file that stays where it is; what it had is saved.
+    fn write_over(&mut self, path: &Path, now: Stamp, content: &[u8], quiet: bool) -> bool {
+        let saved = quiet
+            || read_content(path, &now).is_some_and(|bytes| self.saver.save(path, &bytes).is_ok());
+        saved && overwrite(path, content).is_ok()
     }
 
     /// Returns the directory below which no link is followed.
@@ -548,10 +621,18 @@ impl Settlement<'_> {
     }
 }
 
+/// Whether it is what git writes for a new work tree, which leads back to its own repository.
+fn is_new_worktree(path: &Path, now: Option<Stamp>) -> bool {
+    let above = path.ancestors().nth(2).and_then(Path::file_name);
+    path.ends_with("commondir")
+        && above.is_some_and(|name| name == "worktrees")
+        && now.is_some_and(|now| read_content(path, &now).as_deref() == Some(b"../..\n"))
+}
+
 fn is_empty(path: &Path) -> bool {
     std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 const fn no_stamp() -> Stamp {
-    Stamp { ino: 0, size: 0, mode: 0o100_600, uid: 0, mtime: (0, 0), ctime: (0, 0) }
+    Stamp { ino: 0, size: 0, mode: 0o100_600, uid: 0, gid: 0, mtime: (0, 0), ctime: (0, 0) }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 /// What tells one state of a file from another.
@@ -18,6 +19,7 @@ pub(super) struct Stamp {
     pub(super) size: i64,
     pub(super) mode: u32,
     pub(super) uid: u32,
+    pub(super) gid: u32,
     pub(super) mtime: (i64, u64),
     pub(super) ctime: (i64, u64),
 }
@@ -38,13 +40,15 @@ impl Stamp {
         if kind.is_dir() {
             // What is in a directory is looked at by itself; of the directory only its permissions count.
             let (ino, size, mtime, ctime) = (0, 0, (0, 0), (0, 0));
-            return Stamp { ino, size, mode: stat.st_mode, uid: stat.st_uid, mtime, ctime };
+            let (mode, uid, gid) = (stat.st_mode, stat.st_uid, stat.st_gid);
+            return Stamp { ino, size, mode, uid, gid, mtime, ctime };
         }
         Stamp {
             ino: stat.st_ino,
             size: stat.st_size,
             mode: stat.st_mode,
             uid: stat.st_uid,
+            gid: stat.st_gid,
             mtime: (stat.st_mtime, stat.st_mtime_nsec),
             ctime: (stat.st_ctime, stat.st_ctime_nsec),
         }
@@ -61,12 +65,17 @@ impl Stamp {
     /// Whether the other is the same file with nothing but other permissions.
     pub(super) fn differs_in_permissions_only(&self, other: &Stamp) -> bool {
         let data = |stamp: &Stamp| (stamp.ino, stamp.size, stamp.mtime, stamp.kind());
-        data(self) == data(other) && (self.mode, self.uid) != (other.mode, other.uid)
+        data(self) == data(other) && self.ownership() != other.ownership()
+    }
+
+    /// Whose it is, and what others may do with it.
+    pub(super) fn ownership(&self) -> (u32, u32, u32) {
+        (self.mode, self.uid, self.gid)
     }
 
     /// Whether the other is the same file with nothing but other times.
     pub(super) fn differs_in_times_only(&self, other: &Stamp) -> bool {
-        let data = |stamp: &Stamp| (stamp.ino, stamp.size, stamp.mode, stamp.uid);
+        let data = |stamp: &Stamp| (stamp.ino, stamp.size, stamp.ownership());
         data(self) == data(other)
     }
 }
@@ -108,13 +117,21 @@ pub(super) enum WalkStep {
     Pass,
 }
 
+/// What a walk came through.
+#[derive(Debug, Default)]
+pub(super) struct WalkFindings {
+    /// The directories that it went into.
+    pub(super) listed: Vec<Listed>,
+    /// Those that it could not look through, in part or at all: what is in them is not known, which is not the same as
+    /// nothing.
+    pub(super) unread: Vec<PathBuf>,
+}
+
 /// Visits everything below a directory: the path, its last part, and what it looks like.
-///
-/// An entry that cannot be read is skipped and reported as missing. Returns the directories that it went into.
 pub(super) fn walk(
     root: &Path,
     visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> WalkStep,
-) -> Vec<Listed> {
+) -> WalkFindings {
     walk_named(root, &|_| true, visit)
 }
 
@@ -123,22 +140,41 @@ pub(super) fn walk_named(
     root: &Path,
     wanted: &dyn Fn(&[u8]) -> bool,
     visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> WalkStep,
-) -> Vec<Listed> {
+) -> WalkFindings {
     let mut buffer = Vec::with_capacity(32 << 10);
-    let mut listed = Vec::new();
+    let mut walked = WalkFindings::default();
     let stat = statat(CWD, root, AtFlags::SYMLINK_NOFOLLOW);
     let mut open: Vec<Listed> = stat.iter().map(|stat| Listed::of(root.to_owned(), stat)).collect();
     while let Some(mut entered) = open.pop() {
         let path = &mut entered.path;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let Ok(fd) = openat(CWD, &*path, flags, Mode::empty()) else { continue };
+        let fd = match openat(CWD, &*path, flags, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(error) => {
+                if !is_gone(error) {
+                    walked.unread.push(entered.path);
+                }
+                continue;
+            }
+        };
+        let mut is_read = true;
         let mut directory = RawDir::new(&fd, buffer.spare_capacity_mut());
-        while let Some(Ok(entry)) = directory.next() {
+        while let Some(entry) = directory.next() {
+            let Ok(entry) = entry else {
+                is_read = false;
+                break;
+            };
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") || !wanted(name.to_bytes()) {
                 continue;
             }
-            let Ok(found) = statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let found = match statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(found) => found,
+                Err(error) => {
+                    is_read &= is_gone(error);
+                    continue;
+                }
+            };
             let stamp = Stamp::from_stat(&found);
             path.push(std::ffi::OsStr::from_bytes(name.to_bytes()));
             if visit(path, name.to_bytes(), &stamp) == WalkStep::Enter && stamp.kind().is_dir() {
@@ -146,7 +182,16 @@ pub(super) fn walk_named(
             }
             path.pop();
         }
-        listed.push(entered);
+        if is_read {
+            walked.listed.push(entered);
+        } else {
+            walked.unread.push(entered.path);
+        }
     }
-    listed
+    walked
+}
+
+/// Whether an error only says that something has gone meanwhile, or is no directory any more.
+fn is_gone(error: Errno) -> bool {
+    matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }

@@ -6,6 +6,8 @@
 //! processes may append to one file: the kernel's lock on it keeps their lines apart.
 
 use std::io;
+use std::thread;
+use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -23,7 +25,13 @@ pub struct TornTail {
 pub(crate) struct AppendFile {
     file: DiskFile,
     path: Utf8PathBuf,
+    /// Somebody has kept the lock for longer than it takes to write a line: they are not waited for again.
+    is_hogged: bool,
 }
+
+/// How long another process may keep the lock. Whoever can read the file can take it, an agent too.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(2);
 
 impl AppendFile {
     /// Opens a file, or makes it.
@@ -32,7 +40,7 @@ impl AppendFile {
         if file.found().is_ok_and(|found| found.length == 0) {
             sync_directory(parent(path))?;
         }
-        Ok(AppendFile { file, path: path.to_owned() })
+        Ok(AppendFile { file, path: path.to_owned(), is_hogged: false })
     }
 
     /// Appends one line durably, after cutting what a dead writer left of its own.
@@ -52,12 +60,53 @@ impl AppendFile {
         sync: fn(&DiskFile) -> io::Result<()>,
     ) -> Result<Option<TornTail>, PathError> {
         assert!(!line.contains('\n'), "BUG: a line of a file of lines holds a line end");
+        let is_locked = self.lock();
         let error = |source: io::Error| PathError::new("append to", &self.path, source);
-        self.file.lock().map_err(error)?;
-        let appended = append_locked(&self.file, line, sync).map_err(error);
-        self.file.unlock();
-        appended
+        let is_locked = is_locked.map_err(error)?;
+        let appended = if is_locked {
+            append_locked(&self.file, line, sync)
+        } else {
+            append_unlocked(&self.file, line, sync).map(|()| None)
+        };
+        if is_locked {
+            self.file.unlock();
+        }
+        appended.map_err(error)
     }
+
+    /// Takes the lock, if it can be had in time.
+    fn lock(&mut self) -> io::Result<bool> {
+        let mut waited = Duration::ZERO;
+        loop {
+            match self.file.try_lock() {
+                Ok(()) => {
+                    self.is_hogged = false;
+                    return Ok(true);
+                }
+                Err(problem) if problem.kind() != io::ErrorKind::WouldBlock => return Err(problem),
+                Err(_) if self.is_hogged || waited >= PATIENCE => {
+                    self.is_hogged = true;
+                    return Ok(false);
+                }
+                Err(_) => {
+                    thread::sleep(PAUSE);
+                    waited += PAUSE;
+                }
+            }
+        }
+    }
+}
+
+/// Appends a line beside whoever has the lock: in one piece, after a line end, and without cutting anything.
+fn append_unlocked(
+    file: &DiskFile,
+    line: &str,
+    sync: fn(&DiskFile) -> io::Result<()>,
+) -> io::Result<()> {
+    let length = file.found()?.length;
+    let is_torn = sound_length(file, length)? < length;
+    let text = format!("{}{line}\n", if is_torn { "\n" } else { "" });
+    file.write_all(text.as_bytes()).and_then(|()| sync(file))
 }
 
 fn append_locked(

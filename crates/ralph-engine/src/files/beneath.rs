@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use camino::{Utf8Component, Utf8Path};
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
@@ -48,6 +48,28 @@ fn open_parent<'p>(
     Ok((directory, name))
 }
 
+/// Opens a directory below `root`, making what is missing on the way. The last one must not have been there.
+pub(crate) fn make_directory_beneath(root: &Utf8Path, path: &Utf8Path) -> io::Result<OwnedFd> {
+    let (parent, name) = open_parent(root, path, Missing::Made)?;
+    mkdirat(&parent, name, Mode::from(0o777))?;
+    Ok(openat(&parent, name, DIRECTORY, Mode::empty())?)
+}
+
+/// Makes a file that was not there, in a directory that is open.
+pub(crate) fn create_in(directory: impl AsFd, name: &str) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(openat(directory, name, flags, Mode::from(0o666))?))
+}
+
+/// Opens a directory in another that is open, or makes it.
+pub(crate) fn directory_in(directory: impl AsFd, name: &str) -> io::Result<OwnedFd> {
+    match mkdirat(&directory, name, Mode::from(0o777)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(openat(&directory, name, DIRECTORY, Mode::empty())?)
+}
+
 /// Reads a regular file of one name and at most `cap` bytes; anything else counts as not there.
 pub(crate) fn read_beneath(root: &Utf8Path, path: &Utf8Path, cap: usize) -> Option<Vec<u8>> {
     let (directory, name) = open_parent(root, path, Missing::Refused).ok()?;
@@ -61,9 +83,7 @@ pub(crate) fn place_beneath(root: &Utf8Path, path: &Utf8Path, bytes: &[u8]) -> i
         Ok(()) | Err(Errno::NOENT) => {}
         Err(error) => return Err(error.into()),
     }
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(&directory, name, flags, Mode::from(0o666))?;
-    File::from(file).write_all(bytes)
+    create_in(&directory, name)?.write_all(bytes)
 }
 
 #[cfg(test)]

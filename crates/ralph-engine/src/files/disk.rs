@@ -389,18 +389,6 @@ impl DiskFile {
         }
     }
 
-    /// Locks it, waiting for whoever has the lock.
-    pub(super) fn lock(&self) -> io::Result<()> {
-        match self {
-            DiskFile::Real(file) => Ok(flock(file, FlockOperation::LockExclusive)?),
-            #[cfg(test)]
-            DiskFile::Simulated(file) => {
-                assert!(file.try_lock(), "BUG: nobody is there to release the lock");
-                Ok(())
-            }
-        }
-    }
-
     /// Locks it; an error of the kind `WouldBlock` means that another has the lock.
     pub(super) fn try_lock(&self) -> io::Result<()> {
         match self {

@@ -252,3 +252,22 @@ proptest! {
         prop_assert_eq!(fs::read_to_string(&path).unwrap(), format!("{whole}next\n"));
     }
 }
+
+#[test]
+fn a_lock_that_somebody_keeps_holds_no_line_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = Utf8Path::from_path(directory.path()).unwrap().join("lines");
+    let mut lines = super::append::AppendFile::open(&path).unwrap();
+    lines.append("one").unwrap();
+    // Whoever can read a file can lock it.
+    let reader = fs::File::open(&path).unwrap();
+    rustix::fs::flock(&reader, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    lines.append("two").unwrap();
+    // Nobody waits for them again.
+    let began = std::time::Instant::now();
+    lines.append("three").unwrap();
+    assert!(began.elapsed() < std::time::Duration::from_secs(1));
+    drop(reader);
+    lines.append("four").unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\nthree\nfour\n");
+}

@@ -181,7 +181,10 @@ impl<'a> Assessor<'a> {
         let owner = LockOwner::current(context.command, context.clock.now());
         let lock = RunLock::acquire(&lock_file(&repository.directory), &owner)?;
         let bench = |name| Workbench::new(context, repository, pinned, name);
-        let (candidate, base) = (bench(candidate), bench(base));
+        let (candidate, is_own_base) = (bench(candidate), base == "base");
+        let base = bench(base);
+        // Of a stranger's commit nothing is kept.
+        let base = if is_own_base { base.keeping_fetched() } else { base };
         let overlay = Workbench::cold(context, repository, pinned, overlay);
         Ok(Assessor {
             context,

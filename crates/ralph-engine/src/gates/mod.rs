@@ -26,7 +26,7 @@ use ralph_model::journal::JournalEvent;
 use ralph_proc::signal::SignalPipe;
 
 use self::assess::Extent;
-use crate::boundary::InForce;
+use crate::boundary::{CacheSet, InForce, prepare_set};
 use crate::clock::Clock;
 use crate::config::SandboxConfig;
 use crate::files::PathError;
@@ -79,6 +79,17 @@ pub struct GateContext<'a> {
     pub slot: Option<u32>,
     /// What built-in gates look at; `None` where there are none.
     pub built_in: Option<BuiltInContext<'a>>,
+}
+
+impl GateContext<'_> {
+    /// Makes the toolchain caches ready that agents write; returns where they are.
+    pub(crate) fn agents_caches(&self) -> Result<Utf8PathBuf, GateError> {
+        let set = CacheSet::Agents.directory(self.state.directory());
+        if self.boundary != InForce::Off {
+            prepare_set(&set, &|name| self.environment.text(name)).map_err(GateError::Prepare)?;
+        }
+        Ok(set)
+    }
 }
 
 /// One repository of the workspace, as gates see it.

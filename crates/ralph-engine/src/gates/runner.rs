@@ -25,7 +25,10 @@ use ralph_proc::supervise::{Finished, SuperviseError, Supervision, supervise};
 use ralph_proc::tree::ProcessIdentity;
 
 use super::{GateContext, GateError, tail};
-use crate::boundary::{self, InForce, ViewRequest, around_program, real, toolchain_caches};
+use crate::boundary::{
+    self, BoundaryReport, CacheSet, InForce, OutsidePlaces, ViewRequest, around_program,
+    cache_variables, outside_file, real,
+};
 use crate::digest;
 use crate::files::disk::own_process;
 use crate::files::{PathError, create_log, create_private_directory};
@@ -44,6 +47,8 @@ pub(super) struct Job<'a> {
     pub(super) timeout: Duration,
     pub(super) net: bool,
     pub(super) unix: bool,
+    /// Where its toolchains have their caches, which it may write.
+    pub(super) caches: &'a Utf8Path,
     /// Names the file that keeps its output: the commit, and what is run at it.
     pub(super) commit: &'a str,
     pub(super) name: &'a str,
@@ -169,7 +174,7 @@ fn supervised(
     log: &File,
 ) -> Result<(CommandEnd, TestReport, Duration), GateError> {
     let id = RunId::new(context.clock.now(), fresh_nonce().map_err(GateError::Prepare)?);
-    let environment = environment(context, &id);
+    let environment = environment(context, &id, job.caches);
     let Some(program) = environment.find_program(&job.argv[0], job.cwd.as_std_path()) else {
         let obstacle = Obstacle::NoProgram { program: job.argv[0].clone() };
         return Ok((CommandEnd::CouldNotRun(obstacle), TestReport::default(), Duration::ZERO));
@@ -218,10 +223,45 @@ fn supervised(
         signals: context.signals,
         on_guard: &mut on_guard,
     };
+    look_outside(context, &spec)?;
     let (watcher, finished) = supervise(&spec, supervision, Counting(TestCounter::new()));
+    let changed = changed_outside(context);
     context.place.live.clear()?;
     let duration = finished.as_ref().map(|finished| finished.elapsed).unwrap_or_default();
-    Ok((ended(finished)?, watcher.0.finish(), duration))
+    let ended = ended(finished)?;
+    Ok((changed.map_or(ended, CommandEnd::CouldNotRun), watcher.0.finish(), duration))
+}
+
+/// Notes who may do what outside, where the kernel does not keep that from a command.
+fn look_outside(context: &GateContext<'_>, spec: &CommandSpec) -> Result<(), GateError> {
+    if !context.boundary.leaves_permissions() {
+        return Ok(());
+    }
+    let user_home = context.environment.text("HOME").map(Utf8PathBuf::from);
+    let places = OutsidePlaces {
+        repositories: context.place.repositories(context.workspace),
+        workspace: Some(context.workspace),
+        user_home: user_home.as_deref(),
+        state_base: context.state.base(),
+        state: context.state.directory(),
+        granted: spec.confinement.as_ref().map_or(&[], |bounds| &bounds.writable),
+    };
+    let git = || context.environment.git();
+    let file = outside_file(&context.state.baseline());
+    context.place.outside.borrow_mut().take(&places, &git, &file).map_err(GateError::Prepare)
+}
+
+/// Puts back what a command changed of permissions outside. What was measured with that does not count.
+fn changed_outside(context: &GateContext<'_>) -> Option<Obstacle> {
+    if !context.boundary.leaves_permissions() {
+        return None;
+    }
+    let mut report = BoundaryReport::default();
+    context.place.outside.borrow().settle(&|| (), &mut report);
+    let (first, left) = (report.violations.first()?, &report.left);
+    let end = if left.is_empty() { "put back" } else { "not all of it could be put back" };
+    let message = format!("it changed permissions outside its checkout (`{}`): {end}", first.path);
+    Some(Obstacle::Machine { message })
 }
 
 fn ended(finished: Result<Finished, SuperviseError>) -> Result<CommandEnd, GateError> {
@@ -269,7 +309,7 @@ fn passed(context: &GateContext<'_>) -> Environment {
     environment
 }
 
-fn environment(context: &GateContext<'_>, id: &RunId) -> Environment {
+fn environment(context: &GateContext<'_>, id: &RunId, caches: &Utf8Path) -> Environment {
     let mut environment = passed(context);
     let scratch = context.place.scratch.path();
     environment.narrow_path(&[context.workspace, context.state.directory(), scratch]);
@@ -281,6 +321,11 @@ fn environment(context: &GateContext<'_>, id: &RunId) -> Environment {
     if let Some(slot) = context.slot {
         environment.set("RALPH_SLOT", slot.to_string());
     }
+    if context.boundary != InForce::Off {
+        for (name, value) in cache_variables(caches, &|name| context.environment.text(name)) {
+            environment.set(name, value);
+        }
+    }
     environment
 }
 
@@ -288,6 +333,8 @@ fn environment(context: &GateContext<'_>, id: &RunId) -> Environment {
 fn needed(context: &GateContext<'_>, job: &Job<'_>, program: &Utf8Path) -> Vec<Utf8PathBuf> {
     let mut needed = around_program(program);
     needed.extend(context.state.shown());
+    // A layer leads there.
+    needed.push(CacheSet::Gates.directory(context.state.directory()));
     needed.extend([job.tree, job.cwd].map(ToOwned::to_owned));
     needed.extend(job.tree.parent().map(ToOwned::to_owned));
     needed
@@ -301,9 +348,7 @@ fn confinement(
 ) -> Confinement {
     let scratch = context.place.scratch.path();
     let mut writable = vec![real(job.tree).into_string(), real(scratch).into_string()];
-    if let Some(home) = environment.text("HOME") {
-        writable.extend(toolchain_caches(Utf8Path::new(&home)));
-    }
+    writable.push(real(job.caches).into_string());
     writable.extend(context.writable.iter().map(ToString::to_string));
     let view = match context.boundary {
         InForce::Kernel(layers) => boundary::view(

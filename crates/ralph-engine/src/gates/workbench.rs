@@ -19,8 +19,9 @@ use serde::{Deserialize, Serialize};
 use super::pin::PinnedGates;
 use super::runner::{self, CommandEnd, Done, Job};
 use super::{GateContext, GateError, GateRepository, Tell};
+use crate::boundary::{CacheSet, InForce, prepare_layer, prepare_set};
 use crate::digest;
-use crate::files::{read_optional, remove_optional, replace_unsynced};
+use crate::files::{create_private_directory, read_optional, remove_optional, replace_unsynced};
 use crate::git::Oid;
 use crate::git::checkout::{Checkout, CheckoutError, FillSource};
 use crate::git::copied::bring_copies;
@@ -39,6 +40,8 @@ pub(super) struct Workbench<'a> {
     dir: Utf8PathBuf,
     /// The caches that the first run found filled.
     found_warm: Option<Vec<Utf8PathBuf>>,
+    /// Whether what toolchains fetch here is kept for others: only at a base.
+    keeps_fetched: bool,
 }
 
 /// What the last complete `setup` was, and what it left in the caches.
@@ -59,7 +62,36 @@ impl<'a> Workbench<'a> {
     ) -> Workbench<'a> {
         let caches = pinned.caches.iter().map(|cache| repository.prefix.join(cache)).collect();
         let dir = repository.directory.join("checkouts").join(name);
-        Workbench { context, repository, setup: &pinned.setup, caches, dir, found_warm: None }
+        let setup = &pinned.setup;
+        let (found_warm, keeps_fetched) = (None, false);
+        Workbench { context, repository, setup, caches, dir, found_warm, keeps_fetched }
+    }
+
+    /// Has it keep what toolchains fetch in it.
+    pub(super) fn keeping_fetched(self) -> Workbench<'a> {
+        Workbench { keeps_fetched: true, ..self }
+    }
+
+    /// Makes the toolchains' caches ready for a commit; returns where they are. A candidate has a layer that goes with it.
+    fn toolchain_caches(&self, commit: &Oid) -> Result<Utf8PathBuf, GateError> {
+        let set = CacheSet::Gates.directory(self.context.state.directory());
+        if self.context.boundary == InForce::Off {
+            return Ok(set);
+        }
+        let env = |name: &str| self.context.environment.text(name);
+        prepare_set(&set, &env).map_err(GateError::Prepare)?;
+        if self.keeps_fetched {
+            return Ok(set);
+        }
+        let (layer, note) = (self.dir.join("fetched"), self.dir.join("fetched.commit"));
+        let last = read_optional(&note)?;
+        if last.as_deref() != Some(commit.as_str().as_bytes()) || !layer.is_dir() {
+            remove_optional(&note)?;
+            create_private_directory(&self.dir)?;
+            prepare_layer(&layer, &set).map_err(GateError::Prepare)?;
+            replace_unsynced(&note, commit.as_str().as_bytes())?;
+        }
+        Ok(layer)
     }
 
     /// Takes the checkout of this name without any cache.
@@ -98,7 +130,9 @@ impl<'a> Workbench<'a> {
         let tree = self.dir.join("tree");
         let tree = tree.canonicalize_utf8().unwrap_or(tree);
         let cwd = tree.join(&self.repository.prefix);
+        let caches = self.toolchain_caches(commit)?;
         let job = Job {
+            caches: &caches,
             argv: gate.argv(),
             cwd: &cwd,
             tree: &tree,
@@ -191,6 +225,7 @@ impl<'a> Workbench<'a> {
             directory: &checkout.worktree().join(&self.repository.prefix),
             tree: checkout.worktree(),
             commit: checkout.commit(),
+            caches: &self.toolchain_caches(checkout.commit())?,
         };
         if let Some(problem) = run_setup(self.context, self.setup, &place, tell)? {
             return Ok(Some(problem));
@@ -242,6 +277,8 @@ pub(crate) struct SetupPlace<'a> {
     /// What it may write.
     pub(crate) tree: &'a Utf8Path,
     pub(crate) commit: &'a Oid,
+    /// Where toolchains have their caches, which it may write.
+    pub(crate) caches: &'a Utf8Path,
 }
 
 /// Runs the commands of `setup`, one after the other; returns what went wrong with one.
@@ -258,6 +295,7 @@ pub(crate) fn run_setup(
             argv: argv.clone(),
         }))?;
         let job = Job {
+            caches: place.caches,
             argv,
             cwd: place.directory,
             tree: place.tree,

@@ -8,7 +8,7 @@ use ralph_proc::supervise::Finished;
 
 use super::allowlist::advice;
 use super::failed_command::FailedCommand;
-use super::report::with_causes;
+use super::report::{HeldLogs, with_causes};
 use super::{Environment, Run, RunReport};
 use crate::boundary::BoundaryReport;
 use crate::channel::Served;
@@ -121,7 +121,8 @@ impl Run<'_, '_> {
             served,
             outbox: closing.outbox.unwrap_or_else(|| {
                 let scratch = &self.context.place.scratch;
-                outbox::take(&scratch.outbox(), self.request.outbox, &self.logs.directory)
+                let held = self.held.as_ref().map(HeldLogs::directory);
+                outbox::take(&scratch.outbox(), self.request.outbox, &self.logs.directory, held)
             }),
         }
     }

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use camino::Utf8Path;
 
+use crate::boundary::cache_variables;
+use crate::git::GitProgram;
+
 /// Set when Ralph is itself started by git (a hook, an alias): in a run they would point git at the wrong place.
 const GIT_VARIABLES: [&str; 8] = [
     "GIT_DIR",
@@ -22,12 +25,14 @@ const GIT_VARIABLES: [&str; 8] = [
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
+    /// The git binary, once it was looked up.
+    git: Option<PathBuf>,
 }
 
 impl Environment {
     /// Starts from what this process was given.
     pub fn inherited(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Environment {
-        let mut environment = Environment { variables: variables.into_iter().collect() };
+        let mut environment = Environment { variables: variables.into_iter().collect(), git: None };
         for name in GIT_VARIABLES {
             environment.variables.remove(OsStr::new(name));
         }
@@ -91,7 +96,27 @@ impl Environment {
             .find(|path| is_executable(path))
     }
 
-    pub fn into_variables(self) -> Vec<(OsString, OsString)> {
+    /// Looks git up, once and for all, in directories that are not below a workspace: agents write there, and what they put
+    /// in git's place would run as the person.
+    pub fn find_git(&mut self, workspace: &Utf8Path) {
+        let mut outside = self.clone();
+        outside.narrow_path(&[workspace]);
+        self.git = outside.find_program("git", Path::new("/"));
+    }
+
+    /// Names the variables that lead the toolchains of runs to caches of Ralph's own.
+    pub fn cache_names(&self) -> Vec<&'static str> {
+        let variables = cache_variables(Utf8Path::new("/"), &|name| self.text(name));
+        variables.into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// Returns the git that sees this environment.
+    pub fn git(&self) -> GitProgram {
+        let exe = self.git.clone().unwrap_or_else(|| PathBuf::from("git"));
+        GitProgram::new(exe, self.clone().into_variables())
+    }
+
+    pub(crate) fn into_variables(self) -> Vec<(OsString, OsString)> {
         self.variables.into_iter().collect()
     }
 }

@@ -52,13 +52,13 @@ pub(crate) use contract::Contract;
 pub use environment::Environment;
 pub use report::{RunLogs, RunReport, events_of, log_of};
 pub use resources::RunResources;
-pub(crate) use resources::remove;
+pub(crate) use resources::{is_scratch, remove};
 pub(crate) use result::RunResult;
 pub(crate) use result::{RESULTS, UNCOMPARED};
 pub use watcher::parse_event_line;
 
 use crate::agent::{Adapter, DecodeContext};
-use crate::boundary::{InForce, Watch};
+use crate::boundary::{InForce, OutsidePlaces, Watch, outside_file};
 use crate::channel::{Attendant, Door, MutationStore, Serving};
 use crate::clock::Clock;
 use crate::config::SandboxConfig;
@@ -69,7 +69,7 @@ use crate::outbox::{self, Outbox};
 use crate::state::{LiveRun, State};
 use crate::subscriber::RunObserver;
 use prepare::PreparedRun;
-use report::{end_of, exit_of, with_causes};
+use report::{HeldLogs, end_of, exit_of, with_causes};
 use watcher::{AgentWatcher, STDERR_LINES, Tail};
 
 /// Where runs happen: shared by all runs of one command.
@@ -203,7 +203,7 @@ pub(crate) fn run_agent(
     let id = RunId::new(context.clock.now(), fresh_nonce().map_err(RunError::Prepare)?);
     let logs = RunLogs::of(context, request, &id);
     let place = context.place;
-    let report = Run { context, request, id, logs }.perform(performer);
+    let report = Run { context, request, id, logs, held: None }.perform(performer);
     place.scratch.clear();
     report
 }
@@ -231,6 +231,8 @@ pub(crate) struct Run<'a, 'c> {
     pub(crate) request: &'a RunRequest<'a>,
     pub(crate) id: RunId,
     logs: RunLogs,
+    /// Where they are written, once that was made.
+    held: Option<HeldLogs>,
 }
 
 /// Performs what lies between the start and the end of a run.
@@ -327,15 +329,18 @@ impl Run<'_, '_> {
     fn attempt(&mut self, environment: &mut Environment) -> Result<(Closing, Watch), RunError> {
         let request = self.request;
         self.context.place.scratch.make_ready().map_err(RunError::Prepare)?;
-        self.logs.create(request.prompt)?;
+        // In place an agent may have put links there.
+        let root = self.context.home.filter(|_| self.context.slot.is_none());
+        let held = self.logs.create(root, request.prompt)?;
         outbox::seed(&self.context.place.scratch.outbox(), request.outbox)?;
         let PreparedRun { spec, watch } = self.prepare(environment)?;
-        let git = || GitProgram::new("git", self.context.environment.clone().into_variables());
+        let git = || self.context.environment.git();
         let mut baseline = self.context.place.baseline.borrow_mut();
         watch.take(&mut baseline, self.context.state, &git)?;
+        self.look_outside(&watch, &git).map_err(RunError::Prepare)?;
         let pulse = Pulse::new().map_err(RunError::Prepare)?;
         let observer = self.context.journal.follow(&self.id);
-        let watcher = self.watcher(pulse.clone(), observer)?;
+        let watcher = self.watcher(pulse.clone(), observer, &held)?;
         pulse.set_busy(watcher.is_busy());
         let free_locks = locks::free_locks(self.context.work_places());
         let mut live = LiveRun {
@@ -353,8 +358,8 @@ impl Run<'_, '_> {
         let supervision = Supervision {
             launcher: &mut launcher,
             limits: request.limits,
-            stdout_log: files::create_log(&self.logs.stdout)?.into(),
-            stderr_log: Log::WhenNeeded(self.logs.stderr.clone().into()),
+            stdout_log: held.create(&self.logs.stdout)?.into(),
+            stderr_log: Log::WhenNeeded(held.lasting(&self.logs.stderr).into()),
             pulse,
             signals: self.context.signals,
             on_guard: &mut on_guard,
@@ -378,6 +383,7 @@ impl Run<'_, '_> {
         let supervision = Supervision { visitor, ..supervision };
         let (mut watcher, finished) = supervise(&spec, supervision, watcher);
         drop(launcher);
+        self.held = Some(held);
         let served = serving.map(Serving::finish).transpose();
         let exit = finished.as_ref().ok().and_then(exit_of);
         watcher.finish(exit);
@@ -399,6 +405,27 @@ impl Run<'_, '_> {
         Ok((closing, watch))
     }
 
+    /// Notes whose everything outside is and who may do what with it, where the kernel does not keep that from the run.
+    fn look_outside(&self, watch: &Watch, git: &dyn Fn() -> GitProgram) -> io::Result<()> {
+        if !watch.in_force.leaves_permissions() {
+            return Ok(());
+        }
+        let context = &*self.context;
+        let is_apart = context.slot.is_some();
+        let repositories = context.place.repositories(context.workspace);
+        let user_home = context.environment.text("HOME").map(Utf8PathBuf::from);
+        let places = OutsidePlaces {
+            repositories: if is_apart { repositories } else { &[] },
+            workspace: is_apart.then_some(context.workspace),
+            user_home: user_home.as_deref(),
+            state_base: context.state.base(),
+            state: context.state.directory(),
+            granted: &watch.writable,
+        };
+        let mut outside = context.place.outside.borrow_mut();
+        outside.take(&places, git, &outside_file(&watch.baseline))
+    }
+
     /// Compares with what was before the run, and puts back what was not its to change.
     ///
     /// That can take long, so the result is kept first: if Ralph is killed meanwhile, the next start compares, and the agent's
@@ -416,9 +443,12 @@ impl Run<'_, '_> {
             // Where it cannot be kept, a crash costs the run, as it would without this.
             let _ = UNCOMPARED.save(state, &result.item, result);
         }
-        let git = || GitProgram::new("git", self.context.environment.clone().into_variables());
+        let git = || self.context.environment.git();
         let mut baseline = self.context.place.baseline.borrow_mut();
         report.boundary = watch.settle(&mut baseline, state, &git, &forget);
+        if watch.in_force.leaves_permissions() {
+            self.context.place.outside.borrow().settle(&forget, &mut report.boundary);
+        }
         report.outcome.hold_to(report.boundary.violated());
     }
 
@@ -453,6 +483,7 @@ impl Run<'_, '_> {
         &self,
         pulse: Pulse,
         observer: Box<dyn RunObserver>,
+        held: &HeldLogs,
     ) -> Result<AgentWatcher, RunError> {
         let adapter = self.request.adapter;
         let context = DecodeContext {
@@ -461,7 +492,7 @@ impl Run<'_, '_> {
             session_from: self.request.session_from.cloned(),
             ..DecodeContext::new(self.context.clock.now(), TimeZone::system())
         };
-        let event_log = files::create_log(&self.logs.events)?;
+        let event_log = held.create(&self.logs.events)?;
         Ok(AgentWatcher {
             decoder: adapter.decoder(context),
             traits: adapter.traits(),

@@ -8,10 +8,13 @@ use ralph_proc::namespace::View;
 use super::allowlist::{GIT_IDENTITY, as_strs};
 use super::{Environment, Run, RunContext, RunError, RunSlot};
 use crate::agent::AgentRequest;
-use crate::boundary::{self, InForce, Layers, ViewRequest, Watch, Writable, around_program};
+use crate::boundary::{
+    self, CacheSet, InForce, Layers, ViewRequest, Watch, Writable, around_program, cache_variables,
+    prepare_layer, prepare_set,
+};
 use crate::config::SESSION_MARK;
 use crate::files;
-use crate::git::{GitProgram, RepositoryLocation};
+use crate::git::RepositoryLocation;
 
 /// A run that is ready to be started.
 pub(super) struct PreparedRun {
@@ -48,9 +51,9 @@ impl Run<'_, '_> {
     pub(super) fn environment(&self) -> Environment {
         let own = [&as_strs(self.request.pass), GIT_IDENTITY].concat();
         let mut environment = self.context.environment.passing(&own);
-        for (name, value) in self.context.place.identity(self.context.workspace, || {
-            GitProgram::new("git", self.context.environment.clone().into_variables())
-        }) {
+        for (name, value) in
+            self.context.place.identity(self.context.workspace, || self.context.environment.git())
+        {
             environment.set(*name, value);
         }
         environment.set("GIT_TERMINAL_PROMPT", "0");
@@ -58,6 +61,12 @@ impl Run<'_, '_> {
         environment.configure_git("tag.gpgsign", "false");
         if let Some(directory) = self.context.state.program_directory(self.context.program) {
             environment.prepend_path(&directory);
+        }
+        if self.request.boundary != InForce::Off {
+            let lookup = |name: &str| self.context.environment.text(name);
+            for (name, value) in cache_variables(&self.caches(), &lookup) {
+                environment.set(name, value);
+            }
         }
         for (name, value) in self.request.env {
             environment.set(name, value);
@@ -81,6 +90,32 @@ impl Run<'_, '_> {
         environment
     }
 
+    /// Where the toolchains of this run have their caches: agents that write share a set, a verifier has a layer of its own.
+    fn caches(&self) -> Utf8PathBuf {
+        if self.request.role == Role::Verifier {
+            return self.context.place.scratch.path().join("caches");
+        }
+        CacheSet::Agents.directory(self.context.state.directory())
+    }
+
+    /// Makes the caches ready. Returns what of them the run may write.
+    fn prepare_caches(&self) -> std::io::Result<Option<Utf8PathBuf>> {
+        if self.request.boundary == InForce::Off {
+            return Ok(None);
+        }
+        let (role, state) = (self.request.role, self.context.state.directory());
+        let lookup = |name: &str| self.context.environment.text(name);
+        if role == Role::Verifier {
+            let gates = CacheSet::Gates.directory(state);
+            prepare_set(&gates, &lookup)?;
+            // Scratch is the run's own.
+            prepare_layer(&self.caches(), &gates)?;
+            return Ok(None);
+        }
+        prepare_set(&self.caches(), &lookup)?;
+        Ok(role.writes_workspace().then(|| self.caches()))
+    }
+
     /// What the agent sees of the machine, where it has a view of its own.
     fn view(
         &self,
@@ -92,6 +127,8 @@ impl Run<'_, '_> {
         let mut needed = around_program(request.executable);
         needed.extend(around_program(context.program));
         needed.extend(context.state.shown());
+        let sets = [CacheSet::Agents, CacheSet::Gates];
+        needed.extend(sets.map(|set| set.directory(context.state.directory())));
         needed.extend([self.directory(), context.work_root()].map(ToOwned::to_owned));
         // A checkout's git directory lies beside its tree.
         needed.extend(request.directory.and_then(Utf8Path::parent).map(ToOwned::to_owned));
@@ -152,7 +189,7 @@ impl Run<'_, '_> {
             // The kernel can only grant what exists. Single files are the agent's own to make.
             files::create_directory(path)?;
         }
-        let user_home = lookup("HOME").map(Utf8PathBuf::from);
+        let caches = self.prepare_caches().map_err(RunError::Prepare)?;
         let mut writable_programs: Vec<&Utf8Path> =
             agent_state.iter().map(Utf8PathBuf::as_path).collect();
         writable_programs.push(self.context.place.scratch.path());
@@ -166,7 +203,7 @@ impl Run<'_, '_> {
             git_dirs: slot_git_dirs.as_deref().unwrap_or(self.context.git_dirs),
             scratch: self.context.place.scratch.path(),
             agent_state: &agent_state,
-            user_home: user_home.as_deref(),
+            caches: caches.as_deref(),
             extra: request.writable,
         };
         let view = match request.boundary {

@@ -1,5 +1,7 @@
 //! Summing a run up: what its end means, what it used alone, what the journal keeps of it.
 
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -15,6 +17,8 @@ use super::watcher::AgentWatcher;
 use super::{RunContext, RunRequest};
 use crate::boundary::BoundaryReport;
 use crate::channel::Served;
+use crate::files::beneath::{create_in, make_directory_beneath};
+use crate::files::plain::open_directory;
 use crate::files::{self, PathError};
 use crate::outbox::OutboxReport;
 
@@ -86,11 +90,58 @@ impl RunLogs {
     }
 
     /// Makes the directory and puts the prompt there.
-    pub(super) fn create(&self, prompt: &[u8]) -> Result<(), PathError> {
-        files::create_directory(&self.directory)?;
-        let mut file = files::create_log(&self.prompt)?;
+    ///
+    /// Below `root` no link is followed where agents may have been; and the directory is held open, so that none can lead
+    /// elsewhere what is written later.
+    pub(super) fn create(
+        &self,
+        root: Option<&Utf8Path>,
+        prompt: &[u8],
+    ) -> Result<HeldLogs, PathError> {
+        let error = |source| PathError::new("create", &self.directory, source);
+        let below = root.and_then(|root| Some((root, self.directory.strip_prefix(root).ok()?)));
+        let directory = if let Some((root, below)) = below {
+            // That home itself is a link is the person's affair: one that a run made is gone when the next begins.
+            let made =
+                root.canonicalize_utf8().and_then(|root| make_directory_beneath(&root, below));
+            made.map_err(error)?
+        } else {
+            files::create_directory(&self.directory)?;
+            open_directory(&self.directory).map_err(error)?
+        };
+        let held = HeldLogs { directory };
+        let mut file = held.create(&self.prompt)?;
         std::io::Write::write_all(&mut file, prompt)
-            .map_err(|source| PathError::new("write", &self.prompt, source))
+            .map_err(|source| PathError::new("write", &self.prompt, source))?;
+        Ok(held)
+    }
+}
+
+/// The directory of a run's logs, held open.
+#[derive(Debug)]
+pub(super) struct HeldLogs {
+    directory: OwnedFd,
+}
+
+impl HeldLogs {
+    /// Makes a file of the run in it.
+    pub(super) fn create(&self, file: &Utf8Path) -> Result<File, PathError> {
+        let name = file.file_name().unwrap_or_default();
+        create_in(&self.directory, name).map_err(|source| PathError::new("create", file, source))
+    }
+
+    /// Names a file of the run in a way that leads into this very directory, for as long as it is held.
+    pub(super) fn lasting(&self, file: &Utf8Path) -> Utf8PathBuf {
+        if cfg!(target_os = "linux") {
+            let directory = format!("/proc/self/fd/{}", self.directory.as_raw_fd());
+            Utf8PathBuf::from(directory).join(file.file_name().unwrap_or_default())
+        } else {
+            file.to_owned()
+        }
+    }
+
+    pub(super) fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
     }
 }
 

@@ -9,14 +9,15 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_proc::launcher::Launcher;
+use ralph_proc::removal::remove_tree;
 
 use super::fresh_nonce;
-use crate::boundary::{Baseline, repositories};
+use crate::boundary::{Baseline, Outside, repositories};
 use crate::files::PathError;
 use crate::git::{Git, GitProgram, RepositoryLocation};
 use crate::state::{LiveRecord, State};
@@ -28,6 +29,7 @@ pub struct RunResources {
     pub(crate) live: LiveRecord,
     pub(crate) launcher: RefCell<Launcher>,
     pub(super) baseline: RefCell<Baseline>,
+    pub(crate) outside: RefCell<Outside>,
     /// Found once: a run can re-point a repository.
     repositories: OnceCell<Vec<RepositoryLocation>>,
     /// Who the person is to git, as variables. Found once, before a run can change it.
@@ -38,9 +40,9 @@ impl RunResources {
     pub fn open(state: &State) -> Result<RunResources, PathError> {
         let baseline = RefCell::new(Baseline::new(state.baseline()));
         let (scratch, live) = (Scratch::create()?, state.live_record()?);
-        let launcher = RefCell::default();
+        let (launcher, outside) = (RefCell::default(), RefCell::default());
         let (repositories, identity) = (OnceCell::new(), OnceCell::new());
-        Ok(RunResources { scratch, live, launcher, baseline, repositories, identity })
+        Ok(RunResources { scratch, live, launcher, baseline, outside, repositories, identity })
     }
 
     /// What simulated runs use: their scratch directory is nowhere.
@@ -49,8 +51,9 @@ impl RunResources {
         let scratch = Scratch { path: "/simulated-scratch".into(), empty: Cell::new(None) };
         let baseline = RefCell::new(Baseline::new(state.baseline()));
         let (live, launcher) = (state.live_record()?, RefCell::default());
+        let outside = RefCell::default();
         let (repositories, identity) = (OnceCell::new(), OnceCell::from(Vec::new()));
-        Ok(RunResources { scratch, live, launcher, baseline, repositories, identity })
+        Ok(RunResources { scratch, live, launcher, baseline, outside, repositories, identity })
     }
 
     /// Where a run of this place finds its outbox.
@@ -70,7 +73,7 @@ impl RunResources {
         })
     }
 
-    pub(super) fn repositories(&self, workspace: &Utf8Path) -> &[RepositoryLocation] {
+    pub(crate) fn repositories(&self, workspace: &Utf8Path) -> &[RepositoryLocation] {
         self.repositories.get_or_init(|| repositories(workspace))
     }
 }
@@ -197,31 +200,31 @@ fn private() -> fs::DirBuilder {
     builder
 }
 
-/// Removes a file or directory, whatever a run did to the permissions in it.
-pub(crate) fn remove(path: impl AsRef<Path>) {
-    let path = path.as_ref();
-    let is_directory = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
-    if !is_directory {
-        let _ = fs::remove_file(path);
-    } else if fs::remove_dir_all(path).is_err() {
-        make_writable(path);
-        let _ = fs::remove_dir_all(path);
-    }
+/// Whether a path that a record names is a scratch directory that some Ralph of this user made: by its name, and by whose it
+/// is. Nothing else is removed on a record's word.
+pub(crate) fn is_scratch(path: &Utf8Path) -> bool {
+    let number = path.file_name().and_then(|name| name.strip_prefix("ralph-"));
+    let is_named = number.is_some_and(|number| {
+        number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit())
+    });
+    let own = rustix::process::geteuid().as_raw();
+    is_named
+        && path.is_absolute()
+        && fs::symlink_metadata(path).is_ok_and(|found| {
+            found.is_dir() && found.uid() == own && found.mode().trailing_zeros() >= 6
+        })
 }
 
-fn make_writable(directory: &Path) {
-    let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o700));
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            make_writable(&entry.path());
-        }
-    }
+/// Removes a file or directory, whatever a run did to the permissions in it and however deep it is.
+pub(crate) fn remove(path: impl AsRef<Path>) {
+    let _ = remove_tree(path.as_ref());
 }
 
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
@@ -243,6 +246,24 @@ mod tests {
         let no_names = || Err(io::ErrorKind::Unsupported.into());
         Scratch::create_below(below, no_names).unwrap_err();
         assert!(taken.join("file").exists() && !below.join("ralph-0000000000000002").exists());
+    }
+
+    #[test]
+    fn only_what_looks_like_a_scratch_directory_of_ours_is_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = Utf8Path::from_path(dir.path()).unwrap();
+        let scratch = Scratch::create_below(below, || Ok(7)).unwrap();
+        assert!(is_scratch(scratch.path()));
+        let precious = below.join("precious");
+        fs::create_dir(&precious).unwrap();
+        let link = below.join("ralph-00000000000000aa");
+        std::os::unix::fs::symlink(&precious, &link).unwrap();
+        let open = below.join("ralph-00000000000000bb");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+        for path in [&precious, &link, &open, &below.join("ralph-00000000000000cc")] {
+            assert!(!is_scratch(path), "{path}");
+        }
     }
 
     #[test]

@@ -16,7 +16,9 @@ use super::Environment;
 use super::allowlist::{GIT_IDENTITY, as_strs};
 use super::resources::Scratch;
 use crate::agent::adapter;
-use crate::boundary::{InForce, ViewRequest, Writable, confinement, view};
+use crate::boundary::{
+    InForce, ViewRequest, Writable, cache_variables, confinement, prepare_set, view,
+};
 use crate::config::{AgentProgram, Config};
 use crate::files::PathError;
 
@@ -56,6 +58,15 @@ impl Sandbox {
         environment.set("TMPDIR", scratch.temporary().as_str());
         environment.set("RALPH_OUT", scratch.outbox().as_str());
         environment.set("RALPH_ROLE", request.role.as_str());
+        let caches = scratch.path().join("caches");
+        if request.boundary != InForce::Off {
+            let persons = |name: &str| request.environment.text(name);
+            let failed = |source| PathError::new("create", &caches, source);
+            prepare_set(&caches, &persons).map_err(failed)?;
+            for (name, value) in cache_variables(&caches, &persons) {
+                environment.set(name, value);
+            }
+        }
         let lookup = |name: &str| environment.text(name);
         let mut agent_state = match &choice.program {
             AgentProgram::Adapter { adapter: name, .. } => {
@@ -64,14 +75,13 @@ impl Sandbox {
             AgentProgram::Command { .. } | AgentProgram::Untrusted => Vec::new(),
         };
         agent_state.extend(choice.state);
-        let user_home = lookup("HOME").map(Utf8PathBuf::from);
         let writable = Writable {
             role: request.role,
             workspace: request.workspace,
             git_dirs: request.git_dirs,
             scratch: scratch.path(),
             agent_state: &agent_state,
-            user_home: user_home.as_deref(),
+            caches: None,
             extra: &request.config.writable,
         };
         let view = match request.boundary {

@@ -43,6 +43,8 @@ pub enum SessionError {
     Repositories(Box<WorkflowError>),
     #[error("cannot handle signals")]
     Signals(#[source] io::Error),
+    #[error("cannot keep ralph itself to its bounds")]
+    OwnBounds(#[source] io::Error),
     #[error("cannot make an id")]
     NoId(#[source] io::Error),
     #[error("cannot find the running program")]
@@ -78,6 +80,7 @@ impl SessionError {
             | SessionError::Signals(_)
             | SessionError::NoId(_)
             | SessionError::Program(_)
+            | SessionError::OwnBounds(_)
             | SessionError::Path(_) => false,
         }
     }

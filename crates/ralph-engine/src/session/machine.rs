@@ -4,11 +4,15 @@ use std::io;
 
 use ralph_proc::signal::SignalPipe;
 
+use crate::boundary::{OwnPlaces, confine_ralph};
 use crate::clock::{Clock, SystemClock};
 use crate::files::PathError;
 use crate::run::{Performer, RunResources, Supervised};
 use crate::state::State;
 use crate::wait::{RealWaiter, Waiter};
+
+/// Holds a process to what it works with.
+pub(crate) type Confine = fn(&RunResources, &OwnPlaces<'_>) -> io::Result<()>;
 
 /// A machine. The simulation has one of its own.
 pub(crate) struct Machine {
@@ -19,6 +23,8 @@ pub(crate) struct Machine {
     pub(crate) resources: fn(&State) -> Result<RunResources, PathError>,
     /// Begins to listen for the person's signals, where somebody can send some.
     pub(crate) signals: fn() -> io::Result<Option<SignalPipe>>,
+    /// Holds this process to what it works with.
+    pub(crate) confine: Confine,
 }
 
 impl Machine {
@@ -30,6 +36,11 @@ impl Machine {
             performer: Box::new(Supervised),
             resources: RunResources::open,
             signals: || SignalPipe::install().map(Some),
+            confine: |resources, places| {
+                // Before it has lost what guards need.
+                resources.launcher.borrow_mut().start()?;
+                confine_ralph(places)
+            },
         }
     }
 }

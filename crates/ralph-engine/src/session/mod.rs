@@ -19,7 +19,7 @@ use ralph_model::policy::limit::LimitPolicy;
 use ralph_model::role::Role;
 use ralph_proc::signal::SignalPipe;
 
-use crate::boundary::{InForce, enforce, repositories};
+use crate::boundary::{InForce, OwnPlaces, enforce, repositories};
 use crate::channel::{MutationStore, NoStore};
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
@@ -145,7 +145,7 @@ impl<'a> Session<'a> {
         machine: Machine,
         request: SessionRequest<'a>,
     ) -> Result<(Session<'a>, Opening), SessionError> {
-        let Machine { clock, waiter, performer, resources, signals } = machine;
+        let Machine { clock, waiter, performer, resources, signals, confine } = machine;
         let SessionRequest { workspace, home, config, environment, .. } = request;
         if !config.is_trusted() {
             return Err(SessionError::Untrusted);
@@ -208,8 +208,13 @@ impl<'a> Session<'a> {
             roles: roles.collect(),
         };
         journal.attach(clock.now(), started, request.subscriber);
+        let place = resources(&state)?;
+        if boundary.is_kernel() {
+            let on = (workspace, home, config, environment);
+            confine_to(confine, &place, on, &state)?;
+        }
         let context = SessionContext {
-            place: resources(&state)?,
+            place,
             signals: signals().map_err(SessionError::Signals)?,
             program: own_program()?,
             git_dirs: workspace.outer_git_dirs(),
@@ -241,6 +246,24 @@ impl<'a> Session<'a> {
         };
         Ok((session, Opening { rebuilt, warnings, budget_notes: notes, recovered }))
     }
+}
+
+/// Holds this process to what a session works with.
+fn confine_to(
+    confine: machine::Confine,
+    place: &RunResources,
+    (workspace, home, config, environment): (&Workspace, &Home, &Config, &Environment),
+    state: &State,
+) -> Result<(), SessionError> {
+    let own = OwnPlaces {
+        workspace: &workspace.root,
+        home: &home.path,
+        repositories: place.repositories(&workspace.root),
+        state_base: state.base(),
+        config,
+        env: &|name| environment.text(name),
+    };
+    confine(place, &own).map_err(SessionError::OwnBounds)
 }
 
 impl Session<'_> {
@@ -295,7 +318,7 @@ impl SessionContext {
 
     /// Returns the git that sees what this command was started with.
     pub(crate) fn git(&self) -> GitProgram {
-        GitProgram::new("git", self.environment.clone().into_variables())
+        self.environment.git()
     }
 
     /// What the gates of an item are run with.

@@ -89,7 +89,7 @@ impl OpenState {
         mirror: Option<JournalMirror>,
     ) -> Result<OpenState, OpenStateError> {
         let base = state_base(&|name| environment.text(name))?;
-        let git = || GitProgram::new("git", environment.clone().into_variables());
+        let git = || environment.git();
         let (state, fresh) = State::open(&StateRequest {
             base: &base,
             workspace,

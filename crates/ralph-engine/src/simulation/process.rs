@@ -94,6 +94,7 @@ fn run_workflow(world: &Rc<RefCell<World>>) -> Result<ProcessEnd, String> {
         performer: Box::new(Troupe { world: Rc::clone(world) }),
         resources: RunResources::simulated,
         signals: || Ok(None),
+        confine: |_, _| Ok(()),
     };
     let request = SessionRequest {
         workspace: &workspace,

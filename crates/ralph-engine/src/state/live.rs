@@ -92,6 +92,7 @@ impl Leftover {
     /// Forgets it: nothing of it is left.
     pub(crate) fn forget(&self) -> Result<(), PathError> {
         remove_optional(&self.path.with_extension("baseline"))?;
+        remove_optional(&self.path.with_extension("outside"))?;
         remove_optional(&self.path)
     }
 }
@@ -155,7 +156,7 @@ impl State {
         let mut leftovers = Vec::new();
         for name in names_in(&directory).map_err(error)? {
             let path = directory.join(name);
-            if path.extension() == Some("baseline") {
+            if matches!(path.extension(), Some("baseline" | "outside")) {
                 // Goes with the record that it belongs to; without one, nobody needs it.
                 if !disk::exists(&path.with_extension("json")) && !names_living_process(&path) {
                     remove_optional(&path)?;

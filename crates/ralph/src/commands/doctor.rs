@@ -40,6 +40,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &DoctorArgs) -> Result<Exit, CliErr
         temp: &temp,
     });
     findings.extend(about_clones(&scout));
+    let caches = scout.environment.cache_names().join(", ");
+    findings.push(Finding::ok(
+        Area::Environment,
+        format!("toolchains of agents and gates have caches of Ralph's own: {caches}"),
+    ));
     let healthy = findings.iter().all(|finding| finding.status != FindingStatus::Problem);
     print_either(scout.ui, global.json, &findings, || {
         findings.iter().flat_map(|finding| lines(scout.ui, finding)).collect()

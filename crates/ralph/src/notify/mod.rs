@@ -7,6 +7,7 @@
 mod send;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -39,8 +40,10 @@ pub(crate) struct PersonNotice {
 pub(crate) struct Notifying {
     inner: Box<dyn Subscriber>,
     filter: Filter,
-    settings: Arc<NotifySettings>,
-    sending: Vec<JoinHandle<()>>,
+    /// Where notices go to be sent, and the thread that has them sent: it was started before this process gave up rights
+    /// that a person's command may need.
+    outgoing: Option<Sender<PersonNotice>>,
+    sender: Option<JoinHandle<()>>,
     failures: Arc<Mutex<Vec<String>>>,
 }
 
@@ -54,25 +57,43 @@ impl Notifying {
         if settings.on.is_empty() {
             return inner;
         }
+        let (outgoing, incoming) = mpsc::channel();
+        let failures = Arc::<Mutex<Vec<String>>>::default();
+        let (theirs, settings_of_sender) = (Arc::clone(&failures), settings.clone());
+        let sender = thread::spawn(move || send_all(&incoming, &settings_of_sender, &theirs));
         Box::new(Notifying {
             inner,
             filter: Filter::new(settings, workspace),
-            settings: Arc::new(settings.clone()),
-            sending: Vec::new(),
-            failures: Arc::default(),
+            outgoing: Some(outgoing),
+            sender: Some(sender),
+            failures,
         })
     }
+}
+
+/// Sends what comes, each notice on a thread of its own, until nothing more can come and all are sent.
+fn send_all(
+    incoming: &Receiver<PersonNotice>,
+    settings: &NotifySettings,
+    failures: &Mutex<Vec<String>>,
+) {
+    thread::scope(|scope| {
+        for notice in incoming {
+            scope.spawn(move || {
+                let failed = send::send(settings, &notice);
+                failures.lock().unwrap_or_else(PoisonError::into_inner).extend(failed);
+            });
+        }
+    });
 }
 
 impl Subscriber for Notifying {
     fn recorded(&mut self, entry: &JournalEntry, board: &Board) {
         self.inner.recorded(entry, board);
         let Some(notice) = self.filter.notice(entry) else { return };
-        let (settings, failures) = (Arc::clone(&self.settings), Arc::clone(&self.failures));
-        self.sending.push(thread::spawn(move || {
-            let failed = send::send(&settings, &notice);
-            failures.lock().unwrap_or_else(PoisonError::into_inner).extend(failed);
-        }));
+        if let Some(outgoing) = &self.outgoing {
+            let _ = outgoing.send(notice);
+        }
     }
 
     fn follow(&mut self, run: &RunId, board: &Board) -> Box<dyn RunObserver> {
@@ -87,9 +108,8 @@ impl Subscriber for Notifying {
 impl Drop for Notifying {
     /// The last notice is usually the end of the workflow: it is waited for, and sending has a bound.
     fn drop(&mut self) {
-        for sending in self.sending.drain(..) {
-            let _ = sending.join();
-        }
+        self.outgoing = None;
+        let _ = self.sender.take().map(JoinHandle::join);
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let told: HashSet<&String> = failures.iter().collect();
         for failure in told {

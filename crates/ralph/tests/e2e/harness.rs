@@ -71,7 +71,7 @@ impl Place {
     pub(crate) fn ralph(&self, args: &[&str]) -> Finished {
         let state = self.path("state");
         let before = replay::length(&state);
-        let finished = run(&self.env, Path::new(RALPH), args, &self.variables(), "", PATIENCE);
+        let finished = run(&self.env, &program(), args, &self.variables(), "", PATIENCE);
         let is_workflow = args
             .first()
             .is_some_and(|word| ["pipeline", "build", "loop", "run", "understand"].contains(word));
@@ -98,7 +98,7 @@ impl Place {
 
     /// Does the same with more variables.
     pub(crate) fn start_with(&self, args: &[&str], more: &[(&str, &str)]) -> Running<'_> {
-        let child = Command::new(RALPH)
+        let child = Command::new(program())
             .args(args)
             .current_dir(self.env.repo())
             .env_clear()
@@ -145,7 +145,7 @@ impl Place {
     pub(crate) fn start_at_terminal(&self, args: &[&str], typed: &[u8]) -> (Child, OwnedFd) {
         let (terminal, stdin) = open_terminal();
         File::from(rustix::io::dup(&terminal).unwrap()).write_all(typed).unwrap();
-        let child = Command::new(RALPH)
+        let child = Command::new(program())
             .args(args)
             .current_dir(self.env.repo())
             .env_clear()
@@ -187,6 +187,13 @@ pub(crate) fn open_terminal() -> (OwnedFd, OwnedFd) {
 }
 
 pub(crate) const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
+
+/// Says where the program is for a user who cannot reach the one that was built.
+pub(crate) const PROGRAM: &str = "RALPH_TEST_PROGRAM";
+
+fn program() -> PathBuf {
+    std::env::var_os(PROGRAM).map_or_else(|| PathBuf::from(RALPH), PathBuf::from)
+}
 
 /// A `ralph` that is at work.
 pub(crate) struct Running<'a> {

@@ -224,6 +224,34 @@ fn nothing_that_an_agent_tries_in_a_slot_reaches_the_persons_repository() {
 }
 
 #[test]
+fn permissions_that_an_agent_in_a_slot_changes_are_put_back_with_landlock_alone() {
+    let stage = stage(&[]);
+    stage.place.more("[sandbox]\nnamespaces = \"off\"\n");
+    stage.git(&["commit", "-qam", "settings"]);
+    let repo = stage.place.env.repo();
+    let attack = format!(
+        "run chmod 777 {0}/README.md {0}/.git/hooks; chmod 4755 {0}/.git/config; chmod 700 {0}/ralph/specs; chmod 755 {0}/../state/ralph",
+        repo.display()
+    );
+    let steps = format!(
+        "{attack}\nwrite greeting.txt hello\ncommit \"work\" greeting.txt\nfinal <<END\n${{COMMIT}}\n{PHRASE}\nEND"
+    );
+    stage.script(&willing(&[on("implementer", 1, &steps)]));
+    let before = everything(&stage);
+    let said = stage.pipeline(&["1"]);
+    said.says("changed, and must not be");
+    for name in ["README.md", ".git/hooks", ".git/config", "ralph/specs", "state/ralph"] {
+        said.says(name);
+    }
+    let mode = |path: &str| fs::metadata(repo.join(path)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode(".git/hooks"), mode("ralph/specs")), (0o755, 0o755));
+    assert_eq!(mode("../state/ralph"), 0o700);
+    for path in ["README.md", ".git/config"] {
+        assert_eq!(before[Path::new(path)].0 & 0o7777, mode(path), "{path}");
+    }
+}
+
+#[test]
 fn without_the_kernel_what_changed_on_the_persons_side_is_named_and_stops_the_workflow() {
     let attack = "run echo forged >> $REPO/ralph/specs/0001-greeting.md; git -C $REPO branch planted; \
         echo x > $REPO/.git/hooks/post-commit";

@@ -7,14 +7,14 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::{Baseline, BaselineEntry, BaselineScope, Difference};
 use crate::boundary::protected::{Class, Watched, is_sample};
 use crate::boundary::tree_status::TreeStatus;
-use crate::boundary::walk::{Listed, Stamp, WalkStep, walk, walk_named};
+use crate::boundary::walk::{Listed, Stamp, WalkFindings, WalkStep, walk, walk_named};
 use crate::clock::{Clock, SystemClock};
 
 impl Baseline {
@@ -35,9 +35,13 @@ impl Baseline {
         for watched in &field.watched {
             let Watched { path, class, below, .. } = watched;
             let Some(stamp) = Stamp::of(path) else { continue };
-            if !*below || !stamp.kind().is_dir() {
+            if stamp.kind().is_dir() && (*below || watched.itself) {
+                self.look_at_directory(path, &stamp, *class, is_taken, &mut found);
+            } else {
                 // A directory in the place of a file differs by its kind.
                 self.look(path, &stamp, *class, &mut found);
+            }
+            if !*below || !stamp.kind().is_dir() {
                 continue;
             }
             if self.is_watched_unchanged(watched, &roots, is_taken) {
@@ -47,19 +51,23 @@ impl Baseline {
             let hooks = watched.holds_hooks();
             let wanted = |name: &[u8]| !hooks || samples || !is_sample(name);
             let mut order = Vec::new();
-            walk_named(path, &wanted, &mut |path, name, stamp| {
-                if watched.is_data(path) {
+            let seen = walk_named(path, &wanted, &mut |path, name, stamp| {
+                if watched.is_data(path) || (stamp.kind().is_dir() && roots.contains(path)) {
                     return WalkStep::Pass;
                 }
                 if stamp.kind().is_dir() {
-                    let is_root = roots.contains(path);
-                    return if is_root { WalkStep::Pass } else { WalkStep::Enter };
+                    self.look_at_directory(path, stamp, *class, is_taken, &mut found);
+                    order.push((path.into(), *stamp));
+                    return WalkStep::Enter;
                 }
                 self.has_hooks |= hooks && !is_sample(name);
                 self.look(path, stamp, *class, &mut found);
                 order.push((path.into(), *stamp));
                 WalkStep::Enter
             });
+            if !is_taken {
+                self.tell_unread(seen.unread, *class, &mut found);
+            }
             // A comparison finds what a run did, which is no order to go by.
             if is_taken && !hooks {
                 self.watched.insert(path.clone(), order);
@@ -80,8 +88,13 @@ impl Baseline {
                 && !(unchanged && entry.class == Class::Tree);
             // Not found where it was looked for, or not looked for by name: an included file.
             let now = if is_unseen { Stamp::of(Path::new(path)) } else { return };
-            if now != Some(entry.stamp) {
-                found.push(Difference { path: path.into(), class: entry.class, now });
+            // Directories come and go with their files.
+            let is_nothing = now.is_none()
+                && entry.stamp.kind().is_dir()
+                && entry.class != Class::Tree
+                && !is_taken;
+            if now != Some(entry.stamp) && !is_nothing {
+                found.push(Difference::new(path, entry.class, now));
             }
         };
         let is_loose = |path: &OsStr, entry: &BaselineEntry| {
@@ -107,9 +120,18 @@ impl Baseline {
             self.loose = Some(loose);
         }
         if !found.is_empty() {
+            // What cannot be looked through says more than what else there is to say of a directory.
+            let unread: HashSet<PathBuf> = found
+                .iter()
+                .filter(|found| found.is_unread)
+                .map(|found| found.path.clone())
+                .collect();
             // What is listed under two names counts under the first.
             let mut listed = HashSet::new();
-            found.retain(|difference| listed.insert(difference.path.clone()));
+            found.retain(|difference| {
+                (difference.is_unread || !unread.contains(&difference.path))
+                    && listed.insert(difference.path.clone())
+            });
         }
         found
     }
@@ -123,6 +145,9 @@ impl Baseline {
     ) -> bool {
         let root = watched.path.as_path();
         let Some(known) = self.watched.get(root) else { return false };
+        if self.entry(root).map(|entry| entry.stamp) != Stamp::of(root) {
+            return false;
+        }
         if self.marks.is_quiet(root) {
             return true;
         }
@@ -150,7 +175,6 @@ impl Baseline {
             }
             if stamp.kind().is_dir() {
                 directories.push(path.to_owned());
-                return WalkStep::Enter;
             }
             unchanged = expected
                 .next()
@@ -179,15 +203,16 @@ impl Baseline {
         let began = SystemClock.now().as_second();
         let mut expected = self.sequence.iter();
         let mut unchanged = !self.sequence.is_empty();
-        let listed = walk(field.tree.as_std_path(), &mut |path, name, stamp| {
-            if !unchanged || self.is_passed(field, path, name, stamp) {
-                return WalkStep::Pass;
-            }
-            unchanged = expected
-                .next()
-                .is_some_and(|(known, before)| known == path.as_os_str() && before == stamp);
-            WalkStep::Enter
-        });
+        let WalkFindings { listed, .. } =
+            walk(field.tree.as_std_path(), &mut |path, name, stamp| {
+                if !unchanged || self.is_passed(field, path, name, stamp) {
+                    return WalkStep::Pass;
+                }
+                unchanged = expected
+                    .next()
+                    .is_some_and(|(known, before)| known == path.as_os_str() && before == stamp);
+                WalkStep::Enter
+            });
         unchanged &= expected.next().is_none();
         if unchanged {
             self.remember(listed, began);
@@ -233,7 +258,7 @@ impl Baseline {
     ) {
         let began = SystemClock.now().as_second();
         let is_taken = walked.is_some();
-        let listed = walk(field.tree.as_std_path(), &mut |path, name, stamp| {
+        let seen = walk(field.tree.as_std_path(), &mut |path, name, stamp| {
             if self.is_passed(field, path, name, stamp) {
                 return WalkStep::Pass;
             }
@@ -250,7 +275,33 @@ impl Baseline {
             WalkStep::Enter
         });
         if is_taken {
-            self.remember(listed, began);
+            self.remember(seen.listed, began);
+        } else {
+            self.tell_unread(seen.unread, Class::Tree, found);
+        }
+    }
+
+    /// Looks at a watched directory itself. That there is one more says nothing: what is in it is looked at.
+    fn look_at_directory(
+        &mut self,
+        path: &Path,
+        stamp: &Stamp,
+        class: Class,
+        is_taken: bool,
+        found: &mut Vec<Difference>,
+    ) {
+        if is_taken || self.entry(path).is_some() {
+            self.look(path, stamp, class, found);
+        }
+    }
+
+    /// Tells of directories that cannot be looked through, unless that was so before.
+    fn tell_unread(&self, unread: Vec<PathBuf>, class: Class, found: &mut Vec<Difference>) {
+        for path in unread {
+            let now = Stamp::of(&path);
+            if self.entry(&path).is_none_or(|entry| Some(entry.stamp) != now) {
+                found.push(Difference { is_unread: true, ..Difference::new(path, class, now) });
+            }
         }
     }
 
@@ -262,10 +313,10 @@ impl Baseline {
                 entry.seen = self.generation;
                 if entry.stamp != *stamp {
                     let class = entry.class;
-                    found.push(Difference { path: path.to_owned(), class, now: Some(*stamp) });
+                    found.push(Difference::new(path, class, Some(*stamp)));
                 }
             }
-            None => found.push(Difference { path: path.to_owned(), class, now: Some(*stamp) }),
+            None => found.push(Difference::new(path, class, Some(*stamp))),
         }
     }
 }
@@ -297,8 +348,8 @@ mod tests {
         let mut baseline = Baseline::new(root.with_extension("log"));
         baseline.take(&field, &[]).unwrap();
         assert!(baseline.listed.is_empty(), "they changed a moment ago");
-        let listed = walk(root.as_std_path(), &mut |_, _, _| WalkStep::Enter);
-        baseline.remember(listed, i64::MAX);
+        let seen = walk(root.as_std_path(), &mut |_, _, _| WalkStep::Enter);
+        baseline.remember(seen.listed, i64::MAX);
         (baseline, field)
     }
 

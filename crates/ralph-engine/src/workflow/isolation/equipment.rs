@@ -111,10 +111,13 @@ impl Equipment<'_> {
         }
         remove_optional(&record)?;
         let before = SlotFiles::of(request)?;
+        // The agent's own, as it is the agent who works with what is fetched here.
+        let caches = self.gates.agents_caches()?;
         let place = SetupPlace {
             directory: &request.directory.join(prefix),
             tree: request.directory,
             commit: request.base,
+            caches: &caches,
         };
         let gates = GateContext { slot: Some(number), ..*self.gates };
         let problem = run_setup(&gates, &self.checkout.setup, &place, self.tell)?;

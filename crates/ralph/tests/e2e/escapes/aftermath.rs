@@ -110,6 +110,7 @@ fn with_the_boundary_off_nothing_is_compared() {
 #[test]
 fn branch_settings_of_a_builder_stay() {
     let place = Place::new();
+    place.env.git(&["remote", "add", "origin", "https://example.invalid/x"]);
     let command = "git config branch.main.remote origin; git config branch.main.merge refs/heads/main; echo ok";
     let report = place.agent_run(&["--agent-cmd", command]);
     assert_eq!(boundary(&report, "put_back"), Vec::<&str>::new(), "{}", report.finished);

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use self::table::{ESCAPES, End, Escape};
-use crate::harness::Place;
+use crate::harness::{PROGRAM, Place, RALPH};
 
 /// Climbs to the process that guards the run.
 const FIND_GUARD: &str = "GUARD=$PPID\nwhile ! grep -qa __guard /proc/$GUARD/cmdline; do \
@@ -50,6 +50,9 @@ fn place_for(escape: &Escape) -> Place {
     fs::write(repo.join("mine"), "not committed\n").unwrap();
     fs::create_dir_all(place.env.home().join(".ssh")).unwrap();
     fs::write(place.env.home().join(".ssh/id"), "secret\n").unwrap();
+    let fetched = place.env.home().join(".cargo/registry/src/i/a-1");
+    fs::create_dir_all(&fetched).unwrap();
+    fs::write(fetched.join("lib.rs"), "pub fn a() {}\n").unwrap();
     fs::create_dir(place.path("victim")).unwrap();
     fs::write(place.path("victim/file"), "").unwrap();
     place.configure("agent = \"claude\"\n[agents.claude]\nexe = \"../claude\"\n");
@@ -134,6 +137,41 @@ fn try_all(held: Held) {
     assert!(escaped.is_empty(), "{escaped:?}");
 }
 
+/// Has tests of this program run by a user who may do nothing that others may not, where this one is root. Where it is not,
+/// they have run so already.
+fn as_an_ordinary_user(tests: &[&str]) {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = tempfile::Builder::new().prefix("ralph-").tempdir_in("/var/tmp").unwrap();
+    let at = |name: &str| place.path().join(name);
+    // What root has built may lie where others cannot go.
+    fs::copy(std::env::current_exe().unwrap(), at("tests")).unwrap();
+    fs::copy(RALPH, at("ralph")).unwrap();
+    for (path, mode) in
+        [(place.path().to_owned(), 0o755), (at("tests"), 0o755), (at("ralph"), 0o755)]
+    {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let whole = std::env::var("RALPH_ESCAPES").unwrap_or_default();
+    let told = std::process::Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"])
+        .arg(at("tests"))
+        .arg("--exact")
+        .args(tests)
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("HOME", "/nonexistent")
+        .env("RALPH_ESCAPES", whole)
+        .env(PROGRAM, at("ralph"))
+        .current_dir("/")
+        .output()
+        .unwrap();
+    let output = String::from_utf8_lossy(&told.stdout);
+    let counted = format!("{} passed", tests.len());
+    assert!(told.status.success() && output.contains(&counted), "{output}");
+}
+
 fn shell_succeeds(place: &Place, command: &str) -> bool {
     let finished = crate::support::process::run(
         &place.env,
@@ -193,6 +231,21 @@ fn landlock_alone_stops_what_it_can_and_the_rest_is_undone() {
 #[test]
 fn without_the_kernel_what_is_watched_is_undone_all_the_same() {
     try_all(Held::Detect);
+}
+
+#[test]
+fn an_ordinary_user_is_held_by_both_layers() {
+    as_an_ordinary_user(&["escapes::both_layers_stop_what_they_can_and_the_rest_is_undone"]);
+}
+
+#[test]
+fn an_ordinary_user_is_held_by_landlock_alone() {
+    as_an_ordinary_user(&["escapes::landlock_alone_stops_what_it_can_and_the_rest_is_undone"]);
+}
+
+#[test]
+fn what_an_ordinary_user_changes_is_undone_without_the_kernel() {
+    as_an_ordinary_user(&["escapes::without_the_kernel_what_is_watched_is_undone_all_the_same"]);
 }
 
 #[test]

@@ -1,0 +1,99 @@
+//! Files through which git writes: it follows a link in their place, and would append to, or replace, whatever that leads to.
+//!
+//! An agent that may write a git directory can put a link there. So before a call that changes something all of them are
+//! looked at. Links to whole directories that people make (shared objects, a shared `logs/refs`) stay what they are.
+
+use std::fs;
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::{GitError, RepositoryLocation};
+
+/// Files at the top of a git directory that are written in place.
+const WRITTEN: [&str; 14] = [
+    "AUTO_MERGE",
+    "BISECT_LOG",
+    "CHERRY_PICK_HEAD",
+    "COMMIT_EDITMSG",
+    "FETCH_HEAD",
+    "MERGE_HEAD",
+    "MERGE_MODE",
+    "MERGE_MSG",
+    "MERGE_RR",
+    "ORIG_HEAD",
+    "REBASE_HEAD",
+    "REVERT_HEAD",
+    "SQUASH_MSG",
+    "TAG_EDITMSG",
+];
+
+/// Refuses a repository in which git would write through a link.
+pub(super) fn refuse_diverted(place: &RepositoryLocation) -> Result<(), GitError> {
+    let mut directories = vec![&place.git_dir, &place.common_dir];
+    directories.dedup();
+    for directory in directories {
+        let written = WRITTEN.iter().map(|name| directory.join(name));
+        let logs = directory.join("logs");
+        for link in written.chain([logs.clone()]) {
+            if is_link(&link) {
+                return Err(GitError::Diverted { link });
+            }
+        }
+        refuse_in_logs(logs)?;
+    }
+    Ok(())
+}
+
+fn refuse_in_logs(logs: Utf8PathBuf) -> Result<(), GitError> {
+    let shared = logs.join("refs");
+    let mut open = vec![logs];
+    while let Some(directory) = open.pop() {
+        for entry in directory.read_dir_utf8().into_iter().flatten().flatten() {
+            let link = entry.path().to_owned();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => open.push(link),
+                Ok(kind) if kind.is_symlink() && !(link == shared && link.is_dir()) => {
+                    return Err(GitError::Diverted { link });
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_link(path: &Utf8Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::super::testing::{World, write};
+    use super::*;
+
+    #[test]
+    fn git_is_not_called_to_write_through_a_link() {
+        for name in ["logs/HEAD", "logs/refs/heads/main", "COMMIT_EDITMSG", "logs"] {
+            let world = World::new();
+            let dir = world.repository("repo");
+            world.commit(&dir, &[("a", "b")]);
+            let git = world.open(&dir);
+            write(&world.path("victim"), "before");
+            let link = git.place().git_dir.join(name);
+            let _ = fs::remove_file(&link);
+            let _ = fs::remove_dir_all(&link);
+            symlink(world.path("victim"), &link).unwrap();
+            let refused = git.call(super::super::call::Call::new(&[
+                "commit",
+                "--allow-empty",
+                "--quiet",
+                "-m",
+                "$(evil)",
+            ]));
+            assert!(matches!(refused, Err(GitError::Diverted { .. })), "{name}: {refused:?}");
+            assert_eq!(fs::read_to_string(world.path("victim")).unwrap(), "before");
+        }
+    }
+}
