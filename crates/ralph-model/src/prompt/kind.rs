@@ -17,6 +17,7 @@ pub enum PromptKind {
     Understand,
     Story,
     Loop,
+    Review,
 }
 
 const PLACES: [Field; 2] = [always("workspace"), always("home")];
@@ -40,7 +41,7 @@ const LOOP: [Field; 9] = [
 const SPEC: [&str; 3] = ["spec", "spec_path", "spec_file"];
 
 impl PromptKind {
-    pub const ALL: [PromptKind; 12] = [
+    pub const ALL: [PromptKind; 13] = [
         PromptKind::SpecPlan,
         PromptKind::SpecImplement,
         PromptKind::SpecVerify,
@@ -53,6 +54,7 @@ impl PromptKind {
         PromptKind::Understand,
         PromptKind::Story,
         PromptKind::Loop,
+        PromptKind::Review,
     ];
 
     /// Returns the name of the file in home that replaces the built-in text.
@@ -70,6 +72,7 @@ impl PromptKind {
             PromptKind::Understand => "understand_prompt.md",
             PromptKind::Story => "prompt.md",
             PromptKind::Loop => "PROMPT_loop.md",
+            PromptKind::Review => "PROMPT_review.md",
         }
     }
 
@@ -88,6 +91,7 @@ impl PromptKind {
             PromptKind::Understand => include_str!("templates/understand.md"),
             PromptKind::Story => include_str!("templates/story.md"),
             PromptKind::Loop => include_str!("templates/loop.md"),
+            PromptKind::Review => include_str!("templates/review.md"),
         }
     }
 
@@ -109,7 +113,8 @@ impl PromptKind {
             | PromptKind::SpecImplement
             | PromptKind::SpecVerify
             | PromptKind::Plan
-            | PromptKind::Loop => Need::Essential("spec"),
+            | PromptKind::Loop
+            | PromptKind::Review => Need::Essential("spec"),
             _ => Need::Free,
         };
         let mut fields = vec![always("spec_id")];
@@ -175,6 +180,18 @@ impl PromptKind {
                 always("commit"),
                 always("tasks").with(Need::Appended("Tasks that were claimed done")),
                 questions.with(Need::Appended("Answer these too")),
+            ]),
+            PromptKind::Review => fields.extend([
+                phrase,
+                essential_feedback,
+                GATES,
+                always("checkout"),
+                optional("elsewhere", "elsewhere")
+                    .with(Need::Appended("Work in other repositories")),
+                always("commit").with(Need::Essential("commit")),
+                optional("base", "base"),
+                always("tasks").with(Need::Free),
+                always("questions").with(Need::Essential("questions")),
             ]),
             PromptKind::Investigate => {
                 fields.extend([
