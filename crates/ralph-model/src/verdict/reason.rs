@@ -520,7 +520,14 @@ pub fn questions_for_verifier(measured: &Measured) -> Vec<VerifierQuestion> {
         questions.push(VerifierQuestion::NotProven);
     }
     let checks = &measured.checks;
-    let owned = |checks: Vec<&ChangedCheck>| checks.into_iter().cloned().collect::<Vec<_>>();
+    // As answers name them: work may be in several repositories.
+    let named = |path: &str| {
+        measured.evidence.commit().map_or_else(|| path.to_owned(), |found| found.named(path))
+    };
+    let owned = |checks: Vec<&ChangedCheck>| {
+        let named = |check: &ChangedCheck| ChangedCheck { path: named(&check.path), ..check.clone() };
+        checks.into_iter().map(named).collect::<Vec<_>>()
+    };
     let (asked, told) = (owned(checks.asked()), owned(checks.told()));
     if !asked.is_empty() || !told.is_empty() || !checks.hints.is_empty() {
         questions.push(VerifierQuestion::Checks {
