@@ -15,6 +15,7 @@ mod programs;
 mod simulate;
 mod test;
 mod torture;
+mod trust;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
        cargo xtask simulate [--runs N] [--seed S] [--for SECONDS] [--sample]
        cargo xtask torture [--sample [SEED]]
        cargo xtask person [--seeds N | --seed S]
+       cargo xtask trust [--sample | WORD]
        cargo xtask deny
 
   test          install the agent CLIs that the tests run for real, then run all tests
@@ -41,6 +43,9 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
   torture       100 writers of one plan, with kills and a person who switches branches; nothing may be lost
   --sample      a dozen of them: some seconds
   person        500 random stories of a person at work beside agents in clones; nothing of theirs may be lost
+  trust         every agent of tests/liars in every workflow, and whether Ralph believed what it should
+  --sample      some of them, others each day: less than a minute
+  WORD          only those whose name or workflow contains this
   deny          hold licences, sources and versions of the dependencies to deny.toml
   ARGS          passed on to `cargo nextest run` (or to `cargo test` where there is no nextest)";
 
@@ -57,6 +62,7 @@ fn main() -> ExitCode {
         Some("person") => {
             person::PersonRequest::parse(args).and_then(|request| person::run(&request))
         }
+        Some("trust") => trust::TrustRequest::parse(args).and_then(|request| trust::run(&request)),
         Some("deny") => deny::run(),
         Some(generate::WORD) => generate::run(args),
         Some("help" | "--help" | "-h") => {
