@@ -178,6 +178,17 @@ impl<'a> Workbench<'a> {
         if let Some(problem) = run_setup(self.context, self.setup, &place, tell)? {
             return Ok(Some(problem));
         }
+        // It runs code of the commit, which must not change what is judged. A file of LFS may be filled in.
+        let mirror = self.repository.mirror.git();
+        let is_pointer = |path: &std::path::Path| {
+            provision.needs_lfs
+                && mirror.files_at(&[(checkout.commit(), path)], LFS_POINTER_CAP as usize).is_ok_and(
+                    |found| found.into_iter().flatten().any(|text| text.starts_with(LFS_POINTER)),
+                )
+        };
+        if let Err(error) = checkout.put_tracked_back(&is_pointer) {
+            return Ok(Some(error.to_string()));
+        }
         if !checkout.has_additions(&self.caches, &self.copied()?)? {
             let is_there = |cache: &&Utf8PathBuf| checkout.worktree().join(cache).is_dir();
             let caches = self.caches.iter().filter(is_there).cloned().collect();

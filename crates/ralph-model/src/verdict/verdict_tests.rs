@@ -84,7 +84,12 @@ fn all_checks() -> Vec<ChecksFinding> {
             overlay: overlay(vec![failing()]),
             ..Default::default()
         },
-        ChecksFinding { changed, overlay: overlay(vec![failing()]), allowed, hints: vec![] },
+        ChecksFinding {
+            changed,
+            overlay: overlay(vec![failing()]),
+            allowed,
+            ..ChecksFinding::default()
+        },
     ]
 }
 
