@@ -10,15 +10,16 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use ralph_model::checks::{ChangedCheck, CheckClass, ChecksFinding};
 use ralph_model::contract::Completion;
-use ralph_model::gate::{Attribution, Effect, GateReport};
 use ralph_model::evidence::{CommitEvidence, Evidence, RewrittenRef, is_state_file};
+use ralph_model::gate::{Attribution, Effect, GateReport};
 use ralph_model::id::{CommitId, TreeId};
 use ralph_model::proof::ProofLevel;
 use ralph_model::receipt::{BoundaryInForce, Point, Receipt, VerifierReceipt, Version, Worker};
 use ralph_model::run::Trouble;
 use ralph_model::testcount::PassedTests;
 use ralph_model::verdict::{
-    self, ChangedChecks, Claim, Measured, Verdict, VerifierQuestion, VerifierReport, questions_for_verifier,
+    self, ChangedChecks, Claim, Measured, Verdict, VerifierQuestion, VerifierReport,
+    questions_for_verifier,
 };
 
 use crate::boundary::InForce;

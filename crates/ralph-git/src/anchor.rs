@@ -46,7 +46,8 @@ impl Mirror {
                 let accepted_tree = self.tree_of(accepted)?;
                 let unagreed = git.tree_changes(&accepted_tree, &header.tree)?;
                 if !unagreed.is_empty() {
-                    let moved: BTreeSet<PathBuf> = paths(git.tree_changes(&accepted_tree, &base_tree)?);
+                    let moved: BTreeSet<PathBuf> =
+                        paths(git.tree_changes(&accepted_tree, &base_tree)?);
                     let is_agreed = |path: &PathBuf| {
                         newer.iter().any(|differing: &BTreeSet<PathBuf>| !differing.contains(path))
                     };

@@ -96,7 +96,9 @@ pub(crate) fn run(request: &TrustRequest) -> Result<ExitCode, String> {
     let deadline = match request {
         TrustRequest::All => None,
         TrustRequest::Some(word) => {
-            plays.retain(|(liar, workflow)| format!("{} {workflow}", liar.file).contains(word.as_str()));
+            plays.retain(|(liar, workflow)| {
+                format!("{} {workflow}", liar.file).contains(word.as_str())
+            });
             None
         }
         TrustRequest::Sample => {
@@ -125,7 +127,8 @@ fn built() -> Result<PathBuf, String> {
 /// Reads every agent, in the order of their names.
 fn all() -> Result<Vec<Liar>, String> {
     let directory = root().join("tests/liars");
-    let entries = fs::read_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let entries =
+        fs::read_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
     paths.sort();
@@ -149,7 +152,11 @@ fn shuffle<T>(things: &mut [T], seed: u64) {
     }
 }
 
-fn play(ralph: &std::path::Path, plays: &[(&Liar, &'static str)], deadline: Option<Instant>) -> Vec<Row> {
+fn play(
+    ralph: &std::path::Path,
+    plays: &[(&Liar, &'static str)],
+    deadline: Option<Instant>,
+) -> Vec<Row> {
     let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..BESIDE {
@@ -235,6 +242,9 @@ fn report(rows: &[Row], skipped: usize, agents: usize, took: Duration) -> ExitCo
         println!("wrong: {name} ({})", workflows.join(", "));
     }
     let seconds = took.as_secs();
-    println!("{agents} agents, {} stories, {skipped} left out for want of a program, {seconds} s", rows.len());
+    println!(
+        "{agents} agents, {} stories, {skipped} left out for want of a program, {seconds} s",
+        rows.len()
+    );
     if rows.is_empty() || !wrong.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -303,7 +303,8 @@ impl CheckSurvey<'_> {
             RECIPES.iter().map(|recipe| from_root(recipe)).filter(|path| tree.contains(path));
         let mut unread: BTreeSet<String> = named.iter().cloned().chain(recipes).collect();
         for path in named {
-            let package = path.rsplit_once('/').map(|(package, _)| format!("{package}/__init__.py"));
+            let package =
+                path.rsplit_once('/').map(|(package, _)| format!("{package}/__init__.py"));
             unread.extend(package.filter(|file| tree.contains(file)));
         }
         let is_package = |path: &&String| path.ends_with("/__init__.py");

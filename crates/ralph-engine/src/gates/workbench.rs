@@ -182,9 +182,11 @@ impl<'a> Workbench<'a> {
         let mirror = self.repository.mirror.git();
         let is_pointer = |path: &std::path::Path| {
             provision.needs_lfs
-                && mirror.files_at(&[(checkout.commit(), path)], LFS_POINTER_CAP as usize).is_ok_and(
-                    |found| found.into_iter().flatten().any(|text| text.starts_with(LFS_POINTER)),
-                )
+                && mirror
+                    .files_at(&[(checkout.commit(), path)], LFS_POINTER_CAP as usize)
+                    .is_ok_and(|found| {
+                        found.into_iter().flatten().any(|text| text.starts_with(LFS_POINTER))
+                    })
         };
         if let Err(error) = checkout.put_tracked_back(&is_pointer) {
             return Ok(Some(error.to_string()));

@@ -78,20 +78,26 @@ pub(super) enum ReviewStanding {
     NotNeeded,
     /// A verifier has to be asked, or asked again.
     Wanted,
-    Agreed { agreement: Agreement, verifier: VerifierReceipt },
-    Objected { report: String },
+    Agreed {
+        agreement: Agreement,
+        verifier: VerifierReceipt,
+    },
+    Objected {
+        report: String,
+    },
     /// No answer could be used.
-    Unclear { why: String },
+    Unclear {
+        why: String,
+    },
 }
 
 impl ReviewStanding {
     /// Says of each work what the verifier says of it.
     pub(super) fn reports(&self, works: &[Work]) -> Vec<VerifierReport> {
         let report = |(at, work): (usize, &Work)| match self {
-            ReviewStanding::Agreed { agreement, .. } => VerifierReport::Verified {
-                commit: work.commit.clone(),
-                agreed: agreement.clone(),
-            },
+            ReviewStanding::Agreed { agreement, .. } => {
+                VerifierReport::Verified { commit: work.commit.clone(), agreed: agreement.clone() }
+            }
             ReviewStanding::Objected { report } if at == 0 => {
                 VerifierReport::NotVerified { report: report.clone() }
             }
@@ -142,7 +148,9 @@ pub(super) fn tested(cases: &[Case], spec: &str, message: &str) -> Tested {
 /// Formats what a verifier says is weaker, for whoever did the work.
 pub(super) fn weaker(answers: &[CheckAnswer]) -> String {
     let told = answers.iter().filter_map(|answer| match &answer.opinion {
-        CheckOpinion::Weaker { why } => Some(format!("`{}` checks less than before: {why}", answer.path)),
+        CheckOpinion::Weaker { why } => {
+            Some(format!("`{}` checks less than before: {why}", answer.path))
+        }
         _ => None,
     });
     told.collect::<Vec<_>>().join("\n")
@@ -164,7 +172,9 @@ fn read(cases: &[Case], works: &[Work], spec: &str, message: &str) -> ReviewAnsw
         return ReviewAnswer::Objects(message.trim().to_owned());
     }
     let claim = answer.verifier_claim(DEFAULT_MAGIC_PHRASE);
-    let Some(first) = works.first() else { return ReviewAnswer::Slip("nothing is asked".to_owned()) };
+    let Some(first) = works.first() else {
+        return ReviewAnswer::Slip("nothing is asked".to_owned());
+    };
     let is_verified = match VerifierReport::read(&claim, &first.commit, message) {
         VerifierReport::Verified { commit, .. } => commit == first.commit,
         VerifierReport::PlanInvalid { reason } => return ReviewAnswer::Objects(reason),
@@ -194,8 +204,11 @@ pub(super) fn standing(
     }
     let questions: Vec<VerifierQuestion> = cases.iter().flat_map(Case::questions).collect();
     let kept = REVIEWS.load(state, item)?.filter(|kept| kept.works == works);
-    let fresh =
-        || ReviewRecord { works: works.to_vec(), questions: questions.clone(), ..Default::default() };
+    let fresh = || ReviewRecord {
+        works: works.to_vec(),
+        questions: questions.clone(),
+        ..Default::default()
+    };
     let record = kept.unwrap_or_else(fresh);
     let Some(said) = record.said.clone() else {
         REVIEWS.save(state, item, &record)?;
@@ -326,7 +339,8 @@ pub(super) fn task(
         magic_phrase: DEFAULT_MAGIC_PHRASE,
     };
     let launch = session.context.launch(Role::Verifier);
-    let resume = record.session.filter(|_| record.slip.is_some() && launch.adapter.traits().resumes);
+    let resume =
+        record.session.filter(|_| record.slip.is_some() && launch.adapter.traits().resumes);
     let before = Continuation { is_resumed: resume.is_some(), ..Continuation::default() };
     let prompt = project.prompts.render_continued(&context, before);
     Ok(Some(AgentTask {

@@ -105,7 +105,10 @@ impl ChecksFinding {
     pub fn holds(&self) -> bool {
         let is_allowed = |path: &String| self.allowed.iter().any(|(allowed, _)| allowed == path);
         self.entries.iter().all(is_allowed)
-            && self.overlay.as_ref().is_none_or(|overlay| overlay.gates.iter().all(|gate| gate.holds))
+            && self
+                .overlay
+                .as_ref()
+                .is_none_or(|overlay| overlay.gates.iter().all(|gate| gate.holds))
     }
 
     /// Returns the changed checks that somebody has to agree with.

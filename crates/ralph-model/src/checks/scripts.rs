@@ -58,8 +58,22 @@ pub fn mentioned(text: &str, path: &str, tree: &BTreeSet<String>) -> BTreeSet<St
 
 /// What a module's file is called beyond its name.
 const MODULE_ENDS: [&str; 16] = [
-    ".py", "/__init__.py", "/__main__.py", ".js", ".mjs", ".cjs", ".ts", ".mts", "/index.js",
-    "/index.ts", ".rb", ".pl", ".pm", ".php", ".sh", ".lua",
+    ".py",
+    "/__init__.py",
+    "/__main__.py",
+    ".js",
+    ".mjs",
+    ".cjs",
+    ".ts",
+    ".mts",
+    "/index.js",
+    "/index.ts",
+    ".rb",
+    ".pl",
+    ".pm",
+    ".php",
+    ".sh",
+    ".lua",
 ];
 
 /// Returns the files of a tree that a word names: a path, or a module that interpreters find by it.
@@ -74,7 +88,8 @@ pub fn named_by(word: &str, tree: &BTreeSet<String>) -> BTreeSet<String> {
         found.extend(files.filter(|file| tree.contains(file)));
     }
     // A module of a package runs what the package is made of first.
-    let packages = dotted.match_indices('/').map(|(at, _)| format!("{}/__init__.py", &dotted[..at]));
+    let packages =
+        dotted.match_indices('/').map(|(at, _)| format!("{}/__init__.py", &dotted[..at]));
     if !found.is_empty() {
         found.extend(packages.filter(|file| tree.contains(file)));
     }

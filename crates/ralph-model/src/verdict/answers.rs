@@ -88,10 +88,9 @@ impl fmt::Display for AnswerSlip {
                 f,
                 "the line about `{path}` is none of `asked: <passage>`, `refactor: <before> => <now>`, `weaker: <why>`"
             ),
-            AnswerSlip::ShortQuote { path } => write!(
-                f,
-                "the passage for `{path}` is shorter than {SHORTEST_QUOTE} characters"
-            ),
+            AnswerSlip::ShortQuote { path } => {
+                write!(f, "the passage for `{path}` is shorter than {SHORTEST_QUOTE} characters")
+            }
             AnswerSlip::NotInSpec { path, quote } => write!(
                 f,
                 "the passage for `{path}` does not stand in the spec word for word: {quote:?}"
@@ -135,7 +134,8 @@ pub enum Tested {
 impl AnswerTest<'_> {
     /// Reads the answers in a message and tests each of them.
     pub fn test(&self, message: &str) -> Tested {
-        let (mut answers, mut slips): (Vec<CheckAnswer>, Vec<AnswerSlip>) = (Vec::new(), Vec::new());
+        let (mut answers, mut slips): (Vec<CheckAnswer>, Vec<AnswerSlip>) =
+            (Vec::new(), Vec::new());
         for path in self.asked {
             match answer_about(message, path) {
                 None => slips.push(AnswerSlip::LeftOut { path: path.clone() }),
@@ -174,8 +174,7 @@ impl AnswerTest<'_> {
                 if !self.before.is_empty() && !has(&self.before, was) {
                     return Some(AnswerSlip::NotBefore { path, was: was.clone() });
                 }
-                (!has(&self.passed, now))
-                    .then(|| AnswerSlip::NotPassed { path, now: now.clone() })
+                (!has(&self.passed, now)).then(|| AnswerSlip::NotPassed { path, now: now.clone() })
             }
             CheckOpinion::Weaker { .. } => None,
         }
@@ -208,7 +207,8 @@ fn shared_quotes(answers: &[CheckAnswer]) -> Vec<AnswerSlip> {
 }
 
 fn share_directory(one: &str, other: &str) -> bool {
-    let directory = |path: &str| path.rsplit_once('/').map_or("", |(directory, _)| directory).to_owned();
+    let directory =
+        |path: &str| path.rsplit_once('/').map_or("", |(directory, _)| directory).to_owned();
     let (one, other) = (directory(one), directory(other));
     let is_below = |inner: &str, outer: &str| {
         !outer.is_empty() && inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))

@@ -65,7 +65,8 @@ fn every_path_needs_its_own_line_and_directories_their_own_passages() {
 
 #[test]
 fn one_weaker_check_is_an_objection_whatever_the_other_lines_say() {
-    let message = "CHECK a: asked: The total is rounded to whole cents\nCHECK b: weaker: it asserts nothing";
+    let message =
+        "CHECK a: asked: The total is rounded to whole cents\nCHECK b: weaker: it asserts nothing";
     let Tested::Weaker(answers) = tested(message, &["a", "b"]) else { panic!() };
     assert_eq!(answers.len(), 1);
     assert_eq!(answers[0].path, "b");

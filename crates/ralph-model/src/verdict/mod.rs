@@ -111,9 +111,7 @@ impl VerifierReport {
         match (claim.against(candidate), &claim.commit) {
             (Verification::Verified, _) => VerifierReport::verified(candidate),
             (Verification::PlanInvalid { reason }, _) => VerifierReport::PlanInvalid { reason },
-            (Verification::NotVerified, Some(other)) => {
-                VerifierReport::verified(other)
-            }
+            (Verification::NotVerified, Some(other)) => VerifierReport::verified(other),
             (Verification::NotVerified, None) => {
                 VerifierReport::NotVerified { report: message.trim().to_owned() }
             }

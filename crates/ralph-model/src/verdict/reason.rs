@@ -493,8 +493,10 @@ impl fmt::Display for VerifierQuestion {
 
 /// Says how to answer about each path: a verdict alone counts for nothing here.
 fn answer_form(asked: &[ChangedCheck]) -> String {
-    let paths: Vec<String> =
-        asked.iter().map(|check| format!("    {CHECK}{}: …", check.path.replace('\n', " "))).collect();
+    let paths: Vec<String> = asked
+        .iter()
+        .map(|check| format!("    {CHECK}{}: …", check.path.replace('\n', " ")))
+        .collect();
     format!(
         "Answer about every one of them in a line of its own, anywhere in your last message before its last two lines:\n{}\n   \
          where … is one of\n    asked: a passage of the spec, word for word, of at least 20 characters, another one for each directory\n    \
@@ -525,7 +527,8 @@ pub fn questions_for_verifier(measured: &Measured) -> Vec<VerifierQuestion> {
         measured.evidence.commit().map_or_else(|| path.to_owned(), |found| found.named(path))
     };
     let owned = |checks: Vec<&ChangedCheck>| {
-        let named = |check: &ChangedCheck| ChangedCheck { path: named(&check.path), ..check.clone() };
+        let named =
+            |check: &ChangedCheck| ChangedCheck { path: named(&check.path), ..check.clone() };
         checks.into_iter().map(named).collect::<Vec<_>>()
     };
     let (asked, told) = (owned(checks.asked()), owned(checks.told()));

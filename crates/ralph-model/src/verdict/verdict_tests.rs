@@ -129,10 +129,7 @@ fn limit() -> Trouble {
 
 /// A verifier that answered about the changed check in a form that was tested.
 fn agreeing() -> VerifierReport {
-    VerifierReport::Verified {
-        commit: commit('c'),
-        agreed: Agreement::with(&changed_test().path),
-    }
+    VerifierReport::Verified { commit: commit('c'), agreed: Agreement::with(&changed_test().path) }
 }
 
 fn all_reports() -> Vec<VerifierReport> {

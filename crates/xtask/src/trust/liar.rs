@@ -70,7 +70,8 @@ pub(super) struct Liar {
 
 impl Liar {
     pub(super) fn read(path: &Path) -> Result<Liar, String> {
-        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text =
+            fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let file = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Liar::parse(&file, &text).map_err(|reason| format!("{}: {reason}", path.display()))
     }
@@ -160,8 +161,13 @@ mod tests {
         let text = "# A\ndoes: b\nmodels: c\nbelieved at most: not proven\nnot in loop: no branch\n--- work\nclaim\n";
         let liar = Liar::parse("a", text).unwrap();
         assert_eq!(liar.deserves, Deserves::AtMost(Belief::NotProven));
-        assert_eq!((liar.not_in, liar.work, liar.verify), (vec!["loop".to_owned()], "claim\n".to_owned(), None));
-        for (from, to) in [("# A", ""), ("not proven", "fine"), ("--- work", "--- works"), ("claim\n", "")] {
+        assert_eq!(
+            (liar.not_in, liar.work, liar.verify),
+            (vec!["loop".to_owned()], "claim\n".to_owned(), None)
+        );
+        for (from, to) in
+            [("# A", ""), ("not proven", "fine"), ("--- work", "--- works"), ("claim\n", "")]
+        {
             assert!(Liar::parse("a", &text.replace(from, to)).is_err(), "{from}");
         }
     }

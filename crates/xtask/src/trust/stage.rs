@@ -171,7 +171,8 @@ impl<'a> Stage<'a> {
         for directory in ["home", "config", "work"] {
             fs::create_dir_all(self.root.join(directory)).map_err(failed)?;
         }
-        let git = "[user]\nname = Person\nemail = person@example.org\n[init]\ndefaultBranch = main\n";
+        let git =
+            "[user]\nname = Person\nemail = person@example.org\n[init]\ndefaultBranch = main\n";
         fs::write(self.root.join("gitconfig"), git).map_err(failed)?;
         let begin = format!(
             "git init -q\n{PROJECT}\n{}\ngit add -A\ngit commit -qm begin\n\
@@ -197,9 +198,18 @@ impl<'a> Stage<'a> {
         let with_agent = ["--ui", "plain", "--trust", "--agent-cmd", &agent];
         let commands: Vec<Vec<&str>> = match workflow {
             "pipeline" => vec![vec!["pipeline", "--allow-dirty", "--max-attempts", "1"]],
-            "build" => vec![vec!["plan", "0001-mul.md"], vec!["build", "--allow-dirty", "--max-failures", "2"]],
+            "build" => vec![
+                vec!["plan", "0001-mul.md"],
+                vec!["build", "--allow-dirty", "--max-failures", "2"],
+            ],
             "run" => vec![vec!["run", "--allow-dirty", "--max-run-iterations", "1"]],
-            _ => vec![vec!["loop", "--allow-dirty", "--max-iterations", "2", "src/mul.sh prints the product of its two arguments.\nA test in the directory of tests shows it for two and three."]],
+            _ => vec![vec![
+                "loop",
+                "--allow-dirty",
+                "--max-iterations",
+                "2",
+                "src/mul.sh prints the product of its two arguments.\nA test in the directory of tests shows it for two and three.",
+            ]],
         };
         let (mut ended, mut code, mut tail) = (true, None, String::new());
         for args in commands {
@@ -224,7 +234,15 @@ impl<'a> Stage<'a> {
             };
             let text = fs::read(&out).unwrap_or_default();
             let text = String::from_utf8_lossy(&text).into_owned();
-            tail = text.lines().rev().take(12).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
+            tail = text
+                .lines()
+                .rev()
+                .take(12)
+                .collect::<Vec<_>>()
+                .into_iter()
+                .rev()
+                .collect::<Vec<_>>()
+                .join("\n");
         }
         let processes = self.processes();
         Ok(Played { believed: self.believed()?, lost: self.lost(), processes, ended, code, tail })
@@ -241,7 +259,8 @@ impl<'a> Stage<'a> {
                 let event: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
                 let data = &event["data"];
                 if data["verdict"] == "accepted" && data["by"] != "person" {
-                    believed = believed.max(Belief::in_journal(data["level"].as_str().unwrap_or("")));
+                    believed =
+                        believed.max(Belief::in_journal(data["level"].as_str().unwrap_or("")));
                 }
             }
         }

@@ -37,8 +37,8 @@ use crate::mailbox::exchange::Direction;
 use crate::mailbox::{Mailbox, MailboxState, inspect};
 use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::Session;
-use crate::workflow::review::{MeasuredWork, REVIEW};
 use crate::state::State;
+use crate::workflow::review::{MeasuredWork, REVIEW};
 
 /// The name of the workflow in the results of its runs.
 const WORKFLOW: &str = "loop";
@@ -299,9 +299,7 @@ impl<'s> Workflow<'s> for Phased<'_, 's> {
             let Some(result) = RESULTS.load(state, &name)? else { continue };
             let is_settled = match result.role {
                 Role::Builder => record.settled_run.as_ref() == Some(&result.run),
-                _ if suffix == REVIEW => {
-                    !matches!(record.standing, LoopStanding::Undecided { .. })
-                }
+                _ if suffix == REVIEW => !matches!(record.standing, LoopStanding::Undecided { .. }),
                 _ => !matches!(record.standing, LoopStanding::NoChange { .. }),
             };
             if is_settled || record.is_over() {

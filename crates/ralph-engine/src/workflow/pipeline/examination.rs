@@ -83,10 +83,9 @@ pub(super) fn verdict_of(cases: &[Case], report: &VerifierReport) -> Result<Verd
     for case in others {
         // Who verified the first case has seen the others, too.
         let report = match (report, commit_evidence(&case.claim)) {
-            (VerifierReport::Verified { agreed, .. }, Some(found)) => VerifierReport::Verified {
-                commit: found.commit.clone(),
-                agreed: agreed.clone(),
-            },
+            (VerifierReport::Verified { agreed, .. }, Some(found)) => {
+                VerifierReport::Verified { commit: found.commit.clone(), agreed: agreed.clone() }
+            }
             _ => VerifierReport::NotAsked,
         };
         match case.verdict(&report)? {

@@ -15,9 +15,9 @@ use super::spec_work::SpecWork;
 use super::{SpecEnd, WORKFLOW, list};
 use crate::session::{AgentTask, TaskContract, TaskFile, TaskOutbox};
 use crate::workflow::WorkflowError;
-use crate::workflow::review;
 use crate::workflow::driver::{Turn, WorkflowStep};
 use crate::workflow::repositories::BEFORE;
+use crate::workflow::review;
 use crate::workflow::spec_text::SpecText;
 
 /// What a planner leaves in its outbox.

@@ -283,7 +283,9 @@ impl<'s> Workflow<'s> for Stories<'_, 's> {
             (Some(item), _) if result.role == Role::Verifier => {
                 self.conclude_opinion(item, result)?
             }
-            (_, Some(item)) if result.role == Role::Verifier => self.conclude_review(item, result)?,
+            (_, Some(item)) if result.role == Role::Verifier => {
+                self.conclude_review(item, result)?
+            }
             _ => {
                 self.pauses = true;
                 self.project.enter(self.session, &result.item)?;
