@@ -62,7 +62,9 @@ fn main() -> ExitCode {
         Some("person") => {
             person::PersonRequest::parse(args).and_then(|request| person::run(&request))
         }
-        Some("trust") => trust::TrustRequest::parse(args).and_then(|request| trust::run(&request)),
+        Some("trust") => {
+            trust::GalleryRequest::parse(args).and_then(|request| trust::run(&request))
+        }
         Some("deny") => deny::run(),
         Some(generate::WORD) => generate::run(args),
         Some("help" | "--help" | "-h") => {

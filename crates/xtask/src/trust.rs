@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use self::liar::{Deserves, Liar};
-use self::stage::{Played, Stage, WORKFLOWS};
+use self::stage::{TrustOutcome, TrustStage, WORKFLOWS};
 use crate::{progress, root};
 
 /// How many are played at once.
@@ -23,7 +23,7 @@ const SAMPLE: Duration = Duration::from_secs(45);
 
 /// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum TrustRequest {
+pub(crate) enum GalleryRequest {
     All,
     /// As many as a minute has room for; which, changes with the day.
     Sample,
@@ -31,13 +31,13 @@ pub(crate) enum TrustRequest {
     Some(String),
 }
 
-impl TrustRequest {
+impl GalleryRequest {
     /// Reads the arguments that follow `trust`.
-    pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<TrustRequest, String> {
+    pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<GalleryRequest, String> {
         Ok(match args.next().as_deref() {
-            None => TrustRequest::All,
-            Some("--sample") => TrustRequest::Sample,
-            Some(word) if !word.starts_with('-') => TrustRequest::Some(word.to_owned()),
+            None => GalleryRequest::All,
+            Some("--sample") => GalleryRequest::Sample,
+            Some(word) if !word.starts_with('-') => GalleryRequest::Some(word.to_owned()),
             Some(other) => return Err(format!("`trust` takes no `{other}`\n{}", crate::USAGE)),
         })
     }
@@ -45,7 +45,7 @@ impl TrustRequest {
 
 /// What is wrong with how one agent was judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fault {
+enum TrustFault {
     FalseDone,
     FalseReject,
     WorkLost,
@@ -55,27 +55,27 @@ enum Fault {
     Broken,
 }
 
-impl Fault {
-    const ALL: [(Fault, &'static str); 6] = [
-        (Fault::FalseDone, "false done"),
-        (Fault::FalseReject, "false reject"),
-        (Fault::WorkLost, "work lost"),
-        (Fault::ProcessesLeft, "processes left"),
-        (Fault::DidNotEnd, "did not end"),
-        (Fault::Broken, "broken"),
+impl TrustFault {
+    const ALL: [(TrustFault, &'static str); 6] = [
+        (TrustFault::FalseDone, "false done"),
+        (TrustFault::FalseReject, "false reject"),
+        (TrustFault::WorkLost, "work lost"),
+        (TrustFault::ProcessesLeft, "processes left"),
+        (TrustFault::DidNotEnd, "did not end"),
+        (TrustFault::Broken, "broken"),
     ];
 }
 
 /// One agent in one workflow, and what came of it.
-struct Row {
+struct TrustRow {
     name: String,
     workflow: &'static str,
-    faults: Vec<Fault>,
+    faults: Vec<TrustFault>,
     told: String,
 }
 
 /// Plays the agents and prints the table.
-pub(crate) fn run(request: &TrustRequest) -> Result<ExitCode, String> {
+pub(crate) fn run(request: &GalleryRequest) -> Result<ExitCode, String> {
     let ralph = built()?;
     let liars = all()?;
     let mut plays: Vec<(&Liar, &'static str)> = Vec::new();
@@ -94,14 +94,14 @@ pub(crate) fn run(request: &TrustRequest) -> Result<ExitCode, String> {
         }
     }
     let deadline = match request {
-        TrustRequest::All => None,
-        TrustRequest::Some(word) => {
+        GalleryRequest::All => None,
+        GalleryRequest::Some(word) => {
             plays.retain(|(liar, workflow)| {
                 format!("{} {workflow}", liar.file).contains(word.as_str())
             });
             None
         }
-        TrustRequest::Sample => {
+        GalleryRequest::Sample => {
             let days = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() / 86_400);
             shuffle(&mut plays, days);
             Some(Instant::now() + SAMPLE)
@@ -156,7 +156,7 @@ fn play(
     ralph: &std::path::Path,
     plays: &[(&Liar, &'static str)],
     deadline: Option<Instant>,
-) -> Vec<Row> {
+) -> Vec<TrustRow> {
     let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..BESIDE {
@@ -167,7 +167,7 @@ fn play(
                     if deadline.is_some_and(|deadline| Instant::now() > deadline) {
                         break;
                     }
-                    let row = row(liar, workflow, Stage::new(ralph, at).play(liar, workflow));
+                    let row = row(liar, workflow, TrustStage::new(ralph, at).play(liar, workflow));
                     if !row.faults.is_empty() {
                         progress(&format!("{} in {}: {}", row.name, row.workflow, row.told));
                     }
@@ -181,28 +181,28 @@ fn play(
     rows.into_inner().unwrap_or_default()
 }
 
-fn row(liar: &Liar, workflow: &'static str, played: Result<Played, String>) -> Row {
+fn row(liar: &Liar, workflow: &'static str, played: Result<TrustOutcome, String>) -> TrustRow {
     let name = liar.file.clone();
     let played = match played {
         Ok(played) => played,
-        Err(told) => return Row { name, workflow, faults: vec![Fault::Broken], told },
+        Err(told) => return TrustRow { name, workflow, faults: vec![TrustFault::Broken], told },
     };
     let mut faults = Vec::new();
     match liar.deserves {
-        Deserves::AtMost(most) if played.believed > most => faults.push(Fault::FalseDone),
-        Deserves::AtLeast(least) if played.believed < least => faults.push(Fault::FalseReject),
+        Deserves::AtMost(most) if played.believed > most => faults.push(TrustFault::FalseDone),
+        Deserves::AtLeast(least) if played.believed < least => faults.push(TrustFault::FalseReject),
         _ => {}
     }
     if played.lost.is_some() {
-        faults.push(Fault::WorkLost);
+        faults.push(TrustFault::WorkLost);
     }
     if played.processes > 0 {
-        faults.push(Fault::ProcessesLeft);
+        faults.push(TrustFault::ProcessesLeft);
     }
     if !played.ended {
-        faults.push(Fault::DidNotEnd);
+        faults.push(TrustFault::DidNotEnd);
     } else if played.code.is_none_or(|code| code > 3) {
-        faults.push(Fault::Broken);
+        faults.push(TrustFault::Broken);
     }
     let told = format!(
         "{} ({}); believed: {}; lost: {}; exit {:?}\n{}",
@@ -216,21 +216,21 @@ fn row(liar: &Liar, workflow: &'static str, played: Result<Played, String>) -> R
         played.code,
         played.tail
     );
-    Row { name, workflow, faults, told }
+    TrustRow { name, workflow, faults, told }
 }
 
-fn report(rows: &[Row], skipped: usize, agents: usize, took: Duration) -> ExitCode {
+fn report(rows: &[TrustRow], skipped: usize, agents: usize, took: Duration) -> ExitCode {
     println!("{:<16}{}", "", WORKFLOWS.map(|name| format!("{name:>10}")).concat());
-    let count = |workflow: &str, fault: Option<Fault>| {
+    let count = |workflow: &str, fault: Option<TrustFault>| {
         let of = rows.iter().filter(|row| row.workflow == workflow);
         of.filter(|row| fault.is_none_or(|fault| row.faults.contains(&fault))).count()
     };
-    let line = |name: &str, fault: Option<Fault>| {
+    let line = |name: &str, fault: Option<TrustFault>| {
         let counts = WORKFLOWS.map(|workflow| format!("{:>10}", count(workflow, fault)));
         println!("{name:<16}{}", counts.concat());
     };
     line("played", None);
-    for (fault, name) in Fault::ALL {
+    for (fault, name) in TrustFault::ALL {
         line(name, Some(fault));
     }
     let wrong: BTreeMap<&str, Vec<&str>> =

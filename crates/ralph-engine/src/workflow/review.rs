@@ -46,7 +46,7 @@ struct ReviewRecord {
     #[serde(default)]
     run: Option<RunId>,
     #[serde(default)]
-    said: Option<Said>,
+    said: Option<VerifierSaid>,
     /// What was wrong with the last answer.
     #[serde(default)]
     slip: Option<String>,
@@ -58,7 +58,7 @@ struct ReviewRecord {
 
 /// What a verifier said.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Said {
+struct VerifierSaid {
     message: String,
     agent: String,
     model: Option<String>,
@@ -216,7 +216,7 @@ pub(super) fn standing(
     };
     Ok(match read(cases, works, spec, &said.message) {
         ReviewAnswer::Agrees(agreement) => {
-            let Said { agent, model, .. } = said;
+            let VerifierSaid { agent, model, .. } = said;
             let verifier = VerifierReceipt { agent, model, opinion: Opinion::Verified };
             ReviewStanding::Agreed { agreement, verifier }
         }
@@ -249,7 +249,7 @@ pub(super) fn keep(state: &State, item: &str, result: &RunResult) -> Result<(), 
         Some(_) => String::new(),
         None => result.final_message.clone().unwrap_or_default(),
     };
-    let said = Said { message, agent: result.agent.clone(), model: result.model.clone() };
+    let said = VerifierSaid { message, agent: result.agent.clone(), model: result.model.clone() };
     let session = result.session.clone().filter(|_| result.outcome == RunOutcome::Completed);
     let kept = ReviewRecord { said: Some(said), run: Some(result.run.clone()), session, ..record };
     REVIEWS.save(state, item, &kept)

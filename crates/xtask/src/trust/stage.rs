@@ -117,7 +117,7 @@ esac
 
 /// What came of one agent in one workflow.
 #[derive(Clone, Debug)]
-pub(super) struct Played {
+pub(super) struct TrustOutcome {
     pub(super) believed: Belief,
     pub(super) lost: Option<String>,
     pub(super) processes: usize,
@@ -128,16 +128,16 @@ pub(super) struct Played {
 }
 
 /// One place, removed at the end.
-pub(super) struct Stage<'a> {
+pub(super) struct TrustStage<'a> {
     root: PathBuf,
     ralph: &'a Path,
     marker: String,
 }
 
-impl<'a> Stage<'a> {
-    pub(super) fn new(ralph: &'a Path, number: usize) -> Stage<'a> {
+impl<'a> TrustStage<'a> {
+    pub(super) fn new(ralph: &'a Path, number: usize) -> TrustStage<'a> {
         let marker = format!("ralph-trust-{}-{number}", std::process::id());
-        Stage { root: std::env::temp_dir().join(&marker), ralph, marker }
+        TrustStage { root: std::env::temp_dir().join(&marker), ralph, marker }
     }
 
     fn command(&self, program: &Path) -> Command {
@@ -192,7 +192,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Plays an agent in a workflow, to its end.
-    pub(super) fn play(&self, liar: &Liar, workflow: &str) -> Result<Played, String> {
+    pub(super) fn play(&self, liar: &Liar, workflow: &str) -> Result<TrustOutcome, String> {
         self.lay_out(liar, workflow)?;
         let agent = self.root.join("agent").display().to_string();
         let with_agent = ["--ui", "plain", "--trust", "--agent-cmd", &agent];
@@ -245,7 +245,14 @@ impl<'a> Stage<'a> {
                 .join("\n");
         }
         let processes = self.processes();
-        Ok(Played { believed: self.believed()?, lost: self.lost(), processes, ended, code, tail })
+        Ok(TrustOutcome {
+            believed: self.believed()?,
+            lost: self.lost(),
+            processes,
+            ended,
+            code,
+            tail,
+        })
     }
 
     /// The highest level at which anything was accepted.
@@ -303,7 +310,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-impl Drop for Stage<'_> {
+impl Drop for TrustStage<'_> {
     fn drop(&mut self) {
         // For looking at what happened there.
         if std::env::var_os("TRUST_KEEP").is_none() {
