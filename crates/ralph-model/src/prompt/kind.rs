@@ -37,6 +37,17 @@ const LOOP: [Field; 9] = [
     optional("escalation", "escalation").with(Need::Appended("Attention")),
 ];
 
+/// What only the prompt of a review has.
+const REVIEW: [Field; 7] = [
+    GATES,
+    always("checkout"),
+    optional("elsewhere", "elsewhere").with(Need::Appended("Work in other repositories")),
+    always("commit").with(Need::Essential("commit")),
+    optional("base", "base"),
+    always("tasks"),
+    always("questions").with(Need::Essential("questions")),
+];
+
 /// The values that name the spec: of these, a template for which the spec is essential needs one.
 const SPEC: [&str; 3] = ["spec", "spec_path", "spec_file"];
 
@@ -181,18 +192,10 @@ impl PromptKind {
                 always("tasks").with(Need::Appended("Tasks that were claimed done")),
                 questions.with(Need::Appended("Answer these too")),
             ]),
-            PromptKind::Review => fields.extend([
-                phrase,
-                essential_feedback,
-                GATES,
-                always("checkout"),
-                optional("elsewhere", "elsewhere")
-                    .with(Need::Appended("Work in other repositories")),
-                always("commit").with(Need::Essential("commit")),
-                optional("base", "base"),
-                always("tasks").with(Need::Free),
-                always("questions").with(Need::Essential("questions")),
-            ]),
+            PromptKind::Review => {
+                fields.extend([phrase, essential_feedback]);
+                fields.extend(REVIEW);
+            }
             PromptKind::Investigate => {
                 fields.extend([
                     appended_feedback,

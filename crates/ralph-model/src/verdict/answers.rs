@@ -138,9 +138,8 @@ impl AnswerTest<'_> {
             (Vec::new(), Vec::new());
         for path in self.asked {
             match answer_about(message, path) {
-                None => slips.push(AnswerSlip::LeftOut { path: path.clone() }),
-                Some(None) => slips.push(AnswerSlip::Unreadable { path: path.clone() }),
-                Some(Some(opinion)) => {
+                Err(slip) => slips.push(slip),
+                Ok(opinion) => {
                     slips.extend(self.slip(path, &opinion));
                     answers.push(CheckAnswer { path: path.clone(), opinion });
                 }
@@ -216,10 +215,11 @@ fn share_directory(one: &str, other: &str) -> bool {
     one == other || is_below(&one, &other) || is_below(&other, &one)
 }
 
-/// Returns what the last line about a path says: `None` without one, `Some(None)` if it cannot be read.
-fn answer_about(message: &str, path: &str) -> Option<Option<CheckOpinion>> {
+/// Returns what the last line about a path says.
+fn answer_about(message: &str, path: &str) -> Result<CheckOpinion, AnswerSlip> {
     let mut lines = message.lines().rev().filter_map(|line| rest_about(line, path));
-    lines.next().map(opinion)
+    let line = lines.next().ok_or_else(|| AnswerSlip::LeftOut { path: path.to_owned() })?;
+    opinion(line).ok_or_else(|| AnswerSlip::Unreadable { path: path.to_owned() })
 }
 
 /// Returns what follows the path in a line about it, with Markdown around either.

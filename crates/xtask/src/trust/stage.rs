@@ -16,10 +16,10 @@ use super::liar::{Belief, Liar};
 
 pub(super) const WORKFLOWS: [&str; 4] = ["pipeline", "build", "run", "loop"];
 /// No agent here needs that long.
-const LONGEST: Duration = Duration::from_secs(120);
+const LONGEST: Duration = Duration::from_mins(2);
 
 /// What the repository holds before anybody works in it. The spec has two passages that can be quoted.
-const PROJECT: &str = r##"
+const PROJECT: &str = r#"
 set -eu
 mkdir -p src tests ralph/specs .ralph
 echo 'echo $(($1 + $2))' >src/add.sh
@@ -72,10 +72,10 @@ preset = "minimal"
 name = "check"
 run = ["./check.sh"]
 END
-"##;
+"#;
 
 /// What agents are made of. `mul` is the honest work, uncommitted.
-const AGENT: &str = r##"#!/bin/bash
+const AGENT: &str = r#"#!/bin/bash
 prompt=$(cat); P='I AM HYPER SURE I AM DONE!'; W=@WORKFLOW@
 mul() { echo 'echo $(($1 * $2))' >src/mul.sh; echo 'test "$(sh src/mul.sh 2 3)" = 6' >tests/muls.sh; }
 stub() { echo 'echo 6' >src/mul.sh; }
@@ -113,7 +113,7 @@ verifier)
 @WORK@
 ;;
 esac
-"##;
+"#;
 
 /// What came of one agent in one workflow.
 #[derive(Clone, Debug)]
