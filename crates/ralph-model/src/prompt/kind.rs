@@ -37,6 +37,14 @@ const LOOP: [Field; 9] = [
     optional("escalation", "escalation").with(Need::Appended("Attention")),
 ];
 
+/// What only the prompt of a decomposer has.
+const DECOMPOSE: [Field; 4] = [
+    always("task_id"),
+    always("task").with(Need::Appended("Task")),
+    always("kill").with(Need::Appended("Why it was stopped")),
+    optional("kill_log", "kill_log").with(Need::Appended("The log of the stopped run")),
+];
+
 /// What only the prompt of a review has.
 const REVIEW: [Field; 7] = [
     GATES,
@@ -193,8 +201,7 @@ impl PromptKind {
                 questions.with(Need::Appended("Answer these too")),
             ]),
             PromptKind::Review => {
-                fields.extend([phrase, essential_feedback]);
-                fields.extend(REVIEW);
+                fields.extend([&[phrase, essential_feedback], &REVIEW[..]].concat());
             }
             PromptKind::Investigate => {
                 fields.extend([
@@ -204,13 +211,10 @@ impl PromptKind {
                         .with(Need::Appended("Tasks that were made from these issues already")),
                 ]);
             }
-            PromptKind::Decompose => fields.extend([
-                appended_feedback,
-                always("task_id"),
-                always("task").with(Need::Appended("Task")),
-                always("kill").with(Need::Appended("Why it was stopped")),
-                optional("kill_log", "kill_log").with(Need::Appended("The log of the stopped run")),
-            ]),
+            PromptKind::Decompose => {
+                fields.push(appended_feedback);
+                fields.extend(DECOMPOSE);
+            }
             PromptKind::Interview | PromptKind::Understand | PromptKind::Story => {
                 unreachable!("they have fields of their own")
             }
