@@ -270,7 +270,7 @@ pub(super) fn note_slip(
     }
     let (run, session) = (Some(result.run.clone()), result.session.clone());
     let (slip, slips) = (Some(why.to_owned()), record.slips + 1);
-    REVIEWS.save(state, item, &ReviewRecord { works, run, session, slip, slips, ..record })?;
+    REVIEWS.save(state, item, &ReviewRecord { works, run, slip, slips, session, ..record })?;
     Ok(slips < MOST_SLIPS)
 }
 

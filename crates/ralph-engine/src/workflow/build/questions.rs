@@ -204,13 +204,11 @@ impl Build<'_, '_> {
         let (source, base, pinned) = (&source, &base, &pinned);
         let request =
             ReviewRequest { workflow: WORKFLOW, item: task, source, tasks: &tasks, base, pinned };
-        match review::task(self.session, self.project, &request)? {
-            Some(run) => self.start(run),
-            None => {
-                let message = "the work to look at is not there".to_owned();
-                Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })))
-            }
+        if let Some(run) = review::task(self.session, self.project, &request)? {
+            return self.start(run);
         }
+        let message = "the work to look at is not there".to_owned();
+        Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })))
     }
 
     pub(super) fn conclude_review(

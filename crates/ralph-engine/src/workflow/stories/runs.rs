@@ -134,13 +134,11 @@ impl Stories<'_, '_> {
             base: &base,
             pinned: &pinned,
         };
-        Ok(match review::task(self.session, self.project, &request)? {
-            Some(task) => WorkflowStep::Run(Box::new(task)),
-            None => {
-                let message = "the work to look at is not there".to_owned();
-                WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message }))
-            }
-        })
+        if let Some(task) = review::task(self.session, self.project, &request)? {
+            return Ok(WorkflowStep::Run(Box::new(task)));
+        }
+        let message = "the work to look at is not there".to_owned();
+        Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })))
     }
 
     /// Asks a verifier what it thinks of the claim that nothing has to change.
