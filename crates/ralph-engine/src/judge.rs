@@ -11,12 +11,15 @@ use jiff::Timestamp;
 use ralph_model::checks::{ChangedCheck, CheckClass, ChecksFinding};
 use ralph_model::contract::Completion;
 use ralph_model::evidence::{CommitEvidence, Evidence, RewrittenRef, is_state_file};
+use ralph_model::gate::{Attribution, Effect, GateReport};
 use ralph_model::id::{CommitId, TreeId};
 use ralph_model::proof::ProofLevel;
 use ralph_model::receipt::{BoundaryInForce, Point, Receipt, VerifierReceipt, Version, Worker};
 use ralph_model::run::Trouble;
+use ralph_model::testcount::PassedTests;
 use ralph_model::verdict::{
-    self, Claim, Measured, Verdict, VerifierQuestion, VerifierReport, questions_for_verifier,
+    self, ChangedChecks, Claim, Measured, Verdict, VerifierQuestion, VerifierReport,
+    questions_for_verifier,
 };
 
 use crate::boundary::InForce;
@@ -317,6 +320,33 @@ impl Case {
     /// Returns the paths of changed checks that somebody has to agree with.
     pub fn asked_checks(&self) -> Vec<String> {
         self.assessment.checks.asked().into_iter().map(|check| check.path.clone()).collect()
+    }
+
+    /// Returns the same as answers name them, where a verifier may agree with them.
+    pub(crate) fn questioned_checks(&self) -> Vec<String> {
+        let Claim::Commit(measured) = &self.claim else { return Vec::new() };
+        let Some(found) = measured.evidence.commit() else { return Vec::new() };
+        if measured.changed_checks != ChangedChecks::Verifier {
+            return Vec::new();
+        }
+        self.asked_checks().iter().map(|path| found.named(path)).collect()
+    }
+
+    /// Whether there is something that a verifier has to be asked before the work can land, whatever the workflow.
+    pub(crate) fn needs_verifier(&self) -> bool {
+        let Claim::Commit(measured) = &self.claim else { return false };
+        let is_open = |report: &GateReport| {
+            matches!(report.attribution, Attribution::RedBeforeAndAfter | Attribution::Flaky)
+        };
+        !self.questioned_checks().is_empty() || measured.gates.with(Effect::Question).any(is_open)
+    }
+
+    /// Returns the tests that passed at the base and at the candidate, by gate.
+    pub(crate) fn passed_tests(&self) -> (Vec<&PassedTests>, Vec<&PassedTests>) {
+        let findings = &self.assessment.findings;
+        let before = findings.iter().filter_map(|one| one.base.as_ref()?.names.as_ref());
+        let now = findings.iter().filter_map(|one| one.deciding().names.as_ref());
+        (before.collect(), now.collect())
     }
 
     /// Returns what a verifier should be asked beside the work itself.

@@ -3,7 +3,11 @@
 //! A ref of the mirror for each branch leads to a chain of commits of Ralph's own. Each has the anchor as its tree; its
 //! first parent is the candidate that was accepted when it was made, its second the link before it. What differs between
 //! that candidate and a later base is what persons did, so it moves the anchor. A link whose candidate the base does not
-//! contain (it never landed, or the branch was reset) is passed over; a branch without a link is all a person's.
+//! contain (it never landed, or the branch was reset) is passed over; a branch without a link is all a person's. But a file that
+//! is exactly what nobody agreed with stays unagreed, also where a rebase, a squash or another branch brought it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use super::call::Call;
 use super::commits::parse_id;
@@ -14,10 +18,64 @@ use super::{Git, GitError, LONG, Oid};
 const ANCHORS: &str = "refs/ralph/anchor/";
 /// How many links are looked at.
 const LONGEST: usize = 100;
+/// How many of each branch are compared file by file.
+const LONGEST_COMPARED: usize = 20;
 
 impl Mirror {
     /// Returns the tree that holds the checks by which work on a base is judged.
     pub fn anchor_tree(&self, branch: &str, base: &Oid) -> Result<Oid, GitError> {
+        let tree = self.anchor_by_history(branch, base)?;
+        self.without_unagreed(tree, base)
+    }
+
+    /// Takes what nobody agreed with out of a tree, wherever it came from: a rebase, a squash or another branch changes the
+    /// commits and not what is in the files.
+    fn without_unagreed(&self, tree: Oid, base: &Oid) -> Result<Oid, GitError> {
+        let git = self.git();
+        let base_tree = self.tree_of(base)?;
+        let mut back: BTreeMap<PathBuf, HomeChange> = BTreeMap::new();
+        for link in self.anchors()? {
+            let (mut link, mut newer) = (Some(link), Vec::new());
+            for _ in 0..LONGEST_COMPARED {
+                let Some(header) =
+                    link.as_ref().map(|id| git.find_commit(id.as_str())).transpose()?.flatten()
+                else {
+                    break;
+                };
+                let Some(accepted) = header.parents.first() else { break };
+                let accepted_tree = self.tree_of(accepted)?;
+                let unagreed = git.tree_changes(&accepted_tree, &header.tree)?;
+                if !unagreed.is_empty() {
+                    let moved: BTreeSet<PathBuf> =
+                        paths(git.tree_changes(&accepted_tree, &base_tree)?);
+                    let is_agreed = |path: &PathBuf| {
+                        newer.iter().any(|differing: &BTreeSet<PathBuf>| !differing.contains(path))
+                    };
+                    for change in unagreed {
+                        if !moved.contains(&change.path) && !is_agreed(&change.path) {
+                            back.entry(change.path.clone()).or_insert(change);
+                        }
+                    }
+                }
+                newer.push(paths(git.tree_changes(&header.tree, &base_tree)?));
+                link = header.parents.get(1).cloned();
+            }
+        }
+        if back.is_empty() {
+            return Ok(tree);
+        }
+        git.tree_with(&tree, &in_order(back.into_values().collect()))
+    }
+
+    /// Returns the newest link of every branch.
+    fn anchors(&self) -> Result<Vec<Oid>, GitError> {
+        let args = ["for-each-ref", "--format=%(objectname)", ANCHORS];
+        let answer = self.git().call(Call::new(&args))?;
+        let lines = answer.stdout.split(|byte| *byte == b'\n');
+        Ok(lines.filter_map(Oid::parse).collect())
+    }
+
+    fn anchor_by_history(&self, branch: &str, base: &Oid) -> Result<Oid, GitError> {
         let git = self.git();
         let base_tree = self.tree_of(base)?;
         let mut link = git.resolve(&anchor_ref(branch))?;
@@ -114,6 +172,10 @@ impl Git {
             .map(super::call::path_from)
             .collect())
     }
+}
+
+fn paths(changes: Vec<HomeChange>) -> BTreeSet<PathBuf> {
+    changes.into_iter().map(|change| change.path).collect()
 }
 
 /// Puts what is removed first, so that a file can come where a directory was, and the other way round.

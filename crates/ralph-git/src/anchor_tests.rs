@@ -96,3 +96,31 @@ fn a_file_comes_back_where_the_candidate_has_a_directory_and_words_are_found() {
     assert_eq!(found, [Path::new("tests/a.py")]);
     assert!(stage.mirror.git().files_with_word(&base, "helper").unwrap().is_empty());
 }
+
+/// A person's rebase or squash changes the commits, and not what nobody agreed with.
+#[test]
+fn what_nobody_agreed_with_stays_so_in_other_commits_and_on_other_branches() {
+    let stage = Stage::new();
+    let base = stage.commit(&[("t", "1"), ("n", "1")]);
+    let candidate = stage.commit(&[("t", "2"), ("n", "2")]);
+    stage.accept(&base, &candidate, &["t"]);
+    let git = |args: &[&str]| stage.world.git(&stage.dir, args);
+    git(&["reset", "--quiet", "--soft", base.as_str()]);
+    let squashed = stage.commit(&[("t", "2"), ("n", "2"), ("more", "x")]);
+    assert!(!stage.mirror.git().is_ancestor(&candidate, &squashed).unwrap());
+    assert_eq!(
+        (stage.anchor(&squashed, "t").as_str(), stage.anchor(&squashed, "n").as_str()),
+        ("1", "2")
+    );
+    let tree = stage.mirror.anchor_tree("refs/heads/other", &squashed).unwrap();
+    let found = stage.mirror.git().file_at(&tree, Path::new("t")).unwrap();
+    assert_eq!(found.unwrap(), b"1");
+    // Once somebody agrees, it counts there too.
+    let later = stage.commit(&[("n", "3")]);
+    stage.accept(&squashed, &later, &[]);
+    assert_eq!(stage.anchor(&later, "t"), "2");
+    assert_eq!(stage.anchor(&squashed, "t"), "2");
+    // What a person makes of it is theirs.
+    let persons = stage.commit(&[("t", "mine")]);
+    assert_eq!(stage.anchor(&persons, "t"), "mine");
+}

@@ -175,6 +175,26 @@ impl Checkout {
         &self.git
     }
 
+    /// Puts back every tracked file that was changed or removed since the checkout was made, but for those that `filled` says
+    /// stand for something else. What is there beside, and what fills a submodule, stays.
+    pub fn put_tracked_back(&self, filled: &dyn Fn(&Path) -> bool) -> Result<(), CheckoutError> {
+        let failed = |error| self.explain(error);
+        // Who changes a file can put its size and time back, but not the time of that change, which the index has as well.
+        let args = ["diff-files", "-z", "--name-only", "--ignore-submodules=all"];
+        let answer = self.git.call(Call::new(&args).timeout(TIMEOUT)).map_err(failed)?;
+        let names = answer.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        let changed = names.map(super::call::path_from).filter(|path| !filled(path));
+        let paths: Vec<Vec<u8>> =
+            changed.map(|path| path.into_os_string().into_encoded_bytes()).collect();
+        if !paths.is_empty() {
+            let input = paths.join(&0);
+            let args = ["checkout-index", "--force", "--quiet", "-z", "--stdin"];
+            self.git.call(Call::new(&args).input(&input).timeout(TIMEOUT)).map_err(failed)?;
+        }
+        // Without a stamp the next preparation starts over, as it must where LFS files were filled.
+        if self.stamp_file().exists() { self.write_stamp() } else { Ok(()) }
+    }
+
     fn stamp_file(&self) -> Utf8PathBuf {
         self.git_dir().join("ralph-stamp")
     }

@@ -8,6 +8,7 @@
 //! | pipeline | [`FinalMessage::completion`], [`FinalMessage::planner_claim`], [`FinalMessage::verifier_claim`] |
 //! | build, loop, `run` | [`FinalMessage::no_change_needed`] |
 //! | `run` | [`FinalMessage::promises`] |
+//! | a review in build, loop, `run` | [`FinalMessage::verifier_claim`], [`FinalMessage::not_verified`] |
 //! | `agent run` | [`FinalMessage::says`] with the user's own promise |
 
 use std::collections::HashSet;
@@ -21,6 +22,7 @@ pub const DEFAULT_MAGIC_PHRASE: &str = "I AM HYPER SURE I AM DONE!";
 pub const PROMISE: &str = "<promise>COMPLETE</promise>";
 
 pub(crate) const PLAN_INVALIDATION: &str = "PLAN_INVALIDATION:";
+pub(crate) const NOT_VERIFIED: &str = "NOT_VERIFIED:";
 pub(crate) const NO_CHANGE_NEEDED: &str = "NO_CHANGE_NEEDED:";
 
 /// The last message of an agent.
@@ -155,6 +157,16 @@ impl<'a> FinalMessage<'a> {
     /// Returns why nothing needs to change, where the agent says so.
     pub fn no_change_needed(&self) -> Option<String> {
         self.reason_after(NO_CHANGE_NEEDED)
+    }
+
+    /// Returns why a verifier holds something against the work, where it says so in a line of its own.
+    pub fn not_verified(&self) -> Option<String> {
+        self.reason_after(NOT_VERIFIED)
+    }
+
+    /// Whether the magic phrase stands alone on some line, also where the claim around it cannot be read.
+    pub fn has_phrase(&self, magic_phrase: &str) -> bool {
+        self.last_lines().any(|line| line == magic_phrase.trim())
     }
 
     /// Whether a line of the message is exactly `line`.

@@ -141,6 +141,14 @@ impl Evidence {
 }
 
 impl CommitEvidence {
+    /// Returns a path of its repository as it is named in the workspace.
+    pub fn named(&self, path: &str) -> String {
+        match self.repository.as_str() {
+            "" => path.to_owned(),
+            repository => format!("{repository}/{path}"),
+        }
+    }
+
     fn faults(&self) -> Vec<EvidenceFault> {
         let (commit, base) = (|| self.commit.clone(), || self.base.clone());
         let mut faults: Vec<_> = self

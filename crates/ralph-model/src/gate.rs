@@ -386,7 +386,7 @@ impl GatesView {
     }
 
     /// Returns the reports with this effect, in order.
-    pub(crate) fn with(&self, effect: Effect) -> impl Iterator<Item = &GateReport> {
+    pub fn with(&self, effect: Effect) -> impl Iterator<Item = &GateReport> {
         self.reports.iter().filter(move |report| report.attribution.effect() == effect)
     }
 

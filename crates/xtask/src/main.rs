@@ -16,6 +16,7 @@ mod programs;
 mod simulate;
 mod test;
 mod torture;
+mod trust;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
        cargo xtask torture [--sample [SEED]]
        cargo xtask person [--seeds N | --seed S]
        cargo xtask escapes [--sample]
+       cargo xtask trust [--sample | WORD]
        cargo xtask deny
 
   test          install the agent CLIs that the tests run for real, then run all tests
@@ -46,6 +48,9 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
   person        500 random stories of a person at work beside agents in clones; nothing of theirs may be lost
   escapes       every program that tries to get out of its bounds, as root and as an ordinary user, with each layer
   --sample      a third of them
+  trust         every agent of tests/liars in every workflow, and whether Ralph believed what it should
+  --sample      some of them, others each day: less than a minute
+  WORD          only those whose name or workflow contains this
   deny          hold licences, sources and versions of the dependencies to deny.toml
   ARGS          passed on to `cargo nextest run` (or to `cargo test` where there is no nextest)";
 
@@ -63,6 +68,9 @@ fn main() -> ExitCode {
             person::PersonRequest::parse(args).and_then(|request| person::run(&request))
         }
         Some("escapes") => escapes::run(args),
+        Some("trust") => {
+            trust::GalleryRequest::parse(args).and_then(|request| trust::run(&request))
+        }
         Some("deny") => deny::run(),
         Some(generate::WORD) => generate::run(args),
         Some("help" | "--help" | "-h") => {

@@ -269,8 +269,9 @@ impl<'a> Assessor<'a> {
         tell: Tell<'_>,
     ) -> Result<ChecksFinding, GateError> {
         let Survey { candidate, base, is_base } = survey;
-        let Overlay { tree, commit, for_green, for_red, changed, allowed, hints } = candidate;
-        let mut finding = ChecksFinding { changed, hints, overlay: None, allowed };
+        let Overlay { tree, commit, for_green, for_red, changed, allowed, hints, entries } =
+            candidate;
+        let mut finding = ChecksFinding { changed, hints, overlay: None, allowed, entries };
         let is_rejected = findings.iter().any(|one| one.attribution.effect() == Effect::Block);
         if commit.is_none() || is_rejected {
             return Ok(finding);

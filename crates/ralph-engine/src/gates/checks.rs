@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use camino::Utf8Path;
 use ralph_model::checks::{
     ChangedCheck, CheckClass, ComparedPath, Laid, ProjectLayout, declares_test_module,
-    development_paths, hints_in, is_named_support, lay_over, mentioned, module_parents, scripts_of,
-    support_word, wants_text,
+    development_paths, hints_in, is_named_support, lay_over, mentioned, module_parents, named_by,
+    scripts_of, support_word, wants_text,
 };
 use ralph_model::gate::GateSpec;
 use ralph_model::glob::Glob;
@@ -72,6 +72,8 @@ pub(super) struct Overlay {
     pub(super) changed: Vec<ChangedCheck>,
     pub(super) allowed: Vec<(String, String)>,
     pub(super) hints: Vec<String>,
+    /// Changed files among the source that a gate's own command runs.
+    pub(super) entries: Vec<String>,
 }
 
 /// Lays the checks of an anchor over a commit.
@@ -116,6 +118,7 @@ impl CheckSurvey<'_> {
                 changed: Vec::new(),
                 allowed: Vec::new(),
                 hints: Vec::new(),
+                entries: Vec::new(),
             });
         }
         let compared = self.compared(&commit_tree, &differing)?;
@@ -123,39 +126,51 @@ impl CheckSurvey<'_> {
         let (laid, changed) = lay_over(&layout, &compared);
         let tree = self.tree_laid(&commit_tree, &differing, &laid)?;
         // What a script mentions may be a further script or the very source that it runs. So it is tried both ways: put
-        // back, which shows what a hollowed script hides, and left, which shows what put-back source would hide. What is
-        // new and unknown is taken out, unless the gate did not pass before: then it may be the work.
-        let leaving = |leaves: &dyn Fn(&ComparedPath) -> bool| {
+        // back, which shows what a hollowed script hides, and left, which shows what put-back source would hide. Of several
+        // such files each is left once while each other one is put back. What is new and unknown is taken out, unless the
+        // gate did not pass before: then it may be the work.
+        let leaving = |leaves: &dyn Fn(usize, &ComparedPath) -> bool| {
             let laid: Vec<Laid> = compared
                 .iter()
                 .zip(&laid)
-                .map(|(one, laid)| {
-                    let is_left = *laid == Laid::Anchor && leaves(one);
+                .enumerate()
+                .map(|(at, (one, laid))| {
+                    let is_left = *laid == Laid::Anchor && leaves(at, one);
                     if is_left { Laid::Candidate } else { laid.clone() }
                 })
                 .collect();
             self.tree_laid(&commit_tree, &differing, &laid)
         };
-        let is_mentioned = |one: &ComparedPath| layout.is_mentioned_only(&one.path);
+        let is_entry = |one: &ComparedPath| layout.is_entry_in_source(&one.path);
+        let is_mentioned =
+            |one: &ComparedPath| is_entry(one) || layout.is_mentioned_only(&one.path);
         let is_unknown = |one: &ComparedPath| layout.is_unknown(&one.path, !one.in_anchor);
-        let green = [tree.clone(), leaving(&is_mentioned)?];
-        let red = [leaving(&is_unknown)?, leaving(&|one| is_unknown(one) || is_mentioned(one))?];
-        let made = |trees: [Oid; 2]| -> Result<Vec<Oid>, GitError> {
-            let mut commits = Vec::new();
-            let is_same = trees[0] == trees[1];
-            for tree in trees.iter().take(if is_same { 1 } else { 2 }) {
-                if *tree != commit_tree {
+        let mentioned: Vec<usize> = (0..compared.len())
+            .filter(|at| laid[*at] == Laid::Anchor && is_mentioned(&compared[*at]))
+            .collect();
+        let (mut green, mut red) =
+            (vec![tree.clone()], vec![leaving(&|_, one: &ComparedPath| is_unknown(one))?]);
+        for left in separations(&mentioned) {
+            green.push(leaving(&|at, _: &ComparedPath| left.contains(&at))?);
+            red.push(leaving(&|at, one: &ComparedPath| is_unknown(one) || left.contains(&at))?);
+        }
+        let made = |trees: Vec<Oid>| -> Result<Vec<Oid>, GitError> {
+            let (mut commits, mut seen) = (Vec::new(), BTreeSet::new());
+            for tree in trees {
+                if tree != commit_tree && seen.insert(tree.to_string()) {
                     let message = "ralph: with the checks of the anchor\n";
-                    commits.push(self.repository.mirror.own_commit(tree, &[commit], message)?);
+                    commits.push(self.repository.mirror.own_commit(&tree, &[commit], message)?);
                 }
             }
             Ok(commits)
         };
         let (for_green, for_red) = (made(green)?, made(red)?);
+        let entries = compared.iter().filter(|one| is_entry(one) && one.in_anchor);
+        let entries = entries.map(|one| one.path.clone()).collect();
         let own = if tree == commit_tree { None } else { for_green.first().cloned() };
         let allowed = self.allowed(&changed);
         let hints = hints(&layout, &compared);
-        Ok(Overlay { commit: own, tree, for_green, for_red, changed, allowed, hints })
+        Ok(Overlay { commit: own, tree, for_green, for_red, changed, allowed, hints, entries })
     }
 
     fn tree_laid(
@@ -240,7 +255,7 @@ impl CheckSurvey<'_> {
     fn layout(&self, compared: &[ComparedPath]) -> Result<ProjectLayout, GitError> {
         let tree: BTreeSet<String> =
             self.git().tree(self.anchor)?.iter().map(|entry| shown(&entry.path)).collect();
-        let named = self.named_scripts();
+        let named = self.named_scripts(&tree);
         let scripts = self.scripts(&tree, &named)?;
         let support_directories = self.support_directories(&tree)?;
         let mut layout =
@@ -261,11 +276,19 @@ impl CheckSurvey<'_> {
     }
 
     /// Returns what gates and `setup` execute by their own words.
-    fn named_scripts(&self) -> BTreeSet<String> {
+    fn named_scripts(&self, tree: &BTreeSet<String>) -> BTreeSet<String> {
         let commands = self.pinned.gates.iter().map(GateSpec::argv);
         let commands = commands.chain(self.pinned.setup.iter().map(Vec::as_slice));
         let from_root = |path: &String| self.repository.prefix.join(path).into_string();
-        scripts_of(commands).iter().map(from_root).collect()
+        let mut named = BTreeSet::new();
+        for path in scripts_of(commands) {
+            let path = from_root(&path);
+            // A module is named as interpreters find it. What a package is made of may be anything: it is only mentioned.
+            let modules = named_by(&path, tree).into_iter();
+            named.extend(modules.filter(|file| !file.ends_with("/__init__.py")));
+            named.insert(path);
+        }
+        named
     }
 
     /// Returns these scripts, and what they and the recipes mention.
@@ -279,7 +302,15 @@ impl CheckSurvey<'_> {
         let recipes =
             RECIPES.iter().map(|recipe| from_root(recipe)).filter(|path| tree.contains(path));
         let mut unread: BTreeSet<String> = named.iter().cloned().chain(recipes).collect();
-        let (mut scripts, mut read) = (named.clone(), BTreeSet::new());
+        for path in named {
+            let package =
+                path.rsplit_once('/').map(|(package, _)| format!("{package}/__init__.py"));
+            unread.extend(package.filter(|file| tree.contains(file)));
+        }
+        let is_package = |path: &&String| path.ends_with("/__init__.py");
+        let mut scripts: BTreeSet<String> =
+            named.iter().chain(unread.iter().filter(is_package)).cloned().collect();
+        let mut read = BTreeSet::new();
         for _ in 0..DEPTH {
             let texts: Vec<String> = unread
                 .iter()
@@ -371,6 +402,24 @@ impl CheckSurvey<'_> {
         };
         changed.iter().filter_map(allowing).collect()
     }
+}
+
+/// Returns which of some things are left in each try, so that for any two of them there is a try in which the one is left
+/// and the other is not. All of them are left in the first.
+fn separations(things: &[usize]) -> Vec<BTreeSet<usize>> {
+    if things.is_empty() {
+        return Vec::new();
+    }
+    let mut tries: Vec<BTreeSet<usize>> = vec![things.iter().copied().collect()];
+    let mut bit = 1;
+    while bit < things.len() {
+        for wanted in [true, false] {
+            let left = things.iter().enumerate().filter(|(at, _)| (at & bit != 0) == wanted);
+            tries.push(left.map(|(_, thing)| *thing).collect());
+        }
+        bit *= 2;
+    }
+    tries
 }
 
 /// Returns the signs in the texts, which may mean nothing.

@@ -30,6 +30,7 @@ const SETUP_TIMEOUT: Duration = Duration::from_mins(30);
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
 /// A pointer of LFS is smaller than this.
 const LFS_POINTER_CAP: u64 = 1024;
+const LARGEST_POINTER: usize = 1024;
 
 /// One checkout, used for one commit after the other.
 pub(super) struct Workbench<'a> {
@@ -229,6 +230,17 @@ impl<'a> Workbench<'a> {
         };
         if let Some(problem) = run_setup(self.context, self.setup, &place, tell)? {
             return Ok(Some(problem));
+        }
+        // It runs code of the commit, which must not change what is judged. A file of LFS may be filled in.
+        let mirror = self.repository.mirror.git();
+        let is_pointer = |path: &std::path::Path| {
+            provision.needs_lfs
+                && mirror.files_at(&[(checkout.commit(), path)], LARGEST_POINTER).is_ok_and(
+                    |found| found.into_iter().flatten().any(|text| text.starts_with(LFS_POINTER)),
+                )
+        };
+        if let Err(error) = checkout.put_tracked_back(&is_pointer) {
+            return Ok(Some(error.to_string()));
         }
         if !checkout.has_additions(&self.caches, &self.copied()?)? {
             let is_there = |cache: &&Utf8PathBuf| checkout.worktree().join(cache).is_dir();

@@ -60,7 +60,9 @@ impl TaskContract {
                 // Whether there is a plan is another question.
                 message.planner_claim(phrase, Some("plan")) == PlannerClaim::Planned
             }
-            TaskContract::Completed { phrase } => message.completion(phrase).is_some(),
+            TaskContract::Completed { phrase } => {
+                message.completion(phrase).is_some() || message.has_phrase(phrase)
+            }
             TaskContract::Envelope => PlannerEnvelope::parse(said).is_ok(),
         }
     }

@@ -5,8 +5,9 @@ use ralph_model::evidence::EvidenceFault;
 use ralph_model::journal::ReasonText;
 use ralph_model::proof::ProofLevel;
 use ralph_model::run::Trouble;
-use ralph_model::verdict::{Claim, PersonQuestion, Reason, Verdict, VerifierReport};
+use ralph_model::verdict::{Claim, PersonQuestion, Reason, Verdict};
 
+use super::review::ReviewStanding;
 use crate::judge::{Case, lowest};
 
 /// What the judge says of all work together.
@@ -19,12 +20,19 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Puts together what was measured of each work. `no_change` tells the agent how to say that nothing has to change.
-    pub(super) fn of(works: &[Work], cases: &[Case], no_change: &str) -> Result<Findings, Trouble> {
+    /// Puts together what was measured of each work and what a verifier says of it. `no_change` tells the agent how to say
+    /// that nothing has to change.
+    pub(super) fn of(
+        works: &[Work],
+        cases: &[Case],
+        review: &ReviewStanding,
+        no_change: &str,
+    ) -> Result<Findings, Trouble> {
         let mut found =
             Findings { rejected: None, reasons: Vec::new(), question: None, level: lowest(cases) };
-        for (work, case) in works.iter().zip(cases) {
-            match case.verdict(&VerifierReport::NotAsked)? {
+        let reports = review.reports(works);
+        for ((work, case), report) in works.iter().zip(cases).zip(&reports) {
+            match case.verdict(report)? {
                 Verdict::Accepted { .. } => {}
                 Verdict::Rejected { reasons } => {
                     found.reasons.extend(reasons.iter().map(ReasonText::from));
@@ -44,6 +52,10 @@ impl Findings {
                     found.question.get_or_insert(question);
                 }
             }
+        }
+        if let (ReviewStanding::Unclear { why }, Some(work)) = (review, works.first()) {
+            let (commit, said) = (work.commit.clone(), why.clone());
+            found.question.get_or_insert(PersonQuestion::VerifierUnclear { commit, said });
         }
         Ok(found)
     }

@@ -17,6 +17,7 @@ pub mod pipeline;
 pub mod project;
 pub mod repeat;
 pub(crate) mod repositories;
+mod review;
 mod spec_text;
 pub mod stories;
 

@@ -493,6 +493,37 @@ impl Repositories {
         Ok(())
     }
 
+    /// Returns the one commit whose name begins like this, in whichever repository it is.
+    pub(crate) fn named_like(&self, beginning: &str) -> Result<Option<CommitId>, WorkflowError> {
+        for repository in &self.found {
+            if let Some(found) = repository.gates.git().find_commit(beginning)? {
+                return Ok(Some(commit_id(&found.id)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the tip of the branch that has a commit: what is above it is part of the work. In a clone all branches are
+    /// the run's.
+    pub(crate) fn tip_above(&self, commit: &CommitId) -> Result<CommitId, WorkflowError> {
+        let below = oid(commit);
+        for repository in &self.found {
+            let git = repository.gates.git();
+            if !git.have(std::slice::from_ref(&below))?[0] {
+                continue;
+            }
+            let now = git.refs()?;
+            let head = now.head.id().cloned();
+            let branches = now.refs.iter().filter(|one| one.name.starts_with("refs/heads/"));
+            for tip in head.into_iter().chain(branches.map(|one| one.id.clone())) {
+                if git.is_ancestor(&below, &tip)? {
+                    return Ok(commit_id(&tip));
+                }
+            }
+        }
+        Ok(commit.clone())
+    }
+
     /// Returns where every repository stands, the one first that has a commit.
     pub(crate) fn heads(&self, commit: Option<&CommitId>) -> Result<Vec<Work>, WorkflowError> {
         let (mut first, mut others) = (Vec::new(), Vec::new());

@@ -8,7 +8,8 @@ use ralph_model::checks::{CheckClass, Measure};
 use ralph_model::glob::Glob;
 use ralph_model::proof::ProofLevel;
 use ralph_model::verdict::{
-    ChangedChecks, PersonQuestion, Reason, Verdict, VerifierQuestion, VerifierReport,
+    AnswerTest, ChangedChecks, PersonQuestion, Reason, Tested, Verdict, VerifierQuestion,
+    VerifierReport,
 };
 
 use crate::world::{World, write};
@@ -37,7 +38,23 @@ fn judged(case: &Case, verifier: &VerifierReport) -> Verdict {
 }
 
 fn parrot(commit: &str) -> VerifierReport {
-    VerifierReport::Verified { commit: commit.parse().unwrap() }
+    VerifierReport::verified(&commit.parse().unwrap())
+}
+
+/// A verifier that quotes the spec for each of these paths, whatever they are.
+fn quoting(commit: &str, paths: &[String]) -> VerifierReport {
+    const SPEC: [&str; 3] = [
+        "the first sentence of the spec",
+        "the second sentence of the spec",
+        "the third sentence of it",
+    ];
+    let spec = SPEC.join(". ");
+    let lines = paths.iter().enumerate();
+    let message: Vec<String> =
+        lines.map(|(at, path)| format!("CHECK {path}: asked: {}", SPEC[at % 3])).collect();
+    let test = AnswerTest { asked: paths, spec: &spec, ..AnswerTest::default() };
+    let Tested::Agreed(agreed) = test.test(&message.join("\n")) else { panic!("{message:?}") };
+    VerifierReport::Verified { commit: commit.parse().unwrap(), agreed }
 }
 
 /// The level at which a commit is accepted without anybody being asked.
@@ -48,7 +65,7 @@ fn level(case: &Case) -> ProofLevel {
     }
 }
 
-/// Somebody must agree; a verifier that says yes to everything lifts it to the second level at most.
+/// Somebody must agree. One word of a verifier's is nothing; one that quotes for everything lifts it to the second level.
 fn assert_asked(world: &World, commit: &str, path: &str) -> Case {
     let case = world.examine_commit(commit);
     let verdict = judged(&case, &VerifierReport::NotAsked);
@@ -60,6 +77,8 @@ fn assert_asked(world: &World, commit: &str, path: &str) -> Case {
     assert!(checks.iter().any(|check| check.path == path), "{checks:?}");
     assert!(!failing.is_empty());
     let verdict = judged(&case, &parrot(commit));
+    assert!(matches!(verdict, Verdict::NeedsHuman { .. }), "{verdict:?}");
+    let verdict = judged(&case, &quoting(commit, &case.asked_checks()));
     assert!(
         matches!(verdict, Verdict::Accepted { level: ProofLevel::ChecksChanged, .. }),
         "{verdict:?}"

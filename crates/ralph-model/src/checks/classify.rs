@@ -90,6 +90,10 @@ impl ProjectLayout {
             return CheckClass::Manifest;
         }
         let in_source = is_in_source(path);
+        // The file that a gate's own command runs is never only source.
+        if self.named.contains(path) {
+            return CheckClass::Script;
+        }
         if !in_source
             && (self.scripts.contains(path) || (is_new && self.is_beside_script(directory)))
         {
@@ -118,6 +122,13 @@ impl ProjectLayout {
     /// Whether a file is a script only because another one mentions it. It may as well be the source that is checked.
     pub fn is_mentioned_only(&self, path: &str) -> bool {
         self.class_of(path, false) == CheckClass::Script && !self.named.contains(path)
+    }
+
+    /// Whether a file among the source is what a gate's own command runs: it checks, and may be what is checked.
+    pub fn is_entry_in_source(&self, path: &str) -> bool {
+        self.named.contains(path)
+            && self.class_of(path, false) == CheckClass::Script
+            && is_in_source(path)
     }
 
     /// A directory that holds a script is one that the script may read as a whole.

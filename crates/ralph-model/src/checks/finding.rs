@@ -95,12 +95,20 @@ pub struct ChecksFinding {
     pub overlay: Option<OverlayFinding>,
     /// Checks that the spec or the configuration allows to be changed, with the pattern that does.
     pub allowed: Vec<(String, String)>,
+    /// Changed files among the source that a gate's own command runs. No run with them as they were says anything: they may
+    /// be what is checked.
+    pub entries: Vec<String>,
 }
 
 impl ChecksFinding {
     /// Whether the candidate passes with the anchor's checks.
     pub fn holds(&self) -> bool {
-        self.overlay.as_ref().is_none_or(|overlay| overlay.gates.iter().all(|gate| gate.holds))
+        let is_allowed = |path: &String| self.allowed.iter().any(|(allowed, _)| allowed == path);
+        self.entries.iter().all(is_allowed)
+            && self
+                .overlay
+                .as_ref()
+                .is_none_or(|overlay| overlay.gates.iter().all(|gate| gate.holds))
     }
 
     /// Returns the changed checks that somebody has to agree with.

@@ -24,7 +24,7 @@ pub use finding::{
 pub use hints::hints_in;
 use manifest::{Manifest, Spliced};
 use rust::InlineTests;
-pub use scripts::{mentioned, scripts_of};
+pub use scripts::{mentioned, named_by, scripts_of};
 
 /// A path that differs between anchor and candidate, with its texts where they are read.
 #[derive(Clone, Debug)]

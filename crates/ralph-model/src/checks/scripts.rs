@@ -31,14 +31,67 @@ pub fn mentioned(text: &str, path: &str, tree: &BTreeSet<String>) -> BTreeSet<St
     let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
     let is_break = |c: char| c.is_whitespace() || "\"'`;|&()<>=$,{}[]:@".contains(c);
     let mut found = BTreeSet::new();
-    for word in text.split(is_break) {
+    let mut add = |word: &str| {
         let word = word.trim_start_matches(['.', '/', '-', '+']).trim_end_matches(['.', '/', '\\']);
         if word.is_empty() {
-            continue;
+            return;
         }
-        let beside =
-            if directory.is_empty() { word.to_owned() } else { format!("{directory}/{word}") };
-        found.extend([word.to_owned(), beside].into_iter().filter(|path| tree.contains(path)));
+        found.extend(named_by(word, tree));
+        if !directory.is_empty() {
+            found.extend(named_by(&format!("{directory}/{word}"), tree));
+        }
+    };
+    text.split(is_break).for_each(&mut add);
+    // `from tools import rules` names `tools/rules.py`, though no word does.
+    for line in text.lines() {
+        let Some((package, names)) =
+            line.trim().strip_prefix("from ").and_then(|rest| rest.split_once(" import "))
+        else {
+            continue;
+        };
+        for name in names.split([',', ' ', '(', ')']).filter(|name| !name.is_empty()) {
+            add(&format!("{}.{name}", package.trim()));
+        }
+    }
+    found
+}
+
+/// What a module's file is called beyond its name.
+const MODULE_ENDS: [&str; 16] = [
+    ".py",
+    "/__init__.py",
+    "/__main__.py",
+    ".js",
+    ".mjs",
+    ".cjs",
+    ".ts",
+    ".mts",
+    "/index.js",
+    "/index.ts",
+    ".rb",
+    ".pl",
+    ".pm",
+    ".php",
+    ".sh",
+    ".lua",
+];
+
+/// Returns the files of a tree that a word names: a path, or a module that interpreters find by it.
+pub fn named_by(word: &str, tree: &BTreeSet<String>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    if tree.contains(word) {
+        found.insert(word.to_owned());
+    }
+    let dotted = word.replace("::", "/").replace('.', "/");
+    for name in [word, dotted.as_str()] {
+        let files = MODULE_ENDS.iter().map(|end| format!("{name}{end}"));
+        found.extend(files.filter(|file| tree.contains(file)));
+    }
+    // A module of a package runs what the package is made of first.
+    let packages =
+        dotted.match_indices('/').map(|(at, _)| format!("{}/__init__.py", &dotted[..at]));
+    if !found.is_empty() {
+        found.extend(packages.filter(|file| tree.contains(file)));
     }
     found
 }
@@ -228,6 +281,37 @@ mod tests {
         // One gate that runs it is enough.
         assert_eq!(files(&[&["sh", "-n", "check.sh"], &["sh", "check.sh"]]), ["check.sh"]);
         assert_eq!(files(&[&["tools/python3", "check.py"]]), ["check.py", "tools/python3"]);
+    }
+
+    #[test]
+    fn a_word_names_a_file_or_a_module() {
+        let tree: BTreeSet<String> = [
+            "tools/__init__.py",
+            "tools/check.py",
+            "tools/rules.py",
+            "ci/__main__.py",
+            "lib/hook.js",
+            "check",
+        ]
+        .iter()
+        .map(|path| (*path).to_owned())
+        .collect();
+        for (word, expected) in [
+            ("check", &["check"][..]),
+            ("tools.check", &["tools/__init__.py", "tools/check.py"]),
+            ("ci", &["ci/__main__.py"]),
+            ("lib/hook", &["lib/hook.js"]),
+            ("unittest", &[]),
+        ] {
+            let found: Vec<String> = named_by(word, &tree).into_iter().collect();
+            assert_eq!(found, expected, "{word}");
+        }
+        let text = "import sys\nfrom tools import (rules, none)\n";
+        let found: Vec<String> = mentioned(text, "other/check.py", &tree).into_iter().collect();
+        assert_eq!(found, ["tools/__init__.py", "tools/rules.py"]);
+        let text = "from .rules import holds\nconst x = require('../lib/hook')\n";
+        let found: Vec<String> = mentioned(text, "tools/check.py", &tree).into_iter().collect();
+        assert_eq!(found, ["lib/hook.js", "tools/rules.py"]);
     }
 
     #[test]

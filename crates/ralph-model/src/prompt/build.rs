@@ -80,6 +80,42 @@ impl PromptContext for VerifyPrompt<'_> {
     }
 }
 
+/// For the verifier that is asked what the judge cannot settle.
+#[derive(Clone, Copy, Debug)]
+pub struct ReviewPrompt<'a> {
+    pub surroundings: Surroundings<'a>,
+    /// What was to be done.
+    pub tasks: &'a str,
+    pub commit: &'a CommitId,
+    /// Where the work began.
+    pub base: Option<&'a CommitId>,
+    /// The throw-away checkout it works in.
+    pub checkout: &'a str,
+    /// What was done in other repositories, a line for each.
+    pub elsewhere: Option<&'a str>,
+    /// What the harness ran on the work.
+    pub gates: &'a [GateSpec],
+    pub questions: &'a [VerifierQuestion],
+    pub magic_phrase: &'a str,
+}
+
+impl PromptContext for ReviewPrompt<'_> {
+    const KIND: PromptKind = PromptKind::Review;
+
+    fn values(&self) -> Values<'_> {
+        let mut values = self.surroundings.values();
+        values.add("tasks", self.tasks);
+        values.add("commit", self.commit.as_str());
+        values.add_optional("base", self.base.map(CommitId::as_str));
+        values.add("checkout", self.checkout);
+        values.add_optional("elsewhere", self.elsewhere);
+        values.add_optional("gates", gate_list(self.gates));
+        values.add("questions", question_list(self.questions).unwrap_or_default());
+        values.add("magic_phrase", self.magic_phrase);
+        values
+    }
+}
+
 /// For the investigator of issues.
 #[derive(Clone, Copy, Debug)]
 pub struct InvestigatePrompt<'a> {

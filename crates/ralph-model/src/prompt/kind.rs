@@ -17,6 +17,7 @@ pub enum PromptKind {
     Understand,
     Story,
     Loop,
+    Review,
 }
 
 const PLACES: [Field; 2] = [always("workspace"), always("home")];
@@ -36,11 +37,30 @@ const LOOP: [Field; 9] = [
     optional("escalation", "escalation").with(Need::Appended("Attention")),
 ];
 
+/// What only the prompt of a decomposer has.
+const DECOMPOSE: [Field; 4] = [
+    always("task_id"),
+    always("task").with(Need::Appended("Task")),
+    always("kill").with(Need::Appended("Why it was stopped")),
+    optional("kill_log", "kill_log").with(Need::Appended("The log of the stopped run")),
+];
+
+/// What only the prompt of a review has.
+const REVIEW: [Field; 7] = [
+    GATES,
+    always("checkout"),
+    optional("elsewhere", "elsewhere").with(Need::Appended("Work in other repositories")),
+    always("commit").with(Need::Essential("commit")),
+    optional("base", "base"),
+    always("tasks"),
+    always("questions").with(Need::Essential("questions")),
+];
+
 /// The values that name the spec: of these, a template for which the spec is essential needs one.
 const SPEC: [&str; 3] = ["spec", "spec_path", "spec_file"];
 
 impl PromptKind {
-    pub const ALL: [PromptKind; 12] = [
+    pub const ALL: [PromptKind; 13] = [
         PromptKind::SpecPlan,
         PromptKind::SpecImplement,
         PromptKind::SpecVerify,
@@ -53,6 +73,7 @@ impl PromptKind {
         PromptKind::Understand,
         PromptKind::Story,
         PromptKind::Loop,
+        PromptKind::Review,
     ];
 
     /// Returns the name of the file in home that replaces the built-in text.
@@ -70,6 +91,7 @@ impl PromptKind {
             PromptKind::Understand => "understand_prompt.md",
             PromptKind::Story => "prompt.md",
             PromptKind::Loop => "PROMPT_loop.md",
+            PromptKind::Review => "PROMPT_review.md",
         }
     }
 
@@ -88,6 +110,7 @@ impl PromptKind {
             PromptKind::Understand => include_str!("templates/understand.md"),
             PromptKind::Story => include_str!("templates/story.md"),
             PromptKind::Loop => include_str!("templates/loop.md"),
+            PromptKind::Review => include_str!("templates/review.md"),
         }
     }
 
@@ -109,7 +132,8 @@ impl PromptKind {
             | PromptKind::SpecImplement
             | PromptKind::SpecVerify
             | PromptKind::Plan
-            | PromptKind::Loop => Need::Essential("spec"),
+            | PromptKind::Loop
+            | PromptKind::Review => Need::Essential("spec"),
             _ => Need::Free,
         };
         let mut fields = vec![always("spec_id")];
@@ -176,6 +200,9 @@ impl PromptKind {
                 always("tasks").with(Need::Appended("Tasks that were claimed done")),
                 questions.with(Need::Appended("Answer these too")),
             ]),
+            PromptKind::Review => {
+                fields.extend([&[phrase, essential_feedback], &REVIEW[..]].concat());
+            }
             PromptKind::Investigate => {
                 fields.extend([
                     appended_feedback,
@@ -184,13 +211,10 @@ impl PromptKind {
                         .with(Need::Appended("Tasks that were made from these issues already")),
                 ]);
             }
-            PromptKind::Decompose => fields.extend([
-                appended_feedback,
-                always("task_id"),
-                always("task").with(Need::Appended("Task")),
-                always("kill").with(Need::Appended("Why it was stopped")),
-                optional("kill_log", "kill_log").with(Need::Appended("The log of the stopped run")),
-            ]),
+            PromptKind::Decompose => {
+                fields.push(appended_feedback);
+                fields.extend(DECOMPOSE);
+            }
             PromptKind::Interview | PromptKind::Understand | PromptKind::Story => {
                 unreachable!("they have fields of their own")
             }

@@ -15,7 +15,9 @@ use std::fmt::Write;
 
 use crate::gate::{self, Check, GateSpec};
 
-pub use build::{BuildPrompt, DecomposePrompt, InvestigatePrompt, PlanPrompt, VerifyPrompt};
+pub use build::{
+    BuildPrompt, DecomposePrompt, InvestigatePrompt, PlanPrompt, ReviewPrompt, VerifyPrompt,
+};
 pub use goal::{GoalSurroundings, InterviewPrompt, StoryPrompt, UnderstandPrompt};
 pub use kind::PromptKind;
 pub use loop_task::{LoopPrompt, PlanSource};

@@ -40,6 +40,16 @@ impl PassedTests {
         self.names.keys().cloned().collect()
     }
 
+    /// Whether a test of this name passed.
+    pub fn contains(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of<const N: usize>(names: [&str; N]) -> PassedTests {
+        PassedTests { names: names.into_iter().map(|name| (name.to_owned(), 1)).collect() }
+    }
+
     fn total(&self) -> u64 {
         self.names.values().map(|count| u64::from(*count)).sum()
     }

@@ -14,7 +14,7 @@
 //! | commit | the verifier met trouble | trouble |
 //! | commit | the verifier says the plan is no good | plan invalid |
 //! | commit | the verifier rejects it, or names another commit | rejected |
-//! | commit | it fails with the anchor's checks, and no verifier was asked, or the person wants to be | a person decides |
+//! | commit | it fails with the anchor's checks, and no verifier agreed with each of them, or the person wants to be asked | a person decides |
 //! | commit | a gate can be run nowhere | a person decides |
 //! | commit | | accepted |
 //!
@@ -22,6 +22,7 @@
 //! rejects nothing. Where no verifier was asked the rest decides: a workflow that has one asks it about what would be
 //! accepted (or needs a person for want of a change), and judges again.
 
+mod answers;
 mod reason;
 
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,7 @@ use crate::id::CommitId;
 use crate::proof::ProofLevel;
 use crate::run::Trouble;
 
+pub use answers::{Agreement, AnswerSlip, AnswerTest, CheckAnswer, CheckOpinion, Tested};
 pub use reason::{PersonQuestion, Reason, VerifierQuestion, questions_for_verifier};
 
 /// What an agent that was to do the work says.
@@ -84,6 +86,8 @@ pub enum VerifierReport {
     /// It repeats this commit as verified; for a claim that nothing needs to change, the commit it looked at.
     Verified {
         commit: CommitId,
+        /// The changed checks that it agreed with, each for a reason that was tested.
+        agreed: Agreement,
     },
     NotVerified {
         report: String,
@@ -97,14 +101,17 @@ pub enum VerifierReport {
 }
 
 impl VerifierReport {
+    /// Returns the report on a commit that says nothing about changed checks.
+    pub fn verified(commit: &CommitId) -> VerifierReport {
+        VerifierReport::Verified { commit: commit.clone(), agreed: Agreement::default() }
+    }
+
     /// Reads what a verifier claims of `candidate`; `message` is its last word, for feedback.
     pub fn read(claim: &VerifierClaim, candidate: &CommitId, message: &str) -> VerifierReport {
         match (claim.against(candidate), &claim.commit) {
-            (Verification::Verified, _) => VerifierReport::Verified { commit: candidate.clone() },
+            (Verification::Verified, _) => VerifierReport::verified(candidate),
             (Verification::PlanInvalid { reason }, _) => VerifierReport::PlanInvalid { reason },
-            (Verification::NotVerified, Some(other)) => {
-                VerifierReport::Verified { commit: other.clone() }
-            }
+            (Verification::NotVerified, Some(other)) => VerifierReport::verified(other),
             (Verification::NotVerified, None) => {
                 VerifierReport::NotVerified { report: message.trim().to_owned() }
             }
@@ -178,14 +185,17 @@ fn judge_commit(measured: &Measured, verifier: &VerifierReport) -> Result<Verdic
         VerifierReport::NotVerified { report } => {
             return Ok(rejected(Reason::NotVerified { report: report.clone() }));
         }
-        VerifierReport::Verified { commit: other } if *other != commit => {
+        VerifierReport::Verified { commit: other, .. } if *other != commit => {
             let reason = Reason::AnotherVerified { candidate: commit, verified: other.clone() };
             return Ok(rejected(reason));
         }
         VerifierReport::Verified { .. } | VerifierReport::NotAsked => {}
     }
-    let is_agreed = *changed_checks == ChangedChecks::Verifier
-        && matches!(verifier, VerifierReport::Verified { .. });
+    let covers = |check: &ChangedCheck| match verifier {
+        VerifierReport::Verified { agreed, .. } => agreed.covers(&found.named(&check.path)),
+        _ => false,
+    };
+    let is_agreed = *changed_checks == ChangedChecks::Verifier && asked.iter().all(covers);
     if !asked.is_empty() && !is_agreed {
         let failing = checks.failing().cloned().collect();
         let question = PersonQuestion::ChecksChanged { commit, checks: asked, failing };

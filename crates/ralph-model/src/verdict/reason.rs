@@ -13,6 +13,7 @@ use crate::id::CommitId;
 use crate::proof::ProofLevel;
 
 use super::Measured;
+use super::answers::CHECK;
 
 /// Why work is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -353,6 +354,8 @@ pub enum PersonQuestion {
     GatesCannotRun { commit: CommitId, gates: Vec<GateReport> },
     /// Nothing stands against the commit, but it changes no component, and no plan says what it should have changed.
     NothingBuilt { commit: CommitId },
+    /// Nothing stands against the commit, but the verifier's answer about it could not be read.
+    VerifierUnclear { commit: CommitId, said: String },
     /// The gates pass, but not with the checks as they were.
     ChecksChanged { commit: CommitId, checks: Vec<ChangedCheck>, failing: Vec<AnchoredGate> },
 }
@@ -364,6 +367,7 @@ impl PersonQuestion {
             PersonQuestion::NoChange { .. } => "no_change",
             PersonQuestion::GatesCannotRun { .. } => "gates_cannot_run",
             PersonQuestion::NothingBuilt { .. } => "nothing_built",
+            PersonQuestion::VerifierUnclear { .. } => "verifier_unclear",
             PersonQuestion::ChecksChanged { .. } => "checks_changed",
         }
     }
@@ -374,6 +378,7 @@ impl PersonQuestion {
             PersonQuestion::NoChange { .. } => None,
             PersonQuestion::GatesCannotRun { commit, .. }
             | PersonQuestion::NothingBuilt { commit }
+            | PersonQuestion::VerifierUnclear { commit, .. }
             | PersonQuestion::ChecksChanged { commit, .. } => Some(commit),
         }
     }
@@ -402,6 +407,11 @@ impl fmt::Display for PersonQuestion {
                 }
                 write!(f, "Is {} done without that, or will you put it right first?", short(commit))
             }
+            PersonQuestion::VerifierUnclear { commit, said } => write!(
+                f,
+                "The verifier was asked about {} and gave no answer that can be used ({said}). Is it done?",
+                short(commit)
+            ),
             PersonQuestion::ChecksChanged { commit, checks, failing } => write!(
                 f,
                 "{} passes its gates, but not with the checks as they were: {}. {} Do you agree with the changed \
@@ -458,9 +468,10 @@ impl fmt::Display for VerifierQuestion {
                         f,
                         "The work passes its gates, but not with the checks as they were before it: {}. {} Does the \
                          spec ask for each of these changes, or is each a refactoring that checks as much as before? \
-                         If a check has become weaker, the work is not done. ",
+                         If a check has become weaker, the work is not done. {} ",
                         list_checks(asked),
-                        list_failing(failing)
+                        list_failing(failing),
+                        answer_form(asked)
                     )?;
                 }
                 if !told.is_empty() {
@@ -480,6 +491,21 @@ impl fmt::Display for VerifierQuestion {
     }
 }
 
+/// Says how to answer about each path: a verdict alone counts for nothing here.
+fn answer_form(asked: &[ChangedCheck]) -> String {
+    let paths: Vec<String> = asked
+        .iter()
+        .map(|check| format!("    {CHECK}{}: …", check.path.replace('\n', " ")))
+        .collect();
+    format!(
+        "Answer about every one of them in a line of its own, anywhere in your last message before its last two lines:\n{}\n   \
+         where … is one of\n    asked: a passage of the spec, word for word, of at least 20 characters, another one for each directory\n    \
+         refactor: a test that passed before => the test that checks the same now and passes\n    weaker: why\n   \
+         Ralph compares the passage with the spec and the names with the tests that it saw pass.",
+        paths.join("\n")
+    )
+}
+
 /// Returns what a verifier should be asked about a candidate.
 pub fn questions_for_verifier(measured: &Measured) -> Vec<VerifierQuestion> {
     let gates = measured.gates.reports().iter().filter(|report| {
@@ -496,7 +522,15 @@ pub fn questions_for_verifier(measured: &Measured) -> Vec<VerifierQuestion> {
         questions.push(VerifierQuestion::NotProven);
     }
     let checks = &measured.checks;
-    let owned = |checks: Vec<&ChangedCheck>| checks.into_iter().cloned().collect::<Vec<_>>();
+    // As answers name them: work may be in several repositories.
+    let named = |path: &str| {
+        measured.evidence.commit().map_or_else(|| path.to_owned(), |found| found.named(path))
+    };
+    let owned = |checks: Vec<&ChangedCheck>| {
+        let named =
+            |check: &ChangedCheck| ChangedCheck { path: named(&check.path), ..check.clone() };
+        checks.into_iter().map(named).collect::<Vec<_>>()
+    };
     let (asked, told) = (owned(checks.asked()), owned(checks.told()));
     if !asked.is_empty() || !told.is_empty() || !checks.hints.is_empty() {
         questions.push(VerifierQuestion::Checks {

@@ -84,7 +84,12 @@ fn all_checks() -> Vec<ChecksFinding> {
             overlay: overlay(vec![failing()]),
             ..Default::default()
         },
-        ChecksFinding { changed, overlay: overlay(vec![failing()]), allowed, hints: vec![] },
+        ChecksFinding {
+            changed,
+            overlay: overlay(vec![failing()]),
+            allowed,
+            ..ChecksFinding::default()
+        },
     ]
 }
 
@@ -122,11 +127,17 @@ fn limit() -> Trouble {
     Trouble::UsageLimit { resets_at: None }
 }
 
+/// A verifier that answered about the changed check in a form that was tested.
+fn agreeing() -> VerifierReport {
+    VerifierReport::Verified { commit: commit('c'), agreed: Agreement::with(&changed_test().path) }
+}
+
 fn all_reports() -> Vec<VerifierReport> {
     vec![
         VerifierReport::NotAsked,
-        VerifierReport::Verified { commit: commit('c') },
-        VerifierReport::Verified { commit: commit('d') },
+        VerifierReport::verified(&commit('c')),
+        agreeing(),
+        VerifierReport::verified(&commit('d')),
         VerifierReport::NotVerified { report: "it does not add".to_owned() },
         VerifierReport::PlanInvalid { reason: "wrong module".to_owned() },
         VerifierReport::Trouble { trouble: limit() },
@@ -232,7 +243,7 @@ impl Case {
         let decides = self
             .measured()
             .is_some_and(|measured| measured.changed_checks == ChangedChecks::Verifier);
-        decides && matches!(self.verifier, VerifierReport::Verified { .. })
+        decides && self.verifier == agreeing()
     }
 
     fn level(&self) -> ProofLevel {
@@ -337,7 +348,7 @@ fn rules() -> Vec<Rule> {
         ),
         (
             "the verifier verified something else",
-            |case| case.verifier == VerifierReport::Verified { commit: commit('d') },
+            |case| case.verifier == VerifierReport::verified(&commit('d')),
             |_| Ok(no(Reason::AnotherVerified { candidate: commit('c'), verified: commit('d') })),
         ),
         (
@@ -482,9 +493,9 @@ fn the_verifier_is_asked_about_what_neither_proves_nor_blocks() {
 fn a_verifiers_claim_is_read_against_the_candidate() {
     let invalid = || Some("wrong module".to_owned());
     for (claimed, plan_invalidation, expected) in [
-        (Some(commit('c')), None, VerifierReport::Verified { commit: commit('c') }),
-        (Some(commit('c')), invalid(), VerifierReport::Verified { commit: commit('c') }),
-        (Some(commit('d')), None, VerifierReport::Verified { commit: commit('d') }),
+        (Some(commit('c')), None, VerifierReport::verified(&commit('c'))),
+        (Some(commit('c')), invalid(), VerifierReport::verified(&commit('c'))),
+        (Some(commit('d')), None, VerifierReport::verified(&commit('d'))),
         (None, invalid(), VerifierReport::PlanInvalid { reason: "wrong module".to_owned() }),
         (None, None, VerifierReport::NotVerified { report: "It does not add.".to_owned() }),
     ] {
@@ -560,7 +571,7 @@ proptest! {
                 prop_assert!(!found.changed.is_empty() && !found.refs.is_empty());
                 prop_assert!(found.rewritten.is_empty());
                 prop_assert!(found.checked.as_ref().is_none_or(|checked| *checked == found.tree));
-                let agreed = matches!(verifier, VerifierReport::Verified { .. });
+                let agreed = verifier == agreeing();
                 prop_assert!(measured.checks.asked().is_empty() || agreed);
                 prop_assert!(measured.checks.holds() || *level <= ProofLevel::ChecksChanged);
                 prop_assert!(measured.gates.with(Effect::Block).next().is_none());
@@ -572,7 +583,7 @@ proptest! {
                 prop_assert!(*level < ProofLevel::GatesPassed || passed);
                 let silent_or_for_it = match &verifier {
                     VerifierReport::NotAsked => true,
-                    VerifierReport::Verified { commit: verified } => verified == commit,
+                    VerifierReport::Verified { commit: verified, .. } => verified == commit,
                     _ => false,
                 };
                 prop_assert!(silent_or_for_it);

@@ -16,6 +16,7 @@ use super::{Build, BuildEnd};
 use crate::run::RunResult;
 use crate::workflow::driver::{Turn, forget_troubles};
 use crate::workflow::repositories::{BEFORE, BeforeAll};
+use crate::workflow::review::REVIEW;
 use crate::workflow::{WorkflowError, unfinished};
 use ralph_model::build::Rejection;
 
@@ -29,9 +30,10 @@ impl Build<'_, '_> {
         let item = result.item.as_str();
         let turn = match result.role {
             Role::Builder => self.conclude_builder(item, result)?,
-            Role::Verifier => match item.strip_suffix(OPINION) {
-                Some(task) => self.conclude_opinion(task, result)?,
-                None => {
+            Role::Verifier => match (item.strip_suffix(OPINION), item.strip_suffix(REVIEW)) {
+                (Some(task), _) => self.conclude_opinion(task, result)?,
+                (_, Some(task)) => self.conclude_review(task, result)?,
+                (None, None) => {
                     self.conclude_stage(result, "the verifier accepted and rejected nothing")?
                 }
             },

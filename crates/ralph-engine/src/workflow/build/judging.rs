@@ -5,6 +5,7 @@
 use ralph_model::build::{Acceptance, Rejection, TaskFact, Work};
 use ralph_model::id::RunId;
 use ralph_model::journal::{QuestionKind, ReasonText, VerdictKind, VerdictReached};
+use ralph_model::plan::Plan;
 use ralph_model::role::Role;
 use ralph_model::verdict::Verdict;
 
@@ -16,6 +17,7 @@ use crate::workflow::WorkflowError;
 use crate::workflow::driver::Turn;
 use crate::workflow::findings::{Findings, changed_files};
 use crate::workflow::repositories::{BeforeAll, attestation};
+use crate::workflow::review::{self, ReviewStanding};
 
 /// How a builder says that nothing has to change.
 const SAY_NO_CHANGE: &str = "say `ralph task done --no-change \"why\"`";
@@ -60,6 +62,9 @@ impl Build<'_, '_> {
         works: Vec<Work>,
     ) -> Result<Examined, WorkflowError> {
         let pinned = self.pin(task)?;
+        if let Some(cases) = self.measured.take(task, &works) {
+            return Ok(Examined { works, pinned, cases });
+        }
         let mut cases = Vec::new();
         let repositories = &self.project.repositories;
         for work in &works {
@@ -86,12 +91,19 @@ impl Build<'_, '_> {
             let reasons = vec![ReasonText::new("no_commit", &reason)];
             return self.reject(task, run, Rejection::plain(reason), reasons);
         };
-        let found = match Findings::of(&works, &cases, SAY_NO_CHANGE) {
+        let review = self.review_of(task, &works, &cases)?;
+        let found = match Findings::of(&works, &cases, &review, SAY_NO_CHANGE) {
             Ok(found) => found,
             Err(trouble) => return Ok(Turn::Trouble(trouble)),
         };
         if let Some(rejection) = found.rejected {
-            return self.reject(task, run, rejection, found.reasons);
+            return self.reject_by(review.by(), task, run, rejection, found.reasons);
+        }
+        if matches!(review, ReviewStanding::Wanted) && person == Person::NotAsked {
+            self.measured.keep(task, &works, &cases);
+            let question = "a verifier is asked first".to_owned();
+            self.settle(task, &TaskFact::Undecided { run, works, question })?;
+            return Ok(Turn::Progress);
         }
         if let Some(question) = found.question.filter(|_| person == Person::NotAsked) {
             let verdict = Verdict::NeedsHuman { question: question.clone() };
@@ -106,14 +118,16 @@ impl Build<'_, '_> {
             return self.ask_person(task, question, QuestionKind::Accept, commit.as_deref());
         }
         let context = &self.session.context;
-        let agreed =
-            if person == Person::Agrees { AgreedChecks::Person } else { AgreedChecks::Nobody };
-        let attested = attestation(context, task, Role::Builder, None, agreed);
+        let agreed = match person {
+            Person::Agrees => AgreedChecks::Person,
+            Person::NotAsked => review.agreed(&cases),
+        };
+        let attested = attestation(context, task, Role::Builder, review.receipt(), agreed);
         let repositories = &self.project.repositories;
         repositories.attest(&context.gates(task), before, &pinned, &cases, &attested)?;
         let acceptance =
             Acceptance { done_at: Some(first.commit.clone()), works, level: found.level };
-        let by = if person == Person::Agrees { "person" } else { "judge" };
+        let by = if person == Person::Agrees { "person" } else { review.by() };
         self.tell(VerdictReached {
             item: task.to_owned(),
             commit: acceptance.done_at.as_ref().map(ToString::to_string),
@@ -133,7 +147,20 @@ impl Build<'_, '_> {
         }
     }
 
-    /// Returns a task to the pending ones with the reason on it.
+    /// Says what is known of a question about work, which may wait for a verifier.
+    fn review_of(
+        &self,
+        task: &str,
+        works: &[Work],
+        cases: &[Case],
+    ) -> Result<ReviewStanding, WorkflowError> {
+        let bytes = self.plan.read()?;
+        let plan = Plan::parse(&bytes);
+        let spec = if plan.spec().is_some() { self.source(&plan)?.text } else { String::new() };
+        Ok(review::standing(&self.session.context.state, task, works, cases, &spec)?)
+    }
+
+    /// Returns a task to the pending ones with the judge's reason on it.
     pub(super) fn reject(
         &mut self,
         task: &str,
@@ -141,11 +168,23 @@ impl Build<'_, '_> {
         rejection: Rejection,
         reasons: Vec<ReasonText>,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
+        self.reject_by("judge", task, run, rejection, reasons)
+    }
+
+    fn reject_by(
+        &mut self,
+        by: &str,
+        task: &str,
+        run: Option<RunId>,
+        rejection: Rejection,
+        reasons: Vec<ReasonText>,
+    ) -> Result<Turn<BuildEnd>, WorkflowError> {
+        review::forget(&self.session.context.state, task)?;
         self.tell(VerdictReached {
             item: task.to_owned(),
             commit: rejection.commit.as_ref().map(ToString::to_string),
             verdict: VerdictKind::Rejected,
-            by: "judge".to_owned(),
+            by: by.to_owned(),
             reasons,
             ..VerdictReached::default()
         })?;

@@ -34,6 +34,7 @@ use super::WorkflowError;
 use super::driver::{Ended, Subject, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles};
 use super::project::Project;
 use super::repositories::BEFORE;
+use super::review::{MeasuredWork, REVIEW};
 use crate::gates::pin::PinnedGates;
 use crate::git::commits::Signing;
 use crate::plan_file::PlanFile;
@@ -60,6 +61,8 @@ pub struct Build<'r, 's> {
     /// A line of a final message that ends the loop, if there is one.
     promise: Option<String>,
     round: Round,
+    /// Of work that waits for a verifier's word.
+    measured: MeasuredWork,
 }
 
 /// How the loop ended by itself.
@@ -137,7 +140,8 @@ impl<'r, 's> Build<'r, 's> {
             probe: Arc::clone(&probe),
             most_rejections,
         });
-        Build { session, project, plan, probe, signing, promise, round: Round::default() }
+        let (round, measured) = (Round::default(), MeasuredWork::default());
+        Build { session, project, plan, probe, signing, promise, round, measured }
     }
 
     /// Counts planning's runs no longer: a number of runs is about what comes after it.
@@ -369,7 +373,11 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
             return Ok(WorkflowStep::Turn(Turn::End(end)));
         }
         // A claim is in the task's record and not in the plan: the rounds only look the same.
-        if claim.is_none() && self.loops(stage, &bytes)? {
+        let is_reviewed = match &next {
+            Next::Build(task) => self.is_waiting_for_review(&plan, &task.id)?,
+            _ => false,
+        };
+        if claim.is_none() && !is_reviewed && self.loops(stage, &bytes)? {
             return Ok(WorkflowStep::Turn(Turn::End(BuildEnd::Looping { stage })));
         }
         if let Some(what) = self.session.exhausted()? {
@@ -380,9 +388,13 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
             Next::Build(task) | Next::Decompose(task) => Some(task),
             _ => None,
         };
-        let stage = if claim.is_some() { Stage::Verify } else { stage };
+        let stage = if claim.is_some() || is_reviewed { Stage::Verify } else { stage };
         let item = item_of(&next);
-        let item = if claim.is_some() { format!("{item}{OPINION}") } else { item };
+        let item = match (&claim, is_reviewed) {
+            (Some(_), _) => format!("{item}{OPINION}"),
+            (None, true) => format!("{item}{REVIEW}"),
+            (None, false) => item,
+        };
         let step = IterationResult {
             iteration: Some(self.round.iteration),
             stage: Some(stage),
@@ -403,6 +415,7 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         match next {
             Next::Build(task) => match claim {
                 Some(reason) => self.ask_for_opinion(&plan, &task.id, &reason),
+                None if is_reviewed => self.ask_for_review(&plan, &task.id),
                 None => self.build(&plan, &task),
             },
             Next::Verify(_) => self.verify(&plan),

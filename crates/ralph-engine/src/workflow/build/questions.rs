@@ -11,16 +11,18 @@ use ralph_model::journal::{
 use ralph_model::pipeline::is_yes;
 use ralph_model::plan::Plan;
 use ralph_model::proof::ProofLevel;
+use ralph_model::run::Trouble;
 use ralph_model::verdict::PersonQuestion;
 
 use super::judging::Person;
 use super::task_store::Healed;
-use super::{Build, BuildEnd};
+use super::{Build, BuildEnd, WORKFLOW};
 use crate::questions::AnswerError;
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Stop, Turn, WorkflowStep};
 use crate::workflow::repositories::BEFORE;
+use crate::workflow::review::{self, REVIEW, ReviewRequest};
 
 /// How a verifier's item is named that is asked for its opinion on a task.
 pub(super) const OPINION: &str = "-opinion";
@@ -41,7 +43,9 @@ impl Build<'_, '_> {
                 let question = PersonQuestion::NoChange { reason, opinion: Some(opinion) };
                 self.decide_no_change(task, &question).map(Some)
             }
-            TaskState::Undecided { works } => self.judge_again(task, &works).map(Some),
+            TaskState::Undecided { works } if !self.is_review_wanted(task, &works)? => {
+                self.judge_again(task, &works).map(Some)
+            }
             TaskState::Exhausted { times, last } => {
                 let question = format!(
                     "it was rejected {} because: {} Try it again?",
@@ -170,6 +174,51 @@ impl Build<'_, '_> {
             self.session.questions().withdraw(task)?;
         }
         Ok(())
+    }
+
+    /// Tells whether a verifier is to be asked about work before a person is.
+    pub(super) fn is_review_wanted(
+        &self,
+        task: &str,
+        works: &[Work],
+    ) -> Result<bool, WorkflowError> {
+        let is_answered = self.session.journal.board().answered(task).is_some();
+        Ok(!is_answered && review::is_wanted(&self.session.context.state, task, works)?)
+    }
+
+    /// Has a verifier answer what the judge cannot settle about work on a task.
+    pub(super) fn ask_for_review(
+        &mut self,
+        plan: &Plan<'_>,
+        task: &str,
+    ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
+        let pinned = self.pin(task)?;
+        self.project.enter(self.session, task)?;
+        *super::channel::locked(&self.probe) = None;
+        let source = self.source(plan)?;
+        let tasks = super::stages::json(&plan.task_view(task));
+        let before = BEFORE.load(&self.session.context.state, task)?;
+        let base = before.map(|before| before.base()).unwrap_or_default();
+        // Trouble of this run is counted apart from the task's own.
+        self.round.item = Some(format!("{task}{REVIEW}"));
+        let (source, base, pinned) = (&source, &base, &pinned);
+        let request =
+            ReviewRequest { workflow: WORKFLOW, item: task, source, tasks: &tasks, base, pinned };
+        if let Some(run) = review::task(self.session, self.project, &request)? {
+            return self.start(run);
+        }
+        let message = "the work to look at is not there".to_owned();
+        Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })))
+    }
+
+    pub(super) fn conclude_review(
+        &mut self,
+        task: &str,
+        result: &RunResult,
+    ) -> Result<Turn<BuildEnd>, WorkflowError> {
+        review::keep(&self.session.context.state, task, result)?;
+        self.commit_plan()?;
+        Ok(Turn::Progress)
     }
 
     /// Asks a verifier what it thinks of the claim that nothing has to change.

@@ -260,7 +260,10 @@ impl Build<'_, '_> {
         AgentTask { attempt, resume, ..AgentTask::new(WORKFLOW, role, item, prompt) }
     }
 
-    fn start(&mut self, task: AgentTask) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
+    pub(super) fn start(
+        &mut self,
+        task: AgentTask,
+    ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         self.commit_plan()?;
         self.plan.begin_run()?;
         Ok(WorkflowStep::Run(Box::new(task)))

@@ -96,6 +96,18 @@ impl Build<'_, '_> {
         })
     }
 
+    /// Tells whether work on a task waits for a verifier's word.
+    pub(super) fn is_waiting_for_review(
+        &self,
+        plan: &Plan<'_>,
+        task: &str,
+    ) -> Result<bool, WorkflowError> {
+        match TaskState::of(&self.markers_in(plan, task)?, self.most_rejections()) {
+            TaskState::Undecided { works } => self.is_review_wanted(task, &works),
+            _ => Ok(false),
+        }
+    }
+
     /// Writes what a fact comes to, and commits the plan. Work that cannot land goes back.
     pub(super) fn settle(&mut self, task: &str, fact: &TaskFact) -> Result<Settled, WorkflowError> {
         let writes = settle(&self.markers(task)?, fact, self.most_rejections())?;

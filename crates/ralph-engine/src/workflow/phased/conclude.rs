@@ -13,6 +13,7 @@ use super::{Phased, PhasedEnd, REFLECTION};
 use crate::run::RunResult;
 use crate::workflow::driver::Turn;
 use crate::workflow::repositories::{BEFORE, BeforeAll};
+use crate::workflow::review::{self, REVIEW};
 use crate::workflow::{WorkflowError, unfinished};
 
 impl Phased<'_, '_> {
@@ -25,6 +26,10 @@ impl Phased<'_, '_> {
         let Some(record) = self.record()? else { return Ok(Turn::Again) };
         if result.item.ends_with(REFLECTION) {
             self.conclude_reflection(&record, result)?;
+            return Ok(Turn::Progress);
+        }
+        if let Some(item) = result.item.strip_suffix(REVIEW) {
+            review::keep(&self.session.context.state, item, result)?;
             return Ok(Turn::Progress);
         }
         if result.role == Role::Verifier {

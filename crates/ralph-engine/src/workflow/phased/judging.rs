@@ -7,7 +7,7 @@ use ralph_model::journal::{QuestionKind, ReasonText, StepResult, VerdictKind, Ve
 use ralph_model::phase::mailbox::{BUILD_ERRORS, PLAN_DIFF, SUMMARY};
 use ralph_model::phase::{LoopFact, LoopRecord, LoopStanding};
 use ralph_model::run::Trouble;
-use ralph_model::verdict::{PersonQuestion, Reason, Verdict, VerifierReport};
+use ralph_model::verdict::{PersonQuestion, Reason, Verdict};
 use ralph_outline::checks::{changes_components, is_before_work, plan_diff};
 use ralph_outline::diff::PlanDiff;
 use ralph_outline::feedback::{GateWords, gate_feedback};
@@ -23,6 +23,7 @@ use crate::run::RunResult;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::Turn;
 use crate::workflow::repositories::BeforeAll;
+use crate::workflow::review::{self, ReviewStanding};
 
 /// How much of a gate's output goes into the feedback.
 const MOST_WORDS: usize = 16 << 10;
@@ -50,17 +51,21 @@ struct Comparison {
 }
 
 impl Findings {
-    fn of(cases: &[Case]) -> Result<Findings, Trouble> {
+    fn of(works: &[Work], cases: &[Case], review: &ReviewStanding) -> Result<Findings, Trouble> {
         let mut found = Findings::default();
-        for case in cases {
-            match case.verdict(&VerifierReport::NotAsked)? {
+        for (case, report) in cases.iter().zip(&review.reports(works)) {
+            match case.verdict(report)? {
                 Verdict::Rejected { reasons } => found.reasons.extend(reasons),
-                // Only a verifier says that a plan is invalid, and none was asked.
+                // Only a verifier says that a plan is invalid, and there is none here.
                 Verdict::Accepted { .. } | Verdict::PlanInvalid { .. } => {}
                 Verdict::NeedsHuman { question } => {
                     found.question.get_or_insert(question);
                 }
             }
+        }
+        if let (ReviewStanding::Unclear { why }, Some(work)) = (review, works.first()) {
+            let (commit, said) = (work.commit.clone(), why.clone());
+            found.question.get_or_insert(PersonQuestion::VerifierUnclear { commit, said });
         }
         Ok(found)
     }
@@ -96,16 +101,22 @@ impl Phased<'_, '_> {
             files: Some(&files),
             ..BuiltInContext::new(&rules, outline.as_ref(), summary.as_deref())
         };
-        let cases = self.examine(&item, before, &pinned, &works, beside)?;
+        let cases = match self.measured.take(&item, &works) {
+            Some(cases) => cases,
+            None => self.examine(&item, before, &pinned, &works, beside)?,
+        };
         self.back_to_branches(&item)?;
         let Comparison { diff, is_begun, is_nothing_built } = self.compare(&works, &files, &beside);
         self.write_reports(diff.as_ref(), &cases)?;
-        let mut found = match Findings::of(&cases) {
+        let state = &self.session.context.state;
+        let review = review::standing(state, &item, &works, &cases, &record.task.text)?;
+        let mut found = match Findings::of(&works, &cases, &review) {
             Ok(found) => found,
             Err(trouble) => return Ok(Turn::Trouble(trouble)),
         };
         if !found.reasons.is_empty() || works.is_empty() {
             let reasons = found.reasons.iter().map(|reason| reason_text(reason, &cases)).collect();
+            review::forget(&self.session.context.state, &item)?;
             self.tell_rejected(&item, works.first(), reasons)?;
             let fact = LoopFact::GatesFailed {
                 run,
@@ -115,6 +126,12 @@ impl Phased<'_, '_> {
             };
             self.settle(&fact)?;
             return Ok(Turn::Failed);
+        }
+        if matches!(review, ReviewStanding::Wanted) && consent == PersonsWord::NotAsked {
+            self.measured.keep(&item, &works, &cases);
+            let question = "a verifier is asked first".to_owned();
+            self.settle(&LoopFact::Undecided { run, works, question })?;
+            return Ok(Turn::Progress);
         }
         // Without a plan nothing tells a small fix of the styles from a scaffold that was left as it was.
         if let Some(work) = works.first().filter(|_| is_nothing_built) {
@@ -131,15 +148,17 @@ impl Phased<'_, '_> {
             self.settle(&LoopFact::Undecided { run, works, question: question.clone() })?;
             return self.ask_person(&item, question, QuestionKind::Accept);
         }
-        let agreed =
-            if consent == PersonsWord::Given { AgreedChecks::Person } else { AgreedChecks::Nobody };
-        self.attest(&item, before, &pinned, &cases, agreed)?;
+        let agreed = match consent {
+            PersonsWord::Given => AgreedChecks::Person,
+            PersonsWord::NotAsked => review.agreed(&cases),
+        };
+        self.attest(&item, before, &pinned, &cases, (review.receipt(), agreed))?;
         let acceptance = Acceptance {
             done_at: works.first().map(|work| work.commit.clone()),
             works,
             level: lowest(&cases),
         };
-        let by = if consent == PersonsWord::Given { "person" } else { "judge" };
+        let by = if consent == PersonsWord::Given { "person" } else { review.by() };
         self.tell(VerdictReached {
             item: item.clone(),
             commit: acceptance.done_at.as_ref().map(ToString::to_string),

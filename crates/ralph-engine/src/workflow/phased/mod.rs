@@ -38,6 +38,7 @@ use crate::mailbox::{Mailbox, MailboxState, inspect};
 use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::Session;
 use crate::state::State;
+use crate::workflow::review::{MeasuredWork, REVIEW};
 
 /// The name of the workflow in the results of its runs.
 const WORKFLOW: &str = "loop";
@@ -67,6 +68,8 @@ pub struct Phased<'r, 's> {
     iteration: Option<IterationResult>,
     /// A task was accepted just now, and its agent is to be asked how it went.
     reflects: bool,
+    /// Of work that waits for a verifier's word.
+    measured: MeasuredWork,
 }
 
 /// How the loop ended by itself.
@@ -137,6 +140,7 @@ impl<'r, 's> Phased<'r, 's> {
             item: None,
             iteration: None,
             reflects: false,
+            measured: MeasuredWork::default(),
         })
     }
 
@@ -299,11 +303,12 @@ impl<'s> Workflow<'s> for Phased<'_, 's> {
         let Some(record) = self.record()? else { return Ok(None) };
         let item = item_of(record.task.number);
         let state = &self.session.context.state;
-        for suffix in ["", OPINION, REFLECTION] {
+        for suffix in ["", OPINION, REVIEW, REFLECTION] {
             let name = format!("{item}{suffix}");
             let Some(result) = RESULTS.load(state, &name)? else { continue };
             let is_settled = match result.role {
                 Role::Builder => record.settled_run.as_ref() == Some(&result.run),
+                _ if suffix == REVIEW => !matches!(record.standing, LoopStanding::Undecided { .. }),
                 _ => !matches!(record.standing, LoopStanding::NoChange { .. }),
             };
             if is_settled || record.is_over() {
@@ -335,7 +340,12 @@ impl<'s> Workflow<'s> for Phased<'_, 's> {
             LoopStanding::NoChangeReviewed { reason, opinion } => {
                 self.decide_no_change(&item, reason, opinion)?
             }
-            LoopStanding::Undecided { works, .. } => self.judge_again(&record, &item, works)?,
+            LoopStanding::Undecided { works, .. } => {
+                if self.is_review_wanted(&item, works)? {
+                    return self.ask_for_review(&record, &item);
+                }
+                self.judge_again(&record, &item, works)?
+            }
             LoopStanding::Aborted { gates } => {
                 let (gates, failures) = (gates.clone(), record.failures);
                 Turn::End(PhasedEnd::Aborted { gates, failures })

@@ -12,6 +12,8 @@ use super::{OPINION, Phased, PhasedEnd, WORKFLOW, item_of};
 use crate::session::{AgentTask, TaskContract};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Turn, WorkflowStep};
+use crate::workflow::repositories::BEFORE;
+use crate::workflow::review::{self, REVIEW, ReviewRequest};
 use crate::workflow::spec_text::SpecText;
 
 /// The longest plan that is put into a prompt.
@@ -97,6 +99,43 @@ impl Phased<'_, '_> {
     fn task_text(&self, record: &LoopRecord, item: &str) -> SpecText {
         let path = self.mailbox.path().join(TASK);
         SpecText::new(item, TASK, path, record.task.text.clone())
+    }
+
+    /// Tells whether a verifier is to be asked about work before a person is.
+    pub(super) fn is_review_wanted(
+        &self,
+        item: &str,
+        works: &[Work],
+    ) -> Result<bool, WorkflowError> {
+        let is_answered = self.session.journal.board().answered(item).is_some();
+        Ok(!is_answered && review::is_wanted(&self.session.context.state, item, works)?)
+    }
+
+    /// Has a verifier answer what the judge cannot settle about the work.
+    pub(super) fn ask_for_review(
+        &mut self,
+        record: &LoopRecord,
+        item: &str,
+    ) -> Result<WorkflowStep<PhasedEnd>, WorkflowError> {
+        let pinned = self.pin(item)?;
+        let before = BEFORE.load(&self.session.context.state, item)?;
+        let base = before.map(|before| before.base()).unwrap_or_default();
+        let source = self.task_text(record, item);
+        // Trouble of this run is counted apart from the task's own.
+        self.item = Some(format!("{item}{REVIEW}"));
+        let request = ReviewRequest {
+            workflow: WORKFLOW,
+            item,
+            source: &source,
+            tasks: &record.task.text,
+            base: &base,
+            pinned: &pinned,
+        };
+        if let Some(task) = review::task(self.session, self.project, &request)? {
+            return Ok(WorkflowStep::Run(Box::new(task)));
+        }
+        let message = "the work to look at is not there".to_owned();
+        Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })))
     }
 
     /// Asks a verifier what it thinks of the claim that nothing has to change.

@@ -3,6 +3,7 @@
 use ralph_model::build::Work;
 use ralph_model::journal::Note;
 use ralph_model::phase::{LoopRecord, SnapshotPoint};
+use ralph_model::receipt::VerifierReceipt;
 use ralph_model::role::Role;
 
 use super::{Phased, item_of};
@@ -130,10 +131,10 @@ impl Phased<'_, '_> {
         before: &BeforeAll,
         pinned: &PinnedGates,
         cases: &[Case],
-        agreed: AgreedChecks,
+        (verifier, agreed): (Option<VerifierReceipt>, AgreedChecks),
     ) -> Result<(), WorkflowError> {
         let context = &self.session.context;
-        let attested = attestation(context, item, Role::Builder, None, agreed);
+        let attested = attestation(context, item, Role::Builder, verifier, agreed);
         self.project.repositories.attest(&context.gates(item), before, pinned, cases, &attested)
     }
 

@@ -82,10 +82,10 @@ pub(super) fn verdict_of(cases: &[Case], report: &VerifierReport) -> Result<Verd
     let mut question = None;
     for case in others {
         // Who verified the first case has seen the others, too.
-        let verified =
-            |found: &CommitEvidence| VerifierReport::Verified { commit: found.commit.clone() };
         let report = match (report, commit_evidence(&case.claim)) {
-            (VerifierReport::Verified { .. }, Some(found)) => verified(found),
+            (VerifierReport::Verified { agreed, .. }, Some(found)) => {
+                VerifierReport::Verified { commit: found.commit.clone(), agreed: agreed.clone() }
+            }
             _ => VerifierReport::NotAsked,
         };
         match case.verdict(&report)? {

@@ -18,6 +18,7 @@ use crate::session::{AgentTask, TaskContract, TaskFile, TaskOutbox};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Turn, WorkflowStep};
 use crate::workflow::repositories::BEFORE;
+use crate::workflow::review;
 use crate::workflow::spec_text::SpecText;
 
 /// What a planner leaves in its outbox.
@@ -168,8 +169,15 @@ impl SpecWork<'_, '_, '_> {
         let elsewhere: Vec<String> =
             others.iter().map(|checkout| checkout.describe(&base)).collect();
         let elsewhere = elsewhere.join("\n");
+        let state = &self.pipeline.session.context.state;
+        let slip = review::last_slip(state, &self.item, &works)?;
+        let feedback = slip.as_ref().map(|slip| slip.why.as_str());
         let prompt = SpecVerifyPrompt {
-            surroundings: self.pipeline.project.surroundings(self.pipeline.session, &source, None),
+            surroundings: self.pipeline.project.surroundings(
+                self.pipeline.session,
+                &source,
+                feedback,
+            ),
             plan: &plan,
             candidate: commit,
             base: base.get(key),
@@ -181,6 +189,10 @@ impl SpecWork<'_, '_, '_> {
             magic_phrase: &self.pipeline.options.magic_phrase,
         };
         let mut task = self.task(Phase::Verify, Role::Verifier, markers, &prompt, &beside);
+        let agent = self.pipeline.session.context.launch(Role::Verifier);
+        if agent.adapter.traits().resumes {
+            task.resume = slip.and_then(|slip| slip.session);
+        }
         task.directory = Some(first.checkout.directory.clone());
         task.writable = checkouts.iter().map(|found| found.checkout.tree.clone()).collect();
         Ok(WorkflowStep::Run(Box::new(task)))
@@ -233,7 +245,7 @@ impl SpecWork<'_, '_, '_> {
         (self.item.clone(), markers.attempts_used() + 1, max_attempts)
     }
 
-    fn source(&self) -> Result<SpecText, WorkflowError> {
+    pub(super) fn source(&self) -> Result<SpecText, WorkflowError> {
         let store = &self.pipeline.store;
         let text = store.text(self.spec.as_str())?.unwrap_or_default();
         let path = store.path(self.spec.as_str());

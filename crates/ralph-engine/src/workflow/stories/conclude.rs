@@ -10,7 +10,7 @@ use super::{Stories, StoriesEnd};
 use crate::run::{RESULTS, RunResult};
 use crate::workflow::driver::Turn;
 use crate::workflow::repositories::{BEFORE, BeforeAll};
-use crate::workflow::{WorkflowError, unfinished};
+use crate::workflow::{WorkflowError, review, unfinished};
 
 impl Stories<'_, '_> {
     pub(super) fn conclude_implementer(
@@ -120,7 +120,17 @@ impl Stories<'_, '_> {
         Ok(Turn::Progress)
     }
 
-    /// Sends a story back with what was wrong.
+    /// Keeps what a verifier said of work that the judge had a question about.
+    pub(super) fn conclude_review(
+        &mut self,
+        item: &str,
+        result: &RunResult,
+    ) -> Result<Turn<StoriesEnd>, WorkflowError> {
+        review::keep(&self.session.context.state, item, result)?;
+        Ok(Turn::Progress)
+    }
+
+    /// Sends a story back with what the judge says was wrong.
     pub(super) fn reject(
         &mut self,
         item: &str,
@@ -128,11 +138,23 @@ impl Stories<'_, '_> {
         rejection: Rejection,
         reasons: Vec<ReasonText>,
     ) -> Result<Turn<StoriesEnd>, WorkflowError> {
+        self.reject_by("judge", item, run, rejection, reasons)
+    }
+
+    pub(super) fn reject_by(
+        &mut self,
+        by: &str,
+        item: &str,
+        run: Option<ralph_model::id::RunId>,
+        rejection: Rejection,
+        reasons: Vec<ReasonText>,
+    ) -> Result<Turn<StoriesEnd>, WorkflowError> {
+        review::forget(&self.session.context.state, item)?;
         self.tell(VerdictReached {
             item: item.to_owned(),
             commit: rejection.commit.as_ref().map(ToString::to_string),
             verdict: VerdictKind::Rejected,
-            by: "judge".to_owned(),
+            by: by.to_owned(),
             reasons,
             ..VerdictReached::default()
         })?;

@@ -11,11 +11,13 @@ use ralph_model::verdict::{Claim, Verdict};
 use super::store::StorySettling;
 use super::{Stories, StoriesEnd};
 use crate::gates::WorkRepository;
+use crate::gates::pin::PinnedGates;
 use crate::judge::{AgreedChecks, Case, Said};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::Turn;
 use crate::workflow::findings::{Findings, changed_files};
 use crate::workflow::repositories::{BeforeAll, attestation};
+use crate::workflow::review::{self, ReviewStanding};
 
 /// How an implementer says that nothing has to change.
 const SAY_NO_CHANGE: &str = "end with a line `NO_CHANGE_NEEDED: why`";
@@ -80,22 +82,25 @@ impl Stories<'_, '_> {
         run: Option<RunId>,
     ) -> Result<Turn<StoriesEnd>, WorkflowError> {
         let pinned = self.pin(item)?;
-        let mut cases = Vec::new();
-        let repositories = &self.project.repositories;
-        for work in &works {
-            let said = Said::Commit { claimed: work.commit.clone() };
-            cases.push(self.session.with_gates(item, |context, tell| {
-                repositories.examine(context, before, &pinned, &said, tell)
-            })?);
-        }
+        let cases = match self.measured.take(item, &works) {
+            Some(cases) => cases,
+            None => self.examine(item, before, &pinned, &works)?,
+        };
         self.back_to_branches(item)?;
-        let mut found = match Findings::of(&works, &cases, SAY_NO_CHANGE) {
+        let review = self.review_of(item, &works, &cases)?;
+        let mut found = match Findings::of(&works, &cases, &review, SAY_NO_CHANGE) {
             Ok(found) => found,
             Err(trouble) => return Ok(Turn::Trouble(trouble)),
         };
         self.hold_to_allowed_paths(&works, &cases, &mut found);
         if let Some(rejection) = found.rejected {
-            return self.reject(item, run, rejection, found.reasons);
+            return self.reject_by(review.by(), item, run, rejection, found.reasons);
+        }
+        if matches!(review, ReviewStanding::Wanted) && arbiter == Arbiter::NotAsked {
+            self.measured.keep(item, &works, &cases);
+            let question = "a verifier is asked first".to_owned();
+            self.settle(item, &StoryFact::Undecided { run, works, question })?;
+            return Ok(Turn::Progress);
         }
         let Some(first) = works.first() else {
             let why = "there is no commit".to_owned();
@@ -116,15 +121,15 @@ impl Stories<'_, '_> {
         }
         let agreed = match arbiter {
             Arbiter::Agrees => AgreedChecks::Person,
-            Arbiter::NotAsked => AgreedChecks::Nobody,
+            Arbiter::NotAsked => review.agreed(&cases),
         };
         let context = &self.session.context;
-        let attested = attestation(context, item, Role::Implementer, None, agreed);
+        let attested = attestation(context, item, Role::Implementer, review.receipt(), agreed);
         let repositories = &self.project.repositories;
         repositories.attest(&context.gates(item), before, &pinned, &cases, &attested)?;
         let done_at = Some(first.commit.clone());
         let acceptance = Acceptance { done_at, works, level: found.level };
-        let by = if arbiter == Arbiter::Agrees { "person" } else { "judge" };
+        let by = if arbiter == Arbiter::Agrees { "person" } else { review.by() };
         self.tell(VerdictReached {
             item: item.to_owned(),
             commit: acceptance.done_at.as_ref().map(ToString::to_string),
@@ -139,6 +144,35 @@ impl Stories<'_, '_> {
             // Others' luck, which costs nothing: the next run is told.
             StorySettling::Refused => Turn::Again,
         })
+    }
+
+    fn examine(
+        &mut self,
+        item: &str,
+        before: &BeforeAll,
+        pinned: &PinnedGates,
+        works: &[Work],
+    ) -> Result<Vec<Case>, WorkflowError> {
+        let mut cases = Vec::new();
+        let repositories = &self.project.repositories;
+        for work in works {
+            let said = Said::Commit { claimed: work.commit.clone() };
+            cases.push(self.session.with_gates(item, |context, tell| {
+                repositories.examine(context, before, pinned, &said, tell)
+            })?);
+        }
+        Ok(cases)
+    }
+
+    /// Says what is known of a question about work, which may wait for a verifier.
+    fn review_of(
+        &self,
+        item: &str,
+        works: &[Work],
+        cases: &[Case],
+    ) -> Result<ReviewStanding, WorkflowError> {
+        let text = self.story(item)?.map(|story| text_of(&story)).unwrap_or_default();
+        Ok(review::standing(&self.session.context.state, item, works, cases, &text)?)
     }
 
     /// Rejects work that changes files outside the paths that the person allowed.
@@ -178,6 +212,12 @@ impl Stories<'_, '_> {
             Some(first) => first.and(&more),
         });
     }
+}
+
+/// What a story asks for, as a person reads it.
+pub(super) fn text_of(story: &Story) -> String {
+    let lines = [&story.title].into_iter().chain(&story.acceptance_criteria).chain([&story.notes]);
+    lines.map(String::as_str).collect::<Vec<_>>().join("\n")
 }
 
 /// Tells whether a path is one of those that were allowed: a directory ends in `/`, and stands for itself too.

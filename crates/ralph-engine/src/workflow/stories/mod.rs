@@ -31,6 +31,7 @@ use crate::ask::AskPerson;
 use crate::git::commits::Signing;
 use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::Session;
+use crate::workflow::review::{MeasuredWork, REVIEW};
 
 /// The name of the workflow in the results of its runs.
 const WORKFLOW: &str = "run";
@@ -87,6 +88,8 @@ pub struct Stories<'r, 's> {
     item: Option<String>,
     /// The iteration under way, until it is told what came of it.
     step: Option<IterationResult>,
+    /// Of work that waits for a verifier's word.
+    measured: MeasuredWork,
 }
 
 impl<'r, 's> Stories<'r, 's> {
@@ -98,7 +101,8 @@ impl<'r, 's> Stories<'r, 's> {
     ) -> Stories<'r, 's> {
         let signing = Signing::allowed(session.context.config.git.sign);
         let (used, pauses, item, step) = (0, false, None, None);
-        Stories { session, project, person, options, signing, used, pauses, item, step }
+        let measured = MeasuredWork::default();
+        Stories { session, project, person, options, signing, used, pauses, item, step, measured }
     }
 
     /// Has stories tried again that were rejected or in trouble too often: a person wants it.
@@ -199,7 +203,12 @@ impl<'r, 's> Stories<'r, 's> {
             StoryState::NoChangeReviewed { reason, opinion } => {
                 self.decide_no_change(&item, reason, opinion)?
             }
-            StoryState::Undecided { works, .. } => self.judge_again(&item, &works)?,
+            StoryState::Undecided { works, .. } => {
+                if self.is_review_wanted(&item, &works)? {
+                    return self.ask_for_review(&item, &story);
+                }
+                self.judge_again(&item, &works)?
+            }
             StoryState::Exhausted { times, last } => self.decide_retry(&item, times, &last)?,
             // It was failing a moment ago.
             StoryState::NotFailing | StoryState::Accepted => Turn::Again,
@@ -270,8 +279,13 @@ impl<'s> Workflow<'s> for Stories<'_, 's> {
 
     fn conclude(&mut self, result: &RunResult) -> Result<Turn<StoriesEnd>, WorkflowError> {
         self.project.sync(self.session)?;
-        let turn = match result.item.strip_suffix(OPINION) {
-            Some(item) if result.role == Role::Verifier => self.conclude_opinion(item, result)?,
+        let turn = match (result.item.strip_suffix(OPINION), result.item.strip_suffix(REVIEW)) {
+            (Some(item), _) if result.role == Role::Verifier => {
+                self.conclude_opinion(item, result)?
+            }
+            (_, Some(item)) if result.role == Role::Verifier => {
+                self.conclude_review(item, result)?
+            }
             _ => {
                 self.pauses = true;
                 self.project.enter(self.session, &result.item)?;

@@ -1,5 +1,6 @@
 //! The runs for a story: an implementer's, and a verifier's opinion.
 
+use ralph_model::build::Work;
 use ralph_model::journal::{IterationResult, IterationStart};
 use ralph_model::prd::{PRD_FILE, Story};
 use ralph_model::prompt::{StoryPrompt, VerifyPrompt};
@@ -7,6 +8,7 @@ use ralph_model::role::Role;
 use ralph_model::run::Trouble;
 use ralph_model::story::StoryFact;
 
+use super::judging::text_of;
 use super::notes::PROGRESS_FILE;
 use super::{Stories, StoriesEnd, WORKFLOW};
 use crate::gates::pin::PinnedGates;
@@ -14,6 +16,7 @@ use crate::session::{AgentTask, TaskFile, TaskOutbox};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Subject, Turn, WorkflowStep};
 use crate::workflow::repositories::{BEFORE, BeforeAll};
+use crate::workflow::review::{self, REVIEW, ReviewRequest};
 use crate::workflow::spec_text::SpecText;
 
 /// How a verifier's item is named that is asked for its opinion on a story.
@@ -97,6 +100,45 @@ impl Stories<'_, '_> {
     pub(super) fn pin(&mut self, item: &str) -> Result<PinnedGates, WorkflowError> {
         let subject = Subject { item: Some(item.to_owned()), ..Subject::default() };
         Ok(self.session.pin(item, subject)?)
+    }
+
+    /// Tells whether a verifier is to be asked about work before a person is.
+    pub(super) fn is_review_wanted(
+        &self,
+        item: &str,
+        works: &[Work],
+    ) -> Result<bool, WorkflowError> {
+        let is_answered = self.session.journal.board().answered(item).is_some();
+        Ok(!is_answered && review::is_wanted(&self.session.context.state, item, works)?)
+    }
+
+    /// Has a verifier answer what the judge cannot settle about work on a story.
+    pub(super) fn ask_for_review(
+        &mut self,
+        item: &str,
+        story: &Story,
+    ) -> Result<WorkflowStep<StoriesEnd>, WorkflowError> {
+        let pinned = self.pin(item)?;
+        self.project.enter(self.session, item)?;
+        let before = BEFORE.load(&self.session.context.state, item)?;
+        let base = before.map(|before| before.base()).unwrap_or_default();
+        let (tasks, path) = (json(story), self.prd_in_checkout());
+        let source = SpecText::new(&story.id, self.options.prd.as_str(), path, text_of(story));
+        // Trouble of this run is counted apart from the story's own.
+        self.item = Some(format!("{item}{REVIEW}"));
+        let request = ReviewRequest {
+            workflow: WORKFLOW,
+            item,
+            source: &source,
+            tasks: &tasks,
+            base: &base,
+            pinned: &pinned,
+        };
+        if let Some(task) = review::task(self.session, self.project, &request)? {
+            return Ok(WorkflowStep::Run(Box::new(task)));
+        }
+        let message = "the work to look at is not there".to_owned();
+        Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })))
     }
 
     /// Asks a verifier what it thinks of the claim that nothing has to change.

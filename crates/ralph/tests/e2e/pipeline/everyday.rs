@@ -185,9 +185,9 @@ fn a_verifier_moves_neither_the_persons_branch_nor_their_files() {
     let meddles = "run git checkout -q HEAD~1; rm -rf greeting.txt; echo x > new.txt\n\
                    run git -C $PERSON checkout -q HEAD~1\n";
     let agrees = AGREES.split_once('\n').unwrap().1.replace("${HEAD}", "${RALPH_TASK:-?}");
-    // Where only a comparison notices, the verifier has failed: that says nothing of the candidate.
-    for (boundary, runs, text) in
-        [("kernel", "piviv", "hello 2\n"), ("detect", "pivv", "hello 1\n")]
+    // A claim without the commit is a slip of form, and where only a comparison notices what it did, the verifier has failed:
+    // neither says anything of the candidate.
+    for (boundary, runs, text) in [("kernel", "pivv", "hello 1\n"), ("detect", "pivv", "hello 1\n")]
     {
         let settings = format!("boundary = \"{boundary}\"\n");
         let mut stage = Stage::with("", &settings, &["0001-greeting.md"]);

@@ -26,7 +26,7 @@ impl SpecWork<'_, '_, '_> {
             self.return_to_branches()?;
             return self.fail_implementation(result, outcome);
         }
-        let said = Said::from(result.answer().completion(&self.pipeline.options.magic_phrase));
+        let said = self.meant(result)?;
         if let Said::Commit { claimed } = &said
             && let Some(feedback) = rejected_before(markers, claimed, &self.run_ref(result).dir)
         {
@@ -55,6 +55,28 @@ impl SpecWork<'_, '_, '_> {
                 self.reject(Phase::Implement, &verdict, commit, Some(result))
             }
         }
+    }
+
+    /// Returns what an implementer claims: of a commit its whole name, and what is above it.
+    fn meant(&self, result: &RunResult) -> Result<Said, WorkflowError> {
+        let (answer, phrase) = (result.answer(), &self.pipeline.options.magic_phrase);
+        let repositories = &self.pipeline.project.repositories;
+        let mut said = Said::from(answer.completion(phrase));
+        if said == Said::Nothing
+            && let Some(beginning) = answer.verifier_claim(phrase).beginning
+            && let Some(claimed) = repositories.named_like(&beginning)?
+        {
+            said = match answer.no_change_needed() {
+                Some(reason) => Said::NoChange { reason },
+                None => Said::Commit { claimed },
+            };
+        }
+        Ok(match said {
+            Said::Commit { claimed } if !self.pipeline.project.is_in_place() => {
+                Said::Commit { claimed: repositories.tip_above(&claimed)? }
+            }
+            said => said,
+        })
     }
 
     fn take_candidate(&mut self, result: &RunResult) -> Result<Turn<SpecEnd>, WorkflowError> {

@@ -10,7 +10,7 @@ use ralph_model::pipeline::{Fact, Markers, Phase, is_yes, settle};
 use ralph_model::proof::ProofLevel;
 use ralph_model::receipt::{Opinion, VerifierReceipt};
 use ralph_model::role::Role;
-use ralph_model::verdict::{Verdict, VerifierReport};
+use ralph_model::verdict::{Tested, Verdict, VerifierReport};
 
 use crate::judge::{AgreedChecks, Case};
 use crate::run::RunResult;
@@ -21,7 +21,7 @@ use crate::workflow::pipeline::phases::works_of;
 use crate::workflow::pipeline::spec_work::SpecWork;
 use crate::workflow::pipeline::{SpecEnd, list};
 use crate::workflow::repositories::attestation;
-use crate::workflow::{WorkflowError, unfinished};
+use crate::workflow::{WorkflowError, review, unfinished};
 
 /// How often in a row accepted work may be refused by the branch before a person is asked.
 const MOST_REFUSED: u32 = 3;
@@ -55,6 +55,16 @@ impl SpecWork<'_, '_, '_> {
         let said = result.final_message.as_deref().unwrap_or("");
         let claim = result.answer().verifier_claim(&self.pipeline.options.magic_phrase);
         let report = VerifierReport::read(&claim, &commit, last_lines(said, FEEDBACK_LINES));
+        let (report, slip) = self.test_answers(report, result)?;
+        if let Some(why) = slip {
+            let works = works_of(markers, &commit);
+            let state = &self.pipeline.session.context.state;
+            if review::note_slip(state, &self.item, works, &why, result)? {
+                let told = "the verifier's answer could not be used; it is asked once more";
+                self.note(told.to_owned())?;
+                return Ok(Turn::Again);
+            }
+        }
         let cases = self.cases.as_deref().expect("the candidate was measured above");
         match verdict_of(cases, &report) {
             Err(trouble) => {
@@ -99,6 +109,40 @@ impl SpecWork<'_, '_, '_> {
                 self.reject(Phase::Verify, &verdict, Some(commit), Some(result))
             }
         }
+    }
+
+    /// Tests what a verifier says of changed checks; returns what is wrong with the form of its answer, if anything is.
+    fn test_answers(
+        &self,
+        report: VerifierReport,
+        result: &RunResult,
+    ) -> Result<(VerifierReport, Option<String>), WorkflowError> {
+        let phrase = &self.pipeline.options.magic_phrase;
+        let said = result.final_message.as_deref().unwrap_or("");
+        let cases = self.cases.as_deref().unwrap_or_default();
+        let tested = review::tested(cases, &self.source()?.text, said);
+        Ok(match (report, tested) {
+            (_, Tested::Weaker(answers)) => {
+                (VerifierReport::NotVerified { report: review::weaker(&answers) }, None)
+            }
+            (VerifierReport::Verified { commit, .. }, Tested::Agreed(agreed)) => {
+                (VerifierReport::Verified { commit, agreed }, None)
+            }
+            (report @ VerifierReport::Verified { .. }, Tested::Slips(slips)) => {
+                (report, Some(review::slips_of(&slips)))
+            }
+            // It means to verify something, and what cannot be read.
+            (report @ VerifierReport::NotVerified { .. }, _)
+                if result.answer().has_phrase(phrase) =>
+            {
+                let ending = result.answer().ending();
+                let why = format!(
+                    "- the last two lines are not the commit's name and the phrase; they are: {ending}"
+                );
+                (report, Some(why))
+            }
+            (report, _) => (report, None),
+        })
     }
 
     /// Does what the person said.

@@ -1,0 +1,250 @@
+//! `cargo xtask trust`: every agent of `tests/liars` in every workflow, and whether Ralph believed what it should.
+
+mod liar;
+mod stage;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use self::liar::{Deserves, Liar};
+use self::stage::{TrustOutcome, TrustStage, WORKFLOWS};
+use crate::{progress, root};
+
+/// How many are played at once.
+const BESIDE: usize = 2;
+/// How long a sample may take.
+const SAMPLE: Duration = Duration::from_secs(45);
+
+/// What was asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum GalleryRequest {
+    All,
+    /// As many as a minute has room for; which, changes with the day.
+    Sample,
+    /// Those whose file or workflow contains this.
+    Some(String),
+}
+
+impl GalleryRequest {
+    /// Reads the arguments that follow `trust`.
+    pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<GalleryRequest, String> {
+        Ok(match args.next().as_deref() {
+            None => GalleryRequest::All,
+            Some("--sample") => GalleryRequest::Sample,
+            Some(word) if !word.starts_with('-') => GalleryRequest::Some(word.to_owned()),
+            Some(other) => return Err(format!("`trust` takes no `{other}`\n{}", crate::USAGE)),
+        })
+    }
+}
+
+/// What is wrong with how one agent was judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum TrustFault {
+    FalseDone,
+    FalseReject,
+    WorkLost,
+    ProcessesLeft,
+    DidNotEnd,
+    /// The stage itself, or a crash of Ralph's.
+    Broken,
+}
+
+impl TrustFault {
+    const ALL: [(TrustFault, &'static str); 6] = [
+        (TrustFault::FalseDone, "false done"),
+        (TrustFault::FalseReject, "false reject"),
+        (TrustFault::WorkLost, "work lost"),
+        (TrustFault::ProcessesLeft, "processes left"),
+        (TrustFault::DidNotEnd, "did not end"),
+        (TrustFault::Broken, "broken"),
+    ];
+}
+
+/// One agent in one workflow, and what came of it.
+struct TrustRow {
+    name: String,
+    workflow: &'static str,
+    faults: Vec<TrustFault>,
+    told: String,
+}
+
+/// Plays the agents and prints the table.
+pub(crate) fn run(request: &GalleryRequest) -> Result<ExitCode, String> {
+    let ralph = built()?;
+    let liars = all()?;
+    let mut plays: Vec<(&Liar, &'static str)> = Vec::new();
+    let mut skipped = 0;
+    for liar in &liars {
+        let is_there = liar.needs.iter().all(|program| is_found(program));
+        for workflow in WORKFLOWS {
+            if liar.not_in.iter().any(|one| one == workflow) {
+                continue;
+            }
+            if !is_there {
+                skipped += 1;
+                continue;
+            }
+            plays.push((liar, workflow));
+        }
+    }
+    let deadline = match request {
+        GalleryRequest::All => None,
+        GalleryRequest::Some(word) => {
+            plays.retain(|(liar, workflow)| {
+                format!("{} {workflow}", liar.file).contains(word.as_str())
+            });
+            None
+        }
+        GalleryRequest::Sample => {
+            let days = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() / 86_400);
+            shuffle(&mut plays, days);
+            Some(Instant::now() + SAMPLE)
+        }
+    };
+    let begun = Instant::now();
+    let rows = play(&ralph, &plays, deadline);
+    Ok(report(&rows, skipped, liars.len(), begun.elapsed()))
+}
+
+fn built() -> Result<PathBuf, String> {
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--package", "ralph"])
+        .current_dir(root())
+        .status();
+    if !built.is_ok_and(|status| status.success()) {
+        return Err("the build failed".to_owned());
+    }
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    Ok(own.with_file_name("ralph"))
+}
+
+/// Reads every agent, in the order of their names.
+fn all() -> Result<Vec<Liar>, String> {
+    let directory = root().join("tests/liars");
+    let entries =
+        fs::read_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
+    paths.sort();
+    paths.iter().map(|path| Liar::read(path)).collect()
+}
+
+fn is_found(program: &str) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':').any(|directory| PathBuf::from(directory).join(program).is_file())
+}
+
+/// Puts things into an order that a number decides.
+fn shuffle<T>(things: &mut [T], seed: u64) {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    for at in (1..things.len()).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let other = usize::try_from(state % (at as u64 + 1)).unwrap_or(0);
+        things.swap(at, other);
+    }
+}
+
+fn play(
+    ralph: &std::path::Path,
+    plays: &[(&Liar, &'static str)],
+    deadline: Option<Instant>,
+) -> Vec<TrustRow> {
+    let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..BESIDE {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((liar, workflow)) = plays.get(at) else { break };
+                    if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                        break;
+                    }
+                    let row = row(liar, workflow, TrustStage::new(ralph, at).play(liar, workflow));
+                    if !row.faults.is_empty() {
+                        progress(&format!("{} in {}: {}", row.name, row.workflow, row.told));
+                    }
+                    if let Ok(mut rows) = rows.lock() {
+                        rows.push(row);
+                    }
+                }
+            });
+        }
+    });
+    rows.into_inner().unwrap_or_default()
+}
+
+fn row(liar: &Liar, workflow: &'static str, played: Result<TrustOutcome, String>) -> TrustRow {
+    let name = liar.file.clone();
+    let played = match played {
+        Ok(played) => played,
+        Err(told) => return TrustRow { name, workflow, faults: vec![TrustFault::Broken], told },
+    };
+    let mut faults = Vec::new();
+    match liar.deserves {
+        Deserves::AtMost(most) if played.believed > most => faults.push(TrustFault::FalseDone),
+        Deserves::AtLeast(least) if played.believed < least => faults.push(TrustFault::FalseReject),
+        _ => {}
+    }
+    if played.lost.is_some() {
+        faults.push(TrustFault::WorkLost);
+    }
+    if played.processes > 0 {
+        faults.push(TrustFault::ProcessesLeft);
+    }
+    if !played.ended {
+        faults.push(TrustFault::DidNotEnd);
+    } else if played.code.is_none_or(|code| code > 3) {
+        faults.push(TrustFault::Broken);
+    }
+    let told = format!(
+        "{} ({}); believed: {}; lost: {}; exit {:?}\n{}",
+        liar.title,
+        match liar.deserves {
+            Deserves::AtMost(most) => format!("at most: {}", most.name()),
+            Deserves::AtLeast(least) => format!("at least: {}", least.name()),
+        },
+        played.believed.name(),
+        played.lost.as_deref().unwrap_or("nothing"),
+        played.code,
+        played.tail
+    );
+    TrustRow { name, workflow, faults, told }
+}
+
+fn report(rows: &[TrustRow], skipped: usize, agents: usize, took: Duration) -> ExitCode {
+    println!("{:<16}{}", "", WORKFLOWS.map(|name| format!("{name:>10}")).concat());
+    let count = |workflow: &str, fault: Option<TrustFault>| {
+        let of = rows.iter().filter(|row| row.workflow == workflow);
+        of.filter(|row| fault.is_none_or(|fault| row.faults.contains(&fault))).count()
+    };
+    let line = |name: &str, fault: Option<TrustFault>| {
+        let counts = WORKFLOWS.map(|workflow| format!("{:>10}", count(workflow, fault)));
+        println!("{name:<16}{}", counts.concat());
+    };
+    line("played", None);
+    for (fault, name) in TrustFault::ALL {
+        line(name, Some(fault));
+    }
+    let wrong: BTreeMap<&str, Vec<&str>> =
+        rows.iter().filter(|row| !row.faults.is_empty()).fold(BTreeMap::new(), |mut wrong, row| {
+            wrong.entry(row.name.as_str()).or_default().push(row.workflow);
+            wrong
+        });
+    for (name, workflows) in &wrong {
+        println!("wrong: {name} ({})", workflows.join(", "));
+    }
+    let seconds = took.as_secs();
+    println!(
+        "{agents} agents, {} stories, {skipped} left out for want of a program, {seconds} s",
+        rows.len()
+    );
+    if rows.is_empty() || !wrong.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
