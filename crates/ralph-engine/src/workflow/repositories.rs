@@ -426,6 +426,10 @@ impl Repositories {
         item: &str,
         work: &Work,
     ) -> Result<Option<String>, WorkflowError> {
+        // Work in a slot has landed, or the item would not be done.
+        if self.in_slot {
+            return Ok(None);
+        }
         let Some(repository) = self.gates(&work.repository) else { return Ok(None) };
         let (git, commit) = (repository.git(), oid(&work.commit));
         if let Some(head) = git.head()?.id()
