@@ -152,6 +152,7 @@ pub(super) fn commit_paths_as(
     let tree = bench.tree_of(git_dir, &after)?;
     let parents: Vec<&Oid> = head.id().into_iter().collect();
     let made = NewCommit {
+        author: None,
         tree: &tree,
         parents: &parents,
         message: request.message,

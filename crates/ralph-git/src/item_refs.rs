@@ -165,7 +165,7 @@ impl Git {
         fault::after_write();
         let parents: Vec<&Oid> = write.previous.into_iter().collect();
         let (message, signing) = (write.message, Signing::Unsigned);
-        let commit = NewCommit { tree: &tree, parents: &parents, message, signing };
+        let commit = NewCommit { tree: &tree, parents: &parents, message, author: None, signing };
         let commit = commit.write(self, self, &Drivers::of(self)?)?;
         let name = write.key.item_ref(write.number);
         let moved = self.swap_ref(&name, write.previous, Some(&commit))?;

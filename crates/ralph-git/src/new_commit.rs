@@ -11,12 +11,28 @@ use super::{Git, Oid};
 /// Signing may wait for a person's passphrase.
 const SIGNING: Duration = Duration::from_mins(2);
 
+/// Who wrote a change, and when, as git has it.
+pub(super) struct Author {
+    pub(super) name: String,
+    pub(super) email: String,
+    pub(super) date: String,
+}
+
 /// A commit that is to be made. Nothing points at it afterwards.
 pub(super) struct NewCommit<'a> {
     pub(super) tree: &'a Oid,
     pub(super) parents: &'a [&'a Oid],
     pub(super) message: &'a str,
+    /// Who wrote what is in it, if that is not the person.
+    pub(super) author: Option<&'a Author>,
     pub(super) signing: Signing,
+}
+
+impl Author {
+    /// Git refuses names that are empty or of punctuation alone.
+    fn is_usable(&self) -> bool {
+        self.name.chars().any(char::is_alphanumeric) && !self.date.is_empty()
+    }
 }
 
 impl NewCommit<'_> {
@@ -33,6 +49,11 @@ impl NewCommit<'_> {
         let identity = Identity::of(person, drivers);
         for (name, value) in &identity.variables {
             call = call.env(name, value);
+        }
+        if let Some(Author { name, email, date }) = self.author.filter(|author| author.is_usable())
+        {
+            call = call.env("GIT_AUTHOR_NAME", name).env("GIT_AUTHOR_EMAIL", email);
+            call = call.env("GIT_AUTHOR_DATE", date);
         }
         let signer = Signer::of(drivers);
         if self.signing == Signing::AsThePersonDoes {

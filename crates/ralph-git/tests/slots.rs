@@ -10,7 +10,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_git::commits::Signing;
 use ralph_git::item_refs::{ItemKey, ItemRecord, ItemRefError, ItemWrite};
 use ralph_git::landing::{
-    BranchTip, FileEdit, FollowOutcome, LandOutcome, Landing, LandingCommit, LandingError,
+    BranchTip, Carried, FileEdit, FollowOutcome, LandOutcome, Landing, LandingCommit, LandingError,
     MergeSides, TipState, TreeMerge, WaitReason,
 };
 use ralph_git::mirror::Mirror;
@@ -235,8 +235,8 @@ fn a_candidate_lands_as_a_merge_and_the_branch_follows() {
     assert_eq!(landing.follow(MAIN).unwrap(), FollowOutcome::Current);
     assert_ne!(landing.tree_of(&commit).unwrap(), landing.tree_of(&candidate).unwrap());
     landing.keep_left(&ItemKey::new("x"), &candidate).unwrap();
-    let carried = landing.carry_over(&commit, &commit, &commit, "nothing\n").unwrap();
-    carried.unwrap();
+    let carried = landing.carry_over(&commit, &commit, &commit, &[]).unwrap();
+    assert_eq!(carried, Carried::Nothing);
 
     // What stands in the way of the next one is named.
     let BranchTip::At(tip) = landing.tip(MAIN, &mut |_| Vec::new()).unwrap() else { panic!() };

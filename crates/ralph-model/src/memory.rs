@@ -30,6 +30,25 @@ pub fn merge_notes(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<u8> {
     result
 }
 
+/// Returns `ours` with the lines that `theirs` added to `base`, and all of its own: whose line it is that an agent took
+/// out of its copy cannot be told.
+pub fn add_notes(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<u8> {
+    if ours == base && theirs.starts_with(base) {
+        return theirs.to_vec();
+    }
+    // With `ours` unlike `base`, the merge keeps all of it.
+    if ours != base && ours != theirs {
+        return merge_notes(base, ours, theirs);
+    }
+    let mut result = ours.to_vec();
+    let added = added_lines(base, ours, theirs);
+    if !added.is_empty() && !result.is_empty() && !result.ends_with(b"\n") {
+        result.push(b'\n');
+    }
+    result.extend(added);
+    result
+}
+
 /// Whether these lines are in a text, one after the other.
 fn holds_block(text: &[u8], lines: &[u8]) -> bool {
     let split = |text: &[u8]| -> Vec<Vec<u8>> {
@@ -96,6 +115,27 @@ mod tests {
     }
 
     proptest! {
+        /// Whatever an agent makes of its copy, all of ours is there.
+        #[test]
+        fn no_line_of_ours_is_lost(
+            base in proptest::collection::vec("[ab]{0,2}", 0..6),
+            more in proptest::collection::vec("[abc]{0,2}", 0..3),
+            theirs in proptest::collection::vec("[abd]{0,2}", 0..6),
+        ) {
+            let text = |lines: &[String]| lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>();
+            let (base, theirs) = (text(&base), text(&theirs));
+            let ours = format!("{base}{}", text(&more));
+            let merged = add_notes(base.as_bytes(), ours.as_bytes(), theirs.as_bytes());
+            let merged = String::from_utf8(merged).unwrap();
+            for line in ours.lines() {
+                let times = |text: &str| text.lines().filter(|found| *found == line).count();
+                prop_assert!(times(&merged) >= times(&ours), "{line} in {merged:?}");
+            }
+            for line in theirs.lines() {
+                prop_assert!(merged.lines().any(|found| found == line), "{line} in {merged:?}");
+            }
+        }
+
         /// No line that a side added is missing.
         #[test]
         fn no_added_line_is_lost(

@@ -371,17 +371,24 @@ impl Project {
         }
     }
 
-    /// Notes that an item goes on from other commits.
-    pub(crate) fn move_base(
-        &self,
-        session: &Session<'_>,
+    /// Has an item whose work could not land go on from where the branches stand now.
+    ///
+    /// Where a branch no longer contains what the item began at, its slot is made anew: what is worked on there must not
+    /// lead to what the person has dropped. This comes after the record that the work goes back; if a crash prevents it,
+    /// the item goes on from its old base, and its work is carried over once more.
+    pub(crate) fn go_on_from(
+        &mut self,
+        session: &mut Session<'_>,
         item: &str,
-        base: &Base,
+        tips: &Base,
     ) -> Result<(), WorkflowError> {
-        match &self.clones {
-            Some(_) => Ok(slots::move_base(&session.context.state, item, base)?),
-            None => Ok(()),
+        let Some(clones) = &self.clones else { return Ok(()) };
+        let Some(base) = slots::base_of(&session.context.state, item)? else { return Ok(()) };
+        if !clones.is_dropped(&base, tips)? {
+            return Ok(slots::move_base(&session.context.state, item, tips)?);
         }
+        self.leave_for_good(session, item)?;
+        self.enter(session, item)
     }
 
     /// Puts accepted work on the run's branch, with what is in flight of home. In place it is there already.

@@ -44,7 +44,19 @@ impl Landing<'_> {
     pub fn commit(&self, request: &LandingCommit<'_>) -> Result<Oid, LandingError> {
         let tree = self.edited_tree(request)?;
         let LandingCommit { parents, message, signing, .. } = *request;
-        self.write_commit(&NewCommit { tree: &tree, parents, message, signing })
+        self.write_commit(&NewCommit { tree: &tree, parents, message, author: None, signing })
+    }
+
+    /// Returns a tree in which some paths are as in the tip.
+    pub(super) fn tree_with_tips(
+        &self,
+        tree: &Oid,
+        tip: &Oid,
+        as_in_tip: &[PathBuf],
+    ) -> Result<Oid, LandingError> {
+        let (edits, parents, message) = (&[][..], &[][..], "");
+        let signing = Signing::Unsigned;
+        self.edited_tree(&LandingCommit { tree, tip, as_in_tip, edits, parents, message, signing })
     }
 
     fn edited_tree(&self, request: &LandingCommit<'_>) -> Result<Oid, LandingError> {

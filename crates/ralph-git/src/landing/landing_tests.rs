@@ -530,7 +530,8 @@ fn a_change_is_carried_over_to_a_tip_without_its_base() {
     let tip = bench.tip();
     bench.mirror.fill(&bench.git, &[]).unwrap();
     let landing = bench.landing();
-    let carried = landing.carry_over(&tip.commit, &base, &candidate, "carried\n").unwrap().unwrap();
+    let carried = landing.carry_over(&tip.commit, &base, &candidate, &[]).unwrap();
+    let Carried::Commit(carried) = carried else { panic!("{carried:?}") };
     assert_eq!(landing.land(MAIN, &tip, &carried).unwrap(), LandOutcome::Landed);
     bench.follow();
     bench.is_at(&carried);
@@ -541,8 +542,13 @@ fn a_change_is_carried_over_to_a_tip_without_its_base() {
         format!("{} Person", tip.commit)
     );
     let clash = bench.candidate(&base, &[("b", "other\n")]);
-    let paths = landing.carry_over(&carried, &base, &clash, "x").unwrap().unwrap_err();
-    assert_eq!(paths, [PathBuf::from("b")]);
+    let again = landing.carry_over(&carried, &base, &clash, &[]).unwrap();
+    assert_eq!(again, Carried::Conflict(vec![PathBuf::from("b")]));
+    let again = landing.carry_over(&carried, &base, &candidate, &[]).unwrap();
+    assert_eq!(again, Carried::Nothing);
+    let detached = landing.detached_change(&base, &candidate).unwrap();
+    let history = bench.mirror.git().range(detached.as_str()).unwrap().unwrap();
+    assert_eq!(history.len(), 2, "it leads to nothing that was there");
 }
 
 #[test]

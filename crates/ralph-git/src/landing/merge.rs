@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use super::super::call::{Call, path_from};
 use super::super::commits::{Signing, parse_id};
-use super::super::new_commit::NewCommit;
+use super::super::evidence::is_own;
+use super::super::new_commit::{Author, NewCommit};
 use super::super::{LONG, Oid, unexpected};
 use super::{Landing, LandingError};
 
@@ -22,6 +23,16 @@ pub enum TreeMerge {
         tree: Oid,
         paths: Vec<PathBuf>,
     },
+}
+
+/// What became of a change that was applied to another commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Carried {
+    Commit(Oid),
+    /// It has the change already.
+    Nothing,
+    /// Both changed these.
+    Conflict(Vec<PathBuf>),
 }
 
 /// Two commits that are being merged.
@@ -67,22 +78,70 @@ impl Landing<'_> {
         Ok(TreeMerge::Conflict { tree, paths })
     }
 
-    /// Applies the change from `base` to `candidate` to a tip that does not contain `base`, as one new commit.
+    /// Applies the change from `base` to `candidate` to a tip that does not contain `base`, as one new commit with the
+    /// author and the messages of the work. What is in `own` is as in the tip.
     ///
-    /// Returns the commit, or the paths in conflict. It is the candidate from then on, and is judged again.
+    /// It is the candidate from then on, and is judged again.
     pub fn carry_over(
         &self,
         tip: &Oid,
         base: &Oid,
         candidate: &Oid,
-        message: &str,
-    ) -> Result<Result<Oid, Vec<PathBuf>>, LandingError> {
+        own: &[PathBuf],
+    ) -> Result<Carried, LandingError> {
         let tree = match self.merge(tip, candidate, Some(base))? {
             TreeMerge::Clean { tree } => tree,
-            TreeMerge::Conflict { paths, .. } => return Ok(Err(paths)),
+            TreeMerge::Conflict { tree, paths } => {
+                if paths.iter().any(|path| !is_own(own, path)) {
+                    return Ok(Carried::Conflict(paths));
+                }
+                tree
+            }
         };
-        let (tree, signing) = (&tree, Signing::Unsigned);
-        self.write_commit(&NewCommit { tree, parents: &[tip], message, signing }).map(Ok)
+        let tree = self.tree_with_tips(&tree, tip, own)?;
+        if tree == self.tree_of(tip)? {
+            return Ok(Carried::Nothing);
+        }
+        self.squashed(&tree, &[tip], base, candidate).map(Carried::Commit)
+    }
+
+    /// Makes the change from `base` to `candidate` one commit that leads to neither: an agent can apply it somewhere else
+    /// without the history that it was made on.
+    pub fn detached_change(&self, base: &Oid, candidate: &Oid) -> Result<Oid, LandingError> {
+        let (tree, signing) = (&self.tree_of(base)?, Signing::Unsigned);
+        let message = "before the change\n";
+        let before = NewCommit { tree, parents: &[], message, author: None, signing };
+        let before = self.write_commit(&before)?;
+        self.squashed(&self.tree_of(candidate)?, &[&before], base, candidate)
+    }
+
+    /// Makes a commit in the name of who made the commits from `base` to `candidate`, with their messages.
+    fn squashed(
+        &self,
+        tree: &Oid,
+        parents: &[&Oid],
+        base: &Oid,
+        candidate: &Oid,
+    ) -> Result<Oid, LandingError> {
+        let truth = self.mirror.git();
+        let work = format!("{base}..{candidate}");
+        let args =
+            ["log", "--no-merges", "--reverse", "--encoding=UTF-8", "--format=%B%x00", &work, "--"];
+        let messages = truth.ask(&args)?;
+        let messages = String::from_utf8_lossy(&messages);
+        let messages = messages.split('\0').map(str::trim).filter(|message| !message.is_empty());
+        let mut message = messages.collect::<Vec<_>>().join("\n\n");
+        message.push('\n');
+        let format = "--format=%an%x00%ae%x00%ad";
+        let args =
+            ["log", "-1", "--encoding=UTF-8", "--date=raw", format, candidate.as_str(), "--"];
+        let author = truth.ask(&args)?;
+        let author = String::from_utf8_lossy(&author);
+        let mut author = author.trim_end().split('\0').map(str::to_owned);
+        let mut field = || author.next().unwrap_or_default();
+        let author = Author { name: field(), email: field(), date: field() };
+        let (message, signing) = (message.as_str(), Signing::Unsigned);
+        self.write_commit(&NewCommit { tree, parents, message, author: Some(&author), signing })
     }
 
     /// Returns the tree of a commit of the mirror.

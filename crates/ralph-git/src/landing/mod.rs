@@ -30,7 +30,7 @@ use super::parse::parse_refs;
 use super::{Git, GitError, ObjectError, Oid, unexpected};
 pub use commit::{FileEdit, LandingCommit};
 pub use follow::{FollowOutcome, WaitReason};
-pub use merge::{MergeSides, TreeMerge};
+pub use merge::{Carried, MergeSides, TreeMerge};
 use transaction::RefTransaction;
 
 const LANDED: &str = "refs/ralph/landed/";

@@ -291,6 +291,7 @@ impl Outside<'_> {
         parent: &Oid,
     ) -> Result<Oid, SlotError> {
         let made = NewCommit {
+            author: None,
             tree,
             parents: &[parent],
             message: request.message,

@@ -45,6 +45,8 @@ mod in_place;
 #[cfg(test)]
 mod kept_work;
 #[cfg(test)]
+mod landing;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod model_server_tests;

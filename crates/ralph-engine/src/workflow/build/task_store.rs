@@ -185,12 +185,14 @@ impl Build<'_, '_> {
             );
             TaskFact::LandingStuck { question }
         } else {
-            self.project.move_base(self.session, task, tips)?;
             TaskFact::LandingRefused { why: why.clone() }
         };
         let reason = format!("the work could not land: {}", why.lines().next().unwrap_or_default());
         self.tell(Note { spec: None, task: Some(task.to_owned()), reason })?;
         self.settle(task, &fact)?;
+        if matches!(fact, TaskFact::LandingRefused { .. }) {
+            self.project.go_on_from(self.session, task, tips)?;
+        }
         Ok(Settled::Refused { why })
     }
 

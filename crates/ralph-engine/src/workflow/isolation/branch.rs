@@ -10,11 +10,11 @@ use super::draft::{NOTES, merge_home_file};
 use crate::git::commits::Signing;
 use crate::git::evidence::is_own;
 use crate::git::landing::{
-    BranchTip, FileEdit, FollowOutcome, LandOutcome, Landing as BranchLanding, LandingCommit,
-    MergeSides, TipState, TreeMerge, WaitReason,
+    BranchTip, Carried, FileEdit, FollowOutcome, LandOutcome, Landing as BranchLanding,
+    LandingCommit, MergeSides, TipState, TreeMerge, WaitReason,
 };
 use crate::git::undo::RefReturn;
-use crate::git::{Git, GitError, Head, Oid, shown};
+use crate::git::{Git, GitError, Head, Oid, PathChange, shown};
 use crate::workflow::WorkflowError;
 
 /// A commit that joins a tip with accepted work and changes of home.
@@ -67,6 +67,11 @@ pub(super) fn run_branch(
     Ok(name)
 }
 
+/// Tells whether a change leaves a regular file behind.
+pub(super) fn is_regular(change: &PathChange) -> bool {
+    change.modes.1.starts_with("100")
+}
+
 impl PersonsRepository {
     /// Returns where work lands now: what has landed, with the person's newer commits, or the branch itself.
     pub(super) fn tip(&self) -> Result<Option<TipState>, WorkflowError> {
@@ -84,8 +89,12 @@ impl PersonsRepository {
         }
         let branch = self.short_branch();
         match tip {
+            BranchTip::Unborn if self.had_commits.get() => {
+                Err(WorkflowError::Branch(self.says_gone(git)?))
+            }
             BranchTip::Unborn => Ok(None),
             BranchTip::At(tip) => {
+                self.had_commits.set(true);
                 self.gates.mirror.fill(git, std::slice::from_ref(&tip.commit))?;
                 Ok(Some(tip))
             }
@@ -102,6 +111,31 @@ impl PersonsRepository {
                 )))
             }
         }
+    }
+
+    /// Says that the run's branch is gone, and what it is called now where its new name tells.
+    fn says_gone(&self, git: &Git) -> Result<String, WorkflowError> {
+        let branch = self.short_branch();
+        let renamed = match git.head()? {
+            Head::Branch { name, .. } => {
+                let log = git.place().common_dir.join("logs").join(&name);
+                let log = std::fs::read(&log).unwrap_or_default();
+                let log = String::from_utf8_lossy(&log);
+                let is_renamed = log.contains(&format!("renamed {} to {name}", self.branch));
+                is_renamed.then(|| name.trim_start_matches("refs/heads/").to_owned())
+            }
+            _ => None,
+        };
+        Ok(match renamed {
+            Some(name) => format!(
+                "the branch `{branch}`, which work lands on, was renamed to `{name}` meanwhile; nothing is lost: start \
+                 again to go on with `{name}`"
+            ),
+            None => format!(
+                "the branch `{branch}`, which work lands on, is gone; nothing is lost: make it again (`git branch \
+                 {branch} <commit>`), or start again on another branch"
+            ),
+        })
     }
 
     pub(super) fn short_branch(&self) -> &str {
@@ -137,8 +171,8 @@ impl PersonsRepository {
     /// Makes the commit that lands: on top of the accepted one where it has the tip already, else a merge. Where nothing
     /// of home lands with it, the accepted commit itself does.
     ///
-    /// Work whose base the branch no longer contains (it was amended, squashed or rebased away) is carried over as one new
-    /// commit.
+    /// Work whose base the branch no longer contains (it was amended, squashed, rebased or moved back) is carried over as
+    /// one new commit, so that nothing comes back which the person has dropped.
     pub(super) fn join(&self, request: &JoinRequest<'_>) -> Result<Joined, WorkflowError> {
         let (landing, truth) = (self.landing(), self.gates.mirror.git());
         let tip = &request.tip.commit;
@@ -150,19 +184,27 @@ impl PersonsRepository {
         let (tree, parents, is_unmeasured) = match (candidate, request.base) {
             (None, _) if request.home.is_empty() => return Ok(Joined::Nothing),
             (None, _) => (landing.tree_of(tip)?, vec![tip], false),
+            // Before anything else: also a tip that leads to the candidate may have lost what leads there from the base.
+            (Some(candidate), Some(base)) if !truth.is_ancestor(base, tip)? => {
+                match landing.carry_over(tip, base, candidate, &self.own)? {
+                    Carried::Commit(commit) => carried = commit,
+                    // It is there, or landed before a crash.
+                    Carried::Nothing if request.home.is_empty() => return Ok(Joined::Nothing),
+                    Carried::Nothing => carried = tip.clone(),
+                    Carried::Conflict(paths) => return Ok(self.conflict(paths)),
+                }
+                if request.home.is_empty() {
+                    let commit = carried;
+                    return Ok(Joined::Commit { commit, is_merge: false, is_unmeasured: true });
+                }
+                (landing.tree_of(&carried)?, vec![&carried], true)
+            }
             (Some(candidate), _) if request.home.is_empty() && self.leads_on(tip, candidate)? => {
                 let commit = candidate.clone();
                 return Ok(Joined::Commit { commit, is_merge: false, is_unmeasured: false });
             }
             (Some(candidate), _) if truth.is_ancestor(tip, candidate)? => {
                 (landing.tree_of(candidate)?, vec![candidate], false)
-            }
-            (Some(candidate), Some(base)) if !truth.is_ancestor(base, tip)? => {
-                match landing.carry_over(tip, base, candidate, request.message)? {
-                    Ok(commit) => carried = commit,
-                    Err(paths) => return Ok(self.conflict(paths)),
-                }
-                (landing.tree_of(&carried)?, vec![&carried], true)
             }
             (Some(candidate), base) => {
                 let tree = match landing.merge(tip, candidate, None)? {
@@ -211,12 +253,13 @@ impl PersonsRepository {
         let Some(base) = base else { return Ok(Vec::new()) };
         let truth = self.gates.mirror.git();
         let kept = truth.changes(landed, candidate)?;
-        let is_left_out = |path: &PathBuf| {
-            let is_note = NOTES.iter().any(|name| path.ends_with(name));
+        let is_left_out = |change: &PathChange| {
+            let path = &change.path;
+            let is_note = NOTES.iter().any(|name| path.ends_with(name)) && is_regular(change);
             is_own(&self.own, path) && !is_note && kept.iter().any(|change| change.path == *path)
         };
-        let changed = truth.changes(base, candidate)?.into_iter().map(|change| change.path);
-        Ok(changed.filter(is_left_out).map(|path| shown(&path)).collect())
+        let changed = truth.changes(base, candidate)?.into_iter();
+        Ok(changed.filter(is_left_out).map(|change| shown(&change.path)).collect())
     }
 
     /// Tells whether a commit is the tip with work alone: nothing of Ralph's own is changed.

@@ -13,12 +13,12 @@ use std::path::PathBuf;
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::build::Work;
 use ralph_model::journal::{Note, WorkLanded};
-use ralph_model::memory::merge_notes;
+use ralph_model::memory::add_notes;
 use ralph_model::pipeline::records::Base;
 use ralph_model::role::Role;
 use ralph_model::verdict::{Reason, Verdict, VerifierReport};
 
-use super::branch::{JoinRequest, Joined};
+use super::branch::{JoinRequest, Joined, is_regular};
 use super::draft::{HomeDraft, NOTES};
 use super::slots::SLOTS;
 use super::{Clones, PersonsRepository, object, slots};
@@ -171,18 +171,21 @@ impl Clones {
         let (Some(work), Some(base)) = (work, base) else { return Ok(()) };
         let truth = repository.gates.mirror.git();
         let candidate = object(&work.commit);
+        let changed = truth.changes(&base, &candidate)?;
         for name in NOTES {
             let path = draft.inside().join(name);
-            let (before, after) = (truth.file_at(&base, &path)?, truth.file_at(&candidate, &path)?);
-            let Some(theirs) = after.filter(|after| before.as_ref() != Some(after)) else {
+            // A link is no notes.
+            if !changed.iter().any(|change| change.path == path && is_regular(change)) {
                 continue;
-            };
+            }
+            let (before, after) = (truth.file_at(&base, &path)?, truth.file_at(&candidate, &path)?);
+            let Some(theirs) = after else { continue };
             let known = edits.iter().position(|edit| edit.path == path);
             let ours = match known {
                 Some(at) => edits.swap_remove(at).content.unwrap_or_default(),
                 None => draft.file(&path)?.unwrap_or_default(),
             };
-            let merged = merge_notes(&before.unwrap_or_default(), &ours, &theirs);
+            let merged = add_notes(&before.unwrap_or_default(), &ours, &theirs);
             if known.is_some() || merged != ours {
                 edits.push(FileEdit { path, content: Some(merged) });
             }
@@ -348,11 +351,15 @@ impl Clones {
         let state = &session.context.state;
         let tips = self.tips()?;
         self.slots.point_at_tips(state, request.item, &self.repositories, &tips)?;
-        let merge = format!(
-            "Merge `{}` into your branch (`git merge {0}`), resolve what conflicts, make sure that everything passes, \
-             commit, and claim the result as before.",
-            slots::TIP_NAME
-        );
+        let merge = if self.is_dropped(request.base, &tips)? {
+            self.how_to_begin_anew(request)?
+        } else {
+            format!(
+                "Merge `{}` into your branch (`git merge {0}`), resolve what conflicts, make sure that everything \
+                 passes, commit, and claim the result as before.",
+                slots::TIP_NAME
+            )
+        };
         let why = match obstacle {
             Obstacle::Conflict { repository, paths } => {
                 let paths: Vec<String> = paths.iter().map(|path| crate::git::shown(path)).collect();
@@ -385,6 +392,43 @@ impl Clones {
             why: format!("{why}\n\nThis item is {landed}; only the rest is to be put right."),
             tips,
         })
+    }
+
+    /// Tells whether a branch no longer contains where work on an item began.
+    pub(crate) fn is_dropped(&self, base: &Base, tips: &Base) -> Result<bool, WorkflowError> {
+        for repository in &self.repositories {
+            let name = key(&repository.name);
+            if let (Some(base), Some(tip)) = (base.get(&name), tips.get(&name))
+                && !repository.contains(&object(tip), &object(base))?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Says how the change is made again where the branches stand now. A merge would bring back what the person dropped.
+    fn how_to_begin_anew(&self, request: &LandingRequest<'_>) -> Result<String, WorkflowError> {
+        let mut picks = Vec::new();
+        for repository in &self.repositories {
+            let work = request.works.iter().find(|work| work.repository == repository.name);
+            let base = request.base.get(&key(&repository.name));
+            let (Some(work), Some(base)) = (work, base) else { continue };
+            let change =
+                repository.landing().detached_change(&object(base), &object(&work.commit))?;
+            let place = if repository.name.is_empty() {
+                String::new()
+            } else {
+                format!(" in `{}`", repository.name)
+            };
+            picks.push(format!("`git cherry-pick {change}`{place}"));
+        }
+        Ok(format!(
+            "The person has rewritten the branch or moved it back, and your clone was made anew at its new tip. Apply \
+             your change there ({}), resolve what conflicts, make sure that everything passes, commit, and claim the \
+             result as before.",
+            picks.join(", ")
+        ))
     }
 
     /// Commits what is in flight of home to the branch, in one commit.

@@ -20,7 +20,7 @@ pub(crate) mod reading;
 pub(crate) mod slots;
 pub mod upkeep;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -58,6 +58,8 @@ pub(crate) struct PersonsRepository {
     pub(crate) has_home: bool,
     /// The path of the workspace in it; empty where it is the repository.
     prefix: Utf8PathBuf,
+    /// The branch was there: if it is not any more, somebody removed it.
+    had_commits: Cell<bool>,
 }
 
 impl PersonsRepository {
@@ -336,7 +338,7 @@ fn open_repositories(
         let branch = branch_of(&gates.git)?;
         let prefix = workspace.strip_prefix(&worktree).unwrap_or("".into()).to_owned();
         let has_home = commits_home && home.starts_with(&worktree);
-        repositories.push(PersonsRepository { name, gates, own, branch, has_home, prefix });
+        repositories.push(PersonsRepository { name, gates, own, branch, has_home, prefix, had_commits: Cell::new(false) });
     }
     Ok(repositories)
 }

@@ -46,6 +46,7 @@ pub fn bring_along(
         for landed in gates.git.refs()?.refs {
             let Some(short) = landed.name.strip_prefix("refs/ralph/landed/") else { continue };
             let repository = PersonsRepository {
+                had_commits: std::cell::Cell::new(false),
                 name: name.clone(),
                 gates: gates.clone(),
                 own: own_paths(workspace, &home.path, &config.mailbox, &worktree),

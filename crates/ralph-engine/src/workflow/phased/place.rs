@@ -110,12 +110,12 @@ impl Phased<'_, '_> {
         Ok(slots::release(state, item)?)
     }
 
-    /// Puts accepted work on the run's branch. Returns what follows where the branch refuses it.
+    /// Puts accepted work on the run's branch. Returns what follows where the branch refuses it, and where it stands.
     pub(super) fn land(
         &mut self,
         record: &LoopRecord,
         works: &[Work],
-    ) -> Result<Option<LoopFact>, WorkflowError> {
+    ) -> Result<Option<(LoopFact, Base)>, WorkflowError> {
         let task = record.task.number;
         let item = item_of(task);
         let before = BEFORE.load(&self.session.context.state, &item)?;
@@ -152,10 +152,17 @@ impl Phased<'_, '_> {
             let question = format!(
                 "The accepted work could not be put on the branch {MOST_REFUSED} times in a row: {why}\nTry again?"
             );
-            return Ok(Some(LoopFact::LandingStuck { question }));
+            return Ok(Some((LoopFact::LandingStuck { question }, tips)));
         }
-        self.project.move_base(self.session, &item, &tips)?;
-        Ok(Some(LoopFact::LandingRefused { why }))
+        Ok(Some((LoopFact::LandingRefused { why }, tips)))
+    }
+
+    /// Has a task whose work could not land go on from where the branches stand now; its mailbox comes along.
+    pub(super) fn go_on_from(&mut self, tips: &Base) -> Result<(), WorkflowError> {
+        let Some(item) = self.entered.clone() else { return Ok(()) };
+        self.step_out()?;
+        self.project.go_on_from(self.session, &item, tips)?;
+        self.enter(&item)
     }
 
     /// Keeps the commit that a task began at, or ended with, under a ref.

@@ -3,6 +3,7 @@
 use ralph_model::build::Work;
 use ralph_model::phase::mailbox::{self, CLEARED, HISTORY, ORIGIN};
 use ralph_model::phase::{LoopFact, LoopPlace, LoopRecord, LoopWrite, heal, settle};
+use ralph_model::pipeline::records::Base;
 
 use super::gates::DETECTED;
 use super::{Phased, item_of};
@@ -40,9 +41,13 @@ impl Phased<'_, '_> {
     fn write_all(&mut self, writes: &[LoopWrite]) -> Result<(), WorkflowError> {
         for write in writes {
             if let LoopWrite::AdvanceBranches { works } = write
-                && let Some(refused) = self.advance(works)?
+                && let Some((refused, tips)) = self.advance(works)?
             {
-                return self.settle(&refused);
+                self.settle(&refused)?;
+                return match refused {
+                    LoopFact::LandingRefused { .. } => self.go_on_from(&tips),
+                    _ => Ok(()),
+                };
             }
             self.write(write)?;
         }
@@ -50,7 +55,7 @@ impl Phased<'_, '_> {
     }
 
     /// Takes accepted work to where it belongs. Returns what follows where the branch refuses it.
-    fn advance(&mut self, works: &[Work]) -> Result<Option<LoopFact>, WorkflowError> {
+    fn advance(&mut self, works: &[Work]) -> Result<Option<(LoopFact, Base)>, WorkflowError> {
         let Some(record) = self.record()? else { return Ok(None) };
         match record.place {
             LoopPlace::Slot => self.land(&record, works),

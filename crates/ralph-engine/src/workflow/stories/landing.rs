@@ -61,11 +61,13 @@ impl Stories<'_, '_> {
             );
             StoryFact::LandingStuck { question }
         } else {
-            self.project.move_base(self.session, item, tips)?;
             StoryFact::LandingRefused { why }
         };
         self.settle(item, &fact)?;
-        Ok(())
+        match fact {
+            StoryFact::LandingRefused { .. } => self.project.go_on_from(self.session, item, tips),
+            _ => Ok(()),
+        }
     }
 
     /// Takes work into the branches that its run began on. A story does not pass whose work is not there.

@@ -239,12 +239,12 @@ impl SpecWork<'_, '_, '_> {
             return Ok(Turn::Again);
         }
         let feedback = Feedback { text: why, commit: Some(commit), claimed: None };
-        let pipeline = &mut *self.pipeline;
-        pipeline.project.move_base(pipeline.session, &self.item, &tips)?;
         self.settle(
-            &Fact::LandingRefused { feedback, base: tips, run },
+            &Fact::LandingRefused { feedback, base: tips.clone(), run },
             "goes back: the branch has moved",
         )?;
+        let pipeline = &mut *self.pipeline;
+        pipeline.project.go_on_from(pipeline.session, &self.item, &tips)?;
         Ok(Turn::Again)
     }
 

@@ -1,0 +1,142 @@
+//! What lands and what does not: branches that people move back, rename or rewrite, claims below a tip, notes.
+
+use std::fs;
+
+use crate::clones::{ONE, waits};
+use crate::pipeline::{GREETS, Stage, on, willing};
+
+/// A stage with a commit that the person is going to drop.
+fn with_secret(settings: &str, also: &[String]) -> Stage {
+    let stage = Stage::with("", settings, ONE);
+    stage.write("secret.txt", "SECRET\n");
+    stage.write("greeting.txt", "dropped\n");
+    stage.place.commit_all("oops");
+    let mut blocks = vec![on("implementer", 1, &waits(&stage, "made.txt", "work"))];
+    blocks.extend_from_slice(also);
+    stage.script(&willing(&blocks));
+    stage
+}
+
+/// Plays the pipeline, with something that a person does while the implementer is at work.
+fn meanwhile(stage: &Stage, person: impl FnOnce(&Stage)) -> (Option<i32>, String) {
+    let running = stage.place.start(&["pipeline"]);
+    stage.wait_in_slot("begun");
+    person(stage);
+    fs::write(stage.place.path("go"), "").unwrap();
+    running.finish()
+}
+
+#[track_caller]
+fn assert_dropped(stage: &Stage) {
+    let history = stage.git(&["log", "--format=%s", "main"]);
+    assert!(!history.contains("oops"), "{history}");
+    assert_eq!(stage.git(&["log", "--format=%h", "main", "--", "secret.txt"]), "");
+}
+
+#[test]
+fn what_a_person_drops_by_moving_the_branch_back_does_not_come_back() {
+    for reset in ["--hard", "--mixed", "--soft"] {
+        let stage = with_secret(GREETS, &[]);
+        let (code, said) = meanwhile(&stage, |stage| {
+            stage.git(&["reset", "-q", reset, "HEAD~1"]);
+        });
+        assert_eq!(code, Some(0), "{reset}: {said}");
+        assert_dropped(&stage);
+        assert_eq!(stage.git(&["show", "main:made.txt"]), "work", "{reset}");
+        // The agent's change has the agent's own message, once.
+        let subjects = stage.git(&["log", "--format=%s", "main"]);
+        let subjects: Vec<&str> = subjects.lines().collect();
+        assert_eq!(subjects, ["ralph: 0001-greeting is done", "work", "specs", "start"], "{reset}");
+        let landed = stage.told("landed").remove(0);
+        let gated = stage.told("gate_finished");
+        assert!(gated.iter().any(|gate| gate["commit"] == landed["commit"]), "{reset} {gated:?}");
+    }
+}
+
+#[test]
+fn work_in_conflict_with_a_branch_that_was_moved_back_begins_anew_at_its_tip() {
+    let first = "write greeting.txt hello\ncommit \"work\" greeting.txt\n";
+    let again = "run test ! -e secret.txt && test ! -e greeting.txt\n\
+                 expect-prompt git cherry-pick\nwrite greeting.txt hello again\n\
+                 run git add -A; git commit -qm again\nfinal <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
+    let stage = with_secret("", &[]);
+    let waits = waits(&stage, "made.txt", "work");
+    let blocks = [on("implementer", 1, &format!("{first}{waits}")), on("implementer", 2, again)];
+    stage.script(&willing(&blocks));
+    let (code, said) = meanwhile(&stage, |stage| {
+        stage.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    });
+    assert_eq!(code, Some(0), "{said}");
+    assert_dropped(&stage);
+    assert_eq!(stage.read("greeting.txt"), "hello again\n");
+    assert_eq!(stage.runs(), "piviv");
+    assert_eq!(stage.json("ralph/specs/plans/0001-greeting.json")["attempts_used"], 0);
+}
+
+#[test]
+fn a_claim_below_the_tip_does_not_hide_what_is_above() {
+    let steps = "write one.txt one\ncommit \"one\" one.txt\nwrite two.txt two\nrun git add -A; git commit -qm two\n\
+                 final <<END\n${COMMIT}\nI AM HYPER SURE I AM DONE!\nEND";
+    let stage = Stage::with(&willing(&[on("implementer", 1, steps)]), "", ONE);
+    stage.pipeline(&[]).exits(0);
+    assert_eq!((stage.read("one.txt"), stage.read("two.txt")), ("one\n".into(), "two\n".into()));
+}
+
+#[test]
+fn a_branch_that_is_renamed_or_deleted_meanwhile_is_named() {
+    let persons: [(&[&[&str]], &str); 2] = [
+        (&[&["branch", "-m", "main", "trunk"]], "was renamed to `trunk`"),
+        (
+            &[&["switch", "-q", "-c", "other"], &["branch", "-D", "main"]],
+            "`main`, which work lands on, is gone",
+        ),
+    ];
+    for (commands, expected) in persons {
+        let stage = with_secret("", &[]);
+        let (code, said) = meanwhile(&stage, |stage| {
+            for command in commands {
+                stage.git(command);
+            }
+        });
+        assert!(matches!(code, Some(1 | 3)), "{code:?} {said}");
+        assert!(said.contains(expected), "{said}");
+        assert!(!said.contains("the spec was removed"), "{said}");
+        // Started again where the commits are now, it goes on.
+        stage.pipeline(&[]).exits(0);
+        assert_eq!(stage.read("made.txt"), "work\n");
+    }
+}
+
+#[test]
+fn no_line_of_the_persons_notes_is_lost_whatever_the_agent_makes_of_the_file() {
+    for (command, added) in [
+        ("echo only > ralph/SCRATCHPAD.md", true),
+        ("rm ralph/SCRATCHPAD.md; ln -s ../README.md ralph/SCRATCHPAD.md", false),
+        ("rm ralph/SCRATCHPAD.md", false),
+    ] {
+        let stage = Stage::with("", "", ONE);
+        stage.write("ralph/SCRATCHPAD.md", "mine\nand mine\n");
+        stage.place.commit_all("notes");
+        let steps = format!(
+            "run {command}\nwrite greeting.txt hello\nrun git add -A; git commit -qm work\n\
+             final <<END\n${{HEAD}}\nI AM HYPER SURE I AM DONE!\nEND"
+        );
+        stage.script(&willing(&[on("implementer", 1, &steps)]));
+        stage.pipeline(&[]).exits(0);
+        let kept = stage.read("ralph/SCRATCHPAD.md");
+        assert!(kept.contains("mine\nand mine\n"), "{command}: {kept}");
+        assert_eq!(kept.contains("only"), added, "{command}: {kept}");
+        assert!(!kept.contains("README"), "{command}: {kept}");
+    }
+}
+
+#[test]
+fn what_landed_on_a_branch_is_not_said_to_be_elsewhere() {
+    let stage = Stage::with(&willing(&[]), "", ONE);
+    stage.git(&["checkout", "-q", "--detach"]);
+    let ended = stage.pipeline(&[]);
+    ended.exits(0);
+    let notes = stage.told("note");
+    let is_false = |note: &serde_json::Value| note["reason"].to_string().contains("keeps it");
+    assert!(!notes.iter().any(is_false), "{notes:?}");
+}
