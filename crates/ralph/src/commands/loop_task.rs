@@ -7,7 +7,7 @@ use ralph_engine::workflow::WorkflowError;
 use ralph_engine::workflow::driver::{Ended, Stop};
 use ralph_engine::workflow::phased::{Phased, PhasedEnd};
 use ralph_model::journal::QuestionKind;
-use ralph_model::phase::{LoopPlace, LoopRecord};
+use ralph_model::phase::{LoopPlace, LoopRecord, LoopStanding};
 use ralph_model::proof::ProofLevel;
 use ralph_model::role::Role;
 use serde::Serialize;
@@ -75,9 +75,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &LoopArgs) -> Result<Exit, CliError
     if args.rollback {
         return roll_back(&setup, &mut phased);
     }
+    let last = known.clone();
     let unfinished = known.filter(|record| is_untold || !record.is_over());
     match (text, unfinished) {
-        (None, None) => return Err(nothing_to_do()),
+        (None, None) => return Err(nothing_to_do(last.as_ref())),
         (None, Some(_)) => {
             phased.resume(args.answer.as_deref()).map_err(failed)?;
         }
@@ -147,8 +148,13 @@ fn read_task(file: &Utf8Path) -> Result<String, CliError> {
     Ok(text)
 }
 
-fn nothing_to_do() -> CliError {
-    CliError::usage("no unfinished task to resume").hint("start one with `ralph loop \"<task>\"`")
+fn nothing_to_do(last: Option<&LoopRecord>) -> CliError {
+    let mut text = "no unfinished task to resume".to_owned();
+    if let Some(last) = last.filter(|last| matches!(last.standing, LoopStanding::Done { .. })) {
+        let task = one_line(&last.task.text, 80);
+        text = format!("{text}: task {} was accepted, and is done: {task}", last.task.number);
+    }
+    CliError::usage(text).hint("start one with `ralph loop \"<task>\"`")
 }
 
 fn unfinished_task(record: &LoopRecord) -> CliError {
@@ -213,7 +219,7 @@ fn report(setup: &Setup, ended: &Ended<PhasedEnd>, task: Option<u32>) -> Result<
                 format!("not complete after {}", plural(u64::from(*iterations), "iteration"));
             (Exit::Unfinished, Some(text))
         }
-        PhasedEnd::NoTask => return Err(nothing_to_do()),
+        PhasedEnd::NoTask => return Err(nothing_to_do(None)),
     };
     if let Some(reason) = &reason {
         setup.ui.important(reason);
