@@ -222,6 +222,7 @@ impl Build<'_, '_> {
             pinned: &pinned,
             files: &files,
             with: &[],
+            given: &[],
             message: &message,
             worker: Role::Builder,
         };

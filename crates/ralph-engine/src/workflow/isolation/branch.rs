@@ -61,6 +61,21 @@ pub(super) fn run_branch(
         }
     };
     if git.resolve(&name)?.is_none() {
+        let in_the_way = |other: &str| {
+            let below = |one: &str, other: &str| {
+                one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'))
+            };
+            below(&name, other) || below(other, &name)
+        };
+        if let Some(other) = git.refs()?.refs.iter().find(|other| in_the_way(&other.name)) {
+            let short = |name: &str| name.trim_start_matches("refs/heads/").to_owned();
+            return Err(WorkflowError::Branch(format!(
+                "the branch `{}` cannot be made, because there is a branch `{}`: rename that one, or name another with \
+                 `--onto`",
+                short(&name),
+                short(&other.name)
+            )));
+        }
         let before = head.id().cloned();
         git.return_refs(&[RefReturn { name: name.clone(), before, now: None }])?;
     }
@@ -249,6 +264,7 @@ impl PersonsRepository {
         base: Option<&Oid>,
         candidate: &Oid,
         landed: &Oid,
+        given: &[(PathBuf, &[u8])],
     ) -> Result<Vec<String>, WorkflowError> {
         let Some(base) = base else { return Ok(Vec::new()) };
         let truth = self.gates.mirror.git();
@@ -258,8 +274,15 @@ impl PersonsRepository {
             let is_note = NOTES.iter().any(|name| path.ends_with(name)) && is_regular(change);
             is_own(&self.own, path) && !is_note && kept.iter().any(|change| change.path == *path)
         };
-        let changed = truth.changes(base, candidate)?.into_iter();
-        Ok(changed.filter(is_left_out).map(|change| shown(&change.path)).collect())
+        let mut left_out = Vec::new();
+        for change in truth.changes(base, candidate)?.iter().filter(|change| is_left_out(change)) {
+            let given =
+                given.iter().find(|(path, _)| *path == change.path).map(|(_, bytes)| *bytes);
+            if given.is_none() || truth.file_at(candidate, &change.path)?.as_deref() != given {
+                left_out.push(shown(&change.path));
+            }
+        }
+        Ok(left_out)
     }
 
     /// Tells whether a commit is the tip with work alone: nothing of Ralph's own is changed.

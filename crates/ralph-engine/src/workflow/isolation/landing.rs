@@ -50,6 +50,9 @@ pub(crate) struct LandingRequest<'a> {
     pub(crate) files: &'a [(Utf8PathBuf, Vec<u8>)],
     /// Files of home that land as they were judged, even if the person has not committed them.
     pub(crate) with: &'a [&'a Utf8Path],
+    /// Files of home, by their paths in the draft, that its runs were given in the slot: a commit that swept them up did
+    /// not change them.
+    pub(crate) given: &'a [(Utf8PathBuf, Vec<u8>)],
     pub(crate) message: &'a str,
     /// The role that did the work.
     pub(crate) worker: Role,
@@ -122,7 +125,7 @@ impl Clones {
                 Err(obstacle) => return self.refuse(session, request, &obstacle),
             };
             self.keep_lfs(session, request.item, &prepared)?;
-            if self.advance(session, request.item, &prepared, request.message)? {
+            if self.advance(session, request, &prepared)? {
                 attest(session, slot, request, &measured)?;
                 return Ok(LandingEnd::Landed);
             }
@@ -309,9 +312,8 @@ impl Clones {
     fn advance(
         &self,
         session: &mut Session<'_>,
-        item: &str,
+        request: &LandingRequest<'_>,
         prepared: &[Prepared<'_>],
-        message: &str,
     ) -> Result<bool, WorkflowError> {
         for one in prepared {
             let repository = one.repository;
@@ -327,18 +329,45 @@ impl Clones {
             }
             let waits = self.follow_one(repository)?;
             session.record(WorkLanded {
-                item: item.to_owned(),
+                item: request.item.to_owned(),
                 repository: Some(repository.name.clone()).filter(|name| !name.is_empty()),
                 branch: repository.short_branch().to_owned(),
                 commit: one.commit.to_string(),
                 candidate: one.candidate.as_ref().map(ToString::to_string),
                 merge: Some(one.is_merge),
                 waits,
-                subject: message.lines().next().unwrap_or_default().to_owned(),
+                subject: request.message.lines().next().unwrap_or_default().to_owned(),
             })?;
-            tell_left_out(session, one)?;
+            self.tell_left_out(session, request, one)?;
         }
         Ok(true)
+    }
+
+    /// Says which files of Ralph's own the work changed that did not land with it.
+    fn tell_left_out(
+        &self,
+        session: &mut Session<'_>,
+        request: &LandingRequest<'_>,
+        landed: &Prepared<'_>,
+    ) -> Result<(), WorkflowError> {
+        let Some(candidate) = &landed.candidate else { return Ok(()) };
+        let given: Vec<(PathBuf, &[u8])> = match &self.draft {
+            Some(draft) if landed.repository.has_home => {
+                let given = request.given.iter();
+                given.map(|(path, bytes)| (draft.in_commit(path), bytes.as_slice())).collect()
+            }
+            _ => Vec::new(),
+        };
+        let base = landed.base.as_ref();
+        let paths = landed.repository.left_out(base, candidate, &landed.commit, &given)?;
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let reason = format!(
+            "the work also changed {}, which is yours to change; that was left out of what landed",
+            paths.join(", ")
+        );
+        Ok(session.record(Note { reason, ..Note::default() })?)
     }
 
     /// Sends an item back: its slot is told where the branches stand, and so is the next run.
@@ -518,20 +547,6 @@ impl Clones {
             Follow::End | Follow::Never => Ok(None),
         }
     }
-}
-
-/// Says which files of Ralph's own the work changed that did not land with it.
-fn tell_left_out(session: &mut Session<'_>, landed: &Prepared<'_>) -> Result<(), WorkflowError> {
-    let Some(candidate) = &landed.candidate else { return Ok(()) };
-    let paths = landed.repository.left_out(landed.base.as_ref(), candidate, &landed.commit)?;
-    if paths.is_empty() {
-        return Ok(());
-    }
-    let reason = format!(
-        "the work also changed {}, which is yours to change; that was left out of what landed",
-        paths.join(", ")
-    );
-    Ok(session.record(Note { reason, ..Note::default() })?)
 }
 
 /// Puts a receipt on each merge that was measured.

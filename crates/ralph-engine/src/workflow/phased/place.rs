@@ -140,6 +140,7 @@ impl Phased<'_, '_> {
             pinned: &pinned,
             files: &[],
             with: &[],
+            given: &[],
             message: &message,
             worker: Role::Builder,
         };

@@ -29,6 +29,7 @@ impl Stories<'_, '_> {
         let base = self.project.slot_base(self.session, item)?.unwrap_or_else(|| before.base());
         let pinned = self.pin(item)?;
         let files = [(self.project.home().join(&self.options.prd), prd.to_vec())];
+        let given = self.given(item)?;
         let message = format!("ralph: {} passes", story.id);
         let request = LandingRequest {
             item,
@@ -38,6 +39,7 @@ impl Stories<'_, '_> {
             pinned: &pinned,
             files: &files,
             with: &[],
+            given: &given,
             message: &message,
             worker: Role::Implementer,
         };

@@ -97,6 +97,18 @@ impl Stories<'_, '_> {
         there.is_some() && there == Prd::parse(prd).ok()
     }
 
+    /// Returns the files of home that the last run for a story was given in its slot.
+    pub(super) fn given(&self, item: &str) -> Result<Vec<(Utf8PathBuf, Vec<u8>)>, WorkflowError> {
+        let state = &self.session.context.state;
+        let Some(given) = NOTES.load(state, item)? else { return Ok(Vec::new()) };
+        let home = self.project.home();
+        let mut files = vec![(home.join(&self.options.prd), given.prd.into_bytes())];
+        if let Some(map) = read_optional(&self.session.context.home_path().join(MAP_FILE))? {
+            files.push((home.join(MAP_FILE), map));
+        }
+        Ok(files)
+    }
+
     /// Takes back what a run in place wrote as `passes` into the person's own PRD; tells whether that claims its story.
     ///
     /// Where the boundary holds there is nothing to take back.

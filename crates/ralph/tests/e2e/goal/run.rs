@@ -746,3 +746,50 @@ fn a_run_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
     }
     assert!(cancelled > 0, "{total} points");
 }
+
+/// What Ralph put into the slot is not the agent's, although its commit swept it up.
+#[test]
+fn a_sweep_of_what_the_run_was_given_changes_nothing_of_the_persons() {
+    let desk = desk(WILLING, &[("US-001", 1)]);
+    // Not as Ralph would write it.
+    desk.write("ralph/prd.json", &prd_of(&[("US-001", 1, false)]).to_string());
+    desk.commit_all("compact");
+    let finished = desk.exits(0, &["run"]);
+    assert!(!finished.stderr.contains("yours to change"), "{finished}");
+    assert_eq!(desk.passing(), ["US-001"]);
+}
+
+#[test]
+fn a_branch_that_cannot_have_its_name_is_refused_with_what_is_in_its_way() {
+    let desk = desk(WILLING, &[("US-001", 1)]);
+    desk.git(&["branch", "ralph"]);
+    let finished = desk.place.ralph(&["run"]);
+    assert_ne!(finished.status.code(), Some(0), "{finished}");
+    assert!(finished.stderr.contains("there is a branch `ralph`"), "{finished}");
+    assert!(!finished.stderr.contains("update-ref"), "{finished}");
+}
+
+/// What the person drops from the PRD's branch while a story is worked on stays dropped.
+#[test]
+fn a_branch_of_a_prd_that_is_moved_back_gets_the_story_alone() {
+    let desk = desk("", &[("US-001", 1)]);
+    desk.git(&["branch", BRANCH]);
+    desk.git(&["switch", "-q", BRANCH]);
+    desk.write("secret.txt", "SECRET");
+    desk.commit_all("oops");
+    let go = desk.place.path("go");
+    let waits = format!(
+        "[implementer]\nrun touch begun; while [ ! -e {} ]; do sleep 0.02; done; rm begun\n",
+        go.display()
+    );
+    let script = WILLING.replacen("[implementer]\n", &waits, 1);
+    fs::write(desk.place.path("script"), script).unwrap();
+    let running = desk.place.start(&["run"]);
+    desk.wait_for_slot("begun");
+    desk.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    fs::write(&go, "").unwrap();
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(desk.git(&["log", "--format=%h", BRANCH, "--", "secret.txt"]), "");
+    assert_eq!(desk.passing(), ["US-001"]);
+}

@@ -364,3 +364,18 @@ fn work_lands_on_the_branch_that_is_named() {
     site.exits(0, &["--rollback", "--onto", "other"]);
     assert_eq!(site.git(&["ls-tree", "--name-only", "other", "hello.txt"]), "");
 }
+
+/// What the person drops while a task is worked on stays dropped.
+#[test]
+fn a_branch_that_is_moved_back_meanwhile_gets_the_tasks_change_alone() {
+    let site = waiting("");
+    site.write("secret.txt", "SECRET\n");
+    site.commit_all("oops");
+    let (code, said) = meanwhile(&site, &[TASK], |site| {
+        site.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    });
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(site.commits(), [TASK, "begin", "start"]);
+    assert_eq!(site.read("hello.txt"), "hello\n");
+    assert_eq!(site.git(&["log", "--format=%h", "--", "secret.txt"]), "");
+}

@@ -209,6 +209,7 @@ impl SpecWork<'_, '_, '_> {
             pinned: &self.pinned,
             files: &files,
             with: &[&spec_file],
+            given: &[],
             message: &message,
             worker: Role::Implementer,
         };
@@ -223,7 +224,7 @@ impl SpecWork<'_, '_, '_> {
         markers: &Markers,
         commit: CommitId,
         why: String,
-        tips: Base,
+        tips: &Base,
         result: Option<&RunResult>,
     ) -> Result<Turn<SpecEnd>, WorkflowError> {
         self.cases = None;
@@ -244,7 +245,7 @@ impl SpecWork<'_, '_, '_> {
             "goes back: the branch has moved",
         )?;
         let pipeline = &mut *self.pipeline;
-        pipeline.project.go_on_from(pipeline.session, &self.item, &tips)?;
+        pipeline.project.go_on_from(pipeline.session, &self.item, tips)?;
         Ok(Turn::Again)
     }
 
@@ -275,7 +276,7 @@ impl SpecWork<'_, '_, '_> {
             match self.land(markers, &commit, &done)? {
                 LandingEnd::InPlace | LandingEnd::Landed => {}
                 LandingEnd::Refused { why, tips } => {
-                    return self.landing_refused(markers, commit, why, tips, result);
+                    return self.landing_refused(markers, commit, why, &tips, result);
                 }
             }
         }
