@@ -140,3 +140,15 @@ fn what_landed_on_a_branch_is_not_said_to_be_elsewhere() {
     let is_false = |note: &serde_json::Value| note["reason"].to_string().contains("keeps it");
     assert!(!notes.iter().any(is_false), "{notes:?}");
 }
+
+#[test]
+fn a_spec_that_the_person_edits_meanwhile_is_taken_up_and_that_is_said() {
+    let stage = with_secret("", &[]);
+    let (code, said) = meanwhile(&stage, |stage| {
+        stage.write("ralph/specs/0001-greeting.md", "# Greeting\n\nAnother text.\n");
+        stage.place.commit_all("edited");
+    });
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("you changed the spec meanwhile"), "{said}");
+    assert!(stage.prompt("verifier", 1).contains("Another text."));
+}

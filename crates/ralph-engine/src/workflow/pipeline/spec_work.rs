@@ -34,6 +34,8 @@ pub(super) struct SpecWork<'p, 'r, 's> {
     pub(super) cases: Option<Vec<Case>>,
     /// The spec as its verifier was given it: a person may edit it meanwhile.
     pub(super) spec_digest: Option<String>,
+    /// The digest of the spec at the last step.
+    last_spec: Option<String>,
     /// The phase that it is in, and why the last attempt failed, for events.
     pub(super) phase: Option<Phase>,
     pub(super) failure: Option<&'static str>,
@@ -85,6 +87,7 @@ impl Pipeline<'_, '_> {
             pinned,
             cases: None,
             spec_digest: None,
+            last_spec: None,
             phase: None,
             failure: None,
         };
@@ -276,6 +279,11 @@ impl SpecWork<'_, '_, '_> {
         if self.pipeline.store.text(self.spec.as_str())?.is_none() && markers.done.is_none() {
             self.note("the spec was removed; work on it ends".to_owned())?;
             return Ok(WorkflowStep::Turn(Turn::End(SpecEnd::Removed)));
+        }
+        let digest = list::digest(&self.pipeline.store, self.spec)?;
+        let last = self.last_spec.replace(digest.clone());
+        if last.is_some_and(|last| last != digest) {
+            self.note("you changed the spec meanwhile; the next run works with it".to_owned())?;
         }
         match next(&markers, self.pipeline.options.limits()) {
             Action::Skip => Ok(WorkflowStep::Turn(Turn::End(done_end(&markers)))),
