@@ -338,7 +338,15 @@ fn open_repositories(
         let branch = branch_of(&gates.git)?;
         let prefix = workspace.strip_prefix(&worktree).unwrap_or("".into()).to_owned();
         let has_home = commits_home && home.starts_with(&worktree);
-        repositories.push(PersonsRepository { name, gates, own, branch, has_home, prefix, had_commits: Cell::new(false) });
+        repositories.push(PersonsRepository {
+            name,
+            gates,
+            own,
+            branch,
+            has_home,
+            prefix,
+            had_commits: Cell::new(false),
+        });
     }
     Ok(repositories)
 }
