@@ -12,6 +12,7 @@ use ralph_model::policy::backoff::backoff;
 use ralph_model::policy::budget::{self, BudgetExhausted};
 use ralph_model::policy::limit::{LimitHolder, LimitWait};
 use ralph_model::run::UsageLimit;
+use ralph_proc::signal::SignalRequest;
 
 use super::Session;
 use crate::config::{Config, LoopSettings};
@@ -65,10 +66,11 @@ impl Session<'_> {
         holder: &LimitHolder,
         resets_at: Option<Timestamp>,
     ) -> Result<LimitWait, PathError> {
-        let unknown = self.journal.board().unknown_limits_in_a_row(holder);
+        let board = self.journal.board();
+        let (unknown, all) = (board.unknown_limits_in_a_row(holder), board.limits_in_a_row(holder));
         let now = self.context.clock.now();
-        let limit = UsageLimit { resets_at };
-        let wait = self.context.limit_policy().wait_until(limit, unknown, now);
+        let (policy, limit) = (self.context.limit_policy(), UsageLimit { resets_at });
+        let wait = policy.no_shorter(policy.wait_until(limit, unknown, now), all, now);
         let LimitWait { until, known } = wait;
         let LimitHolder { agent, account } = holder.clone();
         let started = LimitWaitStarted { agent, account, until, known };
@@ -121,6 +123,12 @@ impl Session<'_> {
         let (wait_seconds, reason) = (Some(wait.as_secs()), reason.map(str::to_owned));
         self.record(BackoffWait { spec, item, phase, wait_seconds, reason })?;
         Ok(self.wait(wait))
+    }
+
+    /// Tells whether the person has asked to stop, and takes the request.
+    pub(crate) fn is_asked_to_stop(&self) -> bool {
+        let signals = self.context.signals.as_ref();
+        signals.is_some_and(|signals| signals.wait(Duration::ZERO) == Some(SignalRequest::Stop))
     }
 
     /// Waits for some time, which the person may cut short.

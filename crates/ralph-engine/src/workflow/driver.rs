@@ -11,7 +11,7 @@
 use ralph_model::journal::{JournalEvent, Note, QuestionKind, TroubleMet};
 use ralph_model::pipeline::Phase;
 use ralph_model::policy::budget::BudgetExhausted;
-use ralph_model::policy::limit::{LimitHolder, LimitWait, MOST_WAITS_FROM_TEXT};
+use ralph_model::policy::limit::{LimitHolder, LimitWait, MOST_LIMITS_IN_A_ROW};
 use ralph_model::policy::trouble::TroubleStreak;
 use ralph_model::run::{RunOutcome, Trouble};
 use serde::{Deserialize, Serialize};
@@ -223,6 +223,10 @@ fn turn_until_end<'s, W: Workflow<'s>>(workflow: &mut W) -> Result<Ended<W::End>
                 (pace.failures, workflow.failure())
             }
             Turn::Trouble(trouble) => {
+                // What a person's signal ended as well was not in the way of anything.
+                if workflow.session().is_asked_to_stop() {
+                    return Ok(Ended::Stopped(Stop::Interrupted));
+                }
                 if let Some(end) = workflow.end_on_trouble() {
                     return Ok(Ended::By(end));
                 }
@@ -355,13 +359,20 @@ fn run<'s, W: Workflow<'s>>(
         };
         let session = workflow.session();
         let waits = session.journal.board().limits_in_a_row(&holder);
-        if is_read && waits >= MOST_WAITS_FROM_TEXT {
+        // The same run goes on after the wait. One that meets its limit again at once is another.
+        if waits > 0 && !worked {
             session.spent.iterations += 1;
+        }
+        if waits >= MOST_LIMITS_IN_A_ROW && (is_read || !worked) {
             workflow.discard(&result, Void::Ended)?;
             forget(workflow, &result)?;
-            let message = format!(
-                "its output tells of a usage limit, also after {waits} waits; it may only write about one"
-            );
+            let message = if is_read {
+                format!(
+                    "its output tells of a usage limit, also after {waits} waits; it may only write about one"
+                )
+            } else {
+                format!("it met its usage limit again, also after {waits} waits")
+            };
             return Ok(Turn::Trouble(Trouble::Agent { message }));
         }
         let wait = session.begin_limit_wait(&holder, resets_at)?;

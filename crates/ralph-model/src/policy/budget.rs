@@ -1,7 +1,7 @@
 //! Budgets: what a piece of work may use up, checked before each run.
 //!
 //! Trouble costs tokens, money, time and an iteration, but no attempt, and it is no failure of the work. A run that hit
-//! its usage limit is no iteration: the same run goes on later. Time spent waiting is not spent by runs and so is not
+//! its usage limit is no iteration: the same run goes on later, unless it hits the limit at once again. Time spent waiting is not spent by runs and so is not
 //! in the sum.
 
 use std::fmt;

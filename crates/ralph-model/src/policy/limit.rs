@@ -37,9 +37,9 @@ const PHRASES: [&str; 17] = [
     "resource_exhausted",
 ];
 
-/// So often in a row a limit that is only read from text is waited for: together longer than a window of five hours.
-/// A report about rate limits looks the same, and would be waited for without end.
-pub const MOST_WAITS_FROM_TEXT: u32 = 10;
+/// So often in a row a limit is waited for by an agent that gets nothing done in between: together longer than a window of
+/// five hours. A report about rate limits looks like one, and would be waited for without end.
+pub const MOST_LIMITS_IN_A_ROW: u32 = 10;
 
 /// Whose limit it is: an agent's, and of the command or login that it is used with, where that can be told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,7 +174,21 @@ impl LimitPolicy {
         if let Some(reset) = believed {
             return LimitWait { until: after(reset, self.margin), known: true };
         }
-        let factor = 1_u32.checked_shl(unknown_in_a_row).unwrap_or(u32::MAX);
+        self.guess(unknown_in_a_row, now)
+    }
+
+    /// Returns a wait that is not shorter than the growing ones, where the limit came back right after the last `in_a_row`
+    /// waits: resets that lie just ahead each time would be waited for at the same short pace for ever.
+    #[must_use]
+    pub fn no_shorter(&self, wait: LimitWait, in_a_row: u32, now: Timestamp) -> LimitWait {
+        let Some(before) = in_a_row.checked_sub(1) else { return wait };
+        let guess = self.guess(before, now);
+        if guess.until > wait.until { guess } else { wait }
+    }
+
+    /// Returns a wait whose end nobody knows: twice as long as the one before.
+    fn guess(&self, before: u32, now: Timestamp) -> LimitWait {
+        let factor = 1_u32.checked_shl(before).unwrap_or(u32::MAX);
         let wait = self.first_unknown.saturating_mul(factor).min(self.cap);
         LimitWait { until: after(now, wait), known: false }
     }

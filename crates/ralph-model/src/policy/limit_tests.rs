@@ -162,3 +162,19 @@ proptest! {
         prop_assert!(seconds <= longest);
     }
 }
+
+#[test]
+fn a_limit_that_comes_back_after_its_reset_is_waited_for_longer_each_time() {
+    let policy = LimitPolicy { margin: Duration::ZERO, ..LimitPolicy::default() };
+    let now: Timestamp = "2027-01-15T08:00:00Z".parse().unwrap();
+    let limit = UsageLimit { resets_at: Some(after(now, Duration::from_secs(1))) };
+    let told = policy.wait_until(limit, 0, now);
+    let waits = [(0, 1, true), (1, 60, false), (2, 120, false), (3, 240, false), (40, 3600, false)];
+    for (in_a_row, seconds, known) in waits {
+        let until = after(now, Duration::from_secs(seconds));
+        assert_eq!(policy.no_shorter(told, in_a_row, now), LimitWait { until, known }, "{in_a_row}");
+    }
+    let far = UsageLimit { resets_at: Some(after(now, Duration::from_hours(5))) };
+    let told = policy.wait_until(far, 0, now);
+    assert_eq!(policy.no_shorter(told, 4, now), told);
+}
