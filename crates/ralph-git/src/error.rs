@@ -32,6 +32,9 @@ pub enum GitError {
     TooMuch { args: String, cap: usize },
     #[error("`git {args}` failed: {stderr}")]
     Failed { args: String, code: Option<i32>, stderr: String },
+    /// A signal ended it: the answer says nothing about the repository.
+    #[error("`git {args}` was ended by a signal")]
+    Killed { args: String },
     #[error("the disk is full: `git {args}` could not write")]
     DiskFull { args: String },
     #[error("`{}` is locked", path.display())]
@@ -59,6 +62,9 @@ impl GitError {
         if says_full(&text) {
             return GitError::DiskFull { args };
         }
+        if code.is_none() {
+            return GitError::Killed { args };
+        }
         GitError::Failed { args, code, stderr: telling_line(&text) }
     }
 
@@ -81,7 +87,7 @@ impl GitError {
 }
 
 /// Tells whether git failed because there is no room, or no more for this person.
-fn says_full(stderr: &str) -> bool {
+pub(super) fn says_full(stderr: &str) -> bool {
     ["No space left on device", "Out of diskspace", "Disk quota exceeded"]
         .iter()
         .any(|words| stderr.contains(words))
@@ -137,8 +143,10 @@ mod tests {
             b"error: gpg failed to sign the data:\n[GNUPG:] INV_SGNR 9\ngpg: no key\ngpg: bye\n";
         let error = GitError::from_failure("commit-tree".to_owned(), Some(1), signing);
         assert!(error.to_string().ends_with("failed to sign the data: gpg: no key"), "{error}");
-        let silent = GitError::from_failure("x".to_owned(), None, b"");
+        let silent = GitError::from_failure("x".to_owned(), Some(1), b"");
         assert_eq!(silent.to_string(), "`git x` failed: no reason given");
+        let killed = GitError::from_failure("x".to_owned(), None, b"");
+        assert_eq!(killed.to_string(), "`git x` was ended by a signal");
     }
 
     #[test]

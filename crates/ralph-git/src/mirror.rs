@@ -21,6 +21,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use ralph_proc::capture::Answer;
 
 use super::call::Call;
+use super::error::says_full;
 use super::oid::lines;
 use super::parse::parse_refs;
 use super::{
@@ -373,6 +374,10 @@ fn blame(source: &Git, error: GitError) -> MirrorError {
 /// Reads out of git's complaint what is wrong with the source.
 fn classify(source: &Git, stderr: &str) -> MirrorError {
     let source_dir = source_dir(source);
+    // Said of the disk of the mirror: nothing is written in the source.
+    if says_full(stderr) {
+        return MirrorError::Git(GitError::DiskFull { args: "fetch".to_owned() });
+    }
     let line = |needles: &[&str]| {
         stderr.lines().find(|line| needles.iter().any(|needle| line.contains(needle)))
     };
