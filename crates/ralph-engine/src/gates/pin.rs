@@ -49,11 +49,21 @@ struct PinRecord {
 /// One way in which the configuration differs from what was pinned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PinChange {
-    GateAdded { name: String },
-    GateRemoved { name: String },
-    GateChanged { name: String },
+    GateAdded {
+        name: String,
+    },
+    GateRemoved {
+        name: String,
+    },
+    GateChanged {
+        name: String,
+    },
     CheckoutChanged,
     AllowChanged,
+    /// What was kept could not be used.
+    Damaged {
+        reason: String,
+    },
 }
 
 impl fmt::Display for PinChange {
@@ -64,6 +74,9 @@ impl fmt::Display for PinChange {
             PinChange::GateChanged { name } => write!(f, "the gate `{name}` was changed"),
             PinChange::CheckoutChanged => f.write_str("the settings of [checkout] were changed"),
             PinChange::AllowChanged => f.write_str("what may be changed about checks was changed"),
+            PinChange::Damaged { reason } => {
+                write!(f, "what was kept of them is damaged and was taken anew: {reason}")
+            }
         }
     }
 }
@@ -120,7 +133,10 @@ impl PinnedGates {
     /// Returns what was kept for an item.
     pub(crate) fn load(state: &State, item: &str) -> Result<Option<PinnedGates>, GateError> {
         let Some(text) = read_optional(&PINS.path(state, item))? else { return Ok(None) };
-        let unusable = |reason: String| GateError::Pinned { item: item.to_owned(), reason };
+        let unusable = |reason: String| {
+            let reason = format!("`{}`: {reason}", PINS.path(state, item));
+            GateError::Pinned { item: item.to_owned(), reason }
+        };
         let kept: PinRecord =
             serde_json::from_slice(&text).map_err(|error| unusable(error.to_string()))?;
         if kept.digest != kept.pinned.digest() || kept.item != item {
@@ -137,11 +153,17 @@ impl PinnedGates {
         config: &Config,
     ) -> Result<(PinnedGates, Vec<PinChange>), GateError> {
         let mut changes = Vec::new();
-        if let Some(kept) = PinnedGates::load(state, item)? {
-            changes = kept.changed_since(config);
-            if changes.is_empty() {
-                return Ok((kept, changes));
+        match PinnedGates::load(state, item) {
+            Ok(None) => {}
+            Ok(Some(kept)) => {
+                changes = kept.changed_since(config);
+                if changes.is_empty() {
+                    return Ok((kept, changes));
+                }
             }
+            // As if they were lost: the person's configuration has them.
+            Err(GateError::Pinned { reason, .. }) => changes.push(PinChange::Damaged { reason }),
+            Err(error) => return Err(error),
         }
         let pinned = PinnedGates::of(config);
         pinned.save(state, item)?;
@@ -222,5 +244,22 @@ mod tests {
         std::fs::write(&path, text.replace("\"clippy\"", "\"check\"")).unwrap();
         let error = PinnedGates::load(&state, "a").unwrap_err();
         assert!(error.to_string().contains("not as they were written"), "{error}");
+    }
+
+    #[test]
+    fn gates_that_are_damaged_in_private_state_are_taken_anew_and_the_file_is_named() {
+        let place = Place::new();
+        place.write("ralph.toml", CONFIG);
+        let (state, config) = (place.state(), place.load(None).unwrap());
+        for damage in ["", "{\"item\":", "junk", "[]"] {
+            PinnedGates::of(&config).save(&state, "a").unwrap();
+            let path = PINS.path(&state, "a");
+            std::fs::write(&path, damage).unwrap();
+            let (pinned, changes) = PinnedGates::keep(&state, "a", &config).unwrap();
+            assert_eq!(pinned, PinnedGates::of(&config));
+            let [change] = changes.as_slice() else { panic!("{damage:?}: {changes:?}") };
+            assert!(change.to_string().contains(path.as_str()), "{change}");
+            assert_eq!(PinnedGates::keep(&state, "a", &config).unwrap(), (pinned, Vec::new()));
+        }
     }
 }
