@@ -49,6 +49,13 @@ pub enum SpecProblem {
     Text { path: Utf8PathBuf, fault: SpecFault },
 }
 
+impl SpecProblem {
+    /// Whether it is only about the name of one file, which no other spec depends on.
+    pub fn is_of_a_name(&self) -> bool {
+        matches!(self, SpecProblem::Name { .. } | SpecProblem::Path { .. })
+    }
+}
+
 /// A spec with its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoadedSpec {

@@ -29,7 +29,7 @@ pub struct SpecPath(String);
 
 /// The text is not the path of a spec.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{path}` is not the path of a spec: {reason}")]
+#[error("`{}` is not the path of a spec: {reason}", on_one_line(path))]
 pub struct InvalidSpecPath {
     pub path: String,
     pub reason: SpecPathFault,
@@ -143,6 +143,19 @@ impl SpecPath {
     fn stem(&self) -> &str {
         self.0.strip_suffix(EXTENSION).unwrap_or(&self.0)
     }
+}
+
+/// Returns a path with its control characters escaped: it may be any file's.
+fn on_one_line(path: &str) -> String {
+    let mut shown = String::new();
+    for character in path.chars() {
+        if character.is_control() {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
 }
 
 fn fault(path: &str) -> Option<SpecPathFault> {

@@ -61,6 +61,12 @@ pub(super) fn backlog(setup: &Setup, validate: bool) -> Result<Vec<SpecPath>, Cl
     let directory = setup.home.path.join(SPECS);
     let found = specs::discover(&directory);
     let mut problems = found.problems;
+    if !found.specs.is_empty() {
+        // A file of such a name stops only itself.
+        for problem in problems.extract_if(.., |problem| problem.is_of_a_name()) {
+            render::important(&problem.to_string());
+        }
+    }
     if validate {
         // A spec that is done is not read again.
         let is_open = |spec: &&SpecPath| !directory.join(spec.done()).exists();

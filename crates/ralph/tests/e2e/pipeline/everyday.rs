@@ -376,3 +376,21 @@ fn a_person_who_changes_the_branch_between_two_runs_is_left_there() {
     assert_eq!(stage.git(&["show", "mine:greeting.txt"]), "hello 2");
     assert!(!stage.git(&["ls-tree", "--name-only", "main"]).contains("greeting.txt"));
 }
+
+#[test]
+fn the_phrase_alone_claims_the_tip_of_the_work() {
+    let steps = "write greeting.txt hello\ncommit \"all of it\"\nfinal I AM HYPER SURE I AM DONE!";
+    let stage = Stage::new(&willing(&[on("implementer", 1, steps)]));
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.runs(), "piv");
+    assert_eq!(stage.read("greeting.txt"), "hello\n");
+}
+
+#[test]
+fn a_spec_with_an_unusual_name_stops_only_itself() {
+    let stage = Stage::new(&willing(&[]));
+    stage.write("ralph/specs/0002-two\nlines.md", "# Two\n\nDo it.\n");
+    let ended = stage.pipeline(&["--allow-dirty"]);
+    ended.exits(0).says("0002-two\\nlines.md");
+    assert_eq!(stage.runs(), "piv");
+}
