@@ -19,8 +19,17 @@ use crate::render::{Tone, Ui, styled};
 use crate::setup::Setup;
 
 /// The states in the order in which a spec goes through them.
-const STATES: [&str; 8] =
-    ["done", "candidate", "waiting", "rejected", "replan", "planned", "planning", "fresh"];
+const STATES: [&str; 9] = [
+    "done",
+    "candidate",
+    "waiting",
+    "rejected",
+    "replan",
+    "planned",
+    "planning",
+    "fresh",
+    "broken",
+];
 
 /// Where the specs of a home stand.
 #[derive(Serialize)]
@@ -55,7 +64,10 @@ impl PipelineStatus {
         for spec in &found.specs {
             match list::row(&store, spec, board) {
                 Ok(row) => rows.push(row),
-                Err(error) => problems.push(error.to_string()),
+                Err(error) => {
+                    rows.push(SpecRow::unreadable(spec, &error.to_string()));
+                    problems.push(error.to_string());
+                }
             }
         }
         let mut counts = BTreeMap::new();
