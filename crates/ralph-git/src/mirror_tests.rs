@@ -321,7 +321,8 @@ fn tips_that_head_leads_to_are_forgotten_when_there_are_many_and_their_commits_a
 #[test]
 fn a_full_disk_and_a_killed_git_are_not_called_damage_of_the_source() {
     let pair = Pair::new();
-    let full = classify(&pair.git, "fatal: write error: No space left on device\nfatal: bad pack\n");
+    let full =
+        classify(&pair.git, "fatal: write error: No space left on device\nfatal: bad pack\n");
     assert!(matches!(full, MirrorError::Git(GitError::DiskFull { .. })), "{full:?}");
     let killed = blame(&pair.git, GitError::from_failure("rev-parse".to_owned(), None, b""));
     assert!(matches!(killed, MirrorError::Git(GitError::Killed { .. })), "{killed:?}");

@@ -64,7 +64,9 @@ impl Walk<'_> {
                 Ok(name) => self.entry(&below.join(&name), &name, kind, depth),
                 // Other files of such names are none of ours.
                 Err(name) if kind == FileKind::Directory || is_markdown(&name) => {
-                    let path = crate::git::shown(&path.as_std_path().join(&name));
+                    let path = path.as_std_path().join(&name).display().to_string();
+                    // On one line, whatever is in it.
+                    let path = path.escape_debug().to_string();
                     self.problem(SpecProblem::Name { path });
                 }
                 Err(_) => {}

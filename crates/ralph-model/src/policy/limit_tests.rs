@@ -172,7 +172,11 @@ fn a_limit_that_comes_back_after_its_reset_is_waited_for_longer_each_time() {
     let waits = [(0, 1, true), (1, 60, false), (2, 120, false), (3, 240, false), (40, 3600, false)];
     for (in_a_row, seconds, known) in waits {
         let until = after(now, Duration::from_secs(seconds));
-        assert_eq!(policy.no_shorter(told, in_a_row, now), LimitWait { until, known }, "{in_a_row}");
+        assert_eq!(
+            policy.no_shorter(told, in_a_row, now),
+            LimitWait { until, known },
+            "{in_a_row}"
+        );
     }
     let far = UsageLimit { resets_at: Some(after(now, Duration::from_hours(5))) };
     let told = policy.wait_until(far, 0, now);
