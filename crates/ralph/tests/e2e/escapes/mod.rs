@@ -40,7 +40,8 @@ fn place_for(escape: &Escape) -> Place {
     fs::create_dir_all(repo.join("ralph/specs")).unwrap();
     fs::write(repo.join("ralph/specs/0001-a.md"), "# A\n").unwrap();
     fs::write(repo.join("ralph/plan.jsonl"), "{\"id\":1}\n").unwrap();
-    fs::write(repo.join("ralph/.gitignore"), "runs/\nralph.log\nspecs/sessions/\n").unwrap();
+    fs::write(repo.join("ralph/.gitignore"), "runs/\nralph.log\nspecs/sessions/\n.*.ralph-tmp\n")
+        .unwrap();
     fs::write(repo.join("shared.gitconfig"), "[core]\n\tpager = cat\n").unwrap();
     place.env.git(&["config", "include.path", "../shared.gitconfig"]);
     place.env.git(&["add", "ralph", "shared.gitconfig"]);
