@@ -79,7 +79,13 @@ fn agents_state(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> Vec<Ut
                 paths.push(path);
             }
         }
-        paths.extend(choice.state);
+        for path in choice.state {
+            // The person may name a file as well.
+            if !path.exists() {
+                let _ = files::create_directory(&path);
+            }
+            paths.push(path);
+        }
     }
     paths.sort();
     paths.dedup();

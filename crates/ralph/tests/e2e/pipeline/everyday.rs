@@ -250,6 +250,10 @@ fn nothing_differs_afterwards_but_the_agents_commits_and_ralphs_own() {
         GREETS,
         &["0001-greeting.md"],
     );
+    // As `ralph init` makes it: nothing has to be hidden from git in another way.
+    stage.write("ralph/.gitignore", "runs/\nralph.log\nspecs/sessions/\n.*.ralph-tmp\n");
+    stage.git(&["add", "ralph/.gitignore"]);
+    stage.git(&["commit", "-qm", "home"]);
     stage.write("README.md", "for the stash\n");
     stage.git(&["stash", "--quiet"]);
     stage.git(&["branch", "other"]);
