@@ -314,6 +314,7 @@ impl Run<'_, '_> {
     fn live_run(&self) -> LiveRun {
         LiveRun {
             run_id: self.id.to_string(),
+            item: self.request.item.filter(|_| self.context.slot.is_none()).map(str::to_owned),
             owner: files::disk::own_process(),
             guard: None,
             scratch: Some(self.context.place.scratch.path().to_owned()),
@@ -362,6 +363,7 @@ impl Run<'_, '_> {
             stderr_log: Log::WhenNeeded(held.lasting(&self.logs.stderr).into()),
             pulse,
             signals: self.context.signals,
+            end_note: Some(self.context.state.end_note(self.id.as_str())),
             on_guard: &mut on_guard,
             visitor: None,
         };
@@ -447,7 +449,7 @@ impl Run<'_, '_> {
         let mut baseline = self.context.place.baseline.borrow_mut();
         report.boundary = watch.settle(&mut baseline, state, &git, &forget);
         if watch.in_force.leaves_permissions() {
-            self.context.place.outside.borrow().settle(&forget, &mut report.boundary);
+            self.context.place.outside.borrow().settle(None, &forget, &mut report.boundary);
         }
         report.outcome.hold_to(report.boundary.violated());
     }
