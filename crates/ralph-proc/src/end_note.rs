@@ -22,7 +22,7 @@ pub struct EndNote {
 
 /// A time of the clock that files get theirs from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Moment {
+pub struct FileTime {
     pub seconds: i64,
     nanoseconds: i64,
 }
@@ -41,36 +41,36 @@ impl EndNote {
     }
 
     /// Returns when the run was over; `None` where nobody has noted that.
-    pub fn read(&self) -> Option<Moment> {
+    pub fn read(&self) -> Option<FileTime> {
         let text = fs::read_to_string(&self.path).ok()?;
         let is_of_run = text.lines().next() == Some(self.run.as_str());
-        is_of_run.then(|| Moment::of(Path::new(&self.path)).ok())?
+        is_of_run.then(|| FileTime::of(Path::new(&self.path)).ok())?
     }
 }
 
-impl Moment {
+impl FileTime {
     /// The time of the last change of what is at a path; a link is not followed.
-    fn of(path: &Path) -> io::Result<Moment> {
+    fn of(path: &Path) -> io::Result<FileTime> {
         let found = fs::symlink_metadata(path)?;
-        Ok(Moment { seconds: found.ctime(), nanoseconds: found.ctime_nsec() })
+        Ok(FileTime { seconds: found.ctime(), nanoseconds: found.ctime_nsec() })
     }
 
     /// Returns when the machine was started, if that was after a process had begun: with the machine it ended, and all
     /// that it had started.
-    pub fn of_boot_after(process: &ProcessIdentity) -> Option<Moment> {
+    pub fn of_boot_after(process: &ProcessIdentity) -> Option<FileTime> {
         if process.boot == boot_id() {
             return None;
         }
         let stat = fs::read_to_string("/proc/stat").ok()?;
         let seconds = stat.lines().find_map(|line| line.strip_prefix("btime ")?.parse().ok())?;
-        Some(Moment { seconds, nanoseconds: 0 })
+        Some(FileTime { seconds, nanoseconds: 0 })
     }
 
     /// Tells whether what is at a path was changed later. Of what is gone the directory tells, which may have been changed
     /// by something else: then nobody knows, and the answer is yes.
     pub fn is_before_change_of(self, path: &Path) -> bool {
         for path in path.ancestors() {
-            match Moment::of(path) {
+            match FileTime::of(path) {
                 Ok(changed) => return changed > self,
                 Err(error) if is_missing(&error) => {}
                 Err(_) => return false,
@@ -89,8 +89,8 @@ mod tests {
     use super::*;
 
     /// Waits until a change gets another time than the last one.
-    fn wait_for_a_tick(path: &Path, since: Moment) {
-        while Moment::of(path).unwrap() <= since {
+    fn wait_for_a_tick(path: &Path, since: FileTime) {
+        while FileTime::of(path).unwrap() <= since {
             fs::write(path, "tick").unwrap();
         }
     }

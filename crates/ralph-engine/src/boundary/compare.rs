@@ -20,7 +20,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use ralph_model::journal::BoundaryCrossed;
 use ralph_model::role::Role;
-use ralph_proc::end_note::Moment;
+use ralph_proc::end_note::FileTime;
 use serde::{Deserialize, Serialize};
 
 use super::InForce;
@@ -261,7 +261,7 @@ impl Watch {
 
     fn settle_since(
         &self,
-        gone: Option<Moment>,
+        gone: Option<FileTime>,
         baseline: &mut Baseline,
         state: &State,
         program: &dyn Fn() -> GitProgram,
@@ -371,7 +371,7 @@ impl Watch {
     /// everything of the run was gone stays: only somebody else can have done that.
     pub(crate) fn settle_abandoned(
         &self,
-        gone: Option<Moment>,
+        gone: Option<FileTime>,
         state: &State,
         program: &dyn Fn() -> GitProgram,
         before_repair: &dyn Fn(),
@@ -391,12 +391,12 @@ impl Watch {
 }
 
 /// Whether what is at a path was changed after everything of a run was gone.
-pub(super) fn is_later(gone: Option<Moment>, path: &Path) -> bool {
+pub(super) fn is_later(gone: Option<FileTime>, path: &Path) -> bool {
     gone.is_some_and(|gone| gone.is_before_change_of(path))
 }
 
 /// Whether a ref was. One that is packed, or was deleted, is told of by the file of packed refs too.
-pub(super) fn is_ref_later(gone: Option<Moment>, place: &RepositoryLocation, name: &str) -> bool {
+pub(super) fn is_ref_later(gone: Option<FileTime>, place: &RepositoryLocation, name: &str) -> bool {
     let loose = place.common_dir.join(name);
     is_later(gone, loose.as_std_path())
         || !loose.exists() && is_later(gone, place.common_dir.join("packed-refs").as_std_path())

@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_proc::end_note::Moment;
+use ralph_proc::end_note::FileTime;
 use rustix::fs::{
     AtFlags, CWD, FileType, XattrFlags, lgetxattr, llistxattr, lremovexattr, lsetxattr,
 };
@@ -197,7 +197,7 @@ impl Outside {
     /// of what is in it as well.
     pub(crate) fn settle(
         &self,
-        gone: Option<Moment>,
+        gone: Option<FileTime>,
         before_repair: &dyn Fn(),
         report: &mut BoundaryReport,
     ) {

@@ -12,7 +12,7 @@
 //! Commits that are only on Ralph's own refs do not count as reachable: these are for looking, not for working on.
 
 use camino::Utf8PathBuf;
-use ralph_proc::end_note::Moment;
+use ralph_proc::end_note::FileTime;
 use serde::{Deserialize, Serialize};
 
 use super::compare::{BoundaryFinding, BoundaryReport, Watch, is_ref_later};
@@ -67,7 +67,7 @@ impl Watch {
     /// had moved them, which is kept under a ref of Ralph's.
     pub(super) fn return_refs(
         &self,
-        gone: Option<Moment>,
+        gone: Option<FileTime>,
         state: &State,
         program: &dyn Fn() -> GitProgram,
         before_repair: &dyn Fn(),

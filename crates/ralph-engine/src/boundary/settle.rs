@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use camino::Utf8Path;
 use jiff::{SignedDuration, Timestamp};
-use ralph_proc::end_note::Moment;
+use ralph_proc::end_note::FileTime;
 
 use super::InForce;
 use super::baseline::{Baseline, Difference};
@@ -32,7 +32,7 @@ const TICK: SignedDuration = SignedDuration::from_millis(50);
 pub(super) struct Settlement<'a> {
     pub(super) watch: &'a Watch,
     /// When nothing of the run was left, where its Ralph died and that is known.
-    pub(super) gone: Option<Moment>,
+    pub(super) gone: Option<FileTime>,
     pub(super) baseline: &'a mut Baseline,
     pub(super) state: &'a State,
     pub(super) writable: Vec<PathBuf>,

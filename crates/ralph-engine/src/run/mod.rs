@@ -9,6 +9,11 @@
 //! [`prepare`] puts together what is started and what it is held to; [`closing`] makes the report of what is known when it
 //! has ended.
 //!
+//! A run is repeated, although its agent had ended, if Ralph is killed between the guard's word that everything has ended
+//! and the moment at which [`Run::compare`] has kept the result: while the rest of the output is read (at most
+//! `DRAIN_PATIENCE` of `proc::supervise`, usually under a millisecond), the channel's last requests are answered and the
+//! outbox is taken in. Nothing on disk has the exit then, and without it an answer cannot be told from a crash.
+//!
 //! A run never fails with an error of its own for what the agent did: that is what the report is for.
 
 mod allowlist;

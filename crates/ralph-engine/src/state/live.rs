@@ -9,7 +9,7 @@ use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
-use ralph_proc::end_note::{EndNote, Moment};
+use ralph_proc::end_note::{EndNote, FileTime};
 use ralph_proc::tree::ProcessIdentity;
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,7 @@ pub(crate) struct LiveRun {
 pub(crate) struct AfterKill {
     pub(crate) item: String,
     /// When nothing of the run was left.
-    pub(crate) gone: Moment,
+    pub(crate) gone: FileTime,
 }
 
 /// The killed runs whose leftovers were not told from the person's later changes yet, by item.
@@ -117,10 +117,10 @@ impl Leftover {
 
     /// Returns when nothing of it was left any more, where that is known: from its guard, or because the machine was
     /// started again since.
-    pub(crate) fn gone(&self) -> Option<Moment> {
+    pub(crate) fn gone(&self) -> Option<FileTime> {
         let path = self.path.with_extension(END).into_string();
         let noted = EndNote { path, run: self.run.run_id.clone() }.read();
-        noted.or_else(|| Moment::of_boot_after(&self.run.owner))
+        noted.or_else(|| FileTime::of_boot_after(&self.run.owner))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use ralph_proc::end_note::Moment;
+use ralph_proc::end_note::FileTime;
 
 use super::work::moved_branches;
 use super::{BEFORE, BeforeAll, Repositories, TrackedRepository, commit_id};
@@ -30,7 +30,7 @@ impl Repositories {
 }
 
 impl TrackedRepository {
-    fn note_after_kill(&self, before: &mut BeforeAll, gone: Moment) -> Result<(), WorkflowError> {
+    fn note_after_kill(&self, before: &mut BeforeAll, gone: FileTime) -> Result<(), WorkflowError> {
         let key = self.key();
         let Some(noted) = before.repositories.get_mut(&key) else { return Ok(()) };
         self.note_persons_dirt(noted, gone)?;
@@ -60,7 +60,7 @@ impl TrackedRepository {
 
     /// Takes what the person changed for what they had not committed before the run, and what they put back themselves for
     /// nothing of it.
-    fn note_persons_dirt(&self, noted: &mut Before, gone: Moment) -> Result<(), WorkflowError> {
+    fn note_persons_dirt(&self, noted: &mut Before, gone: FileTime) -> Result<(), WorkflowError> {
         let Some(root) = self.root() else { return Ok(()) };
         let is_later = |path: &PathBuf| gone.is_before_change_of(&root.join(path));
         let now = self.dirt()?;
@@ -86,7 +86,7 @@ impl TrackedRepository {
         &self,
         known: &[Oid],
         tip: &Oid,
-        gone: Moment,
+        gone: FileTime,
     ) -> Result<Option<Oid>, WorkflowError> {
         let Some(real) = self.gates.real() else { return Ok(None) };
         let objects = real.git.place().common_dir.join("objects");
