@@ -18,7 +18,7 @@ use crate::journal::Journal;
 use crate::run::{
     Environment, RESULTS, RunResult, UNCOMPARED, is_scratch, locks, parse_event_line, remove,
 };
-use crate::state::{LiveRun, State};
+use crate::state::{AFTER_KILL, AfterKill, LiveRun, State};
 
 /// Killed processes leave in an instant, unless the kernel itself holds them.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -62,7 +62,14 @@ pub fn end_leftovers(
                 let _ = UNCOMPARED.forget(state, &ended.item);
             }
         };
-        let settled = run.watch.as_ref().map(|watch| watch.settle_abandoned(state, &git, &forget));
+        // What had to be ended just now could change things until now.
+        let gone = if processes == 0 { leftover.gone() } else { None };
+        if let (Some(item), Some(gone)) = (&run.item, gone) {
+            // Before anything is forgotten: whoever works on the item next must tell the person's changes from the run's.
+            AFTER_KILL.save(state, item, &AfterKill { item: item.clone(), gone })?;
+        }
+        let settled =
+            run.watch.as_ref().map(|watch| watch.settle_abandoned(gone, state, &git, &forget));
         let boundary = settled.unwrap_or_default();
         if let Some(mut ended) = ended {
             ended.hold_to(boundary.violated());

@@ -115,6 +115,9 @@ pub struct Before {
     /// What refs pointed at when work on the item began, before its first run.
     #[serde(default)]
     pub begun: Vec<Oid>,
+    /// What the person committed while work on the item went on, by the ids of contents: no run's doing.
+    #[serde(default, with = "super::names::path_pairs_record")]
+    pub theirs: Vec<(PathBuf, Option<Oid>)>,
     pub dirt: Dirt,
     /// What was kept of the dirt.
     #[serde(default)]
@@ -148,11 +151,11 @@ impl Git {
 }
 
 impl Before {
-    /// Whether a change is nothing but what the person had left uncommitted.
+    /// Whether a change is nothing but what the person had left uncommitted, or committed themselves.
     fn is_persons(&self, change: &PathChange) -> bool {
-        self.saved.as_ref().is_some_and(|saved| {
-            saved.files.iter().any(|(path, id)| *path == change.path && *id == change.id)
-        })
+        let saved = self.saved.iter().flat_map(|saved| &saved.files);
+        let mut persons = saved.chain(&self.theirs);
+        persons.any(|(path, id)| *path == change.path && *id == change.id)
     }
 }
 

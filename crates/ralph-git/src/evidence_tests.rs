@@ -49,6 +49,7 @@ fn note(git: &Git, mirror: &Mirror) -> Before {
     let refs = mirror.fill(git, &[]).unwrap();
     Before {
         begun: Vec::new(),
+        theirs: Vec::new(),
         base: refs.head.id().cloned(),
         refs,
         dirt: Dirt::of(git, &[]).unwrap(),

@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::CommandSpec;
 use crate::control::Control;
+use crate::end_note::EndNote;
 use crate::namespace::{self, Ids, View};
 use crate::sandbox::{Confinement, Prepared};
 use crate::{launcher, sys, tree};
@@ -38,7 +39,7 @@ pub const WORD: &str = "__guard";
 
 /// The version of the lines between harness and guard. Both come from one binary, but from `/proc/self/exe`: they can
 /// only differ if somebody starts a guard by hand.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// What processes that the run left behind get to end by themselves: git removes its locks in that time.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
@@ -50,6 +51,8 @@ pub(crate) struct GuardRequest {
     cwd: String,
     stdin: Option<String>,
     confinement: Option<Confinement>,
+    /// Where to note that nothing of the run is left.
+    end_note: Option<EndNote>,
     /// How many words the command has.
     words: usize,
     /// How many bytes follow: the words, then the variables, each with a zero byte after it.
@@ -58,7 +61,10 @@ pub(crate) struct GuardRequest {
 
 impl GuardRequest {
     /// Puts a request together, and the bytes that follow it.
-    pub(crate) fn new(spec: &CommandSpec) -> io::Result<(GuardRequest, Vec<u8>)> {
+    pub(crate) fn new(
+        spec: &CommandSpec,
+        end_note: Option<EndNote>,
+    ) -> io::Result<(GuardRequest, Vec<u8>)> {
         let path = |path: &Path| {
             path.to_str().map(str::to_owned).ok_or_else(|| {
                 io::Error::other(format!("the path `{}` is not UTF-8", path.display()))
@@ -78,6 +84,7 @@ impl GuardRequest {
             cwd: path(&spec.cwd)?,
             stdin: spec.stdin.as_deref().map(path).transpose()?,
             confinement: spec.confinement.clone(),
+            end_note,
             words: 1 + spec.args.len(),
             bytes: bytes.len(),
         };
@@ -206,7 +213,10 @@ impl Guard {
             return Self::run_in_view(control, assignment);
         }
         let Ok(mut guard) = Guard::new(control, Realm::Tree) else { return 70 };
-        if let Some(notice) = guard.supervise(assignment) {
+        let end_note = assignment.request.end_note.clone();
+        let notice = guard.supervise(assignment);
+        note_end(end_note.as_ref());
+        if let Some(notice) = notice {
             guard.tell(&notice);
         }
         0
@@ -234,6 +244,7 @@ impl Guard {
             drop(report);
             return Self::run_inside(control, assignment, &view, ids, result);
         };
+        let end_note = assignment.request.end_note.clone();
         drop((result, assignment));
         let mut line = Vec::new();
         let _ = io::Read::read_to_end(&mut report, &mut line);
@@ -246,6 +257,7 @@ impl Guard {
         if !view.pid {
             end_children();
         }
+        note_end(end_note.as_ref());
         if let Ok(notice) = serde_json::from_slice::<Notice>(&line) {
             let _ = control.send(&notice);
         }
@@ -464,6 +476,14 @@ impl Assignment {
         // If memory runs out, the run is to go before its guard.
         let _ = std::fs::write(format!("/proc/{raw}/oom_score_adj"), "500");
         Pid::from_raw(raw).ok_or_else(|| io::Error::other("the program has no process id"))
+    }
+}
+
+/// Notes that nothing of a run is left, if that is so: before the harness hears of it, which may die at any time. What
+/// cannot be noted is not known to whoever comes after a crash, and nothing else depends on it.
+fn note_end(note: Option<&EndNote>) {
+    if let Some(note) = note.filter(|_| !has_children()) {
+        let _ = note.write();
     }
 }
 

@@ -8,6 +8,7 @@ pub mod capture;
 pub mod command;
 mod control;
 pub mod disk;
+pub mod end_note;
 pub mod fault;
 pub mod guard;
 pub mod launcher;

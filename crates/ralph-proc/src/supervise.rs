@@ -15,6 +15,7 @@ use rustix::process::{Signal, set_child_subreaper};
 
 use crate::command::CommandSpec;
 use crate::control::Control;
+use crate::end_note::EndNote;
 use crate::fault;
 use crate::guard::{GuardOrder, GuardRequest, Notice};
 use crate::launcher::Launcher;
@@ -41,6 +42,8 @@ pub struct Supervision<'a> {
     pub signals: Option<&'a SignalPipe>,
     /// Somebody else to be heard while the run goes on.
     pub visitor: Option<Visitor<'a>>,
+    /// Where the guard notes that nothing of the run is left.
+    pub end_note: Option<EndNote>,
     /// Told as soon as the guard runs, before the program starts: what must be ended after a crash.
     pub on_guard: &'a mut dyn FnMut(&ProcessIdentity),
 }
@@ -222,7 +225,7 @@ impl<'a> Session<'a> {
             session.guard_start = guard.start;
             (supervision.on_guard)(&guard);
         }
-        session.request(spec).map_err(SuperviseError::Guard)?;
+        session.request(spec, supervision.end_note).map_err(SuperviseError::Guard)?;
         fault::child_started(&spec.program, None);
         let cap = supervision.limits.log;
         let channels = [
@@ -265,8 +268,8 @@ impl<'a> Session<'a> {
         self.started.elapsed().saturating_sub(self.paused)
     }
 
-    fn request(&mut self, spec: &CommandSpec) -> io::Result<()> {
-        let (request, bytes) = GuardRequest::new(spec)?;
+    fn request(&mut self, spec: &CommandSpec, end_note: Option<EndNote>) -> io::Result<()> {
+        let (request, bytes) = GuardRequest::new(spec, end_note)?;
         self.control.send_with(&request, &bytes)
     }
 

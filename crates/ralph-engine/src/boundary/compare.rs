@@ -9,6 +9,8 @@
 //! | specs and prompts, removed | put back, reported; kept if the role cannot write there | put back, reported |
 //! | refs, files (roles that must not write) | permissions: put back, failed; all else is the person's | put back, failed |
 //!
+//! After a crash, what was changed when nothing of the run was left any more is the person's in every case: kept, and told.
+//!
 //! What the harness itself wrote during a run, on somebody's behalf, it vouches for: that stays.
 
 use std::collections::{BTreeSet, HashMap};
@@ -18,6 +20,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use ralph_model::journal::BoundaryCrossed;
 use ralph_model::role::Role;
+use ralph_proc::end_note::FileTime;
 use serde::{Deserialize, Serialize};
 
 use super::InForce;
@@ -31,6 +34,7 @@ use crate::agent::Guarded;
 use crate::digest;
 use crate::files::PathError;
 use crate::files::note::write_note;
+use crate::git::undo::RefReturn;
 use crate::git::{Git, GitProgram, Oid, RepositoryLocation};
 use crate::state::State;
 
@@ -100,6 +104,18 @@ pub struct BoundaryReport {
     pub saved_in: Option<Utf8PathBuf>,
     /// The ref of the commit that has it, where it was in a work tree.
     pub displaced: Option<String>,
+}
+
+impl BoundaryFinding {
+    /// How a ref differs from what it was.
+    pub(super) fn of_ref(moved: &RefReturn) -> BoundaryFinding {
+        let what = match (&moved.before, &moved.now) {
+            (None, _) => FindingKind::Added,
+            (_, None) => FindingKind::Removed,
+            _ => FindingKind::Changed,
+        };
+        BoundaryFinding { path: moved.name.clone(), what }
+    }
 }
 
 impl BoundaryReport {
@@ -240,6 +256,17 @@ impl Watch {
         program: &dyn Fn() -> GitProgram,
         before_repair: &dyn Fn(),
     ) -> BoundaryReport {
+        self.settle_since(None, baseline, state, program, before_repair)
+    }
+
+    fn settle_since(
+        &self,
+        gone: Option<FileTime>,
+        baseline: &mut Baseline,
+        state: &State,
+        program: &dyn Fn() -> GitProgram,
+        before_repair: &dyn Fn(),
+    ) -> BoundaryReport {
         if self.in_force == InForce::Off {
             return BoundaryReport::default();
         }
@@ -256,7 +283,7 @@ impl Watch {
             }
         }
         // Before anything is compared: home is what its branch has.
-        let tips = self.return_refs(state, program, before_repair, &mut report);
+        let tips = self.return_refs(gone, state, program, before_repair, &mut report);
         self.return_home(before_repair, &mut saver, &mut report);
         let differences = baseline.compare(&self.field(state));
         if self.in_force == InForce::Detect && state.journal_length() < self.journal {
@@ -271,6 +298,7 @@ impl Watch {
         }
         Settlement {
             watch: self,
+            gone,
             baseline,
             state,
             writable: canonical(&self.writable),
@@ -339,9 +367,11 @@ impl Watch {
         is_other.then_some(found)
     }
 
-    /// Compares what the run of a killed Ralph left with the baseline that was recorded before it.
+    /// Compares what the run of a killed Ralph left with the baseline that was recorded before it. What was changed after
+    /// everything of the run was gone stays: only somebody else can have done that.
     pub(crate) fn settle_abandoned(
         &self,
+        gone: Option<FileTime>,
         state: &State,
         program: &dyn Fn() -> GitProgram,
         before_repair: &dyn Fn(),
@@ -349,13 +379,27 @@ impl Watch {
         // Where there is none, the run had not begun, or there was nothing to watch.
         let baseline = Baseline::load(&self.baseline);
         let mut report = baseline
-            .map(|mut baseline| self.settle(&mut baseline, state, program, before_repair))
+            .map(|mut baseline| {
+                self.settle_since(gone, &mut baseline, state, program, before_repair)
+            })
             .unwrap_or_default();
         if let Ok(outside) = Outside::load(&file_beside(&self.baseline)) {
-            outside.settle(before_repair, &mut report);
+            outside.settle(gone, before_repair, &mut report);
         }
         report
     }
+}
+
+/// Whether what is at a path was changed after everything of a run was gone.
+pub(super) fn is_later(gone: Option<FileTime>, path: &Path) -> bool {
+    gone.is_some_and(|gone| gone.is_before_change_of(path))
+}
+
+/// Whether a ref was. One that is packed, or was deleted, is told of by the file of packed refs too.
+pub(super) fn is_ref_later(gone: Option<FileTime>, place: &RepositoryLocation, name: &str) -> bool {
+    let loose = place.common_dir.join(name);
+    is_later(gone, loose.as_std_path())
+        || !loose.exists() && is_later(gone, place.common_dir.join("packed-refs").as_std_path())
 }
 
 /// Finds the inodes of the git directories that a run could replace.

@@ -239,7 +239,7 @@ fn a_baseline_can_be_read_by_another_process_also_if_its_end_is_torn() {
     bytes.extend_from_slice(b"{\"path\":400,\"class\":\"tree\",\"kept\":\"nothing\"}\ncut sho");
     fs::write(&watch.baseline, bytes).unwrap();
     fs::write(bench.path("untracked"), "agent\n").unwrap();
-    let report = watch.settle_abandoned(&bench.state, &program, &|| ());
+    let report = watch.settle_abandoned(None, &bench.state, &program, &|| ());
     assert_eq!(report.violated(), ["untracked"]);
     assert_eq!(fs::read_to_string(bench.path("untracked")).unwrap(), "kept\n");
     assert!(!watch.baseline.exists());
@@ -298,7 +298,7 @@ fn beside_a_hook_that_may_call_them_examples_are_watched_like_hooks() {
     watch.take(&mut baseline, &bench.state, &program).unwrap();
     std::mem::forget(baseline);
     fs::write(hooks.join("pre-commit.sample"), "evil\n").unwrap();
-    let report = watch.settle_abandoned(&bench.state, &program, &|| ());
+    let report = watch.settle_abandoned(None, &bench.state, &program, &|| ());
     assert_eq!(names(&report.put_back), [".git/hooks/pre-commit.sample"]);
 }
 

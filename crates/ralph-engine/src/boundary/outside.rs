@@ -13,13 +13,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use ralph_proc::end_note::FileTime;
 use rustix::fs::{
     AtFlags, CWD, FileType, XattrFlags, lgetxattr, llistxattr, lremovexattr, lsetxattr,
 };
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::compare::{BoundaryFinding, BoundaryReport, FindingKind};
+use super::compare::{BoundaryFinding, BoundaryReport, FindingKind, is_later};
 use super::protected::Class;
 use super::record::{RecordKept, Records, append};
 use super::restore::put_permissions_back;
@@ -191,7 +192,15 @@ impl Outside {
     }
 
     /// Puts back what a run changed of permissions, owners and attributes, and tells of it: the run has failed.
-    pub(crate) fn settle(&self, before_repair: &dyn Fn(), report: &mut BoundaryReport) {
+    ///
+    /// What was changed after everything of the run was `gone` is the person's, but for a directory, whose time tells
+    /// of what is in it as well.
+    pub(crate) fn settle(
+        &self,
+        gone: Option<FileTime>,
+        before_repair: &dyn Fn(),
+        report: &mut BoundaryReport,
+    ) {
         // In this order a directory comes before what is in it.
         for path in &self.order {
             let Some(before) = self.known.get(path) else { continue };
@@ -199,6 +208,7 @@ impl Outside {
                 Ok(now) if (now.ino, now.mtime) != (before.stamp.ino, before.stamp.mtime) => {
                     continue;
                 }
+                Ok(now) if !now.kind().is_dir() && is_later(gone, path) => continue,
                 Ok(now) if now.ownership() != before.stamp.ownership() => {
                     before_repair();
                     let is_back = put_permissions_back(path, &before.stamp).is_ok()

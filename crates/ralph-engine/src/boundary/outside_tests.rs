@@ -60,10 +60,10 @@ fn during(place: &Place, happens: impl Fn()) -> BoundaryReport {
     outside.take(&places, &git, &file).unwrap();
     happens();
     let mut report = BoundaryReport::default();
-    outside.settle(&|| (), &mut report);
+    outside.settle(None, &|| (), &mut report);
     happens();
     let mut later = BoundaryReport::default();
-    Outside::load(&file).unwrap().settle(&|| (), &mut later);
+    Outside::load(&file).unwrap().settle(None, &|| (), &mut later);
     assert_eq!(later.violations, report.violations);
     report
 }

@@ -12,9 +12,10 @@
 //! Commits that are only on Ralph's own refs do not count as reachable: these are for looking, not for working on.
 
 use camino::Utf8PathBuf;
+use ralph_proc::end_note::FileTime;
 use serde::{Deserialize, Serialize};
 
-use super::compare::{BoundaryFinding, BoundaryReport, FindingKind, Watch};
+use super::compare::{BoundaryFinding, BoundaryReport, Watch, is_ref_later};
 use super::refs::{self, Refs};
 use crate::git::undo::RefReturn;
 use crate::git::{Git, GitProgram, Head, Oid, RepositoryLocation};
@@ -66,6 +67,7 @@ impl Watch {
     /// had moved them, which is kept under a ref of Ralph's.
     pub(super) fn return_refs(
         &self,
+        gone: Option<FileTime>,
         state: &State,
         program: &dyn Fn() -> GitProgram,
         before_repair: &dyn Fn(),
@@ -80,7 +82,15 @@ impl Watch {
                 continue;
             }
             let git = Git::at(program(), place.clone());
-            let moved = refs::differences(&before.refs, &now);
+            let mut moved = refs::differences(&before.refs, &now);
+            // When everything of the run was gone, only somebody else can have moved one.
+            moved.retain(|moved| {
+                let is_later = is_ref_later(gone, place, &moved.name);
+                if is_later {
+                    report.kept.push(BoundaryFinding::of_ref(moved));
+                }
+                !is_later
+            });
             kept.extend(self.return_refs_of(&git, moved, &now, state, before_repair, report));
         }
         kept
@@ -102,12 +112,7 @@ impl Watch {
             fetch_back(git, state, moved.before.as_ref());
             let is_dropped = is_dropped(git, &moved, &tips);
             let RefFate::PutBack { violation } = fate(&moved, is_dropped) else { continue };
-            let what = match (&moved.before, &moved.now) {
-                (None, _) => FindingKind::Added,
-                (_, None) => FindingKind::Removed,
-                _ => FindingKind::Changed,
-            };
-            let found = BoundaryFinding { path: moved.name.clone(), what };
+            let found = BoundaryFinding::of_ref(&moved);
             if violation {
                 report.violations.push(found.clone());
             }

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use camino::Utf8Path;
 use jiff::{SignedDuration, Timestamp};
+use ralph_proc::end_note::FileTime;
 
 use super::InForce;
 use super::baseline::{Baseline, Difference};
-use super::compare::{BoundaryFinding, BoundaryReport, FindingKind, Watch};
+use super::compare::{BoundaryFinding, BoundaryReport, FindingKind, Watch, is_later, is_ref_later};
 use super::protected::{Class, merged_config};
 use super::record::{Kept, read_content};
 use super::refs;
@@ -30,6 +31,8 @@ const TICK: SignedDuration = SignedDuration::from_millis(50);
 
 pub(super) struct Settlement<'a> {
     pub(super) watch: &'a Watch,
+    /// When nothing of the run was left, where its Ralph died and that is known.
+    pub(super) gone: Option<FileTime>,
     pub(super) baseline: &'a mut Baseline,
     pub(super) state: &'a State,
     pub(super) writable: Vec<PathBuf>,
@@ -195,6 +198,10 @@ impl Settlement<'_> {
         };
         let found = BoundaryFinding { path: self.shown(path), what };
         let fate = self.fate(path, *class, what, before.as_ref().map(|entry| &entry.kept), now);
+        let fate = match fate {
+            Fate::PutBack { .. } if self.is_later(path, what, now) => Fate::Kept,
+            fate => fate,
+        };
         match fate {
             Fate::Nothing => {}
             Fate::Kept => self.report.kept.push(found),
@@ -219,6 +226,13 @@ impl Settlement<'_> {
             }
         }
         self.baseline.forget(path);
+    }
+
+    /// Whether only somebody else can have made a change: everything of the run was gone. The time of a directory that was
+    /// there before tells of what is in it as well, so it proves nothing.
+    fn is_later(&self, path: &Path, what: FindingKind, now: Option<Stamp>) -> bool {
+        let is_directory = now.is_some_and(|now| now.kind().is_dir());
+        (what == FindingKind::Added || !is_directory) && is_later(self.gone, path)
     }
 
     fn fate(
@@ -507,13 +521,8 @@ impl Settlement<'_> {
             let known = refs::tips_before(self.baseline, place);
             let mut returned = Vec::new();
             for moved in refs::moved(self.baseline, place) {
-                let what = match (&moved.before, &moved.now) {
-                    (None, _) => FindingKind::Added,
-                    (_, None) => FindingKind::Removed,
-                    _ => FindingKind::Changed,
-                };
-                let found = BoundaryFinding { path: moved.name.clone(), what };
-                if persons {
+                let found = BoundaryFinding::of_ref(&moved);
+                if persons || is_ref_later(self.gone, place, &moved.name) {
                     self.report.kept.push(found);
                     continue;
                 }
@@ -541,6 +550,7 @@ impl Settlement<'_> {
             for difference in of_place {
                 let name = difference.path.file_name().unwrap_or_default();
                 let whole = name == "HEAD" || name == "index";
+                let persons = persons || is_later(self.gone, &difference.path);
                 if whole && (!persons || name == "HEAD") {
                     self.whole(difference, persons, name == "HEAD");
                 }

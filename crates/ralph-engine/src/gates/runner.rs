@@ -191,6 +191,7 @@ fn supervised(
     };
     let mut live = LiveRun {
         run_id: id.to_string(),
+        item: None,
         owner: own_process(),
         guard: None,
         scratch: Some(context.place.scratch.path().to_owned()),
@@ -221,6 +222,7 @@ fn supervised(
         pulse: Pulse::new().map_err(GateError::Prepare)?,
         visitor: None,
         signals: context.signals,
+        end_note: None,
         on_guard: &mut on_guard,
     };
     look_outside(context, &spec)?;
@@ -257,7 +259,7 @@ fn changed_outside(context: &GateContext<'_>) -> Option<Obstacle> {
         return None;
     }
     let mut report = BoundaryReport::default();
-    context.place.outside.borrow().settle(&|| (), &mut report);
+    context.place.outside.borrow().settle(None, &|| (), &mut report);
     let (first, left) = (report.violations.first()?, &report.left);
     let end = if left.is_empty() { "put back" } else { "not all of it could be put back" };
     let message = format!("it changed permissions outside its checkout (`{}`): {end}", first.path);

@@ -9,6 +9,11 @@
 //! [`prepare`] puts together what is started and what it is held to; [`closing`] makes the report of what is known when it
 //! has ended.
 //!
+//! A run is repeated, although its agent had ended, if Ralph is killed between the guard's word that everything has ended
+//! and the moment at which [`Run::compare`] has kept the result: while the rest of the output is read (at most
+//! `DRAIN_PATIENCE` of `proc::supervise`, usually under a millisecond), the channel's last requests are answered and the
+//! outbox is taken in. Nothing on disk has the exit then, and without it an answer cannot be told from a crash.
+//!
 //! A run never fails with an error of its own for what the agent did: that is what the report is for.
 
 mod allowlist;
@@ -314,6 +319,7 @@ impl Run<'_, '_> {
     fn live_run(&self) -> LiveRun {
         LiveRun {
             run_id: self.id.to_string(),
+            item: self.request.item.filter(|_| self.context.slot.is_none()).map(str::to_owned),
             owner: files::disk::own_process(),
             guard: None,
             scratch: Some(self.context.place.scratch.path().to_owned()),
@@ -362,6 +368,7 @@ impl Run<'_, '_> {
             stderr_log: Log::WhenNeeded(held.lasting(&self.logs.stderr).into()),
             pulse,
             signals: self.context.signals,
+            end_note: Some(self.context.state.end_note(self.id.as_str())),
             on_guard: &mut on_guard,
             visitor: None,
         };
@@ -447,7 +454,7 @@ impl Run<'_, '_> {
         let mut baseline = self.context.place.baseline.borrow_mut();
         report.boundary = watch.settle(&mut baseline, state, &git, &forget);
         if watch.in_force.leaves_permissions() {
-            self.context.place.outside.borrow().settle(&forget, &mut report.boundary);
+            self.context.place.outside.borrow().settle(None, &forget, &mut report.boundary);
         }
         report.outcome.hold_to(report.boundary.violated());
     }

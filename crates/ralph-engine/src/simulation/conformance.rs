@@ -220,6 +220,7 @@ impl Stage {
         let dirt = self.dirt();
         Before {
             begun: Vec::new(),
+            theirs: Vec::new(),
             base: self.git().head().unwrap().id().cloned(),
             saved: self.git().save_dirt(&dirt).unwrap(),
             refs: self.repository().fill_mirror(&[]).unwrap(),

@@ -127,6 +127,7 @@ impl SimulatedRepository {
         let nonce = simulated::random().unwrap_or_default();
         let live = LiveRun {
             run_id: RunId::new(context.clock.now(), nonce).to_string(),
+            item: None,
             owner: own_process(),
             guard: None,
             scratch: None,

@@ -9,10 +9,11 @@ use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
+use ralph_proc::end_note::{EndNote, FileTime};
 use ralph_proc::tree::ProcessIdentity;
 use serde::{Deserialize, Serialize};
 
-use super::State;
+use super::{Entry, State};
 use crate::boundary::Watch;
 use crate::files::disk::{self, DiskFile};
 use crate::files::{PathError, read_optional, remove_optional};
@@ -22,6 +23,9 @@ use crate::files::{PathError, read_optional, remove_optional};
 pub(crate) struct LiveRun {
     /// Also in the environment of every process of the run, as `RALPH_RUN_ID`.
     pub(crate) run_id: String,
+    /// What an agent's run in the person's checkout is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) item: Option<String>,
     /// The Ralph that supervises the run.
     pub(crate) owner: ProcessIdentity,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,6 +44,17 @@ pub(crate) struct LiveRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) watch: Option<Watch>,
 }
+
+/// A run in the person's checkout whose Ralph was killed: what was changed after `gone` is not its doing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AfterKill {
+    pub(crate) item: String,
+    /// When nothing of the run was left.
+    pub(crate) gone: FileTime,
+}
+
+/// The killed runs whose leftovers were not told from the person's later changes yet, by item.
+pub(crate) const AFTER_KILL: Entry<AfterKill> = Entry::new("after-kill");
 
 /// This process's record.
 #[derive(Debug)]
@@ -81,6 +96,9 @@ impl Drop for LiveRecord {
     }
 }
 
+/// How the name of the guards' note ends.
+const END: &str = "end";
+
 /// A run whose Ralph is dead, and the file that tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Leftover {
@@ -93,7 +111,16 @@ impl Leftover {
     pub(crate) fn forget(&self) -> Result<(), PathError> {
         remove_optional(&self.path.with_extension("baseline"))?;
         remove_optional(&self.path.with_extension("outside"))?;
+        remove_optional(&self.path.with_extension(END))?;
         remove_optional(&self.path)
+    }
+
+    /// Returns when nothing of it was left any more, where that is known: from its guard, or because the machine was
+    /// started again since.
+    pub(crate) fn gone(&self) -> Option<FileTime> {
+        let path = self.path.with_extension(END).into_string();
+        let noted = EndNote { path, run: self.run.run_id.clone() }.read();
+        noted.or_else(|| FileTime::of_boot_after(&self.run.owner))
     }
 }
 
@@ -107,6 +134,12 @@ impl State {
         let file = disk::create_new(&path);
         let file = file.map_err(|source| PathError::new("create", &path, source))?;
         Ok(LiveRecord { file, path, tells: Cell::new(false) })
+    }
+
+    /// Returns where the guards of this process note the end of a run.
+    pub(crate) fn end_note(&self, run: &str) -> EndNote {
+        let path = self.baseline().with_extension(END).into_string();
+        EndNote { path, run: run.to_owned() }
     }
 
     /// Returns the ids of the runs whose Ralph is alive.
@@ -156,7 +189,7 @@ impl State {
         let mut leftovers = Vec::new();
         for name in names_in(&directory).map_err(error)? {
             let path = directory.join(name);
-            if matches!(path.extension(), Some("baseline" | "outside")) {
+            if matches!(path.extension(), Some("baseline" | "outside" | END)) {
                 // Goes with the record that it belongs to; without one, nobody needs it.
                 if !disk::exists(&path.with_extension("json")) && !names_living_process(&path) {
                     remove_optional(&path)?;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::entry::Entry;
 use self::index::{GitIdentity, IndexEntry};
-pub(crate) use self::live::{LiveRecord, LiveRun};
+pub(crate) use self::live::{AFTER_KILL, AfterKill, LiveRecord, LiveRun};
 pub(crate) use self::sessions::SessionTotal;
 use crate::config::absolute;
 use crate::files::disk;

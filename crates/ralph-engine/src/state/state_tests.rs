@@ -189,6 +189,7 @@ fn only_runs_of_a_dead_ralph_are_left_over() {
     child.wait().unwrap();
     let run = |run_id: &str, owner: ProcessIdentity| LiveRun {
         run_id: run_id.to_owned(),
+        item: None,
         owner,
         guard: Some(ProcessIdentity::own()),
         scratch: None,
@@ -221,6 +222,7 @@ fn the_record_of_a_run_whose_end_was_not_recorded_outlives_its_ralph() {
     let (state, _) = bench.open();
     let run = LiveRun {
         run_id: "open".to_owned(),
+        item: None,
         owner: ProcessIdentity::own(),
         guard: None,
         scratch: None,

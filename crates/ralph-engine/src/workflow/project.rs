@@ -87,6 +87,7 @@ impl Project {
         let repositories =
             Repositories::open(&git, state, &workspace.root, &home.path, &config.mailbox);
         let repositories = repositories.map_err(failed)?;
+        repositories.note_after_kills(state).map_err(failed)?;
         let committer = HomeCommitter::open(&git, &home.path, &config.git);
         if !config.git.commit_home
             && let Some(home) = tracked_home(&git, &home.path).map_err(failed)?

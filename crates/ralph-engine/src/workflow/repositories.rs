@@ -1,5 +1,6 @@
 //! The repositories of a workspace as a workflow sees them: what there was before a run, and what a claim is worth.
 
+mod after_kill;
 mod work;
 
 use std::collections::BTreeMap;
@@ -350,7 +351,8 @@ impl Repositories {
                 Some(begun) => begun,
                 None => begun_with(repository, &refs)?,
             };
-            repositories.insert(name, Before { base, refs, begun, dirt, saved, hidden });
+            let theirs = earlier.map(|before| before.theirs.clone()).unwrap_or_default();
+            repositories.insert(name, Before { base, refs, begun, theirs, dirt, saved, hidden });
         }
         Ok(BeforeAll { repositories, ..BeforeAll::default() })
     }

@@ -96,6 +96,7 @@ impl World {
             let before = Before {
                 base: refs.head.id().cloned(),
                 begun: refs.tips_of_persons(),
+                theirs: Vec::new(),
                 refs,
                 dirt: Dirt::of(&repository.git, &[]).unwrap(),
                 saved: None,

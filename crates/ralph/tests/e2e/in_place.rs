@@ -10,7 +10,7 @@ use crate::harness::{PATIENCE, Place, Report, wait_for_file, wait_until};
 use crate::pipeline::{Stage, on, willing};
 
 /// An agent for every role; `work` is what its implementers and builders do, with `ok` and `claim` to hand.
-fn agent(stage: &Stage, work: &str) -> String {
+pub(crate) fn agent(stage: &Stage, work: &str) -> String {
     let path = stage.place.path("agent.sh");
     let script = format!(
         "cat >/dev/null; P='I AM HYPER SURE I AM DONE!'\n\
@@ -25,7 +25,7 @@ fn agent(stage: &Stage, work: &str) -> String {
     format!("sh {}", path.display())
 }
 
-fn committed() -> Stage {
+pub(crate) fn committed() -> Stage {
     Stage::with("", "", &["0001-greeting.md"]).in_place()
 }
 

@@ -138,7 +138,7 @@ const ENGINE_EDGES: &[(&str, &str)] = &[
     ("run", "agent boundary channel clock config files git journal outbox state subscriber"),
     (
         "session",
-        "boundary channel clock config files gates git home init journal launch outbox prompts questions recover run state subscriber wait workflow",
+        "boundary channel clock config files gates git home init journal launch mailbox outbox prompts questions recover run state subscriber wait workflow",
     ),
     ("specs", "files"),
     ("state", "boundary config files home"),

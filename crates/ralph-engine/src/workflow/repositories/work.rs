@@ -274,7 +274,7 @@ fn last_work(
     Ok(at)
 }
 
-fn moved_branches<'r>(
+pub(super) fn moved_branches<'r>(
     before: &'r RefsSnapshot,
     now: &'r RefsSnapshot,
 ) -> impl Iterator<Item = &'r Oid> {

@@ -1,0 +1,125 @@
+//! The moment at which nothing of a run was left, as its guard noted it: whatever was changed later, somebody else changed.
+//!
+//! The time is that of the note's own last change (ctime). The kernel gives it from the clock that all files get theirs
+//! from, and nobody can set it back. The note is written over from run to run, and tells of one run only.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::tree::{ProcessIdentity, boot_id};
+
+/// Where a guard notes that a run is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndNote {
+    pub path: String,
+    /// The id of the run.
+    pub run: String,
+}
+
+/// A time of the clock that files get theirs from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FileTime {
+    pub seconds: i64,
+    nanoseconds: i64,
+}
+
+impl EndNote {
+    /// Notes the end. To be called when there is nobody left who could change anything.
+    pub(crate) fn write(&self) -> io::Result<()> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&self.path)?;
+        file.write_all_at(format!("{}\n", self.run).as_bytes(), 0)
+    }
+
+    /// Returns when the run was over; `None` where nobody has noted that.
+    pub fn read(&self) -> Option<FileTime> {
+        let text = fs::read_to_string(&self.path).ok()?;
+        let is_of_run = text.lines().next() == Some(self.run.as_str());
+        is_of_run.then(|| FileTime::of(Path::new(&self.path)).ok())?
+    }
+}
+
+impl FileTime {
+    /// The time of the last change of what is at a path; a link is not followed.
+    fn of(path: &Path) -> io::Result<FileTime> {
+        let found = fs::symlink_metadata(path)?;
+        Ok(FileTime { seconds: found.ctime(), nanoseconds: found.ctime_nsec() })
+    }
+
+    /// Returns when the machine was started, if that was after a process had begun: with the machine it ended, and all
+    /// that it had started.
+    pub fn of_boot_after(process: &ProcessIdentity) -> Option<FileTime> {
+        if process.boot == boot_id() {
+            return None;
+        }
+        let stat = fs::read_to_string("/proc/stat").ok()?;
+        let seconds = stat.lines().find_map(|line| line.strip_prefix("btime ")?.parse().ok())?;
+        Some(FileTime { seconds, nanoseconds: 0 })
+    }
+
+    /// Tells whether what is at a path was changed later. Of what is gone the directory tells, which may have been changed
+    /// by something else: then nobody knows, and the answer is yes.
+    pub fn is_before_change_of(self, path: &Path) -> bool {
+        for path in path.ancestors() {
+            match FileTime::of(path) {
+                Ok(changed) => return changed > self,
+                Err(error) if is_missing(&error) => {}
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Waits until a change gets another time than the last one.
+    fn wait_for_a_tick(path: &Path, since: FileTime) {
+        while FileTime::of(path).unwrap() <= since {
+            fs::write(path, "tick").unwrap();
+        }
+    }
+
+    #[test]
+    fn a_note_tells_what_came_before_it_from_what_came_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        for name in ["before", "edited", "deleted"] {
+            fs::write(at(name), "1").unwrap();
+        }
+        fs::create_dir(at("below")).unwrap();
+        fs::write(at("below/deleted"), "1").unwrap();
+        let note = EndNote { path: at("note").to_str().unwrap().into(), run: "one".into() };
+        assert_eq!(note.read(), None);
+        note.write().unwrap();
+        let moment = note.read().unwrap();
+        assert_eq!(EndNote { run: "two".into(), ..note.clone() }.read(), None);
+        assert!(!moment.is_before_change_of(&at("before")));
+        assert!(!moment.is_before_change_of(&at("below/never")));
+        wait_for_a_tick(&at("edited"), moment);
+        fs::remove_file(at("below/deleted")).unwrap();
+        fs::write(at("new"), "1").unwrap();
+        for name in ["edited", "new", "below/deleted"] {
+            assert!(moment.is_before_change_of(&at(name)), "{name}");
+        }
+        assert!(!moment.is_before_change_of(&at("before")));
+        // Another run writes it over.
+        EndNote { run: "three".into(), ..note.clone() }.write().unwrap();
+        assert_eq!(note.read(), None);
+    }
+}
