@@ -303,15 +303,6 @@ impl CommitSteps<'_> {
     }
 }
 
-/// Lists the files that are not as the index has them, if it is refreshed; submodules are not entered.
-pub(super) const DIFF_FILES: &[&str] =
-    &["diff-files", "--raw", "-z", "--no-abbrev", "--no-ext-diff", "--ignore-submodules=dirty"];
-
-/// Reads the answer to [`DIFF_FILES`].
-pub(super) fn parse_diff_files(output: &[u8]) -> Result<Vec<PathChange>, GitError> {
-    parse_raw_diff(output).ok_or_else(|| unexpected(DIFF_FILES, output))
-}
-
 pub(super) fn parse_id(args: &[&str], output: &[u8]) -> Result<Oid, GitError> {
     Oid::parse(output.trim_ascii()).ok_or_else(|| unexpected(args, output))
 }

@@ -15,6 +15,7 @@ mod clearing;
 pub mod commits;
 mod contents;
 pub mod copied;
+mod differing;
 pub mod direct;
 mod diverted;
 mod drivers;

@@ -19,9 +19,8 @@ use ralph_proc::fault;
 
 use super::super::call::{Call, UserConfig, path_bytes};
 use super::super::clearing::{FileError, remove};
-use super::super::commits::{
-    CommitError, CommitSteps, DIFF_FILES, ScratchIndex, joined, parse_diff_files, refuse_filtered,
-};
+use super::super::commits::{CommitError, CommitSteps, ScratchIndex, joined, refuse_filtered};
+use super::super::differing::{IndexCommand, differing, refresh};
 use super::super::drivers::Drivers;
 use super::super::lock::LockFile;
 use super::super::parse::{ChangeKind, PathChange};
@@ -159,15 +158,19 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn call(&self, index: &ScratchIndex, args: &[&str], input: &[u8]) -> Result<Vec<u8>, GitError> {
-        let call = Call::new(args)
+        self.run(index, &IndexCommand { args, paths: &[], input, accepted: &[] })
+    }
+
+    fn run(&self, index: &ScratchIndex, command: &IndexCommand<'_>) -> Result<Vec<u8>, GitError> {
+        let call = Call::new(command.args)
             .person(UserConfig::Heard)
             .configs(self.drivers.overrides())
             .env("GIT_INDEX_FILE", index.name())
-            .input(input)
-            .timeout(LONG);
-        // A refresh that finds changed files says so by its exit code.
-        let accepted: &[i32] = if args.contains(&"--refresh") { &[1] } else { &[] };
-        Ok(self.git.call(call.accept(accepted))?.stdout)
+            .input(command.input)
+            .timeout(LONG)
+            .accept(command.accepted);
+        let call = command.paths.iter().fold(call, |call, path| call.name(path.as_os_str()));
+        Ok(self.git.call(call)?.stdout)
     }
 
     /// Returns what the index has other than a commit, of the touched files.
@@ -185,12 +188,6 @@ impl Bench<'_> {
         Ok(known.collect())
     }
 
-    /// Returns the files that are not as an index has them.
-    fn differing(&self, index: &ScratchIndex) -> Result<Vec<PathChange>, GitError> {
-        self.call(index, &["update-index", "-q", "--refresh"], b"")?;
-        parse_diff_files(&self.call(index, DIFF_FILES, b"")?)
-    }
-
     /// Finds out which of the touched files are in the way.
     fn examine(
         &self,
@@ -198,8 +195,9 @@ impl Bench<'_> {
         touched: &[PathChange],
         was_killed: bool,
     ) -> Result<Findings, LandingError> {
-        let dirty: HashSet<PathBuf> =
-            self.differing(self.index)?.into_iter().map(|change| change.path).collect();
+        let paths: Vec<PathBuf> = touched.iter().map(|change| change.path.clone()).collect();
+        let dirty = differing(&|command| self.run(self.index, command), Some(&paths))?;
+        let dirty: HashSet<PathBuf> = dirty.into_iter().map(|change| change.path).collect();
         let staged = self.staged(from, touched)?;
         let root = root_of(self.git);
         let (mut findings, mut questions) = (Findings::default(), Vec::new());
@@ -240,8 +238,8 @@ impl Bench<'_> {
         let targets = ScratchIndex::absent(&self.git.place().git_dir);
         let kept = questions.iter().filter(|change| change.id.is_some()).copied();
         self.call(&targets, &["update-index", "-z", "--index-info"], &index_info(self.git, kept)?)?;
-        let differing: HashSet<PathBuf> =
-            self.differing(&targets)?.into_iter().map(|change| change.path).collect();
+        let differing = differing(&|command| self.run(&targets, command), None)?;
+        let differing: HashSet<PathBuf> = differing.into_iter().map(|change| change.path).collect();
         let root = root_of(self.git);
         for change in questions {
             let file = root.join(&change.path);
@@ -286,8 +284,9 @@ impl Bench<'_> {
             let args = ["checkout-index", "--force", "--quiet", "-z", "--stdin"];
             self.call(self.index, &args, &joined(&torn))?;
         }
-        self.call(self.index, &["update-index", "-q", "--refresh"], b"")?;
-        Ok(())
+        let kept = touched.iter().filter(|one| one.id.is_some() && wanted.contains(&one.path));
+        let kept: Vec<PathBuf> = kept.map(|change| change.path.clone()).collect();
+        Ok(refresh(&|command| self.run(self.index, command), &kept)?)
     }
 
     /// Writes the files that differ between two commits, all or none; git refuses to overwrite what is uncommitted.

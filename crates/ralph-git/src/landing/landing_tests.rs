@@ -361,6 +361,33 @@ fn a_file_that_is_already_what_it_will_be_is_not_in_the_way() {
 }
 
 #[test]
+fn a_file_that_was_written_again_as_it_was_is_not_in_the_way_and_one_changed_among_many_is() {
+    for count in [1, 64, 65, 200] {
+        let bench = Bench::new();
+        let names: Vec<String> = (0..count).map(|number| format!("many/{number}")).collect();
+        let with =
+            |text| names.iter().map(|name| (name.as_str(), text)).collect::<Vec<(&str, &str)>>();
+        bench.land(&with("one\n"));
+        bench.follow();
+        let commit = bench.land(&with("two\n"));
+        // By another file, at another time.
+        for name in &names {
+            std::fs::remove_file(bench.dir.join(name)).unwrap();
+            write(&bench.dir.join(name), "one\n");
+        }
+        let last = names.last().unwrap();
+        write(&bench.dir.join(last), "six\n");
+        let FollowOutcome::Waits { files, reason, .. } = bench.follow() else { panic!("{count}") };
+        assert_eq!((files, reason), (vec![PathBuf::from(last)], WaitReason::Uncommitted));
+        assert_eq!(read(&bench.dir.join(last)), "six\n");
+        write(&bench.dir.join(last), "one\n");
+        assert_eq!(bench.follow(), FollowOutcome::Followed { commit: commit.clone() }, "{count}");
+        bench.is_at(&commit);
+        assert_eq!(bench.status(), "");
+    }
+}
+
+#[test]
 fn files_and_directories_change_places() {
     let bench = Bench::new();
     bench.world.commit(&bench.dir, &[("d/x", "1"), ("f", "1")]);

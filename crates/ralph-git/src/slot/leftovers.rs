@@ -15,11 +15,12 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::super::call::{Call, path_bytes, path_from};
 use super::super::clearing::{FileError, TIMEOUT, remove};
-use super::super::commits::{DIFF_FILES, Signing, copy_index, joined, parse_diff_files, parse_id};
+use super::super::commits::{Signing, copy_index, joined, parse_id};
+use super::super::differing::{IndexCommand, differing};
 use super::super::drivers::Drivers;
 use super::super::mirror::Mirror;
 use super::super::new_commit::NewCommit;
-use super::super::parse::ChangeKind;
+use super::super::parse::{ChangeKind, PathChange};
 use super::super::{Git, GitError, Oid, regular_file};
 use super::lfs::LfsPointer;
 use super::{Slot, SlotError, SlotFiles, SlotRequest};
@@ -58,9 +59,7 @@ pub(super) fn compare(request: &SlotRequest<'_>) -> Result<SlotFiles, SlotError>
     let root = request.directory.canonicalize_utf8();
     let root = root.map_err(|error| FileError::new("find", request.directory, error))?;
     let work = Outside { mirror: request.mirror, root: &root, index: &index };
-    work.call(&["update-index", "-q", "--refresh"], b"", &[1])?;
-    let changed = parse_diff_files(&work.call(DIFF_FILES, b"", &[])?)?;
-    let changed = changed.into_iter().map(|change| change.path).collect();
+    let changed = work.differing()?.into_iter().map(|change| change.path).collect();
     let made = work.others(&request.private.join("exclude"), &["--directory"])?;
     remove(&index)?;
     Ok(SlotFiles { changed, made: made.iter().map(|name| path_from(name)).collect() })
@@ -93,7 +92,6 @@ impl Slot {
         }
         let work = Outside { mirror: request.mirror, root: self.directory(), index: &index };
         work.call(&["read-tree", "--reset", parent.as_str()], b"", &[])?;
-        work.call(&["update-index", "-q", "--refresh"], b"", &[1])?;
         let materialised = self.materialised(&work)?;
         let mut changes = work.changes(&self.private.join("exclude"))?;
         if let Some(there) = materialised {
@@ -165,23 +163,32 @@ struct Outside<'a> {
 
 impl Outside<'_> {
     fn call(&self, args: &[&str], input: &[u8], accepted: &[i32]) -> Result<Vec<u8>, GitError> {
-        let call = Call::new(args)
+        self.run(&IndexCommand { args, paths: &[], input, accepted })
+    }
+
+    fn run(&self, command: &IndexCommand<'_>) -> Result<Vec<u8>, GitError> {
+        let call = Call::new(command.args)
             .env("GIT_DIR", self.mirror.git().place().git_dir.as_str())
             .env("GIT_WORK_TREE", self.root.as_str())
             .env("GIT_INDEX_FILE", self.index.as_str())
             .config("core.fsync", "loose-object")
             .cwd(self.root.as_std_path())
-            .input(input)
+            .input(command.input)
             .timeout(TIMEOUT)
-            .accept(accepted);
+            .accept(command.accepted);
+        let call = command.paths.iter().fold(call, |call, path| call.name(path.as_os_str()));
         Ok(call.run(self.mirror.git().program())?.stdout)
+    }
+
+    /// Returns the files that are not as the index has them, which is refreshed.
+    fn differing(&self) -> Result<Vec<PathChange>, GitError> {
+        differing(&|command| self.run(command), None)
     }
 
     /// Finds what differs from the index, and what it does not have.
     fn changes(&self, exclude: &Utf8Path) -> Result<Changes, GitError> {
-        let differing = parse_diff_files(&self.call(DIFF_FILES, b"", &[])?)?;
         let mut changes = Changes::default();
-        for change in differing {
+        for change in self.differing()? {
             match change.kind {
                 ChangeKind::Deleted => changes.removed.push(change.path),
                 _ => changes.present.push(change.path),
