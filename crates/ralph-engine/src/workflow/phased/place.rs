@@ -146,16 +146,26 @@ impl Phased<'_, '_> {
         let LandingEnd::Refused { why, tips } = self.project.land(self.session, &request)? else {
             return Ok(None);
         };
+        self.landing_refused(record, why, &tips).map(Some)
+    }
+
+    /// Returns what follows where the branch refuses accepted work.
+    pub(super) fn landing_refused(
+        &mut self,
+        record: &LoopRecord,
+        why: String,
+        tips: &Base,
+    ) -> Result<LoopFact, WorkflowError> {
         let first = why.lines().next().unwrap_or_default();
         self.note(format!("the work could not land: {first}"))?;
         if record.landings_refused + 1 >= MOST_REFUSED {
             let question = format!(
                 "The accepted work could not be put on the branch {MOST_REFUSED} times in a row: {why}\nTry again?"
             );
-            return Ok(Some(LoopFact::LandingStuck { question }));
+            return Ok(LoopFact::LandingStuck { question });
         }
-        self.project.move_base(self.session, &item, &tips)?;
-        Ok(Some(LoopFact::LandingRefused { why }))
+        self.project.move_base(self.session, &item_of(record.task.number), tips)?;
+        Ok(LoopFact::LandingRefused { why })
     }
 
     /// Keeps the commit that a task began at, or ended with, under a ref.

@@ -54,7 +54,7 @@ impl Phased<'_, '_> {
         let Some(record) = self.record()? else { return Ok(None) };
         match record.place {
             LoopPlace::Slot => self.land(&record, works),
-            LoopPlace::Checkout => self.take_in(works).map(|()| None),
+            LoopPlace::Checkout => self.take_in(&record, works),
         }
     }
 
