@@ -173,6 +173,27 @@ fn simulate_from(first: u64, most: u64, until: Option<Instant>) -> (Progress, Op
     (progress, (failed != u64::MAX).then_some(failed))
 }
 
+/// Tells stories with a defect put back until one goes wrong because of it: one that holds without the defect. Returns its
+/// seed, what is wrong with it, and how many stories were told.
+fn find_defect(defect: Defect, first: u64, until: Instant) -> Option<(u64, String, u64)> {
+    let (mut next, mut stories) = (first, 0);
+    while Instant::now() < until {
+        put_back(Some(defect));
+        let (progress, failed) = simulate_from(next, u64::MAX, Some(until));
+        let told = failed.map(|seed| (seed, tell_twice(Story::of(seed), Logging::Off)));
+        put_back(None);
+        stories += progress.stories.into_inner();
+        let (seed, told) = told?;
+        if tell_twice(Story::of(seed), Logging::Off).wrong.is_empty() {
+            let wrong = told.wrong.first().and_then(|wrong| wrong.lines().next());
+            return Some((seed, wrong.unwrap_or_default().to_owned(), stories));
+        }
+        println!("seed {seed} goes wrong without any defect");
+        next = seed.wrapping_add(1);
+    }
+    None
+}
+
 /// Puts one defect back after the other, and has to find each within so many seconds.
 fn find_defects(wanted: &str, first: u64, seconds: u64) {
     let chosen = Defect::ALL.into_iter().filter(|(name, _)| [name, "all"].contains(&wanted));
@@ -181,23 +202,16 @@ fn find_defects(wanted: &str, first: u64, seconds: u64) {
     assert!(!chosen.is_empty(), "no defect is called `{wanted}`: {names}");
     let mut missed = Vec::new();
     for (name, defect) in chosen {
-        put_back(Some(defect));
         let start = Instant::now();
-        let until = start + Duration::from_secs(seconds);
-        let (progress, failed) = simulate_from(first, u64::MAX, Some(until));
-        let (took, stories) = (start.elapsed().as_secs_f64(), progress.stories.into_inner());
-        match failed {
-            Some(seed) => {
-                let told = tell_twice(Story::of(seed), Logging::Off);
-                let wrong =
-                    told.wrong.first().map_or("", |wrong| wrong.lines().next().unwrap_or(""));
+        match find_defect(defect, first, start + Duration::from_secs(seconds)) {
+            Some((seed, wrong, stories)) => {
+                let took = start.elapsed().as_secs_f64();
                 println!(
                     "{name}: found after {took:.1} s and {stories} stories, seed {seed}: {wrong}"
                 );
             }
             None => missed.push(name),
         }
-        put_back(None);
     }
     assert!(missed.is_empty(), "not found within {seconds} s: {}", missed.join(", "));
 }

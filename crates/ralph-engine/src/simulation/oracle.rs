@@ -149,6 +149,11 @@ pub(super) fn check(world: &World) -> Vec<String> {
 /// Returns how a disturbed story differs from the same story undisturbed.
 pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
     let found = Summary::of(disturbed);
+    // A spec whose planning fails while the person adds a task is planned again once a start finds no task left, and which
+    // one does depends on where the earlier ones ended.
+    if disturbed.story.person_adds && disturbed.story.planning_fails() {
+        return Vec::new();
+    }
     if disturbed.story.is_hopeless() {
         let is_done = |summary: &Summary| {
             ["complete", "completed"].contains(&summary.end.as_str())

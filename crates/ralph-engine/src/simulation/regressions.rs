@@ -8,7 +8,7 @@ use super::story::{Act, Branching, Committing, Effort, Ending, Kind, Script, Sto
 use super::{Logging, quiet_panics, shrink, tell_disturbed, tell_twice, tell_undisturbed};
 use crate::files::simulated::{Fault, PlannedFault};
 
-/// Seeds whose stories once went wrong, though Ralph was right.
+/// Seeds whose stories once went wrong.
 #[test]
 fn stories_that_once_went_wrong_hold() {
     quiet_panics();
@@ -21,6 +21,15 @@ fn stories_that_once_went_wrong_hold() {
         7259,
         // A pause after trouble was compared with one before work was judged in between.
         2219,
+        // A result that was there and not durable had its notes taken, and its run was repeated.
+        77_003_160,
+        // Home was committed before accepted work on another branch was taken in, which was refused then.
+        9_100_292,
+        // The person's task was built, and a start that found nothing left planned the spec whose planning had failed.
+        503_000_143,
+        511_000_399,
+        // Work of the loop that could not be taken into the person's branch counted as done.
+        508_000_409,
     ];
     for seed in seeds {
         let told = tell_twice(Story::of(seed), Logging::Off);
@@ -181,4 +190,28 @@ fn a_story_whose_work_cannot_be_taken_in_does_not_pass() {
     let scripts: [(&str, Role, &[Act]); 1] = [("US-001", Role::Implementer, &[sweeps])];
     let story = story(Kind::Stories { stories: 1 }, &scripts);
     holds_with_a_fault_after_each_effect(&story, Fault::Kill);
+}
+
+/// A result can be there for all to see when the disk fails, though it is not durable: then its run is repeated.
+#[test]
+fn notes_of_a_run_in_a_story_are_there_once_though_the_disk_fails() {
+    let story = story(Kind::Stories { stories: 1 }, &[]);
+    holds_with_a_fault_after_each_effect(&story, Fault::Failing);
+}
+
+#[test]
+fn work_of_a_story_elsewhere_is_taken_in_though_the_disk_fails() {
+    let elsewhere = Act { branching: Branching::Branch, ..Act::HONEST };
+    let scripts: [(&str, Role, &[Act]); 1] = [("US-001", Role::Implementer, &[elsewhere])];
+    let story = story(Kind::Stories { stories: 1 }, &scripts);
+    holds_with_a_fault_after_each_effect(&story, Fault::Failing);
+}
+
+/// As for stories: work that would overwrite what the person has not committed is not there, so the task is not done.
+#[test]
+fn a_task_of_the_loop_whose_work_cannot_be_taken_in_is_not_done() {
+    let (branching, committing) = (Branching::Branch, Committing::Everything);
+    let sweeps = Act { branching, committing, ..Act::HONEST };
+    let scripts: [(&str, Role, &[Act]); 1] = [("loop-1", Role::Builder, &[Act::HONEST, sweeps])];
+    holds_with_a_fault_after_each_effect(&story(Kind::Loop, &scripts), Fault::Kill);
 }

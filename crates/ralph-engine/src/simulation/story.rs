@@ -262,6 +262,12 @@ impl Story {
         }
     }
 
+    /// Whether a planning run ends without a plan.
+    pub(super) fn planning_fails(&self) -> bool {
+        let mut planners = self.scripts.iter().filter(|((_, role), _)| *role == Role::Planner);
+        planners.any(|(_, script)| script.acts.iter().any(|act| act.ending != Ending::Done))
+    }
+
     /// Whether a fault of a kind is planned.
     pub(super) fn has_fault(&self, is: impl Fn(Fault) -> bool) -> bool {
         self.faults.iter().flatten().any(|planned| is(planned.fault))

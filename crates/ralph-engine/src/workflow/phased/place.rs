@@ -147,15 +147,24 @@ impl Phased<'_, '_> {
         let LandingEnd::Refused { why, tips } = self.project.land(self.session, &request)? else {
             return Ok(None);
         };
+        Ok(Some((self.landing_refused(record, why)?, tips)))
+    }
+
+    /// Returns what follows where the branch refuses accepted work.
+    pub(super) fn landing_refused(
+        &mut self,
+        record: &LoopRecord,
+        why: String,
+    ) -> Result<LoopFact, WorkflowError> {
         let first = why.lines().next().unwrap_or_default();
         self.note(format!("the work could not land: {first}"))?;
         if record.landings_refused + 1 >= MOST_REFUSED {
             let question = format!(
                 "The accepted work could not be put on the branch {MOST_REFUSED} times in a row: {why}\nTry again?"
             );
-            return Ok(Some((LoopFact::LandingStuck { question }, tips)));
+            return Ok(LoopFact::LandingStuck { question });
         }
-        Ok(Some((LoopFact::LandingRefused { why }, tips)))
+        Ok(LoopFact::LandingRefused { why })
     }
 
     /// Has a task whose work could not land go on from where the branches stand now; its mailbox comes along.

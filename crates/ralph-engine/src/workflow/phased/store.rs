@@ -45,7 +45,7 @@ impl Phased<'_, '_> {
             {
                 self.settle(&refused)?;
                 return match refused {
-                    LoopFact::LandingRefused { .. } => self.go_on_from(&tips),
+                    LoopFact::LandingRefused { .. } if !tips.is_empty() => self.go_on_from(&tips),
                     _ => Ok(()),
                 };
             }
@@ -59,7 +59,7 @@ impl Phased<'_, '_> {
         let Some(record) = self.record()? else { return Ok(None) };
         match record.place {
             LoopPlace::Slot => self.land(&record, works),
-            LoopPlace::Checkout => self.take_in(works).map(|()| None),
+            LoopPlace::Checkout => self.take_in(&record, works),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Every call of the loop that touches the repositories: where work begins, what is committed, judged, kept and put back.
 
 use ralph_model::build::Work;
-use ralph_model::journal::Note;
-use ralph_model::phase::{LoopRecord, SnapshotPoint};
+use ralph_model::phase::{LoopFact, LoopRecord, SnapshotPoint};
+use ralph_model::pipeline::records::Base;
 use ralph_model::receipt::VerifierReceipt;
 use ralph_model::role::Role;
 
@@ -138,14 +138,19 @@ impl Phased<'_, '_> {
         self.project.repositories.attest(&context.gates(item), before, pinned, cases, &attested)
     }
 
-    /// Takes work into the branches that its run began on.
-    pub(super) fn take_in(&mut self, works: &[Work]) -> Result<(), WorkflowError> {
+    /// Takes work into the branches that its run began on. Returns what follows where one of them refuses it: a task is not
+    /// done whose work is not there.
+    pub(super) fn take_in(
+        &mut self,
+        record: &LoopRecord,
+        works: &[Work],
+    ) -> Result<Option<(LoopFact, Base)>, WorkflowError> {
         for work in works {
-            if let Some(reason) = self.project.repositories.take_in(work)? {
-                self.tell(Note { spec: None, task: self.item.clone(), reason })?;
+            if let Some(why) = self.project.repositories.take_in(work)? {
+                return Ok(Some((self.landing_refused(record, why)?, Base::new())));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Returns the files of work and of where it began, in all repositories.

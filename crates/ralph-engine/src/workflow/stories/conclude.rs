@@ -164,19 +164,14 @@ impl Stories<'_, '_> {
         Ok(Turn::Failed)
     }
 
-    /// Returns to the branches that an item's run began on. Only there can notes of a run in place be kept: on a branch of
-    /// the run's they would be left behind with it.
+    /// Returns to the branches that an item's run began on, and takes the notes of the run that is concluded. Only there can
+    /// notes of a run in place be kept: on a branch of the run's they would be left behind with it.
     pub(super) fn back_to_branches(&mut self, item: &str) -> Result<(), WorkflowError> {
         self.project.return_to_branches(self.session, item)?;
         let pending = RESULTS.load(&self.session.context.state, item)?;
         match pending.filter(|_| self.project.is_in_place()) {
-            Some(result) if !is_void(&result.outcome) => self.take_notes(item, &result),
-            _ => Ok(()),
+            Some(result) => self.take_notes(item, &result),
+            None => Ok(()),
         }
     }
-}
-
-/// Whether nothing follows from a run.
-const fn is_void(outcome: &RunOutcome) -> bool {
-    matches!(outcome, RunOutcome::Interrupted | RunOutcome::Trouble { .. })
 }

@@ -125,8 +125,11 @@ impl<'r, 's> Stories<'r, 's> {
         self.commit_prd()?;
         self.withdraw_settled_questions()?;
         let ended = drive(self);
-        // Whatever came of it: between two workflows everything is committed.
-        self.publish()?;
+        // Whatever came of it: between two workflows everything is committed. But a run in place that is still to be judged
+        // may have worked on another branch, and the one that it began on takes that in only if it has not moved.
+        if !self.project.is_in_place() || self.pending()?.is_none() {
+            self.publish()?;
+        }
         let ended = ended?;
         self.project.follow_at_end(self.session)?;
         self.session.ending = Some(match &ended {
@@ -311,7 +314,8 @@ impl<'s> Workflow<'s> for Stories<'_, 's> {
                 // Trouble costs no iteration.
                 self.used = self.used.saturating_sub(1);
             }
-            self.back_to_branches(&result.item)?;
+            // Without notes: nothing follows from this run, also if a result is there that could not be made durable.
+            self.project.return_to_branches(self.session, &result.item)?;
             if void == Void::Resumed {
                 self.begin(&result.item)?;
             }
