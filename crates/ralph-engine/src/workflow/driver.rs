@@ -20,6 +20,7 @@ use super::{WorkflowError, interruption_or_trouble};
 use crate::boundary::persons_side::PersonsSide;
 use crate::defect::{Defect, is_put_back};
 use crate::files::PathError;
+use crate::gates::start::before_first_run;
 use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::{AgentTask, Session};
 use crate::state::{Entry, State};
@@ -307,6 +308,7 @@ fn run<'s, W: Workflow<'s>>(
     {
         return Ok(Turn::Stop(Stop::TooMuchTrouble { trouble, times }));
     }
+    before_first_run(session)?;
     let launch = session.context.launch(task.role);
     let holder = launch.limit_holder.clone();
     let (traits, resumes) = (launch.adapter.traits(), launch.resumes());
