@@ -1,14 +1,16 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::checks::{CheckChange, CheckClass};
 use crate::evidence::samples::{commit, tree};
 use crate::gate::{BuiltIn, Check, Obstacle};
 use crate::glob::Glob;
 use crate::run::ProcessExit;
 
+/// As the first version wrote it.
 fn sample() -> Receipt {
     Receipt {
-        version: Version,
+        version: Version::One,
         created_at: "2026-11-15T20:30:00Z".parse().unwrap(),
         ralph: "0.1.0".to_owned(),
         item: "specs/0001-sum.md".to_owned(),
@@ -18,6 +20,8 @@ fn sample() -> Receipt {
         boundary: BoundaryInForce::Kernel,
         setup: vec![vec!["npm".to_owned(), "ci".to_owned()]],
         caches: Caches::Warm { paths: vec!["node_modules".to_owned()] },
+        level: None,
+        checks: vec![],
         gates: vec![GateReceipt {
             gate: GateSpec {
                 name: "tests".to_owned(),
@@ -114,6 +118,38 @@ const VERSION_1: &str = r#"{
 fn a_receipt_of_version_1_looks_like_this() {
     assert_eq!(sample().render(), VERSION_1);
     assert_eq!(Receipt::parse(VERSION_1).unwrap(), sample());
+}
+
+#[test]
+fn a_receipt_of_version_2_tells_the_level_and_who_agreed_with_changed_checks() {
+    let check = |path: &str| ChangedCheck {
+        path: path.to_owned(),
+        class: CheckClass::Test,
+        change: CheckChange::Changed,
+    };
+    let quote = "the total is rounded to two digits".to_owned();
+    let said = CheckOpinion::Asked { quote: quote.clone() };
+    let consents = [
+        CheckConsent::Nobody,
+        CheckConsent::Allowed { pattern: "tests/old/**".to_owned() },
+        CheckConsent::Verifier { said },
+        CheckConsent::Person,
+    ];
+    let checks =
+        consents.map(|agreed| CheckReceipt { check: check("tests/total.py"), agreed }).to_vec();
+    let level = Some(ProofLevel::ChecksChanged);
+    let receipt = Receipt { version: Version::Two, level, checks, ..sample() };
+    let text = receipt.render();
+    assert_eq!(Receipt::parse(&text).unwrap(), receipt);
+    for told in ["\"version\": 2", "\"level\": \"checks_changed\"", "\"by\": \"verifier\"", &quote]
+    {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    // The first version had neither, so nobody who wrote it meant them.
+    let older = text.replace("\"version\": 2", "\"version\": 1");
+    assert!(matches!(Receipt::parse(&older), Err(ReceiptError::Unknown { .. })));
+    let hidden = text.replace("\"by\": \"person\"", "\"by\": \"person\", \"if\": \"x\"");
+    assert!(matches!(Receipt::parse(&hidden), Err(ReceiptError::Unknown { .. })));
 }
 
 #[test]
