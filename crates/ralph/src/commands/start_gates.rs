@@ -38,7 +38,9 @@ struct Watcher {
 
 impl StartWatcher for Watcher {
     fn show(&mut self, finding: &StartFinding) {
-        show_end(self.ui, &finding.gate, &finding.run);
+        if !finding.run.output.last.is_empty() {
+            show_end(self.ui, &finding.gate, &finding.run);
+        }
     }
 
     fn goes_on(&mut self) -> bool {
