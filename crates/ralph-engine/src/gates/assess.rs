@@ -436,6 +436,8 @@ impl<'a> Assessor<'a> {
         let started = self.begin(gate, points.candidate, GatePoint::Candidate, turn, tell)?;
         let run = self.candidate.run(gate, points.candidate, tell)?;
         self.untold = Some((started, run.clone()));
+        let seen = seen_beside(&self.kept_base(gate, (points.candidate, own_of(points)))?);
+        keep(&seen, &run)?;
         Ok(run)
     }
 
@@ -482,7 +484,8 @@ impl<'a> Assessor<'a> {
         Ok(tell(JournalEvent::from(finished))?)
     }
 
-    /// Runs every gate that is for the repository at a commit where work begins, or returns what it said there before. What
+    /// Runs every gate that is for the repository at a commit where work begins, or returns what it said there before, be it
+    /// when the commit was a candidate: that tells whether it runs, though nothing is compared with it. What
     /// took too long before is run again, and the first one that cannot be run ends it, unless the person goes on anyway.
     pub(super) fn at_start(
         &mut self,
@@ -496,7 +499,11 @@ impl<'a> Assessor<'a> {
                 continue;
             }
             let kept = self.kept_base(gate, base)?;
-            let run = match read_kept(&kept)? {
+            let known = match read_kept(&kept)? {
+                None => read_kept(&seen_beside(&kept))?,
+                known => known,
+            };
+            let run = match known {
                 Some(run) if anyway || run.status != GateStatus::TimedOut => run,
                 _ => self.run_at_base(gate, base.0, &kept, tell)?,
             };
@@ -534,11 +541,7 @@ impl<'a> Assessor<'a> {
         let started = self.begin(gate, commit, GatePoint::Base, GateAttempt::First, tell)?;
         let run = self.base.run(gate, commit, tell)?;
         self.untold = Some((started, run.clone()));
-        if !matches!(run.status, GateStatus::CouldNotRun { .. }) {
-            let text = serde_json::to_vec(&run).expect("a run of a gate is plain data");
-            kept.parent().map_or(Ok(()), create_private_directory)?;
-            replace_unsynced(kept, &text)?;
-        }
+        keep(kept, &run)?;
         Ok(run)
     }
 
@@ -565,6 +568,21 @@ impl<'a> Assessor<'a> {
 /// Returns what is Ralph's own where gates are run.
 fn own_of<'p>(points: &Points<'p>) -> &'p [PathBuf] {
     points.checks.as_ref().map_or(&[], |request| request.own)
+}
+
+/// Returns the file that keeps what a gate said at the same tree when it was a candidate's.
+fn seen_beside(kept: &Utf8Path) -> Utf8PathBuf {
+    kept.with_extension("candidate.json")
+}
+
+/// Keeps what a gate said, if it could be run.
+fn keep(path: &Utf8Path, run: &GateRun) -> Result<(), GateError> {
+    if matches!(run.status, GateStatus::CouldNotRun { .. }) {
+        return Ok(());
+    }
+    let text = serde_json::to_vec(run).expect("a run of a gate is plain data");
+    path.parent().map_or(Ok(()), create_private_directory)?;
+    Ok(replace_unsynced(path, &text)?)
 }
 
 /// Returns what was kept of a gate's run; what cannot be read is run again.
