@@ -92,7 +92,7 @@ fn receipts_are_checked_on_a_fresh_clone_without_any_configuration() {
     let one = verify(&gated, &clone, &["HEAD~1"]);
     assert_eq!(one.status.code(), Some(0), "{one}");
     assert!(one.stdout.contains("holds: gates passed, unsigned (0001-work)"), "{one}");
-    assert!(one.stdout.contains("ok "), "{one}");
+    assert!(one.stdout.contains("✓"), "{one}");
     let range = verify(&gated, &clone, &["--json", "HEAD~2..HEAD"]);
     assert_eq!(range.status.code(), Some(0), "{range}");
     let rows: Value = serde_json::from_str(&range.stdout).unwrap();
@@ -121,7 +121,7 @@ fn a_receipt_that_says_more_than_is_true_does_not_hold() {
     let red = verify(&gated, &repo, &["HEAD"]);
     assert_eq!(red.status.code(), Some(0), "red then and red now, {red}");
     assert!(red.stdout.contains("holds: not proven, unsigned"), "{red}");
-    assert!(red.stdout.contains("red before and after") && !red.stdout.contains("ok "), "{red}");
+    assert!(red.stdout.contains("red before and after") && !red.stdout.contains("✓"), "{red}");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_receipt_without_a_gate_and_one_whose_gate_tests_nothing_have_no_tick() {
     let nothing = verify(&gated, &repo, &["HEAD"]);
     assert_eq!(nothing.status.code(), Some(0), "{nothing}");
     assert!(nothing.stdout.contains("holds: not proven, unsigned"), "{nothing}");
-    assert!(!nothing.stdout.contains("ok "), "{nothing}");
+    assert!(!nothing.stdout.contains("✓"), "{nothing}");
 
     let note = gated.place.env.git(&["notes", "--ref=ralph", "show", "HEAD"]);
     let mut receipt = Receipt::parse(&note).unwrap();
@@ -145,7 +145,7 @@ fn a_receipt_without_a_gate_and_one_whose_gate_tests_nothing_have_no_tick() {
     let empty = verify(&gated, &repo, &["HEAD"]);
     assert_eq!(empty.status.code(), Some(1), "{empty}");
     assert!(empty.stdout.contains("proves nothing: no gate ran, unsigned"), "{empty}");
-    assert!(!empty.stdout.contains("ok "), "{empty}");
+    assert!(!empty.stdout.contains("✓"), "{empty}");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_note_that_is_no_receipt_of_its_commit_does_not_hold() {
     for (text, expected) in [
         (note.as_str(), "is about"),
         ("looks good to me", "is not a receipt"),
-        (&note.replace("\"version\": 1", "\"version\": 99"), "newer ralph"),
+        (&note.replace("\"version\": 2", "\"version\": 99"), "newer ralph"),
     ] {
         gated.place.env.git(&["notes", "--ref=ralph", "add", "--force", "--message", text, "HEAD"]);
         let finished = verify(&gated, &repo, &["HEAD"]);
