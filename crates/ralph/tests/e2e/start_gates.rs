@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::harness::Place;
 use crate::pipeline::{GREETS, Stage, willing};
@@ -28,7 +28,7 @@ fn a_gate_whose_program_is_missing_stops_every_workflow_before_the_first_run() {
         json!({"t": "spec", "spec": "greet.md"}),
         json!({"t": "task", "id": "t-a", "name": "a", "spec": "greet.md", "s": "p"}),
     ];
-    let lines: String = plan.iter().map(|record: &Value| format!("{record}\n")).collect();
+    let lines = plan.map(|record| record.to_string() + "\n").concat();
     for command in [&["pipeline"][..], &["build", "--yes"], &["run"], &["loop", "say hello"]] {
         let place = Place::rehearsing("[*]\nfinal nothing\n");
         let path = |name: &str| place.env.repo().join(name);
