@@ -487,7 +487,7 @@ impl<'a> Assessor<'a> {
     /// Runs every gate that is for the repository at a commit where work begins, or returns what it said there before, be it
     /// when the commit was a candidate: that tells whether it runs, though nothing is compared with it. What
     /// took too long before is run again, and the first one that cannot be run ends it, unless the person goes on anyway.
-    pub(super) fn at_start(
+    pub(crate) fn at_start(
         &mut self,
         base: (&Oid, &[PathBuf]),
         anyway: bool,

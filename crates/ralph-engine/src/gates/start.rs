@@ -7,14 +7,9 @@ use std::fmt;
 use std::path::PathBuf;
 
 use ralph_model::gate::{GateRun, GateSpec, GateStatus, Obstacle};
-use ralph_model::journal::Note;
 
-use super::assess::Assessor;
-use super::pin::PinnedGates;
-use super::{GateContext, GateError, GateRepository};
+use super::GateRepository;
 use crate::git::Oid;
-use crate::session::Session;
-use crate::workflow::WorkflowError;
 
 /// What a gate said where work begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +21,11 @@ pub struct StartFinding {
 
 impl StartFinding {
     /// Whether it could judge nothing: it does not run, or not to its end.
-    pub(super) const fn cannot_run(&self) -> bool {
+    pub(crate) const fn cannot_run(&self) -> bool {
         matches!(self.run.status, GateStatus::CouldNotRun { .. } | GateStatus::TimedOut)
     }
 
-    const fn is_red(&self) -> bool {
+    pub(crate) const fn is_red(&self) -> bool {
         matches!(self.run.status, GateStatus::Failed { .. })
     }
 
@@ -89,59 +84,9 @@ pub(crate) struct StartPoint {
 }
 
 /// The gates that are to be tried before the first run of a session.
-pub struct StartGates {
+pub(crate) struct StartGates {
     pub(crate) points: Vec<StartPoint>,
     /// The person goes on whatever they say.
     pub(crate) anyway: bool,
     pub(crate) watcher: Box<dyn StartWatcher>,
-}
-
-/// Tries the gates, unless this session has done so.
-pub(crate) fn before_first_run(session: &mut Session<'_>) -> Result<(), WorkflowError> {
-    let Some(mut start) = session.start_gates.take() else { return Ok(()) };
-    match try_all(session, &mut start) {
-        Ok(()) => Ok(()),
-        Err(error) => {
-            // What got in the way may be gone the next time.
-            session.start_gates = Some(start);
-            Err(error)
-        }
-    }
-}
-
-fn try_all(session: &mut Session<'_>, start: &mut StartGates) -> Result<(), WorkflowError> {
-    let pinned = PinnedGates::of(&session.context.config);
-    let mut is_any_red = false;
-    for point in &start.points {
-        for finding in find(session, &pinned, point, start.anyway)? {
-            if !finding.cannot_run() && !finding.is_red() {
-                continue;
-            }
-            start.watcher.show(&finding);
-            if finding.cannot_run() && !start.anyway {
-                return Err(WorkflowError::GateCannotRun(Box::new(finding)));
-            }
-            is_any_red |= finding.is_red();
-            session.record(Note { reason: finding.to_string(), ..Note::default() })?;
-        }
-    }
-    if is_any_red && !start.anyway && !start.watcher.goes_on() {
-        return Err(WorkflowError::Declined);
-    }
-    Ok(())
-}
-
-fn find(
-    session: &mut Session<'_>,
-    pinned: &PinnedGates,
-    point: &StartPoint,
-    anyway: bool,
-) -> Result<Vec<StartFinding>, WorkflowError> {
-    let StartPoint { repository, base, own } = point;
-    repository.mirror.fill(&repository.git, std::slice::from_ref(base))?;
-    let found: Result<_, GateError> = session.with_gates("", |context, tell| {
-        let context = GateContext { item: None, ..*context };
-        Assessor::open(&context, repository, pinned)?.at_start((base, own), anyway, tell)
-    });
-    Ok(found?)
 }

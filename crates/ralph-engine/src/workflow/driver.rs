@@ -16,11 +16,11 @@ use ralph_model::policy::trouble::TroubleStreak;
 use ralph_model::run::{RunOutcome, Trouble};
 use serde::{Deserialize, Serialize};
 
+use super::start_gates::before_first_run;
 use super::{WorkflowError, interruption_or_trouble};
 use crate::boundary::persons_side::PersonsSide;
 use crate::defect::{Defect, is_put_back};
 use crate::files::PathError;
-use crate::gates::start::before_first_run;
 use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::{AgentTask, Session};
 use crate::state::{Entry, State};

@@ -19,6 +19,7 @@ pub mod repeat;
 pub(crate) mod repositories;
 mod review;
 mod spec_text;
+mod start_gates;
 pub mod stories;
 
 use ralph_model::build::IllegalTaskFact;

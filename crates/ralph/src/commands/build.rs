@@ -21,7 +21,7 @@ use self::report::{declined, report, report_planning};
 use super::agent_run::workflow_flags;
 use super::pipeline::settle_dirt;
 use super::plan::{not_made, unwritable};
-use super::start_gates::{Start, gates_first};
+use super::start_gates::{FirstGates, gates_first};
 use crate::args::GlobalArgs;
 use crate::args::build::{BuildArgs, PlanArgs, RunOptions};
 use crate::error::CliError;
@@ -61,7 +61,7 @@ pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliEr
     let configured = setup.budget(args.run.max_tokens, args.run.max_cost);
     let budget = bounded(configured, iterations, args.max_failures);
     let promise = args.completion_promise.as_deref();
-    let start = Some(Start { anyway: args.run.anyway, asks: !args.yes });
+    let start = Some(FirstGates { anyway: args.run.anyway, asks: !args.yes });
     let job = Job { options: &args.run, budget, promise, start };
     let end = with_build(&setup, "ralph build", &job, |build, plan, persons| {
         match plan_first(&setup, build, plan, spec.as_deref())? {
@@ -216,7 +216,7 @@ struct Job<'a> {
     budget: Budget,
     promise: Option<&'a str>,
     /// How the gates are tried first; a plan alone is judged by none.
-    start: Option<Start>,
+    start: Option<FirstGates>,
 }
 
 /// Opens everything and lends the loop, the plan that it changes, and the plan in the person's checkout.

@@ -13,7 +13,7 @@ use crate::setup::Setup;
 
 /// What the person said of gates before they ran.
 #[derive(Clone, Copy)]
-pub(super) struct Start {
+pub(super) struct FirstGates {
     /// Agents run whatever the gates say.
     pub(super) anyway: bool,
     /// A person at the terminal is asked about red ones.
@@ -25,7 +25,7 @@ pub(super) fn gates_first(
     setup: &Setup,
     session: &mut Session<'_>,
     project: &Project,
-    start: Start,
+    start: FirstGates,
 ) -> Result<(), CliError> {
     let watcher = Box::new(Watcher { ui: setup.ui, asks: start.asks });
     project.gates_first(session, start.anyway, watcher).map_err(CliError::failed)

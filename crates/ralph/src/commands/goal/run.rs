@@ -20,7 +20,7 @@ use crate::args::build::RunOptions;
 use crate::args::goal::RunArgs;
 use crate::commands::agent_run::workflow_flags;
 use crate::commands::pipeline::settle_dirt;
-use crate::commands::start_gates::{Start, gates_first};
+use crate::commands::start_gates::{FirstGates, gates_first};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::Tone;
@@ -164,7 +164,7 @@ pub(super) fn implement(
             setup.ui.note(&format!("`{branch}` is checked out"));
         }
     }
-    let start = Start { anyway: job.options.anyway, asks: true };
+    let start = FirstGates { anyway: job.options.anyway, asks: true };
     gates_first(setup, &mut session, &project, start)?;
     let branch = project.run_branch().map_err(failed)?;
     let commits = setup.config.git.commit_home;
