@@ -14,11 +14,13 @@ use ralph_model::evidence::{CommitEvidence, Evidence, RewrittenRef, is_state_fil
 use ralph_model::gate::{Attribution, Effect, GateReport};
 use ralph_model::id::{CommitId, TreeId};
 use ralph_model::proof::ProofLevel;
-use ralph_model::receipt::{BoundaryInForce, Point, Receipt, VerifierReceipt, Version, Worker};
+use ralph_model::receipt::{
+    BoundaryInForce, CheckConsent, CheckReceipt, Point, Receipt, VerifierReceipt, Version, Worker,
+};
 use ralph_model::run::Trouble;
 use ralph_model::testcount::PassedTests;
 use ralph_model::verdict::{
-    self, ChangedChecks, Claim, Measured, Verdict, VerifierQuestion, VerifierReport,
+    self, ChangedChecks, CheckAnswer, Claim, Measured, Verdict, VerifierQuestion, VerifierReport,
     questions_for_verifier,
 };
 
@@ -131,8 +133,8 @@ pub struct Attested<'a> {
 pub enum AgreedChecks {
     /// Those that the spec or the configuration allows.
     Nobody,
-    /// These, too.
-    With(Vec<String>),
+    /// These, too, for what the verifier said of them.
+    With { paths: Vec<String>, answers: Vec<CheckAnswer> },
     /// A person, with all of them.
     Person,
 }
@@ -274,7 +276,7 @@ impl Judge<'_> {
     ) -> Result<Option<Receipt>, ReceiptFault> {
         let Some(found) = &case.found else { return Ok(None) };
         let receipt = Receipt {
-            version: Version,
+            version: Version::default(),
             created_at: attested.at,
             ralph: attested.ralph.to_owned(),
             item: attested.item.to_owned(),
@@ -288,6 +290,8 @@ impl Judge<'_> {
             },
             setup: self.pinned.setup.clone(),
             caches: case.assessment.caches(),
+            level: Some(case.level()),
+            checks: check_receipts(case, &attested.agreed),
             gates: case.assessment.receipts(),
             verifier: attested.verifier,
         };
@@ -362,7 +366,7 @@ impl Case {
 fn unanswered(checks: &ChecksFinding, agreed: &AgreedChecks) -> Vec<String> {
     let is_agreed = |check: &ChangedCheck| match agreed {
         AgreedChecks::Person => true,
-        AgreedChecks::With(paths) => paths.contains(&check.path),
+        AgreedChecks::With { paths, .. } => paths.contains(&check.path),
         AgreedChecks::Nobody => false,
     };
     let is_allowed = |check: &ChangedCheck| {
@@ -372,6 +376,37 @@ fn unanswered(checks: &ChecksFinding, agreed: &AgreedChecks) -> Vec<String> {
     };
     let open = checks.changed.iter().filter(|check| !is_allowed(check) && !is_agreed(check));
     open.map(|check| check.path.clone()).collect()
+}
+
+/// Says of each changed check who agreed with it.
+fn check_receipts(case: &Case, agreed: &AgreedChecks) -> Vec<CheckReceipt> {
+    let checks = &case.assessment.checks;
+    let asked = case.asked_checks();
+    let name = |path: &str| match &case.claim {
+        Claim::Commit(measured) => {
+            measured.evidence.commit().map_or_else(|| path.to_owned(), |found| found.named(path))
+        }
+        _ => path.to_owned(),
+    };
+    let consent = |path: &String| {
+        if let Some((_, pattern)) = checks.allowed.iter().find(|(allowed, _)| allowed == path) {
+            return CheckConsent::Allowed { pattern: pattern.clone() };
+        }
+        match agreed {
+            _ if !asked.contains(path) => CheckConsent::Nobody,
+            AgreedChecks::Person => CheckConsent::Person,
+            AgreedChecks::Nobody => CheckConsent::Nobody,
+            AgreedChecks::With { answers, .. } => {
+                let answer = answers.iter().find(|answer| answer.path == name(path));
+                answer.map_or(CheckConsent::Nobody, |answer| CheckConsent::Verifier {
+                    said: answer.opinion.clone(),
+                })
+            }
+        }
+    };
+    let receipt =
+        |check: &ChangedCheck| CheckReceipt { check: check.clone(), agreed: consent(&check.path) };
+    checks.changed.iter().map(receipt).collect()
 }
 
 /// Returns the paths that a change concerns: of a rename both.

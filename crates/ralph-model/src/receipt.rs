@@ -1,8 +1,8 @@
 //! Receipts: what an accepted commit was accepted on, so that anyone can check it again.
 //!
 //! A receipt is written once, as a git note, and never rewritten. Everything in it counts, so what this Ralph does not
-//! know is refused: an unknown field as an error, a higher version as such. A new field means a new version; a newer
-//! Ralph goes on reading version 1. The gates stand in it whole (command, limits, setup), so that they can be run again
+//! know is refused: an unknown field as an error, a higher version as such. A new field means a new version; older ones
+//! are read for ever. Version 2 adds the level and the changed checks. The gates stand in it whole (command, limits, setup), so that they can be run again
 //! in a clone that has no configuration of its own.
 
 use std::time::Duration;
@@ -11,13 +11,16 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::checks::ChangedCheck;
 use crate::gate::{Attribution, GateSpec, GateStatus};
 use crate::id::{CommitId, TreeId};
 use crate::millis;
+use crate::proof::ProofLevel;
 use crate::testcount::TestCounts;
+use crate::verdict::CheckOpinion;
 
 /// The version this Ralph writes, and the highest it reads.
-pub(crate) const RECEIPT_VERSION: u32 = 1;
+pub(crate) const RECEIPT_VERSION: u32 = 2;
 
 /// What an accepted commit was accepted on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +39,12 @@ pub struct Receipt {
     /// How the checkout was set up before the gates ran.
     pub setup: Vec<Vec<String>>,
     pub caches: Caches,
+    /// What was known of the work when it was accepted; version 1 does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<ProofLevel>,
+    /// The checks that the work changed, and who agreed; version 1 does not say it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckReceipt>,
     /// Empty: not proven by gates.
     pub gates: Vec<GateReceipt>,
     /// Absent where the workflow has no verifier.
@@ -43,26 +52,33 @@ pub struct Receipt {
     pub verifier: Option<VerifierReceipt>,
 }
 
-/// The version of the format, of which there is one.
+/// The version of the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
-pub struct Version;
+pub enum Version {
+    One,
+    #[default]
+    Two,
+}
 
 impl TryFrom<u32> for Version {
     type Error = String;
 
     fn try_from(version: u32) -> Result<Version, String> {
-        if version == RECEIPT_VERSION {
-            Ok(Version)
-        } else {
-            Err(format!("unknown receipt version {version}"))
+        match version {
+            1 => Ok(Version::One),
+            RECEIPT_VERSION => Ok(Version::Two),
+            version => Err(format!("unknown receipt version {version}")),
         }
     }
 }
 
 impl From<Version> for u32 {
-    fn from(_: Version) -> u32 {
-        RECEIPT_VERSION
+    fn from(version: Version) -> u32 {
+        match version {
+            Version::One => 1,
+            Version::Two => RECEIPT_VERSION,
+        }
     }
 }
 
@@ -115,6 +131,31 @@ pub struct GateReceipt {
     pub finding: Attribution,
 }
 
+/// A check that differs from the one by which the work was judged, and who agreed with that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckReceipt {
+    pub check: ChangedCheck,
+    pub agreed: CheckConsent,
+}
+
+/// Who agreed with a changed check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum CheckConsent {
+    /// Nobody had to: the work passes with the checks as they were.
+    Nobody,
+    /// The spec or the configuration allows it, by this pattern.
+    Allowed {
+        pattern: String,
+    },
+    /// The verifier, for this reason.
+    Verifier {
+        said: CheckOpinion,
+    },
+    Person,
+}
+
 /// Who verified the commit, and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -158,7 +199,12 @@ impl Receipt {
         let receipt: Receipt = serde_json::from_str(text).map_err(ReceiptError::Malformed)?;
         // Inside of variants with a tag serde lets unknown fields pass, so what was read is held against the text.
         let read = serde_json::to_value(&receipt).expect("a receipt has string keys only");
-        match first_unknown(&value, &read, "") {
+        let later = match receipt.version {
+            Version::One if receipt.level.is_some() => Some("level".to_owned()),
+            Version::One if !receipt.checks.is_empty() => Some("checks".to_owned()),
+            _ => None,
+        };
+        match later.or_else(|| first_unknown(&value, &read, "")) {
             Some(field) => Err(ReceiptError::Unknown { field }),
             None => Ok(receipt),
         }

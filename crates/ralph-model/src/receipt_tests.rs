@@ -1,14 +1,16 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::checks::{CheckChange, CheckClass};
 use crate::evidence::samples::{commit, tree};
 use crate::gate::{BuiltIn, Check, Obstacle};
 use crate::glob::Glob;
 use crate::run::ProcessExit;
 
+/// As the first version wrote it.
 fn sample() -> Receipt {
     Receipt {
-        version: Version,
+        version: Version::One,
         created_at: "2026-11-15T20:30:00Z".parse().unwrap(),
         ralph: "0.1.0".to_owned(),
         item: "specs/0001-sum.md".to_owned(),
@@ -18,6 +20,8 @@ fn sample() -> Receipt {
         boundary: BoundaryInForce::Kernel,
         setup: vec![vec!["npm".to_owned(), "ci".to_owned()]],
         caches: Caches::Warm { paths: vec!["node_modules".to_owned()] },
+        level: None,
+        checks: vec![],
         gates: vec![GateReceipt {
             gate: GateSpec {
                 name: "tests".to_owned(),
@@ -117,6 +121,38 @@ fn a_receipt_of_version_1_looks_like_this() {
 }
 
 #[test]
+fn a_receipt_of_version_2_tells_the_level_and_who_agreed_with_changed_checks() {
+    let check = |path: &str| ChangedCheck {
+        path: path.to_owned(),
+        class: CheckClass::Test,
+        change: CheckChange::Changed,
+    };
+    let quote = "the total is rounded to two digits".to_owned();
+    let said = CheckOpinion::Asked { quote: quote.clone() };
+    let consents = [
+        CheckConsent::Nobody,
+        CheckConsent::Allowed { pattern: "tests/old/**".to_owned() },
+        CheckConsent::Verifier { said },
+        CheckConsent::Person,
+    ];
+    let checks =
+        consents.map(|agreed| CheckReceipt { check: check("tests/total.py"), agreed }).to_vec();
+    let level = Some(ProofLevel::ChecksChanged);
+    let receipt = Receipt { version: Version::Two, level, checks, ..sample() };
+    let text = receipt.render();
+    assert_eq!(Receipt::parse(&text).unwrap(), receipt);
+    for told in ["\"version\": 2", "\"level\": \"checks_changed\"", "\"by\": \"verifier\"", &quote]
+    {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    // The first version had neither, so nobody who wrote it meant them.
+    let older = text.replace("\"version\": 2", "\"version\": 1");
+    assert!(matches!(Receipt::parse(&older), Err(ReceiptError::Unknown { .. })));
+    let hidden = text.replace("\"by\": \"person\"", "\"by\": \"person\", \"if\": \"x\"");
+    assert!(matches!(Receipt::parse(&hidden), Err(ReceiptError::Unknown { .. })));
+}
+
+#[test]
 fn what_is_left_out_when_empty_may_be_written_out() {
     let text = VERSION_1.replace("\"fast\": true", "\"fast\": true, \"net\": false");
     assert_eq!(Receipt::parse(&text).unwrap(), sample());
@@ -141,8 +177,8 @@ fn unknown_fields_are_refused_wherever_they_stand() {
 
 #[test]
 fn a_newer_version_is_named_as_such_whatever_else_it_holds() {
-    let error = Receipt::parse(r#"{"version": 2, "all": "new"}"#).unwrap_err();
-    assert_eq!(error.to_string(), "it was written by a newer ralph (version 2, this one reads 1)");
+    let error = Receipt::parse(r#"{"version": 3, "all": "new"}"#).unwrap_err();
+    assert_eq!(error.to_string(), "it was written by a newer ralph (version 3, this one reads 2)");
     for text in
         ["", "{}", "[]", "{\"version\": 0}", &VERSION_1.replace("\"version\": 1", "\"version\": 0")]
     {

@@ -31,6 +31,17 @@ impl CliError {
         if workflow.is_some_and(WorkflowError::is_untrusted) {
             return CliError::person_needed(error).hint(TRUST_HINT);
         }
+        if let Some(WorkflowError::GateCannotRun(finding)) = workflow {
+            let hints = [
+                finding.advice(),
+                "no agent was run; `ralph gates run` tries the gates, `--anyway` goes on without"
+                    .to_owned(),
+            ];
+            return CliError::usage(error.to_string()).hints(hints);
+        }
+        if matches!(workflow, Some(WorkflowError::Declined)) {
+            return CliError::declined();
+        }
         if matches!(workflow, Some(WorkflowError::Branch(_))) {
             return CliError::person_needed(error);
         }

@@ -1,8 +1,9 @@
 //! All gates of a candidate: fast ones first, each run as often and where it must be until its result can be attributed.
 //!
-//! What a gate said at a base is kept in private state by commit and by everything that could change it, and not asked
-//! again; what could not be run there is. Gates that are not concerned by a change are left out and named.
+//! What a gate said at a base is kept in private state by tree, but for what is Ralph's own in it, and by everything else that
+//! could change it, and not asked again; what could not be run there is. Gates that are not concerned by a change are left out and named.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -20,12 +21,14 @@ use ralph_model::receipt::{Caches, GateReceipt};
 use super::built_in;
 use super::checks::{CheckSurvey, ChecksRequest, Overlay};
 use super::pin::PinnedGates;
+use super::start::StartFinding;
 use super::workbench::{Workbench, lock_file};
 use super::{GateContext, GateError, GateRepository, Tell};
 use crate::digest;
 use crate::files::lock::{LockOwner, RunLock};
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
 use crate::git::evidence::is_own;
+use crate::git::home_copy::HomeChange;
 use crate::git::{Oid, shown};
 
 /// What is to be looked at.
@@ -284,7 +287,7 @@ impl<'a> Assessor<'a> {
             let reference = if points.base == Some(&base) {
                 one.base.clone()
             } else {
-                Some(self.at_base(&one.gate, &base, tell)?)
+                Some(self.at_base(&one.gate, (&base, own_of(points)), tell)?)
             };
             let name = &one.gate.name;
             let was_red = reference.as_ref().is_some_and(|base| base.status != GateStatus::Passed);
@@ -378,7 +381,7 @@ impl<'a> Assessor<'a> {
                     again = Some(self.again(gate, points, tell)?);
                 }
                 (Some(Wanted::Base), Some(commit)) => {
-                    base = Some(self.at_base(gate, commit, tell)?);
+                    base = Some(self.at_base(gate, (commit, own_of(points)), tell)?);
                 }
                 (Some(Wanted::Base), None) | (None, _) => {
                     let attribution = attribute(runs);
@@ -433,6 +436,8 @@ impl<'a> Assessor<'a> {
         let started = self.begin(gate, points.candidate, GatePoint::Candidate, turn, tell)?;
         let run = self.candidate.run(gate, points.candidate, tell)?;
         self.untold = Some((started, run.clone()));
+        let seen = seen_beside(&self.kept_base(gate, (points.candidate, own_of(points)))?);
+        keep(&seen, &run)?;
         Ok(run)
     }
 
@@ -479,33 +484,109 @@ impl<'a> Assessor<'a> {
         Ok(tell(JournalEvent::from(finished))?)
     }
 
+    /// Runs every gate that is for the repository at a commit where work begins, or returns what it said there before, be it
+    /// when the commit was a candidate: that tells whether it runs, though nothing is compared with it. What
+    /// took too long before is run again, and the first one that cannot be run ends it, unless the person goes on anyway.
+    pub(crate) fn at_start(
+        &mut self,
+        base: (&Oid, &[PathBuf]),
+        anyway: bool,
+        tell: Tell<'_>,
+    ) -> Result<Vec<StartFinding>, GateError> {
+        let mut findings = Vec::new();
+        for gate in in_order(&self.pinned.gates) {
+            if !gate.is_for(self.repository.below.as_str()) {
+                continue;
+            }
+            let kept = self.kept_base(gate, base)?;
+            let known = match read_kept(&kept)? {
+                None => read_kept(&seen_beside(&kept))?,
+                known => known,
+            };
+            let run = match known {
+                Some(run) if anyway || run.status != GateStatus::TimedOut => run,
+                _ => self.run_at_base(gate, base.0, &kept, tell)?,
+            };
+            let finding = StartFinding { gate: gate.clone(), commit: base.0.clone(), run };
+            let ends = !anyway && finding.cannot_run();
+            findings.push(finding);
+            if ends {
+                break;
+            }
+        }
+        self.tell_finished(None, tell)?;
+        Ok(findings)
+    }
+
     fn at_base(
         &mut self,
         gate: &GateSpec,
-        commit: &Oid,
+        base: (&Oid, &[PathBuf]),
         tell: Tell<'_>,
     ) -> Result<GateRun, GateError> {
-        let kept = self.kept_base(gate, commit);
-        let text = read_optional(&kept)?;
-        if let Some(run) = text.and_then(|text| serde_json::from_slice(&text).ok()) {
-            return Ok(run);
+        let kept = self.kept_base(gate, base)?;
+        match read_kept(&kept)? {
+            Some(run) => Ok(run),
+            None => self.run_at_base(gate, base.0, &kept, tell),
         }
+    }
+
+    fn run_at_base(
+        &mut self,
+        gate: &GateSpec,
+        commit: &Oid,
+        kept: &Utf8Path,
+        tell: Tell<'_>,
+    ) -> Result<GateRun, GateError> {
         let started = self.begin(gate, commit, GatePoint::Base, GateAttempt::First, tell)?;
         let run = self.base.run(gate, commit, tell)?;
         self.untold = Some((started, run.clone()));
-        if !matches!(run.status, GateStatus::CouldNotRun { .. }) {
-            let text = serde_json::to_vec(&run).expect("a run of a gate is plain data");
-            replace_unsynced(&kept, &text)?;
-        }
+        keep(kept, &run)?;
         Ok(run)
     }
 
-    /// Returns the file that keeps what a gate said at a base.
-    fn kept_base(&self, gate: &GateSpec, commit: &Oid) -> Utf8PathBuf {
+    /// Returns the file that keeps what a gate said at a base, of which what is Ralph's own makes no difference.
+    fn kept_base(
+        &self,
+        gate: &GateSpec,
+        (commit, own): (&Oid, &[PathBuf]),
+    ) -> Result<Utf8PathBuf, GateError> {
         let GateSpec { timeout, net, unix, .. } = gate;
         let PinnedGates { setup, caches, .. } = self.pinned;
         let place = (&self.repository.prefix, self.context.boundary);
         let key = digest::of_data(&(gate.argv(), timeout, net, unix, setup, caches, place));
-        self.context.state.gate_logs(commit.as_str()).join(format!("base-{}.json", &key[..24]))
+        let mirror = &self.repository.mirror;
+        let own = own.iter().filter(|path| !path.as_os_str().is_empty());
+        let without: Vec<_> =
+            own.map(|path| HomeChange { path: path.clone(), after: None }).collect();
+        let tree = mirror.git().tree_with(&mirror.tree_of(commit)?, &without)?;
+        let directory = self.context.state.gate_logs(tree.as_str());
+        Ok(directory.join(format!("base-{}.json", &key[..24])))
     }
+}
+
+/// Returns what is Ralph's own where gates are run.
+fn own_of<'p>(points: &Points<'p>) -> &'p [PathBuf] {
+    points.checks.as_ref().map_or(&[], |request| request.own)
+}
+
+/// Returns the file that keeps what a gate said at the same tree when it was a candidate's.
+fn seen_beside(kept: &Utf8Path) -> Utf8PathBuf {
+    kept.with_extension("candidate.json")
+}
+
+/// Keeps what a gate said, if it could be run.
+fn keep(path: &Utf8Path, run: &GateRun) -> Result<(), GateError> {
+    if matches!(run.status, GateStatus::CouldNotRun { .. }) {
+        return Ok(());
+    }
+    let text = serde_json::to_vec(run).expect("a run of a gate is plain data");
+    path.parent().map_or(Ok(()), create_private_directory)?;
+    Ok(replace_unsynced(path, &text)?)
+}
+
+/// Returns what was kept of a gate's run; what cannot be read is run again.
+fn read_kept(path: &Utf8Path) -> Result<Option<GateRun>, GateError> {
+    let text = read_optional(path)?;
+    Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
 }

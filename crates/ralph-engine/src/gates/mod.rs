@@ -1,7 +1,8 @@
 //! Gates: checks that the harness runs itself, in a checkout of its own, at exactly the commit that is judged.
 //!
 //! [`pin`] holds the gates still while an item is worked on, [`built_in`] runs the loop's own checks, [`workbench`] makes a checkout ready, [`runner`] runs one
-//! command in it, [`checks`] lays the anchor's checks over a candidate, [`assess`] runs what is wanted until every gate's result can be attributed, [`verify`] does it again
+//! command in it, [`checks`] lays the anchor's checks over a candidate, [`assess`] runs what is wanted until every gate's result can be attributed, [`start`] tries
+//! them before anything is paid for, [`verify`] does it again
 //! from a receipt. What results mean is `ralph_model::gate`'s to say; nothing is concluded here.
 //!
 //! Invariant: nothing that the workspace's own files, index, refs or objects say takes part, but the objects that the
@@ -14,6 +15,7 @@ pub mod pin;
 pub mod receipt;
 mod repository;
 mod runner;
+pub mod start;
 mod tail;
 pub mod verify;
 mod workbench;

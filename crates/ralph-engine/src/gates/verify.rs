@@ -4,7 +4,8 @@
 //! what earlier runs left here cannot make a gate pass. A receipt is as believable as whoever may write the
 //! repository; what it names is shown, and run confined.
 
-use ralph_model::gate::{Attribution, Effect, GateStatus};
+use ralph_model::gate::{Attribution, Effect, GateStatus, GatesView};
+use ralph_model::proof::ProofLevel;
 use ralph_model::receipt::{GateReceipt, Receipt};
 use ralph_model::testcount::TestCounts;
 
@@ -38,15 +39,25 @@ pub struct GateCheck {
 }
 
 impl CommitCheck {
-    /// Whether the receipt holds; `None` where there is none.
+    /// Whether the receipt holds; `None` where there is none. One without a gate has nothing that could hold.
     pub fn holds(&self) -> Option<bool> {
         match self {
             CommitCheck::NoReceipt => None,
             CommitCheck::Unusable { .. } => Some(false),
             CommitCheck::Checked { gates, .. } => {
-                Some(gates.iter().all(|gate| gate.against.is_none()))
+                Some(!gates.is_empty() && gates.iter().all(|gate| gate.against.is_none()))
             }
         }
+    }
+
+    /// What is known of the commit now: no more than the receipt says, and no more than its gates show.
+    pub fn level(&self) -> ProofLevel {
+        let CommitCheck::Checked { receipt, gates } = self else { return ProofLevel::NotProven };
+        if self.holds() != Some(true) {
+            return ProofLevel::NotProven;
+        }
+        let now = GatesView::new(gates.iter().map(|gate| gate.now.report()).collect()).level();
+        receipt.level.map_or(now, |then| then.min(now))
     }
 }
 

@@ -26,6 +26,7 @@ use crate::config::{Config, ConfigError};
 use crate::files::disk;
 use crate::files::lock::{LockOwner, RunLock};
 use crate::gates::assess::Extent;
+use crate::gates::start::StartGates;
 use crate::gates::{GateContext, Tell};
 use crate::git::GitProgram;
 use crate::home::{Home, Workspace};
@@ -115,6 +116,8 @@ pub struct Session<'a> {
     pub(crate) store: Box<dyn MutationStore>,
     /// The clone that runs work in, if not in the workspace itself.
     pub(crate) slot: Option<RunSlot>,
+    /// The gates that are tried before the first run, until that was done.
+    pub(crate) start_gates: Option<StartGates>,
     /// Who performs the runs and who waits: this machine, or a simulated one.
     performer: Box<dyn Performer>,
     waiter: Box<dyn Waiter>,
@@ -240,6 +243,7 @@ impl<'a> Session<'a> {
             ending: None,
             store: Box::new(NoStore),
             slot: None,
+            start_gates: None,
             performer,
             waiter,
             reload: request.reload,

@@ -16,6 +16,7 @@ use ralph_model::policy::trouble::TroubleStreak;
 use ralph_model::run::{RunOutcome, Trouble};
 use serde::{Deserialize, Serialize};
 
+use super::start_gates::before_first_run;
 use super::{WorkflowError, interruption_or_trouble};
 use crate::boundary::persons_side::PersonsSide;
 use crate::defect::{Defect, is_put_back};
@@ -311,6 +312,7 @@ fn run<'s, W: Workflow<'s>>(
     {
         return Ok(Turn::Stop(Stop::TooMuchTrouble { trouble, times }));
     }
+    before_first_run(session)?;
     let launch = session.context.launch(task.role);
     let holder = launch.limit_holder.clone();
     let (traits, resumes) = (launch.adapter.traits(), launch.resumes());

@@ -19,6 +19,7 @@ pub mod repeat;
 pub(crate) mod repositories;
 mod review;
 mod spec_text;
+mod start_gates;
 pub mod stories;
 
 use ralph_model::build::IllegalTaskFact;
@@ -33,6 +34,7 @@ use crate::config::approximate_size;
 use crate::files::PathError;
 use crate::gates::GateError;
 use crate::gates::receipt::ReceiptFault;
+use crate::gates::start::StartFinding;
 use crate::git::commits::CommitError;
 use crate::git::home_copy::HomeCopyError;
 use crate::git::item_refs::ItemRefError;
@@ -105,6 +107,12 @@ pub enum WorkflowError {
         approximate_size(*.free)
     )]
     NoSpace { directory: camino::Utf8PathBuf, size: u64, needed: u64, free: u64 },
+    /// A gate could judge nothing: no agent was run.
+    #[error("{0}")]
+    GateCannotRun(Box<StartFinding>),
+    /// The person would rather not go on.
+    #[error("nothing was done")]
+    Declined,
     /// The mailbox cannot be Ralph's.
     #[error("`{path}` belongs to another tool")]
     ForeignMailbox { path: camino::Utf8PathBuf },
@@ -146,6 +154,8 @@ pub(crate) fn interruption_or_trouble<E>(error: WorkflowError) -> Result<Turn<E>
         | WorkflowError::Rollback(_)
         | WorkflowError::Story(_)
         | WorkflowError::NoSpace { .. }
+        | WorkflowError::GateCannotRun(_)
+        | WorkflowError::Declined
         | WorkflowError::ForeignMailbox { .. }
         | WorkflowError::StateFile { .. } => Err(error),
         WorkflowError::Overtaken => Ok(Turn::Again),

@@ -22,6 +22,7 @@ use super::{WorkflowError, with_causes};
 use crate::config::{GitSettings, Isolation};
 use crate::files::note::{clear_note, read_note, write_note};
 use crate::files::{PathError, create_directory, replace_atomically};
+use crate::gates::start::{StartGates, StartWatcher};
 use crate::git::commits::Signing;
 use crate::git::{Git, GitProgram, shown};
 use crate::home::{CONFIG_FILE, Home};
@@ -201,6 +202,24 @@ impl Project {
     /// Returns the branches that work lands on, each with the directory of its repository; none in place.
     pub fn branches(&self) -> Vec<(&str, &str)> {
         self.clones.as_ref().map(Clones::branches).unwrap_or_default()
+    }
+
+    /// Has the gates tried where work begins, before the first run of the session.
+    pub fn gates_first(
+        &self,
+        session: &mut Session<'_>,
+        anyway: bool,
+        watcher: Box<dyn StartWatcher>,
+    ) -> Result<(), WorkflowError> {
+        if session.context.config.gates.is_empty() {
+            return Ok(());
+        }
+        let points = match &self.clones {
+            Some(clones) => clones.start_points()?,
+            None => self.repositories.start_points()?,
+        };
+        session.start_gates = Some(StartGates { points, anyway, watcher });
+        Ok(())
     }
 
     /// Names the repositories of several whose checkout is not on the branch that work lands on.

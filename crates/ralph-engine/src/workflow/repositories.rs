@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::WorkflowError;
 use crate::boundary;
 use crate::gates::pin::PinnedGates;
+use crate::gates::start::StartPoint;
 use crate::gates::{GateContext, GateRepository, Tell, VerifierCheckout, WorkRepository};
 use crate::git::commits::{CommitError, CommitRequest, Signing};
 use crate::git::evidence::{Before, Dirt, DirtyPath};
@@ -253,6 +254,18 @@ impl Repositories {
     pub(crate) fn only(gates: Arc<dyn WorkRepository>, own: Vec<PathBuf>) -> Repositories {
         let found = vec![TrackedRepository { name: String::new(), gates, own, branch: None }];
         Repositories { found, in_slot: false }
+    }
+
+    /// Returns where work begins, in every repository of this machine.
+    pub(crate) fn start_points(&self) -> Result<Vec<StartPoint>, WorkflowError> {
+        let mut points = Vec::new();
+        for TrackedRepository { gates, own, .. } in &self.found {
+            if let (Some(repository), Some(base)) = (gates.real(), gates.git().head()?.id()) {
+                let (repository, base) = (repository.clone(), base.clone());
+                points.push(StartPoint { repository, base, own: own.clone() });
+            }
+        }
+        Ok(points)
     }
 
     /// Returns the branch that the first repository has checked out, in full.

@@ -117,9 +117,7 @@ impl ReviewStanding {
     /// Returns who agreed with changed checks, if no person did.
     pub(super) fn agreed(&self, cases: &[Case]) -> AgreedChecks {
         match self {
-            ReviewStanding::Agreed { .. } => {
-                AgreedChecks::With(cases.iter().flat_map(Case::asked_checks).collect())
-            }
+            ReviewStanding::Agreed { agreement, .. } => agreed_by(cases, agreement),
             _ => AgreedChecks::Nobody,
         }
     }
@@ -131,6 +129,12 @@ impl ReviewStanding {
             _ => "judge",
         }
     }
+}
+
+/// Says which changed checks a verifier agreed with, and why.
+pub(super) fn agreed_by(cases: &[Case], agreement: &Agreement) -> AgreedChecks {
+    let paths = cases.iter().flat_map(Case::asked_checks).collect();
+    AgreedChecks::With { paths, answers: agreement.answers().to_vec() }
 }
 
 /// Tests the answers about changed checks in a message.

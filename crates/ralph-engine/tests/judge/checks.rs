@@ -7,9 +7,10 @@ use ralph_engine::judge::{AgreedChecks, Case};
 use ralph_model::checks::{CheckClass, Measure};
 use ralph_model::glob::Glob;
 use ralph_model::proof::ProofLevel;
+use ralph_model::receipt::CheckConsent;
 use ralph_model::verdict::{
-    AnswerTest, ChangedChecks, PersonQuestion, Reason, Tested, Verdict, VerifierQuestion,
-    VerifierReport,
+    AnswerTest, ChangedChecks, CheckAnswer, CheckOpinion, PersonQuestion, Reason, Tested, Verdict,
+    VerifierQuestion, VerifierReport,
 };
 
 use crate::world::{World, write};
@@ -190,7 +191,16 @@ pub(crate) fn what_somebody_agreed_with_is_the_anchor_from_then_on() {
     let _ = commit;
     let commit = world.work("src/add.sh", "echo \"$(( $1 + $2 ))0\"\n");
     let case = assert_asked(&world, &commit, "tests/zero.sh");
-    world.attest_agreed(&case, AgreedChecks::With(case.asked_checks()));
+    let quote = "what the spec asks for, word for word".to_owned();
+    let answer =
+        |path: String| CheckAnswer { path, opinion: CheckOpinion::Asked { quote: quote.clone() } };
+    let answers = case.asked_checks().into_iter().map(answer).collect();
+    let agreed = AgreedChecks::With { paths: case.asked_checks(), answers };
+    let receipt = world.attest_agreed(&case, agreed);
+    assert_eq!(receipt.level, Some(ProofLevel::ChecksChanged));
+    let told = receipt.checks.iter().find(|told| told.check.path == "tests/zero.sh").unwrap();
+    let said = CheckOpinion::Asked { quote: quote.clone() };
+    assert_eq!(told.agreed, CheckConsent::Verifier { said });
     world.begin(&[]);
     let next = world.work("src/other.sh", "x\n");
     let case = world.examine_commit(&next);

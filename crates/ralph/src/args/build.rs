@@ -62,6 +62,9 @@ pub(crate) struct BuildArgs {
 #[derive(Debug, Clone, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 pub(crate) struct RunOptions {
+    /// Run agents although a gate cannot run, or is red, where work begins
+    #[arg(long)]
+    pub(crate) anyway: bool,
     /// With --in-place: start although there are uncommitted changes; they are kept and never count as the agent's work
     #[arg(long)]
     pub(crate) allow_dirty: bool,

@@ -48,6 +48,9 @@ pub(crate) struct PipelineArgs {
     /// Show all agent output
     #[arg(long, alias = "stream-agent-output")]
     pub(crate) stream: bool,
+    /// Run agents although a gate cannot run, or is red, where work begins
+    #[arg(long)]
+    pub(crate) anyway: bool,
     /// With --in-place: start although there are uncommitted changes; they are kept and never count as the agent's work
     #[arg(long)]
     pub(crate) allow_dirty: bool,

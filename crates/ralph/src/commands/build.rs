@@ -21,6 +21,7 @@ use self::report::{declined, report, report_planning};
 use super::agent_run::workflow_flags;
 use super::pipeline::settle_dirt;
 use super::plan::{not_made, unwritable};
+use super::start_gates::{FirstGates, gates_first};
 use crate::args::GlobalArgs;
 use crate::args::build::{BuildArgs, PlanArgs, RunOptions};
 use crate::error::CliError;
@@ -60,7 +61,8 @@ pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliEr
     let configured = setup.budget(args.run.max_tokens, args.run.max_cost);
     let budget = bounded(configured, iterations, args.max_failures);
     let promise = args.completion_promise.as_deref();
-    let job = Job { options: &args.run, budget, promise };
+    let start = Some(FirstGates { anyway: args.run.anyway, asks: !args.yes });
+    let job = Job { options: &args.run, budget, promise, start };
     let end = with_build(&setup, "ralph build", &job, |build, plan, persons| {
         match plan_first(&setup, build, plan, spec.as_deref())? {
             Some(Ended::By(PlanningEnd::Planned { .. })) => {}
@@ -181,7 +183,7 @@ pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliErro
         Asked::Person
     };
     let budget = setup.budget(args.run.max_tokens, args.run.max_cost);
-    let job = Job { options: &args.run, budget, promise: None };
+    let job = Job { options: &args.run, budget, promise: None, start: None };
     let end = with_build(&setup, "ralph plan", &job, |build, plan, _| {
         let bytes = plan.read().map_err(CliError::failed)?;
         let now = Plan::parse(&bytes);
@@ -213,6 +215,8 @@ struct Job<'a> {
     options: &'a RunOptions,
     budget: Budget,
     promise: Option<&'a str>,
+    /// How the gates are tried first; a plan alone is judged by none.
+    start: Option<FirstGates>,
 }
 
 /// Opens everything and lends the loop, the plan that it changes, and the plan in the person's checkout.
@@ -240,6 +244,9 @@ fn with_build<T>(
         return Err(CliError { exit: Exit::Unfinished, ..unwritable(&why, plan.path()) });
     }
     settle_dirt(setup, &session.context, &project, job.options.allow_dirty)?;
+    if let Some(start) = job.start {
+        gates_first(setup, &mut session, &project, start)?;
+    }
     let persons = setup.open_plan(&session.context.state);
     let promise = job.promise.map(str::to_owned);
     let mut build = Build::new(&mut session, &mut project, Arc::clone(&plan), promise);

@@ -110,6 +110,7 @@ fn everything() -> PipelineArgs {
         max_attempts: DEFAULT_ATTEMPTS,
         magic_phrase: DEFAULT_MAGIC_PHRASE.to_owned(),
         stream: true,
+        anyway: true,
         ..PipelineArgs::default()
     }
 }

@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::agent_run::workflow_flags;
 use super::pipeline::settle_dirt;
 use super::print_json;
+use super::start_gates::{FirstGates, gates_first};
 use crate::args::GlobalArgs;
 use crate::args::loop_task::LoopArgs;
 use crate::error::CliError;
@@ -67,6 +68,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &LoopArgs) -> Result<Exit, CliError
     })?;
     if !args.rollback {
         settle_dirt(&setup, &session.context, &project, args.run.allow_dirty)?;
+        let start = FirstGates { anyway: args.run.anyway, asks: true };
+        gates_first(&setup, &mut session, &project, start)?;
     }
     let mut phased =
         Phased::open(&mut session, &mut project, args.max_iterations).map_err(failed)?;

@@ -24,6 +24,7 @@ mod runs;
 mod sandbox;
 mod slots;
 mod specs;
+mod start_gates;
 mod status;
 mod trust;
 mod unnamed;

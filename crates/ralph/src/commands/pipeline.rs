@@ -19,6 +19,7 @@ use ralph_model::spec::select::{SelectError, select};
 use serde::Serialize;
 
 use super::agent_run::workflow_flags;
+use super::start_gates::{FirstGates, gates_first};
 use super::{print_either, print_json};
 use crate::args::GlobalArgs;
 use crate::args::pipeline::PipelineArgs;
@@ -179,6 +180,7 @@ pub(super) fn work(
         subscriber: Box::new(screen),
     })?;
     settle_dirt(setup, &session.context, &project, args.allow_dirty)?;
+    gates_first(setup, &mut session, &project, FirstGates { anyway: args.anyway, asks: true })?;
     let queue = Queue {
         specs: project.home().join(SPECS),
         selection: chosen.selection.clone(),

@@ -8,7 +8,8 @@ use ralph_engine::gates::receipt::read_receipt;
 use ralph_engine::gates::verify::{CommitCheck, GateCheck, verify};
 use ralph_engine::git::evidence::is_own;
 use ralph_engine::git::{ChangeKind, Oid, PathChange};
-use ralph_model::gate::{GateSpec, GateStatus};
+use ralph_model::gate::{Attribution, GateSpec, GateStatus};
+use ralph_model::proof::ProofLevel;
 use ralph_model::receipt::Receipt;
 use serde::Serialize;
 
@@ -175,31 +176,45 @@ pub(super) fn lines(ui: Ui, commit: &Oid, check: &CommitCheck) -> Vec<StyledLine
     let id = commit.as_str().get(..12).unwrap_or(commit.as_str());
     let good = ui.paint(Tone::Good, ui.symbol("✓", "ok"));
     let bad = ui.paint(Tone::Bad, ui.symbol("✗", "!!"));
+    let open = ui.paint(Tone::Attention, ui.symbol("~", "~~"));
     match check {
         CommitCheck::NoReceipt => {
             vec![styled!("{} {id} no receipt", ui.paint(Tone::Faint, ui.symbol("·", "--")))]
         }
         CommitCheck::Unusable { reason } => vec![styled!("{bad} {id} {reason}")],
         CommitCheck::Checked { receipt, gates } => {
-            let holds = check.holds() == Some(true);
-            let says = match (holds, gates.is_empty()) {
-                (true, true) => "not proven: no gate ran",
-                (true, false) => "holds",
-                (false, _) => "does not hold",
+            let level = check.level();
+            let (mark, says) = match check.holds() {
+                Some(true) if level == ProofLevel::NotProven => (&open, format!("holds: {level}")),
+                Some(true) => (&good, format!("holds: {level}")),
+                _ if gates.is_empty() => (&bad, "proves nothing: no gate ran".to_owned()),
+                _ => (&bad, "does not hold".to_owned()),
             };
             let item = &receipt.item;
-            let mut lines =
-                vec![styled!("{} {id} {says} ({item})", if holds { &good } else { &bad })];
+            // No receipt carries a signature yet.
+            let mut lines = vec![styled!("{mark} {id} {says}, unsigned ({item})")];
             lines.extend(gates.iter().map(|gate| {
                 let name = &gate.recorded.gate.name;
                 let command = ui.paint(Tone::Faint, &argv_text(gate.recorded.gate.argv()));
-                match &gate.against {
-                    None => styled!("    {good} {name}  {command}"),
-                    Some(against) => styled!("    {bad} {name}: {against}  {command}"),
+                match (&gate.against, told(&gate.now.attribution)) {
+                    (Some(against), _) => styled!("    {bad} {name}: {against}  {command}"),
+                    (None, None) => styled!("    {good} {name}  {command}"),
+                    (None, Some(what)) => styled!("    {open} {name}: {what}  {command}"),
                 }
             }));
             lines
         }
+    }
+}
+
+/// Says what keeps a gate that is as its receipt says from being a proof.
+const fn told(now: &Attribution) -> Option<&'static str> {
+    match now {
+        Attribution::Passed => None,
+        Attribution::ProvedNothing => Some("no test was executed"),
+        Attribution::RedBeforeAndAfter => Some("red before and after"),
+        Attribution::Flaky => Some("failed, and passed again"),
+        _ => Some("fails, as it did when the commit was accepted"),
     }
 }
 
@@ -208,6 +223,9 @@ struct JsonCheck<'a> {
     commit: &'a str,
     /// `null` where there is no receipt.
     holds: Option<bool>,
+    level: ProofLevel,
+    /// No receipt carries a signature yet.
+    signed: bool,
     reason: Option<&'a str>,
     receipt: Option<&'a Receipt>,
     gates: Vec<JsonCheckedGate<'a>>,
@@ -237,6 +255,8 @@ impl<'a> JsonCheck<'a> {
         JsonCheck {
             commit: commit.as_str(),
             holds: check.holds(),
+            level: check.level(),
+            signed: false,
             reason,
             receipt,
             gates: gates.iter().map(gate).collect(),

@@ -8,7 +8,7 @@ use ralph_engine::boundary::InForce;
 use ralph_engine::files::PathError;
 use ralph_engine::gates::assess::{Assessment, GateFinding};
 use ralph_model::checks::ChecksFinding;
-use ralph_model::gate::{Attribution, GateStatus};
+use ralph_model::gate::{Attribution, GateRun, GateSpec, GateStatus};
 use ralph_model::journal::{GateAttempt, GateFinished, GatePoint, JournalEvent};
 use ralph_model::shown::{shown_lines, without_escapes};
 
@@ -48,7 +48,7 @@ impl GateScreen {
         for finding in &assessment.findings {
             let run = finding.deciding();
             if matches!(run.status, GateStatus::Failed { .. } | GateStatus::TimedOut) {
-                self.show_end(finding);
+                show_end(self.ui, &finding.gate, run);
             }
         }
         for name in &assessment.unconcerned {
@@ -85,23 +85,24 @@ impl GateScreen {
             self.ui.labelled(Tone::Attention, "hint", hint);
         }
     }
+}
 
-    fn show_end(&self, finding: &GateFinding) {
-        let path = &finding.deciding().output.path;
-        let text = end_of(path).unwrap_or_default();
-        let plain = without_escapes(&text);
-        let lines: Vec<_> = shown_lines(&plain).collect();
-        self.ui.labelled(Tone::Bad, &finding.gate.name, &format!("the end of {path}:"));
-        for line in &lines[lines.len().saturating_sub(SHOWN_LINES)..] {
-            self.ui.line(format!("    {}", cut(line, 400)));
-        }
-        let refused = ["Permission denied", "EACCES", "Operation not permitted", "os error 13"];
-        let cut_off = !finding.gate.net || !finding.gate.unix;
-        if cut_off && refused.iter().any(|sign| text.contains(sign)) {
-            let hint = "gates may write their checkout only; `net = true` lets one connect (also to this machine), \
-                        `unix = true` use unix sockets";
-            self.ui.labelled(Tone::Attention, "hint", hint);
-        }
+/// Shows the end of what a gate printed.
+pub(crate) fn show_end(ui: Ui, gate: &GateSpec, run: &GateRun) {
+    let path = &run.output.path;
+    let text = end_of(path).unwrap_or_default();
+    let plain = without_escapes(&text);
+    let lines: Vec<_> = shown_lines(&plain).collect();
+    ui.labelled(Tone::Bad, &gate.name, &format!("the end of {path}:"));
+    for line in &lines[lines.len().saturating_sub(SHOWN_LINES)..] {
+        ui.line(format!("    {}", cut(line, 400)));
+    }
+    let refused = ["Permission denied", "EACCES", "Operation not permitted", "os error 13"];
+    let cut_off = !gate.net || !gate.unix;
+    if cut_off && refused.iter().any(|sign| text.contains(sign)) {
+        let hint = "gates may write their checkout only; `net = true` lets one connect (also to this machine), \
+                    `unix = true` use unix sockets";
+        ui.labelled(Tone::Attention, "hint", hint);
     }
 }
 

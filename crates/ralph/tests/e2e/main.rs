@@ -80,6 +80,8 @@ mod slot_attacks;
 #[cfg(test)]
 mod slots;
 #[cfg(test)]
+mod start_gates;
+#[cfg(test)]
 mod status;
 #[cfg(test)]
 mod supervision;

@@ -22,7 +22,7 @@ pub(crate) fn attest(gated: &Gated, argv: &[&str], finding: Attribution, tests: 
     };
     let passed = finding == Attribution::Passed;
     let receipt = Receipt {
-        version: Version,
+        version: Version::default(),
         created_at: jiff::Timestamp::UNIX_EPOCH,
         ralph: "0.0.0".to_owned(),
         item: "0001-work".to_owned(),
@@ -32,6 +32,8 @@ pub(crate) fn attest(gated: &Gated, argv: &[&str], finding: Attribution, tests: 
         boundary: BoundaryInForce::Kernel,
         setup: vec![],
         caches: Caches::Cold,
+        level: None,
+        checks: vec![],
         gates: vec![GateReceipt {
             gate: GateSpec {
                 name: "tests".to_owned(),
@@ -89,12 +91,14 @@ fn receipts_are_checked_on_a_fresh_clone_without_any_configuration() {
     gated.place.env.git(&["-C", &clone, "fetch", "--quiet", "origin", notes]);
     let one = verify(&gated, &clone, &["HEAD~1"]);
     assert_eq!(one.status.code(), Some(0), "{one}");
-    assert!(one.stdout.contains("holds (0001-work)"), "{one}");
+    assert!(one.stdout.contains("holds: gates passed, unsigned (0001-work)"), "{one}");
+    assert!(one.stdout.contains("✓"), "{one}");
     let range = verify(&gated, &clone, &["--json", "HEAD~2..HEAD"]);
     assert_eq!(range.status.code(), Some(0), "{range}");
     let rows: Value = serde_json::from_str(&range.stdout).unwrap();
     assert_eq!((&rows[0]["holds"], &rows[1]["holds"]), (&json!(true), &Value::Null), "{rows}");
     assert_eq!(rows[0]["gates"][0]["now"]["run"]["tests"]["passed"], 3);
+    assert_eq!((&rows[0]["signed"], &rows[0]["level"]), (&json!(false), &json!("gates_passed")));
 }
 
 #[test]
@@ -116,6 +120,32 @@ fn a_receipt_that_says_more_than_is_true_does_not_hold() {
     attest(&gated, &["false"], Attribution::RedBeforeAndAfter, 0);
     let red = verify(&gated, &repo, &["HEAD"]);
     assert_eq!(red.status.code(), Some(0), "red then and red now, {red}");
+    assert!(red.stdout.contains("holds: not proven, unsigned"), "{red}");
+    assert!(red.stdout.contains("red before and after") && !red.stdout.contains("✓"), "{red}");
+}
+
+#[test]
+fn a_receipt_without_a_gate_and_one_whose_gate_tests_nothing_have_no_tick() {
+    let no_tests = "echo 'test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s'";
+    let gated = Gated::new(no_tests, "");
+    gated.write("work", "1");
+    gated.commit("work");
+    let repo = text(&gated.place.env.repo());
+    attest(&gated, &["./check"], Attribution::ProvedNothing, 0);
+    let nothing = verify(&gated, &repo, &["HEAD"]);
+    assert_eq!(nothing.status.code(), Some(0), "{nothing}");
+    assert!(nothing.stdout.contains("holds: not proven, unsigned"), "{nothing}");
+    assert!(!nothing.stdout.contains("✓"), "{nothing}");
+
+    let note = gated.place.env.git(&["notes", "--ref=ralph", "show", "HEAD"]);
+    let mut receipt = Receipt::parse(&note).unwrap();
+    receipt.gates.clear();
+    let text_of = receipt.render();
+    gated.place.env.git(&["notes", "--ref=ralph", "add", "--force", "--message", &text_of, "HEAD"]);
+    let empty = verify(&gated, &repo, &["HEAD"]);
+    assert_eq!(empty.status.code(), Some(1), "{empty}");
+    assert!(empty.stdout.contains("proves nothing: no gate ran, unsigned"), "{empty}");
+    assert!(!empty.stdout.contains("✓"), "{empty}");
 }
 
 #[test]
@@ -130,7 +160,7 @@ fn a_note_that_is_no_receipt_of_its_commit_does_not_hold() {
     for (text, expected) in [
         (note.as_str(), "is about"),
         ("looks good to me", "is not a receipt"),
-        (&note.replace("\"version\": 1", "\"version\": 99"), "newer ralph"),
+        (&note.replace("\"version\": 2", "\"version\": 99"), "newer ralph"),
     ] {
         gated.place.env.git(&["notes", "--ref=ralph", "add", "--force", "--message", text, "HEAD"]);
         let finished = verify(&gated, &repo, &["HEAD"]);

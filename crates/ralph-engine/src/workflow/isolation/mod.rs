@@ -36,6 +36,7 @@ use super::repositories::{Repositories, commit_id, key, own_paths};
 use crate::boundary;
 use crate::config::{Config, Follow};
 use crate::gates::GateRepository;
+use crate::gates::start::StartPoint;
 use crate::git::commits::Signing;
 use crate::git::item_refs::ItemKey;
 use crate::git::landing::Landing;
@@ -260,6 +261,18 @@ impl Clones {
             }
         }
         Ok(tips)
+    }
+
+    /// Returns where work begins now, in every repository.
+    pub(crate) fn start_points(&self) -> Result<Vec<StartPoint>, WorkflowError> {
+        let mut points = Vec::new();
+        for repository in &self.repositories {
+            if let Some(tip) = repository.tip()? {
+                let (repository, own) = (repository.gates.clone(), repository.own.clone());
+                points.push(StartPoint { repository, base: tip.commit, own });
+            }
+        }
+        Ok(points)
     }
 
     /// Prepares the slot of an item, or opens it as the item's last run left it.

@@ -20,6 +20,7 @@ use crate::args::build::RunOptions;
 use crate::args::goal::RunArgs;
 use crate::commands::agent_run::workflow_flags;
 use crate::commands::pipeline::settle_dirt;
+use crate::commands::start_gates::{FirstGates, gates_first};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::Tone;
@@ -163,6 +164,8 @@ pub(super) fn implement(
             setup.ui.note(&format!("`{branch}` is checked out"));
         }
     }
+    let start = FirstGates { anyway: job.options.anyway, asks: true };
+    gates_first(setup, &mut session, &project, start)?;
     let branch = project.run_branch().map_err(failed)?;
     let commits = setup.config.git.commit_home;
     let found = passing_on_branch(&setup.git(), &path, read_prd(&path)?, &branch, commits);

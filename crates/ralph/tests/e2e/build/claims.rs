@@ -303,19 +303,19 @@ fn a_gate_that_cannot_run_is_put_to_a_person_whose_yes_is_done_and_whose_no_is_a
     ] {
         let site = Site::planned(&format!("{script}{VERIFIER}"), &[task("t-aaaa")]);
         site.gate(&["no-such-program-anywhere"]);
-        let asked = site.exits(3, &["build"]);
+        let asked = site.exits(3, &["build", "--anyway"]);
         assert!(asked.stderr.contains("no-such-program-anywhere"), "{asked}");
         // Nobody has answered: it is asked again, and nothing runs.
-        let again = site.exits(3, &["build"]);
+        let again = site.exits(3, &["build", "--anyway"]);
         assert!(again.stderr.contains("no-such-program-anywhere"), "{again}");
         assert_eq!(site.roles(), ["builder"]);
         site.exits(0, &["answer", "t-aaaa", answer]);
         if answer != "yes" {
-            site.exits(3, &["build"]);
+            site.exits(3, &["build", "--anyway"]);
             assert!(site.task("t-aaaa")["reject"].as_str().unwrap().contains(answer));
             site.exits(0, &["answer", "t-aaaa", "yes"]);
         }
-        site.exits(0, &["build"]);
+        site.exits(0, &["build", "--anyway"]);
         assert_eq!(site.roles(), roles);
         let done = &site.logged("task_done")[0];
         let work = site.git(&["log", "-1", "--format=%H", "--", "a.txt"]);
@@ -332,7 +332,7 @@ fn a_gate_that_can_be_run_after_all_decides_and_nobody_is_asked_any_more() {
     let script = "[builder 1]\nwrite a.txt x\nrun ralph task done\nfinal done\n";
     let site = Site::planned(&format!("{script}{VERIFIER}"), &[task("t-aaaa")]);
     site.gate(&["no-such-program-anywhere"]);
-    site.exits(3, &["build"]);
+    site.exits(3, &["build", "--anyway"]);
     let settings = fs::read_to_string(site.path("ralph.toml")).unwrap();
     fs::write(site.path("ralph.toml"), settings.replace("no-such-program-anywhere", "true"))
         .unwrap();

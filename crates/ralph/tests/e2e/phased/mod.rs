@@ -143,8 +143,9 @@ impl Site {
         self.logged("run_started").len()
     }
 
+    /// How often gates judged something: at the base they are tried before any work.
     fn gate_runs(&self) -> usize {
-        self.logged("gate_started").len()
+        self.logged("gate_started").iter().filter(|gate| gate["at"] != "base").count()
     }
 
     fn verdicts(&self) -> Vec<String> {

@@ -12,7 +12,7 @@ use ralph_model::receipt::{Opinion, VerifierReceipt};
 use ralph_model::role::Role;
 use ralph_model::verdict::{Tested, Verdict, VerifierReport};
 
-use crate::judge::{AgreedChecks, Case};
+use crate::judge::AgreedChecks;
 use crate::run::RunResult;
 use crate::workflow::driver::Turn;
 use crate::workflow::isolation::landing::{LandingEnd, LandingRequest};
@@ -80,8 +80,13 @@ impl SpecWork<'_, '_, '_> {
                     model: result.model.clone(),
                     opinion: Opinion::Verified,
                 };
-                let agreed = self.cases.iter().flatten().flat_map(Case::asked_checks).collect();
-                self.attest(Some(verifier), AgreedChecks::With(agreed))?;
+                let agreed = match &report {
+                    VerifierReport::Verified { agreed, .. } => {
+                        review::agreed_by(self.cases.as_deref().unwrap_or_default(), agreed)
+                    }
+                    _ => AgreedChecks::Nobody,
+                };
+                self.attest(Some(verifier), agreed)?;
                 self.finish(markers, Some(commit), level, Some(result), said)
             }
             Ok(Verdict::PlanInvalid { reason }) => {
