@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(found, ["tools/__init__.py", "tools/rules.py"]);
         let text = "from .rules import holds\nconst x = require('../lib/hook')\n";
         let found: Vec<String> = mentioned(text, "tools/check.py", &tree).into_iter().collect();
-        assert_eq!(found, ["lib/hook.js", "tools/rules.py"]);
+        assert_eq!(found, ["lib/hook.js", "tools/__init__.py", "tools/rules.py"]);
     }
 
     #[test]
