@@ -213,8 +213,10 @@ fn on_path(request: &ViewRequest<'_>, home: Option<&Utf8Path>) -> Vec<Utf8PathBu
         let holds_programs =
             directory.file_name().is_some_and(|name| ["bin", "sbin", "shims"].contains(&name));
         let whole = directory.parent().filter(|_| holds_programs);
+        // Ralph's own program is in private state, and what that lies in is nobody's to see.
         let is_general = |whole: &&Utf8Path| {
             home.is_some_and(|home| *whole == home || *whole == home.join(".local"))
+                || whole.starts_with(request.state_base)
         };
         found.extend(whole.filter(|whole| !is_general(whole)).map(ToOwned::to_owned));
     }
@@ -276,13 +278,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let top = Utf8Path::from_path(dir.path()).unwrap().canonicalize_utf8().unwrap();
         let home = top.join("home");
-        for name in [".ssh", ".cargo/bin", ".pyenv/shims", ".local/bin", "bin", "tools", "state"] {
+        for name in
+            [".ssh", ".cargo/bin", ".pyenv/shims", ".local/bin", "bin", "tools", "state/w/bin"]
+        {
             fs::create_dir_all(home.join(name)).unwrap();
         }
         for name in ["tools/run.sh", "notes", ".gitconfig", ".cargo/credentials.toml"] {
             fs::write(home.join(name), "").unwrap();
         }
-        let path = format!("/usr/bin:{home}/bin:{home}/.pyenv/shims:{home}/.local/bin");
+        let path =
+            format!("/usr/bin:{home}/bin:{home}/.pyenv/shims:{home}/.local/bin:{home}/state/w/bin");
         let env = |name: &str| match name {
             "HOME" => Some(home.to_string()),
             "PATH" => Some(path.clone()),
@@ -300,11 +305,19 @@ mod tests {
         };
         let view = view(BOTH, &request).unwrap();
         let shows = |name: &str| view.shown.contains(&home.join(name).into_string());
-        for name in [".cargo", ".pyenv", ".local/bin", "bin", "tools/run.sh", "notes", ".gitconfig"]
-        {
+        for name in [
+            ".cargo",
+            ".pyenv",
+            ".local/bin",
+            "bin",
+            "tools/run.sh",
+            "notes",
+            ".gitconfig",
+            "state/w/bin",
+        ] {
             assert!(shows(name), "{name}: {:?}", view.shown);
         }
-        for name in [".ssh", ".local", "state", "absent", ""] {
+        for name in [".ssh", ".local", "state", "state/w", "absent", ""] {
             assert!(!shows(name), "{name}: {:?}", view.shown);
         }
         assert!(view.emptied.contains(&home.to_string()), "{:?}", view.emptied);
