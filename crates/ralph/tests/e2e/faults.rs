@@ -53,9 +53,9 @@ fn a_run_that_cannot_be_prepared_is_over_and_is_trouble_of_the_machine() {
 fn a_run_whose_ralph_dies_at_any_point_is_not_running_after_the_next_start() {
     let place = Place::new();
     let args = ["agent", "run", "do it", "--agent-cmd", "echo done"];
-    // With private state in place the start of the run is the first write.
+    // With private state in place the start of the run is among the first writes.
     place.agent_run(&["--agent-cmd", "echo done"]);
-    for point in 1..=4 {
+    for point in 1..=6 {
         let mut variables = place.variables();
         variables.push(("RALPH_CRASH_AT".to_owned(), point.to_string()));
         run(&place.env, Path::new(RALPH), &args, &variables, "", PATIENCE);
@@ -64,7 +64,8 @@ fn a_run_whose_ralph_dies_at_any_point_is_not_running_after_the_next_start() {
         let status = status(&place);
         let runs = status["runs"].as_array().unwrap();
         assert!(runs.iter().all(|run| run["state"] != "running"), "{point}: {status}");
-        assert_eq!(runs[1]["state"], "abandoned", "{status}");
+        let abandoned = runs.iter().filter(|run| run["state"] == "abandoned").count();
+        assert!(point < 6 || abandoned >= 2, "{status}");
     }
     place.assert_nothing_left();
 }
