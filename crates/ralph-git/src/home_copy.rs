@@ -59,6 +59,20 @@ impl HomeCopyError {
     }
 }
 
+/// Whether the files that a loss of power can leave empty still say where the copy stands.
+fn is_whole(git_dir: &Utf8Path) -> bool {
+    let read = |name: &str| fs::read_to_string(git_dir.join(name));
+    let is_branch = read("HEAD").is_ok_and(|head| head == format!("ref: {BRANCH}\n"));
+    let tip = read(BRANCH);
+    let is_id = |text: &String| Oid::parse(text.trim_end().as_bytes()).is_some();
+    let has_tip = match &tip {
+        Ok(text) => is_id(text),
+        // Without a commit yet, or among the packed ones.
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    is_branch && has_tip && read("config").is_ok_and(|text| !text.trim().is_empty())
+}
+
 fn unwritable(Unfit(reason): Unfit) -> HomeCopyError {
     HomeCopyError::Objects { reason }
 }
@@ -103,7 +117,7 @@ impl HomeCopy {
         fs::create_dir_all(directory).map_err(create)?;
         let directory = directory.canonicalize_utf8().map_err(create)?;
         let git_dir = directory.join(".git");
-        let is_new = !git_dir.join(READY).exists();
+        let is_new = !git_dir.join(READY).exists() || !is_whole(&git_dir);
         if is_new {
             match fs::remove_dir_all(&git_dir) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(create(error)),

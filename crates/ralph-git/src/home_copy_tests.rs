@@ -91,3 +91,21 @@ fn a_tree_is_changed_by_path_and_a_commit_without_home_has_an_empty_one() {
     let empty = copy.tree_at(Oid::parse(root.as_bytes()).as_ref()).unwrap();
     assert_eq!(copy.git().tree(&empty).unwrap(), []);
 }
+
+/// As a loss of power leaves files that were not synced.
+#[test]
+fn a_copy_whose_own_files_are_damaged_is_made_anew() {
+    for name in ["HEAD", "refs/heads/home", "config"] {
+        let stage = Stage::new();
+        let first = stage.commit(&[("ralph/a", "1\n")]);
+        let (copy, _) = stage.copy("ralph");
+        let tree = copy.tree_at(Some(&first)).unwrap();
+        copy.stand_on(Some(&first), &tree).unwrap();
+        assert!(!stage.copy("ralph").1);
+        fs::write(stage.world.path("state/home/.git").join(name), "").unwrap();
+        let (copy, is_new) = stage.copy("ralph");
+        assert!(is_new, "{name}");
+        copy.stand_on(Some(&first), &tree).unwrap();
+        assert_eq!(read(&stage.world.path("state/home/ralph/a")), "1\n");
+    }
+}

@@ -320,6 +320,11 @@ impl HomeDraft {
         &self.inside
     }
 
+    /// Forgets what the draft was last brought in line with.
+    pub(super) fn forget(&self, state: &State) -> Result<(), PathError> {
+        SEEN.forget(state, &self.key)
+    }
+
     /// Tells whether nothing is known of what the draft was last brought in line with.
     pub(super) fn is_lost(&self, state: &State) -> Result<bool, PathError> {
         Ok(SEEN.load(state, &self.key)?.is_none())

@@ -421,7 +421,11 @@ fn open_draft(
     let inside = home.strip_prefix(&worktree).expect("home is in this work tree");
     let directory = state.draft(home);
     let mirror = &repository.gates.mirror;
-    let (draft, _) = HomeDraft::open(mirror, &directory, inside.as_std_path(), home)?;
+    let (draft, is_new) = HomeDraft::open(mirror, &directory, inside.as_std_path(), home)?;
+    if is_new {
+        // What was known of an earlier one is not true of this one: what was in flight is taken up from its refs.
+        draft.forget(state)?;
+    }
     Ok(Some(draft))
 }
 
