@@ -138,7 +138,8 @@ fn stories_pass_on_the_prds_branch_one_per_run_and_the_checkout_does_not_switch(
     assert!(landing.contains("ralph/prd.json"), "{landing}");
     let at_work = desk.git(&["show", &format!("{BRANCH}~5:ralph/prd.json")]);
     assert!(!at_work.contains("true"), "{at_work}");
-    desk.exits(0, &["verify", &format!("{BRANCH}~5")]);
+    let verified = desk.exits(1, &["verify", &format!("{BRANCH}~5")]);
+    assert!(verified.stdout.contains("proves nothing: no gate ran"), "{verified}");
     // The person's side is as it was, but for the branch that is there now.
     let mut after = desk.outside();
     for (name, of) in [("for-each-ref", "refs"), ("log --all --format=%H", "commits")] {
