@@ -108,6 +108,17 @@ impl<'a> FinalMessage<'a> {
         Some(Completion { commit, no_change: self.no_change_needed() })
     }
 
+    /// Whether the message ends with the magic phrase and names no commit before it: the tip of the work is meant.
+    pub fn claims_the_tip(&self, magic_phrase: &str) -> bool {
+        let mut from_end = self.last_lines();
+        if from_end.next() != Some(magic_phrase.trim()) {
+            return false;
+        }
+        let name = from_end.next().map(commit_name).unwrap_or_default();
+        let is_name = name.len() >= 7 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        !is_name
+    }
+
     /// Returns the lines that say something, from the last, without the Markdown around them.
     fn last_lines(&self) -> impl Iterator<Item = &'a str> {
         let lines = self.text.lines().rev().map(plain);

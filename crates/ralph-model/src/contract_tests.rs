@@ -207,3 +207,18 @@ fn a_promise_is_a_whole_line_that_the_agent_says_itself() {
         assert_eq!(message.promises(PROMISE), promised, "{said:?}");
     }
 }
+
+#[test]
+fn the_phrase_without_a_commit_before_it_means_the_tip_of_the_work() {
+    let table = [
+        (PHRASE.to_owned(), true),
+        (format!("I did it.\n\n{PHRASE}\n"), true),
+        (format!("{HASH}\n{PHRASE}"), false),
+        (format!("deadbeef\n{PHRASE}"), false),
+        (format!("{PHRASE}\none more thing"), false),
+        (String::new(), false),
+    ];
+    for (text, expected) in table {
+        assert_eq!(FinalMessage::new(&text).claims_the_tip(PHRASE), expected, "{text}");
+    }
+}

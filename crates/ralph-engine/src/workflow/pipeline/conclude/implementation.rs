@@ -71,6 +71,11 @@ impl SpecWork<'_, '_, '_> {
                 None => Said::Commit { claimed },
             };
         }
+        if said == Said::Nothing && answer.claims_the_tip(phrase) {
+            // Without a commit's name the tip of the work is meant.
+            let work = repositories.work_of(&self.before()?)?.into_iter().next();
+            said = work.map_or(Said::Nothing, |work| Said::Commit { claimed: work.commit });
+        }
         Ok(match said {
             Said::Commit { claimed } if !self.pipeline.project.is_in_place() => {
                 Said::Commit { claimed: repositories.tip_above(&claimed)? }
