@@ -391,6 +391,14 @@ fn the_phrase_alone_claims_the_tip_of_the_work() {
 }
 
 #[test]
+fn that_nothing_needs_to_change_can_be_said_without_a_commit() {
+    let steps = "final <<END\nNO_CHANGE_NEEDED: it greets already\nI AM HYPER SURE I AM DONE!\nEND";
+    let stage = Stage::new(&willing(&[on("implementer", 1, steps)]));
+    stage.pipeline(&[]).exits(3).says("it greets already");
+    assert_eq!(stage.runs().matches('i').count(), 1);
+}
+
+#[test]
 fn a_spec_with_an_unusual_name_stops_only_itself() {
     let stage = Stage::new(&willing(&[]));
     stage.write("ralph/specs/0002-two\nlines.md", "# Two\n\nDo it.\n");

@@ -74,7 +74,11 @@ impl SpecWork<'_, '_, '_> {
         if said == Said::Nothing && answer.claims_the_tip(phrase) {
             // Without a commit's name the tip of the work is meant.
             let work = repositories.work_of(&self.before()?)?.into_iter().next();
-            said = work.map_or(Said::Nothing, |work| Said::Commit { claimed: work.commit });
+            said = match (answer.no_change_needed(), work) {
+                (Some(reason), _) => Said::NoChange { reason },
+                (None, Some(work)) => Said::Commit { claimed: work.commit },
+                (None, None) => Said::Nothing,
+            };
         }
         Ok(match said {
             Said::Commit { claimed } if !self.pipeline.project.is_in_place() => {
