@@ -1,7 +1,7 @@
 //! What an agent keeps in its own directories, and no run may change for longer than it lasts.
 //!
 //! All of it counts but what is known to be data: whatever else is there (settings, plugins, skills, hooks, servers,
-//! programs) may run later as the person. What a CLI is known to write by itself is put back without a word.
+//! programs) may run later as the person. Changes that a CLI is known to make by itself are reverted without a report.
 
 use std::path::Path;
 

@@ -5,7 +5,7 @@
 //! compiles, or what the person does.
 //!
 //! A set begins as a view of the person's: a tree of links to what is there, which is read-only to whoever follows them.
-//! What a toolchain writes over in place is copied instead. What it replaces or adds lies in the set itself.
+//! Files that a toolchain overwrites in place are copied instead. Files that it replaces or adds are stored in the set.
 
 use std::fs;
 use std::io;
@@ -235,7 +235,7 @@ pub(crate) fn prepare_layer(layer: &Utf8Path, set: &Utf8Path) -> io::Result<()> 
     Ok(())
 }
 
-/// Returns the variables by which the toolchains of a run are told where their caches are.
+/// Returns the environment variables that point the toolchains of a run to their caches.
 pub(crate) fn cache_variables(set: &Utf8Path, env: Env<'_>) -> Vec<(&'static str, String)> {
     let mut variables = Vec::new();
     for cache in &TOOLCHAINS {

@@ -78,7 +78,7 @@ pub enum FindingKind {
     Added,
     Removed,
     Permissions,
-    /// A directory in which nobody can look for what was changed.
+    /// A directory that cannot be listed, so that changes in it cannot be found.
     Unreadable,
 }
 
@@ -177,7 +177,7 @@ fn names(found: &[BoundaryFinding]) -> Vec<String> {
 impl Watch {
     fn scope(&self) -> Scope {
         let kernel = self.in_force.is_kernel();
-        // A clone of Ralph's own is out of reach of a role that may not write it, and there is nobody else to change it.
+        // With the kernel boundary a read-only role cannot write its slot, and no other process does.
         let is_kept = kernel && self.in_slot;
         let tree = !self.role.writes_workspace() && !is_kept;
         Scope { tree, contents: tree && !kernel, private: !kernel }
@@ -368,7 +368,7 @@ impl Watch {
     }
 
     /// Compares what the run of a killed Ralph left with the baseline that was recorded before it. What was changed after
-    /// everything of the run was gone stays: only somebody else can have done that.
+    /// the last process of the run had ended is kept: the run cannot have done it.
     pub(crate) fn settle_abandoned(
         &self,
         gone: Option<FileTime>,

@@ -13,12 +13,13 @@ use ralph_model::pipeline::records::Base;
 use ralph_model::prompt::{Continuation, ReviewPrompt};
 use ralph_model::receipt::{Opinion, VerifierReceipt};
 use ralph_model::role::Role;
-use ralph_model::run::RunOutcome;
+use ralph_model::run::{RunOutcome, Trouble};
 use ralph_model::verdict::{
     Agreement, AnswerTest, CheckAnswer, CheckOpinion, Tested, VerifierQuestion, VerifierReport,
 };
 use serde::{Deserialize, Serialize};
 
+use super::driver::{Turn, WorkflowStep};
 use super::project::Project;
 use super::repositories::{WorkCheckout, key};
 use super::spec_text::SpecText;
@@ -309,6 +310,12 @@ pub(super) struct ReviewRequest<'a> {
     pub(super) tasks: &'a str,
     pub(super) base: &'a Base,
     pub(super) pinned: &'a PinnedGates,
+}
+
+/// The step of a workflow whose work to review is gone: trouble, not a verdict.
+pub(super) fn missing_work<E>() -> WorkflowStep<E> {
+    let message = "the work to review is missing".to_owned();
+    WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message }))
 }
 
 /// Returns the run of a verifier that answers what is asked about work, in a checkout of its own; `None` if the work is not

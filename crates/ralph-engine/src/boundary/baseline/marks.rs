@@ -2,11 +2,11 @@
 //!
 //! Where thousands of files lie in a watched directory, looking at each of them twice a run costs more than the run. A mark
 //! (inotify) is on the file itself and not on its name: a write through another name, through a map of its memory or by
-//! another program is told like any other, and so are a new link to it and other permissions. Directories are marked as
-//! well, for names that come and go.
+//! another program raises an event, and so do a new hard link and a change of permissions. Directories are marked as well,
+//! for entries that are created or removed.
 //!
 //! A mark only ever says that something *may* have happened; then everything is looked at, as it is where there can be no
-//! marks, where too much happened to be told, and after a crash.
+//! marks, where the event queue overflowed, and after a crash.
 
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
@@ -123,7 +123,7 @@ impl Marks {
         loop {
             match reader.next() {
                 Ok(event) => {
-                    // Too much happened to be told, or it is a mark that nobody knows.
+                    // The event queue overflowed, or the watch descriptor is unknown.
                     match owners.get(&event.wd()) {
                         Some(index) => roots[*index].is_quiet = false,
                         None => stir(roots),

@@ -11,7 +11,6 @@ use ralph_model::journal::{
 use ralph_model::pipeline::is_yes;
 use ralph_model::plan::Plan;
 use ralph_model::proof::ProofLevel;
-use ralph_model::run::Trouble;
 use ralph_model::verdict::PersonQuestion;
 
 use super::judging::Person;
@@ -207,8 +206,7 @@ impl Build<'_, '_> {
         if let Some(run) = review::task(self.session, self.project, &request)? {
             return self.start(run);
         }
-        let message = "the work to look at is not there".to_owned();
-        Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })))
+        Ok(review::missing_work())
     }
 
     pub(super) fn conclude_review(

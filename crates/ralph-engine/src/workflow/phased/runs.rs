@@ -134,8 +134,7 @@ impl Phased<'_, '_> {
         if let Some(task) = review::task(self.session, self.project, &request)? {
             return Ok(WorkflowStep::Run(Box::new(task)));
         }
-        let message = "the work to look at is not there".to_owned();
-        Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })))
+        Ok(review::missing_work())
     }
 
     /// Asks a verifier what it thinks of the claim that nothing has to change.
