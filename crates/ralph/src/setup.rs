@@ -326,7 +326,7 @@ impl Setup {
     }
 
     /// Returns private state, if there is any by now.
-    fn find_state(&self) -> Result<Option<State>, CliError> {
+    pub(crate) fn find_state(&self) -> Result<Option<State>, CliError> {
         if self.state.is_some() {
             return Ok(self.state.clone());
         }

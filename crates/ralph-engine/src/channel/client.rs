@@ -22,6 +22,12 @@ pub const CHANNEL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Replies are made by the harness; whatever they hold, they are not endless.
 const LARGEST_REPLY: usize = 4 << 20;
 
+/// The plan as the run has changed it, beside the replies.
+pub(super) const PLAN_VIEW: &str = "plan.reply";
+
+/// A plan of any size that a person would keep.
+const LARGEST_PLAN: usize = 256 << 20;
+
 /// The harness could not be asked, or did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
@@ -74,6 +80,17 @@ pub fn ask(
         }
         arrivals.wait(None, Some(left)).map_err(error)?;
         arrivals.news();
+    }
+}
+
+/// Returns the plan as the run has changed it whose channel is `directory`; `None` if it has not.
+pub fn changed_plan(directory: &Utf8Path) -> Result<Option<Vec<u8>>, ChannelError> {
+    let error = |source: io::Error| PathError::new("use the channel", directory, source);
+    let opened = open_directory(directory).map_err(error)?;
+    match read_plain(&opened, PLAN_VIEW, LARGEST_PLAN) {
+        Ok(plan) => Ok(Some(plan)),
+        Err(NotPlain::Missing) => Ok(None),
+        Err(problem) => Err(ChannelError::ReplyFile(problem)),
     }
 }
 

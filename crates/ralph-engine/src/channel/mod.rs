@@ -9,9 +9,9 @@ mod arrivals;
 mod client;
 mod server;
 
-pub use client::{CHANNEL_TIMEOUT, ChannelError, ask};
+pub use client::{CHANNEL_TIMEOUT, ChannelError, ask, changed_plan};
+pub(crate) use server::{Applied, Attendant, Door, PlanChange, Serving};
 #[cfg(test)]
-pub(crate) use server::Clerk;
-pub(crate) use server::{Applied, Attendant, Door, Serving};
+pub(crate) use server::{Clerk, Decision};
 pub use server::{Declined, Served};
 pub(crate) use server::{MutationStore, NoStore};

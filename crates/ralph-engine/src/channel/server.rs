@@ -24,6 +24,7 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
 use super::arrivals::{Arrivals, LOOK_EVERY};
+use super::client::PLAN_VIEW;
 use crate::clock::Clock;
 use crate::files::PathError;
 use crate::files::plain::{NotPlain, open_directory, read_plain};
@@ -47,7 +48,14 @@ pub(crate) struct Applied {
     /// What to tell the agent.
     pub(crate) text: String,
     /// What changed in the plan, if anything did.
-    pub(crate) change: Option<Change>,
+    pub(crate) change: Option<PlanChange>,
+}
+
+/// A change of the plan, and the plan with it.
+#[derive(Debug)]
+pub(crate) struct PlanChange {
+    pub(crate) change: Change,
+    pub(crate) plan: Vec<u8>,
 }
 
 /// A request that is not applied, in one sentence that the agent can act on.
@@ -219,8 +227,11 @@ impl<'a> Serving<'a> {
                         Reply::new(name, false, format!("the request is not taken: {reason}."))
                     }
                     Ok(request) => {
-                        let (accepted, text) = self.clerk.decide(request.args)?;
-                        Reply::new(name, accepted, text)
+                        let decision = self.clerk.decide(request.args)?;
+                        if let Some(plan) = decision.plan {
+                            self.show(&plan);
+                        }
+                        Reply::new(name, decision.accepted, decision.text)
                     }
                 }
             }
@@ -239,6 +250,11 @@ impl<'a> Serving<'a> {
         self.clerk.record(RequestIgnored { name, reason })
     }
 
+    /// Shows the agent the plan as it has changed it, for private state is not its to see. Nothing reads it back.
+    fn show(&self, plan: &[u8]) {
+        let _ = put(&self.door.directory, "plan.tmp", PLAN_VIEW, plan);
+    }
+
     /// Takes the request away and leaves the reply. An agent that makes this fail gets no reply.
     fn answer(&self, name: RequestName, reply: &Reply, agent: Agent) {
         if agent == Agent::Ended {
@@ -246,7 +262,8 @@ impl<'a> Serving<'a> {
         }
         let directory = &self.door.directory;
         let _ = unlinkat(directory, name.request_file(), AtFlags::empty());
-        let _ = put(directory, name, &reply.render());
+        let unfinished = name.unfinished_file(UnfinishedFile::Reply);
+        let _ = put(directory, &unfinished, &name.reply_file(), &reply.render());
     }
 }
 
@@ -260,9 +277,18 @@ pub(crate) struct Clerk<'a> {
     pub(crate) served: Served,
 }
 
+/// What became of a request.
+pub(crate) struct Decision {
+    pub(crate) accepted: bool,
+    /// What the agent is told.
+    pub(crate) text: String,
+    /// The plan, if it was changed.
+    plan: Option<Vec<u8>>,
+}
+
 impl Clerk<'_> {
-    /// Applies a request if the asker may have it applied. Returns whether that was done, and what the agent is told.
-    pub(crate) fn decide(&mut self, request: MutationRequest) -> Result<(bool, String), PathError> {
+    /// Applies a request if the asker may have it applied.
+    pub(crate) fn decide(&mut self, request: MutationRequest) -> Result<Decision, PathError> {
         let asker = self.asker;
         let decided = request
             .check(asker)
@@ -283,10 +309,12 @@ impl Clerk<'_> {
             let data = MutationRequested { request, accepted, text };
             self.record(data)?;
         }
-        if let Some(change) = change {
-            self.record_change(&change)?;
+        let mut plan = None;
+        if let Some(changed) = change {
+            self.record_change(&changed.change)?;
+            plan = Some(changed.plan);
         }
-        Ok((accepted, text))
+        Ok(Decision { accepted, text, plan })
     }
 
     /// Records what an agent changed in the plan, and what a verifier decided by it.
@@ -321,20 +349,19 @@ impl Clerk<'_> {
     }
 }
 
-/// Puts a reply in its place whole. What an agent planted there is replaced, never written through.
-fn put(directory: &OwnedFd, name: RequestName, bytes: &[u8]) -> io::Result<()> {
-    let unfinished = name.unfinished_file(UnfinishedFile::Reply);
+/// Puts a file in its place whole. What an agent planted there is replaced, never written through.
+fn put(directory: &OwnedFd, unfinished: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let open = || openat(directory, &unfinished, flags, Mode::RUSR | Mode::WUSR);
+    let open = || openat(directory, unfinished, flags, Mode::RUSR | Mode::WUSR);
     let file = match open() {
         Err(Errno::EXIST) => {
-            unlinkat(directory, &unfinished, AtFlags::empty())?;
+            unlinkat(directory, unfinished, AtFlags::empty())?;
             open()?
         }
         opened => opened?,
     };
     std::fs::File::from(file).write_all(bytes)?;
-    Ok(renameat(directory, &unfinished, directory, name.reply_file())?)
+    Ok(renameat(directory, unfinished, directory, name)?)
 }
 
 /// A word for each reason, to tell each of them once.

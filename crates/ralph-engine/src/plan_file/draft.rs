@@ -136,11 +136,6 @@ impl Draft {
     }
 }
 
-/// Returns the plan as the agent of the run under way sees it, if it has changed it.
-pub fn drafted(state: &State, path: &Utf8Path) -> Result<Option<Vec<u8>>, PathError> {
-    Ok(Draft::load(state, path)?.map(|draft| draft.plan))
-}
-
 fn place(state: &State, path: &Utf8Path) -> Utf8PathBuf {
     state.plan_directory(path).join("draft")
 }

@@ -187,6 +187,8 @@ impl Session<'_> {
         let mut variables = request.env.to_vec();
         variables
             .extend(task.variables.iter().map(|(name, text)| ((*name).to_owned(), text.clone())));
+        let iteration = self.journal.board().iteration();
+        variables.push(("RALPH_ITERATION".to_owned(), iteration.to_string()));
         let writable = [request.writable, &task.writable].concat();
         let files: Vec<OutboxFile<'_>> = match &task.outbox {
             TaskOutbox::Kept => Vec::new(),

@@ -21,7 +21,7 @@ use super::repository::{BROKEN, is_broken};
 use super::story::{Act, Branching, Committing, Effort, Ending, Story};
 use super::world::{MAILBOX, World};
 use crate::boundary::Watch;
-use crate::channel::{Clerk, Served};
+use crate::channel::{Clerk, Decision, Served};
 use crate::files::PathError;
 use crate::files::simulated::{self, effect, get, put};
 use crate::outbox::{Outbox, OutboxReport, Taken};
@@ -357,7 +357,7 @@ impl Stage {
         // Told that the machine is in the way, an agent asks again.
         let mut ask = |request: MutationRequest| -> Result<(), PathError> {
             for _ in 0..10 {
-                let (accepted, text) = clerk.decide(request.clone())?;
+                let Decision { accepted, text, .. } = clerk.decide(request.clone())?;
                 if accepted || !text.starts_with("cannot ") {
                     break;
                 }

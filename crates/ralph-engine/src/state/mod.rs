@@ -114,15 +114,6 @@ impl State {
         Ok(state.is_finished()?.then_some(state))
     }
 
-    /// Finds the state that a path lies in: Ralph's draft of home, or a clone.
-    pub fn around(base: &Utf8Path, path: &Utf8Path) -> Result<Option<Self>, StateError> {
-        let Some(name) = path.strip_prefix(base).ok().and_then(|below| below.iter().next()) else {
-            return Ok(None);
-        };
-        let state = State { directory: base.join(name), base: base.to_owned() };
-        Ok(state.is_finished()?.then_some(state))
-    }
-
     /// Names the directory: as the index remembers it if that still fits, else by root commit and path.
     fn directory_name(request: &StateRequest<'_>) -> Result<String, StateError> {
         let root = &request.workspace.root;

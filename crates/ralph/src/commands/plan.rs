@@ -264,7 +264,7 @@ fn show(setup: &Setup, id: Option<&str>) -> Result<Exit, CliError> {
 }
 
 /// The channel of the run that this process is part of.
-fn channel() -> Result<Option<Utf8PathBuf>, CliError> {
+pub(super) fn channel() -> Result<Option<Utf8PathBuf>, CliError> {
     let named = std::env::var_os("RALPH_CHANNEL").filter(|path| !path.is_empty());
     let Some(path) = named else { return Ok(None) };
     let path = Utf8PathBuf::try_from(std::path::PathBuf::from(path));

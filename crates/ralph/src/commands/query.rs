@@ -2,17 +2,15 @@
 //!
 //! It is asked often, by agents and scripts, so it starts no process and makes no file.
 
-use camino::Utf8Path;
+use ralph_engine::channel::changed_plan;
 use ralph_engine::files::lock::is_owned;
 use ralph_engine::files::read_optional;
-use ralph_engine::home::find_workspace;
 use ralph_engine::journal::load_board;
 use ralph_engine::plan_file::PLAN_FILE;
-use ralph_engine::plan_file::draft::drafted;
-use ralph_engine::state::State;
 use ralph_model::plan::view::{IssueView, TaskView};
 use ralph_model::plan::{Plan, Status};
 
+use super::plan::channel;
 use super::print_json;
 use crate::args::GlobalArgs;
 use crate::args::plan::{QueryArgs, QueryWhat};
@@ -32,7 +30,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
         return Ok(Exit::Done);
     }
     let path = setup.home.path.join(PLAN_FILE);
-    let bytes = match changed_in_run(&setup, &path)? {
+    let bytes = match changed_in_run()? {
         Some(bytes) => bytes,
         None => match setup.overlay()?.file(PLAN_FILE) {
             Some(file) => file.unwrap_or_default().to_vec(),
@@ -65,40 +63,23 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
 
 /// Returns which iteration of the build loop is under way in this home.
 fn iteration(setup: &Setup) -> Result<u32, CliError> {
-    let Some(state) = state_of_home(setup)? else { return Ok(0) };
-    // Who asks from inside a run is part of the loop, whatever its home is called.
-    let is_in_run = setup.environment.text("RALPH_RUN_ID").is_some();
-    if !is_in_run && !is_owned(&state.run_lock(&setup.home)) {
+    // Who asks from inside a run is part of the loop, and private state is not theirs to see.
+    if setup.environment.text("RALPH_RUN_ID").is_some() {
+        let told = setup.environment.text("RALPH_ITERATION");
+        return Ok(told.and_then(|number| number.parse().ok()).unwrap_or(0));
+    }
+    let Some(state) = setup.find_state()? else { return Ok(0) };
+    if !is_owned(&state.run_lock(&setup.home)) {
         return Ok(0);
     }
     Ok(load_board(&state.journal()).map_err(CliError::usage)?.iteration())
 }
 
-/// Finds the private state of the workspace that home lies in.
-fn state_of_home(setup: &Setup) -> Result<Option<State>, CliError> {
-    let base = setup.state_base()?;
-    // A verifier asks from a checkout elsewhere; the state is that of the workspace which its home lies in.
-    let home = &setup.home.path;
-    if let Some(state) = State::around(&base, home).map_err(CliError::usage)? {
-        return Ok(Some(state));
-    }
-    let outer = match home.parent() {
-        Some(parent) if !home.starts_with(&setup.workspace.root) => {
-            find_workspace(None, parent).ok()
-        }
-        _ => None,
-    };
-    let workspace = outer.as_ref().unwrap_or(&setup.workspace);
-    State::find(&base, workspace).map_err(CliError::usage)
-}
-
 /// Returns the plan as the run has changed it that this process is part of.
-fn changed_in_run(setup: &Setup, path: &Utf8Path) -> Result<Option<Vec<u8>>, CliError> {
-    if setup.environment.text("RALPH_RUN_ID").is_none() {
-        return Ok(None);
-    }
-    match state_of_home(setup)? {
-        Some(state) => drafted(&state, path).map_err(CliError::usage),
+fn changed_in_run() -> Result<Option<Vec<u8>>, CliError> {
+    // The channel of a run that is over is gone, and the plan's file has what it changed.
+    match channel()?.filter(|channel| channel.exists()) {
+        Some(channel) => changed_plan(&channel).map_err(CliError::failed),
         None => Ok(None),
     }
 }

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::made::note_made;
 use super::task_store::{TASKS, markers};
-use crate::channel::{Applied, Declined, MutationStore};
+use crate::channel::{Applied, Declined, MutationStore, PlanChange};
 use crate::plan_file::{PlanFile, PlanFileError};
 use crate::state::State;
 use crate::workflow::repositories::ChangeProbe;
@@ -59,8 +59,12 @@ impl MutationStore for PlanChannel {
         }
         let request = related(&plan, &request, asker)?;
         let change = self.change(&request, asker.role)?;
-        let changed = (change != Change::Nothing).then(|| change.clone());
-        Ok(Applied { text: told_of(&change), change: changed })
+        let text = told_of(&change);
+        if change == Change::Nothing {
+            return Ok(unchanged(text));
+        }
+        let plan = self.plan.read_in_run().map_err(told)?;
+        Ok(Applied { text, change: Some(PlanChange { change, plan }) })
     }
 }
 
