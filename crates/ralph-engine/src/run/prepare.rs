@@ -130,8 +130,16 @@ impl Run<'_, '_> {
         let sets = [CacheSet::Agents, CacheSet::Gates];
         needed.extend(sets.map(|set| set.directory(context.state.directory())));
         needed.extend([self.directory(), context.work_root()].map(ToOwned::to_owned));
-        // A checkout's git directory lies beside its tree.
-        needed.extend(request.directory.and_then(Utf8Path::parent).map(ToOwned::to_owned));
+        // The workspace can be a directory of a repository: to git, what is not shown of that was deleted.
+        for place in context.work_places() {
+            needed.extend(place.worktree.clone());
+            needed.push(place.git_dir.clone());
+        }
+        // A checkout's git directory lies beside its tree, which is granted.
+        let state = context.state.directory();
+        let granted = request.writable.iter().filter(|path| path.starts_with(state));
+        let trees = request.directory.into_iter().chain(granted.map(Utf8PathBuf::as_path));
+        needed.extend(trees.filter_map(Utf8Path::parent).map(ToOwned::to_owned));
         needed.extend(request.adapter.state_paths(&|name| env(name)));
         needed.extend_from_slice(request.agent_state);
         if let Some(slot) = context.slot {

@@ -110,11 +110,21 @@ fn honest_work_lands_in_every_kind_of_repository() {
         stage.place.commit_all("the script by its whole path");
         let root = stage.file((kind.make)(&stage));
         let root = root.canonicalize().unwrap();
+        let files = |commit: &str| {
+            git_in(&stage, &root, &["ls-tree", "-r", "--full-tree", "--name-only", commit])
+        };
+        let before = files("HEAD");
         let ended = stage.ralph(&["--root", root.to_str().unwrap(), "pipeline"]);
         assert_eq!(ended.finished.status.code(), Some(0), "{}: {}", kind.name, ended.finished);
         let (commit, path) = kind.landed.split_once(':').unwrap();
-        let found = git_in(&stage, &root, &["ls-tree", "-r", "--full-tree", "--name-only", commit]);
+        let found = files(commit);
         assert!(found.lines().any(|one| one == path), "{}: {found}\n{}", kind.name, ended.finished);
+        // Ralph moves what is done; all else is there.
+        let lost: Vec<&str> = before
+            .lines()
+            .filter(|one| !one.contains("ralph/specs/") && !found.lines().any(|now| now == *one))
+            .collect();
+        assert_eq!(lost, Vec::<&str>::new(), "{}", kind.name);
         let status = git_in(&stage, &root, &["status", "--porcelain", "--", "."]);
         assert_eq!(status, "", "{}", kind.name);
         let left = git_in(&stage, &root, &["for-each-ref", "--format=%(refname)", "refs/ralph/"]);
