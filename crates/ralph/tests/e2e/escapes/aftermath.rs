@@ -82,13 +82,11 @@ fn what_a_person_does_while_a_confined_planner_runs_is_kept() {
 fn what_a_killed_ralph_could_not_compare_is_compared_at_the_next_start() {
     let place = Place::new();
     let toml = fs::read_to_string(place.env.repo().join("ralph.toml")).unwrap();
-    let command = "echo evil > ralph.toml; echo x > .git/hooks/evil; echo > ready; sleep 600";
+    let command = "echo '# evil' >> ralph.toml; echo x > .git/hooks/evil; echo > ready; sleep 600";
     let running = place.start(&["agent", "run", "--agent-cmd", command, "go"]);
     wait_for_file(&place.env.repo().join("ready"));
     running.signal(rustix::process::Signal::KILL);
     running.finish();
-    // The broken configuration is in the way of the next start itself: it names what to do.
-    fs::write(place.env.repo().join("ralph.toml"), "").unwrap();
     let report = place.agent_run(&["--agent-cmd", "echo fine"]);
     assert_eq!(report.outcome(), "completed");
     assert_eq!(fs::read_to_string(place.env.repo().join("ralph.toml")).unwrap(), toml);

@@ -238,13 +238,15 @@ fn the_person_is_asked_after_each_run_if_they_want_to_be() {
 #[test]
 fn a_persons_edit_of_the_map_meanwhile_is_not_lost() {
     let script = "[mapper 1]\nrun printf '\\n## 2026-11-18 - a\\n' >> $RALPH_OUT/codebase_map.md\n\
-                  run while [ ! -e $RALPH_HOME/runs/edited ]; do sleep 0.01; done\nfinal done\n";
-    let script = format!("{script}{MAPPER}");
-    let desk = desk(&script, MAP);
+                  run while [ ! -e EDITED ]; do sleep 0.01; done\nfinal done\n";
+    let desk = desk("", MAP);
+    let edited = desk.place.path("edited");
+    let script = script.replace("EDITED", edited.to_str().unwrap());
+    fs::write(desk.place.path("script"), format!("{script}{MAPPER}")).unwrap();
     let running = desk.place.start(&["understand", "2"]);
     wait_until(PATIENCE, "the mapper is at work", || !desk.roles().is_empty());
     desk.write("ralph/codebase_map.md", &format!("{MAP}\nMine.\n"));
-    fs::write(desk.path("ralph/runs/edited"), "").unwrap();
+    fs::write(edited, "").unwrap();
     let (code, said) = running.finish();
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("changed by someone else meanwhile"), "{said}");
