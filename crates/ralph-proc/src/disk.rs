@@ -9,15 +9,32 @@ use rustix::fs::OFlags;
 
 use crate::sys::{WriteOut, write_out};
 
-/// Makes files durable, with the names that they have now.
+/// What `statfs` says of ext4, and of ext2 and ext3, which the same code serves.
+#[cfg(target_os = "linux")]
+const EXT4: u64 = 0xef53;
+
+/// Makes files of one file system durable, with the names that they have now.
 ///
-/// All of them are written out first, at the same time: what a file system notes about them then goes to disk with the
-/// first that is synced.
+/// All of them are written out first, at the same time. What ext4 notes about them (names, sizes, where they lie) is then in
+/// one transaction of its journal, which goes to disk with any of them, as git's `core.fsyncMethod=batch` has it. Other
+/// file systems promise no such thing, so there each file is synced; after the first, little is left to do.
 pub fn sync_together<'a>(mut files: impl Iterator<Item = &'a File> + Clone) -> io::Result<()> {
     for step in [WriteOut::Begin, WriteOut::Await] {
         files.clone().for_each(|file| write_out(file, step));
     }
-    files.try_for_each(File::sync_all)
+    let Some(last) = files.clone().last() else { return Ok(()) };
+    if is_on_ext4(last) { last.sync_all() } else { files.try_for_each(File::sync_all) }
+}
+
+#[cfg(target_os = "linux")]
+fn is_on_ext4(file: &File) -> bool {
+    rustix::fs::fstatfs(file)
+        .is_ok_and(|fs| u64::try_from(fs.f_type).is_ok_and(|kind| kind == EXT4))
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn is_on_ext4(_file: &File) -> bool {
+    false
 }
 
 /// Opens a regular file to append to it: no link is followed, and nothing that is no file makes the call hang.

@@ -99,9 +99,15 @@ impl Environment {
     /// Looks git up, once and for all, in directories that are not below a workspace: agents write there, and what they put
     /// in git's place would run as the person.
     pub fn find_git(&mut self, workspace: &Utf8Path) {
-        let mut outside = self.clone();
-        outside.narrow_path(&[workspace]);
-        self.git = outside.find_program("git", Path::new("/"));
+        let is_outside = |path: &Path| {
+            path.canonicalize().is_ok_and(|real| !real.starts_with(workspace.as_std_path()))
+        };
+        let directories = std::env::split_paths(self.get("PATH").unwrap_or_default());
+        self.git = directories
+            .filter(|directory| directory.is_absolute())
+            .map(|directory| (directory.join("git"), directory))
+            .find(|(git, directory)| is_executable(git) && is_outside(directory) && is_outside(git))
+            .map(|(git, _)| git);
     }
 
     /// Names the variables that lead the toolchains of runs to caches of Ralph's own.
@@ -148,6 +154,28 @@ mod tests {
         assert_eq!(environment.text("GIT_CONFIG_KEY_0").as_deref(), Some("user.name"));
         assert_eq!(environment.text("GIT_CONFIG_KEY_1").as_deref(), Some("commit.gpgsign"));
         assert_eq!(environment.text("GIT_DIR"), None);
+    }
+
+    #[test]
+    fn git_is_never_taken_from_the_workspace() {
+        use std::fs;
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let dir = tempfile::tempdir().unwrap();
+        let top = Utf8Path::from_path(dir.path()).unwrap().canonicalize_utf8().unwrap();
+        let work = top.join("work");
+        for place in ["work/bin", "links", "outside"] {
+            fs::create_dir_all(top.join(place)).unwrap();
+        }
+        for program in ["work/bin/git", "outside/git"] {
+            fs::write(top.join(program), "").unwrap();
+            fs::set_permissions(top.join(program), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        symlink(work.join("bin"), top.join("linked")).unwrap();
+        symlink(work.join("bin/git"), top.join("links/git")).unwrap();
+        let path = format!("work/bin:{work}/bin:{top}/linked:{top}/links:{top}/outside");
+        let mut environment = environment(&[("PATH", &path)]);
+        environment.find_git(&work);
+        assert_eq!(environment.git.as_deref(), Some(top.join("outside/git").as_std_path()));
     }
 
     #[test]
