@@ -71,7 +71,7 @@ fn examine_trust(checkup: &Checkup<'_>) -> Option<Finding> {
 fn examine_home(checkup: &Checkup<'_>) -> Finding {
     let named = checkup.config.ok().and_then(|config| config.home.as_deref());
     let home = checkup.workspace.home(named);
-    let by = if named.is_some() { "as configured" } else { "found in a usual place" };
+    let by = if named.is_some() { "as configured" } else { "default location" };
     if home.exists {
         return Finding::ok(Area::Workspace, format!("home is `{}`, {by}", home.path));
     }

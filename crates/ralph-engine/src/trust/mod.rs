@@ -86,7 +86,7 @@ impl fmt::Display for TrustedBy {
             TrustedBy::CommandLine => "trusted for this command by --trust",
             TrustedBy::Environment => "trusted by $RALPH_TRUST",
             TrustedBy::Always => "trusted by `trust.always` in your own configuration",
-            TrustedBy::Agreed => "trusted: you agreed to it as it is",
+            TrustedBy::Agreed => "trusted: you approved exactly these settings",
         })
     }
 }
