@@ -122,7 +122,8 @@ fn cost(totals: &Totals) -> String {
 /// What the last workflow is at, if it is still at work.
 fn workflow_line(ui: Ui, workflow: &WorkflowView) -> Option<StyledLine> {
     if state_of_workflow(workflow) != "running" {
-        return None;
+        return cut_short(workflow)
+            .map(|text| styled!("{}       {text}", ui.paint(Tone::Strong, "last")));
     }
     let doing = match &workflow.activity {
         None => String::new(),
@@ -140,6 +141,34 @@ fn workflow_line(ui: Ui, workflow: &WorkflowView) -> Option<StyledLine> {
     let since = local_time(workflow.at, now());
     let label = ui.paint(Tone::Strong, "now");
     Some(styled!("{label}        {} since {since}{doing}", workflow.started.kind))
+}
+
+/// Says what goes on with the last workflow, if something stopped it before its end. A question is told on its own.
+fn cut_short(workflow: &WorkflowView) -> Option<String> {
+    let kind = workflow.started.kind.as_str();
+    let how = match &workflow.ended {
+        None => "was killed",
+        Some((_, how)) => match how.as_str() {
+            "interrupted" => "was interrupted",
+            "limited" => "stopped at a usage limit",
+            "out_of_budget" => "stopped at its budget",
+            "stuck" => "stopped after repeated trouble",
+            _ => return None,
+        },
+    };
+    let next = match kind {
+        "pipeline" | "build" | "run" | "understand" => format!("ralph {kind}"),
+        "loop" | "exec" => format!("ralph {kind} --resume"),
+        // An interview about a goal; the planning of a spec begins anew.
+        "plan"
+            if workflow.started.args.iter().any(|arg| arg.contains(' ') || arg == "--resume") =>
+        {
+            "ralph plan --resume".to_owned()
+        }
+        _ => return None,
+    };
+    let at = workflow.ended.as_ref().map_or(workflow.at, |(at, _)| *at);
+    Some(format!("`{kind}` {how}, {}; `{next}` goes on", local_time(at, now())))
 }
 
 fn state_of_workflow(workflow: &WorkflowView) -> &'static str {

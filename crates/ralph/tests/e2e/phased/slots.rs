@@ -307,7 +307,12 @@ fn a_killed_loop_goes_on_in_its_slot_and_an_interrupted_one_leaves_its_mailbox()
             assert_eq!(code, Some(130), "{said}");
             assert_eq!(site.mail("intent.md"), "Half of it.\n");
         }
+        let status = site.place.ralph(&["status"]).stdout;
+        let how = if signal == Signal::INT { "was interrupted" } else { "was killed" };
+        assert!(status.contains(&format!("`loop` {how}")), "{status}");
+        assert!(status.contains("`ralph loop --resume` goes on"), "{status}");
         site.exits(0, &["--resume"]);
+        assert!(!site.place.ralph(&["status"]).stdout.contains("goes on"));
         assert_eq!((site.read("half.txt"), site.runs()), ("half\n".into(), 2));
         assert_eq!(site.mail("intent.md"), "Half of it.\n");
         site.assert_clean();
