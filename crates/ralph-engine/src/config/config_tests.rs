@@ -230,7 +230,7 @@ tmeout = "1m"
             "ralph.toml:21:16: `limits.context_kill`: expected a percentage from 1 to 100, found `101`",
             "ralph.toml:23:9: `prices.m.input`: expected a number that is not negative, found `-1`",
             "ralph.toml:24:1: `gate.name`: every gate needs it",
-            "ralph.toml:25:7: `gate.run`: expected a command as a list of strings, found a string",
+            "ralph.toml:25:7: `gate.run`: expected a command as a list of strings, such as [\"sh\", \"-c\", \"npm test\"], found a string",
             "ralph.toml:26:1: unknown key `gate.tmeout`; did you mean `gate.timeout`?",
             "$RALPH_BOUNDARY: `boundary`: expected `strict`, `kernel`, `auto`, `detect`, `off`, found `kernal`",
             "--timeout: `timeout`: it must be longer than zero",

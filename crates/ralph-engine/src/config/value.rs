@@ -79,7 +79,9 @@ impl Kind {
             Kind::Duration | Kind::Timeout => "a duration as a string, such as \"30m\"",
             Kind::Size => "a size as a string, such as \"1GiB\"",
             Kind::List => "a list of strings",
-            Kind::Command => "a command as a list of strings",
+            Kind::Command => {
+                "a command as a list of strings, such as [\"sh\", \"-c\", \"npm test\"]"
+            }
             Kind::Commands => "a list of commands, each a list of strings",
         }
     }
