@@ -10,7 +10,7 @@ const PROGRAMS: [&str; 26] = [
 ];
 
 impl Prd {
-    /// Returns the lines of the review: what would be written, without the criteria themselves.
+    /// Returns the lines of the review: what would be written.
     pub fn summary(&self) -> Vec<String> {
         let count = self.user_stories.len();
         let failing = self.failing().len();
@@ -22,6 +22,8 @@ impl Prd {
             let passes = if story.passes { " (passes)" } else { "" };
             lines.push(format!("  {}. {}: {}{passes}", story.priority, story.id, story.title));
             lines.push(format!("     {}", criteria(story)));
+            let texts = story.acceptance_criteria.iter();
+            lines.extend(texts.map(|text| format!("     - {}", text.trim().replace('\n', " "))));
         }
         let repeated = self.repeated_ids();
         if !repeated.is_empty() {

@@ -35,6 +35,9 @@ const MOST_MAP: usize = 64 << 10;
 
 const CHANGES: &str = "What should change?";
 
+/// What is offered where no command is known.
+const UNKNOWN_CHECKS: &str = "not known yet";
+
 /// An interview about one goal.
 pub struct Interview<'r, 's> {
     session: &'r mut Session<'s>,
@@ -166,13 +169,14 @@ impl<'r, 's> Interview<'r, 's> {
     fn confirm_checks(&mut self) -> Result<Turn<InterviewEnd>, WorkflowError> {
         let context = &self.session.context;
         let configured = context.config.gates.iter().map(|gate| gate.run.join(" "));
-        let mut commands: Vec<String> = configured.collect();
+        let configured: Vec<String> = configured.collect();
+        let mut commands = configured.clone();
         if commands.is_empty() {
             let found = detect_checks(&context.workspace.root);
             commands = found.gates.iter().map(|gate| gate.run.join(" ")).collect();
         }
         let known =
-            if commands.is_empty() { "not known yet".to_owned() } else { commands.join("\n") };
+            if commands.is_empty() { UNKNOWN_CHECKS.to_owned() } else { commands.join("\n") };
         let inquiry = Inquiry {
             id: "checks",
             context: &[],
@@ -185,6 +189,9 @@ impl<'r, 's> Interview<'r, 's> {
         };
         let (question, answer) = (inquiry.question, answer.as_str());
         self.settle(&GoalFact::ChecksConfirmed { question, answer })?;
+        if let Some(reason) = not_gates(answer, &configured).filter(|_| answer != UNKNOWN_CHECKS) {
+            self.session.record(Note { reason, ..Note::default() })?;
+        }
         Ok(Turn::Progress)
     }
 
@@ -390,6 +397,22 @@ fn unanswered(none: NoReply) -> Turn<InterviewEnd> {
     }
 }
 
+/// Names the commands of an answer that no gate runs: agents are told of them, but they decide nothing.
+fn not_gates(answer: &str, gates: &[String]) -> Option<String> {
+    let commands = answer.lines().map(str::trim).filter(|line| !line.is_empty());
+    let others: Vec<&str> =
+        commands.filter(|command| gates.iter().all(|gate| gate != command)).collect();
+    let words: Vec<String> =
+        others.first()?.split_whitespace().map(|word| format!("{word:?}")).collect();
+    let others: Vec<String> = others.iter().map(|command| format!("`{command}`")).collect();
+    Some(format!(
+        "no gate runs {}, so agents are told of it, and it decides nothing; to have Ralph check with it, add to ralph.toml: \
+         [[gate]] with name = \"check\" and run = [{}]",
+        others.join(", "),
+        words.join(", ")
+    ))
+}
+
 /// Puts a goal into one line of a commit message.
 fn one_line(goal: &str) -> String {
     const LONGEST: usize = 50;
@@ -399,4 +422,18 @@ fn one_line(goal: &str) -> String {
     }
     let cut: String = words.chars().take(LONGEST - 1).collect();
     format!("{}…", cut.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::not_gates;
+
+    #[test]
+    fn commands_that_no_gate_runs_are_named_with_what_to_write() {
+        let gates = ["make test".to_owned()];
+        assert_eq!(not_gates("make test\n\n", &gates), None);
+        let told = not_gates("make test\nnpm run lint\n tsc ", &gates).unwrap();
+        assert!(told.contains("no gate runs `npm run lint`, `tsc`"), "{told}");
+        assert!(told.contains("run = [\"npm\", \"run\", \"lint\"]"), "{told}");
+    }
 }

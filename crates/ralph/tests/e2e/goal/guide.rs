@@ -17,9 +17,14 @@ fn the_session_of_the_guide_is_what_ralph_says() {
         "Should the choice be kept when the browser is closed?",
     ];
     let story = |id: &str, title: &str, criteria: &[&str], priority: u32| json!({"id": id, "title": title, "acceptanceCriteria": criteria, "priority": priority, "passes": false, "notes": ""});
-    let colours = story("US-001", "Colours come from one file", &["one", "`make test` passes"], 1);
-    let switch =
-        story("US-002", "A switch in the settings", &["two", "three", "`make test` passes"], 2);
+    let criteria = ["No colour is named outside of colours.css", "`make test` passes"];
+    let colours = story("US-001", "Colours come from one file", &criteria, 1);
+    let criteria = [
+        "The switch is in the settings",
+        "The choice is kept when the browser is closed",
+        "`make test` passes",
+    ];
+    let switch = story("US-002", "A switch in the settings", &criteria, 2);
     let drafted = json!({
         "questions": [],
         "uncertainties": [{"topic": "colours", "reason": "r", "evidenceMissing": "e"}],
