@@ -325,10 +325,28 @@ pub(crate) fn run_setup(
             CommandEnd::CouldNotRun(obstacle) => obstacle.to_string(),
         };
         let command = argv.join(" ");
-        let said = done.output.last.lines().last().map(|line| format!(": {line}"));
-        return Ok(Some(format!("`{command}`: {why}{}", said.unwrap_or_default())));
+        let said = telling(&done.output.last);
+        let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+        return Ok(Some(format!("`{command}`: {why}{said}")));
     }
     Ok(None)
+}
+
+/// Picks the lines that say what went wrong: a package manager ends with where its log is. Without any, the last line.
+fn telling(output: &str) -> String {
+    const SIGNS: [&str; 5] = ["error", "err!", "fatal", "not found", "cannot"];
+    const MOST: usize = 3;
+    let says_why = |line: &&str| {
+        let line = line.to_ascii_lowercase();
+        let says_more = line.split_whitespace().count() > 2 && !line.contains("complete log");
+        says_more && SIGNS.iter().any(|sign| line.contains(sign))
+    };
+    let lines: Vec<&str> = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let causes: Vec<&str> = lines.iter().copied().filter(says_why).take(MOST).collect();
+    match lines.last() {
+        Some(last) if causes.is_empty() => (*last).to_owned(),
+        _ => causes.join("; "),
+    }
 }
 
 /// A checkout for a verifier to look around and build in.
@@ -387,4 +405,19 @@ fn obstacle(error: CheckoutError) -> Result<Obstacle, GateError> {
 /// Returns the file that keeps two Ralphs from using one checkout.
 pub(super) fn lock_file(directory: &Utf8Path) -> Utf8PathBuf {
     directory.join("gates.lock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::telling;
+
+    #[test]
+    fn of_a_failed_setup_the_lines_that_say_why_are_shown() {
+        let npm = "npm error code EUSAGE\nnpm error\n\nnpm error `npm ci` needs a lock file\n\
+                   npm error A complete log of this run can be found in: x.log\n";
+        let said = "npm error code EUSAGE; npm error `npm ci` needs a lock file";
+        assert_eq!(telling(npm), said);
+        assert_eq!(telling("one\ntwo\n"), "two");
+        assert_eq!(telling(""), "");
+    }
 }
