@@ -27,12 +27,15 @@ use crate::args::{GlobalArgs, StatusArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::{count, dollars, duration, local_time, plural, seen_from};
-use crate::render::text::StyledLine;
-use crate::render::{Tone, Ui, styled};
+use crate::render::text::{StyledLine, columns};
+use crate::render::{Tone, Ui, room_after, styled};
 use crate::setup::{Setup, now};
 
 /// How many of the last runs are shown.
 const SHOWN: usize = 8;
+
+/// What belongs to a run stands below the name of its item.
+const INDENT: usize = 18;
 
 /// The sums of so many days are listed.
 const DAYS: i32 = 31;
@@ -184,8 +187,10 @@ fn state_of_workflow(workflow: &WorkflowView) -> &'static str {
 
 fn log_line(setup: &Setup, run: &RunView) -> Option<StyledLine> {
     let log = log_file(setup, run)?;
-    let shown = seen_from(&setup.cwd, &log);
-    Some(styled!("{:>18}{}", "", setup.ui.paint(Tone::Faint, shown.as_str())))
+    let path = seen_from(&setup.cwd, &log).to_string();
+    let fits = columns(&path) <= room_after(INDENT, usize::MAX);
+    let shown = if fits { path } else { format!("ralph runs tail {}", run.id) };
+    Some(styled!("{:>INDENT$}{}", "", setup.ui.paint(Tone::Faint, &shown)))
 }
 
 #[derive(Serialize)]

@@ -218,8 +218,11 @@ pub(crate) fn show_end(ui: Ui, run: &RunView, cwd: Option<&Utf8Path>) {
     if let (Some(cwd), Some((_, started))) = (cwd, &run.started) {
         let log = log_of(started, None);
         let size = finished.stdout_bytes.map(|size| format!(" ({})", bytes(size)));
-        let text = format!("{}{}", seen_from(cwd, &log), size.unwrap_or_default());
-        ui.labelled(Tone::Faint, "log", &text);
+        let size = size.unwrap_or_default();
+        let path = format!("{}{size}", seen_from(cwd, &log));
+        // A path that is broken over lines cannot be copied.
+        let command = format!("ralph runs tail {}{size}", run.id);
+        ui.labelled_or(Tone::Faint, "log", &path, &command);
     }
 }
 

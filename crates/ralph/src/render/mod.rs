@@ -132,6 +132,13 @@ impl Ui {
         self.labelled_within(width, LongWords::Whole, tone, label, message);
     }
 
+    /// `[label] message`, or what is said instead where a terminal is too narrow for it.
+    pub(crate) fn labelled_or(self, tone: Tone, label: &str, message: &str, narrow: &str) {
+        let needed = text::columns(label) + 3 + text::columns(message);
+        let is_narrow = self.terminal && needed > stderr_width();
+        self.labelled(tone, label, if is_narrow { narrow } else { message });
+    }
+
     /// `[label] message`, with what does not fit into `width` columns below its beginning.
     pub(crate) fn labelled_within(
         self,
