@@ -9,6 +9,8 @@ use super::task_fields::Status;
 pub enum PlanError {
     #[error("the plan cannot be changed until this is fixed: {}", lines(problems))]
     Unreadable { problems: Vec<Problem> },
+    #[error("agents cannot work on the plan until this is fixed: {}", lines(problems))]
+    Unworkable { problems: Vec<Problem> },
     #[error("no spec is set; `ralph set-spec <file>` or `ralph plan <spec>` sets one")]
     NoSpec,
     #[error("task `{id}` is not in the plan")]

@@ -150,6 +150,14 @@ impl<'a> Plan<'a> {
         if problems.is_empty() { Ok(()) } else { Err(PlanError::Unreadable { problems }) }
     }
 
+    /// Refuses to have agents work while there is what no agent could do anything about: lines that cannot be read, ids
+    /// that are there twice, tasks that wait for each other. A run on such a plan ends in a change that is refused.
+    pub fn workable(&self) -> Result<(), PlanError> {
+        self.writable()?;
+        let problems = self.obstacles();
+        if problems.is_empty() { Ok(()) } else { Err(PlanError::Unworkable { problems }) }
+    }
+
     fn task_at(&self, at: usize) -> Task<'_> {
         self.document.lines[at].task().expect("a line with a task's head is a task")
     }

@@ -25,6 +25,18 @@ impl Plan<'_> {
         problems
     }
 
+    /// Returns what keeps agents from working on a plan whose every line can be read, by line.
+    pub(super) fn obstacles(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        self.doubles(&mut problems);
+        self.knots(&mut problems);
+        problems.retain(|problem| {
+            matches!(problem.kind, ProblemKind::DuplicateId { .. } | ProblemKind::Cycle { .. })
+        });
+        problems.sort_by_key(|problem| problem.line);
+        problems
+    }
+
     fn doubles(&self, problems: &mut Vec<Problem>) {
         let mut first_of: HashMap<&str, usize> = HashMap::new();
         let mut first_spec = None;

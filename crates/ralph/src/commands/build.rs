@@ -240,7 +240,7 @@ fn with_build<T>(
     let plan = setup.open_plan_in(&session.context.state, project.home());
     let plan = Arc::new(plan.for_runs().map_err(CliError::failed)?);
     let bytes = plan.read().map_err(CliError::failed)?;
-    if let Err(why) = Plan::parse(&bytes).writable() {
+    if let Err(why) = Plan::parse(&bytes).workable() {
         return Err(CliError { exit: Exit::Unfinished, ..unwritable(&why, plan.path()) });
     }
     settle_dirt(setup, &session.context, &project, job.options.allow_dirty)?;

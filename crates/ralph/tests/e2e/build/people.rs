@@ -5,8 +5,9 @@ use std::fs;
 use std::io::Read;
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 
-use super::{BUILDER, Site, VERIFIER, task};
+use super::{BUILDER, Site, VERIFIER, task, task_with};
 use crate::harness::{PATIENCE, wait_until};
 
 /// A site whose plan was changed by hand and not committed.
@@ -112,6 +113,31 @@ fn a_conflict_in_the_plan_is_named_and_not_committed_for_the_person() {
             (site.git(&["rev-parse", "HEAD"]), site.plan_text()),
             (head.clone(), broken.clone())
         );
+    }
+}
+
+/// What can be known before the first run is said before it, about the person's own file.
+#[test]
+fn a_plan_that_no_agent_could_work_on_is_refused_before_any_runs() {
+    let twice = [task("t-aaaa"), task("t-bbbb"), task("t-aaaa")];
+    let knot = [
+        task_with("t-aaaa", json!({"deps": ["t-bbbb"]})),
+        task_with("t-bbbb", json!({"deps": ["t-aaaa"]})),
+    ];
+    let tables = [
+        (&twice[..], "line 4", "`t-aaaa` is already on line 2"),
+        (&knot[..], "line 2", "waits for itself"),
+    ];
+    for (tasks, line, why) in tables {
+        let site = Site::planned(&format!("{BUILDER}{VERIFIER}"), tasks);
+        for args in [&["build"][..], &["build", "--in-place"], &["plan", super::SPEC, "--yes"]] {
+            let finished = site.exits(1, args);
+            let plan = format!("`{}`", site.path("ralph/plan.jsonl").display());
+            for told in [line, why, "ralph validate", &plan] {
+                assert!(finished.stderr.contains(told), "{args:?}: {told} in {finished}");
+            }
+            assert!(site.roles().is_empty(), "{args:?}: {finished}");
+        }
     }
 }
 
