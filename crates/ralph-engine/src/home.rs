@@ -6,9 +6,11 @@
 //! While walking up, a directory that anybody may write to and that belongs to nobody (`/tmp`) is passed over: a
 //! `ralph.toml` that a stranger left there would otherwise decide which programs run.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
+use std::sync::{Mutex, PoisonError};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -24,6 +26,28 @@ pub(crate) const INCLUDE_FILE: &str = ".worktreeinclude";
 /// `worktree` is one of its repositories.
 pub fn settings_files(workspace: &Utf8Path, worktree: &Utf8Path) -> [Utf8PathBuf; 3] {
     [workspace.join(CONFIG_FILE), workspace.join(INCLUDE_FILE), worktree.join(INCLUDE_FILE)]
+}
+
+/// The draft of home that this process works in, with the home that it stands for.
+static DRAFT: Mutex<Option<(Utf8PathBuf, Utf8PathBuf)>> = Mutex::new(None);
+
+/// Says that a draft in private state stands for a home of the person's from now on.
+pub(crate) fn stands_for(draft: &Utf8Path, home: &Utf8Path) {
+    let mut known = DRAFT.lock().unwrap_or_else(PoisonError::into_inner);
+    *known = Some((draft.to_owned(), home.to_owned()));
+}
+
+/// Returns a text for people with their own files named in place of those of the draft.
+///
+/// Errors name the file that could not be read or written, which is the draft's; the person has to mend theirs.
+pub fn in_persons_words(text: &str) -> Cow<'_, str> {
+    let known = DRAFT.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*known {
+        Some((draft, home)) if text.contains(draft.as_str()) => {
+            Cow::Owned(text.replace(draft.as_str(), home.as_str()))
+        }
+        _ => Cow::Borrowed(text),
+    }
 }
 
 /// Where home is looked for, best first; the first is also where it is made.

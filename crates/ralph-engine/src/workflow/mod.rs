@@ -42,6 +42,7 @@ use crate::git::landing::LandingError;
 use crate::git::mirror::MirrorError;
 use crate::git::slot::SlotError;
 use crate::git::{GitError, evidence::EvidenceError};
+use crate::home::in_persons_words;
 use crate::judge::JudgeError;
 use crate::plan_file::PlanFileError;
 use crate::run::RunError;
@@ -200,5 +201,5 @@ fn with_causes(error: &dyn std::error::Error) -> String {
         text = format!("{text}: {inner}");
         cause = inner.source();
     }
-    text
+    in_persons_words(&text).into_owned()
 }

@@ -25,7 +25,7 @@ use crate::files::{PathError, create_directory, replace_atomically};
 use crate::gates::start::{StartGates, StartWatcher};
 use crate::git::commits::Signing;
 use crate::git::{Git, GitProgram, shown};
-use crate::home::{CONFIG_FILE, Home};
+use crate::home::{CONFIG_FILE, Home, stands_for};
 use crate::plan_file::PlanFile;
 use crate::prompts::{self, PromptProblem, Rules};
 use crate::run::RESULTS;
@@ -154,6 +154,7 @@ impl Project {
         if let Some(home) = clones.home() {
             let settings = GitSettings { sign: false, ..context.config.git.clone() };
             self.home = home.to_owned();
+            stands_for(home, context.home_path());
             create_directory(home)?;
             self.committer = HomeCommitter::open(program, home, &settings);
             // What a killed Ralph had written to the draft and not committed is in flight all the same.

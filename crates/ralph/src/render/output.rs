@@ -9,6 +9,8 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::BorrowedFd;
 
+use ralph_engine::home::in_persons_words;
+
 /// As many columns as a terminal has that does not say.
 const USUAL_WIDTH: usize = 80;
 
@@ -22,12 +24,12 @@ pub(super) fn stdout_is_terminal() -> bool {
 
 /// Writes to stderr, if anybody listens.
 pub(super) fn write_stderr(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
+    let _ = io::stderr().write_all(in_persons_words(text).as_bytes());
 }
 
 /// Writes to stdout, whole.
 pub(super) fn write_stdout(text: &str) -> io::Result<()> {
-    write_bytes(text.as_bytes())
+    write_bytes(in_persons_words(text).as_bytes())
 }
 
 /// Writes bytes that programs read to stdout, whole.
