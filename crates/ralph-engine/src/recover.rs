@@ -72,7 +72,7 @@ pub fn end_leftovers(
             run.watch.as_ref().map(|watch| watch.settle_abandoned(gone, state, &git, &forget));
         let boundary = settled.unwrap_or_default();
         if let Some(mut ended) = ended {
-            ended.hold_to(boundary.violated());
+            ended.hold_to(&boundary);
             RESULTS.save(state, &ended.item, &ended)?;
             UNCOMPARED.forget(state, &ended.item)?;
         }

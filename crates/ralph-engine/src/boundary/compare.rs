@@ -11,7 +11,9 @@
 //!
 //! After a crash, what was changed when nothing of the run was left any more is the person's in every case: kept, and told.
 //!
-//! What the harness itself wrote during a run, on somebody's behalf, it vouches for: that stays.
+//! What the harness itself wrote during a run, on somebody's behalf, it vouches for: that stays. In the person's checkout
+//! nobody can tell other changes of state files from the person's own: a workflow asks, and does not hold them against the
+//! run.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -21,6 +23,7 @@ use jiff::Timestamp;
 use ralph_model::journal::BoundaryCrossed;
 use ralph_model::role::Role;
 use ralph_proc::end_note::FileTime;
+use ralph_proc::tree::ancestors;
 use serde::{Deserialize, Serialize};
 
 use super::InForce;
@@ -33,6 +36,7 @@ use super::settle::Settlement;
 use crate::agent::Guarded;
 use crate::digest;
 use crate::files::PathError;
+use crate::files::lock::{OwnerPlace, locked_directory, place_of_owner};
 use crate::files::note::write_note;
 use crate::git::undo::RefReturn;
 use crate::git::{Git, GitProgram, Oid, RepositoryLocation};
@@ -107,6 +111,9 @@ pub struct BoundaryReport {
 }
 
 impl BoundaryFinding {
+    /// Violations that a person may have made in their own checkout: state files, written by nobody knows whom.
+    #[serde(skip)]
+    pub(crate) unattributed: Vec<BoundaryFinding>,
     /// How a ref differs from what it was.
     pub(super) fn of_ref(moved: &RefReturn) -> BoundaryFinding {
         let what = match (&moved.before, &moved.now) {
@@ -131,6 +138,33 @@ impl BoundaryReport {
     /// What the journal keeps of it.
     pub(crate) fn journal(&self) -> BoundaryCrossed {
         BoundaryCrossed {
+    /// The paths of the violations that nobody but the run can have made.
+    pub(crate) fn violated_by_run(&self) -> Vec<String> {
+        let is_runs = |found: &&BoundaryFinding| !self.unattributed.contains(found);
+        self.violations.iter().filter(is_runs).map(|found| found.path.clone()).collect()
+    }
+
+    /// Returns what to ask a person about changes that they may have made themselves.
+    pub(crate) fn question(&self) -> Option<String> {
+        if self.unattributed.is_empty() {
+            return None;
+        }
+        let files = names(&self.unattributed).join(", ");
+        let kept = match (&self.displaced, &self.saved_in) {
+            (Some(name), _) => format!(
+                "`{name}` (`git checkout {name} -- {}`)",
+                names(&self.unattributed).join(" ")
+            ),
+            (None, Some(directory)) => format!("`{directory}`"),
+            (None, None) => "nothing".to_owned(),
+        };
+        Some(format!(
+            "while the agent worked in your checkout, this changed: {files}. Nobody can tell whether it was you. It is as it was \
+             before, and the change is kept in {kept}. If it was yours, bring it back, then start again; if not, start again: \
+             the run is judged by its work, and it cost no attempt"
+        ))
+    }
+
             violations: self.violated(),
             put_back: names(&self.put_back),
             left: names(&self.left),
@@ -431,13 +465,40 @@ fn canonical(paths: &[String]) -> Vec<PathBuf> {
 /// Records that the harness itself wrote a state file, on somebody's behalf: a comparison that finds it so leaves it.
 ///
 /// To be called before the file is written, so that no run ends between the two.
-pub fn vouch(state: &State, path: &Utf8Path, content: &[u8]) -> Result<(), PathError> {
-    vouch_for(state, path, &digest::of_bytes(content))
+pub fn vouch(
+    state: &State,
+    home: &Utf8Path,
+    path: &Utf8Path,
+    content: &[u8],
+) -> Result<(), PathError> {
+    vouch_for(state, home, path, &digest::of_bytes(content))
 }
 
 /// Does the same for whoever has the digest of the content.
-pub(crate) fn vouch_for(state: &State, path: &Utf8Path, digest: &str) -> Result<(), PathError> {
-    write_note(&state.vouched(path), digest)
+pub(crate) fn vouch_for(
+    state: &State,
+    home: &Utf8Path,
+    path: &Utf8Path,
+    digest: &str,
+) -> Result<(), PathError> {
+    write_note(&state.vouched(path), digest)?;
+    vouch_elsewhere(state, home, path, digest);
+    Ok(())
+}
+
+/// Leaves the note also with a Ralph that is at work in this home with other private state. Where that cannot be done,
+/// the change counts as one that nobody can attribute, and a person is asked about it.
+fn vouch_elsewhere(state: &State, home: &Utf8Path, path: &Utf8Path, digest: &str) -> Option<()> {
+    let OwnerPlace { home: theirs, state: directory } = place_of_owner(&locked_directory(home))?;
+    if directory == state.directory() {
+        return None;
+    }
+    let other = State::at(&directory)?;
+    // A process of its own run does not speak for a person, wherever it keeps state.
+    if other.run_guarded_by(ancestors).ok()?.is_some() {
+        return None;
+    }
+    write_note(&other.vouched(&theirs.join(path.strip_prefix(home).ok()?)), digest).ok()
 }
 
 #[cfg(test)]

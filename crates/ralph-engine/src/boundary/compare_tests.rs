@@ -193,9 +193,9 @@ fn what_the_harness_vouches_for_stays_and_what_follows_it_does_not() {
     fs::create_dir(&home).unwrap();
     let plan = home.join("plan.jsonl");
     fs::write(&plan, "one\n").unwrap();
-    watch.home = Some(home);
+    watch.home = Some(home.clone());
     let report = bench.during(&watch, || {
-        vouch(&bench.state, &plan, b"one\ntwo\n").unwrap();
+        vouch(&bench.state, &home, &plan, b"one\ntwo\n").unwrap();
         fs::write(&plan, "one\ntwo\n").unwrap();
     });
     assert!(report.is_empty(), "{report:?}");

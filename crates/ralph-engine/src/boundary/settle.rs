@@ -90,6 +90,7 @@ impl Settlement<'_> {
             &mut self.report.put_back,
             &mut self.report.left,
             &mut self.report.kept,
+            &mut self.report.unattributed,
         ] {
             list.sort();
             list.dedup();
@@ -218,6 +219,16 @@ impl Settlement<'_> {
                     }
                     _ => self.undo(path, *class, now, quiet),
                 };
+                let is_file = now
+                    .or(before.as_ref().map(|entry| entry.stamp))
+                    .is_some_and(|it| it.kind().is_file());
+                let is_edit = matches!(
+                    what,
+                    FindingKind::Changed | FindingKind::Added | FindingKind::Removed
+                );
+                if *class == Class::State && is_file && is_edit && done {
+                    self.report.unattributed.push(found.clone());
+                }
                 // What could not be put back, and what an agent could leave for the person to run, is never passed over.
                 let violation = violation || !done;
                 if !(quiet && done) {

@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::thread;
 use std::time::Duration;
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -30,12 +30,28 @@ pub(crate) struct LockOwner {
     /// What the person typed, such as `ralph build`.
     pub(crate) command: String,
     pub(crate) since: Timestamp,
+    /// Where it looks for what others leave for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) place: Option<OwnerPlace>,
+}
+
+/// The home that a Ralph at work has locked, as it names it, and its private state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OwnerPlace {
+    pub(crate) home: Utf8PathBuf,
+    pub(crate) state: Utf8PathBuf,
 }
 
 impl LockOwner {
     /// Describes this process as an owner.
     pub(crate) fn current(command: impl Into<String>, since: Timestamp) -> Self {
-        LockOwner { process: disk::own_process(), command: command.into(), since }
+        LockOwner { process: disk::own_process(), command: command.into(), since, place: None }
+    }
+
+    /// Adds where others leave what is for it.
+    pub(crate) fn at(self, home: &Utf8Path, state: &Utf8Path) -> Self {
+        let place = OwnerPlace { home: home.to_owned(), state: state.to_owned() };
+        LockOwner { place: Some(place), ..self }
     }
 }
 
@@ -65,6 +81,11 @@ fn owner_or_another(owner: Option<&str>) -> &str {
 pub(crate) struct RunLock {
     _directory: Option<HeldLock>,
     _file: HeldLock,
+}
+
+/// Returns the directory of a home that a workflow locks beside its lock file.
+pub(crate) fn locked_directory(home: &Utf8Path) -> Utf8PathBuf {
+    home.join("specs")
 }
 
 /// How long a process that was just killed may go on holding a lock: through a child that has not yet replaced its image.
@@ -193,18 +214,41 @@ fn holder(path: &Utf8Path) -> Option<String> {
     if let Some(owner) = current_owner(path) {
         return Some(owner.to_string());
     }
-    let inode = format!(":{}", fs::metadata(path).ok()?.ino());
-    let locks = fs::read_to_string("/proc/locks").ok()?;
-    // Such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`.
-    let pid = locks.lines().find_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let is_it = words.get(1) == Some(&"FLOCK") && words.get(5)?.ends_with(&inode);
-        is_it.then(|| words[4].parse::<u32>().ok())?
-    })?;
+    let pid = locking_process(path)?;
     let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words = String::from_utf8_lossy(&command);
     let command: Vec<&str> = words.split_terminator('\0').collect();
     Some(format!("`{}` (pid {pid})", command.join(" ")))
+}
+
+/// Returns where the Ralph that has locked a directory looks for what others leave for it.
+///
+/// Its private state may be one that this process does not know (another state directory, another path to the same
+/// home), so its lock file is found among the files that it has open. `None` where nobody has the directory locked, or
+/// where the system does not show who: another user, another container.
+pub(crate) fn place_of_owner(directory: &Utf8Path) -> Option<OwnerPlace> {
+    let pid = locking_process(directory)?;
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let files = open.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    let mut files = files.filter_map(|file| Utf8PathBuf::from_path_buf(file).ok());
+    files.find_map(|file| {
+        let is_lock = file.extension() == Some("run")
+            && file.parent().and_then(Utf8Path::file_name) == Some("locks");
+        let owner = is_lock.then(|| current_owner(&file)).flatten()?;
+        owner.place.filter(|_| owner.process.pid == pid)
+    })
+}
+
+/// Returns the process that has a file or directory locked, as the kernel knows it.
+fn locking_process(path: &Utf8Path) -> Option<i32> {
+    let inode = format!(":{}", fs::metadata(path).ok()?.ino());
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    // Such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`.
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_it = words.get(1) == Some(&"FLOCK") && words.get(5)?.ends_with(&inode);
+        is_it.then(|| words[4].parse::<i32>().ok())?
+    })
 }
 
 #[derive(Debug)]

@@ -439,7 +439,7 @@ impl PlanFile {
     /// Replaces the file.
     fn put(&self, before: &[u8], after: &[u8], digest: &str) -> Result<(), PathError> {
         // A run that is under way must not take it for its agent's doing.
-        vouch_for(&self.state, &self.path, digest)?;
+        vouch_for(&self.state, self.home(), &self.path, digest)?;
         if before.is_empty() {
             create_directory(self.home())?;
         }
@@ -478,7 +478,7 @@ impl PlanFile {
                 Ok(Intent::settle(&self.state, &self.path)?)
             }
             Err(why @ CommitError::Older { .. }) => {
-                vouch_for(&self.state, &self.path, &digest::of_bytes(before))?;
+                vouch_for(&self.state, self.home(), &self.path, &digest::of_bytes(before))?;
                 replace_atomically(&self.path, before)?;
                 Intent::settle(&self.state, &self.path)?;
                 Err(PlanFileError::Lost(why))

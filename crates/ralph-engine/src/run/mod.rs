@@ -190,6 +190,13 @@ pub(crate) struct RunRequest<'a> {
     pub contract: Contract<'a>,
 }
 
+impl RunRequest<'_> {
+    /// Tells whether a workflow concludes the run: its result is kept until then, and a person can be asked about it.
+    fn is_of_workflow(&self) -> bool {
+        self.item.is_some() && !self.workflow.is_empty()
+    }
+}
+
 /// The harness itself could not do its part.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -456,13 +463,20 @@ impl Run<'_, '_> {
         if watch.in_force.leaves_permissions() {
             self.context.place.outside.borrow().settle(None, &forget, &mut report.boundary);
         }
-        report.outcome.hold_to(report.boundary.violated());
+        // A workflow can ask the person about what may be theirs.
+        let violated = match &result {
+            Some(_) => report.boundary.violated_by_run(),
+            None => report.boundary.violated(),
+        };
+        report.outcome.hold_to(violated);
     }
 
     /// The result of a run that some workflow concludes.
     fn result_of(&self, report: &RunReport) -> Option<RunResult> {
         let request = self.request;
-        request.item.filter(|_| !request.workflow.is_empty())?;
+        if !request.is_of_workflow() {
+            return None;
+        }
         let now = self.context.clock.now();
         Some(RunResult::of(report, request, report.finished(), now))
     }

@@ -15,6 +15,7 @@ use ralph_model::run::RunOutcome;
 use serde::{Deserialize, Serialize};
 
 use super::{RunReport, RunRequest};
+use crate::boundary::BoundaryReport;
 use crate::state::Entry;
 
 /// The results that no workflow has recorded yet, by item.
@@ -53,6 +54,9 @@ pub(crate) struct RunResult {
     pub(crate) finished: RunFinished,
 }
 
+    /// What a person is asked before anything follows from the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) question: Option<String>,
 impl RunResult {
     pub(crate) fn of(
         report: &RunReport,
@@ -86,13 +90,15 @@ impl RunResult {
             finished,
         }
     }
+            question: report.boundary.question().filter(|_| request.is_of_workflow()),
 
     /// Takes in what a comparison after the run found.
-    pub(crate) fn hold_to(&mut self, violated: Vec<String>) {
-        self.outcome.hold_to(violated);
+    pub(crate) fn hold_to(&mut self, found: &BoundaryReport) {
+        self.outcome.hold_to(found.violated_by_run());
         self.finished.outcome = self.outcome.clone();
     }
 
+        self.question = found.question();
     /// Returns the final message as an answer to the prompt.
     pub(crate) fn answer(&self) -> FinalMessage<'_> {
         FinalMessage::new(self.final_message.as_deref().unwrap_or("")).in_answer_to(&self.prompt)

@@ -24,7 +24,7 @@ use crate::channel::{MutationStore, NoStore};
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::files::disk;
-use crate::files::lock::{LockOwner, RunLock};
+use crate::files::lock::{LockOwner, RunLock, locked_directory};
 use crate::gates::assess::Extent;
 use crate::gates::start::StartGates;
 use crate::gates::{GateContext, Tell};
@@ -174,8 +174,9 @@ impl<'a> Session<'a> {
         let lock = match request.locking {
             Locking::Shared => None,
             Locking::Exclusive => {
-                let owner = LockOwner::current(request.command, clock.now());
-                let shared = home.path.join("specs");
+                let owner = LockOwner::current(request.command, clock.now())
+                    .at(&home.path, state.directory());
+                let shared = locked_directory(&home.path);
                 Some(RunLock::acquire_with(&state.run_lock(home), Some(&shared), &owner)?)
             }
         };

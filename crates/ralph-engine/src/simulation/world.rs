@@ -450,6 +450,8 @@ fn acts_on(
             *stuck <= PATIENCE
         }
         Stop::TooMuchTrouble { .. } | Stop::OutOfBudget(_) => false,
+        // Starting again says that it was the person.
+        Stop::Unexplained { .. } => true,
         Stop::Waiting { item, asked, .. } => {
             *answers += 1;
             if *answers > PATIENCE {

@@ -42,6 +42,8 @@ pub struct State {
     directory: Utf8PathBuf,
     base: Utf8PathBuf,
 }
+    /// This process runs workflows in the home: nobody else writes the records of items meanwhile.
+    holds_run_lock: bool,
 
 /// The state was not there: the workspace is new to this machine, or its state was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +90,7 @@ impl State {
         create_private_directory(request.base)?;
         let directory = request.base.join(Self::directory_name(request)?);
         create_private_directory(&directory)?;
-        let state = State { directory, base: request.base.to_owned() };
+        let state = State { directory, base: request.base.to_owned(), holds_run_lock: false };
         for private in [state.live_directory(), state.scratch(), state.locks()] {
             create_private_directory(&private)?;
         }
@@ -110,7 +112,8 @@ impl State {
         let git = workspace.git_dir().and_then(GitIdentity::of);
         let known = IndexEntry::load(base, &workspace.root)?.filter(|known| known.git == git);
         let Some(known) = known else { return Ok(None) };
-        let state = State { directory: base.join(known.directory), base: base.to_owned() };
+        let (directory, base) = (base.join(known.directory), base.to_owned());
+        let state = State { directory, base, holds_run_lock: false };
         Ok(state.is_finished()?.then_some(state))
     }
 
@@ -137,6 +140,22 @@ impl State {
     }
 
     fn is_finished(&self) -> Result<bool, StateError> {
+    /// Returns the private state in a directory that another process names as its own.
+    pub(crate) fn at(directory: &Utf8Path) -> Option<Self> {
+        let base = directory.parent()?.to_owned();
+        Some(State { directory: directory.to_owned(), base, holds_run_lock: false })
+    }
+
+    /// Says that this process holds the run lock.
+    #[must_use]
+    pub(crate) fn with_run_lock(self) -> Self {
+        State { holds_run_lock: true, ..self }
+    }
+
+    pub(crate) fn holds_run_lock(&self) -> bool {
+        self.holds_run_lock
+    }
+
         let Some(text) = read_optional(&self.about())? else { return Ok(false) };
         // Damaged, it counts as missing: the directory is described anew, and what else it holds stays.
         let Ok(about) = serde_json::from_slice::<About>(&text) else { return Ok(false) };

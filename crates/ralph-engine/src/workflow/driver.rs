@@ -45,6 +45,11 @@ pub enum Stop {
         trouble: Trouble,
         times: u32,
     },
+    /// Something changed during a run, and only a person can say whether it was theirs.
+    Unexplained {
+        item: String,
+        question: String,
+    },
     /// A person has to decide.
     Waiting {
         item: String,
@@ -61,7 +66,7 @@ impl Stop {
             Stop::Limited { .. } => "limited",
             Stop::OutOfBudget(_) => "out_of_budget",
             Stop::Stuck { .. } | Stop::TooMuchTrouble { .. } => "stuck",
-            Stop::Waiting { .. } => "waiting",
+            Stop::Waiting { .. } | Stop::Unexplained { .. } => "waiting",
         }
     }
 }
@@ -346,8 +351,10 @@ fn run<'s, W: Workflow<'s>>(
             let item = task.item.clone().unwrap_or_default();
             let reason = question.clone();
             workflow.session().record(Note { reason, ..Note::default() })?;
-            let asked = QuestionKind::Other;
-            return Ok(Turn::Stop(Stop::Waiting { item, question, asked }));
+            return Ok(Turn::Stop(Stop::Unexplained { item, question }));
+        }
+        if let Some(question) = &result.question {
+            return ask_once(workflow, &result, question);
         }
         let RunOutcome::Trouble { trouble: Trouble::UsageLimit { resets_at } } = result.outcome
         else {
@@ -405,12 +412,30 @@ fn reached(session: &Session<'_>, before: Option<&PersonsSide>) -> Option<String
 /// Records what follows from a run that is over.
 fn conclude<'s, W: Workflow<'s>>(
     workflow: &mut W,
+/// Stops for a person to say whether what changed during a run was their doing. The next start concludes the result.
+fn ask_once<'s, W: Workflow<'s>>(
+    workflow: &mut W,
+    result: &RunResult,
+    question: &str,
+) -> Result<Turn<W::End>, WorkflowError> {
+    let session = workflow.session();
+    // Told first: a crash between the two asks again.
+    session.record(Note { reason: question.to_owned(), ..Note::default() })?;
+    let asked = RunResult { question: None, ..result.clone() };
+    RESULTS.save(&session.context.state, &result.item, &asked)?;
+    let (item, question) = (result.item.clone(), question.to_owned());
+    Ok(Turn::Stop(Stop::Unexplained { item, question }))
+}
+
     pace: &mut Pace,
     result: &RunResult,
 ) -> Result<Turn<W::End>, WorkflowError> {
     match &result.outcome {
         // Ralph died before it could record these; the next step begins anew, or waits.
         RunOutcome::Interrupted => {
+    if let Some(question) = &result.question {
+        return ask_once(workflow, result, question);
+    }
             workflow.discard(result, Void::Ended)?;
             forget(workflow, result)?;
             Ok(Turn::Again)

@@ -226,7 +226,7 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
     };
     // A run that is under way must not take it for its agent's doing.
     let text = done.render(&identity(spec));
-    boundary::vouch(&open.state, &store.path(spec.done()), text.as_bytes())
+    boundary::vouch(&open.state, &setup.home.path, &store.path(spec.done()), text.as_bytes())
         .map_err(CliError::failed)?;
     for write in settle(&markers, &Fact::Verified { done }, at).map_err(CliError::failed)? {
         store.perform(spec, &write).map_err(CliError::failed)?;

@@ -156,7 +156,9 @@ pub(crate) fn show_stop(stop: &Stop, agent: &str, last: Option<&RunReport>) -> E
         Stop::TooMuchTrouble { times, .. } => {
             render::important(&format!("trouble {times} times in a row; giving up"));
         }
-        Stop::Waiting { question, .. } => render::important(question),
+        Stop::Waiting { question, .. } | Stop::Unexplained { question, .. } => {
+            render::important(question);
+        }
     }
     Exit::Unfinished
 }

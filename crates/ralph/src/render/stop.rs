@@ -34,6 +34,10 @@ pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String, 
             let then = format!("  it cost no attempt; `{retry}` tries again");
             (Exit::Unfinished, text, Some(then))
         }
+        Stop::Unexplained { item, question } => {
+            let text = format!("{item} waits for you: {}", one_line(question, 1500));
+            (Exit::PersonNeeded, text, Some(format!("  `{again}` goes on from there")))
+        }
         Stop::Waiting { item, question, asked } => {
             let question = one_line(question, 600);
             let text = format!("{item} waits for you: {question}");
@@ -54,7 +58,9 @@ pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String, 
 pub(crate) fn reason(stop: &Stop) -> Option<String> {
     match stop {
         Stop::Stuck { trouble } | Stop::TooMuchTrouble { trouble, .. } => Some(trouble.to_string()),
-        Stop::Waiting { question, .. } => Some(question.clone()),
+        Stop::Waiting { question, .. } | Stop::Unexplained { question, .. } => {
+            Some(question.clone())
+        }
         Stop::OutOfBudget(what) => Some(what.to_string()),
         Stop::Interrupted | Stop::Limited { .. } => None,
     }

@@ -344,6 +344,13 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
                             ui.important(then);
                         }
                     }
+                    Stop::Unexplained { question, .. } => {
+                        let label = ui.paint(Tone::Attention, "waiting:");
+                        ui.important(styled!("{label} {spec}: {}", one_line(question, 1500)));
+                        if let Some(then) = then {
+                            ui.important(then);
+                        }
+                    }
                     Stop::Waiting { question, .. } => {
                         let label = ui.paint(Tone::Attention, "waiting:");
                         ui.important(styled!("{label} {spec}: {}", one_line(question, 600)));

@@ -102,7 +102,7 @@ impl SpecEnd {
     }
 
     pub const fn is_waiting(&self) -> bool {
-        matches!(self, SpecEnd::Stopped(Stop::Waiting { .. }))
+        matches!(self, SpecEnd::Stopped(Stop::Waiting { .. } | Stop::Unexplained { .. }))
     }
 }
 

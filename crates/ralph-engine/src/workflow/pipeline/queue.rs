@@ -144,7 +144,10 @@ impl Pipeline<'_, '_> {
                 SpecEnd::Failed { .. }
                 | SpecEnd::Unusable { .. }
                 | SpecEnd::Stopped(
-                    Stop::Stuck { .. } | Stop::TooMuchTrouble { .. } | Stop::Waiting { .. },
+                    Stop::Stuck { .. }
+                    | Stop::TooMuchTrouble { .. }
+                    | Stop::Waiting { .. }
+                    | Stop::Unexplained { .. },
                 ) => self.options.keep_going,
                 SpecEnd::Stopped(
                     Stop::Limited { .. } | Stop::OutOfBudget(_) | Stop::Interrupted,

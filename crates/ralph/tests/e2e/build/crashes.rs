@@ -456,10 +456,9 @@ fn an_investigator_is_told_which_tasks_were_made_from_its_issues_already() {
 /// The result of a run is on disk before the comparison with what was before it begins, which may take long.
 #[test]
 fn killed_while_it_compares_what_a_run_changed_it_compares_again_and_does_not_repeat_the_run() {
-    let forged = "[builder 1]\nwrite t-aaaa right\nrun ralph task done\nrun echo forged >> ralph/plan.jsonl\nfinal done\n\
-                  [builder]\nwrite t-aaaa right\nrun ralph task done\nfinal done\n";
+    let forged = "[builder]\nwrite t-aaaa right\nrun ralph task done\nrun echo forged >> ralph/plan.jsonl\nfinal done\n";
     let forging = Story { script: format!("{forged}{VERIFIER}"), ..accepted() };
-    for (story, builders) in [(accepted(), 1), (forging, 2)] {
+    for (story, asks) in [(accepted(), false), (forging, true)] {
         // What is compared is the person's own tree.
         let site = story.site().in_place();
         let sweep = Sweep::new(&site.place, ARGS);
@@ -472,11 +471,15 @@ fn killed_while_it_compares_what_a_run_changed_it_compares_again_and_does_not_re
                 continue;
             }
             visited += 1;
+            if asks {
+                // Nobody can tell who changed the plan.
+                site.exits(3, ARGS);
+            }
             let again = site.exits(0, ARGS);
             let context = || format!("{point}\n{crashed}\n{again}\n{}", site.plan_text());
             let roles = site.roles();
             let started = roles.iter().filter(|role| *role == "builder").count();
-            assert_eq!(started, builders, "{}", context());
+            assert_eq!(started, 1, "{}", context());
             assert!(!site.plan_text().contains("forged"), "{}", context());
             site.assert_complete();
             if visited == 2 {

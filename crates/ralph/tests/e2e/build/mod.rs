@@ -1,6 +1,7 @@
 //! The build loop with the rehearsal agent: a spec from `ralph plan` to COMPLETE, and everything that comes between.
 
 mod bounds;
+mod checkout_edits;
 mod claims;
 mod commits;
 mod crashes;
