@@ -12,6 +12,7 @@ use ralph_model::id::RunId;
 use ralph_model::journal::{BoundaryCrossed, LeftoversEnded};
 use ralph_proc::tree;
 
+use crate::boundary::BoundaryReport;
 use crate::clock::Clock;
 use crate::files::{PathError, read_optional};
 use crate::journal::Journal;
@@ -68,8 +69,12 @@ pub fn end_leftovers(
             // Before anything is forgotten: whoever works on the item next must tell the person's changes from the run's.
             AFTER_KILL.save(state, item, &AfterKill { item: item.clone(), gone })?;
         }
-        let settled =
-            run.watch.as_ref().map(|watch| watch.settle_abandoned(gone, state, &git, &forget));
+        let settled = match &run.watch {
+            Some(watch) => watch.settle_abandoned(gone, state, &git, &forget)?,
+            None => Some(BoundaryReport::default()),
+        };
+        // A result that cannot be compared any more does not count.
+        let ended = ended.filter(|_| settled.is_some());
         let boundary = settled.unwrap_or_default();
         if let Some(mut ended) = ended {
             ended.hold_to(&boundary);
@@ -103,6 +108,21 @@ fn result_of(state: &State, run: &str) -> Result<Option<RunResult>, PathError> {
     let Some(ended) = ended else { return Ok(None) };
     let kept = RESULTS.load(state, &ended.item)?;
     Ok(kept.is_none_or(|kept| kept.run != ended.run).then_some(ended))
+}
+
+/// Keeps results aside that no comparison can be made for any more: what tells of their run is lost.
+pub(crate) fn forget_uncompared(state: &State) -> Result<(), PathError> {
+    let under_way = state.under_way()?;
+    for result in UNCOMPARED.all(state)? {
+        let is_kept = RESULTS.load(state, &result.item)?.is_some_and(|kept| kept.run == result.run);
+        if is_kept {
+            UNCOMPARED.forget(state, &result.item)?;
+        } else if !under_way.iter().any(|run| run == result.run.as_str()) {
+            let loss = "what its run changed cannot be compared with what was before: the work is done again";
+            state.set_aside(&UNCOMPARED.path(state, &result.item), loss)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the agent's session as the run's events tell it, so that the next run can go on with it.

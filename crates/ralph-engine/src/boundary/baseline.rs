@@ -153,6 +153,11 @@ impl Baseline {
         }
     }
 
+    /// Returns how long its log is.
+    pub(crate) fn length(&self) -> u64 {
+        self.end
+    }
+
     pub(super) fn entry(&self, path: &Path) -> Option<&BaselineEntry> {
         self.entries.get(path.as_os_str())
     }

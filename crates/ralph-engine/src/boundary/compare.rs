@@ -62,6 +62,9 @@ pub(crate) struct Watch {
     pub(crate) started: Timestamp,
     /// Where the baseline lies.
     pub(crate) baseline: Utf8PathBuf,
+    /// How long its log was when the run began, for whoever reads it after a crash.
+    #[serde(default)]
+    pub(crate) baseline_length: u64,
     /// Which directories the git directories are, by inode: one can be moved away and another put in its place.
     pub(crate) git_dirs: Vec<(Utf8PathBuf, u64)>,
     /// Which directory home is, by inode, if it was there.
@@ -108,12 +111,12 @@ pub struct BoundaryReport {
     pub saved_in: Option<Utf8PathBuf>,
     /// The ref of the commit that has it, where it was in a work tree.
     pub displaced: Option<String>,
-}
-
-impl BoundaryFinding {
     /// Violations that a person may have made in their own checkout: state files, written by nobody knows whom.
     #[serde(skip)]
     pub(crate) unattributed: Vec<BoundaryFinding>,
+}
+
+impl BoundaryFinding {
     /// How a ref differs from what it was.
     pub(super) fn of_ref(moved: &RefReturn) -> BoundaryFinding {
         let what = match (&moved.before, &moved.now) {
@@ -135,9 +138,6 @@ impl BoundaryReport {
         names(&self.violations)
     }
 
-    /// What the journal keeps of it.
-    pub(crate) fn journal(&self) -> BoundaryCrossed {
-        BoundaryCrossed {
     /// The paths of the violations that nobody but the run can have made.
     pub(crate) fn violated_by_run(&self) -> Vec<String> {
         let is_runs = |found: &&BoundaryFinding| !self.unattributed.contains(found);
@@ -165,6 +165,9 @@ impl BoundaryReport {
         ))
     }
 
+    /// What the journal keeps of it.
+    pub(crate) fn journal(&self) -> BoundaryCrossed {
+        BoundaryCrossed {
             violations: self.violated(),
             put_back: names(&self.put_back),
             left: names(&self.left),
@@ -402,25 +405,35 @@ impl Watch {
     }
 
     /// Compares what the run of a killed Ralph left with the baseline that was recorded before it. What was changed after
-    /// the last process of the run had ended is kept: the run cannot have done it.
+    /// the last process of the run had ended is kept: the run cannot have done it. `None` where the baseline is damaged: what
+    /// is missing from it would count as added, and be put away.
     pub(crate) fn settle_abandoned(
         &self,
         gone: Option<FileTime>,
         state: &State,
         program: &dyn Fn() -> GitProgram,
         before_repair: &dyn Fn(),
-    ) -> BoundaryReport {
-        // Where there is none, the run had not begun, or there was nothing to watch.
+    ) -> Result<Option<BoundaryReport>, PathError> {
+        // Where there is none and none was taken, there was nothing to watch.
         let baseline = Baseline::load(&self.baseline);
-        let mut report = baseline
-            .map(|mut baseline| {
+        let length = baseline.as_ref().map_or(0, Baseline::length);
+        let mut report = match baseline {
+            Ok(mut baseline) if length >= self.baseline_length => {
                 self.settle_since(gone, &mut baseline, state, program, before_repair)
-            })
-            .unwrap_or_default();
+            }
+            _ if self.baseline_length == 0 => BoundaryReport::default(),
+            _ => {
+                let loss = "what its run changed is not compared with what was before";
+                if std::fs::symlink_metadata(&self.baseline).is_ok() {
+                    state.set_aside(&self.baseline, loss)?;
+                }
+                return Ok(None);
+            }
+        };
         if let Ok(outside) = Outside::load(&file_beside(&self.baseline)) {
             outside.settle(gone, before_repair, &mut report);
         }
-        report
+        Ok(Some(report))
     }
 }
 

@@ -70,6 +70,7 @@ impl Bench {
             guarded: Vec::new(),
             started: Timestamp::from_second(1_700_000_000).unwrap(),
             baseline: self.state.baseline(),
+            baseline_length: 0,
             journal: 0,
             workspace,
         }
@@ -226,6 +227,31 @@ fn a_branch_is_not_moved_back_over_commits_that_were_there_before_the_run() {
     assert_eq!(git(&["log", "--format=%s", "main"]), "pulled\nstart\n");
 }
 
+/// What is missing from a damaged baseline would count as added, and be put away.
+#[test]
+fn with_a_damaged_baseline_nothing_is_compared_and_that_is_said() {
+    for damage in ["", "half", "zeros"] {
+        let bench = Bench::new();
+        let mut watch = bench.watch(Role::Planner, InForce::Detect);
+        fs::write(bench.path("untracked"), "kept\n").unwrap();
+        let mut baseline = Baseline::new(watch.baseline.clone());
+        watch.take(&mut baseline, &bench.state, &program).unwrap();
+        watch.baseline_length = baseline.length();
+        let mut bytes = fs::read(&watch.baseline).unwrap();
+        match damage {
+            "" => bytes.clear(),
+            "half" => bytes.truncate(bytes.len() / 2),
+            _ => bytes.fill(0),
+        }
+        std::mem::forget(baseline);
+        fs::write(&watch.baseline, bytes).unwrap();
+        let settled = watch.settle_abandoned(None, &bench.state, &program, &|| ()).unwrap();
+        assert_eq!(settled, None, "{damage}");
+        assert_eq!(fs::read_to_string(bench.path("untracked")).unwrap(), "kept\n");
+        assert_eq!(bench.state.untold().len(), 1, "{damage}");
+    }
+}
+
 #[test]
 fn a_baseline_can_be_read_by_another_process_also_if_its_end_is_torn() {
     let bench = Bench::new();
@@ -239,7 +265,7 @@ fn a_baseline_can_be_read_by_another_process_also_if_its_end_is_torn() {
     bytes.extend_from_slice(b"{\"path\":400,\"class\":\"tree\",\"kept\":\"nothing\"}\ncut sho");
     fs::write(&watch.baseline, bytes).unwrap();
     fs::write(bench.path("untracked"), "agent\n").unwrap();
-    let report = watch.settle_abandoned(None, &bench.state, &program, &|| ());
+    let report = watch.settle_abandoned(None, &bench.state, &program, &|| ()).unwrap().unwrap();
     assert_eq!(report.violated(), ["untracked"]);
     assert_eq!(fs::read_to_string(bench.path("untracked")).unwrap(), "kept\n");
     assert!(!watch.baseline.exists());
@@ -298,7 +324,7 @@ fn beside_a_hook_that_may_call_them_examples_are_watched_like_hooks() {
     watch.take(&mut baseline, &bench.state, &program).unwrap();
     std::mem::forget(baseline);
     fs::write(hooks.join("pre-commit.sample"), "evil\n").unwrap();
-    let report = watch.settle_abandoned(None, &bench.state, &program, &|| ());
+    let report = watch.settle_abandoned(None, &bench.state, &program, &|| ()).unwrap().unwrap();
     assert_eq!(names(&report.put_back), [".git/hooks/pre-commit.sample"]);
 }
 

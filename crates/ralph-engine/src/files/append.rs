@@ -43,6 +43,15 @@ impl AppendFile {
         Ok(AppendFile { file, path: path.to_owned(), is_hogged: false })
     }
 
+    /// Tells whether the file ends in a whole line.
+    pub(crate) fn is_whole(&self) -> Result<bool, PathError> {
+        let whole = || -> io::Result<bool> {
+            let length = self.file.found()?.length;
+            Ok(sound_length(&self.file, length)? == length)
+        };
+        whole().map_err(|source| PathError::new("read", &self.path, source))
+    }
+
     /// Appends one line durably, after cutting what a dead writer left of its own.
     pub(crate) fn append(&mut self, line: &str) -> Result<Option<TornTail>, PathError> {
         self.append_and(line, DiskFile::sync_data)

@@ -19,7 +19,8 @@ use crate::digest;
 use crate::files::read_optional;
 use crate::state::{Entry, State};
 
-const PINS: Entry<PinRecord> = Entry::new("pins");
+const PINS: Entry<PinRecord> =
+    Entry::new("pins", "its gates are taken from the configuration anew");
 
 /// Everything of the configuration that decides what gates say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

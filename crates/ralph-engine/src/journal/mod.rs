@@ -25,7 +25,8 @@ pub use self::snapshot::load_board;
 use crate::config::LogFormat;
 use crate::files::append::{AppendFile, TornTail};
 use crate::files::disk::{DiskFile, DiskReader, open_to_append, open_to_read};
-use crate::files::{PathError, fault};
+use crate::files::{PathError, fault, read_optional, replace_atomically};
+use crate::state::State;
 use crate::subscriber::{RunObserver, Subscriber, Unobserved};
 
 /// Facts, appended and read back in order.
@@ -77,6 +78,19 @@ pub enum ReadJournalError<E> {
     NotText { path: Utf8PathBuf, line: usize },
 }
 
+impl ReadJournalError<JournalLineError> {
+    /// Tells whether a line is damaged, and not only of a newer Ralph.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            ReadJournalError::Path(_) => false,
+            ReadJournalError::Line { source, .. } => {
+                !matches!(source, JournalLineError::Newer { .. })
+            }
+            ReadJournalError::NotText { .. } => true,
+        }
+    }
+}
+
 impl Journal {
     /// Opens a journal, or creates it. Its board is empty until [`Journal::fold`].
     pub fn open(path: &Utf8Path) -> Result<Self, PathError> {
@@ -100,6 +114,30 @@ impl Journal {
     /// Folds all that is recorded, also by others.
     pub fn fold(&mut self) -> Result<(), ReadJournalError<JournalLineError>> {
         self.board = load_board(&self.path)?;
+        Ok(())
+    }
+
+    /// Tells whether the last line has its end.
+    pub(crate) fn is_whole(&self) -> Result<bool, PathError> {
+        self.file.is_whole()
+    }
+
+    /// Keeps a damaged journal aside, and goes on with the lines that can be read. To be called with the run lock held.
+    pub(crate) fn repair(&mut self, state: &State) -> Result<(), PathError> {
+        let bytes = read_optional(&self.path)?.unwrap_or_default();
+        let (mut good, mut bad) = (Vec::new(), 0);
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let text = line.strip_suffix(b"\n").and_then(|line| str::from_utf8(line).ok());
+            match text.map(|text| Board::default().apply_line(text)) {
+                Some(Ok(()) | Err(JournalLineError::Newer { .. })) => good.extend_from_slice(line),
+                _ => bad += 1,
+            }
+        }
+        let loss =
+            format!("{bad} of its lines are left out, and what they told of is not known any more");
+        state.keep_aside(&self.path, &bytes, &loss)?;
+        replace_atomically(&self.path, &good)?;
+        self.file = AppendFile::open(&self.path)?;
         Ok(())
     }
 

@@ -43,7 +43,7 @@ impl Draft {
         Draft { plan: base.clone(), base, changes: Vec::new(), message: None }
     }
 
-    /// Reads what a run of a killed Ralph left. What is damaged was never acknowledged.
+    /// Reads what a run of a killed Ralph left. One that cannot be read is kept aside: its writers are locked out.
     pub(super) fn load(state: &State, path: &Utf8Path) -> Result<Option<Draft>, PathError> {
         let Some(bytes) = read_optional(&place(state, path))? else { return Ok(None) };
         let draft = || {
@@ -53,7 +53,12 @@ impl Draft {
             let (base, plan) = (base.to_vec(), plan.to_vec());
             Some(Draft { base, plan, changes: Vec::new(), message: Some(header.message) })
         };
-        Ok(draft())
+        let draft = draft();
+        if draft.is_none() {
+            let loss = "what a run of a killed Ralph had changed in the plan is lost";
+            state.set_aside(&place(state, path), loss)?;
+        }
+        Ok(draft)
     }
 
     pub(super) fn is_left(state: &State, path: &Utf8Path) -> bool {

@@ -277,3 +277,26 @@ fn what_is_changed_for_later_is_one_commit_though_one_change_among_it_is_refused
     );
     assert!(!file.is_uncommitted().unwrap());
 }
+
+#[test]
+fn a_draft_of_a_killed_run_that_cannot_be_read_is_kept_and_named() {
+    let world = World::new();
+    world.set_spec("a.md").unwrap();
+    let running = world.file();
+    running.begin_run().unwrap();
+    running.change_in_run(|plan| plan.set_spec("b.md", Unfinished::Cancel)).unwrap();
+    let path = world.state.plan_directory(running.path()).join("draft");
+    let damaged = &std::fs::read(&path).unwrap()[..5];
+    std::fs::write(&path, damaged).unwrap();
+    let again = world.file().for_runs().unwrap();
+    assert!(!again.read().unwrap().is_empty());
+    let untold = world.state.untold();
+    assert_eq!(untold.len(), 1);
+    assert!(untold[0].reason.contains("had changed in the plan is lost"), "{}", untold[0].reason);
+    let (kept, count) = world.state.damaged_records().unwrap();
+    assert_eq!(count, 1);
+    let kept = kept.read_dir_utf8().unwrap().map(|entry| entry.unwrap().into_path());
+    let kept: Vec<_> = kept.filter(|path| path.extension() != Some("untold")).collect();
+    assert_eq!(std::fs::read(&kept[0]).unwrap(), damaged);
+    world.add("goes on").unwrap();
+}

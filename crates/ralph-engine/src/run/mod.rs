@@ -350,6 +350,7 @@ impl Run<'_, '_> {
         let git = || self.context.environment.git();
         let mut baseline = self.context.place.baseline.borrow_mut();
         watch.take(&mut baseline, self.context.state, &git)?;
+        let watch = Watch { baseline_length: baseline.length(), ..watch };
         self.look_outside(&watch, &git).map_err(RunError::Prepare)?;
         let pulse = Pulse::new().map_err(RunError::Prepare)?;
         let observer = self.context.journal.follow(&self.id);

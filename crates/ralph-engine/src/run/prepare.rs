@@ -239,6 +239,7 @@ impl Run<'_, '_> {
             guarded: request.adapter.guarded_files(&lookup),
             started: self.context.clock.now(),
             baseline: self.context.state.baseline(),
+            baseline_length: 0,
             journal: self.context.state.journal_length(),
         };
         environment.narrow_path(&writable_programs);

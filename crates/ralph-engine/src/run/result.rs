@@ -19,10 +19,12 @@ use crate::boundary::BoundaryReport;
 use crate::state::Entry;
 
 /// The results that no workflow has recorded yet, by item.
-pub(crate) const RESULTS: Entry<RunResult> = Entry::new("results");
+pub(crate) const RESULTS: Entry<RunResult> =
+    Entry::new("results", "a run had ended, and its result is lost: the work is done again");
 
 /// The results of runs that have ended and were not compared yet with what was before them, by item.
-pub(crate) const UNCOMPARED: Entry<RunResult> = Entry::new("uncompared");
+pub(crate) const UNCOMPARED: Entry<RunResult> =
+    Entry::new("uncompared", "a run had ended, and its result is lost: the work is done again");
 
 /// A run that is over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,11 +54,11 @@ pub(crate) struct RunResult {
     pub(crate) mutations: Vec<Mutation>,
     pub(crate) at: Timestamp,
     pub(crate) finished: RunFinished,
-}
-
     /// What a person is asked before anything follows from the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) question: Option<String>,
+}
+
 impl RunResult {
     pub(crate) fn of(
         report: &RunReport,
@@ -88,17 +90,17 @@ impl RunResult {
             mutations: report.served.mutations.clone(),
             at,
             finished,
+            question: report.boundary.question().filter(|_| request.is_of_workflow()),
         }
     }
-            question: report.boundary.question().filter(|_| request.is_of_workflow()),
 
     /// Takes in what a comparison after the run found.
     pub(crate) fn hold_to(&mut self, found: &BoundaryReport) {
         self.outcome.hold_to(found.violated_by_run());
         self.finished.outcome = self.outcome.clone();
+        self.question = found.question();
     }
 
-        self.question = found.question();
     /// Returns the final message as an answer to the prompt.
     pub(crate) fn answer(&self) -> FinalMessage<'_> {
         FinalMessage::new(self.final_message.as_deref().unwrap_or("")).in_answer_to(&self.prompt)

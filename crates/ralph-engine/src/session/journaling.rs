@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use ralph_model::journal::{
     BackoffWait, BudgetNear, BudgetStop, GatesChanged, JournalEvent, LimitWaitEnded,
-    LimitWaitStarted, UsageLimitWait,
+    LimitWaitStarted, Note, UsageLimitWait,
 };
 use ralph_model::policy::backoff::backoff;
 use ralph_model::policy::budget::{self, BudgetExhausted};
@@ -28,6 +28,16 @@ impl Session<'_> {
     /// Records an event; whoever follows the session is told.
     pub(crate) fn record(&mut self, event: impl Into<JournalEvent>) -> Result<(), PathError> {
         self.journal.record(self.context.clock.now(), None, event)
+    }
+
+    /// Names the records of private state that could not be read and were kept aside.
+    pub(crate) fn tell_damaged(&mut self) -> Result<(), PathError> {
+        for damaged in self.context.state.untold() {
+            // Told first: a crash between the two tells it again.
+            self.record(Note { reason: damaged.reason.clone(), ..Note::default() })?;
+            damaged.was_told()?;
+        }
+        Ok(())
     }
 
     /// Records the end of a run whose Ralph died after it had kept the result and before it could record the end.

@@ -30,9 +30,9 @@ use crate::gates::start::StartGates;
 use crate::gates::{GateContext, Tell};
 use crate::git::GitProgram;
 use crate::home::{Home, Workspace};
-use crate::journal::{Journal, MirrorReport};
+use crate::journal::{Journal, MirrorReport, ReadJournalError};
 use crate::launch::Launch;
-use crate::recover::{Recovered, end_leftovers};
+use crate::recover::{Recovered, end_leftovers, forget_uncompared};
 use crate::run::{Environment, Performer, RunResources, RunSlot, fresh_nonce, locks};
 use crate::state::State;
 use crate::subscriber::Subscriber;
@@ -180,7 +180,15 @@ impl<'a> Session<'a> {
                 Some(RunLock::acquire_with(&state.run_lock(home), Some(&shared), &owner)?)
             }
         };
+        let state = if lock.is_some() { state.with_run_lock() } else { state };
+        if lock.is_some() && !journal.is_whole()? {
+            // Before a line is appended, which would cut what breaks off.
+            journal.repair(&state)?;
+        }
         let recovered = end_leftovers(&state, &mut journal, clock, environment)?;
+        if lock.is_some() {
+            forget_uncompared(&state)?;
+        }
         if lock.is_some() {
             for lock in locks::remove_left_of_notes(&repositories(&workspace.root)) {
                 warnings.push(locks::removed(&lock));
@@ -188,7 +196,13 @@ impl<'a> Session<'a> {
             }
         }
         // Only now, with the lock held and everything of earlier workflows recorded.
-        journal.fold().map_err(OpenStateError::Journal)?;
+        let folded = journal.fold();
+        if lock.is_some() && folded.as_ref().is_err_and(ReadJournalError::is_damage) {
+            journal.repair(&state)?;
+            journal.fold().map_err(OpenStateError::Journal)?;
+        } else {
+            folded.map_err(OpenStateError::Journal)?;
+        }
         if !config.limits.remember {
             let holders = launches.iter().map(|(_, launch): &(Role, Launch)| &launch.limit_holder);
             for holder in holders {
@@ -235,7 +249,7 @@ impl<'a> Session<'a> {
             launches,
             _lock: lock,
         };
-        let session = Session {
+        let mut session = Session {
             context,
             budget: request.budget,
             spent: Spent::default(),
@@ -249,6 +263,7 @@ impl<'a> Session<'a> {
             waiter,
             reload: request.reload,
         };
+        session.tell_damaged()?;
         Ok((session, Opening { rebuilt, warnings, budget_notes: notes, recovered }))
     }
 }

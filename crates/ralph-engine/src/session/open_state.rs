@@ -45,7 +45,11 @@ impl OpenStateError {
                 Some("set HOME or XDG_STATE_HOME".to_owned())
             }
             OpenStateError::Journal(_) => {
-                Some("move the file away to start with an empty journal".to_owned())
+                Some(
+                    "the next workflow keeps it aside, and goes on with the lines that can be read; a journal of a newer \
+                     ralph has to be moved away"
+                        .to_owned(),
+                )
             }
             _ => None,
         }

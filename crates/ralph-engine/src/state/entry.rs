@@ -1,11 +1,11 @@
 //! Records of private state: one JSON file per kind and item.
 //!
-//! All of them can be lost. A file that cannot be read counts as absent, because its reader can do the
-//! work again; a record that decides something carries its own proof of being whole (see `gates::pin`).
+//! All of them can be lost, at a price that each kind names. A file that cannot be read counts as absent and is kept aside
+//! ([`super::damaged`]); a record that decides something carries its own proof of being whole (see `gates::pin`).
 
 use std::marker::PhantomData;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -18,12 +18,14 @@ use crate::files::{
 /// A kind of record, with the directory that keeps them.
 pub struct Entry<T> {
     directory: &'static str,
+    /// What follows from the loss of one, for people.
+    loss: &'static str,
     record: PhantomData<fn() -> T>,
 }
 
 impl<T: Serialize + DeserializeOwned> Entry<T> {
-    pub(crate) const fn new(directory: &'static str) -> Entry<T> {
-        Entry { directory, record: PhantomData }
+    pub(crate) const fn new(directory: &'static str, loss: &'static str) -> Entry<T> {
+        Entry { directory, loss, record: PhantomData }
     }
 
     /// Returns the file of an item's record.
@@ -32,8 +34,21 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
     }
 
     pub(crate) fn load(&self, state: &State, item: &str) -> Result<Option<T>, PathError> {
-        let bytes = read_optional(&self.path(state, item))?;
-        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+        self.read(state, &self.path(state, item))
+    }
+
+    fn read(&self, state: &State, path: &Utf8Path) -> Result<Option<T>, PathError> {
+        let Some(bytes) = read_optional(path)? else { return Ok(None) };
+        let record = serde_json::from_slice(&bytes).ok();
+        if record.is_none() && state.holds_run_lock() {
+            state.set_aside(path, self.loss)?;
+        }
+        Ok(record)
+    }
+
+    /// Tells whether a record of the item was kept aside because it could not be read.
+    pub(crate) fn was_damaged(&self, state: &State, item: &str) -> bool {
+        state.was_set_aside(&self.path(state, item))
     }
 
     /// Replaces the record durably.
@@ -51,8 +66,7 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
     pub(crate) fn all(&self, state: &State) -> Result<Vec<T>, PathError> {
         let mut records = Vec::new();
         for path in self.files(state) {
-            let bytes = read_optional(&path)?;
-            records.extend(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()));
+            records.extend(self.read(state, &path)?);
         }
         Ok(records)
     }
@@ -85,7 +99,7 @@ mod tests {
     use super::*;
     use crate::test_place::Place;
 
-    const NAMES: Entry<Vec<String>> = Entry::new("names");
+    const NAMES: Entry<Vec<String>> = Entry::new("names", "they are given again");
 
     #[test]
     fn a_record_is_kept_by_kind_and_item_until_it_is_forgotten() {
@@ -104,12 +118,33 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_cannot_be_read_counts_as_absent() {
+    fn a_record_that_cannot_be_read_counts_as_absent_and_is_kept_and_named_once() {
         let place = Place::new();
-        let state = place.state();
-        NAMES.save(&state, "a", &vec![]).unwrap();
-        std::fs::write(NAMES.path(&state, "a"), "{").unwrap();
-        assert_eq!(NAMES.load(&state, "a").unwrap(), None);
-        assert_eq!(NAMES.all(&state).unwrap(), Vec::<Vec<String>>::new());
+        let looking = place.state();
+        NAMES.save(&looking, "a", &vec![]).unwrap();
+        let path = NAMES.path(&looking, "a");
+        std::fs::write(&path, "{").unwrap();
+        // Whoever only looks moves nothing: the record may just be replaced.
+        assert_eq!(NAMES.load(&looking, "a").unwrap(), None);
+        assert_eq!(NAMES.all(&looking).unwrap(), Vec::<Vec<String>>::new());
+        assert!(path.exists() && looking.untold().is_empty());
+        let working = looking.clone().with_run_lock();
+        assert_eq!(NAMES.load(&working, "a").unwrap(), None);
+        assert!(!path.exists() && NAMES.was_damaged(&working, "a"));
+        let untold = working.untold();
+        let told: Vec<&str> = untold.iter().map(|damaged| damaged.reason.as_str()).collect();
+        assert_eq!(told.len(), 1);
+        assert!(told[0].contains("`names/a.json`") && told[0].ends_with("they are given again"));
+        untold[0].was_told().unwrap();
+        assert!(working.untold().is_empty());
+        // A second one is kept beside the first.
+        std::fs::write(&path, "[1]").unwrap();
+        assert_eq!(NAMES.all(&working).unwrap(), Vec::<Vec<String>>::new());
+        let kept = std::fs::read_dir(working.directory().join("damaged")).unwrap();
+        let mut kept: Vec<String> =
+            kept.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap()).collect();
+        kept.retain(|text| !text.contains("names/a.json"));
+        kept.sort();
+        assert_eq!(kept, ["[1]", "{"]);
     }
 }

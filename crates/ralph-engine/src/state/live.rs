@@ -54,7 +54,8 @@ pub(crate) struct AfterKill {
 }
 
 /// The killed runs whose leftovers were not told from the person's later changes yet, by item.
-pub(crate) const AFTER_KILL: Entry<AfterKill> = Entry::new("after-kill");
+pub(crate) const AFTER_KILL: Entry<AfterKill> =
+    Entry::new("after-kill", "what you changed after a kill may count as the run's");
 
 /// This process's record.
 #[derive(Debug)]
@@ -201,7 +202,12 @@ impl State {
                 Ok(run) if disk::is_alive(&run.owner) => {}
                 Ok(run) => leftovers.push(Leftover { run, path }),
                 Err(_) if names_living_process(&path) => {}
-                Err(_) => remove_optional(&path)?,
+                Err(_) if is_blank(&path)? => remove_optional(&path)?,
+                Err(_) => self.set_aside(
+                    &path,
+                    "nobody knows what the run was whose Ralph died: what it left running is not ended, and what it \
+                     changed is not compared",
+                )?,
             }
         }
         leftovers.sort_by(|a, b| a.run.run_id.cmp(&b.run.run_id));
@@ -220,6 +226,12 @@ fn read_record(path: &Utf8Path) -> Result<Option<serde_json::Result<LiveRun>>, P
     let text = read_optional(path)?;
     let line = text.as_deref().map(|text| text.split(|byte| *byte == b'\n').next().unwrap_or(text));
     Ok(line.map(serde_json::from_slice))
+}
+
+/// Whether a record tells that nothing runs.
+fn is_blank(path: &Utf8Path) -> Result<bool, PathError> {
+    let text = read_optional(path)?;
+    Ok(text.is_none_or(|text| text.is_empty() || text.starts_with(b"\n")))
 }
 
 /// Whether the process that a record's name tells of has an empty record because it lives and runs nothing.

@@ -4,6 +4,7 @@
 //! that an ordinary start does not call git. All of it can be lost and created again: what counts is committed in home.
 //! Opening it reports when that happened.
 
+mod damaged;
 mod entry;
 mod index;
 mod live;
@@ -41,9 +42,9 @@ struct About {
 pub struct State {
     directory: Utf8PathBuf,
     base: Utf8PathBuf,
-}
     /// This process runs workflows in the home: nobody else writes the records of items meanwhile.
     holds_run_lock: bool,
+}
 
 /// The state was not there: the workspace is new to this machine, or its state was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +140,6 @@ impl State {
         Ok(entry.directory)
     }
 
-    fn is_finished(&self) -> Result<bool, StateError> {
     /// Returns the private state in a directory that another process names as its own.
     pub(crate) fn at(directory: &Utf8Path) -> Option<Self> {
         let base = directory.parent()?.to_owned();
@@ -156,6 +156,7 @@ impl State {
         self.holds_run_lock
     }
 
+    fn is_finished(&self) -> Result<bool, StateError> {
         let Some(text) = read_optional(&self.about())? else { return Ok(false) };
         // Damaged, it counts as missing: the directory is described anew, and what else it holds stays.
         let Ok(about) = serde_json::from_slice::<About>(&text) else { return Ok(false) };

@@ -18,7 +18,8 @@ use crate::files::{
 /// Sessions beyond this many are forgotten, the oldest first.
 const KEPT: usize = 1000;
 
-const TOTALS: Entry<SessionTotal> = Entry::new("sessions");
+const TOTALS: Entry<SessionTotal> =
+    Entry::new("sessions", "what the session had used is charged again");
 
 /// The totals of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

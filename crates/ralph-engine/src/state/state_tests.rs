@@ -171,7 +171,7 @@ fn the_place_follows_the_environment() {
 fn locks_belong_to_a_home_whichever_workspace_it_is_used_from() {
     let bench = Bench::new();
     let (state, _) = bench.open();
-    let other = State { directory: "/elsewhere".into(), base: bench.base.clone() };
+    let other = State::at(&bench.base.join("another")).unwrap();
     let home = |path: &str| Home { path: path.into(), exists: true };
     assert_eq!(state.run_lock(&home("/a")), other.run_lock(&home("/a")));
     assert_ne!(state.run_lock(&home("/a")), state.run_lock(&home("/b")));

@@ -23,7 +23,7 @@ use crate::files::plain::read_text;
 use crate::home::{Home, Workspace};
 use crate::state::{Entry, State};
 
-const TRUST: Entry<TrustRecord> = Entry::new("trust");
+const TRUST: Entry<TrustRecord> = Entry::new("trust", "your consent is asked for again");
 
 /// The one record of a workspace.
 const WORKSPACE: &str = "workspace";

@@ -167,7 +167,7 @@ struct TroubleCount {
     last: Option<Trouble>,
 }
 
-const TROUBLES: Entry<TroubleCount> = Entry::new("troubles");
+const TROUBLES: Entry<TroubleCount> = Entry::new("troubles", "its troubles are counted anew");
 
 /// Counts the troubles of an item anew: it is done, or a person has it tried again.
 pub(crate) fn forget_troubles(state: &State, item: &str) -> Result<(), PathError> {
@@ -186,7 +186,9 @@ struct Pace {
 /// Goes on with a workflow until it ends or is stopped.
 pub(crate) fn drive<'s, W: Workflow<'s>>(workflow: &mut W) -> Result<Ended<W::End>, WorkflowError> {
     workflow.session().ending = None;
-    let ended = turn_until_end(workflow)?;
+    let ended = turn_until_end(workflow);
+    workflow.session().tell_damaged()?;
+    let ended = ended?;
     let session = workflow.session();
     if matches!(ended, Ended::Stopped(Stop::Interrupted)) {
         session.record(JournalEvent::Interrupted)?;
@@ -292,6 +294,7 @@ fn advance<'s, W: Workflow<'s>>(
     pace: &mut Pace,
 ) -> Result<Turn<W::End>, WorkflowError> {
     let pending = workflow.pending()?;
+    workflow.session().tell_damaged()?;
     if let Some(result) = pending.filter(|_| !is_put_back(Defect::RepeatsFinishedRuns)) {
         workflow.session().record_missing_end(&result)?;
         return conclude(workflow, pace, &result);
@@ -409,9 +412,6 @@ fn reached(session: &Session<'_>, before: Option<&PersonsSide>) -> Option<String
     })
 }
 
-/// Records what follows from a run that is over.
-fn conclude<'s, W: Workflow<'s>>(
-    workflow: &mut W,
 /// Stops for a person to say whether what changed during a run was their doing. The next start concludes the result.
 fn ask_once<'s, W: Workflow<'s>>(
     workflow: &mut W,
@@ -427,15 +427,18 @@ fn ask_once<'s, W: Workflow<'s>>(
     Ok(Turn::Stop(Stop::Unexplained { item, question }))
 }
 
+/// Records what follows from a run that is over.
+fn conclude<'s, W: Workflow<'s>>(
+    workflow: &mut W,
     pace: &mut Pace,
     result: &RunResult,
 ) -> Result<Turn<W::End>, WorkflowError> {
-    match &result.outcome {
-        // Ralph died before it could record these; the next step begins anew, or waits.
-        RunOutcome::Interrupted => {
     if let Some(question) = &result.question {
         return ask_once(workflow, result, question);
     }
+    match &result.outcome {
+        // Ralph died before it could record these; the next step begins anew, or waits.
+        RunOutcome::Interrupted => {
             workflow.discard(result, Void::Ended)?;
             forget(workflow, result)?;
             Ok(Turn::Again)

@@ -35,7 +35,10 @@ use crate::state::{Entry, State, file_name};
 pub(crate) use self::work::ChangeProbe;
 
 /// What there was before the last run of each item that could write.
-pub(crate) const BEFORE: Entry<BeforeAll> = Entry::new("before");
+pub(crate) const BEFORE: Entry<BeforeAll> = Entry::new(
+    "before",
+    "nobody knows where work on it began: what its last run left is not judged",
+);
 
 /// How long another program that holds the index is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -36,7 +36,7 @@ pub(crate) const REVIEW: &str = "-review";
 /// How often an answer may not be usable before a person is asked.
 const MOST_SLIPS: u32 = 2;
 
-const REVIEWS: Entry<ReviewRecord> = Entry::new("reviews");
+const REVIEWS: Entry<ReviewRecord> = Entry::new("reviews", "a verifier is asked again");
 
 /// What is asked about work, and what was said.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -76,6 +76,13 @@ fn screen(setup: &Setup, board: &Board) -> Vec<StyledLine> {
         let text = format!("waits for you: {}", how_to_answer(question));
         lines.push(ui.paint(Tone::Attention, &text).into());
     }
+    if let Some((place, count)) =
+        setup.find_state().ok().flatten().and_then(|state| state.damaged_records())
+    {
+        let what = plural(count as u64, "record");
+        let text = format!("{what} of private state could not be read, and are kept in `{place}`");
+        lines.push(ui.paint(Tone::Attention, &text).into());
+    }
     let pipeline = PipelineStatus::of(setup, board);
     lines.extend(pipeline.iter().flat_map(|pipeline| pipeline.lines(ui)));
     lines.extend(PlanSummary::of(setup).iter().flat_map(|plan| plan.lines(ui)));

@@ -87,7 +87,7 @@ impl Choice {
 }
 
 /// What the sample depends on.
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let set = std::env::var("RALPH_CRASH_SEED").ok();
     set.map_or_else(
         || SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() / (24 * 60 * 60),
@@ -192,7 +192,8 @@ impl<'a> Sweep<'a> {
         (finished, later.filter(Point::is_start_of_run).collect())
     }
 
-    fn begin_again(&self) {
+    /// Restores the beginning.
+    pub(crate) fn begin_again(&self) {
         // Whatever is left of the telling before must not meet this one.
         kill_marked(self.place.env.mark());
         for entry in entries(&root(self.place)) {

@@ -11,7 +11,8 @@ use super::Build;
 use crate::files::PathError;
 use crate::state::{Entry, State};
 
-const MADE: Entry<Vec<Made>> = Entry::new("made");
+const MADE: Entry<Vec<Made>> =
+    Entry::new("made", "an investigator is not told which tasks were made already");
 
 /// A task that was made from an issue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -29,7 +29,7 @@ const WORKFLOW: &str = "plan";
 const ITEM: &str = "plan";
 
 /// The spec that is being planned, by the path of its plan.
-const UNDER_WAY: Entry<UnderWay> = Entry::new("planning");
+const UNDER_WAY: Entry<UnderWay> = Entry::new("planning", "its planning begins anew");
 
 /// What becomes of the tasks that are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ struct UnderWay {
 }
 
 /// The last spec that was planned, by the path of its plan.
-const PLANNED: Entry<Planned> = Entry::new("planned");
+const PLANNED: Entry<Planned> = Entry::new("planned", "it may be planned again");
 
 /// A spec, as it was when a planner had made tasks of it.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]

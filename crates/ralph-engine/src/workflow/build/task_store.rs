@@ -19,7 +19,8 @@ use crate::workflow::driver::forget_troubles;
 use crate::workflow::isolation::landing::{LandingEnd, LandingRequest};
 use crate::workflow::repositories::BEFORE;
 
-pub(super) const TASKS: Entry<TaskRecord> = Entry::new("tasks");
+pub(super) const TASKS: Entry<TaskRecord> =
+    Entry::new("tasks", "what is known of the task is what the plan says");
 
 /// Reads everything that is on disk about a task of this plan.
 pub(super) fn markers(

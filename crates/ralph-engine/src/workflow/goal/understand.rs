@@ -31,7 +31,7 @@ use crate::workflow::{WorkflowError, unfinished};
 const WORKFLOW: &str = "understand";
 
 /// The map as it was before the run under way, by the workflow's name.
-const BEGUN: Entry<Begun> = Entry::new("understand");
+const BEGUN: Entry<Begun> = Entry::new("understand", "the topic that was looked at begins anew");
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Begun {

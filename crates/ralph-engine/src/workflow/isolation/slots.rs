@@ -19,7 +19,8 @@ use crate::workflow::WorkflowError;
 use crate::workflow::repositories::{key, oid};
 
 /// Which slot an item has.
-pub(super) const SLOTS: Entry<SlotRecord> = Entry::new("slots");
+pub(super) const SLOTS: Entry<SlotRecord> =
+    Entry::new("slots", "work on it begins anew, in another clone");
 
 /// What the tip of the run's branch is called in a slot, for people and agents.
 pub(super) const TIP_NAME: &str = "ralph/tip";
@@ -216,6 +217,11 @@ pub(super) fn directory(state: &State, configured: Option<&Utf8Path>) -> Utf8Pat
 /// Returns where work on an item began, if it has a slot.
 pub(crate) fn base_of(state: &State, item: &str) -> Result<Option<Base>, PathError> {
     Ok(SLOTS.load(state, item)?.map(|record| record.base))
+}
+
+/// Tells whether nobody knows any more which slot an item had.
+pub(crate) fn was_damaged(state: &State, item: &str) -> bool {
+    SLOTS.was_damaged(state, item)
 }
 
 /// Notes that an item goes on from other commits.

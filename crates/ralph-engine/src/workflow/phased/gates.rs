@@ -13,7 +13,8 @@ use crate::workflow::WorkflowError;
 use crate::workflow::driver::Subject;
 
 /// The checks that were detected for each task.
-pub(super) const DETECTED: Entry<Vec<GateSpec>> = Entry::new("loop-detected");
+pub(super) const DETECTED: Entry<Vec<GateSpec>> =
+    Entry::new("loop-detected", "gates are detected anew");
 
 /// The gate that builds a web app.
 pub(super) const BUILD: &str = "build-succeeds";

@@ -23,7 +23,7 @@ use crate::workflow::isolation::slots;
 use crate::workflow::repositories::{BEFORE, key};
 
 /// What the mailboxes of a task agreed on.
-const AGREED: Entry<Agreed> = Entry::new("loop-mail");
+const AGREED: Entry<Agreed> = Entry::new("loop-mail", "the mailboxes are compared anew");
 
 /// How often in a row accepted work may be refused by the branch before a person is asked.
 const MOST_REFUSED: u32 = 3;

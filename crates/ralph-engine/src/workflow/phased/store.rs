@@ -13,7 +13,7 @@ use crate::workflow::WorkflowError;
 use crate::workflow::driver::forget_troubles;
 use crate::workflow::repositories::BEFORE;
 
-pub(super) const LOOPS: Entry<LoopRecord> = Entry::new("loop");
+pub(super) const LOOPS: Entry<LoopRecord> = Entry::new("loop", "the task of the loop begins anew");
 
 /// There is one loop in a workspace.
 pub(super) const KEY: &str = "loop";

@@ -24,7 +24,8 @@ pub(super) const PROGRESS_FILE: &str = "progress.txt";
 const LARGEST: usize = 4 << 20;
 
 /// The progress file as the run under way was given it, by item.
-const NOTES: Entry<GivenNotes> = Entry::new("story_notes");
+const NOTES: Entry<GivenNotes> =
+    Entry::new("story_notes", "notes that its last run was given may be taken for new ones");
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct GivenNotes {

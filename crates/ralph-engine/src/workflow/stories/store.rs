@@ -20,7 +20,8 @@ use crate::workflow::isolation::landing::LandingEnd;
 use crate::workflow::overview::{lay_over, read_prd};
 use crate::workflow::repositories::BEFORE;
 
-pub(super) const STORIES: Entry<StoryRecord> = Entry::new("stories");
+pub(super) const STORIES: Entry<StoryRecord> =
+    Entry::new("stories", "what is known of the story is what the PRD says");
 
 /// Whether all that a fact comes to was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ mod checkout_edits;
 mod claims;
 mod commits;
 mod crashes;
+mod damage;
 mod drafts;
 mod endings;
 mod homes;

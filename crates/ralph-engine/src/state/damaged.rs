@@ -1,0 +1,110 @@
+//! Records that cannot be read: each is kept aside, named once, and stops nothing but its own item.
+//!
+//! Who finds one moves it to `damaged/`, where nothing overwrites it, with a note of what its loss means. A workflow puts
+//! such notes into the journal at its next turn. Only who holds the run lock, or the lock of the record's writers, moves
+//! one: anybody else may have read a record that is just being replaced.
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::State;
+use crate::files::disk;
+use crate::files::{
+    PathError, create_private_directory, read_optional, remove_durably, rename_durably,
+    replace_atomically,
+};
+
+/// How the name of a note ends that nobody was told yet.
+const UNTOLD: &str = "untold";
+
+/// A record that was kept aside, and of which nobody was told yet.
+pub(crate) struct DamagedRecord {
+    /// What it was, where it is, and what follows.
+    pub(crate) reason: String,
+    note: Utf8PathBuf,
+}
+
+impl DamagedRecord {
+    /// Notes that the journal has it.
+    pub(crate) fn was_told(&self) -> Result<(), PathError> {
+        remove_durably(&self.note)
+    }
+}
+
+impl State {
+    /// Keeps a record aside. `loss` says what follows from doing without it.
+    pub(crate) fn set_aside(&self, path: &Utf8Path, loss: &str) -> Result<(), PathError> {
+        let kept = self.free_name(path);
+        self.note_damaged(path, &kept, loss)?;
+        rename_durably(path, &kept)
+    }
+
+    /// Keeps bytes aside that were part of a file.
+    pub(crate) fn keep_aside(
+        &self,
+        path: &Utf8Path,
+        bytes: &[u8],
+        loss: &str,
+    ) -> Result<(), PathError> {
+        let kept = self.free_name(path);
+        self.note_damaged(path, &kept, loss)?;
+        replace_atomically(&kept, bytes)
+    }
+
+    /// Before anything is moved: a crash in between finds the record again, and writes the same note.
+    fn note_damaged(&self, path: &Utf8Path, kept: &Utf8Path, loss: &str) -> Result<(), PathError> {
+        create_private_directory(&self.damaged())?;
+        let name = path.strip_prefix(&self.directory).unwrap_or(path);
+        let reason =
+            format!("`{name}` of private state cannot be read, and is kept as `{kept}`: {loss}");
+        replace_atomically(&with_end(kept, UNTOLD), reason.as_bytes())
+    }
+
+    /// Tells whether a record that was at this path is kept aside.
+    pub(crate) fn was_set_aside(&self, path: &Utf8Path) -> bool {
+        disk::exists(&self.name_aside(path, 0))
+    }
+
+    /// Returns what was kept aside and not told yet.
+    pub(crate) fn untold(&self) -> Vec<DamagedRecord> {
+        let directory = self.damaged();
+        let listed = disk::list(&directory).into_iter().flatten();
+        let names = listed.filter_map(|entry| entry.name.into_string().ok());
+        let mut notes: Vec<Utf8PathBuf> = names
+            .map(|name| directory.join(name))
+            .filter(|note| note.extension() == Some(UNTOLD))
+            .collect();
+        notes.sort();
+        let read = |note: Utf8PathBuf| {
+            let text = read_optional(&note).ok().flatten()?;
+            Some(DamagedRecord { reason: String::from_utf8_lossy(&text).into_owned(), note })
+        };
+        notes.into_iter().filter_map(read).collect()
+    }
+
+    /// Returns where records are kept that could not be read, and how many there are; `None` where there are none.
+    pub fn damaged_records(&self) -> Option<(Utf8PathBuf, usize)> {
+        let listed = disk::list(&self.damaged()).ok()?;
+        let is_note = |name: &str| Utf8Path::new(name).extension() == Some(UNTOLD);
+        let kept = listed.iter().filter(|entry| !entry.name.to_str().is_some_and(is_note));
+        let count = kept.count();
+        (count > 0).then(|| (self.damaged(), count))
+    }
+
+    fn free_name(&self, path: &Utf8Path) -> Utf8PathBuf {
+        let mut names = (0..).map(|number| self.name_aside(path, number));
+        names.find(|name| !disk::exists(name)).expect("there are more numbers than records")
+    }
+
+    fn name_aside(&self, path: &Utf8Path, number: u32) -> Utf8PathBuf {
+        let name = path.strip_prefix(&self.directory).unwrap_or(path).as_str().replace('/', "~");
+        self.damaged().join(if number == 0 { name } else { format!("{name}.{number}") })
+    }
+
+    fn damaged(&self) -> Utf8PathBuf {
+        self.directory.join("damaged")
+    }
+}
+
+fn with_end(path: &Utf8Path, end: &str) -> Utf8PathBuf {
+    Utf8PathBuf::from(format!("{path}.{end}"))
+}
