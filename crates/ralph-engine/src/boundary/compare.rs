@@ -12,8 +12,8 @@
 //! After a crash, what was changed when nothing of the run was left any more is the person's in every case: kept, and told.
 //!
 //! What the harness itself wrote during a run, on somebody's behalf, it vouches for: that stays. In the person's checkout
-//! nobody can tell other changes of state files from the person's own: a workflow asks, and does not hold them against the
-//! run.
+//! nobody can tell other changes of files that people edit (`plan.jsonl`, the PRD, `ralph.toml`, a plan of a spec) from the
+//! person's own: where a run changed nothing else that it must not, a workflow asks, and does not hold them against it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ pub struct BoundaryReport {
     pub saved_in: Option<Utf8PathBuf>,
     /// The ref of the commit that has it, where it was in a work tree.
     pub displaced: Option<String>,
-    /// Violations that a person may have made in their own checkout: state files, written by nobody knows whom.
+    /// Violations that a person may have made in their own checkout: files that people edit, changed by nobody knows whom.
     #[serde(skip)]
     pub(crate) unattributed: Vec<BoundaryFinding>,
 }
@@ -138,23 +138,30 @@ impl BoundaryReport {
         names(&self.violations)
     }
 
-    /// The paths of the violations that nobody but the run can have made.
+    /// Tells whether everything that must not be changed may have been changed by a person, who works in the same tree.
+    fn may_be_persons(&self) -> bool {
+        self.violations.iter().all(|found| self.unattributed.contains(found))
+    }
+
+    /// The paths of violations that are held against the run.
     pub(crate) fn violated_by_run(&self) -> Vec<String> {
-        let is_runs = |found: &&BoundaryFinding| !self.unattributed.contains(found);
-        self.violations.iter().filter(is_runs).map(|found| found.path.clone()).collect()
+        if self.may_be_persons() { Vec::new() } else { self.violated() }
+    }
+
+    /// The paths that are not held against the run, as a person may have changed them.
+    pub(crate) fn not_attributed(&self) -> Vec<String> {
+        if self.may_be_persons() { names(&self.unattributed) } else { Vec::new() }
     }
 
     /// Returns what to ask a person about changes that they may have made themselves.
     pub(crate) fn question(&self) -> Option<String> {
-        if self.unattributed.is_empty() {
+        let changed = self.not_attributed();
+        if changed.is_empty() {
             return None;
         }
-        let files = names(&self.unattributed).join(", ");
+        let files = changed.join(", ");
         let kept = match (&self.displaced, &self.saved_in) {
-            (Some(name), _) => format!(
-                "`{name}` (`git checkout {name} -- {}`)",
-                names(&self.unattributed).join(" ")
-            ),
+            (Some(name), _) => format!("`{name}` (`git checkout {name} -- {}`)", changed.join(" ")),
             (None, Some(directory)) => format!("`{directory}`"),
             (None, None) => "nothing".to_owned(),
         };

@@ -198,6 +198,23 @@ pub(super) fn state(workspace: &Utf8Path, home: Option<&Utf8Path>) -> Vec<Watche
     watched
 }
 
+/// Whether a state file is one that people edit by hand too.
+pub(super) fn is_edited_by_hand(
+    path: &Path,
+    workspace: &Utf8Path,
+    home: Option<&Utf8Path>,
+) -> bool {
+    let is_setting = [CONFIG_FILE, INCLUDE_FILE].iter().any(|name| path == workspace.join(name));
+    let inside = home.and_then(|home| path.strip_prefix(home).ok());
+    is_setting
+        || inside.is_some_and(|inside| {
+            let is_plan_of_spec = inside.starts_with("specs/plans")
+                && inside.extension().is_some_and(|end| end == "md");
+            ["plan.jsonl", "prd.json"].iter().any(|name| inside == Path::new(name))
+                || is_plan_of_spec
+        })
+}
+
 /// Lists the directories on the way from `top` to what is watched below it: whoever closes one hides what is in it.
 pub(super) fn on_the_way(watched: &[Watched], top: &Utf8Path, class: Class) -> Vec<Watched> {
     let mut found: BTreeSet<&Path> = BTreeSet::new();

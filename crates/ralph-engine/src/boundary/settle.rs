@@ -12,7 +12,7 @@ use ralph_proc::end_note::FileTime;
 use super::InForce;
 use super::baseline::{Baseline, Difference};
 use super::compare::{BoundaryFinding, BoundaryReport, FindingKind, Watch, is_later, is_ref_later};
-use super::protected::{Class, merged_config};
+use super::protected::{Class, is_edited_by_hand, merged_config};
 use super::record::{Kept, read_content};
 use super::refs;
 use super::restore::{
@@ -226,7 +226,9 @@ impl Settlement<'_> {
                     what,
                     FindingKind::Changed | FindingKind::Added | FindingKind::Removed
                 );
-                if *class == Class::State && is_file && is_edit && done {
+                let is_by_hand =
+                    is_edited_by_hand(path, &self.watch.workspace, self.watch.home.as_deref());
+                if *class == Class::State && is_by_hand && is_file && is_edit && done {
                     self.report.unattributed.push(found.clone());
                 }
                 // What could not be put back, and what an agent could leave for the person to run, is never passed over.

@@ -26,7 +26,6 @@ use crate::config::LogFormat;
 use crate::files::append::{AppendFile, TornTail};
 use crate::files::disk::{DiskFile, DiskReader, open_to_append, open_to_read};
 use crate::files::{PathError, fault, read_optional, replace_atomically};
-use crate::state::State;
 use crate::subscriber::{RunObserver, Subscriber, Unobserved};
 
 /// Facts, appended and read back in order.
@@ -123,7 +122,11 @@ impl Journal {
     }
 
     /// Keeps a damaged journal aside, and goes on with the lines that can be read. To be called with the run lock held.
-    pub(crate) fn repair(&mut self, state: &State) -> Result<(), PathError> {
+    /// `keep_aside` gets all of it, with what is lost.
+    pub(crate) fn repair(
+        &mut self,
+        keep_aside: impl FnOnce(&Utf8Path, &[u8], &str) -> Result<(), PathError>,
+    ) -> Result<(), PathError> {
         let bytes = read_optional(&self.path)?.unwrap_or_default();
         let (mut good, mut bad) = (Vec::new(), 0);
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -135,7 +138,7 @@ impl Journal {
         }
         let loss =
             format!("{bad} of its lines are left out, and what they told of is not known any more");
-        state.keep_aside(&self.path, &bytes, &loss)?;
+        keep_aside(&self.path, &bytes, &loss)?;
         replace_atomically(&self.path, &good)?;
         self.file = AppendFile::open(&self.path)?;
         Ok(())

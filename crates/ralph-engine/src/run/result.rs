@@ -4,7 +4,7 @@
 //! It is on disk, in private state, before the journal says that the run ended, and it is removed when the workflow has
 //! taken it into its state files. So a run that is over is never repeated.
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use ralph_model::contract::FinalMessage;
 use ralph_model::id::RunId;
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{RunReport, RunRequest};
 use crate::boundary::BoundaryReport;
+use crate::files::read_optional;
 use crate::state::Entry;
 
 /// The results that no workflow has recorded yet, by item.
@@ -57,6 +58,11 @@ pub(crate) struct RunResult {
     /// What a person is asked before anything follows from the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) question: Option<String>,
+    /// State files that it, or a person, changed, and the directory where the changed ones are kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unattributed: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) saved_in: Option<Utf8PathBuf>,
 }
 
 impl RunResult {
@@ -91,6 +97,8 @@ impl RunResult {
             at,
             finished,
             question: report.boundary.question().filter(|_| request.is_of_workflow()),
+            unattributed: report.boundary.not_attributed(),
+            saved_in: report.boundary.saved_in.clone(),
         }
     }
 
@@ -99,6 +107,14 @@ impl RunResult {
         self.outcome.hold_to(found.violated_by_run());
         self.finished.outcome = self.outcome.clone();
         self.question = found.question();
+        self.unattributed = found.not_attributed();
+        self.saved_in = found.saved_in.clone();
+    }
+
+    /// Returns a file of the workspace as it was when the run ended, if it was put back then.
+    pub(crate) fn put_away(&self, path: &Utf8Path) -> Option<String> {
+        let kept = self.saved_in.as_ref()?.join("workspace").join(path);
+        String::from_utf8(read_optional(&kept).ok()??).ok()
     }
 
     /// Returns the final message as an answer to the prompt.

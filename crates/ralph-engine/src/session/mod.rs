@@ -183,7 +183,7 @@ impl<'a> Session<'a> {
         let state = if lock.is_some() { state.with_run_lock() } else { state };
         if lock.is_some() && !journal.is_whole()? {
             // Before a line is appended, which would cut what breaks off.
-            journal.repair(&state)?;
+            journal.repair(|path, bytes, loss| state.keep_aside(path, bytes, loss))?;
         }
         let recovered = end_leftovers(&state, &mut journal, clock, environment)?;
         if lock.is_some() {
@@ -198,7 +198,7 @@ impl<'a> Session<'a> {
         // Only now, with the lock held and everything of earlier workflows recorded.
         let folded = journal.fold();
         if lock.is_some() && folded.as_ref().is_err_and(ReadJournalError::is_damage) {
-            journal.repair(&state)?;
+            journal.repair(|path, bytes, loss| state.keep_aside(path, bytes, loss))?;
             journal.fold().map_err(OpenStateError::Journal)?;
         } else {
             folded.map_err(OpenStateError::Journal)?;
@@ -303,8 +303,9 @@ impl Session<'_> {
 }
 
 impl Drop for Session<'_> {
-    /// Records the end of the workflow, also of one that an error ended.
+    /// Records the end of the workflow, also of one that an error ended, and names what was found damaged.
     fn drop(&mut self) {
+        let _ = self.tell_damaged();
         if self.journal.has_begun() {
             let how = self.ending.unwrap_or("failed").to_owned();
             let _ = self.record(WorkflowEnded { how });

@@ -138,6 +138,11 @@ pub(crate) trait Workflow<'s> {
     /// Returns what is next. What needs no agent is done here.
     fn next(&mut self) -> Result<WorkflowStep<Self::End>, WorkflowError>;
 
+    /// Tells whether what a run changed of Ralph's files is how its agent makes a claim: nobody is asked about that.
+    fn is_claim(&self, _result: &RunResult) -> bool {
+        false
+    }
+
     /// Notes what a run left, before anything follows from it. Not called for a result of an earlier process.
     fn ended(&mut self, _report: RunReport, _result: &RunResult) -> Result<(), WorkflowError> {
         Ok(())
@@ -356,7 +361,7 @@ fn run<'s, W: Workflow<'s>>(
             workflow.session().record(Note { reason, ..Note::default() })?;
             return Ok(Turn::Stop(Stop::Unexplained { item, question }));
         }
-        if let Some(question) = &result.question {
+        if let Some(question) = question_of(workflow, &result) {
             return ask_once(workflow, &result, question);
         }
         let RunOutcome::Trouble { trouble: Trouble::UsageLimit { resets_at } } = result.outcome
@@ -412,6 +417,11 @@ fn reached(session: &Session<'_>, before: Option<&PersonsSide>) -> Option<String
     })
 }
 
+/// Returns what a person is to be asked before anything follows from a run.
+fn question_of<'r, 's, W: Workflow<'s>>(workflow: &W, result: &'r RunResult) -> Option<&'r str> {
+    result.question.as_deref().filter(|_| !workflow.is_claim(result))
+}
+
 /// Stops for a person to say whether what changed during a run was their doing. The next start concludes the result.
 fn ask_once<'s, W: Workflow<'s>>(
     workflow: &mut W,
@@ -433,7 +443,7 @@ fn conclude<'s, W: Workflow<'s>>(
     pace: &mut Pace,
     result: &RunResult,
 ) -> Result<Turn<W::End>, WorkflowError> {
-    if let Some(question) = &result.question {
+    if let Some(question) = question_of(workflow, result) {
         return ask_once(workflow, result, question);
     }
     match &result.outcome {

@@ -26,7 +26,7 @@ impl Plan<'_> {
     }
 
     /// Returns what keeps agents from working on a plan whose every line can be read, by line.
-    pub(super) fn obstacles(&self) -> Vec<Problem> {
+    pub fn obstacles(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         self.doubles(&mut problems);
         self.knots(&mut problems);

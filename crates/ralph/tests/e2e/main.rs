@@ -45,6 +45,8 @@ mod in_place;
 #[cfg(test)]
 mod in_place_killed;
 #[cfg(test)]
+mod in_place_person;
+#[cfg(test)]
 mod kept_work;
 #[cfg(test)]
 mod landing;

@@ -348,7 +348,8 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         self.project.sync(self.session)?;
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
-        if let Some(problem) = plan.document().broken().next() {
+        // Before an agent starts, also on a plan that was edited since the last one ended.
+        if let Some(problem) = plan.document().broken().chain(plan.obstacles()).next() {
             let path = self.plan.path().to_owned();
             return Err(WorkflowError::StateFile { path, reason: problem.to_string() });
         }

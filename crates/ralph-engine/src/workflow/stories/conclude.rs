@@ -2,6 +2,7 @@
 
 use ralph_model::build::Rejection;
 use ralph_model::journal::{ReasonText, StepResult, VerdictKind, VerdictReached};
+use ralph_model::prd::Prd;
 use ralph_model::run::RunOutcome;
 use ralph_model::story::{StoryFact, StoryInPrd, StoryState};
 
@@ -9,6 +10,7 @@ use super::store::StoryHealing;
 use super::{Stories, StoriesEnd};
 use crate::run::{RESULTS, RunResult};
 use crate::workflow::driver::Turn;
+use crate::workflow::overview::read_prd;
 use crate::workflow::repositories::{BEFORE, BeforeAll};
 use crate::workflow::{WorkflowError, review, unfinished};
 
@@ -53,7 +55,7 @@ impl Stories<'_, '_> {
         let Some(before) = BEFORE.load(&self.session.context.state, item)? else {
             return Ok(Turn::Again);
         };
-        let is_claimed = self.has_touched_prd_alone(result);
+        let is_claimed = self.has_touched_passes_alone(result);
         if let Some(why) = unfinished(&result.outcome).filter(|_| !is_claimed) {
             self.back_to_branches(item)?;
             let why = format!("The last run ended without a result that counts: {why}.");
@@ -63,14 +65,21 @@ impl Stories<'_, '_> {
         self.conclude_claim(item, &before, result, is_claimed || is_written)
     }
 
-    /// Tells whether a run in place changed nothing that it must not but the PRD. That was put back, and is a claim: agents
-    /// of other loops know no other way to make one.
-    fn has_touched_prd_alone(&self, result: &RunResult) -> bool {
-        let RunOutcome::Violation { paths } = &result.outcome else { return false };
+    /// Tells whether a run in place changed nothing that it must not but `passes` in the PRD. That was put back, and is a
+    /// claim: agents of other loops know no other way to make one.
+    pub(super) fn has_touched_passes_alone(&self, result: &RunResult) -> bool {
         let context = &self.session.context;
-        let prd = self.prd_in_checkout();
-        let prd = prd.strip_prefix(&context.workspace.root).unwrap_or(&prd);
-        self.project.is_in_place() && paths.iter().all(|path| path == prd.as_str())
+        let path = self.prd_in_checkout();
+        let prd = path.strip_prefix(&context.workspace.root).unwrap_or(&path);
+        if result.outcome != RunOutcome::Completed
+            || result.unattributed.is_empty()
+            || result.unattributed.iter().any(|changed| changed != prd.as_str())
+        {
+            return false;
+        }
+        let written = result.put_away(prd).and_then(|text| Prd::parse(&text).ok());
+        let now = read_prd(&path).ok();
+        written.zip(now).is_some_and(|(written, now)| written.with_passes_of(Some(&now)) == now)
     }
 
     fn conclude_claim(

@@ -272,6 +272,10 @@ impl<'s> Workflow<'s> for Stories<'_, 's> {
         self.next_step()
     }
 
+    fn is_claim(&self, result: &RunResult) -> bool {
+        result.role == Role::Implementer && self.has_touched_passes_alone(result)
+    }
+
     /// Notes what an implementer left, for the next run of its story.
     fn ended(&mut self, _: RunReport, result: &RunResult) -> Result<(), WorkflowError> {
         if result.role != Role::Implementer {

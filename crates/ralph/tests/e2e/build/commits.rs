@@ -130,6 +130,21 @@ fn commits_of_plan_and_work_are_signed_as_the_person_does() {
     signed.site.assert_complete();
 }
 
+#[test]
+fn a_signature_that_cannot_be_made_says_whose_settings_count() {
+    let signed = Signed::new(Site::planned("", &[task("t-aaaa")]));
+    // What the repository says of signing does not count.
+    signed.site.git(&["config", "gpg.format", "ssh"]);
+    signed.set_broken(true);
+    let said = signed.exits(1, &["task", "add", "Wave"]);
+    for told in ["no secret key for you", "git config --global gpg.format", "user.signingkey"] {
+        assert!(said.contains(told), "{told} in {said}");
+    }
+    signed.set_broken(false);
+    signed.exits(0, &["task", "add", "Bow"]);
+    assert_eq!(signed.subjects().len(), 2);
+}
+
 /// A lock on the branch that a Ralph left which died while it committed without a signature.
 fn leave_branch_locked(site: &Site) {
     let lock = site.path(".git/refs/heads/main.lock");

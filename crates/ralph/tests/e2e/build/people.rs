@@ -142,6 +142,42 @@ fn a_plan_that_no_agent_could_work_on_is_refused_before_any_runs() {
 }
 
 #[test]
+fn a_plan_that_became_unworkable_during_a_run_is_refused_before_the_next_one() {
+    for in_place in [false, true] {
+        let site = Site::planned("", &[task("t-aaaa"), task("t-bbbb")]);
+        let site = if in_place { site.in_place() } else { site };
+        // The edit is there before the first run, and git has not seen it: it is taken up with the next step.
+        let script = format!(
+            "[builder 1]\nrun touch {0}/begun; until [ -e {0}/go ]; do sleep 0.02; done\nwrite t-aaaa x\n\
+             run ralph task done\nfinal done\n{BUILDER}{VERIFIER}",
+            site.place.path("").display()
+        );
+        fs::write(site.place.path("script"), script).unwrap();
+        let running = site.place.start(&["build", "--boundary", "off"]);
+        crate::harness::wait_for_file(&site.place.path("begun"));
+        let doubled = format!("{}{}\n", site.plan_text(), task("t-bbbb"));
+        fs::write(site.path("ralph/plan.jsonl"), doubled).unwrap();
+        fs::write(site.place.path("go"), "").unwrap();
+        let (code, said) = running.finish();
+        assert_eq!(code, Some(1), "{said}");
+        assert_eq!(site.roles(), ["builder"], "{said}");
+        let plan = site.path("ralph/plan.jsonl");
+        assert!(said.contains(&format!("{}", plan.display())), "{said}");
+        assert!(
+            said.contains("`t-bbbb` is already on line") || said.contains("`t-bbbb` twice"),
+            "{said}"
+        );
+        // Nothing of it is lost, and once it is mended the work goes on.
+        let mended: Vec<String> = site.plan_text().lines().map(str::to_owned).collect();
+        let mended = &mended[..mended.len() - 1];
+        fs::write(&plan, mended.join("\n") + "\n").unwrap();
+        site.exits(0, &["build", "--boundary", "off"]);
+        assert_eq!(site.roles(), ["builder", "builder", "verifier"]);
+        site.assert_complete();
+    }
+}
+
+#[test]
 fn a_plan_that_is_gone_is_not_committed_as_gone() {
     let site = Site::planned(BUILDER, &[task("t-aaaa")]);
     fs::remove_file(site.path("ralph/plan.jsonl")).unwrap();

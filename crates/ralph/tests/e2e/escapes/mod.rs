@@ -250,6 +250,11 @@ fn what_an_ordinary_user_changes_is_undone_without_the_kernel() {
 }
 
 #[test]
+fn reports_need_no_state_that_an_ordinary_user_can_write() {
+    as_an_ordinary_user(&["plan::soundness::a_report_needs_no_state_that_can_be_written"]);
+}
+
+#[test]
 fn the_document_tells_the_same_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/boundary.md");
     let text = fs::read_to_string(path).unwrap();

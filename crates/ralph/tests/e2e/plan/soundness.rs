@@ -1,6 +1,7 @@
 //! Files that are not sound: mutations stop and name the line, `ralph validate` tells everything at once.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::Value;
@@ -221,4 +222,36 @@ fn a_plan_that_is_a_link_is_not_sound_as_no_change_follows_it() {
         assert_eq!(validated.status.code(), Some(1), "{target}: {validated}");
         assert!(validated.to_string().contains("it is a link"), "{target}: {validated}");
     }
+}
+
+#[test]
+fn a_prd_is_looked_at_too() {
+    let desk = Desk::with_tasks(1);
+    let path = desk.place.env.repo().join("ralph/prd.json");
+    fs::write(&path, "{\"project\": 1}").unwrap();
+    let validated = desk.ralph(&["validate"]);
+    assert_eq!(validated.status.code(), Some(1), "{validated}");
+    assert!(validated.to_string().contains("ralph/prd.json"), "{validated}");
+}
+
+/// For root nothing is read-only; `escapes` has this run by an ordinary user too.
+#[test]
+fn a_report_needs_no_state_that_can_be_written() {
+    let desk = Desk::with_tasks(1);
+    let state = desk.place.path("state/ralph");
+    let before = crate::pipeline::files_below(&state);
+    let directories = ["", "index", "locks"].map(|name| state.join(name));
+    let permit = |mode| {
+        for directory in directories.iter().filter(|directory| directory.exists()) {
+            fs::set_permissions(directory, fs::Permissions::from_mode(mode)).unwrap();
+        }
+    };
+    permit(0o500);
+    let reports = [&["status"][..], &["query"], &["validate"], &["log", "--all"]];
+    let ended = reports.map(|args| desk.ralph(args));
+    permit(0o700);
+    for (finished, args) in ended.iter().zip(reports) {
+        assert!(finished.status.success(), "{args:?}: {finished}");
+    }
+    assert_eq!(crate::pipeline::files_below(&state), before);
 }
