@@ -71,6 +71,22 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         Ok(records)
     }
 
+    /// Replaces every record that a change alters.
+    pub(crate) fn change_all(
+        &self,
+        state: &State,
+        mut change: impl FnMut(&mut T),
+    ) -> Result<(), PathError> {
+        for path in self.files(state) {
+            if let Some(mut record) = self.read(state, &path)? {
+                change(&mut record);
+                let bytes = serde_json::to_vec(&record).expect("records are plain data");
+                replace_atomically(&path, &bytes)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Forgets the records of all items but these.
     pub(crate) fn retain<'i>(
         &self,

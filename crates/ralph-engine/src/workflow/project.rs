@@ -47,6 +47,8 @@ pub struct Project {
     reading: Option<ReadingPlace>,
     /// What is worked on now.
     item: Option<String>,
+    /// Private state, where all work is in the person's checkout.
+    checkout: Option<State>,
     /// The item that goes on in the person's checkout although others work in clones.
     in_place: Option<String>,
 }
@@ -101,6 +103,10 @@ impl Project {
             WorkPlace::Slot { onto } => Some(onto),
             WorkPlace::Configured { .. } | WorkPlace::Checkout | WorkPlace::Reading => None,
         };
+        if onto.is_none() && !matches!(place, WorkPlace::Reading) {
+            project.repositories.note_between(state).map_err(failed)?;
+            project.checkout = Some(state.clone());
+        }
         if matches!(place, WorkPlace::Reading) && config.isolation == Isolation::Clone {
             project.reading = ReadingPlace::open(&git, context).map_err(failed)?;
         }
@@ -135,6 +141,7 @@ impl Project {
             clones: None,
             reading: None,
             item: None,
+            checkout: None,
             in_place: None,
         }
     }
@@ -669,6 +676,15 @@ impl Project {
         let message = "ralph: what was left to commit";
         let committed = self.committer.commit_files(&files, message);
         conclude_commit(session, committed, None)
+    }
+}
+
+impl Drop for Project {
+    /// Notes where the person's checkout stands. Where that cannot be noted, what they commit later may count as work.
+    fn drop(&mut self) {
+        if let Some(state) = &self.checkout {
+            let _ = self.repositories.note_end(state);
+        }
     }
 }
 

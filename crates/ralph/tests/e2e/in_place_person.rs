@@ -48,7 +48,7 @@ fn what_a_person_commits_during_a_run_is_no_evidence() {
     );
     let running = stage.place.start(&[&["pipeline"][..], &ONCE, &[&agent(&stage, &work)]].concat());
     wait_until(PATIENCE, "the implementer works", || {
-        running.is_over() || stage.told("run_started").len() == 2
+        running.is_over() || stage.place.logged("run_started").len() == 2
     });
     person_commits(&stage, "person.txt");
     fs::write(theirs, stage.git(&["rev-parse", "HEAD"]) + "\n").unwrap();
@@ -69,7 +69,7 @@ fn a_line_that_a_person_adds_to_the_notes_while_a_planner_works_stays() {
         let script = format!(
             "cat >/dev/null; P='I AM HYPER SURE I AM DONE!'\n\
              case $RALPH_ROLE in\n\
-             planner) until [ -e {} ]; do sleep 0.02; done; echo plan >$RALPH_OUT/plan.md\n\
+             planner) echo begun; until [ -e {} ]; do sleep 0.02; done; echo plan >$RALPH_OUT/plan.md\n\
                printf 'first\\nplanner\\n' >$RALPH_OUT/SCRATCHPAD.md; echo \"$P\";;\n\
              implementer) date +%N >>work.txt; git add work.txt; git commit -qm work; git rev-parse HEAD; echo \"$P\";;\n\
              *) git rev-parse HEAD; echo \"$P\";; esac\n",
@@ -79,7 +79,7 @@ fn a_line_that_a_person_adds_to_the_notes_while_a_planner_works_stays() {
         let command = format!("sh {}", path.display());
         let running = stage.place.start(&["pipeline", "--agent-cmd", &command]);
         wait_until(PATIENCE, "the planner works", || {
-            running.is_over() || !stage.place.logged("run_started").is_empty()
+            running.is_over() || running.said().contains("[says] begun")
         });
         stage.write("ralph/SCRATCHPAD.md", "first\nperson\n");
         fs::write(go, "").unwrap();

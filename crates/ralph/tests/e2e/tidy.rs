@@ -132,7 +132,7 @@ const ENGINE_EDGES: &[(&str, &str)] = &[
     ("plan_file", "boundary digest files git home repository state"),
     ("prompts", "files specs"),
     ("questions", "clock files journal"),
-    ("recover", "clock files journal run state"),
+    ("recover", "boundary clock files journal run state"),
     ("rehearsal", "agent clock"),
     ("repository", "git"),
     ("run", "agent boundary channel clock config files git journal outbox state subscriber"),

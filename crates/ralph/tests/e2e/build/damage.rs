@@ -104,8 +104,9 @@ fn damage_all(site: &Site, when: Killed) {
             fs::write(file, damage(bytes)).unwrap();
             let (mut code, mut said) = site.place.start(ARGS).finish();
             if code == Some(3) && said.contains("uncommitted changes") && says_so(&said) {
-                // Without the record of what was there before, what a run left may be the person's.
-                let again = site.place.start(&[ARGS, &["--allow-dirty"]].concat()).finish();
+                // Without the record of what was there before, what a run left may be the person's, who takes it.
+                site.commit_all("mine");
+                let again = site.place.start(ARGS).finish();
                 code = again.0;
                 said += &again.1;
             }

@@ -1,11 +1,15 @@
 //! What follows from a planner's run: its plan becomes the spec's, unless a person wrote one meanwhile.
 
+use camino::Utf8Path;
 use ralph_model::contract::PlannerClaim;
 use ralph_model::journal::PlanPass;
+use ralph_model::memory::merge_notes;
 use ralph_model::pipeline::{Fact, Markers, Phase, SpecState};
 
+use crate::files::read_optional;
 use crate::run::RunResult;
 use crate::workflow::driver::Turn;
+use crate::workflow::home_committer::CommittedFile;
 use crate::workflow::pipeline::SpecEnd;
 use crate::workflow::pipeline::phases::{PLAN, SCRATCHPAD};
 use crate::workflow::pipeline::spec_work::SpecWork;
@@ -39,7 +43,10 @@ impl SpecWork<'_, '_, '_> {
             }
             (None, PlannerClaim::Planned) => {
                 let text = plan.expect("a planner that planned left a plan").to_owned();
-                let scratchpad = result.file(SCRATCHPAD).map(str::to_owned);
+                let scratchpad = match result.file(SCRATCHPAD) {
+                    Some(written) => Some(self.with_persons_notes(written)?),
+                    None => None,
+                };
                 let run = result.run.clone();
                 self.settle(&Fact::PlanWritten { text, scratchpad, run }, "is planned")?;
                 let store = &self.pipeline.store;
@@ -50,6 +57,29 @@ impl SpecWork<'_, '_, '_> {
             }
         };
         self.fail_attempt(Phase::Plan, outcome, None, None, Some(result))
+    }
+
+    /// Returns the scratchpad that a planner left, with the lines that a person wrote into theirs meanwhile. In a clone the
+    /// draft of home is merged with the person's by itself.
+    fn with_persons_notes(&self, written: &str) -> Result<String, WorkflowError> {
+        let project = &self.pipeline.project;
+        let CommittedFile::Committed(base) = project.committed_file(Utf8Path::new(SCRATCHPAD))?
+        else {
+            return Ok(written.to_owned());
+        };
+        let now = read_optional(&self.pipeline.store.scratchpad())?.unwrap_or_default();
+        // Home is committed before each run, so that is what the planner was given.
+        let base = base.unwrap_or_default();
+        if !project.is_in_place() || now == base {
+            return Ok(written.to_owned());
+        }
+        let has = |text: &[u8], line: &str| {
+            text.split(|byte| *byte == b'\n').any(|found| found == line.as_bytes())
+        };
+        // A Ralph that died after it had written the file finds it merged.
+        let is_merged = written.lines().all(|line| has(&base, line) || has(&now, line));
+        let merged = if is_merged { now } else { merge_notes(&base, written.as_bytes(), &now) };
+        Ok(String::from_utf8_lossy(&merged).into_owned())
     }
 
     /// Tells whether a planner that was to plan again left the plan that it found.
