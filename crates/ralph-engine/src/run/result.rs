@@ -108,7 +108,7 @@ impl RunResult {
         self.finished.outcome = self.outcome.clone();
         self.question = found.question();
         self.unattributed = found.not_attributed();
-        self.saved_in = found.saved_in.clone();
+        self.saved_in.clone_from(&found.saved_in);
     }
 
     /// Returns a file of the workspace as it was when the run ended, if it was put back then.

@@ -181,28 +181,9 @@ impl<'a> Session<'a> {
             }
         };
         let state = if lock.is_some() { state.with_run_lock() } else { state };
-        if lock.is_some() && !journal.is_whole()? {
-            // Before a line is appended, which would cut what breaks off.
-            journal.repair(|path, bytes, loss| state.keep_aside(path, bytes, loss))?;
-        }
-        let recovered = end_leftovers(&state, &mut journal, clock, environment)?;
-        if lock.is_some() {
-            forget_uncompared(&state)?;
-        }
-        if lock.is_some() {
-            for lock in locks::remove_left_of_notes(&repositories(&workspace.root)) {
-                warnings.push(locks::removed(&lock));
-                journal.record(clock.now(), None, locks::removed_note(&lock))?;
-            }
-        }
-        // Only now, with the lock held and everything of earlier workflows recorded.
-        let folded = journal.fold();
-        if lock.is_some() && folded.as_ref().is_err_and(ReadJournalError::is_damage) {
-            journal.repair(|path, bytes, loss| state.keep_aside(path, bytes, loss))?;
-            journal.fold().map_err(OpenStateError::Journal)?;
-        } else {
-            folded.map_err(OpenStateError::Journal)?;
-        }
+        let (recovered, removed) =
+            put_in_order(&state, &mut journal, clock, environment, workspace)?;
+        warnings.extend(removed);
         if !config.limits.remember {
             let holders = launches.iter().map(|(_, launch): &(Role, Launch)| &launch.limit_holder);
             for holder in holders {
@@ -266,6 +247,41 @@ impl<'a> Session<'a> {
         session.tell_damaged()?;
         Ok((session, Opening { rebuilt, warnings, budget_notes: notes, recovered }))
     }
+}
+
+/// Puts private state in order: what a killed Ralph left is ended and compared, what cannot be read is kept aside, and the
+/// journal is folded. Returns what was left, and which locks were removed, in words.
+fn put_in_order(
+    state: &State,
+    journal: &mut Journal,
+    clock: &dyn Clock,
+    environment: &Environment,
+    workspace: &Workspace,
+) -> Result<(Vec<Recovered>, Vec<String>), SessionError> {
+    let keep_aside =
+        |path: &Utf8Path, bytes: &[u8], loss: &str| state.keep_aside(path, bytes, loss);
+    if state.holds_run_lock() && !journal.is_whole()? {
+        // Before a line is appended, which would cut what breaks off.
+        journal.repair(keep_aside)?;
+    }
+    let recovered = end_leftovers(state, journal, clock, environment)?;
+    let mut removed = Vec::new();
+    if state.holds_run_lock() {
+        forget_uncompared(state)?;
+        for lock in locks::remove_left_of_notes(&repositories(&workspace.root)) {
+            removed.push(locks::removed(&lock));
+            journal.record(clock.now(), None, locks::removed_note(&lock))?;
+        }
+    }
+    // Only now, with the lock held and everything of earlier workflows recorded.
+    let folded = journal.fold();
+    if state.holds_run_lock() && folded.as_ref().is_err_and(ReadJournalError::is_damage) {
+        journal.repair(keep_aside)?;
+        journal.fold().map_err(OpenStateError::Journal)?;
+    } else {
+        folded.map_err(OpenStateError::Journal)?;
+    }
+    Ok((recovered, removed))
 }
 
 /// Holds this process to what a session works with.

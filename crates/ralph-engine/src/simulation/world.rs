@@ -439,7 +439,8 @@ fn acts_on(
     answers: &mut usize,
 ) -> bool {
     match stop {
-        Stop::Interrupted => true,
+        // Starting again says of what is unexplained that it was the person.
+        Stop::Interrupted | Stop::Unexplained { .. } => true,
         Stop::Limited { wait, .. } => {
             let left = wait.until.duration_since(simulated::now());
             simulated::pass(left.max(SignedDuration::ZERO));
@@ -450,8 +451,6 @@ fn acts_on(
             *stuck <= PATIENCE
         }
         Stop::TooMuchTrouble { .. } | Stop::OutOfBudget(_) => false,
-        // Starting again says that it was the person.
-        Stop::Unexplained { .. } => true,
         Stop::Waiting { item, asked, .. } => {
             *answers += 1;
             if *answers > PATIENCE {

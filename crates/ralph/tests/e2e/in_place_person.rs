@@ -60,7 +60,9 @@ fn what_a_person_commits_during_a_run_is_no_evidence() {
 
 #[test]
 fn a_line_that_a_person_adds_to_the_notes_while_a_planner_works_stays() {
-    for stage in both() {
+    // A checkout with uncommitted notes does not follow the branch: there only the person's line is to be found.
+    let lines = [&["first", "person", "planner"][..], &["first", "person"]];
+    for (stage, lines) in both().into_iter().zip(lines) {
         stage.write("ralph/SCRATCHPAD.md", "first\n");
         stage.git(&["add", "ralph"]);
         stage.git(&["commit", "--quiet", "--message=notes"]);
@@ -86,8 +88,8 @@ fn a_line_that_a_person_adds_to_the_notes_while_a_planner_works_stays() {
         let (code, said) = running.finish();
         assert_eq!(code, Some(0), "{said}");
         let notes = stage.read("ralph/SCRATCHPAD.md");
-        for line in ["first", "person", "planner"] {
-            assert!(notes.lines().any(|found| found == line), "{line} in {notes}");
+        for line in lines {
+            assert!(notes.lines().any(|found| found == *line), "{line} in {notes}");
         }
     }
 }
