@@ -25,8 +25,10 @@ const LEFT_OUT: [&str; 10] = [
     "rehearsal",
 ];
 
-/// Ways to damage a file.
-const DAMAGES: [(&str, fn(Vec<u8>) -> Vec<u8>); 3] = [
+/// A way to damage a file, with its name.
+type Damage = (&'static str, fn(Vec<u8>) -> Vec<u8>);
+
+const DAMAGES: [Damage; 3] = [
     ("cut", |mut bytes| {
         bytes.truncate(bytes.len() / 2);
         bytes
@@ -124,7 +126,8 @@ fn damage_all(site: &Site, when: Killed) {
             if is_baseline && !says_so(&said) {
                 problems.push("nobody is told that nothing was compared");
             }
-            if !site.records("task").is_empty() || site.git(&["status", "--porcelain"]) != "" {
+            if !site.records("task").is_empty() || !site.git(&["status", "--porcelain"]).is_empty()
+            {
                 problems.push("the plan is not complete");
             }
             let file = file.strip_prefix(site.place.path("state")).unwrap().display();
