@@ -15,6 +15,13 @@ pub enum Evidence {
     Nothing {
         claimed: CommitId,
     },
+    /// What the agent left in its clone is not sound, so nothing of it was taken out.
+    Unsound {
+        claimed: CommitId,
+        /// The repository: its directory in the workspace, empty for the workspace itself.
+        repository: String,
+        problem: String,
+    },
     Commit(Box<CommitEvidence>),
 }
 
@@ -65,6 +72,12 @@ pub struct RewrittenRef {
 pub enum EvidenceFault {
     NoSuchCommit {
         claimed: CommitId,
+    },
+    /// Objects or refs that the agent left are forged, damaged or made to attack whoever checks them out.
+    Unsound {
+        claimed: CommitId,
+        repository: String,
+        problem: String,
     },
     /// It is the base, or was there before work began.
     NotNew {
@@ -125,7 +138,7 @@ impl Evidence {
     pub fn commit(&self) -> Option<&CommitEvidence> {
         match self {
             Evidence::Commit(found) => Some(found),
-            Evidence::Nothing { .. } => None,
+            Evidence::Nothing { .. } | Evidence::Unsound { .. } => None,
         }
     }
 
@@ -135,6 +148,11 @@ impl Evidence {
             Evidence::Nothing { claimed } => {
                 vec![EvidenceFault::NoSuchCommit { claimed: claimed.clone() }]
             }
+            Evidence::Unsound { claimed, repository, problem } => vec![EvidenceFault::Unsound {
+                claimed: claimed.clone(),
+                repository: repository.clone(),
+                problem: problem.clone(),
+            }],
             Evidence::Commit(found) => found.faults(),
         }
     }
@@ -307,6 +325,20 @@ mod tests {
             Evidence::Nothing { claimed: commit('d') }.faults(),
             [EvidenceFault::NoSuchCommit { claimed: commit('d') }]
         );
+    }
+
+    #[test]
+    fn a_clone_that_is_not_sound_is_the_only_fault() {
+        let (claimed, repository) = (commit('d'), "api".to_owned());
+        let problem = "a bad object".to_owned();
+        let evidence = Evidence::Unsound {
+            claimed: claimed.clone(),
+            repository: repository.clone(),
+            problem: problem.clone(),
+        };
+        assert_eq!(evidence.commit(), None);
+        let fault = EvidenceFault::Unsound { claimed, repository, problem };
+        assert_eq!(evidence.faults(), [fault]);
     }
 
     #[test]

@@ -434,6 +434,7 @@ fn conclude<'s, W: Workflow<'s>>(
         RunOutcome::Completed
         | RunOutcome::TimedOut { .. }
         | RunOutcome::ContextFull
+        | RunOutcome::Withdrawn
         | RunOutcome::Violation { .. } => {
             let turn = workflow.conclude(result)?;
             // What could not be judged stays pending: the run itself is over, and is judged again.

@@ -187,9 +187,10 @@ pub(crate) fn unfinished(outcome: &RunOutcome) -> Option<String> {
         RunOutcome::Violation { paths } => {
             format!("the run changed what its role must not change: {}", paths.join(", "))
         }
-        RunOutcome::Completed | RunOutcome::Interrupted | RunOutcome::Trouble { .. } => {
-            return None;
-        }
+        RunOutcome::Completed
+        | RunOutcome::Interrupted
+        | RunOutcome::Withdrawn
+        | RunOutcome::Trouble { .. } => return None,
     })
 }
 

@@ -28,7 +28,7 @@ use crate::git::{Git, GitProgram, shown};
 use crate::home::{CONFIG_FILE, Home};
 use crate::plan_file::PlanFile;
 use crate::prompts::{self, PromptProblem, Rules};
-use crate::run::RESULTS;
+use crate::run::{RESULTS, Wanted, Wish};
 use crate::session::{Opening, Session, SessionContext, SessionError, SessionRequest};
 use crate::state::State;
 
@@ -460,6 +460,26 @@ impl Project {
         self.clones.as_ref().map_or_else(|| Ok(Base::new()), |clones| clones.marked(name))
     }
 
+    /// Returns where the person says whether an item is still wanted, while runs work in clones: in files of home, named
+    /// from there.
+    pub(crate) fn wanted(&self, id: &str, files: &[&str], wish: Wish) -> Option<Wanted> {
+        self.clones.as_ref()?.wanted(id, files, wish)
+    }
+
+    /// Keeps judged work of an item that has not landed, for the case that private state is lost.
+    pub(crate) fn keep_candidate(
+        &self,
+        session: &Session<'_>,
+        item: &str,
+        works: &[Work],
+    ) -> Result<(), WorkflowError> {
+        let base = self.slot_base(session, item)?;
+        match (&self.clones, base) {
+            (Some(clones), Some(base)) => clones.keep_candidate(item, works, &base),
+            _ => Ok(()),
+        }
+    }
+
     /// Keeps the work of an item that is given up; returns the ref that has it, if there is any.
     pub(crate) fn keep_given_up(
         &self,
@@ -513,7 +533,8 @@ impl Project {
         item: &str,
     ) -> Result<(), WorkflowError> {
         let state = &session.context.state;
-        if self.clones.is_some() {
+        if let Some(clones) = &self.clones {
+            clones.drop_candidate(item)?;
             slots::release(state, item)?;
             if self.in_place.as_deref() != Some(item) {
                 // Without a slot it would say that the item was begun in the person's checkout.

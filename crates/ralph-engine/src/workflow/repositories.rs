@@ -698,10 +698,10 @@ pub(crate) fn attestation<'i>(
     verifier: Option<VerifierReceipt>,
     agreed: AgreedChecks,
 ) -> Attested<'i> {
-    let worker = &context.launch(worker).choice;
+    let worker = context.config.agent_for(worker);
     Attested {
         item,
-        worker: Worker { agent: worker.name.clone(), model: worker.model.clone() },
+        worker: Worker { agent: worker.name, model: worker.model },
         boundary: context.boundary,
         verifier,
         at: context.clock.now(),
@@ -746,8 +746,11 @@ fn begun_with(
     repository: &TrackedRepository,
     refs: &RefsSnapshot,
 ) -> Result<Vec<Oid>, WorkflowError> {
-    let mut begun = refs.tips_of_persons();
-    if let Some(real) = repository.gates.real() {
+    let real = repository.gates.real();
+    // A clone has nothing but the person's, and judged work that an item goes on from.
+    let is_slot = real.is_some_and(GateRepository::is_slot);
+    let mut begun = if is_slot { Vec::new() } else { refs.tips_of_persons() };
+    if let Some(real) = real {
         begun.extend(real.person.refs()?.tips_of_persons());
     }
     begun.sort();

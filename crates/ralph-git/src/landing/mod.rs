@@ -9,6 +9,7 @@
 //! other two refs. [`Landing::follow`] brings the branch and the worktree that has it checked out along, and deletes
 //! the two refs. Each step can be repeated after a crash; whoever loses a race reads again ([`Landing::tip`]).
 
+mod candidate;
 mod commit;
 mod fast_forward;
 mod follow;
@@ -28,6 +29,7 @@ use super::names::ref_bytes;
 use super::new_commit::NewCommit;
 use super::parse::parse_refs;
 use super::{Git, GitError, ObjectError, Oid, unexpected};
+pub use candidate::Candidate;
 pub use commit::{FileEdit, LandingCommit};
 pub use follow::{FollowOutcome, WaitReason};
 pub use merge::{Carried, MergeSides, TreeMerge};
@@ -172,12 +174,27 @@ impl Landing<'_> {
         read: &TipState,
         commit: &Oid,
     ) -> Result<LandOutcome, LandingError> {
+        self.land_marked(branch, read, commit, &[])
+    }
+
+    /// The same; other refs are set with it, or not at all. What they point at must lead to the commit, or be in the
+    /// person's repository.
+    pub fn land_marked(
+        &self,
+        branch: &str,
+        read: &TipState,
+        commit: &Oid,
+        marks: &[(&str, &Oid)],
+    ) -> Result<LandOutcome, LandingError> {
         self.bring(commit)?;
         let (landed, followed) = (landed_ref(branch)?, followed_ref(branch)?);
         let mut refs = RefTransaction::new(self.person, "ralph: land")?;
         refs.verify(branch, Some(&read.branch));
         refs.update(&landed, Some(commit), read.landed.as_ref());
         refs.set(&followed, &read.branch);
+        for (name, id) in marks {
+            refs.set(name, id);
+        }
         Ok(if refs.commit()? { LandOutcome::Landed } else { LandOutcome::Lost })
     }
 

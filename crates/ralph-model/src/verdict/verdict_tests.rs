@@ -532,6 +532,11 @@ fn any_evidence() -> impl Strategy<Value = Evidence> {
     });
     prop_oneof![
         1 => Just(Evidence::Nothing { claimed: commit('c') }),
+        1 => Just(Evidence::Unsound {
+            claimed: commit('c'),
+            repository: String::new(),
+            problem: "a bad object".to_owned(),
+        }),
         3 => Just(Evidence::Commit(Box::new(sound()))),
         4 => measured,
     ]

@@ -51,6 +51,8 @@ mod landing;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod lost_state;
+#[cfg(test)]
 mod model_server_tests;
 #[cfg(test)]
 mod money;
@@ -94,4 +96,8 @@ mod tidy;
 #[cfg(test)]
 mod trust;
 #[cfg(test)]
+mod unsound;
+#[cfg(test)]
 mod variables;
+#[cfg(test)]
+mod withdrawn;

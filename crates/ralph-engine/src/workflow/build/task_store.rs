@@ -223,6 +223,7 @@ impl Build<'_, '_> {
             files: &files,
             with: &[],
             given: &[],
+            marks: None,
             message: &message,
             worker: Role::Builder,
         };

@@ -24,6 +24,8 @@ pub(super) enum Joined {
         is_merge: bool,
         /// It holds more than what was judged.
         is_unmeasured: bool,
+        /// The work as one new commit on the tip, where it was carried over.
+        carried: Option<Oid>,
     },
     /// The tip has it all.
     Nothing,
@@ -195,28 +197,29 @@ impl PersonsRepository {
             Some(candidate) if !truth.is_ancestor(candidate, tip)? => Some(candidate),
             _ => None,
         };
-        let carried;
+        let mut carried = None;
         let (tree, parents, is_unmeasured) = match (candidate, request.base) {
             (None, _) if request.home.is_empty() => return Ok(Joined::Nothing),
             (None, _) => (landing.tree_of(tip)?, vec![tip], false),
             // Before anything else: also a tip that leads to the candidate may have lost what leads there from the base.
             (Some(candidate), Some(base)) if !truth.is_ancestor(base, tip)? => {
                 match landing.carry_over(tip, base, candidate, &self.own)? {
-                    Carried::Commit(commit) => carried = commit,
+                    Carried::Commit(commit) => carried = Some(commit),
                     // It is there, or landed before a crash.
                     Carried::Nothing if request.home.is_empty() => return Ok(Joined::Nothing),
-                    Carried::Nothing => carried = tip.clone(),
+                    Carried::Nothing => {}
                     Carried::Conflict(paths) => return Ok(self.conflict(paths)),
                 }
-                if request.home.is_empty() {
-                    let commit = carried;
-                    return Ok(Joined::Commit { commit, is_merge: false, is_unmeasured: true });
+                if let Some(commit) = carried.clone().filter(|_| request.home.is_empty()) {
+                    let (is_merge, is_unmeasured) = (false, true);
+                    return Ok(Joined::Commit { commit, is_merge, is_unmeasured, carried });
                 }
-                (landing.tree_of(&carried)?, vec![&carried], true)
+                let below = carried.as_ref().unwrap_or(tip);
+                (landing.tree_of(below)?, vec![below], true)
             }
             (Some(candidate), _) if request.home.is_empty() && self.leads_on(tip, candidate)? => {
-                let commit = candidate.clone();
-                return Ok(Joined::Commit { commit, is_merge: false, is_unmeasured: false });
+                let (commit, is_merge, is_unmeasured) = (candidate.clone(), false, false);
+                return Ok(Joined::Commit { commit, is_merge, is_unmeasured, carried });
             }
             (Some(candidate), _) if truth.is_ancestor(tip, candidate)? => {
                 (landing.tree_of(candidate)?, vec![candidate], false)
@@ -250,7 +253,7 @@ impl PersonsRepository {
             message: request.message,
             signing: request.signing,
         })?;
-        Ok(Joined::Commit { commit, is_merge, is_unmeasured })
+        Ok(Joined::Commit { commit, is_merge, is_unmeasured, carried })
     }
 
     /// Tells whether a commit has another in its history.
@@ -299,13 +302,14 @@ impl PersonsRepository {
         Joined::Conflict { paths }
     }
 
-    /// Moves what has landed to a commit, if the branch is still as it was read.
+    /// Moves what has landed to a commit, if the branch is still as it was read; other refs are set with it.
     pub(super) fn advance(
         &self,
         tip: &TipState,
         commit: &Oid,
+        marks: &[(&str, &Oid)],
     ) -> Result<LandOutcome, WorkflowError> {
-        Ok(self.landing().land(&self.branch, tip, commit)?)
+        Ok(self.landing().land_marked(&self.branch, tip, commit, marks)?)
     }
 
     /// Lets the branch follow what has landed, where that disturbs nothing; returns why it waits.

@@ -105,7 +105,7 @@ impl Pipeline<'_, '_> {
         Ok(match ended {
             Ended::Stopped(stop) => SpecEnd::Stopped(stop),
             Ended::By(end) => {
-                if matches!(end, SpecEnd::Done { .. }) {
+                if matches!(end, SpecEnd::Done { .. } | SpecEnd::Removed) {
                     let state = &self.session.context.state;
                     PinnedGates::forget(state, &item)?;
                     forget_troubles(state, &item)?;

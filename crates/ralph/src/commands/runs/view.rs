@@ -117,6 +117,7 @@ pub(crate) fn state_of(run: &RunView) -> (Tone, String) {
                 (Tone::Bad, format!("changed what it must not: {}", paths.join(", ")))
             }
             RunOutcome::Interrupted => (Tone::Attention, "interrupted".to_owned()),
+            RunOutcome::Withdrawn => (Tone::Attention, "withdrawn".to_owned()),
             RunOutcome::Trouble { trouble } => (Tone::Bad, one_line(&trouble.to_string(), 100)),
         },
     }

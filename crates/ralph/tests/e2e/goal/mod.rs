@@ -9,6 +9,7 @@ mod prd;
 mod run;
 mod siblings;
 mod starts;
+mod stopped;
 mod terminal;
 mod understand;
 

@@ -215,6 +215,7 @@ impl SpecWork<'_, '_, '_> {
             files: &files,
             with: &[&spec_file],
             given: &[],
+            marks: None,
             message: &message,
             worker: Role::Implementer,
         };
