@@ -168,11 +168,8 @@ impl Judge<'_> {
     ) -> Result<Case, JudgeError> {
         let (mut commits, mut measured) = (Vec::new(), Vec::new());
         for (index, judged) in self.repositories.iter().enumerate() {
-            let found = match judged.repository.measure(
-                claimed.as_str(),
-                judged.before,
-                judged.own,
-            ) {
+            let found = match judged.repository.measure(claimed.as_str(), judged.before, judged.own)
+            {
                 // Nobody but the agent wrote there: what it left is a fact about its work.
                 Err(EvidenceError::Mirror(unsound)) if self.in_slot && unsound.is_of_source() => {
                     let evidence = Evidence::Unsound {

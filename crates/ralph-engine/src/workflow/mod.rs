@@ -125,6 +125,19 @@ impl From<EvidenceError> for WorkflowError {
 }
 
 impl WorkflowError {
+    /// Whether a repository that cannot be used may be the cause.
+    pub(crate) const fn may_be_of_repository(&self) -> bool {
+        matches!(
+            self,
+            WorkflowError::Mirror(_)
+                | WorkflowError::Slot(_)
+                | WorkflowError::Landing(_)
+                | WorkflowError::Judge(JudgeError::Evidence(_) | JudgeError::Git(_))
+                | WorkflowError::Commit(_)
+                | WorkflowError::Git(_)
+        )
+    }
+
     /// Whether the person has to trust something first.
     pub fn is_untrusted(&self) -> bool {
         matches!(self, WorkflowError::Gate(GateError::Untrusted))

@@ -36,13 +36,13 @@ const UNSOUND: &[(&str, &str, &str)] = &[
         "git add -A; git commit -qm before; \
          id=$(git cat-file commit HEAD | sed s/^author.*// | git hash-object -t commit -w --stdin --literally); \
          git update-ref HEAD $id",
-        "",
+        "cannot be taken",
     ),
     (
         "an object that is not there",
         "git add -A; git commit -qm work; id=$(git rev-parse HEAD:greeting.txt); \
          rm -f .git/objects/$(echo $id | cut -c1-2)/$(echo $id | cut -c3-)",
-        "",
+        "cannot be taken",
     ),
     (
         "an object that is another",
@@ -50,25 +50,34 @@ const UNSOUND: &[(&str, &str, &str)] = &[
          file=.git/objects/$(echo $id | cut -c1-2)/$(echo $id | cut -c3-); \
          other=$(echo forged | git hash-object -w --stdin); rm -f $file; \
          cp .git/objects/$(echo $other | cut -c1-2)/$(echo $other | cut -c3-) $file",
-        "",
+        "cannot be taken",
     ),
     (
         "a branch at a commit that is not there",
         "git add -A; git commit -qm work; echo 1234567890123456789012345678901234567890 > .git/refs/heads/ghost",
-        "",
+        "cannot be taken",
     ),
 ];
 
 /// Refs that git itself does not use: whatever becomes of the work, it is no trouble.
 const ODD: &[(&str, &str)] = &[
     ("a branch that is no id", "echo nonsense > .git/refs/heads/odd"),
-    ("a branch without content", ": > .git/refs/heads/odd"),
     ("a branch that names itself", "echo 'ref: refs/heads/odd' > .git/refs/heads/odd"),
-    ("a branch with a name of its own", "cp .git/refs/heads/ralph/0001-greeting '.git/refs/heads/a..b'"),
-    ("a branch with a name like an option", "cp .git/refs/heads/ralph/0001-greeting .git/refs/heads/-x"),
+    (
+        "a branch with a name of its own",
+        "cp .git/refs/heads/ralph/0001-greeting '.git/refs/heads/a..b'",
+    ),
     ("a branch at a blob", "git rev-parse HEAD:greeting.txt > .git/refs/heads/odd"),
     ("a directory in place of packed refs", "rm -f .git/packed-refs; mkdir .git/packed-refs"),
-    ("a branch of another encoding", "cp .git/refs/heads/ralph/0001-greeting \"$(printf '.git/refs/heads/\\377')\""),
+    ("a head that is none", "echo nonsense > .git/HEAD"),
+    ("an index that is none", "echo nonsense > .git/index"),
+    ("settings that cannot be read", "echo '[nonsense' > .git/config"),
+    ("no objects at all", "rm -rf .git/objects"),
+    ("no repository at all", "rm -rf .git"),
+    (
+        "a branch of another encoding",
+        "cp .git/refs/heads/ralph/0001-greeting \"$(printf '.git/refs/heads/\\377')\"",
+    ),
 ];
 
 fn claims() -> String {
@@ -76,16 +85,15 @@ fn claims() -> String {
 }
 
 /// Two specs: the first implementer attacks whenever it is asked, the second works.
-fn attacked(attack: &str, then: &str) -> Stage {
+fn attacked(attack: &str, claim: &str, then: &str) -> Stage {
     let stage = Stage::with("", "", &["0001-greeting.md", "0002-other.md"]);
     let canary = stage.place.path("canary");
     let attack = attack.replace("CANARY", canary.to_str().unwrap());
-    let first = format!("write greeting.txt hello\nrun {attack}\n{}", claims());
-    let honest = format!(
-        "write ${{RALPH_SPEC}}.txt done\nrun git add -A; git commit -qm honest\n{}",
-        claims()
-    );
-    let blocks = [on("implementer", 1, &first), on("implementer", 2, then), on("implementer", 3, &honest)];
+    let first = format!("write greeting.txt hello\nrun {attack}\n{claim}");
+    let honest =
+        format!("write honest.txt done\nrun git add -A; git commit -qm honest\n{}", claims());
+    let blocks =
+        [on("implementer", 1, &first), on("implementer", 2, then), on("implementer", 3, &honest)];
     stage.script(&willing(&blocks));
     stage
 }
@@ -109,7 +117,7 @@ fn what_is_not_sound_is_a_rejection_that_names_it_and_is_never_run() {
              run rm -f .gitmodules .git/refs/heads/ghost; git checkout -q -f -B ralph/0001-greeting main; echo hello > greeting.txt; git add -A; git commit -qm mended\n{}",
             claims()
         );
-        let stage = attacked(attack, &again);
+        let stage = attacked(attack, &claims(), &again);
         let ended = stage.pipeline(&["--max-attempts", "3"]);
         assert_eq!(codes(&stage), ["unsound"], "{name}: {}", ended.finished);
         ended.exits(0);
@@ -125,10 +133,14 @@ fn what_is_not_sound_is_a_rejection_that_names_it_and_is_never_run() {
 #[test]
 fn an_agent_that_insists_stops_nobody_but_its_own_item() {
     let (_, attack, _) = UNSOUND[0];
-    let stage = attacked(attack, "final no");
+    let stage = attacked(attack, &claims(), "final no");
     let script = fs::read_to_string(stage.place.path("script")).unwrap();
     // The first item's attempts are over after one run.
-    stage.script(&script.replace("[implementer 2]", "[implementer 9]").replace("[implementer 3]", "[implementer 2]"));
+    stage.script(
+        &script
+            .replace("[implementer 2]", "[implementer 9]")
+            .replace("[implementer 3]", "[implementer 2]"),
+    );
     stage.pipeline(&["--max-attempts", "1", "--keep-going"]).exits(1);
     assert_eq!(codes(&stage), ["unsound"]);
     assert_eq!(stage.row("0002-other.md")["state"], "done");
@@ -140,12 +152,18 @@ fn an_agent_that_insists_stops_nobody_but_its_own_item() {
 fn odd_refs_in_a_clone_are_no_trouble() {
     for (name, odd) in ODD {
         let attack = format!("git add -A; git commit -qm work; {odd}");
-        let again = format!("write again.txt again\nrun git checkout -q -f -B fresh; git add -A; git commit -qm again\n{}", claims());
-        let stage = attacked(&attack, &again);
+        let again = format!(
+            "write again.txt again\nrun git checkout -q -f -B fresh; git add -A; git commit -qm again\n{}",
+            claims()
+        );
+        let stage = attacked(&attack, &format!("final {PHRASE}"), &again);
         let ended = stage.pipeline(&["--max-attempts", "2", "--keep-going"]);
-        assert_eq!(stage.told("trouble"), [] as [serde_json::Value; 0], "{name}: {}", ended.finished);
-        let found = codes(&stage);
-        assert!(found.iter().all(|code| code == "unsound"), "{name}: {found:?}");
+        assert_eq!(
+            stage.told("trouble"),
+            [] as [serde_json::Value; 0],
+            "{name}: {}",
+            ended.finished
+        );
         assert_eq!(stage.row("0002-other.md")["state"], "done", "{name}: {}", ended.finished);
     }
 }

@@ -265,6 +265,15 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
         self.discard_run(result, void)
     }
 
+    fn mend_clone(&mut self, error: &WorkflowError) -> Result<bool, WorkflowError> {
+        let pipeline = &mut *self.pipeline;
+        let is_anew = pipeline.project.mend_clone(pipeline.session, error)?;
+        if is_anew {
+            pipeline.store.forget_sessions(self.spec)?;
+        }
+        Ok(is_anew)
+    }
+
     /// A spec that has nothing left to try does not wait for its next try.
     fn tries_again(&mut self) -> Result<bool, WorkflowError> {
         let markers = self.pipeline.store.load(self.spec)?;

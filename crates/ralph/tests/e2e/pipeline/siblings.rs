@@ -217,7 +217,9 @@ const TWINS: &str = "[roles.implementer]\nagent = \"shell\"\n[agents.shell]\ncom
 /// Two repositories of one history, each with a gate of its own.
 fn twins(beta: &str) -> Siblings {
     let gate = |name: &str, run: &str| {
-        format!("[[gate]]\nname = \"{name}\"\nrepo = \"{name}\"\nrun = [\"sh\", \"-c\", \"{run}\"]\n")
+        format!(
+            "[[gate]]\nname = \"{name}\"\nrepo = \"{name}\"\nrun = [\"sh\", \"-c\", \"{run}\"]\n"
+        )
     };
     let gates = format!("{}{}", gate("alpha", "true"), gate("beta", beta));
     let siblings = Siblings::with("ralph", &format!("{TWINS}{gates}"));
