@@ -11,9 +11,7 @@ use crate::boundary::{self, InForce};
 use crate::home::CONFIG_FILE;
 use crate::mailbox::Mailbox;
 use crate::outbox::{Outbox, OutboxFile};
-use crate::run::{
-    Contract, RunContext, RunError, RunReport, RunResult, Wanted, locks, run_agent,
-};
+use crate::run::{Contract, RunContext, RunError, RunReport, RunResult, Wanted, locks, run_agent};
 
 /// Precedes the prompt when an agent's session is resumed after a usage limit.
 const GO_ON: &str = "You were interrupted by a usage limit, which is over now. Go on with the task where you left \

@@ -324,6 +324,28 @@ impl Project {
         Ok(())
     }
 
+    /// Makes the clone of the item at work anew if that is what an error comes from: an agent left it so that nothing can be
+    /// asked of it. Tells whether it was made.
+    pub(crate) fn mend_clone(
+        &mut self,
+        session: &mut Session<'_>,
+        error: &WorkflowError,
+    ) -> Result<bool, WorkflowError> {
+        let in_slot = self.clones.is_some() && session.slot.is_some();
+        let Some(item) = self.item.clone().filter(|_| in_slot && error.may_be_of_repository())
+        else {
+            return Ok(false);
+        };
+        let Some(problem) = self.repositories.unsound() else { return Ok(false) };
+        let reason = format!(
+            "what was left in the clone of {item} cannot be used, and the clone is made anew: {problem}"
+        );
+        session.record(Note { reason, ..Note::default() })?;
+        slots::release(&session.context.state, &item)?;
+        self.enter_slot(session, &item)?;
+        Ok(true)
+    }
+
     /// Has the runs that follow read for an item: in its clone, which is at the commit that is checked out now.
     pub(crate) fn enter_to_read(
         &self,

@@ -375,6 +375,16 @@ impl Repositories {
         if self.in_slot { Ok(Dirt::default()) } else { repository.dirt() }
     }
 
+    /// Returns what is wrong with clones of which nothing can be asked any more, because of what an agent left in them.
+    pub(crate) fn unsound(&self) -> Option<String> {
+        let problem = |one: &TrackedRepository| match (one.gates.fill_mirror(&[]), one.dirt()) {
+            (Err(error), _) if error.is_of_source() => Some(error.problem()),
+            (_, Err(error @ GitError::Failed { .. })) => Some(error.to_string()),
+            _ => None,
+        };
+        self.found.iter().filter(|_| self.in_slot).find_map(problem)
+    }
+
     /// Measures a claim.
     pub(crate) fn examine(
         &self,

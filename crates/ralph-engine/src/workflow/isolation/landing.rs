@@ -249,15 +249,15 @@ impl Clones {
             match joined {
                 Joined::Commit { commit, is_merge, is_unmeasured, carried } => {
                     prepared.push(Prepared {
-                    repository,
-                    tip,
-                    commit,
-                    candidate,
-                    base,
-                    is_merge,
-                    is_unmeasured,
-                    carried,
-                });
+                        repository,
+                        tip,
+                        commit,
+                        candidate,
+                        base,
+                        is_merge,
+                        is_unmeasured,
+                        carried,
+                    });
                 }
                 Joined::Nothing => {}
                 Joined::Conflict { paths } => {

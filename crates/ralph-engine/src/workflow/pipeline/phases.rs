@@ -246,9 +246,9 @@ impl SpecWork<'_, '_, '_> {
         let below = |path: &str| format!("{SPECS}/{path}");
         let files = [below(self.spec.as_str()), below(&self.spec.done())];
         let files = files.each_ref().map(String::as_str);
-        self.pipeline.project.wanted(&self.item, &files, |files, _| {
-            matches!(files, [Some(_), None])
-        })
+        self.pipeline
+            .project
+            .wanted(&self.item, &files, |files, _| matches!(files, [Some(_), None]))
     }
 
     /// Notes the phase that begins; returns the item, which attempt it is, and how many there are.

@@ -9,7 +9,6 @@ mod prd;
 mod run;
 mod siblings;
 mod starts;
-mod stopped;
 mod terminal;
 mod understand;
 

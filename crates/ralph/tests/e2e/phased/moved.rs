@@ -31,10 +31,16 @@ fn a_task_that_was_carried_over_is_taken_back_as_it_landed_and_without_an_agent(
             site.git(&["commit", "-q", "--amend", "-m", "amended"]);
         });
         assert_eq!(code, Some(0), "{said}");
-        assert_eq!((site.read("hello.txt"), site.read("mine.txt")), ("hello\n".into(), "mine\n".into()));
+        assert_eq!(
+            (site.read("hello.txt"), site.read("mine.txt")),
+            ("hello\n".into(), "mine\n".into())
+        );
         let mark = |point: &str| site.git(&["rev-parse", &format!("refs/ralph/loop/1/{point}")]);
         let subject = |commit: &str| site.git(&["log", "-1", "--format=%s", commit]);
-        assert_eq!((subject(&mark("before")), subject(&mark("after"))), ("amended".into(), TASK.into()));
+        assert_eq!(
+            (subject(&mark("before")), subject(&mark("after"))),
+            ("amended".into(), TASK.into())
+        );
         assert_eq!(site.git(&["rev-parse", &format!("{}~1", mark("after"))]), mark("before"));
         without_agent(&site);
         site.exits(0, &["--rollback"]);

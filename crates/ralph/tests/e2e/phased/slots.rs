@@ -29,7 +29,11 @@ pub(super) fn waiting(more: &str) -> Site {
 }
 
 /// Plays a task, with something that a person does while the agent is at work.
-pub(super) fn meanwhile(site: &Site, args: &[&str], person: impl FnOnce(&Site)) -> (Option<i32>, String) {
+pub(super) fn meanwhile(
+    site: &Site,
+    args: &[&str],
+    person: impl FnOnce(&Site),
+) -> (Option<i32>, String) {
     let running = site.place.start(&[&["loop"], args].concat());
     wait_until(PATIENCE, "the agent begins", || in_slot(site, "begun").is_some());
     person(site);
