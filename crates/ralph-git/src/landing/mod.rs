@@ -125,7 +125,7 @@ impl Landing<'_> {
         home: &mut dyn FnMut(&MergeSides<'_>) -> Vec<FileEdit>,
     ) -> Result<BranchTip, LandingError> {
         for _ in 0..ATTEMPTS {
-            let refs = self.refs_of(branch)?;
+            let refs = refs_of(self.person, branch)?;
             let (now, landed) = match (refs.branch, refs.landed) {
                 (None, None) => return Ok(BranchTip::Unborn),
                 (Some(now), None) => {
@@ -145,7 +145,7 @@ impl Landing<'_> {
             if self.person.is_ancestor(&landed, &now)? {
                 return Ok(at(&now));
             }
-            if !self.contains_followed(&now, refs.followed.as_ref())? {
+            if !contains_followed(self.person, &now, refs.followed.as_ref())? {
                 let (branch, followed) = (Some(now), refs.followed);
                 return Ok(BranchTip::Diverged { landed, branch, followed });
             }
@@ -216,30 +216,6 @@ impl Landing<'_> {
         Ok(())
     }
 
-    fn refs_of(&self, branch: &str) -> Result<BranchRefs, LandingError> {
-        let names = [branch.to_owned(), landed_ref(branch)?, followed_ref(branch)?];
-        let bytes = names.each_ref().map(|name| ref_bytes(name).into_owned());
-        let patterns = bytes
-            .each_ref()
-            .map(|name| <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name));
-        let args = ["for-each-ref", "--format=%(objectname) %(refname)"];
-        let call =
-            patterns.iter().fold(super::call::Call::new(&args), |call, name| call.name(name));
-        let output = self.person.call(call)?.stdout;
-        let found = parse_refs(&output).ok_or_else(|| unexpected(&args, &output))?;
-        // Patterns match what is below a name as well.
-        let [branch, landed, followed] =
-            names.map(|name| found.iter().find(|one| one.name == name).map(|one| one.id.clone()));
-        Ok(BranchRefs { branch, landed, followed })
-    }
-
-    fn contains_followed(&self, now: &Oid, followed: Option<&Oid>) -> Result<bool, GitError> {
-        match followed {
-            Some(followed) => self.person.is_ancestor(followed, now),
-            None => Ok(false),
-        }
-    }
-
     /// Merges the person's newer commits with landed work; the paths in conflict where that cannot be.
     fn merge_newer(
         &self,
@@ -280,6 +256,30 @@ impl Landing<'_> {
         let id = commit.write(self.mirror.git(), self.person, &drivers)?;
         self.mirror.keep(&id)?;
         Ok(id)
+    }
+}
+
+/// Reads the three refs of a branch.
+fn refs_of(person: &Git, branch: &str) -> Result<BranchRefs, LandingError> {
+    let names = [branch.to_owned(), landed_ref(branch)?, followed_ref(branch)?];
+    let bytes = names.each_ref().map(|name| ref_bytes(name).into_owned());
+    let patterns = bytes
+        .each_ref()
+        .map(|name| <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name));
+    let args = ["for-each-ref", "--format=%(objectname) %(refname)"];
+    let call = patterns.iter().fold(super::call::Call::new(&args), |call, name| call.name(name));
+    let output = person.call(call)?.stdout;
+    let found = parse_refs(&output).ok_or_else(|| unexpected(&args, &output))?;
+    // Patterns match what is below a name as well.
+    let [branch, landed, followed] =
+        names.map(|name| found.iter().find(|one| one.name == name).map(|one| one.id.clone()));
+    Ok(BranchRefs { branch, landed, followed })
+}
+
+fn contains_followed(person: &Git, now: &Oid, followed: Option<&Oid>) -> Result<bool, GitError> {
+    match followed {
+        Some(followed) => person.is_ancestor(followed, now),
+        None => Ok(false),
     }
 }
 

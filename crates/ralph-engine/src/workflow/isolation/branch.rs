@@ -312,42 +312,63 @@ impl PersonsRepository {
         Ok(self.landing().land_marked(&self.branch, tip, commit, marks)?)
     }
 
-    /// Lets the branch follow what has landed, where that disturbs nothing; returns why it waits.
-    pub(super) fn follow(&self) -> Result<Option<String>, WorkflowError> {
-        let branch = self.short_branch();
-        Ok(match self.landing().follow(&self.branch)? {
-            FollowOutcome::Current | FollowOutcome::Followed { .. } => None,
-            FollowOutcome::Waits { files, reason, .. } => {
-                let files: Vec<String> = files.iter().map(|path| shown(path)).collect();
-                let why = match reason {
-                    WaitReason::Uncommitted => {
-                        format!("it has uncommitted changes in {}", files.join(", "))
-                    }
-                    WaitReason::Operation(operation) => format!("a {operation} is under way"),
-                    WaitReason::Busy => "another git is at work in it".to_owned(),
-                    WaitReason::SeveralWorktrees => {
-                        "several worktrees have the branch checked out".to_owned()
-                    }
-                    WaitReason::Unavailable => "its directory is not there".to_owned(),
-                    WaitReason::NeedsFilter { filter } => {
-                        return Ok(Some(format!(
-                            "your checkout of `{branch}` waits: your filter `{filter}` has to write {}; `git merge \
-                             --ff-only refs/ralph/landed/{branch}` lets it",
-                            files.join(", ")
-                        )));
-                    }
-                    WaitReason::Refused { message } => message,
-                };
-                Some(format!(
-                    "your checkout of `{branch}` waits: {why}; `ralph land` brings it along"
-                ))
-            }
-            FollowOutcome::NewerCommits { .. } => Some(format!(
-                "`{branch}` has newer commits of yours, which the next landing merges"
-            )),
-            FollowOutcome::Diverged { .. } => Some(format!(
-                "`{branch}` was rewritten; what has landed is in refs/ralph/landed/{branch}"
-            )),
-        })
+    /// Lets the branch follow what has landed, where that disturbs nothing; returns why it waits, and what to do. `then`
+    /// tells what comes after that.
+    pub(super) fn follow(&self, then: &str) -> Result<Option<String>, WorkflowError> {
+        let outcome = self.landing().follow(&self.branch)?;
+        Ok(why_it_waits(self.short_branch(), &outcome, then))
     }
+}
+
+/// What a person does once nothing is in the way any more.
+pub(super) const THEN_LAND: &str = "then run `ralph land`";
+
+/// Says why a branch does not follow what has landed, and what to do; `None` if nothing keeps it.
+pub(super) fn why_it_waits(branch: &str, outcome: &FollowOutcome, then: &str) -> Option<String> {
+    let (files, reason) = match outcome {
+        FollowOutcome::Current | FollowOutcome::Followed { .. } => return None,
+        FollowOutcome::Waits { files, reason, .. } => (files, reason),
+        FollowOutcome::NewerCommits { .. } => {
+            return Some(format!(
+                "`{branch}` has newer commits of yours, which the next landing or `ralph land` merges"
+            ));
+        }
+        FollowOutcome::Diverged { .. } => {
+            return Some(format!(
+                "`{branch}` was rewritten; what has landed is in refs/ralph/landed/{branch}: merge it, or delete that ref to \
+                 give it up"
+            ));
+        }
+    };
+    let files: Vec<String> = files.iter().map(|path| shown(path)).collect();
+    let files = files.join(", ");
+    let (why, what) = match reason {
+        WaitReason::Uncommitted => (
+            format!("it has uncommitted changes in {files}"),
+            "commit, stash or remove them".to_owned(),
+        ),
+        WaitReason::Operation(operation) => {
+            (format!("a {operation} is under way"), format!("end the {operation}"))
+        }
+        WaitReason::Busy => (
+            "another git is at work in it".to_owned(),
+            "let it end (`.git/index.lock` is what a dead one leaves)".to_owned(),
+        ),
+        WaitReason::SeveralWorktrees => (
+            "several worktrees have the branch checked out".to_owned(),
+            "check another branch out in all but one".to_owned(),
+        ),
+        WaitReason::Unavailable => (
+            "its directory is not there".to_owned(),
+            "bring it back, or remove that worktree".to_owned(),
+        ),
+        WaitReason::NeedsFilter { filter } => {
+            return Some(format!(
+                "your checkout of `{branch}` waits: your filter `{filter}` has to write {files}; `git merge --ff-only \
+                 refs/ralph/landed/{branch}` lets it"
+            ));
+        }
+        WaitReason::Refused { message } => (message.clone(), "put that right".to_owned()),
+    };
+    Some(format!("your checkout of `{branch}` waits: {why}; {what}, {then}"))
 }

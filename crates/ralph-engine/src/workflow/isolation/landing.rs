@@ -18,7 +18,7 @@ use ralph_model::pipeline::records::Base;
 use ralph_model::role::Role;
 use ralph_model::verdict::{Reason, Verdict, VerifierReport};
 
-use super::branch::{JoinRequest, Joined, is_regular};
+use super::branch::{JoinRequest, Joined, THEN_LAND, is_regular};
 use super::draft::{HomeDraft, NOTES};
 use super::slots::SLOTS;
 use super::{Clones, PersonsRepository, object, slots};
@@ -603,7 +603,7 @@ impl Clones {
         let mut waits = Vec::new();
         if self.follow == Follow::End {
             for repository in &self.repositories {
-                waits.extend(repository.follow()?);
+                waits.extend(repository.follow(THEN_LAND)?);
             }
         }
         Ok(waits)
@@ -615,7 +615,7 @@ impl Clones {
         repository: &PersonsRepository,
     ) -> Result<Option<String>, WorkflowError> {
         match self.follow {
-            Follow::Clean => repository.follow(),
+            Follow::Clean => repository.follow(THEN_LAND),
             Follow::End | Follow::Never => Ok(None),
         }
     }
