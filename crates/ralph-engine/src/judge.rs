@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use ralph_model::build::Work;
 use ralph_model::checks::{ChangedCheck, CheckClass, ChecksFinding};
 use ralph_model::contract::Completion;
-use ralph_model::evidence::{CommitEvidence, Evidence, RewrittenRef, is_state_file};
+use ralph_model::evidence::{CommitEvidence, Evidence, RewrittenRef, UnsoundClone, is_state_file};
 use ralph_model::gate::{Attribution, Effect, GateReport};
 use ralph_model::id::{CommitId, TreeId};
 use ralph_model::proof::ProofLevel;
@@ -172,12 +172,10 @@ impl Judge<'_> {
             {
                 // Nobody but the agent wrote there: what it left is a fact about its work.
                 Err(EvidenceError::Mirror(unsound)) if self.in_slot && unsound.is_of_source() => {
-                    let evidence = Evidence::Unsound {
-                        claimed: claimed.clone(),
-                        repository: judged.name.to_owned(),
-                        problem: unsound.problem(),
-                    };
-                    return Ok(self.without_commit(evidence));
+                    let (claimed, problem) = (claimed.clone(), unsound.problem());
+                    let repository = judged.name.to_owned();
+                    let clone = UnsoundClone { claimed, repository, problem };
+                    return Ok(self.without_commit(Evidence::Unsound(Box::new(clone))));
                 }
                 found => found?,
             };

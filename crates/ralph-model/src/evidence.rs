@@ -16,13 +16,17 @@ pub enum Evidence {
         claimed: CommitId,
     },
     /// What the agent left in its clone is not sound, so nothing of it was taken out.
-    Unsound {
-        claimed: CommitId,
-        /// The repository: its directory in the workspace, empty for the workspace itself.
-        repository: String,
-        problem: String,
-    },
+    Unsound(Box<UnsoundClone>),
     Commit(Box<CommitEvidence>),
+}
+
+/// A clone that nothing can be taken out of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnsoundClone {
+    pub claimed: CommitId,
+    /// Its directory in the workspace, empty for the workspace itself.
+    pub repository: String,
+    pub problem: String,
 }
 
 /// What is true of a commit that exists.
@@ -74,11 +78,7 @@ pub enum EvidenceFault {
         claimed: CommitId,
     },
     /// Objects or refs that the agent left are forged, damaged or made to attack whoever checks them out.
-    Unsound {
-        claimed: CommitId,
-        repository: String,
-        problem: String,
-    },
+    Unsound(Box<UnsoundClone>),
     /// It is the base, or was there before work began.
     NotNew {
         commit: CommitId,
@@ -138,7 +138,7 @@ impl Evidence {
     pub fn commit(&self) -> Option<&CommitEvidence> {
         match self {
             Evidence::Commit(found) => Some(found),
-            Evidence::Nothing { .. } | Evidence::Unsound { .. } => None,
+            Evidence::Nothing { .. } | Evidence::Unsound(_) => None,
         }
     }
 
@@ -148,11 +148,7 @@ impl Evidence {
             Evidence::Nothing { claimed } => {
                 vec![EvidenceFault::NoSuchCommit { claimed: claimed.clone() }]
             }
-            Evidence::Unsound { claimed, repository, problem } => vec![EvidenceFault::Unsound {
-                claimed: claimed.clone(),
-                repository: repository.clone(),
-                problem: problem.clone(),
-            }],
+            Evidence::Unsound(clone) => vec![EvidenceFault::Unsound(clone.clone())],
             Evidence::Commit(found) => found.faults(),
         }
     }
@@ -331,14 +327,10 @@ mod tests {
     fn a_clone_that_is_not_sound_is_the_only_fault() {
         let (claimed, repository) = (commit('d'), "api".to_owned());
         let problem = "a bad object".to_owned();
-        let evidence = Evidence::Unsound {
-            claimed: claimed.clone(),
-            repository: repository.clone(),
-            problem: problem.clone(),
-        };
+        let clone = Box::new(UnsoundClone { claimed, repository, problem });
+        let evidence = Evidence::Unsound(clone.clone());
         assert_eq!(evidence.commit(), None);
-        let fault = EvidenceFault::Unsound { claimed, repository, problem };
-        assert_eq!(evidence.faults(), [fault]);
+        assert_eq!(evidence.faults(), [EvidenceFault::Unsound(clone)]);
     }
 
     #[test]

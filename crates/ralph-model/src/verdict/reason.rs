@@ -62,7 +62,7 @@ impl Reason {
             Reason::PlanIsTheVerifiersToJudge { .. } => "plan_is_the_verifiers_to_judge",
             Reason::Evidence { fault } => match fault {
                 EvidenceFault::NoSuchCommit { .. } => "no_such_commit",
-                EvidenceFault::Unsound { .. } => "unsound",
+                EvidenceFault::Unsound(_) => "unsound",
                 EvidenceFault::NotNew { .. } => "not_new",
                 EvidenceFault::NotFromBase { .. } => "not_from_base",
                 EvidenceFault::OnNoRef { .. } => "on_no_ref",
@@ -160,10 +160,11 @@ fn fault_for_agent(fault: &EvidenceFault) -> String {
         EvidenceFault::NoSuchCommit { claimed } => format!(
             "Commit {claimed} does not exist: commit the work and claim the id that `git rev-parse HEAD` prints."
         ),
-        EvidenceFault::Unsound { repository, problem, .. } => format!(
-            "What you left in the clone{} cannot be taken: {problem}. Make the commits anew without it (`git reset --soft` to \
+        EvidenceFault::Unsound(clone) => format!(
+            "What you left in the clone{} cannot be taken: {}. Make the commits anew without it (`git reset --soft` to \
              where you began, then commit), see to it that no branch or tag leads to it, and claim the new commit.",
-            in_repository(repository)
+            in_repository(&clone.repository),
+            clone.problem
         ),
         EvidenceFault::NotNew { commit, base } => format!(
             "The claimed commit {} is not new, for work began at {}: commit what you did and claim that commit, \
@@ -218,9 +219,10 @@ fn fault_for_person(fault: &EvidenceFault) -> String {
         EvidenceFault::NoSuchCommit { claimed } => {
             format!("The agent claims the commit {}, which does not exist.", short(claimed))
         }
-        EvidenceFault::Unsound { repository, problem, .. } => format!(
-            "What the agent left in its clone{} is not sound, and nothing of it was taken: {problem}.",
-            in_repository(repository)
+        EvidenceFault::Unsound(clone) => format!(
+            "What the agent left in its clone{} is not sound, and nothing of it was taken: {}.",
+            in_repository(&clone.repository),
+            clone.problem
         ),
         EvidenceFault::NotNew { commit, .. } => {
             format!(

@@ -232,8 +232,8 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
     let committer = HomeCommitter::open(&setup.git(), &setup.home.path, &setup.config.git);
     let message = format!("ralph: {} is done, by hand", spec.id());
     // What is not committed is not said: left in the checkout, it would only be in the way of landed work.
-    let committed = store.perform_with(spec, &writes, || committer.commit(&message));
-    committed.map_err(CliError::failed)?.map_err(CliError::failed)?;
+    let made = store.perform_with(spec, &writes, || committer.commit(&message));
+    made.map_err(CliError::failed)?.map_err(CliError::failed)?;
     // Nobody needs an answer to what it asked any more.
     open.questions()?.withdraw(&spec.run_id()).map_err(CliError::failed)?;
     setup.ui.labelled(Tone::Good, "done", &format!("{spec}, by hand"));

@@ -163,7 +163,8 @@ impl SlotPool {
         for repository in repositories {
             let start = starts.iter().find(|start| start.repository == repository.name);
             let Some(Start { tip, at, .. }) = start else { continue };
-            let refs = repository.gates.mirror.fill(&repository.gates.git, &[tip.clone()])?;
+            let refs =
+                repository.gates.mirror.fill(&repository.gates.git, std::slice::from_ref(tip))?;
             let branch = branch_for(&ItemKey::new(item), &refs);
             let copied = equipment.copied(repository)?;
             let request = SlotRequest {
