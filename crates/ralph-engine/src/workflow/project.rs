@@ -433,6 +433,17 @@ impl Project {
         self.enter(session, item)
     }
 
+    /// Has an item whose work could not land go on from where the branches stand by now, which its clone is told.
+    pub(crate) fn go_on_from_tips(
+        &mut self,
+        session: &mut Session<'_>,
+        item: &str,
+    ) -> Result<(), WorkflowError> {
+        let Some(clones) = &self.clones else { return Ok(()) };
+        let tips = clones.tell_tips(&session.context.state, item)?;
+        self.go_on_from(session, item, &tips)
+    }
+
     /// Puts accepted work on the run's branch, with what is in flight of home. In place it is there already.
     pub(crate) fn land(
         &self,

@@ -12,7 +12,7 @@ const CANDIDATES: &str = "refs/ralph/candidate/";
 
 /// The work of an item on a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct JudgedWork {
     /// Where work began.
     pub base: Oid,
     pub work: Oid,
@@ -37,14 +37,14 @@ impl Landing<'_> {
         &self,
         branch: &str,
         key: &ItemKey,
-        candidate: &Candidate,
+        candidate: &JudgedWork,
     ) -> Result<(), LandingError> {
         if self.candidate(branch, key)?.as_ref() == Some(candidate) {
             return Ok(());
         }
         self.bring(&candidate.work)?;
         let names = CandidateRefs::of(branch, key)?;
-        let mut refs = RefTransaction::new(self.person, "ralph: candidate")?;
+        let mut refs = RefTransaction::new(self.person, "ralph: candidate", &candidate.work)?;
         refs.set(&names.base, &candidate.base);
         refs.set(&names.work, &candidate.work);
         refs.commit()?;
@@ -56,13 +56,13 @@ impl Landing<'_> {
         &self,
         branch: &str,
         key: &ItemKey,
-    ) -> Result<Option<Candidate>, LandingError> {
+    ) -> Result<Option<JudgedWork>, LandingError> {
         if !self.person.may_have_refs(CANDIDATES) {
             return Ok(None);
         }
         let names = CandidateRefs::of(branch, key)?;
         let (base, work) = (self.person.resolve(&names.base)?, self.person.resolve(&names.work)?);
-        Ok(base.zip(work).map(|(base, work)| Candidate { base, work }))
+        Ok(base.zip(work).map(|(base, work)| JudgedWork { base, work }))
     }
 
     /// Forgets all work that a commit leads to: it has landed, and a crash came before that was forgotten.
@@ -78,7 +78,7 @@ impl Landing<'_> {
             if !self.person.is_ancestor(&work.id, tip)? {
                 continue;
             }
-            let mut refs = RefTransaction::new(self.person, "ralph: candidate")?;
+            let mut refs = RefTransaction::new(self.person, "ralph: candidate", &work.id)?;
             refs.update(&work.name, None, Some(&work.id));
             let base = format!("{}/base", work.name.trim_end_matches("/work"));
             if let Some(base) = found.iter().find(|one| one.name == base) {
@@ -93,7 +93,7 @@ impl Landing<'_> {
     pub fn drop_candidate(&self, branch: &str, key: &ItemKey) -> Result<(), LandingError> {
         let Some(candidate) = self.candidate(branch, key)? else { return Ok(()) };
         let names = CandidateRefs::of(branch, key)?;
-        let mut refs = RefTransaction::new(self.person, "ralph: candidate")?;
+        let mut refs = RefTransaction::new(self.person, "ralph: candidate", &candidate.work)?;
         refs.update(&names.base, None, Some(&candidate.base));
         refs.update(&names.work, None, Some(&candidate.work));
         refs.commit()?;

@@ -132,7 +132,8 @@ impl FastForward<'_> {
             return waits(Vec::new(), waits_for(error)?);
         }
         fault::after_write();
-        let mut refs = RefTransaction::new(self.git, "ralph: follow landed work")?;
+        let mut refs =
+            RefTransaction::with(self.git, "ralph: follow landed work", self.to, &drivers);
         refs.update(self.branch, Some(self.to), Some(self.from));
         if !refs.commit()? {
             // Back to what the branch was: nobody could commit in this worktree meanwhile.

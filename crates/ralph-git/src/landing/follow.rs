@@ -116,7 +116,7 @@ impl Landing<'_> {
         };
         match uses {
             [] => {
-                let mut refs = RefTransaction::new(self.person, "ralph: follow")?;
+                let mut refs = RefTransaction::new(self.person, "ralph: follow", now)?;
                 refs.update(branch, Some(landed), Some(now));
                 Ok(if refs.commit()? { Forwarded::Done } else { Forwarded::Lost })
             }
@@ -131,7 +131,8 @@ impl Landing<'_> {
 
     /// Deletes the refs of a landing that the branch has followed; `false` if they moved meanwhile.
     fn finish(&self, branch: &str, refs: &BranchRefs) -> Result<bool, LandingError> {
-        let mut end = RefTransaction::new(self.person, "ralph: followed")?;
+        let Some(like) = refs.branch.as_ref().or(refs.landed.as_ref()) else { return Ok(true) };
+        let mut end = RefTransaction::new(self.person, "ralph: followed", like)?;
         end.verify(branch, refs.branch.as_ref());
         end.update(&landed_ref(branch)?, None, refs.landed.as_ref());
         if let Some(followed) = &refs.followed {

@@ -29,7 +29,7 @@ use super::names::ref_bytes;
 use super::new_commit::NewCommit;
 use super::parse::parse_refs;
 use super::{Git, GitError, ObjectError, Oid, unexpected};
-pub use candidate::Candidate;
+pub use candidate::JudgedWork;
 pub use commit::{FileEdit, LandingCommit};
 pub use follow::{FollowOutcome, WaitReason};
 pub use merge::{Carried, MergeSides, TreeMerge};
@@ -188,7 +188,7 @@ impl Landing<'_> {
     ) -> Result<LandOutcome, LandingError> {
         self.bring(commit)?;
         let (landed, followed) = (landed_ref(branch)?, followed_ref(branch)?);
-        let mut refs = RefTransaction::new(self.person, "ralph: land")?;
+        let mut refs = RefTransaction::new(self.person, "ralph: land", commit)?;
         refs.verify(branch, Some(&read.branch));
         refs.update(&landed, Some(commit), read.landed.as_ref());
         refs.set(&followed, &read.branch);
@@ -201,7 +201,7 @@ impl Landing<'_> {
     /// Keeps what an item left uncommitted, a commit of the mirror, on the item's own ref.
     pub fn keep_left(&self, key: &ItemKey, commit: &Oid) -> Result<(), LandingError> {
         self.bring(commit)?;
-        let mut refs = RefTransaction::new(self.person, "ralph: leftovers")?;
+        let mut refs = RefTransaction::new(self.person, "ralph: leftovers", commit)?;
         refs.set(&key.left_ref(), commit);
         refs.commit()?;
         Ok(())

@@ -444,8 +444,7 @@ impl Clones {
         prepared: &[Prepared<'_>],
     ) -> Result<LandingEnd, WorkflowError> {
         let state = &session.context.state;
-        let tips = self.tips()?;
-        self.slots.point_at_tips(state, request.item, &self.repositories, &tips)?;
+        let tips = self.tell_tips(state, request.item)?;
         let merge = if self.is_dropped(request.base, &tips)? {
             self.how_to_begin_anew(request)?
         } else if self.stand_at_merges(state, request.item, prepared)? {
@@ -493,6 +492,13 @@ impl Clones {
             why: format!("{why}\n\nThis item is {landed}; only the rest is to be put right."),
             tips,
         })
+    }
+
+    /// Returns where the branches stand now, and has the clone of an item know it.
+    pub(crate) fn tell_tips(&self, state: &State, item: &str) -> Result<Base, WorkflowError> {
+        let tips = self.tips()?;
+        self.slots.point_at_tips(state, item, &self.repositories, &tips)?;
+        Ok(tips)
     }
 
     /// Tells whether a branch no longer contains where work on an item began.

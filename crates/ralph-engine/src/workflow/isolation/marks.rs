@@ -7,7 +7,7 @@ use ralph_model::pipeline::records::Base;
 use super::{Clones, PersonsRepository, object};
 use crate::git::evidence::is_own;
 use crate::git::item_refs::ItemKey;
-use crate::git::landing::{Candidate, LandOutcome, LandingCommit, TipState, TreeMerge};
+use crate::git::landing::{JudgedWork, LandOutcome, LandingCommit, TipState, TreeMerge};
 use crate::git::undo::RefReturn;
 use crate::git::{Oid, shown};
 use crate::session::Session;
@@ -80,7 +80,7 @@ impl Clones {
             let work = works.iter().find(|work| work.repository == repository.name);
             let base = base.get(&key(&repository.name));
             let (Some(work), Some(base)) = (work, base) else { continue };
-            let candidate = Candidate { base: object(base), work: object(&work.commit) };
+            let candidate = JudgedWork { base: object(base), work: object(&work.commit) };
             repository.landing().keep_candidate(&repository.branch, &item, &candidate)?;
         }
         Ok(())

@@ -12,7 +12,7 @@ use super::PersonsRepository;
 use super::equipment::{Equipment, require_space};
 use crate::files::PathError;
 use crate::git::item_refs::ItemKey;
-use crate::git::landing::Candidate;
+use crate::git::landing::JudgedWork;
 use crate::git::slot::{Slot, SlotError, SlotRequest, branch_for};
 use crate::git::{GitProgram, Oid};
 use crate::state::{Entry, State};
@@ -227,7 +227,7 @@ fn starts(
         let Some(tip) = tips.get(&key(&one.name)).map(oid) else { continue };
         let kept = one.landing().candidate(&one.branch, &ItemKey::new(item))?;
         let (at, base) = match kept {
-            Some(Candidate { base, work }) => (work, Some(base)),
+            Some(JudgedWork { base, work }) => (work, Some(base)),
             None => (tip.clone(), None),
         };
         starts.push(Start { repository: one.name.clone(), tip, at, base });
