@@ -61,7 +61,7 @@ pub use resources::RunResources;
 pub(crate) use resources::{is_scratch, remove};
 pub(crate) use result::RunResult;
 pub(crate) use result::{RESULTS, UNCOMPARED};
-pub(crate) use wanted::{Wanted, Wish};
+pub(crate) use wanted::{WantedItem, Wish};
 pub use watcher::parse_event_line;
 
 use crate::agent::{Adapter, DecodeContext};
@@ -192,7 +192,7 @@ pub(crate) struct RunRequest<'a> {
     /// What its final message must hold, for telling a usage limit from an answer.
     pub contract: Contract<'a>,
     /// Where it is said whether what the run is for is still wanted.
-    pub wanted: Option<&'a Wanted>,
+    pub wanted: Option<&'a WantedItem>,
 }
 
 /// The harness itself could not do its part.

@@ -20,7 +20,7 @@ pub(crate) type Wish = fn(&[Option<Vec<u8>>], &str) -> bool;
 
 /// An item, and where it is said whether it is wanted.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedItem {
     /// The person's repository that has home.
     pub(crate) git: Git,
     /// The run's branch, in full.
@@ -31,7 +31,7 @@ pub(crate) struct Wanted {
     pub(crate) wish: Wish,
 }
 
-impl Wanted {
+impl WantedItem {
     /// Tells whether the branch has it that the item is wanted; `None` where that cannot be told.
     fn is_wanted(&self) -> Option<bool> {
         let commit = self.git.resolve(&self.branch).ok()??;
@@ -54,7 +54,7 @@ impl Wanted {
 
 /// Watches an item while a run for it goes on.
 pub(super) struct WantedWatch<'a> {
-    wanted: &'a Wanted,
+    wanted: &'a WantedItem,
     clock: &'a dyn Clock,
     stamp: Vec<Option<(u64, u64, i64, i64)>>,
     looked: Duration,
@@ -63,7 +63,7 @@ pub(super) struct WantedWatch<'a> {
 
 impl<'a> WantedWatch<'a> {
     /// Begins to watch; `None` for an item of which the branch does not say that it is wanted to begin with.
-    pub(super) fn begin(wanted: &'a Wanted, clock: &'a dyn Clock) -> Option<WantedWatch<'a>> {
+    pub(super) fn begin(wanted: &'a WantedItem, clock: &'a dyn Clock) -> Option<WantedWatch<'a>> {
         let stamp = wanted.stamp();
         let (looked, is_withdrawn) = (clock.monotonic(), false);
         wanted.is_wanted()?.then_some(WantedWatch { wanted, clock, stamp, looked, is_withdrawn })

@@ -11,7 +11,9 @@ use crate::boundary::{self, InForce};
 use crate::home::CONFIG_FILE;
 use crate::mailbox::Mailbox;
 use crate::outbox::{Outbox, OutboxFile};
-use crate::run::{Contract, RunContext, RunError, RunReport, RunResult, Wanted, locks, run_agent};
+use crate::run::{
+    Contract, RunContext, RunError, RunReport, RunResult, WantedItem, locks, run_agent,
+};
 
 /// Precedes the prompt when an agent's session is resumed after a usage limit.
 const GO_ON: &str = "You were interrupted by a usage limit, which is over now. Go on with the task where you left \
@@ -99,7 +101,7 @@ pub struct AgentTask {
     pub(crate) given: Vec<String>,
     pub(crate) contract: TaskContract,
     /// Where it is said whether what the run is for is still wanted.
-    pub(crate) wanted: Option<Wanted>,
+    pub(crate) wanted: Option<WantedItem>,
 }
 
 impl AgentTask {

@@ -28,7 +28,7 @@ use crate::git::{Git, GitProgram, shown};
 use crate::home::{CONFIG_FILE, Home};
 use crate::plan_file::PlanFile;
 use crate::prompts::{self, PromptProblem, Rules};
-use crate::run::{RESULTS, Wanted, Wish};
+use crate::run::{RESULTS, WantedItem, Wish};
 use crate::session::{Opening, Session, SessionContext, SessionError, SessionRequest};
 use crate::state::State;
 
@@ -495,7 +495,7 @@ impl Project {
 
     /// Returns where the person says whether an item is still wanted, while runs work in clones: in files of home, named
     /// from there.
-    pub(crate) fn wanted(&self, id: &str, files: &[&str], wish: Wish) -> Option<Wanted> {
+    pub(crate) fn wanted(&self, id: &str, files: &[&str], wish: Wish) -> Option<WantedItem> {
         self.clones.as_ref()?.wanted(id, files, wish)
     }
 

@@ -42,7 +42,7 @@ use crate::git::item_refs::ItemKey;
 use crate::git::landing::Landing;
 use crate::git::slot::LeftoverRequest;
 use crate::git::{Git, GitProgram, Head, Oid, shown};
-use crate::run::{RunSlot, Wanted, Wish};
+use crate::run::{RunSlot, WantedItem, Wish};
 use crate::session::SessionContext;
 use crate::state::State;
 
@@ -249,10 +249,10 @@ impl Clones {
     }
 
     /// Returns where the person says whether an item is still wanted.
-    pub(crate) fn wanted(&self, id: &str, files: &[&str], wish: Wish) -> Option<Wanted> {
+    pub(crate) fn wanted(&self, id: &str, files: &[&str], wish: Wish) -> Option<WantedItem> {
         let (draft, repository) = (self.draft.as_ref()?, self.with_home()?);
         let named = |file: &&str| draft.in_commit(&draft.home().join(file));
-        Some(Wanted {
+        Some(WantedItem {
             git: repository.git().clone(),
             branch: repository.branch.clone(),
             files: files.iter().map(named).collect(),

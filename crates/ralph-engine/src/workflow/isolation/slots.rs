@@ -154,7 +154,7 @@ impl SlotPool {
         number: u32,
         item: &str,
         repositories: &[PersonsRepository],
-        starts: &[Start],
+        starts: &[CloneStart],
         equipment: &mut Equipment<'_>,
     ) -> Result<Vec<Slot>, WorkflowError> {
         let caches: Vec<Utf8PathBuf> =
@@ -162,7 +162,7 @@ impl SlotPool {
         let mut clones = Vec::new();
         for repository in repositories {
             let start = starts.iter().find(|start| start.repository == repository.name);
-            let Some(Start { tip, at, .. }) = start else { continue };
+            let Some(CloneStart { tip, at, .. }) = start else { continue };
             let refs =
                 repository.gates.mirror.fill(&repository.gates.git, std::slice::from_ref(tip))?;
             let branch = branch_for(&ItemKey::new(item), &refs);
@@ -206,7 +206,7 @@ impl SlotPool {
 }
 
 /// Where a new clone of one repository stands.
-struct Start {
+struct CloneStart {
     repository: String,
     /// Where the run's branch stands.
     tip: Oid,
@@ -221,7 +221,7 @@ fn starts(
     item: &str,
     repositories: &[PersonsRepository],
     tips: &Base,
-) -> Result<Vec<Start>, WorkflowError> {
+) -> Result<Vec<CloneStart>, WorkflowError> {
     let mut starts = Vec::new();
     for one in repositories {
         let Some(tip) = tips.get(&key(&one.name)).map(oid) else { continue };
@@ -230,13 +230,13 @@ fn starts(
             Some(JudgedWork { base, work }) => (work, Some(base)),
             None => (tip.clone(), None),
         };
-        starts.push(Start { repository: one.name.clone(), tip, at, base });
+        starts.push(CloneStart { repository: one.name.clone(), tip, at, base });
     }
     Ok(starts)
 }
 
 /// Returns where work began: at the tips, but where it goes on from earlier work.
-fn base_at(tips: &Base, starts: &[Start]) -> Base {
+fn base_at(tips: &Base, starts: &[CloneStart]) -> Base {
     let mut base = tips.clone();
     for start in starts {
         let began = start.base.as_ref().map(|base| (key(&start.repository), commit_id(base)));

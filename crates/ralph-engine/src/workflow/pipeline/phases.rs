@@ -14,7 +14,7 @@ use super::examination::commit_evidence;
 use super::spec_work::SpecWork;
 use super::{SpecEnd, WORKFLOW, list};
 use crate::defect::{Defect, is_put_back};
-use crate::run::Wanted;
+use crate::run::WantedItem;
 use crate::session::{AgentTask, TaskContract, TaskFile, TaskOutbox};
 use crate::specs::SPECS;
 use crate::workflow::WorkflowError;
@@ -242,7 +242,7 @@ impl SpecWork<'_, '_, '_> {
     }
 
     /// Returns where the person says whether the spec is still to be worked on: it is there, and not done.
-    fn wanted(&self) -> Option<Wanted> {
+    fn wanted(&self) -> Option<WantedItem> {
         let below = |path: &str| format!("{SPECS}/{path}");
         let files = [below(self.spec.as_str()), below(&self.spec.done())];
         let files = files.each_ref().map(String::as_str);
