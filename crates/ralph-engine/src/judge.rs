@@ -8,9 +8,10 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use ralph_model::build::Work;
 use ralph_model::checks::{ChangedCheck, CheckClass, ChecksFinding};
 use ralph_model::contract::Completion;
-use ralph_model::evidence::{CommitEvidence, Evidence, RewrittenRef, is_state_file};
+use ralph_model::evidence::{CommitEvidence, Evidence, RewrittenRef, UnsoundClone, is_state_file};
 use ralph_model::gate::{Attribution, Effect, GateReport};
 use ralph_model::id::{CommitId, TreeId};
 use ralph_model::proof::ProofLevel;
@@ -38,10 +39,12 @@ pub(crate) const DETACHED: &str = "refs/ralph/detached/";
 /// What an agent that was to do the work said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// The work is in this commit, named by its id or a beginning of it.
+    /// The work is in this commit, named by its id or a beginning of it, in whichever repository has it.
     Commit {
         claimed: CommitId,
     },
+    /// The work is in this commit of one repository: others may have a commit of the same id.
+    Work(Work),
     NoChange {
         reason: String,
     },
@@ -149,15 +152,35 @@ impl Judge<'_> {
             Said::PlanInvalid { reason } => {
                 Ok(without(Claim::PlanInvalid { reason: reason.clone() }))
             }
-            Said::Commit { claimed } => self.examine_commit(claimed, tell),
+            Said::Commit { claimed } => self.examine_commit(claimed, None, tell),
+            Said::Work(Work { commit, repository }) => {
+                self.examine_commit(commit, Some(repository), tell)
+            }
         }
     }
 
-    fn examine_commit(&self, claimed: &CommitId, tell: Tell<'_>) -> Result<Case, JudgeError> {
+    /// Measures a commit. `within` is the repository that it is in, where that is known.
+    fn examine_commit(
+        &self,
+        claimed: &CommitId,
+        within: Option<&str>,
+        tell: Tell<'_>,
+    ) -> Result<Case, JudgeError> {
         let (mut commits, mut measured) = (Vec::new(), Vec::new());
         for (index, judged) in self.repositories.iter().enumerate() {
-            let found = judged.repository.measure(claimed.as_str(), judged.before, judged.own)?;
-            let here = found.commits.into_iter();
+            let found = match judged.repository.measure(claimed.as_str(), judged.before, judged.own)
+            {
+                // Nobody but the agent wrote there: what it left is a fact about its work.
+                Err(EvidenceError::Mirror(unsound)) if self.in_slot && unsound.is_of_source() => {
+                    let (claimed, problem) = (claimed.clone(), unsound.problem());
+                    let repository = judged.name.to_owned();
+                    let clone = UnsoundClone { claimed, repository, problem };
+                    return Ok(self.without_commit(Evidence::Unsound(Box::new(clone))));
+                }
+                found => found?,
+            };
+            let is_here = within.is_none_or(|within| within == judged.name);
+            let here = found.commits.into_iter().filter(|_| is_here);
             commits.extend(here.map(|commit| GitCommitEvidence { repository: index, ..commit }));
             measured.extend(found.repositories);
         }
@@ -170,9 +193,7 @@ impl Judge<'_> {
             .into_iter()
             .min_by_key(|(_, told)| Evidence::Commit(Box::new(told.clone())).faults().len());
         let Some((commit, mut told)) = best else {
-            let evidence = Evidence::Nothing { claimed: claimed.clone() };
-            let claim = Claim::Commit(self.measured(evidence, &Assessment::default()));
-            return Ok(Case { claim, assessment: Assessment::default(), found: None });
+            return Ok(self.without_commit(Evidence::Nothing { claimed: claimed.clone() }));
         };
         let judged = &self.repositories[commit.repository];
         let base = judged.before.base.as_ref();
@@ -207,6 +228,12 @@ impl Judge<'_> {
         let evidence = Evidence::Commit(Box::new(told));
         let claim = Claim::Commit(self.measured(evidence, &assessment));
         Ok(Case { claim, assessment, found: Some(found) })
+    }
+
+    /// Returns the case of a claim under which there is no commit to look at.
+    fn without_commit(&self, evidence: Evidence) -> Case {
+        let claim = Claim::Commit(self.measured(evidence, &Assessment::default()));
+        Case { claim, assessment: Assessment::default(), found: None }
     }
 
     fn measured(&self, evidence: Evidence, assessment: &Assessment) -> Measured {

@@ -218,6 +218,7 @@ impl Launch {
             directory: None,
             workflow: "",
             contract: Contract::Unknown,
+            wanted: None,
         }
     }
 }

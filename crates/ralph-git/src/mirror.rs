@@ -78,6 +78,26 @@ pub enum MirrorError {
     Git(#[from] GitError),
 }
 
+impl MirrorError {
+    /// Whether it says something of what is in the source, and not of the machine.
+    pub const fn is_of_source(&self) -> bool {
+        matches!(
+            self,
+            MirrorError::Forged { .. } | MirrorError::Damaged { .. } | MirrorError::Unsafe { .. }
+        )
+    }
+
+    /// Returns what is wrong, without the path of the source.
+    pub fn problem(&self) -> String {
+        match self {
+            MirrorError::Forged { detail, .. } => format!("it was forged: {detail}"),
+            MirrorError::Damaged { detail, .. } => format!("it is damaged: {detail}"),
+            MirrorError::Unsafe { detail, .. } => format!("it holds an unsafe object: {detail}"),
+            other => other.to_string(),
+        }
+    }
+}
+
 /// Whose repository the mirror is filled from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {

@@ -15,7 +15,18 @@ pub enum Evidence {
     Nothing {
         claimed: CommitId,
     },
+    /// What the agent left in its clone is not sound, so nothing of it was taken out.
+    Unsound(Box<UnsoundClone>),
     Commit(Box<CommitEvidence>),
+}
+
+/// A clone that nothing can be taken out of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnsoundClone {
+    pub claimed: CommitId,
+    /// Its directory in the workspace, empty for the workspace itself.
+    pub repository: String,
+    pub problem: String,
 }
 
 /// What is true of a commit that exists.
@@ -66,6 +77,8 @@ pub enum EvidenceFault {
     NoSuchCommit {
         claimed: CommitId,
     },
+    /// Objects or refs that the agent left are forged, damaged or made to attack whoever checks them out.
+    Unsound(Box<UnsoundClone>),
     /// It is the base, or was there before work began.
     NotNew {
         commit: CommitId,
@@ -125,7 +138,7 @@ impl Evidence {
     pub fn commit(&self) -> Option<&CommitEvidence> {
         match self {
             Evidence::Commit(found) => Some(found),
-            Evidence::Nothing { .. } => None,
+            Evidence::Nothing { .. } | Evidence::Unsound(_) => None,
         }
     }
 
@@ -135,6 +148,7 @@ impl Evidence {
             Evidence::Nothing { claimed } => {
                 vec![EvidenceFault::NoSuchCommit { claimed: claimed.clone() }]
             }
+            Evidence::Unsound(clone) => vec![EvidenceFault::Unsound(clone.clone())],
             Evidence::Commit(found) => found.faults(),
         }
     }
@@ -307,6 +321,16 @@ mod tests {
             Evidence::Nothing { claimed: commit('d') }.faults(),
             [EvidenceFault::NoSuchCommit { claimed: commit('d') }]
         );
+    }
+
+    #[test]
+    fn a_clone_that_is_not_sound_is_the_only_fault() {
+        let (claimed, repository) = (commit('d'), "api".to_owned());
+        let problem = "a bad object".to_owned();
+        let clone = Box::new(UnsoundClone { claimed, repository, problem });
+        let evidence = Evidence::Unsound(clone.clone());
+        assert_eq!(evidence.commit(), None);
+        assert_eq!(evidence.faults(), [EvidenceFault::Unsound(clone)]);
     }
 
     #[test]

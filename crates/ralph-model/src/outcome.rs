@@ -7,6 +7,7 @@
 //! | not started | | trouble: spawn |
 //! | machine fault | | trouble: machine |
 //! | interrupted | | interrupted |
+//! | withdrawn | | withdrawn |
 //! | context limit | | context full |
 //! | exited with 0, a whole turn | the claim is missing, and a limit stands | trouble: usage limit |
 //! | exited with 0, a whole turn | the claim is missing, no tool call, and the last 200 lines or the message speak of a limit | trouble: usage limit |
@@ -81,6 +82,7 @@ impl RunFacts {
                 return trouble(Trouble::Machine { message: reason.clone() });
             }
             RunEnd::Interrupted => return RunOutcome::Interrupted,
+            RunEnd::Withdrawn => return RunOutcome::Withdrawn,
             RunEnd::ContextLimit { .. } => return RunOutcome::ContextFull,
             RunEnd::WallTimeout { after } => {
                 Some(RunOutcome::TimedOut { idle: false, after: *after })

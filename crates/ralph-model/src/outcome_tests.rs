@@ -46,6 +46,7 @@ fn all_cases() -> Vec<Case> {
         RunEnd::IdleTimeout { after: MINUTE },
         RunEnd::ContextLimit { used: 95, window: 100 },
         RunEnd::Interrupted,
+        RunEnd::Withdrawn,
         RunEnd::Hopeless,
         RunEnd::NotStarted { reason: "not found".to_owned() },
         RunEnd::MachineFault { reason: "disk full".to_owned() },

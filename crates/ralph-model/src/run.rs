@@ -33,6 +33,8 @@ pub enum RunEnd {
     ContextLimit { used: u64, window: u64 },
     /// The person interrupted.
     Interrupted,
+    /// The person decided meanwhile on what it was for.
+    Withdrawn,
     /// It reported an error after which it could only fail, and was stopped.
     Hopeless,
     /// It could not be started.
@@ -221,6 +223,8 @@ pub enum RunOutcome {
     Violation { paths: Vec<String> },
     /// The person interrupted; nothing follows from it.
     Interrupted,
+    /// It was stopped, for the person decided meanwhile on what it was for.
+    Withdrawn,
     /// Not the work's fault: the same step is repeated at no cost.
     Trouble { trouble: Trouble },
 }

@@ -22,6 +22,7 @@ use ralph_engine::state::{State, state_base};
 use ralph_engine::subscriber::Subscriber;
 use ralph_engine::trust::{Trust, TrustRequest, check_owner};
 use ralph_engine::workflow::isolation::overlay::HomeOverlay;
+use ralph_engine::workflow::isolation::upkeep::{LandedBranch, waiting};
 use ralph_engine::workflow::project::{Opened, Project, WorkPlace};
 use ralph_model::board::Board;
 use ralph_model::policy::budget::Budget;
@@ -233,6 +234,11 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    /// Returns the branches that accepted work waits for; what cannot be looked at is not shown.
+    pub(crate) fn waiting_to_land(&self) -> Vec<LandedBranch> {
+        waiting(&self.git(), &self.workspace.root).unwrap_or_default()
+    }
+
     /// Finds the workspace and loads its configuration. `flags` are the command's own, over everything else.
     pub(crate) fn load(global: &GlobalArgs, flags: &[FlagValue<'_>]) -> Result<Setup, CliError> {
         let environment = Environment::inherited(std::env::vars_os());

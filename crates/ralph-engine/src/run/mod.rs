@@ -27,6 +27,7 @@ mod report;
 mod resources;
 mod result;
 pub mod sandbox;
+mod wanted;
 mod watcher;
 
 use std::io::{self, BufWriter};
@@ -60,6 +61,7 @@ pub use resources::RunResources;
 pub(crate) use resources::{is_scratch, remove};
 pub(crate) use result::RunResult;
 pub(crate) use result::{RESULTS, UNCOMPARED};
+pub(crate) use wanted::{WantedItem, Wish};
 pub use watcher::parse_event_line;
 
 use crate::agent::{Adapter, DecodeContext};
@@ -75,6 +77,7 @@ use crate::state::{LiveRun, State};
 use crate::subscriber::RunObserver;
 use prepare::PreparedRun;
 use report::{HeldLogs, end_of, exit_of, with_causes};
+use wanted::{LOOK_EVERY, WantedWatch};
 use watcher::{AgentWatcher, STDERR_LINES, Tail};
 
 /// Where runs happen: shared by all runs of one command.
@@ -188,6 +191,8 @@ pub(crate) struct RunRequest<'a> {
     pub workflow: &'a str,
     /// What its final message must hold, for telling a usage limit from an answer.
     pub contract: Contract<'a>,
+    /// Where it is said whether what the run is for is still wanted.
+    pub wanted: Option<&'a WantedItem>,
 }
 
 impl RunRequest<'_> {
@@ -355,6 +360,8 @@ impl Run<'_, '_> {
         let pulse = Pulse::new().map_err(RunError::Prepare)?;
         let observer = self.context.journal.follow(&self.id);
         let watcher = self.watcher(pulse.clone(), observer, &held)?;
+        let clock = self.context.clock;
+        let mut word = request.wanted.and_then(|wanted| WantedWatch::begin(wanted, clock));
         pulse.set_busy(watcher.is_busy());
         let free_locks = locks::free_locks(self.context.work_places());
         let mut live = LiveRun {
@@ -374,7 +381,7 @@ impl Run<'_, '_> {
             limits: request.limits,
             stdout_log: held.create(&self.logs.stdout)?.into(),
             stderr_log: Log::WhenNeeded(held.lasting(&self.logs.stderr).into()),
-            pulse,
+            pulse: pulse.clone(),
             signals: self.context.signals,
             end_note: Some(self.context.state.end_note(self.id.as_str())),
             on_guard: &mut on_guard,
@@ -387,16 +394,23 @@ impl Run<'_, '_> {
                 door: Door::open(&channel).map_err(RunError::Prepare)?,
                 store,
                 journal: self.context.journal,
-                clock: self.context.clock,
+                clock,
                 asker: Asker { run: &self.id, role: request.role, given: request.given },
             })),
         };
-        let knocks =
-            serving.as_ref().map(Serving::knocks).transpose().map_err(RunError::Prepare)?;
-        let mut look = || serving.iter_mut().for_each(Serving::look);
-        let visitor = knocks.map(|(fd, every)| Visitor { fd, every, call: &mut look });
+        let knocks = serving.as_ref().map(Serving::knocks).transpose();
+        let (fd, every) = knocks.map_err(RunError::Prepare)?.unwrap_or_default();
+        let every = every.into_iter().chain(word.is_some().then_some(LOOK_EVERY)).min();
+        let mut look = || {
+            serving.iter_mut().for_each(Serving::look);
+            if word.as_mut().is_some_and(WantedWatch::look) {
+                pulse.request_stop();
+            }
+        };
+        let visitor = Some(Visitor { fd, every, call: &mut look });
         let supervision = Supervision { visitor, ..supervision };
         let (mut watcher, finished) = supervise(&spec, supervision, watcher);
+        let is_withdrawn = word.is_some_and(|word| word.is_withdrawn());
         drop(launcher);
         self.held = Some(held);
         let served = serving.map(Serving::finish).transpose();
@@ -406,7 +420,7 @@ impl Run<'_, '_> {
         let removed_locks = locks::remove_left(&free_locks);
         let fault = served.as_ref().err().map(|error| with_causes(error));
         let closing = Closing {
-            end: Some(end_of(&finished, &watcher)),
+            end: Some(end_of(&finished, &watcher, is_withdrawn)),
             exit,
             tail: watcher.tail.text(),
             stderr: watcher.stderr.text(),

@@ -219,6 +219,7 @@ pub(super) fn exit_of(finished: &Finished) -> Option<ProcessExit> {
 pub(super) fn end_of(
     finished: &Result<Finished, SuperviseError>,
     watcher: &AgentWatcher,
+    is_withdrawn: bool,
 ) -> RunEnd {
     let finished = match finished {
         Ok(finished) => finished,
@@ -235,6 +236,7 @@ pub(super) fn end_of(
         Some(StopReason::Idle(after)) => RunEnd::IdleTimeout { after: *after },
         Some(StopReason::Person) => RunEnd::Interrupted,
         Some(StopReason::Watcher) => match watcher.context_exceeded {
+            _ if is_withdrawn => RunEnd::Withdrawn,
             Some((used, window)) => RunEnd::ContextLimit { used, window },
             None => RunEnd::Hopeless,
         },

@@ -11,7 +11,9 @@ use crate::boundary::{self, InForce};
 use crate::home::CONFIG_FILE;
 use crate::mailbox::Mailbox;
 use crate::outbox::{Outbox, OutboxFile};
-use crate::run::{Contract, RunContext, RunError, RunReport, RunResult, locks, run_agent};
+use crate::run::{
+    Contract, RunContext, RunError, RunReport, RunResult, WantedItem, locks, run_agent,
+};
 
 /// Precedes the prompt when an agent's session is resumed after a usage limit.
 const GO_ON: &str = "You were interrupted by a usage limit, which is over now. Go on with the task where you left \
@@ -98,6 +100,8 @@ pub struct AgentTask {
     /// The ids of the tasks and issues that the run is to work on.
     pub(crate) given: Vec<String>,
     pub(crate) contract: TaskContract,
+    /// Where it is said whether what the run is for is still wanted.
+    pub(crate) wanted: Option<WantedItem>,
 }
 
 impl AgentTask {
@@ -128,6 +132,7 @@ impl AgentTask {
             variables: Vec::new(),
             given: Vec::new(),
             contract: TaskContract::Unknown,
+            wanted: None,
         }
     }
 }
@@ -209,6 +214,7 @@ impl Session<'_> {
         };
         request.directory = task.directory.as_deref();
         request.given = &task.given;
+        request.wanted = task.wanted.as_ref();
         let accepts = |said: &str| task.contract.accepts(said);
         let has_left = || task.contract.has_left_something();
         request.contract = match &task.contract {

@@ -159,6 +159,11 @@ pub(crate) trait Workflow<'s> {
         None
     }
 
+    /// Makes the clone of the item anew if an agent left it so that nothing can be asked of it; tells whether it was.
+    fn mend_clone(&mut self, _error: &WorkflowError) -> Result<bool, WorkflowError> {
+        Ok(false)
+    }
+
     /// Tells whether there will be another try, so that a pause before it makes sense.
     fn tries_again(&mut self) -> Result<bool, WorkflowError> {
         Ok(true)
@@ -210,6 +215,7 @@ fn turn_until_end<'s, W: Workflow<'s>>(workflow: &mut W) -> Result<Ended<W::End>
     loop {
         let turn = match advance(workflow, &mut pace) {
             Ok(turn) => turn,
+            Err(error) if workflow.mend_clone(&error)? => Turn::Again,
             Err(error) => interruption_or_trouble(error)?,
         };
         let (failures, reason) = match turn {
@@ -472,6 +478,7 @@ fn conclude<'s, W: Workflow<'s>>(
         RunOutcome::Completed
         | RunOutcome::TimedOut { .. }
         | RunOutcome::ContextFull
+        | RunOutcome::Withdrawn
         | RunOutcome::Violation { .. } => {
             let turn = workflow.conclude(result)?;
             // What could not be judged stays pending: the run itself is over, and is judged again.

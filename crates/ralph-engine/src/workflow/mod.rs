@@ -126,6 +126,19 @@ impl From<EvidenceError> for WorkflowError {
 }
 
 impl WorkflowError {
+    /// Whether a repository that cannot be used may be the cause.
+    pub(crate) const fn may_be_of_repository(&self) -> bool {
+        matches!(
+            self,
+            WorkflowError::Mirror(_)
+                | WorkflowError::Slot(_)
+                | WorkflowError::Landing(_)
+                | WorkflowError::Judge(JudgeError::Evidence(_) | JudgeError::Git(_))
+                | WorkflowError::Commit(_)
+                | WorkflowError::Git(_)
+        )
+    }
+
     /// Whether the person has to trust something first.
     pub fn is_untrusted(&self) -> bool {
         matches!(self, WorkflowError::Gate(GateError::Untrusted))
@@ -188,9 +201,10 @@ pub(crate) fn unfinished(outcome: &RunOutcome) -> Option<String> {
         RunOutcome::Violation { paths } => {
             format!("the run changed what its role must not change: {}", paths.join(", "))
         }
-        RunOutcome::Completed | RunOutcome::Interrupted | RunOutcome::Trouble { .. } => {
-            return None;
-        }
+        RunOutcome::Completed
+        | RunOutcome::Interrupted
+        | RunOutcome::Withdrawn
+        | RunOutcome::Trouble { .. } => return None,
     })
 }
 

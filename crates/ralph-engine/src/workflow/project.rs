@@ -28,7 +28,7 @@ use crate::git::{Git, GitProgram, shown};
 use crate::home::{CONFIG_FILE, Home, stands_for};
 use crate::plan_file::PlanFile;
 use crate::prompts::{self, PromptProblem, Rules};
-use crate::run::RESULTS;
+use crate::run::{RESULTS, WantedItem, Wish};
 use crate::session::{Opening, Session, SessionContext, SessionError, SessionRequest};
 use crate::state::State;
 
@@ -332,6 +332,28 @@ impl Project {
         Ok(())
     }
 
+    /// Makes the clone of the item at work anew if that is what an error comes from: an agent left it so that nothing can be
+    /// asked of it. Tells whether it was made.
+    pub(crate) fn mend_clone(
+        &mut self,
+        session: &mut Session<'_>,
+        error: &WorkflowError,
+    ) -> Result<bool, WorkflowError> {
+        let in_slot = self.clones.is_some() && session.slot.is_some();
+        let Some(item) = self.item.clone().filter(|_| in_slot && error.may_be_of_repository())
+        else {
+            return Ok(false);
+        };
+        let Some(problem) = self.repositories.unsound() else { return Ok(false) };
+        let reason = format!(
+            "what was left in the clone of {item} cannot be used, and the clone is made anew: {problem}"
+        );
+        session.record(Note { reason, ..Note::default() })?;
+        slots::release(&session.context.state, &item)?;
+        self.enter_slot(session, &item)?;
+        Ok(true)
+    }
+
     /// Has the runs that follow read for an item: in its clone, which is at the commit that is checked out now.
     pub(crate) fn enter_to_read(
         &self,
@@ -419,6 +441,17 @@ impl Project {
         self.enter(session, item)
     }
 
+    /// Has an item whose work could not land go on from where the branches stand by now, which its clone is told.
+    pub(crate) fn go_on_from_tips(
+        &mut self,
+        session: &mut Session<'_>,
+        item: &str,
+    ) -> Result<(), WorkflowError> {
+        let Some(clones) = &self.clones else { return Ok(()) };
+        let tips = clones.tell_tips(&session.context.state, item)?;
+        self.go_on_from(session, item, &tips)
+    }
+
     /// Puts accepted work on the run's branch, with what is in flight of home. In place it is there already.
     pub(crate) fn land(
         &self,
@@ -466,6 +499,26 @@ impl Project {
     /// Returns what [`Project::mark`] kept under a ref.
     pub(crate) fn marked(&self, name: &str) -> Result<Base, WorkflowError> {
         self.clones.as_ref().map_or_else(|| Ok(Base::new()), |clones| clones.marked(name))
+    }
+
+    /// Returns where the person says whether an item is still wanted, while runs work in clones: in files of home, named
+    /// from there.
+    pub(crate) fn wanted(&self, id: &str, files: &[&str], wish: Wish) -> Option<WantedItem> {
+        self.clones.as_ref()?.wanted(id, files, wish)
+    }
+
+    /// Keeps judged work of an item that has not landed, for the case that private state is lost.
+    pub(crate) fn keep_candidate(
+        &self,
+        session: &Session<'_>,
+        item: &str,
+        works: &[Work],
+    ) -> Result<(), WorkflowError> {
+        let base = self.slot_base(session, item)?;
+        match (&self.clones, base) {
+            (Some(clones), Some(base)) => clones.keep_candidate(item, works, &base),
+            _ => Ok(()),
+        }
     }
 
     /// Keeps the work of an item that is given up; returns the ref that has it, if there is any.
@@ -521,7 +574,8 @@ impl Project {
         item: &str,
     ) -> Result<(), WorkflowError> {
         let state = &session.context.state;
-        if self.clones.is_some() {
+        if let Some(clones) = &self.clones {
+            clones.drop_candidate(item)?;
             slots::release(state, item)?;
             if self.in_place.as_deref() != Some(item) {
                 // Without a slot it would say that the item was begun in the person's checkout.

@@ -378,6 +378,16 @@ impl Repositories {
         if self.in_slot { Ok(Dirt::default()) } else { repository.dirt() }
     }
 
+    /// Returns what is wrong with clones of which nothing can be asked any more, because of what an agent left in them.
+    pub(crate) fn unsound(&self) -> Option<String> {
+        let problem = |one: &TrackedRepository| match (one.gates.fill_mirror(&[]), one.dirt()) {
+            (Err(error), _) if error.is_of_source() => Some(error.problem()),
+            (_, Err(error @ GitError::Failed { .. })) => Some(error.to_string()),
+            _ => None,
+        };
+        self.found.iter().filter(|_| self.in_slot).find_map(problem)
+    }
+
     /// Measures a claim.
     pub(crate) fn examine(
         &self,
@@ -701,10 +711,10 @@ pub(crate) fn attestation<'i>(
     verifier: Option<VerifierReceipt>,
     agreed: AgreedChecks,
 ) -> Attested<'i> {
-    let worker = &context.launch(worker).choice;
+    let worker = context.config.agent_for(worker);
     Attested {
         item,
-        worker: Worker { agent: worker.name.clone(), model: worker.model.clone() },
+        worker: Worker { agent: worker.name, model: worker.model },
         boundary: context.boundary,
         verifier,
         at: context.clock.now(),
@@ -749,8 +759,11 @@ fn begun_with(
     repository: &TrackedRepository,
     refs: &RefsSnapshot,
 ) -> Result<Vec<Oid>, WorkflowError> {
-    let mut begun = refs.tips_of_persons();
-    if let Some(real) = repository.gates.real() {
+    let real = repository.gates.real();
+    // A clone has nothing but the person's, and judged work that an item goes on from.
+    let is_slot = real.is_some_and(GateRepository::is_slot);
+    let mut begun = if is_slot { Vec::new() } else { refs.tips_of_persons() };
+    if let Some(real) = real {
         begun.extend(real.person.refs()?.tips_of_persons());
     }
     begun.sort();

@@ -69,6 +69,29 @@ struct Findings {
 }
 
 impl FastForward<'_> {
+    /// Returns what is in the way, without moving anything; git itself may find more.
+    pub(super) fn obstacle(&self) -> Result<Option<(Vec<PathBuf>, WaitReason)>, LandingError> {
+        let drivers = Drivers::of(self.git)?;
+        let touched = self.git.plain_changes(self.from, self.to)?;
+        let paths: Vec<PathBuf> = touched.iter().map(|change| change.path.clone()).collect();
+        match refuse_filtered(self.git, &drivers, &paths) {
+            Ok(()) => {}
+            Err(CommitError::NeedsFilter { path, filter }) => {
+                return Ok(Some((vec![path], WaitReason::NeedsFilter { filter })));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let git_dir = &self.git.place().git_dir;
+        if git_dir.join("index.lock").exists() {
+            return Ok(Some((Vec::new(), WaitReason::Busy)));
+        }
+        let index = ScratchIndex::copy_of_index(git_dir)?;
+        let bench = Bench { git: self.git, drivers: &drivers, index: &index };
+        let was_killed = Note::read(self.git).is_some_and(|note| note.to == *self.to);
+        let files = bench.examine(self.from, &touched, was_killed)?.in_the_way;
+        Ok((!files.is_empty()).then_some((files, WaitReason::Uncommitted)))
+    }
+
     pub(super) fn run(&self) -> Result<Forwarded, LandingError> {
         let worktree = root_of(self.git);
         let waits =
@@ -109,7 +132,8 @@ impl FastForward<'_> {
             return waits(Vec::new(), waits_for(error)?);
         }
         fault::after_write();
-        let mut refs = RefTransaction::new(self.git, "ralph: follow landed work")?;
+        let mut refs =
+            RefTransaction::with(self.git, "ralph: follow landed work", self.to, &drivers);
         refs.update(self.branch, Some(self.to), Some(self.from));
         if !refs.commit()? {
             // Back to what the branch was: nobody could commit in this worktree meanwhile.

@@ -9,7 +9,10 @@ use std::path::PathBuf;
 use super::super::{BranchUse, Git, GitError, GitOperation, Oid};
 use super::fast_forward::{FastForward, Forwarded};
 use super::transaction::RefTransaction;
-use super::{ATTEMPTS, BranchRefs, Landing, LandingError, followed_ref, landed_ref};
+use super::{
+    ATTEMPTS, BranchRefs, Landing, LandingError, contains_followed, followed_ref, landed_ref,
+    refs_of,
+};
 
 /// What became of a branch for which work has landed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +65,7 @@ impl Landing<'_> {
     /// Brings a branch, named in full, to the work that has landed for it. Can be repeated at any time.
     pub fn follow(&self, branch: &str) -> Result<FollowOutcome, LandingError> {
         for _ in 0..ATTEMPTS {
-            let refs = self.refs_of(branch)?;
+            let refs = refs_of(self.person, branch)?;
             let Some(landed) = refs.landed.clone() else { return Ok(FollowOutcome::Current) };
             let Some(now) = refs.branch.clone() else {
                 return Ok(FollowOutcome::Diverged { landed, branch: None });
@@ -78,7 +81,7 @@ impl Landing<'_> {
                 }
                 continue;
             }
-            if !self.contains_followed(&now, refs.followed.as_ref())? {
+            if !contains_followed(self.person, &now, refs.followed.as_ref())? {
                 return Ok(FollowOutcome::Diverged { landed, branch: Some(now) });
             }
             if !self.person.is_ancestor(&now, &landed)? {
@@ -113,7 +116,7 @@ impl Landing<'_> {
         };
         match uses {
             [] => {
-                let mut refs = RefTransaction::new(self.person, "ralph: follow")?;
+                let mut refs = RefTransaction::new(self.person, "ralph: follow", now)?;
                 refs.update(branch, Some(landed), Some(now));
                 Ok(if refs.commit()? { Forwarded::Done } else { Forwarded::Lost })
             }
@@ -128,13 +131,53 @@ impl Landing<'_> {
 
     /// Deletes the refs of a landing that the branch has followed; `false` if they moved meanwhile.
     fn finish(&self, branch: &str, refs: &BranchRefs) -> Result<bool, LandingError> {
-        let mut end = RefTransaction::new(self.person, "ralph: followed")?;
+        let Some(like) = refs.branch.as_ref().or(refs.landed.as_ref()) else { return Ok(true) };
+        let mut end = RefTransaction::new(self.person, "ralph: followed", like)?;
         end.verify(branch, refs.branch.as_ref());
         end.update(&landed_ref(branch)?, None, refs.landed.as_ref());
         if let Some(followed) = &refs.followed {
             end.update(&followed_ref(branch)?, None, Some(followed));
         }
         Ok(end.commit()?)
+    }
+}
+
+impl Git {
+    /// Returns what would become of a branch, named in full, if it were to follow the work that has landed for it. Nothing
+    /// is moved.
+    pub fn look_at_following(&self, branch: &str) -> Result<FollowOutcome, LandingError> {
+        let refs = refs_of(self, branch)?;
+        let Some(landed) = refs.landed else { return Ok(FollowOutcome::Current) };
+        let Some(now) = refs.branch else {
+            return Ok(FollowOutcome::Diverged { landed, branch: None });
+        };
+        if self.is_ancestor(&landed, &now)? {
+            return Ok(FollowOutcome::Followed { commit: now });
+        }
+        if !contains_followed(self, &now, refs.followed.as_ref())? {
+            return Ok(FollowOutcome::Diverged { landed, branch: Some(now) });
+        }
+        if !self.is_ancestor(&now, &landed)? {
+            return Ok(FollowOutcome::NewerCommits { landed, branch: now });
+        }
+        let uses = self.uses_of(branch)?;
+        let (files, reason) = match &uses[..] {
+            [] => return Ok(FollowOutcome::Followed { commit: landed }),
+            [_, _, ..] => (Vec::new(), WaitReason::SeveralWorktrees),
+            [one] => match (&one.git, one.operation) {
+                (_, Some(operation)) => (Vec::new(), WaitReason::Operation(operation)),
+                (None, None) => (Vec::new(), WaitReason::Unavailable),
+                (Some(git), None) => {
+                    let forward = FastForward { git, branch, from: &now, to: &landed };
+                    match forward.obstacle()? {
+                        Some(obstacle) => obstacle,
+                        None => return Ok(FollowOutcome::Followed { commit: landed }),
+                    }
+                }
+            },
+        };
+        let worktree = uses.last().map(|one| one.worktree.path.clone()).unwrap_or_default();
+        Ok(FollowOutcome::Waits { landed, worktree, files, reason })
     }
 }
 

@@ -9,6 +9,7 @@
 //! other two refs. [`Landing::follow`] brings the branch and the worktree that has it checked out along, and deletes
 //! the two refs. Each step can be repeated after a crash; whoever loses a race reads again ([`Landing::tip`]).
 
+mod candidate;
 mod commit;
 mod fast_forward;
 mod follow;
@@ -28,6 +29,7 @@ use super::names::ref_bytes;
 use super::new_commit::NewCommit;
 use super::parse::parse_refs;
 use super::{Git, GitError, ObjectError, Oid, unexpected};
+pub use candidate::JudgedWork;
 pub use commit::{FileEdit, LandingCommit};
 pub use follow::{FollowOutcome, WaitReason};
 pub use merge::{Carried, MergeSides, TreeMerge};
@@ -123,7 +125,7 @@ impl Landing<'_> {
         home: &mut dyn FnMut(&MergeSides<'_>) -> Vec<FileEdit>,
     ) -> Result<BranchTip, LandingError> {
         for _ in 0..ATTEMPTS {
-            let refs = self.refs_of(branch)?;
+            let refs = refs_of(self.person, branch)?;
             let (now, landed) = match (refs.branch, refs.landed) {
                 (None, None) => return Ok(BranchTip::Unborn),
                 (Some(now), None) => {
@@ -143,7 +145,7 @@ impl Landing<'_> {
             if self.person.is_ancestor(&landed, &now)? {
                 return Ok(at(&now));
             }
-            if !self.contains_followed(&now, refs.followed.as_ref())? {
+            if !contains_followed(self.person, &now, refs.followed.as_ref())? {
                 let (branch, followed) = (Some(now), refs.followed);
                 return Ok(BranchTip::Diverged { landed, branch, followed });
             }
@@ -172,19 +174,34 @@ impl Landing<'_> {
         read: &TipState,
         commit: &Oid,
     ) -> Result<LandOutcome, LandingError> {
+        self.land_marked(branch, read, commit, &[])
+    }
+
+    /// The same; other refs are set with it, or not at all. What they point at must lead to the commit, or be in the
+    /// person's repository.
+    pub fn land_marked(
+        &self,
+        branch: &str,
+        read: &TipState,
+        commit: &Oid,
+        marks: &[(&str, &Oid)],
+    ) -> Result<LandOutcome, LandingError> {
         self.bring(commit)?;
         let (landed, followed) = (landed_ref(branch)?, followed_ref(branch)?);
-        let mut refs = RefTransaction::new(self.person, "ralph: land")?;
+        let mut refs = RefTransaction::new(self.person, "ralph: land", commit)?;
         refs.verify(branch, Some(&read.branch));
         refs.update(&landed, Some(commit), read.landed.as_ref());
         refs.set(&followed, &read.branch);
+        for (name, id) in marks {
+            refs.set(name, id);
+        }
         Ok(if refs.commit()? { LandOutcome::Landed } else { LandOutcome::Lost })
     }
 
     /// Keeps what an item left uncommitted, a commit of the mirror, on the item's own ref.
     pub fn keep_left(&self, key: &ItemKey, commit: &Oid) -> Result<(), LandingError> {
         self.bring(commit)?;
-        let mut refs = RefTransaction::new(self.person, "ralph: leftovers")?;
+        let mut refs = RefTransaction::new(self.person, "ralph: leftovers", commit)?;
         refs.set(&key.left_ref(), commit);
         refs.commit()?;
         Ok(())
@@ -197,30 +214,6 @@ impl Landing<'_> {
             fault::after_write();
         }
         Ok(())
-    }
-
-    fn refs_of(&self, branch: &str) -> Result<BranchRefs, LandingError> {
-        let names = [branch.to_owned(), landed_ref(branch)?, followed_ref(branch)?];
-        let bytes = names.each_ref().map(|name| ref_bytes(name).into_owned());
-        let patterns = bytes
-            .each_ref()
-            .map(|name| <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name));
-        let args = ["for-each-ref", "--format=%(objectname) %(refname)"];
-        let call =
-            patterns.iter().fold(super::call::Call::new(&args), |call, name| call.name(name));
-        let output = self.person.call(call)?.stdout;
-        let found = parse_refs(&output).ok_or_else(|| unexpected(&args, &output))?;
-        // Patterns match what is below a name as well.
-        let [branch, landed, followed] =
-            names.map(|name| found.iter().find(|one| one.name == name).map(|one| one.id.clone()));
-        Ok(BranchRefs { branch, landed, followed })
-    }
-
-    fn contains_followed(&self, now: &Oid, followed: Option<&Oid>) -> Result<bool, GitError> {
-        match followed {
-            Some(followed) => self.person.is_ancestor(followed, now),
-            None => Ok(false),
-        }
     }
 
     /// Merges the person's newer commits with landed work; the paths in conflict where that cannot be.
@@ -263,6 +256,30 @@ impl Landing<'_> {
         let id = commit.write(self.mirror.git(), self.person, &drivers)?;
         self.mirror.keep(&id)?;
         Ok(id)
+    }
+}
+
+/// Reads the three refs of a branch.
+fn refs_of(person: &Git, branch: &str) -> Result<BranchRefs, LandingError> {
+    let names = [branch.to_owned(), landed_ref(branch)?, followed_ref(branch)?];
+    let bytes = names.each_ref().map(|name| ref_bytes(name).into_owned());
+    let patterns = bytes
+        .each_ref()
+        .map(|name| <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name));
+    let args = ["for-each-ref", "--format=%(objectname) %(refname)"];
+    let call = patterns.iter().fold(super::call::Call::new(&args), |call, name| call.name(name));
+    let output = person.call(call)?.stdout;
+    let found = parse_refs(&output).ok_or_else(|| unexpected(&args, &output))?;
+    // Patterns match what is below a name as well.
+    let [branch, landed, followed] =
+        names.map(|name| found.iter().find(|one| one.name == name).map(|one| one.id.clone()));
+    Ok(BranchRefs { branch, landed, followed })
+}
+
+fn contains_followed(person: &Git, now: &Oid, followed: Option<&Oid>) -> Result<bool, GitError> {
+    match followed {
+        Some(followed) => person.is_ancestor(followed, now),
+        None => Ok(false),
     }
 }
 

@@ -20,17 +20,21 @@ pub(super) struct RefTransaction<'a> {
 }
 
 impl<'a> RefTransaction<'a> {
-    /// Begins one; the message is for reflogs.
-    pub(super) fn new(git: &'a Git, message: &'a str) -> Result<Self, GitError> {
-        let drivers = Drivers::of(git)?;
-        Ok(RefTransaction {
+    /// Begins one; the message is for reflogs, and `like` is any id of the repository.
+    pub(super) fn new(git: &'a Git, message: &'a str, like: &Oid) -> Result<Self, GitError> {
+        Ok(RefTransaction::with(git, message, like, &Drivers::of(git)?))
+    }
+
+    /// The same where the settings of the repository are known.
+    pub(super) fn with(git: &'a Git, message: &'a str, like: &Oid, drivers: &Drivers) -> Self {
+        RefTransaction {
             git,
             message,
-            identity: Identity::of(git, &drivers),
-            zero: git.object_format()?.zero(),
+            identity: Identity::of(git, drivers),
+            zero: "0".repeat(like.as_str().len()),
             input: b"start\0".to_vec(),
             expected: Vec::new(),
-        })
+        }
     }
 
     /// Demands that a ref is what it was.

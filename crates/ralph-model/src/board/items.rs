@@ -95,7 +95,7 @@ impl Items {
                     last.open_session.clone_from(&finished.session);
                 }
             }
-            RunOutcome::Trouble { .. } => {}
+            RunOutcome::Withdrawn | RunOutcome::Trouble { .. } => {}
         }
     }
 

@@ -38,6 +38,7 @@ fn any_end() -> impl Strategy<Value = RunEnd> {
     prop_oneof![
         Just(RunEnd::Exited),
         Just(RunEnd::Interrupted),
+        Just(RunEnd::Withdrawn),
         Just(RunEnd::Hopeless),
         any_wait().prop_map(|after| RunEnd::WallTimeout { after }),
         any_wait().prop_map(|after| RunEnd::IdleTimeout { after }),
@@ -81,6 +82,7 @@ fn any_outcome() -> impl Strategy<Value = RunOutcome> {
         proptest::collection::vec(any_text(), 0..3)
             .prop_map(|paths| RunOutcome::Violation { paths }),
         Just(RunOutcome::Interrupted),
+        Just(RunOutcome::Withdrawn),
         (any::<bool>(), any_wait()).prop_map(|(idle, after)| RunOutcome::TimedOut { idle, after }),
         any_trouble().prop_map(|trouble| RunOutcome::Trouble { trouble }),
     ]

@@ -20,6 +20,7 @@ impl TroubleStreak {
     pub fn apply(&mut self, outcome: &RunOutcome) {
         match outcome {
             RunOutcome::Interrupted
+            | RunOutcome::Withdrawn
             | RunOutcome::Trouble { trouble: Trouble::UsageLimit { .. } } => {}
             RunOutcome::Trouble { trouble } if self.kind == Some(trouble.kind()) => {
                 self.length = self.length.saturating_add(1);

@@ -62,6 +62,7 @@ impl Reason {
             Reason::PlanIsTheVerifiersToJudge { .. } => "plan_is_the_verifiers_to_judge",
             Reason::Evidence { fault } => match fault {
                 EvidenceFault::NoSuchCommit { .. } => "no_such_commit",
+                EvidenceFault::Unsound(_) => "unsound",
                 EvidenceFault::NotNew { .. } => "not_new",
                 EvidenceFault::NotFromBase { .. } => "not_from_base",
                 EvidenceFault::OnNoRef { .. } => "on_no_ref",
@@ -148,12 +149,22 @@ impl Reason {
     }
 }
 
+fn in_repository(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!(" of `{name}`") }
+}
+
 fn fault_for_agent(fault: &EvidenceFault) -> String {
     let or_no_change =
         "or, if nothing needs to change, say so with a line `NO_CHANGE_NEEDED: <reason>`";
     match fault {
         EvidenceFault::NoSuchCommit { claimed } => format!(
             "Commit {claimed} does not exist: commit the work and claim the id that `git rev-parse HEAD` prints."
+        ),
+        EvidenceFault::Unsound(clone) => format!(
+            "What you left in the clone{} cannot be taken: {}. Make the commits anew without it (`git reset --soft` to \
+             where you began, then commit), see to it that no branch or tag leads to it, and claim the new commit.",
+            in_repository(&clone.repository),
+            clone.problem
         ),
         EvidenceFault::NotNew { commit, base } => format!(
             "The claimed commit {} is not new, for work began at {}: commit what you did and claim that commit, \
@@ -208,6 +219,11 @@ fn fault_for_person(fault: &EvidenceFault) -> String {
         EvidenceFault::NoSuchCommit { claimed } => {
             format!("The agent claims the commit {}, which does not exist.", short(claimed))
         }
+        EvidenceFault::Unsound(clone) => format!(
+            "What the agent left in its clone{} is not sound, and nothing of it was taken: {}.",
+            in_repository(&clone.repository),
+            clone.problem
+        ),
         EvidenceFault::NotNew { commit, .. } => {
             format!(
                 "The agent claims the commit {}, which was there before it began.",

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::checks::{AnchoredGate, CheckChange, CheckClass, Measure, OverlayFinding};
 use crate::evidence::samples::{commit, rewritten, sound, tree};
-use crate::evidence::{CommitEvidence, EvidenceFault};
+use crate::evidence::{CommitEvidence, EvidenceFault, UnsoundClone};
 use crate::gate::GateStatus;
 use crate::gate::{Attribution, Obstacle};
 use crate::run::ProcessExit;
@@ -532,6 +532,11 @@ fn any_evidence() -> impl Strategy<Value = Evidence> {
     });
     prop_oneof![
         1 => Just(Evidence::Nothing { claimed: commit('c') }),
+        1 => Just(Evidence::Unsound(Box::new(UnsoundClone {
+            claimed: commit('c'),
+            repository: String::new(),
+            problem: "a bad object".to_owned(),
+        }))),
         3 => Just(Evidence::Commit(Box::new(sound()))),
         4 => measured,
     ]

@@ -22,19 +22,26 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     Ok(if waits { Exit::Unfinished } else { Exit::Done })
 }
 
+fn name(branch: &LandedBranch) -> String {
+    match branch.repository.as_str() {
+        "" => branch.branch.clone(),
+        repository => format!("{repository}: {}", branch.branch),
+    }
+}
+
+/// A branch, and what is to be done for work to land on it.
+pub(super) fn described(branch: &LandedBranch) -> String {
+    let why = branch.waits.as_deref().unwrap_or("it is up to date");
+    if branch.repository.is_empty() { why.to_owned() } else { format!("{}: {why}", name(branch)) }
+}
+
 fn lines(ui: Ui, branches: &[LandedBranch]) -> Vec<StyledLine> {
     if branches.is_empty() {
         return vec![styled!("nothing waits to land")];
     }
-    let line = |branch: &LandedBranch| {
-        let name = match branch.repository.as_str() {
-            "" => branch.branch.clone(),
-            repository => format!("{repository}: {}", branch.branch),
-        };
-        match &branch.waits {
-            None => styled!("{name}  {}", ui.paint(Tone::Good, "up to date")),
-            Some(why) => styled!("{name}  {}", ui.paint(Tone::Attention, why)),
-        }
+    let line = |branch: &LandedBranch| match &branch.waits {
+        None => styled!("{}  {}", name(branch), ui.paint(Tone::Good, "up to date")),
+        Some(why) => styled!("{}  {}", name(branch), ui.paint(Tone::Attention, why)),
     };
     branches.iter().map(line).collect()
 }

@@ -58,7 +58,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &LoopArgs) -> Result<Exit, CliError
     let screen = WorkflowScreen::new(setup.ui, Look::of(&setup, args.run.stream));
     let OpenProject { mut session, mut project } = setup.open_project(WorkflowRun {
         command: "ralph loop",
-        roles: &ROLES,
+        // No agent runs when a task is taken back.
+        roles: if args.rollback { &[] } else { &ROLES },
         flags: workflow_flags(&args.run.agent, args.run.in_place),
         place,
         budget: setup.budget(args.run.max_tokens, args.run.max_cost),

@@ -5,6 +5,7 @@ mod tail;
 mod view;
 mod work;
 
+use ralph_engine::workflow::isolation::upkeep::LandedBranch;
 use ralph_model::board::{Board, RunView};
 
 use super::print_either;
@@ -94,21 +95,22 @@ fn list(setup: &Setup, board: &Board, args: &RunsListArgs) -> Result<Exit, CliEr
     };
     runs.drain(..runs.len().saturating_sub(args.last));
     let json: Vec<JsonRun<'_>> = runs.iter().map(|run| JsonRun::new(setup, run)).collect();
-    print_either(setup.ui, setup.json, &json, || lines(setup.ui, &runs))?;
+    print_either(setup.ui, setup.json, &json, || lines(setup, &runs))?;
     Ok(Exit::Done)
 }
 
-fn lines(ui: Ui, runs: &[&RunView]) -> Vec<StyledLine> {
+fn lines(setup: &Setup, runs: &[&RunView]) -> Vec<StyledLine> {
     if runs.is_empty() {
         return vec![styled!("no runs yet")];
     }
     let width = item_width(runs.iter().copied());
-    runs.iter().map(|run| line(ui, run, width)).collect()
+    let waiting = setup.waiting_to_land();
+    runs.iter().map(|run| line(setup.ui, &waiting, run, width)).collect()
 }
 
 /// One run in one line, with its id.
-fn line(ui: Ui, run: &RunView, width: usize) -> StyledLine {
-    styled!("{}  {}", ui.paint(Tone::Faint, run.id.as_str()), summary(ui, run, width))
+fn line(ui: Ui, waiting: &[LandedBranch], run: &RunView, width: usize) -> StyledLine {
+    styled!("{}  {}", ui.paint(Tone::Faint, run.id.as_str()), summary(ui, waiting, run, width))
 }
 
 /// The columns that the items of some runs take.
@@ -117,7 +119,7 @@ pub(super) fn item_width<'b>(runs: impl IntoIterator<Item = &'b RunView>) -> usi
 }
 
 /// One run in one line: when, for which item, by whom, how it ended, and what was decided.
-pub(super) fn summary(ui: Ui, run: &RunView, width: usize) -> StyledLine {
+pub(super) fn summary(ui: Ui, waiting: &[LandedBranch], run: &RunView, width: usize) -> StyledLine {
     let (when, who) = match &run.started {
         Some((at, started)) => {
             (local_time(*at, now()), format!("{} {}", started.role, started.agent))
@@ -126,7 +128,8 @@ pub(super) fn summary(ui: Ui, run: &RunView, width: usize) -> StyledLine {
     };
     let (tone, state) = state_of(run);
     let item = padded(&one_line(item_of(run).unwrap_or("-"), width), width);
-    let decided = view::decision(run).map(|(tone, text)| ui.paint(tone, &format!("; {text}")));
+    let decided =
+        view::decision(waiting, run).map(|(tone, text)| ui.paint(tone, &format!("; {text}")));
     let decided = decided.map_or_else(StyledLine::default, StyledLine::from);
     styled!("{when:>16}  {item}  {} {}{decided}", padded(&who, 22), ui.paint(tone, &state))
 }

@@ -228,13 +228,12 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
     let text = done.render(&identity(spec));
     boundary::vouch(&open.state, &setup.home.path, &store.path(spec.done()), text.as_bytes())
         .map_err(CliError::failed)?;
-    for write in settle(&markers, &Fact::Verified { done }, at).map_err(CliError::failed)? {
-        store.perform(spec, &write).map_err(CliError::failed)?;
-    }
+    let writes = settle(&markers, &Fact::Verified { done }, at).map_err(CliError::failed)?;
     let committer = HomeCommitter::open(&setup.git(), &setup.home.path, &setup.config.git);
-    committer
-        .commit(&format!("ralph: {} is done, by hand", spec.id()))
-        .map_err(CliError::failed)?;
+    let message = format!("ralph: {} is done, by hand", spec.id());
+    // What is not committed is not said: left in the checkout, it would only be in the way of landed work.
+    let made = store.perform_with(spec, &writes, || committer.commit(&message));
+    made.map_err(CliError::failed)?.map_err(CliError::failed)?;
     // Nobody needs an answer to what it asked any more.
     open.questions()?.withdraw(&spec.run_id()).map_err(CliError::failed)?;
     setup.ui.labelled(Tone::Good, "done", &format!("{spec}, by hand"));

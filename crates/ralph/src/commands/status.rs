@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
+use ralph_engine::workflow::isolation::upkeep::LandedBranch;
 use ralph_engine::workflow::overview::StoriesOverview;
 use ralph_model::board::{Activity, Board, GateTimes, RunView, SumRow, Totals, WorkflowView};
 use ralph_model::id::RunId;
@@ -21,8 +22,8 @@ use serde::Serialize;
 use self::pipeline::PipelineStatus;
 use self::plan::PlanSummary;
 use super::answer::how_to_answer;
-use super::print_json;
 use super::runs::{JsonRun, item_width, log_file, summary};
+use super::{land, print_json};
 use crate::args::{GlobalArgs, StatusArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -36,6 +37,9 @@ const SHOWN: usize = 8;
 
 /// What belongs to a run stands below the name of its item.
 const INDENT: usize = 18;
+
+/// What is said of accepted work that is not on its branch yet.
+const ACCEPTED: &str = "accepted, waiting to land:";
 
 /// The sums of so many days are listed.
 const DAYS: i32 = 31;
@@ -83,6 +87,11 @@ fn screen(setup: &Setup, board: &Board) -> Vec<StyledLine> {
         let text = format!("{what} of private state could not be read, and are kept in `{place}`");
         lines.push(ui.paint(Tone::Attention, &text).into());
     }
+    let waiting = setup.waiting_to_land();
+    for branch in &waiting {
+        let text = format!("{} {}", ACCEPTED, land::described(branch));
+        lines.push(ui.paint(Tone::Attention, &text).into());
+    }
     let pipeline = PipelineStatus::of(setup, board);
     lines.extend(pipeline.iter().flat_map(|pipeline| pipeline.lines(ui)));
     lines.extend(PlanSummary::of(setup).iter().flat_map(|plan| plan.lines(ui)));
@@ -99,7 +108,7 @@ fn screen(setup: &Setup, board: &Board) -> Vec<StyledLine> {
     let runs: Vec<&RunView> = runs.skip(older).collect();
     let width = item_width(runs.iter().copied());
     for run in runs {
-        lines.push(summary(ui, run, width));
+        lines.push(summary(ui, &waiting, run, width));
         lines.extend(log_line(setup, run));
     }
     let totals = board.totals();
@@ -208,6 +217,8 @@ struct JsonStatus<'b> {
     workflow: Option<JsonWorkflow<'b>>,
     waits: Vec<JsonWait<'b>>,
     questions: Vec<JsonQuestion<'b>>,
+    /// Branches that accepted work waits for, and what to do.
+    landing: Vec<LandedBranch>,
     /// `null` where there are no specs.
     pipeline: Option<PipelineStatus>,
     /// `null` where there is no plan.
@@ -323,6 +334,7 @@ impl<'b> JsonStatus<'b> {
                     run: question.run.as_ref().map(RunId::as_str),
                 })
                 .collect(),
+            landing: setup.waiting_to_land(),
             pipeline: PipelineStatus::of(setup, board),
             plan: PlanSummary::of(setup),
             stories: stories::overview(setup),

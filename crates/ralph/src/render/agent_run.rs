@@ -267,6 +267,9 @@ fn describe(outcome: &RunOutcome) -> (Tone, &'static str, String) {
             (Tone::Bad, "boundary", "it changed what its role must not change".to_owned())
         }
         RunOutcome::Interrupted => (Tone::Attention, "stopped", "interrupted".to_owned()),
+        RunOutcome::Withdrawn => {
+            (Tone::Attention, "stopped", "you decided on its item meanwhile".to_owned())
+        }
         RunOutcome::Trouble { trouble: Trouble::UsageLimit { resets_at } } => {
             let until = resets_at.map(|at| format!(", which resets at {}", local_time(at, now())));
             let text = format!("the usage limit was hit{}", until.unwrap_or_default());

@@ -135,6 +135,11 @@ impl Subscriber for WorkflowScreen {
             // The end of the run, right above, has said it.
             JournalEvent::Trouble(met) if is_the_end_of(board.runs().next_back(), met) => {}
             event if gates::show(self.ui, event) => {}
+            // Something is left to do, which also those must see who asked for quiet.
+            JournalEvent::Landed(landed) if self.ui.quiet && landed.waits.is_some() => {
+                let why = landed.waits.as_deref().unwrap_or_default();
+                self.ui.important(format!("accepted, waiting to land: {why}"));
+            }
             _ => {
                 if let Some((tone, label, text)) = line(entry, &self.look) {
                     self.labelled(tone, label, &text);
@@ -276,7 +281,11 @@ fn build_line(entry: &JournalEntry) -> Option<(Tone, &'static str, String)> {
             let place = landed.repository.as_ref().map(|name| format!(" of {name}"));
             let place = place.unwrap_or_default();
             let waits = landed.waits.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
-            (Tone::Good, "landed", format!("{} on {}{place}{merged}{waits}", commit, landed.branch))
+            let (tone, label) = match landed.waits {
+                Some(_) => (Tone::Attention, "accepted"),
+                None => (Tone::Good, "landed"),
+            };
+            (tone, label, format!("{commit} on {}{place}{merged}{waits}", landed.branch))
         }
         E::TaskDone(done) => {
             let commit = short_id(done.commit.as_deref().unwrap_or(""));

@@ -229,6 +229,24 @@ fn a_conflict_goes_back_to_the_agent_at_no_cost_and_lands_once_it_is_resolved() 
     assert!(stage.git(&["log", "--format=%s"]).contains("the person's"));
 }
 
+/// Where the merge was clean and a gate refuses it, the next run finds the merge and goes on from there.
+#[test]
+fn a_merge_that_a_gate_refuses_is_what_the_next_run_stands_at() {
+    let gate = "[[gate]]\nname = \"fits\"\nrun = [\"sh\", \"-c\", \"! test -e mine.txt || ! grep -qs hello greeting.txt\"]\n";
+    let mend = "expect-prompt Your branch stands at the merge of both now\n\
+                run test -e mine.txt && git merge-base --is-ancestor ralph/tip HEAD && test -z \"$(git status --porcelain)\"\n\
+                write greeting.txt welcome\ncommit \"mended\" greeting.txt\n\
+                final <<END\n${COMMIT}\nI AM HYPER SURE I AM DONE!\nEND";
+    let stage = meanwhile(gate, &[on("implementer", 2, mend)], |stage| {
+        person_commits(stage, "mine.txt", "mine\n");
+    });
+    assert_eq!(stage.read("greeting.txt"), "welcome\n");
+    assert_eq!(stage.read("mine.txt"), "mine\n");
+    assert_eq!(stage.runs(), "piviv");
+    assert_eq!(stage.json("ralph/specs/plans/0001-greeting.json")["attempts_used"], 0);
+    assert_no_refs_left(&stage);
+}
+
 #[test]
 fn a_branch_that_was_amended_gets_the_work_as_one_new_commit() {
     let stage = meanwhile("", &[], |stage| {

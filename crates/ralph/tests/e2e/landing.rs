@@ -152,3 +152,33 @@ fn a_spec_that_the_person_edits_meanwhile_is_taken_up_and_that_is_said() {
     assert!(said.contains("you changed the spec meanwhile"), "{said}");
     assert!(stage.prompt("verifier", 1).contains("Another text."));
 }
+
+#[test]
+fn work_that_waits_for_a_changed_checkout_is_said_to_wait_with_what_to_do() {
+    let stage = Stage::with("", "", ONE);
+    stage.script(&willing(&[on("implementer", 1, &waits(&stage, "greeting.txt", "hello"))]));
+    let running = stage.place.start(&["--quiet", "pipeline"]);
+    stage.wait_in_slot("begun");
+    stage.write("greeting.txt", "half written\n");
+    stage.go();
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(0), "{said}");
+    let why = "accepted, waiting to land: your checkout of `main` waits: it has uncommitted changes in greeting.txt; \
+               commit, stash or remove them, then run `ralph land`";
+    assert!(said.contains(why), "also those see it who asked for quiet: {said}");
+    let status = stage.ralph(&["status"]);
+    status.prints(why).prints("accepted, waits to land");
+    assert!(!status.finished.stdout.contains("; landed"), "{}", status.finished);
+    let told = stage.ralph(&["status", "--json"]).json();
+    assert_eq!(told["landing"][0]["branch"], "main", "{told}");
+    let refused = stage.ralph(&["land"]);
+    refused.exits(1).prints("commit, stash or remove them, then run `ralph land` again");
+    assert_eq!(stage.read("greeting.txt"), "half written\n");
+    fs::remove_file(stage.file("greeting.txt")).unwrap();
+    stage.ralph(&["status"]).prints("waiting to land: `ralph land` brings your checkout along");
+    stage.ralph(&["land"]).exits(0);
+    let status = stage.ralph(&["status"]);
+    status.prints("; landed");
+    assert!(!status.finished.stdout.contains("waiting to land"), "{}", status.finished);
+    assert_eq!(stage.ralph(&["status", "--json"]).json()["landing"], serde_json::json!([]));
+}

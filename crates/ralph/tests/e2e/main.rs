@@ -53,6 +53,8 @@ mod landing;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod lost_state;
+#[cfg(test)]
 mod model_server_tests;
 #[cfg(test)]
 mod money;
@@ -96,4 +98,8 @@ mod tidy;
 #[cfg(test)]
 mod trust;
 #[cfg(test)]
+mod unsound;
+#[cfg(test)]
 mod variables;
+#[cfg(test)]
+mod withdrawn;

@@ -261,6 +261,10 @@ fn tell(seed: u64) {
         let _ = writeln!(person.told, "start {start} ended with {code:?}\n{said}");
         last = said;
         person.tidy_up();
+        // A branch that refuses work three times in a row is a question, and they answer it.
+        if last.contains("3 times in a row") {
+            stage.ralph(&["answer", "no, merge what came meanwhile"]).exits(0);
+        }
         stage.ralph(&["land"]);
         person.look();
         if code == Some(0) && start > 1 {
@@ -277,9 +281,10 @@ fn tell(seed: u64) {
     let works = files.lines().filter(|path| path.starts_with("work-")).count();
     for landed in stage.told("landed") {
         let Some(candidate) = landed["candidate"].as_str() else { continue };
-        // A person who amended or rebased made other commits of the same work; one who moved the branch back took it away.
+        // Work that was carried over landed as another commit. A person who amended or rebased made other commits of the same
+        // work; one who moved the branch back took it away.
         let is_kept = person.moved_back
-            || reachable.lines().any(|known| known == candidate)
+            || reachable.lines().any(|known| known == candidate || landed["commit"] == known)
             || works >= SPECS.len();
         assert!(is_kept, "{landed} is nowhere\n{told}");
     }

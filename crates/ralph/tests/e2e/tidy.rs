@@ -63,6 +63,30 @@ fn what_the_architecture_promises_to_be_absent_is_absent() {
     }
 }
 
+/// Tests in the person's checkout are exceptions, each with its reason.
+#[test]
+fn the_architecture_lists_the_tests_that_run_in_place() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let table = map.split("| in place | why |").nth(1).expect("the table is there");
+    let rows = table.lines().take_while(|line| line.is_empty() || line.starts_with('|'));
+    let first = rows.filter_map(|row| row.strip_prefix('|')?.split('|').next().map(str::to_owned));
+    let names: Vec<String> = first.collect();
+    let listed: BTreeSet<&str> =
+        names.iter().flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    let below = root().join("crates/ralph/tests/e2e");
+    let mut found = BTreeSet::new();
+    for (path, text) in sources("crates/ralph/tests/e2e") {
+        let name = path.strip_prefix(&below).unwrap().with_extension("");
+        let defines = name.ends_with("mod") || name.ends_with("tidy");
+        let words = [".in_place()", "\"--in-place\"", "run::in_place("];
+        if !defines && words.iter().any(|word| text.contains(word)) {
+            found.insert(name.to_str().unwrap().to_owned());
+        }
+    }
+    let found: BTreeSet<&str> = found.iter().map(String::as_str).collect();
+    assert_eq!(listed, found);
+}
+
 #[test]
 fn every_module_says_what_it_is_for() {
     for crates in CRATES {

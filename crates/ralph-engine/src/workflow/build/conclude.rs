@@ -90,6 +90,11 @@ impl Build<'_, '_> {
         if state == TaskState::NotPending {
             return self.lay_aside(task, &before, result);
         }
+        if result.outcome == RunOutcome::Withdrawn {
+            // The person has changed their mind since.
+            self.discard_run(result)?;
+            return Ok(Turn::Again);
+        }
         let kill = match &result.outcome {
             RunOutcome::TimedOut { .. } => Some(Kill::Timeout),
             RunOutcome::ContextFull => Some(Kill::Context),
@@ -144,13 +149,26 @@ impl Build<'_, '_> {
         let message = format!("{name} (no longer pending)\n\nTask: {task}\n");
         self.project.repositories.commit_leftovers(before, &message, self.signing)?;
         self.bring_home(task, before)?;
+        let kept = self.keep_given_up(task, before)?;
         self.commit_plan()?;
         self.settle(task, &TaskFact::LaidAside { run: result.run.clone() })?;
+        let kept = kept.map_or("committed".to_owned(), |name| format!("kept in {name}"));
         let reason = format!(
-            "`{task}` was no longer pending when its run ended; what the run made is committed, and not judged"
+            "`{task}` was no longer pending when its run ended; what the run made is {kept}, and not judged"
         );
         self.tell(Note { spec: None, task: Some(task.to_owned()), reason })?;
         Ok(Turn::Progress)
+    }
+
+    /// Keeps what was made for a task in its clone; returns the ref that has it, if there is any.
+    fn keep_given_up(
+        &self,
+        task: &str,
+        before: &BeforeAll,
+    ) -> Result<Option<String>, WorkflowError> {
+        let base = self.project.slot_base(self.session, task)?.unwrap_or_else(|| before.base());
+        let works = self.project.repositories.work_of(before)?;
+        self.project.keep_given_up(task, &works, &base)
     }
 
     /// Concludes a run whose work is what it changed in the plan.

@@ -68,7 +68,7 @@ impl Build<'_, '_> {
         let mut cases = Vec::new();
         let repositories = &self.project.repositories;
         for work in &works {
-            let said = Said::Commit { claimed: work.commit.clone() };
+            let said = Said::Work(work.clone());
             cases.push(self.session.with_gates(task, |context, tell| {
                 repositories.examine(context, before, &pinned, &said, tell)
             })?);
@@ -99,6 +99,7 @@ impl Build<'_, '_> {
         if let Some(rejection) = found.rejected {
             return self.reject_by(review.by(), task, run, rejection, found.reasons);
         }
+        self.project.keep_candidate(self.session, task, &works)?;
         if matches!(review, ReviewStanding::Wanted) && person == Person::NotAsked {
             self.measured.keep(task, &works, &cases);
             let question = "a verifier is asked first".to_owned();

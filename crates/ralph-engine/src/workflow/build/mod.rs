@@ -458,6 +458,10 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         Ok(turn)
     }
 
+    fn mend_clone(&mut self, error: &WorkflowError) -> Result<bool, WorkflowError> {
+        self.project.mend_clone(self.session, error)
+    }
+
     /// A loop that is about to end, or to ask a person, does not wait first.
     fn tries_again(&mut self) -> Result<bool, WorkflowError> {
         let bytes = self.plan.read()?;

@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::task_store::TASKS;
 use super::{Build, BuildEnd, DEEPEST, WORKFLOW, channel, item_of};
 use crate::files::disk;
+use crate::plan_file::PLAN_FILE;
 use crate::session::AgentTask;
 use crate::specs;
 use crate::workflow::WorkflowError;
@@ -55,6 +56,7 @@ impl Build<'_, '_> {
         };
         let mut run = self.task(Role::Builder, &id, &context, &uncommitted);
         run.given = vec![id.clone()];
+        run.wanted = self.project.wanted(&id, &[PLAN_FILE], is_pending);
         run.variables = vec![("RALPH_TASK", id)];
         self.start(run)
     }
@@ -285,6 +287,12 @@ impl Build<'_, '_> {
         let id = path.file_stem().unwrap_or(file).to_owned();
         Ok(SpecText::new(&id, file, path, String::from_utf8_lossy(&text).into_owned()))
     }
+}
+
+/// Tells whether a plan has a task among the pending ones.
+fn is_pending(files: &[Option<Vec<u8>>], task: &str) -> bool {
+    let plan = files.first().and_then(Option::as_deref).unwrap_or_default();
+    Plan::parse(plan).pending().iter().any(|pending| pending.id == task)
 }
 
 pub(super) fn json(value: &impl Serialize) -> String {

@@ -224,6 +224,7 @@ impl Build<'_, '_> {
             files: &files,
             with: &[],
             given: &[],
+            marks: None,
             message: &message,
             worker: Role::Builder,
         };

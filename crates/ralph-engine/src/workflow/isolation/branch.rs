@@ -24,6 +24,8 @@ pub(super) enum Joined {
         is_merge: bool,
         /// It holds more than what was judged.
         is_unmeasured: bool,
+        /// The work as one new commit on the tip, where it was carried over.
+        carried: Option<Oid>,
     },
     /// The tip has it all.
     Nothing,
@@ -195,28 +197,29 @@ impl PersonsRepository {
             Some(candidate) if !truth.is_ancestor(candidate, tip)? => Some(candidate),
             _ => None,
         };
-        let carried;
+        let mut carried = None;
         let (tree, parents, is_unmeasured) = match (candidate, request.base) {
             (None, _) if request.home.is_empty() => return Ok(Joined::Nothing),
             (None, _) => (landing.tree_of(tip)?, vec![tip], false),
             // Before anything else: also a tip that leads to the candidate may have lost what leads there from the base.
             (Some(candidate), Some(base)) if !truth.is_ancestor(base, tip)? => {
                 match landing.carry_over(tip, base, candidate, &self.own)? {
-                    Carried::Commit(commit) => carried = commit,
+                    Carried::Commit(commit) => carried = Some(commit),
                     // It is there, or landed before a crash.
                     Carried::Nothing if request.home.is_empty() => return Ok(Joined::Nothing),
-                    Carried::Nothing => carried = tip.clone(),
+                    Carried::Nothing => {}
                     Carried::Conflict(paths) => return Ok(self.conflict(paths)),
                 }
-                if request.home.is_empty() {
-                    let commit = carried;
-                    return Ok(Joined::Commit { commit, is_merge: false, is_unmeasured: true });
+                if let Some(commit) = carried.clone().filter(|_| request.home.is_empty()) {
+                    let (is_merge, is_unmeasured) = (false, true);
+                    return Ok(Joined::Commit { commit, is_merge, is_unmeasured, carried });
                 }
-                (landing.tree_of(&carried)?, vec![&carried], true)
+                let below = carried.as_ref().unwrap_or(tip);
+                (landing.tree_of(below)?, vec![below], true)
             }
             (Some(candidate), _) if request.home.is_empty() && self.leads_on(tip, candidate)? => {
-                let commit = candidate.clone();
-                return Ok(Joined::Commit { commit, is_merge: false, is_unmeasured: false });
+                let (commit, is_merge, is_unmeasured) = (candidate.clone(), false, false);
+                return Ok(Joined::Commit { commit, is_merge, is_unmeasured, carried });
             }
             (Some(candidate), _) if truth.is_ancestor(tip, candidate)? => {
                 (landing.tree_of(candidate)?, vec![candidate], false)
@@ -250,7 +253,7 @@ impl PersonsRepository {
             message: request.message,
             signing: request.signing,
         })?;
-        Ok(Joined::Commit { commit, is_merge, is_unmeasured })
+        Ok(Joined::Commit { commit, is_merge, is_unmeasured, carried })
     }
 
     /// Tells whether a commit has another in its history.
@@ -299,51 +302,73 @@ impl PersonsRepository {
         Joined::Conflict { paths }
     }
 
-    /// Moves what has landed to a commit, if the branch is still as it was read.
+    /// Moves what has landed to a commit, if the branch is still as it was read; other refs are set with it.
     pub(super) fn advance(
         &self,
         tip: &TipState,
         commit: &Oid,
+        marks: &[(&str, &Oid)],
     ) -> Result<LandOutcome, WorkflowError> {
-        Ok(self.landing().land(&self.branch, tip, commit)?)
+        Ok(self.landing().land_marked(&self.branch, tip, commit, marks)?)
     }
 
-    /// Lets the branch follow what has landed, where that disturbs nothing; returns why it waits.
-    pub(super) fn follow(&self) -> Result<Option<String>, WorkflowError> {
-        let branch = self.short_branch();
-        Ok(match self.landing().follow(&self.branch)? {
-            FollowOutcome::Current | FollowOutcome::Followed { .. } => None,
-            FollowOutcome::Waits { files, reason, .. } => {
-                let files: Vec<String> = files.iter().map(|path| shown(path)).collect();
-                let why = match reason {
-                    WaitReason::Uncommitted => {
-                        format!("it has uncommitted changes in {}", files.join(", "))
-                    }
-                    WaitReason::Operation(operation) => format!("a {operation} is under way"),
-                    WaitReason::Busy => "another git is at work in it".to_owned(),
-                    WaitReason::SeveralWorktrees => {
-                        "several worktrees have the branch checked out".to_owned()
-                    }
-                    WaitReason::Unavailable => "its directory is not there".to_owned(),
-                    WaitReason::NeedsFilter { filter } => {
-                        return Ok(Some(format!(
-                            "your checkout of `{branch}` waits: your filter `{filter}` has to write {}; `git merge \
-                             --ff-only refs/ralph/landed/{branch}` lets it",
-                            files.join(", ")
-                        )));
-                    }
-                    WaitReason::Refused { message } => message,
-                };
-                Some(format!(
-                    "your checkout of `{branch}` waits: {why}; `ralph land` brings it along"
-                ))
-            }
-            FollowOutcome::NewerCommits { .. } => Some(format!(
-                "`{branch}` has newer commits of yours, which the next landing merges"
-            )),
-            FollowOutcome::Diverged { .. } => Some(format!(
-                "`{branch}` was rewritten; what has landed is in refs/ralph/landed/{branch}"
-            )),
-        })
+    /// Lets the branch follow what has landed, where that disturbs nothing; returns why it waits, and what to do. `then`
+    /// tells what comes after that.
+    pub(super) fn follow(&self, then: &str) -> Result<Option<String>, WorkflowError> {
+        let outcome = self.landing().follow(&self.branch)?;
+        Ok(why_it_waits(self.short_branch(), &outcome, then))
     }
+}
+
+/// What a person does once nothing is in the way any more.
+pub(super) const THEN_LAND: &str = "then run `ralph land`";
+
+/// Says why a branch does not follow what has landed, and what to do; `None` if nothing keeps it.
+pub(super) fn why_it_waits(branch: &str, outcome: &FollowOutcome, then: &str) -> Option<String> {
+    let (files, reason) = match outcome {
+        FollowOutcome::Current | FollowOutcome::Followed { .. } => return None,
+        FollowOutcome::Waits { files, reason, .. } => (files, reason),
+        FollowOutcome::NewerCommits { .. } => {
+            return Some(format!(
+                "`{branch}` has newer commits of yours, which the next landing or `ralph land` merges"
+            ));
+        }
+        FollowOutcome::Diverged { .. } => {
+            return Some(format!(
+                "`{branch}` was rewritten; what has landed is in refs/ralph/landed/{branch}: merge it, or delete that ref to \
+                 give it up"
+            ));
+        }
+    };
+    let files: Vec<String> = files.iter().map(|path| shown(path)).collect();
+    let files = files.join(", ");
+    let (why, what) = match reason {
+        WaitReason::Uncommitted => (
+            format!("it has uncommitted changes in {files}"),
+            "commit, stash or remove them".to_owned(),
+        ),
+        WaitReason::Operation(operation) => {
+            (format!("a {operation} is under way"), format!("end the {operation}"))
+        }
+        WaitReason::Busy => (
+            "another git is at work in it".to_owned(),
+            "let it end (`.git/index.lock` is what a dead one leaves)".to_owned(),
+        ),
+        WaitReason::SeveralWorktrees => (
+            "several worktrees have the branch checked out".to_owned(),
+            "check another branch out in all but one".to_owned(),
+        ),
+        WaitReason::Unavailable => (
+            "its directory is not there".to_owned(),
+            "bring it back, or remove that worktree".to_owned(),
+        ),
+        WaitReason::NeedsFilter { filter } => {
+            return Some(format!(
+                "your checkout of `{branch}` waits: your filter `{filter}` has to write {files}; `git merge --ff-only \
+                 refs/ralph/landed/{branch}` lets it"
+            ));
+        }
+        WaitReason::Refused { message } => (message.clone(), "put that right".to_owned()),
+    };
+    Some(format!("your checkout of `{branch}` waits: {why}; {what}, {then}"))
 }

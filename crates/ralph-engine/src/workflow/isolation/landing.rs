@@ -18,15 +18,16 @@ use ralph_model::pipeline::records::Base;
 use ralph_model::role::Role;
 use ralph_model::verdict::{Reason, Verdict, VerifierReport};
 
-use super::branch::{JoinRequest, Joined, is_regular};
+use super::branch::{JoinRequest, Joined, THEN_LAND, is_regular};
 use super::draft::{HomeDraft, NOTES};
 use super::slots::SLOTS;
 use super::{Clones, PersonsRepository, object, slots};
 use crate::config::Follow;
 use crate::gates::pin::PinnedGates;
-use crate::git::Oid;
+use crate::git::commits::Signing;
 use crate::git::home_copy::HomeChange;
 use crate::git::landing::{FileEdit, LandOutcome, TipState};
+use crate::git::{Head, Oid};
 use crate::judge::{AgreedChecks, Case, Said};
 use crate::session::Session;
 use crate::state::State;
@@ -53,9 +54,17 @@ pub(crate) struct LandingRequest<'a> {
     /// Files of home, by their paths in the draft, that its runs were given in the slot: a commit that swept them up did
     /// not change them.
     pub(crate) given: &'a [(Utf8PathBuf, Vec<u8>)],
+    /// Refs that are to say between which commits the work is that landed.
+    pub(crate) marks: Option<&'a LandingMarks>,
     pub(crate) message: &'a str,
     /// The role that did the work.
     pub(crate) worker: Role,
+}
+
+/// Refs at the commit below landed work, and at its last one.
+pub(crate) struct LandingMarks {
+    pub(crate) before: String,
+    pub(crate) after: String,
 }
 
 /// What a landing came to.
@@ -83,6 +92,18 @@ struct Prepared<'a> {
     is_merge: bool,
     /// More than home has moved: what was measured of the candidate does not hold for it.
     is_unmeasured: bool,
+    /// The work as one new commit on the tip, where it was carried over.
+    carried: Option<Oid>,
+}
+
+impl Prepared<'_> {
+    /// Returns the commit below the work and its last one, as they land.
+    fn span(&self) -> Option<(&Oid, &Oid)> {
+        match &self.carried {
+            Some(carried) => Some((&self.tip.commit, carried)),
+            None => self.base.as_ref().zip(self.candidate.as_ref()),
+        }
+    }
 }
 
 /// What stands in the way of a landing.
@@ -118,11 +139,11 @@ impl Clones {
             };
             let prepared = match prepared {
                 Ok(prepared) => prepared,
-                Err(obstacle) => return self.refuse(session, request, &obstacle),
+                Err(obstacle) => return self.refuse(session, request, &obstacle, &[]),
             };
             let measured = match measure(session, slot, request, &prepared)? {
                 Ok(measured) => measured,
-                Err(obstacle) => return self.refuse(session, request, &obstacle),
+                Err(obstacle) => return self.refuse(session, request, &obstacle, &prepared),
             };
             self.keep_lfs(session, request.item, &prepared)?;
             if self.advance(session, request, &prepared)? {
@@ -226,15 +247,18 @@ impl Clones {
                 signing: self.signing,
             })?;
             match joined {
-                Joined::Commit { commit, is_merge, is_unmeasured } => prepared.push(Prepared {
-                    repository,
-                    tip,
-                    commit,
-                    candidate,
-                    base,
-                    is_merge,
-                    is_unmeasured,
-                }),
+                Joined::Commit { commit, is_merge, is_unmeasured, carried } => {
+                    prepared.push(Prepared {
+                        repository,
+                        tip,
+                        commit,
+                        candidate,
+                        base,
+                        is_merge,
+                        is_unmeasured,
+                        carried,
+                    });
+                }
                 Joined::Nothing => {}
                 Joined::Conflict { paths } => {
                     let repository = repository.name.clone();
@@ -317,7 +341,13 @@ impl Clones {
     ) -> Result<bool, WorkflowError> {
         for one in prepared {
             let repository = one.repository;
-            match repository.advance(&one.tip, &one.commit)? {
+            let marks = match (request.marks, one.span()) {
+                (Some(LandingMarks { before, after }), Some((below, last))) => {
+                    vec![(before.as_str(), below), (after.as_str(), last)]
+                }
+                _ => Vec::new(),
+            };
+            match repository.advance(&one.tip, &one.commit, &marks)? {
                 LandOutcome::Landed => {}
                 LandOutcome::Lost => return Ok(false),
             }
@@ -370,18 +400,59 @@ impl Clones {
         Ok(session.record(Note { reason, ..Note::default() })?)
     }
 
-    /// Sends an item back: its slot is told where the branches stand, and so is the next run.
+    /// Has an item's clones stand at the merges of its work with what the branches have become; tells whether all do.
+    ///
+    /// Home and configuration are as in the tip: only what lands has the item's own.
+    fn stand_at_merges(
+        &self,
+        state: &State,
+        item: &str,
+        prepared: &[Prepared<'_>],
+    ) -> Result<bool, WorkflowError> {
+        let Some(record) = SLOTS.load(state, item)? else { return Ok(false) };
+        let merged: Vec<_> = prepared.iter().filter(|one| one.is_merge).collect();
+        for one in &merged {
+            let repository = one.repository;
+            let joined = repository.join(&JoinRequest {
+                tip: &one.tip,
+                base: one.base.as_ref(),
+                candidate: one.candidate.as_ref(),
+                home: &[],
+                message: &format!("Merge `{}` into the work\n", repository.short_branch()),
+                signing: Signing::Unsigned,
+            })?;
+            let Joined::Commit { commit, is_merge: true, .. } = joined else { return Ok(false) };
+            let program = repository.git().program();
+            let clone = self.slots.open_clone(record.number, &repository.name, program)?;
+            let Some(clone) = clone else { return Ok(false) };
+            let is_on_branch = matches!(clone.git().head(), Ok(Head::Branch { name, .. }) if name == clone.branch());
+            // What the agent left uncommitted may be in the way: then it merges the tip itself.
+            if !is_on_branch || clone.git().fast_forward(&commit).is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(!merged.is_empty())
+    }
+
+    /// Sends an item back: its slot is told where the branches stand, and so is the next run. `prepared` are the commits that
+    /// were refused, where there are some.
     fn refuse(
         &self,
         session: &mut Session<'_>,
         request: &LandingRequest<'_>,
         obstacle: &Obstacle,
+        prepared: &[Prepared<'_>],
     ) -> Result<LandingEnd, WorkflowError> {
         let state = &session.context.state;
-        let tips = self.tips()?;
-        self.slots.point_at_tips(state, request.item, &self.repositories, &tips)?;
+        let tips = self.tell_tips(state, request.item)?;
         let merge = if self.is_dropped(request.base, &tips)? {
             self.how_to_begin_anew(request)?
+        } else if self.stand_at_merges(state, request.item, prepared)? {
+            format!(
+                "Your branch stands at the merge of both now (`{}` is what it was merged with). Make sure that everything \
+                 passes there, commit, and claim the result as before.",
+                slots::TIP_NAME
+            )
         } else {
             format!(
                 "Merge `{}` into your branch (`git merge {0}`), resolve what conflicts, make sure that everything \
@@ -421,6 +492,13 @@ impl Clones {
             why: format!("{why}\n\nThis item is {landed}; only the rest is to be put right."),
             tips,
         })
+    }
+
+    /// Returns where the branches stand now, and has the clone of an item know it.
+    pub(crate) fn tell_tips(&self, state: &State, item: &str) -> Result<Base, WorkflowError> {
+        let tips = self.tips()?;
+        self.slots.point_at_tips(state, item, &self.repositories, &tips)?;
+        Ok(tips)
     }
 
     /// Tells whether a branch no longer contains where work on an item began.
@@ -504,7 +582,7 @@ impl Clones {
             let (signing, message) = (self.signing, message.as_str());
             let request = JoinRequest { tip: &tip, base, candidate, home: &home, message, signing };
             let Joined::Commit { commit, .. } = repository.join(&request)? else { break };
-            if is_current && repository.advance(&tip, &commit)? == LandOutcome::Landed {
+            if is_current && repository.advance(&tip, &commit, &[])? == LandOutcome::Landed {
                 draft.published(state, &commit, &changes)?;
                 has_moved = true;
             } else {
@@ -531,7 +609,7 @@ impl Clones {
         let mut waits = Vec::new();
         if self.follow == Follow::End {
             for repository in &self.repositories {
-                waits.extend(repository.follow()?);
+                waits.extend(repository.follow(THEN_LAND)?);
             }
         }
         Ok(waits)
@@ -543,7 +621,7 @@ impl Clones {
         repository: &PersonsRepository,
     ) -> Result<Option<String>, WorkflowError> {
         match self.follow {
-            Follow::Clean => repository.follow(),
+            Follow::Clean => repository.follow(THEN_LAND),
             Follow::End | Follow::Never => Ok(None),
         }
     }
@@ -575,7 +653,8 @@ fn measure(
     let mut measured = Vec::new();
     for one in prepared.iter().filter(|one| one.is_unmeasured) {
         let before = request.before.with_base(&one.repository.name, &one.tip.commit);
-        let said = Said::Commit { claimed: commit_id(&one.commit) };
+        let (commit, repository) = (commit_id(&one.commit), one.repository.name.clone());
+        let said = Said::Work(Work { commit, repository });
         let case = session.with_gates(request.item, |context, tell| {
             slot.examine(context, &before, request.pinned, &said, tell)
         })?;

@@ -7,7 +7,7 @@ use ralph_model::pipeline::records::Base;
 use super::{Clones, PersonsRepository, object};
 use crate::git::evidence::is_own;
 use crate::git::item_refs::ItemKey;
-use crate::git::landing::{LandOutcome, LandingCommit, TipState, TreeMerge};
+use crate::git::landing::{JudgedWork, LandOutcome, LandingCommit, TipState, TreeMerge};
 use crate::git::undo::RefReturn;
 use crate::git::{Oid, shown};
 use crate::session::Session;
@@ -66,6 +66,33 @@ impl Clones {
             }
         }
         Ok(found)
+    }
+
+    /// Keeps judged work of an item that has not landed, for the case that private state is lost.
+    pub(crate) fn keep_candidate(
+        &self,
+        item: &str,
+        works: &[Work],
+        base: &Base,
+    ) -> Result<(), WorkflowError> {
+        let item = ItemKey::new(item);
+        for repository in &self.repositories {
+            let work = works.iter().find(|work| work.repository == repository.name);
+            let base = base.get(&key(&repository.name));
+            let (Some(work), Some(base)) = (work, base) else { continue };
+            let candidate = JudgedWork { base: object(base), work: object(&work.commit) };
+            repository.landing().keep_candidate(&repository.branch, &item, &candidate)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets the judged work of an item: it has landed, or was given up.
+    pub(crate) fn drop_candidate(&self, item: &str) -> Result<(), WorkflowError> {
+        let item = ItemKey::new(item);
+        for repository in &self.repositories {
+            repository.landing().drop_candidate(&repository.branch, &item)?;
+        }
+        Ok(())
     }
 
     /// Keeps the commits of an item that will not land; returns the ref that has them, if there are any.
@@ -138,7 +165,7 @@ impl Clones {
                 Reverted::Conflict(paths) => return Ok(Some(RevertEnd::Conflict { paths })),
                 Reverted::Commit(commit) => commit,
             };
-            if repository.advance(&tip, &commit)? == LandOutcome::Lost {
+            if repository.advance(&tip, &commit, &[])? == LandOutcome::Lost {
                 continue;
             }
             let waits = self.follow_one(repository)?;

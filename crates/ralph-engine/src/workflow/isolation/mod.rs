@@ -42,7 +42,7 @@ use crate::git::item_refs::ItemKey;
 use crate::git::landing::Landing;
 use crate::git::slot::LeftoverRequest;
 use crate::git::{Git, GitProgram, Head, Oid, shown};
-use crate::run::RunSlot;
+use crate::run::{RunSlot, WantedItem, Wish};
 use crate::session::SessionContext;
 use crate::state::State;
 
@@ -201,6 +201,13 @@ impl Clones {
     /// Brings the draft in line with the person's side for the first time, and takes up what was in flight where the draft
     /// was lost.
     pub(crate) fn begin(&self, state: &State) -> Result<LeftInFlight, WorkflowError> {
+        for repository in &self.repositories {
+            if repository.git().may_have_refs("refs/ralph/candidate/")
+                && let Some(tip) = repository.tip()?
+            {
+                repository.landing().drop_landed_candidates(&repository.branch, &tip.commit)?;
+            }
+        }
         let (Some(draft), Some(repository)) = (&self.draft, self.with_home()) else {
             return Ok(LeftInFlight::default());
         };
@@ -239,6 +246,19 @@ impl Clones {
             Some(repository) => Ok(repository.checkout()?.is_some()),
             None => Ok(false),
         }
+    }
+
+    /// Returns where the person says whether an item is still wanted.
+    pub(crate) fn wanted(&self, id: &str, files: &[&str], wish: Wish) -> Option<WantedItem> {
+        let (draft, repository) = (self.draft.as_ref()?, self.with_home()?);
+        let named = |file: &&str| draft.in_commit(&draft.home().join(file));
+        Some(WantedItem {
+            git: repository.git().clone(),
+            branch: repository.branch.clone(),
+            files: files.iter().map(named).collect(),
+            id: id.to_owned(),
+            wish,
+        })
     }
 
     /// Returns a file of home, named from there, as it is where work lands.

@@ -12,11 +12,12 @@ use super::PersonsRepository;
 use super::equipment::{Equipment, require_space};
 use crate::files::PathError;
 use crate::git::item_refs::ItemKey;
+use crate::git::landing::JudgedWork;
 use crate::git::slot::{Slot, SlotError, SlotRequest, branch_for};
 use crate::git::{GitProgram, Oid};
 use crate::state::{Entry, State};
 use crate::workflow::WorkflowError;
-use crate::workflow::repositories::{key, oid};
+use crate::workflow::repositories::{commit_id, key, oid};
 
 /// Which slot an item has.
 pub(super) const SLOTS: Entry<SlotRecord> =
@@ -90,6 +91,7 @@ impl SlotPool {
         }
         let taken: Vec<u32> =
             SLOTS.all(state)?.iter().filter(|one| one.item != item).map(|one| one.number).collect();
+        let starts = starts(item, repositories, tips)?;
         for number in (1..).filter(|number| !taken.contains(number)) {
             if !self.root(number).exists() {
                 let sizes: Vec<(&PersonsRepository, Oid)> = repositories
@@ -98,10 +100,10 @@ impl SlotPool {
                     .collect();
                 require_space(&self.directory, &sizes)?;
             }
-            match self.prepare(number, item, repositories, tips, equipment) {
+            match self.prepare(number, item, repositories, &starts, equipment) {
                 Ok(clones) => {
-                    let item = item.to_owned();
-                    let record = SlotRecord { item, number, base: tips.clone() };
+                    let (item, base) = (item.to_owned(), base_at(tips, &starts));
+                    let record = SlotRecord { item, number, base };
                     SLOTS.save(state, &record.item, &record)?;
                     return Ok(ReadySlot { record, root: self.root(number), clones, is_new: true });
                 }
@@ -153,16 +155,17 @@ impl SlotPool {
         number: u32,
         item: &str,
         repositories: &[PersonsRepository],
-        tips: &Base,
+        starts: &[CloneStart],
         equipment: &mut Equipment<'_>,
     ) -> Result<Vec<Slot>, WorkflowError> {
         let caches: Vec<Utf8PathBuf> =
             equipment.checkout.cache.iter().map(Utf8PathBuf::from).collect();
         let mut clones = Vec::new();
         for repository in repositories {
-            let Some(tip) = tips.get(&key(&repository.name)).map(oid) else { continue };
+            let start = starts.iter().find(|start| start.repository == repository.name);
+            let Some(CloneStart { tip, at, .. }) = start else { continue };
             let refs =
-                repository.gates.mirror.fill(&repository.gates.git, std::slice::from_ref(&tip))?;
+                repository.gates.mirror.fill(&repository.gates.git, std::slice::from_ref(tip))?;
             let branch = branch_for(&ItemKey::new(item), &refs);
             let copied = equipment.copied(repository)?;
             let request = SlotRequest {
@@ -171,9 +174,9 @@ impl SlotPool {
                 mirror: &repository.gates.mirror,
                 person: &repository.gates.git,
                 refs: &refs,
-                base: &tip,
+                base: at,
                 branch: &branch,
-                run_branch: (!repository.branch.is_empty()).then_some((&repository.branch, &tip)),
+                run_branch: (!repository.branch.is_empty()).then_some((&repository.branch, tip)),
                 caches: &caches,
                 exclude: &copied,
             };
@@ -201,6 +204,46 @@ impl SlotPool {
         }
         Ok(())
     }
+}
+
+/// Where a new clone of one repository stands.
+struct CloneStart {
+    repository: String,
+    /// Where the run's branch stands.
+    tip: Oid,
+    /// What is checked out: the tip, or judged work that the item goes on from.
+    at: Oid,
+    /// Where that work began.
+    base: Option<Oid>,
+}
+
+/// Returns where the clones of an item begin. Judged work that has not landed is gone on from: private state was lost.
+fn starts(
+    item: &str,
+    repositories: &[PersonsRepository],
+    tips: &Base,
+) -> Result<Vec<CloneStart>, WorkflowError> {
+    let mut starts = Vec::new();
+    for one in repositories {
+        let Some(tip) = tips.get(&key(&one.name)).map(oid) else { continue };
+        let kept = one.landing().candidate(&one.branch, &ItemKey::new(item))?;
+        let (at, base) = match kept {
+            Some(JudgedWork { base, work }) => (work, Some(base)),
+            None => (tip.clone(), None),
+        };
+        starts.push(CloneStart { repository: one.name.clone(), tip, at, base });
+    }
+    Ok(starts)
+}
+
+/// Returns where work began: at the tips, but where it goes on from earlier work.
+fn base_at(tips: &Base, starts: &[CloneStart]) -> Base {
+    let mut base = tips.clone();
+    for start in starts {
+        let began = start.base.as_ref().map(|base| (key(&start.repository), commit_id(base)));
+        base.extend(began);
+    }
+    base
 }
 
 /// Gives an item's slot back: it has landed, or was given up.

@@ -6,6 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::branch::{THEN_LAND, why_it_waits};
 use super::slots::SlotRecord;
 use super::{PersonsRepository, SLOTS};
 use crate::boundary;
@@ -13,7 +14,7 @@ use crate::config::Config;
 use crate::files::PathError;
 use crate::files::lock::{LockError, LockOwner, RunLock};
 use crate::gates::GateRepository;
-use crate::git::GitProgram;
+use crate::git::{Git, GitProgram};
 use crate::home::Home;
 use crate::run::remove;
 use crate::state::State;
@@ -26,9 +27,45 @@ pub struct LandedBranch {
     /// The directory of the repository in the workspace; empty for the workspace itself.
     pub repository: String,
     pub branch: String,
-    /// Why it does not follow; `None` if it has.
+    /// Why it does not follow, and what to do; `None` if it has.
     pub waits: Option<String>,
+    /// The landed commits that it does not have.
+    #[serde(skip)]
+    pub commits: Vec<String>,
 }
+
+/// Returns every branch that landed work is ahead of, with what to do about it. Nothing is moved.
+pub fn waiting(
+    program: &GitProgram,
+    workspace: &Utf8Path,
+) -> Result<Vec<LandedBranch>, WorkflowError> {
+    let mut branches = Vec::new();
+    for place in boundary::repositories(workspace) {
+        let Some(worktree) = place.worktree.clone() else { continue };
+        let git = Git::at(program.clone(), place);
+        if !git.may_have_refs(LANDED) {
+            continue;
+        }
+        let name = worktree.strip_prefix(workspace).map_or("", Utf8Path::as_str).to_owned();
+        for landed in git.refs()?.refs {
+            let Some(short) = landed.name.strip_prefix(LANDED) else { continue };
+            let outcome = git.look_at_following(&format!("refs/heads/{short}"))?;
+            let waits = why_it_waits(short, &outcome, THEN_LAND)
+                .unwrap_or_else(|| "`ralph land` brings your checkout along".to_owned());
+            let range = format!("refs/heads/{short}..{}", landed.id);
+            let commits = git.range(&range)?.unwrap_or_default();
+            branches.push(LandedBranch {
+                repository: name.clone(),
+                branch: short.to_owned(),
+                waits: Some(waits),
+                commits: commits.iter().map(ToString::to_string).collect(),
+            });
+        }
+    }
+    Ok(branches)
+}
+
+const LANDED: &str = "refs/ralph/landed/";
 
 /// Brings every branch along that landed work is ahead of, where that disturbs nothing.
 pub fn bring_along(
@@ -44,7 +81,7 @@ pub fn bring_along(
         let gates = GateRepository::open(program, state, &worktree, workspace)?;
         let name = worktree.strip_prefix(workspace).map_or("", Utf8Path::as_str).to_owned();
         for landed in gates.git.refs()?.refs {
-            let Some(short) = landed.name.strip_prefix("refs/ralph/landed/") else { continue };
+            let Some(short) = landed.name.strip_prefix(LANDED) else { continue };
             let repository = PersonsRepository {
                 had_commits: std::cell::Cell::new(false),
                 name: name.clone(),
@@ -59,7 +96,8 @@ pub fn bring_along(
             branches.push(LandedBranch {
                 repository: name.clone(),
                 branch: short.to_owned(),
-                waits: repository.follow()?,
+                waits: repository.follow("then run `ralph land` again")?,
+                commits: Vec::new(),
             });
         }
     }

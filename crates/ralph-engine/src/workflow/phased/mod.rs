@@ -405,6 +405,18 @@ impl<'s> Workflow<'s> for Phased<'_, 's> {
         }
     }
 
+    fn mend_clone(&mut self, error: &WorkflowError) -> Result<bool, WorkflowError> {
+        let Some(item) = self.entered.clone() else { return Ok(false) };
+        if !error.may_be_of_repository() || self.project.repositories.unsound().is_none() {
+            return Ok(false);
+        }
+        // The mailbox comes along.
+        self.step_out()?;
+        let is_anew = self.project.mend_clone(self.session, error)?;
+        self.enter(&item)?;
+        Ok(is_anew)
+    }
+
     /// A task that has nothing left to try does not wait for its next try.
     fn tries_again(&mut self) -> Result<bool, WorkflowError> {
         let record = LOOPS.load(&self.session.context.state, store::KEY)?;

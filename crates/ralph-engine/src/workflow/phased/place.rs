@@ -17,7 +17,7 @@ use crate::mailbox::exchange::{Agreed, Direction, exchange};
 use crate::mailbox::{Mailbox, MailboxState, inspect};
 use crate::state::Entry;
 use crate::workflow::WorkflowError;
-use crate::workflow::isolation::landing::{LandingEnd, LandingRequest};
+use crate::workflow::isolation::landing::{LandingEnd, LandingMarks, LandingRequest};
 use crate::workflow::isolation::marks::{RevertEnd, RevertRequest};
 use crate::workflow::isolation::slots;
 use crate::workflow::repositories::{BEFORE, key};
@@ -122,8 +122,12 @@ impl Phased<'_, '_> {
         // Without a beginning the work had landed when Ralph died.
         let Some(before) = before.filter(|_| !works.is_empty()) else { return Ok(None) };
         let base = self.project.slot_base(self.session, &item)?.unwrap_or_else(|| before.base());
+        let marks = LandingMarks {
+            before: snapshot_ref(task, SnapshotPoint::Before),
+            after: snapshot_ref(task, SnapshotPoint::After),
+        };
         // It has moved if the branch refused the work before.
-        self.project.mark(&snapshot_ref(task, SnapshotPoint::Before), &base)?;
+        self.project.mark(&marks.before, &base)?;
         let pinned = self.pin(&item)?;
         // The loop's own gates look at what the task did, not at what came with a merge.
         let mut gates = pinned.gates.clone();
@@ -141,6 +145,7 @@ impl Phased<'_, '_> {
             files: &[],
             with: &[],
             given: &[],
+            marks: Some(&marks),
             message: &message,
             worker: Role::Builder,
         };
@@ -193,6 +198,8 @@ impl Phased<'_, '_> {
                 let mut commits =
                     self.project.marked(&snapshot_ref(task, SnapshotPoint::Before))?;
                 commits.extend(commits_of(acceptance));
+                // What landed says better where it is: work may have been carried over.
+                commits.extend(self.project.marked(&name)?);
                 commits
             }
             (_, SnapshotPoint::After) => Base::new(),
@@ -216,7 +223,8 @@ impl Phased<'_, '_> {
                 "`{name}` is gone, which says where task {task} began: revert its commits by hand"
             )));
         }
-        let after: Base = commits_of(acceptance).collect();
+        let mut after: Base = commits_of(acceptance).collect();
+        after.extend(self.project.marked(&snapshot_ref(task, SnapshotPoint::After))?);
         let message = format!("ralph: roll back task {task} of the loop");
         let item = item_of(task);
         let request =

@@ -112,7 +112,7 @@ impl Phased<'_, '_> {
         let mut cases = Vec::new();
         let mut pinned = pinned.clone();
         for work in works {
-            let said = Said::Commit { claimed: work.commit.clone() };
+            let said = Said::Work(work.clone());
             cases.push(self.session.with_gates(item, |context, tell| {
                 let context =
                     GateContext { extent: Extent::All, built_in: Some(beside), ..*context };

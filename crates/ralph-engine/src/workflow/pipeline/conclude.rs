@@ -74,12 +74,32 @@ impl SpecWork<'_, '_, '_> {
     ) -> Result<Turn<SpecEnd>, WorkflowError> {
         let markers = self.pipeline.heal(self.spec)?;
         let phase = phase_of(result);
+        if result.outcome == RunOutcome::Withdrawn {
+            // What is next is decided by what the person said.
+            self.keep_given_up(phase)?;
+            self.discard_run(result, Void::Ended)?;
+            return Ok(Turn::Again);
+        }
         self.tell_run_complete(phase, result)?;
         self.note_session(phase, result, result.outcome != RunOutcome::ContextFull)?;
         match phase {
             Phase::Plan => self.conclude_plan(&markers, result),
             Phase::Implement => self.conclude_implementation(&markers, result),
             Phase::Verify => self.conclude_verification(&markers, result),
+        }
+    }
+
+    /// Keeps what an implementer committed for a spec that is given up.
+    fn keep_given_up(&mut self, phase: Phase) -> Result<(), WorkflowError> {
+        if phase != Phase::Implement {
+            return Ok(());
+        }
+        let (before, base) = (self.before()?, self.base()?);
+        let project = &self.pipeline.project;
+        let works = project.repositories.work_of(&before)?;
+        match project.keep_given_up(&self.item, &works, &base)? {
+            Some(name) => self.note(format!("what its run made is kept in {name}")),
+            None => Ok(()),
         }
     }
 
@@ -263,6 +283,7 @@ impl SpecWork<'_, '_, '_> {
         let result = result.filter(|result| phase_of(result) == Phase::Implement)?;
         match Said::from(result.answer().completion(&self.pipeline.options.magic_phrase)) {
             Said::Commit { claimed } => Some(claimed),
+            Said::Work(work) => Some(work.commit),
             Said::NoChange { .. } | Said::PlanInvalid { .. } | Said::Nothing => None,
         }
     }

@@ -23,7 +23,7 @@ impl SpecWork<'_, '_, '_> {
         let Some(found) = commit_evidence(&cases[0].claim) else { return Ok(cases) };
         let repository = found.repository.clone();
         for work in self.pipeline.project.repositories.work_elsewhere(before, &repository)? {
-            let said = Said::Commit { claimed: work.commit };
+            let said = Said::Work(work);
             cases.push(self.examine_one(before, &said)?);
         }
         Ok(cases)
@@ -64,7 +64,7 @@ impl SpecWork<'_, '_, '_> {
             (None, Some(commit)) => {
                 let mut cases = Vec::new();
                 for work in works_of(markers, &commit) {
-                    let said = Said::Commit { claimed: work.commit };
+                    let said = Said::Work(work);
                     cases.push(self.examine_one(&before, &said)?);
                 }
                 cases

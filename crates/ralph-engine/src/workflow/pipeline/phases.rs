@@ -14,7 +14,9 @@ use super::examination::commit_evidence;
 use super::spec_work::SpecWork;
 use super::{SpecEnd, WORKFLOW, list};
 use crate::defect::{Defect, is_put_back};
+use crate::run::WantedItem;
 use crate::session::{AgentTask, TaskContract, TaskFile, TaskOutbox};
+use crate::specs::SPECS;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Turn, WorkflowStep};
 use crate::workflow::repositories::BEFORE;
@@ -234,8 +236,19 @@ impl SpecWork<'_, '_, '_> {
             attempt: markers.attempts_used() + 1,
             resume,
             variables: vec![("RALPH_SPEC", spec_path.to_string())],
+            wanted: self.wanted(),
             ..AgentTask::new(WORKFLOW, role, &self.item, text)
         }
+    }
+
+    /// Returns where the person says whether the spec is still to be worked on: it is there, and not done.
+    fn wanted(&self) -> Option<WantedItem> {
+        let below = |path: &str| format!("{SPECS}/{path}");
+        let files = [below(self.spec.as_str()), below(&self.spec.done())];
+        let files = files.each_ref().map(String::as_str);
+        self.pipeline
+            .project
+            .wanted(&self.item, &files, |files, _| matches!(files, [Some(_), None]))
     }
 
     /// Notes the phase that begins; returns the item, which attempt it is, and how many there are.

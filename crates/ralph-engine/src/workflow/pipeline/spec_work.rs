@@ -105,7 +105,7 @@ impl Pipeline<'_, '_> {
         Ok(match ended {
             Ended::Stopped(stop) => SpecEnd::Stopped(stop),
             Ended::By(end) => {
-                if matches!(end, SpecEnd::Done { .. }) {
+                if matches!(end, SpecEnd::Done { .. } | SpecEnd::Removed) {
                     let state = &self.session.context.state;
                     PinnedGates::forget(state, &item)?;
                     forget_troubles(state, &item)?;
@@ -263,6 +263,15 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
 
     fn discard(&mut self, result: &RunResult, void: Void) -> Result<(), WorkflowError> {
         self.discard_run(result, void)
+    }
+
+    fn mend_clone(&mut self, error: &WorkflowError) -> Result<bool, WorkflowError> {
+        let pipeline = &mut *self.pipeline;
+        let is_anew = pipeline.project.mend_clone(pipeline.session, error)?;
+        if is_anew {
+            pipeline.store.forget_sessions(self.spec)?;
+        }
+        Ok(is_anew)
     }
 
     /// A spec that has nothing left to try does not wait for its next try.

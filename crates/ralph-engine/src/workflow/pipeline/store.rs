@@ -154,6 +154,30 @@ impl SpecStore {
         })
     }
 
+    /// Performs writes, and then what makes them count. Where that fails, the files are as they were.
+    pub fn perform_with<E>(
+        &self,
+        spec: &SpecPath,
+        writes: &[Write],
+        then: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Result<(), E>, PathError> {
+        let files = writes.iter().flat_map(|write| self.files_of(spec, write));
+        let before = files.map(|file| Ok((read_optional(&file)?, file)));
+        let before: Vec<(Option<Vec<u8>>, Utf8PathBuf)> =
+            before.collect::<Result<_, PathError>>()?;
+        writes.iter().try_for_each(|write| self.perform(spec, write))?;
+        let done = then();
+        if done.is_err() {
+            for (bytes, file) in &before {
+                match bytes {
+                    Some(bytes) => replace_atomically(file, bytes)?,
+                    None => remove_durably(file)?,
+                }
+            }
+        }
+        Ok(done)
+    }
+
     /// Performs one write.
     pub fn perform(&self, spec: &SpecPath, write: &Write) -> Result<(), PathError> {
         if let Some((path, bytes)) = self.replacement(spec, write) {

@@ -96,6 +96,7 @@ impl Stories<'_, '_> {
         if let Some(rejection) = found.rejected {
             return self.reject_by(review.by(), item, run, rejection, found.reasons);
         }
+        self.project.keep_candidate(self.session, item, &works)?;
         if matches!(review, ReviewStanding::Wanted) && arbiter == Arbiter::NotAsked {
             self.measured.keep(item, &works, &cases);
             let question = "a verifier is asked first".to_owned();
@@ -156,7 +157,7 @@ impl Stories<'_, '_> {
         let mut cases = Vec::new();
         let repositories = &self.project.repositories;
         for work in works {
-            let said = Said::Commit { claimed: work.commit.clone() };
+            let said = Said::Work(work.clone());
             cases.push(self.session.with_gates(item, |context, tell| {
                 repositories.examine(context, before, pinned, &said, tell)
             })?);

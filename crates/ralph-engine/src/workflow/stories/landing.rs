@@ -40,6 +40,7 @@ impl Stories<'_, '_> {
             files: &files,
             with: &[],
             given: &given,
+            marks: None,
             message: &message,
             worker: Role::Implementer,
         };

@@ -327,6 +327,10 @@ impl<'s> Workflow<'s> for Stories<'_, 's> {
         self.end_step(StepResult::Trouble, None)
     }
 
+    fn mend_clone(&mut self, error: &WorkflowError) -> Result<bool, WorkflowError> {
+        self.project.mend_clone(self.session, error)
+    }
+
     /// A run that is about to end, or to ask a person, does not wait first.
     fn tries_again(&mut self) -> Result<bool, WorkflowError> {
         let Some((item, _)) = self.failing()?.into_iter().next() else { return Ok(false) };

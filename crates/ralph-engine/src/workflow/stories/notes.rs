@@ -76,10 +76,6 @@ impl Stories<'_, '_> {
             ];
             for (name, bytes) in files {
                 let (Some(bytes), path) = (bytes, home.join(name)) else { continue };
-                // Another way to write the same stories stays: an agent that commits everything has not changed them.
-                if name == self.options.prd && Self::is_same_prd(root, &path, prd) {
-                    continue;
-                }
                 // An agent that put something else at the place of home does without them.
                 let placed = place_beneath(root, &path, bytes);
                 if let Err(source) = placed
@@ -90,12 +86,6 @@ impl Stories<'_, '_> {
             }
         }
         Ok(progress)
-    }
-
-    fn is_same_prd(root: &Utf8Path, path: &Utf8Path, prd: &str) -> bool {
-        let there = read_beneath(root, path, LARGEST);
-        let there = there.and_then(|bytes| Prd::parse(&String::from_utf8_lossy(&bytes)).ok());
-        there.is_some() && there == Prd::parse(prd).ok()
     }
 
     /// Returns the files of home that the last run for a story was given in its slot.

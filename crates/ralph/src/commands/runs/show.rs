@@ -31,7 +31,7 @@ pub(super) fn run(setup: &Setup, chosen: &Chosen<'_>) -> Result<Exit, CliError> 
     let runs = chosen.runs.iter().map(|run| JsonRun::new(setup, run)).collect();
     let json = JsonItem { item: chosen.item, runs };
     print_either(setup.ui, setup.json, &json, || {
-        let mut lines = super::lines(setup.ui, &chosen.runs);
+        let mut lines = super::lines(setup, &chosen.runs);
         if let Some(last) = chosen.runs.last() {
             lines.push("".into());
             lines.extend(details(setup, chosen, last));
@@ -77,7 +77,7 @@ fn details(setup: &Setup, chosen: &Chosen<'_>, run: &RunView) -> Vec<StyledLine>
         lines.extend(finished.final_line.as_deref().map(|said| field(ui, "said", said)));
     }
     lines.extend(commit_of(run).map(|commit| field(ui, "commit", commit)));
-    if let Some((tone, decided)) = decision(run) {
+    if let Some((tone, decided)) = decision(&setup.waiting_to_land(), run) {
         lines.push(styled!("{}  {}", ui.paint(Tone::Strong, " decided"), ui.paint(tone, &decided)));
     }
     for reason in run.verdict.iter().flat_map(|verdict| &verdict.reasons) {

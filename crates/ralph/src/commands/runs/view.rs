@@ -3,6 +3,7 @@
 use camino::Utf8PathBuf;
 use jiff::Timestamp;
 use ralph_engine::run::{events_of, log_of};
+use ralph_engine::workflow::isolation::upkeep::LandedBranch;
 use ralph_model::board::{RunState, RunView};
 use ralph_model::journal::{VerdictKind, VerdictReached};
 use ralph_model::role::Role;
@@ -117,14 +118,20 @@ pub(crate) fn state_of(run: &RunView) -> (Tone, String) {
                 (Tone::Bad, format!("changed what it must not: {}", paths.join(", ")))
             }
             RunOutcome::Interrupted => (Tone::Attention, "interrupted".to_owned()),
+            RunOutcome::Withdrawn => (Tone::Attention, "withdrawn".to_owned()),
             RunOutcome::Trouble { trouble } => (Tone::Bad, one_line(&trouble.to_string(), 100)),
         },
     }
 }
 
 /// What was decided after a run, in a word or two.
-pub(super) fn decision(run: &RunView) -> Option<(Tone, String)> {
-    if run.landed.is_some() {
+///
+/// What has landed may wait for the person's branch to follow.
+pub(super) fn decision(waiting: &[LandedBranch], run: &RunView) -> Option<(Tone, String)> {
+    if let Some(landed) = &run.landed {
+        if waiting.iter().any(|branch| branch.commits.contains(landed)) {
+            return Some((Tone::Attention, "accepted, waits to land".to_owned()));
+        }
         return Some((Tone::Good, "landed".to_owned()));
     }
     let verdict = run.verdict.as_deref()?;

@@ -288,3 +288,57 @@ fn a_build_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
     }
     assert!(cancelled > 0, "{total} points");
 }
+
+/// A run that would go on for ever: the person's word ends it, and what it made is kept.
+#[test]
+fn a_run_on_a_task_that_a_person_takes_away_is_stopped_soon() {
+    let words: [&[&str]; 2] = [&["task", "delete", "t-aaaa"], &["task", "done", "t-aaaa"]];
+    for word in words {
+        let site = Site::planned("", &[task("t-aaaa"), task("t-bbbb")]);
+        let script = format!(
+            "[builder 1]\nwrite made.txt x\nrun touch begun; sleep 600\n{BUILDER}{VERIFIER}"
+        );
+        fs::write(site.place.path("script"), script).unwrap();
+        let running = site.place.start(&["build"]);
+        crate::clones::wait_for_slot(&site.place, "begun");
+        site.exits(0, word);
+        let (code, said) = running.finish();
+        assert_eq!(code, Some(0), "{word:?}: {said}");
+        assert!(said.contains("what the run made is kept in refs/ralph/left/t-aaaa"), "{said}");
+        assert_eq!(site.git(&["show", "refs/ralph/left/t-aaaa:made.txt"]), "x", "{word:?}");
+        assert_eq!(site.logged("run_finished")[0]["outcome"]["kind"], "withdrawn", "{word:?}");
+        assert_eq!(site.git(&["log", "--format=%s", "main", "--", "made.txt"]), "", "{word:?}");
+        assert!(site.path("t-bbbb").exists(), "{word:?}: the next task is built");
+        site.assert_complete();
+    }
+}
+
+/// What a person rejects is built again in a clone of its own, with their words, and lands again.
+#[test]
+fn a_task_that_a_person_rejects_is_built_again_and_lands_again() {
+    let site = Site::planned("", &[task("t-aaaa"), task("t-bbbb")]);
+    let script = format!(
+        "[builder 1]\nwrite made.txt first\nrun ralph task done\nfinal done\n\
+         [builder 2]\nwrite other.txt x\nrun touch begun; until [ -e {} ]; do sleep 0.02; done; rm begun\n\
+         run ralph task done\nfinal done\n\
+         [builder 3]\nexpect-prompt not like this\nrun test \"$(cat made.txt)\" = first && test -e other.txt\n\
+         write made.txt second\nrun ralph task done\nfinal done\n{VERIFIER}",
+        site.place.path("go").display()
+    );
+    fs::write(site.place.path("script"), script).unwrap();
+    let running = site.place.start(&["build"]);
+    crate::clones::wait_for_slot(&site.place, "begun");
+    assert_eq!(fs::read_to_string(site.path("made.txt")).unwrap(), "first\n", "it has landed");
+    // While another task is at work: that one is not disturbed.
+    site.exits(0, &["task", "reject", "t-aaaa", "not like this"]);
+    fs::write(site.place.path("go"), "").unwrap();
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(site.roles(), ["builder", "builder", "builder", "verifier"]);
+    assert_eq!(fs::read_to_string(site.path("made.txt")).unwrap(), "second\n");
+    assert_eq!(fs::read_to_string(site.path("other.txt")).unwrap(), "x\n");
+    let landed = site.logged("landed");
+    let items: Vec<&str> = landed.iter().map(|landed| landed["item"].as_str().unwrap()).collect();
+    assert_eq!(items, ["t-aaaa", "t-bbbb", "t-aaaa"]);
+    site.assert_complete();
+}

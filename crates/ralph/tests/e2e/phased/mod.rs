@@ -3,6 +3,7 @@
 mod crashes;
 mod defects;
 mod degenerate;
+mod moved;
 mod people;
 mod reflection;
 mod scenarios;

@@ -21,7 +21,7 @@ fn waits(site: &Site) -> String {
 }
 
 /// A site whose agent builds, and waits for the person while it does.
-fn waiting(more: &str) -> Site {
+pub(super) fn waiting(more: &str) -> Site {
     let site = Site::new("");
     let script = format!("[builder 1]\n{}{BUILD}{more}", waits(&site));
     fs::write(site.place.path("script"), script).unwrap();
@@ -29,7 +29,11 @@ fn waiting(more: &str) -> Site {
 }
 
 /// Plays a task, with something that a person does while the agent is at work.
-fn meanwhile(site: &Site, args: &[&str], person: impl FnOnce(&Site)) -> (Option<i32>, String) {
+pub(super) fn meanwhile(
+    site: &Site,
+    args: &[&str],
+    person: impl FnOnce(&Site),
+) -> (Option<i32>, String) {
     let running = site.place.start(&[&["loop"], args].concat());
     wait_until(PATIENCE, "the agent begins", || in_slot(site, "begun").is_some());
     person(site);

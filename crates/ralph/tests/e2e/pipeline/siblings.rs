@@ -208,6 +208,58 @@ fn work_in_two_repositories_lands_once_in_both_or_is_half_landed_and_goes_back()
     assert_eq!(siblings.git("alpha", &["show", "main:greeting.txt"]), "hello");
 }
 
+/// The same commit, to the letter, in both.
+const TWINS: &str = "[roles.implementer]\nagent = \"shell\"\n[agents.shell]\ncommand = [\"sh\", \"-c\", \"\"\"\
+    cat > /dev/null; export GIT_AUTHOR_DATE='1700000000 +0000' GIT_COMMITTER_DATE='1700000000 +0000'; \
+    for name in alpha beta; do (cd $name; echo hello > greeting.txt; git add -A; git commit -qm work); done; \
+    git -C alpha rev-parse HEAD; echo 'I AM HYPER SURE I AM DONE!'\"\"\"]\n";
+
+/// Two repositories of one history, each with a gate of its own.
+fn twins(beta: &str) -> Siblings {
+    let gate = |name: &str, run: &str| {
+        format!(
+            "[[gate]]\nname = \"{name}\"\nrepo = \"{name}\"\nrun = [\"sh\", \"-c\", \"{run}\"]\n"
+        )
+    };
+    let gates = format!("{}{}", gate("alpha", "true"), gate("beta", beta));
+    let siblings = Siblings::with("ralph", &format!("{TWINS}{gates}"));
+    let root = siblings.root();
+    std::fs::remove_dir_all(Path::new(&root).join("beta")).unwrap();
+    siblings.git("", &["clone", "--quiet", "--no-local", "alpha", "beta"]);
+    siblings.git("beta", &["remote", "remove", "origin"]);
+    siblings
+}
+
+#[test]
+fn the_same_commit_in_two_repositories_is_judged_and_lands_in_each() {
+    let siblings = twins("true");
+    siblings.pipeline().exits(0);
+    let tips = ["alpha", "beta"].map(|name| siblings.git(name, &["rev-parse", "main"]));
+    assert_eq!(tips[0], tips[1], "they are the same");
+    let judged = |name: &str| {
+        let gates = told(&siblings, "gate_finished");
+        gates.iter().any(|gate| gate["gate"] == name && gate["commit"] == tips[0].as_str())
+    };
+    for name in ["alpha", "beta"] {
+        assert_eq!(siblings.git(name, &["log", "--format=%s", "main"]), "work\nstart", "{name}");
+        assert!(judged(name), "{name}: {:?}", told(&siblings, "gate_finished"));
+        let receipt = siblings.git(name, &["notes", "--ref=ralph", "show", &tips[0]]);
+        assert!(receipt.contains(&format!("\"{name}\"")), "{name}: {receipt}");
+        assert_eq!(siblings.git(name, &["status", "--porcelain"]), "");
+    }
+}
+
+#[test]
+fn what_one_of_two_like_commits_breaks_rejects_both() {
+    let siblings = twins("! test -e greeting.txt");
+    siblings.stage.ralph(&["--root", &siblings.root(), "pipeline", "--max-attempts", "1"]).exits(1);
+    let why = told(&siblings, "impl_rejected")[0]["reason"].as_str().unwrap().to_owned();
+    assert!(why.contains("beta"), "{why}");
+    for name in ["alpha", "beta"] {
+        assert_eq!(siblings.git(name, &["log", "--format=%s", "main"]), "start", "{name}");
+    }
+}
+
 fn told(siblings: &Siblings, name: &str) -> Vec<Value> {
     let log = siblings.stage.read("../ws/ralph/ralph.log");
     let events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());

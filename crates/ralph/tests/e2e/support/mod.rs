@@ -156,6 +156,13 @@ impl TestEnv {
         String::from_utf8(output.stdout).unwrap().trim_end_matches('\n').to_owned()
     }
 
+    /// Runs git where it may be refused; tells whether it was not.
+    pub(crate) fn try_git(&self, args: &[&str]) -> bool {
+        let mut git = Command::new("git");
+        git.args(args).current_dir(self.repo()).env_clear().envs(self.environment());
+        git.output().expect("git is installed").status.success()
+    }
+
     /// Returns the subjects of all commits, newest first.
     pub(crate) fn commits(&self) -> Vec<String> {
         self.git(&["log", "--format=%s"]).lines().map(str::to_owned).collect()

@@ -112,11 +112,17 @@ impl SpecWork<'_, '_, '_> {
                     let repository = found.repository.clone();
                     Some(Work { commit: found.commit.clone(), repository })
                 });
+                let also: Vec<Work> = also.collect();
+                let (commit, repository) = (found.commit.clone(), found.repository.clone());
+                let mut works = vec![Work { commit, repository }];
+                works.extend(also.iter().cloned());
+                let pipeline = &*self.pipeline;
+                pipeline.project.keep_candidate(pipeline.session, &self.item, &works)?;
                 let candidate = Candidate {
                     commit: found.commit.clone(),
                     repository: found.repository.clone(),
                     refs: found.refs.clone(),
-                    also: also.collect(),
+                    also,
                 };
                 let written = CandidateWritten {
                     commit: Some(found.commit.to_string()),

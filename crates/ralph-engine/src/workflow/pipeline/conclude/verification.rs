@@ -158,8 +158,15 @@ impl SpecWork<'_, '_, '_> {
     ) -> Result<(), WorkflowError> {
         if !is_yes(answer) {
             self.tell_persons_verdict(VerdictKind::Rejected, None, answer)?;
+            let refused = markers.plan.as_ref().map_or(0, |plan| plan.landings_refused);
             let fact = Fact::PersonObjected { answer: answer.to_owned() };
-            return self.settle(&fact, "goes on as a person said");
+            self.settle(&fact, "goes on as a person said")?;
+            if refused + 1 >= MOST_REFUSED {
+                // The branch has Ralph's own files by now, which are no change of the agent's.
+                let pipeline = &mut *self.pipeline;
+                pipeline.project.go_on_from_tips(pipeline.session, &self.item)?;
+            }
+            return Ok(());
         }
         let record = markers.candidate.as_ref();
         let no_change = record.is_some_and(|record| record.no_change.is_some());
@@ -215,6 +222,7 @@ impl SpecWork<'_, '_, '_> {
             files: &files,
             with: &[&spec_file],
             given: &[],
+            marks: None,
             message: &message,
             worker: Role::Implementer,
         };
