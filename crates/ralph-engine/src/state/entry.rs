@@ -57,6 +57,24 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         Ok(records)
     }
 
+    /// Has every record that can be read changed; those are written that were.
+    pub(crate) fn change_all(
+        &self,
+        state: &State,
+        mut change: impl FnMut(&mut T) -> bool,
+    ) -> Result<(), PathError> {
+        for path in self.files(state) {
+            let bytes = read_optional(&path)?;
+            let record: Option<T> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let Some(mut record) = record else { continue };
+            if change(&mut record) {
+                let bytes = serde_json::to_vec(&record).expect("records are plain data");
+                replace_atomically(&path, &bytes)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Forgets the records of all items but these.
     pub(crate) fn retain<'i>(
         &self,
@@ -97,6 +115,14 @@ mod tests {
             assert_eq!(NAMES.load(&state, item).unwrap(), Some(vec![item.to_owned()]));
         }
         assert_eq!(NAMES.all(&state).unwrap().len(), 2);
+        let rename = |names: &mut Vec<String>| {
+            let is_a = names[0] == "a";
+            names.extend(is_a.then(|| "b".to_owned()));
+            is_a
+        };
+        NAMES.change_all(&state, rename).unwrap();
+        assert_eq!(NAMES.load(&state, "a").unwrap(), Some(vec!["a".into(), "b".into()]));
+        assert_eq!(NAMES.load(&state, "spec 1/x").unwrap(), Some(vec!["spec 1/x".into()]));
         NAMES.retain(&state, ["spec 1/x"].into_iter()).unwrap();
         assert_eq!(NAMES.load(&state, "a").unwrap(), None);
         NAMES.forget(&state, "spec 1/x").unwrap();

@@ -612,8 +612,12 @@ impl Project {
         if self.repositories.note_standing(&mut before)? {
             BEFORE.save(&session.context.state, item, &before)?;
         }
+        let is_returned = before.is_returned();
         for reason in self.repositories.return_to_branches(item, &mut before)? {
             session.record(Note { reason, ..Note::default() })?;
+        }
+        if !is_returned {
+            self.repositories.note_left_of_others(&session.context.state, &before)?;
         }
         Ok(BEFORE.save(&session.context.state, item, &before)?)
     }
