@@ -53,6 +53,8 @@ pub(super) struct Performance {
     pub(super) act: Act,
     /// Whether its result was kept, once that is known.
     pub(super) is_kept: Option<bool>,
+    /// A verifier that has rejected something: that stands, also if its run was cut short.
+    pub(super) has_rejected: bool,
 }
 
 impl Performer for Troupe {
@@ -170,7 +172,7 @@ impl Stage {
             _ if run.request.workflow == "run" => self.answer_run(run),
             _ if run.request.workflow == "loop" => self.answer_loop(role),
             // What cannot be journalled any more is a fault of the machine.
-            _ => match self.answer_build(run) {
+            _ => match self.answer_build(run, world) {
                 Ok(served) => Closing { served, ..said("done") },
                 Err(error) => Closing { fault: Some(error.to_string()), ..said("done") },
             },
@@ -340,7 +342,11 @@ impl Stage {
     }
 
     /// Does what a role of the build loop is asked for, or fails to. Returns what was granted.
-    fn answer_build(&self, run: &mut Run<'_, '_>) -> Result<Served, PathError> {
+    fn answer_build(
+        &self,
+        run: &mut Run<'_, '_>,
+        world: &RefCell<World>,
+    ) -> Result<Served, PathError> {
         let (role, given) = (run.request.role, run.request.given);
         let prompt = String::from_utf8_lossy(run.request.prompt).into_owned();
         let id = run.id.clone();
@@ -355,14 +361,21 @@ impl Stage {
             served: Served::default(),
         };
         // Told that the machine is in the way, an agent asks again.
-        let mut ask = |request: MutationRequest| -> Result<(), PathError> {
+        let mut ask = |request: MutationRequest| -> Result<String, PathError> {
+            let rejects = matches!(request, MutationRequest::TaskReject { .. });
+            let mut answer = String::new();
             for _ in 0..10 {
                 let Decision { accepted, text, .. } = clerk.decide(request.clone())?;
-                if accepted || !text.starts_with("cannot ") {
+                if accepted && rejects {
+                    world.borrow_mut().note_rejection(id.as_str());
+                }
+                let is_machine = !accepted && text.starts_with("cannot ");
+                answer = text;
+                if !is_machine {
                     break;
                 }
             }
-            Ok(())
+            Ok(answer)
         };
         if self.act.ending == Ending::Unclaimed {
             return Ok(clerk.served);
@@ -377,7 +390,9 @@ impl Stage {
             Role::Builder => {
                 if self.act.ending == Ending::WithIssue {
                     let description = format!("issue of {}", self.key);
-                    if !self.knows_issue(&description) {
+                    // The plan in the work tree may be that of a branch of its own.
+                    let known = ask(MutationRequest::TaskShow { id: None })?;
+                    if !known.contains(&format!("\"{description}\"")) {
                         ask(MutationRequest::IssueAdd { description })?;
                     }
                 }
@@ -393,9 +408,7 @@ impl Stage {
                         let (id, reason) = (Some(id.clone()), "it is broken".to_owned());
                         ask(MutationRequest::TaskReject { id, reason })?;
                     }
-                    None if self.act.ending == Ending::Rejects
-                        && !self.has_said(&reason, given) =>
-                    {
+                    None if self.act.ending == Ending::Rejects => {
                         ask(MutationRequest::TaskReject { id: None, reason })?;
                     }
                     None => {
@@ -440,23 +453,6 @@ impl Stage {
         let all = plan.tasks_view();
         let mut tasks = all.pending.iter().chain(&all.done);
         tasks.any(|task| task.name == name) || prompt.contains(&format!("\"{name}\""))
-    }
-
-    /// Whether a run that was cut short has rejected a task for this reason already. A hopeless verifier finds the same
-    /// fault again in a task that was built anew since then, and is given again.
-    fn has_said(&self, reason: &str, given: &[String]) -> bool {
-        let plan = self.plan();
-        let says = |text: &[u8], what: &str| memchr::memmem::find(text, what.as_bytes()).is_some();
-        if !self.story.is_hopeless() {
-            return says(&plan, reason);
-        }
-        let mut lines = plan.split(|byte| *byte == b'\n');
-        lines.any(|line| says(line, reason) && !given.iter().any(|id| says(line, id)))
-    }
-
-    fn knows_issue(&self, description: &str) -> bool {
-        let bytes = self.plan();
-        Plan::parse(&bytes).issues().any(|issue| issue.desc == description)
     }
 
     fn issue_text(&self, id: &str) -> String {
