@@ -36,6 +36,11 @@ pub(super) fn progress_line(key: &str, number: usize) -> String {
     format!("- {key} {number}\n")
 }
 
+/// What a verifier finds that finds fault with good work.
+pub(super) fn fault(number: usize) -> String {
+    format!("fault {number}.")
+}
+
 /// Plays all agents.
 pub(super) struct Troupe {
     pub(super) world: Rc<RefCell<World>>,
@@ -53,8 +58,8 @@ pub(super) struct Performance {
     pub(super) act: Act,
     /// Whether its result was kept, once that is known.
     pub(super) is_kept: Option<bool>,
-    /// A verifier that has rejected something: that stands, also if its run was cut short.
-    pub(super) has_rejected: bool,
+    /// Whether a verifier has rejected something by it, once that is known: that stands, also if its run was cut short.
+    pub(super) has_rejected: Option<bool>,
 }
 
 impl Performer for Troupe {
@@ -172,7 +177,7 @@ impl Stage {
             _ if run.request.workflow == "run" => self.answer_run(run),
             _ if run.request.workflow == "loop" => self.answer_loop(role),
             // What cannot be journalled any more is a fault of the machine.
-            _ => match self.answer_build(run, world) {
+            _ => match self.answer_build(run) {
                 Ok(served) => Closing { served, ..said("done") },
                 Err(error) => Closing { fault: Some(error.to_string()), ..said("done") },
             },
@@ -342,11 +347,7 @@ impl Stage {
     }
 
     /// Does what a role of the build loop is asked for, or fails to. Returns what was granted.
-    fn answer_build(
-        &self,
-        run: &mut Run<'_, '_>,
-        world: &RefCell<World>,
-    ) -> Result<Served, PathError> {
+    fn answer_build(&self, run: &mut Run<'_, '_>) -> Result<Served, PathError> {
         let (role, given) = (run.request.role, run.request.given);
         let prompt = String::from_utf8_lossy(run.request.prompt).into_owned();
         let id = run.id.clone();
@@ -362,13 +363,9 @@ impl Stage {
         };
         // Told that the machine is in the way, an agent asks again.
         let mut ask = |request: MutationRequest| -> Result<String, PathError> {
-            let rejects = matches!(request, MutationRequest::TaskReject { .. });
             let mut answer = String::new();
             for _ in 0..10 {
                 let Decision { accepted, text, .. } = clerk.decide(request.clone())?;
-                if accepted && rejects {
-                    world.borrow_mut().note_rejection(id.as_str());
-                }
                 let is_machine = !accepted && text.starts_with("cannot ");
                 answer = text;
                 if !is_machine {
@@ -402,7 +399,7 @@ impl Stage {
             Role::Verifier if given.is_empty() => {}
             Role::Verifier => {
                 let faulty = |id: &&String| self.has_fault(&self.file_of(id));
-                let reason = format!("fault {}.", self.number);
+                let reason = fault(self.number);
                 match given.iter().find(faulty) {
                     Some(id) => {
                         let (id, reason) = (Some(id.clone()), "it is broken".to_owned());

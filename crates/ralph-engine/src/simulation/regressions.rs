@@ -34,6 +34,19 @@ fn stories_that_once_went_wrong_hold() {
         507_000_658,
         900_000_275,
         900_001_106,
+        // A task was done whose work could not be taken into the person's branch.
+        4_000_001_482,
+        // The ref by which Ralph keeps accepted work hid, after a kill, that the work was on a branch.
+        4_000_006_055,
+        // What a run had left was taken for the person's after another had swept it up and Ralph had put it back.
+        900_001_770,
+        // A run at its usage limit whose Ralph lost its power left the person on its detached head.
+        3_000_001_163,
+        // Agents and oracle: a rejection that stands was not given again, an issue on another branch not seen.
+        3_000_003_342,
+        3_000_004_099,
+        4_000_003_206,
+        4_000_006_263,
     ];
     for seed in seeds {
         let told = tell_twice(Story::of(seed), Logging::Off);

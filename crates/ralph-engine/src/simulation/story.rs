@@ -224,6 +224,14 @@ impl Story {
         acts.any(|act| act.branching != Branching::Here)
     }
 
+    /// Whether an agent meets its usage limit on another branch than it began on.
+    pub(super) fn meets_limits_elsewhere(&self) -> bool {
+        let mut acts = self.scripts.values().flat_map(|script| &script.acts);
+        acts.any(|act| {
+            act.branching != Branching::Here && matches!(act.ending, Ending::Limit { .. })
+        })
+    }
+
     /// Whether an agent that commits everything may find broken work of another spec, uncommitted in the same tree, and fail
     /// its gates for it: which spec is worked on first depends on where a process ended.
     pub(super) fn sweeps_up_broken_work(&self) -> bool {

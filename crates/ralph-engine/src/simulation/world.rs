@@ -19,7 +19,7 @@ use ralph_model::role::Role;
 use ralph_model::run::{RunOutcome, Trouble};
 use ralph_proc::signal::SignalPipe;
 
-use super::agents::Performance;
+use super::agents::{Performance, fault};
 use super::git::SimulatedGit;
 use super::process::run_process;
 use super::repository::SimulatedPast;
@@ -283,24 +283,28 @@ impl World {
             std::panic::resume_unwind(Box::new(TooManyRuns));
         }
         self.learn();
+        self.learn_rejections();
         let same = |known: &&Performance| known.key == key && known.role == role;
         let kept = self.performances.iter().filter(same);
-        let number = kept.filter(|known| known.is_kept == Some(true) || known.has_rejected).count();
+        let is_given =
+            |known: &&Performance| known.is_kept == Some(true) || known.has_rejected == Some(true);
+        let number = kept.filter(is_given).count();
         let act = self.story.act(key, role, number);
         let key = key.to_owned();
         // At its limit an agent does nothing of what it would do.
         let is_kept = self.limited_until().map(|_| false);
-        let has_rejected = false;
+        let has_rejected = None;
         let performance = Performance { run, key, role, number, act, is_kept, has_rejected };
         self.performances.push(performance.clone());
         performance
     }
 
-    /// Notes that a run has rejected something.
-    pub(super) fn note_rejection(&mut self, run: &str) {
-        let mut runs = self.performances.iter_mut();
-        if let Some(known) = runs.find(|known| known.run == run) {
-            known.has_rejected = true;
+    /// Looks whether a verifier whose run is over has rejected something: the plan tells.
+    fn learn_rejections(&mut self) {
+        let plan = get(&self.home.path.join("plan.jsonl")).unwrap_or_default();
+        for known in self.performances.iter_mut().filter(|known| known.has_rejected.is_none()) {
+            let said = memchr::memmem::find(&plan, fault(known.number).as_bytes()).is_some();
+            known.has_rejected = Some(known.role == Role::Verifier && said);
         }
     }
 
