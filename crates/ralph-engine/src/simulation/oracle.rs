@@ -447,6 +447,8 @@ fn check_waits(world: &World, wrong: &mut Vec<String>) {
                     last.retain(|(_, is_trouble), _| !is_trouble);
                 }
             }
+            // What could not be measured at first is judged: that trouble is over.
+            JournalEvent::Verdict(_) => last.retain(|(_, is_trouble), _| !is_trouble),
             JournalEvent::IterationResult(step) if step.result == StepResult::Progress => {
                 last.clear();
             }

@@ -38,6 +38,8 @@ fn stories_that_once_went_wrong_hold() {
         4_000_001_482,
         // The ref by which Ralph keeps accepted work hid, after a kill, that the work was on a branch.
         4_000_006_055,
+        // A pause after trouble was compared with one before work was judged that could not be measured at first.
+        6_000_003_231,
         // What a run had left was taken for the person's after another had swept it up and Ralph had put it back.
         900_001_770,
         // A run at its usage limit whose Ralph lost its power left the person on its detached head.
