@@ -473,12 +473,11 @@ fn refs_of(found: &GitCommitEvidence, repository: &RepositoryEvidence) -> Vec<St
         let foreign = ["refs/remotes/", "refs/ralph/", "refs/notes/", "refs/stash"];
         name.starts_with(DETACHED) || !foreign.iter().any(|prefix| name.starts_with(prefix))
     };
-    let names = if found.on_moved_refs.is_empty() && !found.is_new_in_run {
-        &found.on_refs
-    } else {
-        &found.on_moved_refs
-    };
-    let mut refs: Vec<String> = names.iter().filter(local).cloned().collect();
+    // Not by Ralph's own, which it makes of what it accepts.
+    let of = |names: &[String]| -> Vec<String> { names.iter().filter(local).cloned().collect() };
+    let moved = of(&found.on_moved_refs);
+    let mut refs =
+        if moved.is_empty() && !found.is_new_in_run { of(&found.on_refs) } else { moved };
     if found.is_on_head && matches!(repository.head_now, Head::Detached { .. }) {
         refs.push("HEAD".to_owned());
     }

@@ -75,22 +75,24 @@ impl Dirt {
         Ok(Dirt { paths: found.into_iter().map(stamped).collect() })
     }
 
+    /// Returns what is known of a path.
+    pub fn find(&self, path: &Path) -> Option<&DirtyPath> {
+        self.paths.iter().find(|dirty| dirty.entry.path == path)
+    }
+
     /// Compares with the dirt that there is now.
     pub fn leftovers(&self, now: &Dirt) -> Leftovers {
-        let find = |dirt: &Dirt, path: &Path| {
-            dirt.paths.iter().find(|dirty| dirty.entry.path == path).cloned()
-        };
         let mut leftovers = Leftovers::default();
         for dirty in &now.paths {
             let path = dirty.entry.path.clone();
-            match find(self, &path) {
+            match self.find(&path) {
                 None => leftovers.new.push(path),
-                Some(before) if before != *dirty => leftovers.touched.push(path),
+                Some(before) if before != dirty => leftovers.touched.push(path),
                 Some(_) => {}
             }
         }
         let paths = self.paths.iter().map(|dirty| &dirty.entry.path);
-        leftovers.vanished = paths.filter(|path| find(now, path).is_none()).cloned().collect();
+        leftovers.vanished = paths.filter(|path| now.find(path).is_none()).cloned().collect();
         leftovers
     }
 }

@@ -321,6 +321,9 @@ impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::sync::{Arc, Mutex};
+
     use proptest::prelude::*;
 
     use super::*;
@@ -358,18 +361,68 @@ mod tests {
         fn line(&mut self, _: Stream, _: &[u8]) {}
     }
 
+    /// A stream whose log is in a directory, and the end that a process writes to.
+    fn channel(dir: &Path, stream: Stream) -> (OutputPipe, OwnedFd) {
+        let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        rustix::io::ioctl_fionbio(&ours, true).unwrap();
+        let log = CappedLog::new(Log::WhenNeeded(dir.join(format!("{stream:?}"))), u64::MAX);
+        (OutputPipe::new(stream, ours, log), theirs)
+    }
+
+    /// How many lines were read at each flush.
+    struct Flushing {
+        lines: usize,
+        flushed: Arc<Mutex<Vec<usize>>>,
+    }
+
+    impl Watcher for Flushing {
+        fn line(&mut self, _: Stream, _: &[u8]) {
+            self.lines += 1;
+        }
+
+        fn flush(&mut self) {
+            self.flushed.lock().unwrap().push(self.lines);
+        }
+    }
+
+    #[test]
+    fn what_was_read_is_flushed_within_a_tenth_of_a_second_though_nothing_more_comes() {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let dir = tempfile::tempdir().unwrap();
+        let (stdout, speaks) = channel(dir.path(), Stream::Stdout);
+        let (stderr, _silent) = channel(dir.path(), Stream::Stderr);
+        let flushed = Arc::new(Mutex::new(Vec::new()));
+        let watcher = Flushing { lines: 0, flushed: Arc::clone(&flushed) };
+        std::thread::scope(|scope| {
+            let mut output = Output::new([stdout, stderr], Parser::new(scope, watcher));
+            let mut agent = File::from(speaks);
+            // The first line at once; one that follows close upon it by the time, and the agent is silent from then on.
+            for lines in 1..=2 {
+                agent.write_all(b"a line\n").unwrap();
+                assert!(output.take());
+                while flushed.lock().unwrap().last() != Some(&lines) {
+                    let left = output.until_flush().expect("something was read");
+                    assert!(left <= Duration::from_millis(100), "{left:?}");
+                    let timeout = left.try_into().unwrap();
+                    let fds = output.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+                    poll(&mut fds.collect::<Vec<_>>(), Some(&timeout)).unwrap();
+                    assert!(!output.take(), "nothing more comes");
+                    output.flush_when_due();
+                }
+                assert_eq!(output.until_flush(), None, "nothing is left to be flushed");
+            }
+            drop(agent);
+            output.finish().1.unwrap();
+        });
+        assert_eq!(*flushed.lock().unwrap(), [1, 2]);
+    }
+
     #[test]
     fn only_a_stream_that_fills_its_pipe_gets_a_larger_one() {
-        use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
+        use rustix::pipe::fcntl_getpipe_size;
         let dir = tempfile::tempdir().unwrap();
-        let channel = |stream, name| {
-            let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-            rustix::io::ioctl_fionbio(&ours, true).unwrap();
-            let log = CappedLog::new(Log::WhenNeeded(dir.path().join(name)), u64::MAX);
-            (OutputPipe::new(stream, ours, log), theirs)
-        };
-        let (stdout, flood) = channel(Stream::Stdout, "out");
-        let (stderr, trickle) = channel(Stream::Stderr, "err");
+        let (stdout, flood) = channel(dir.path(), Stream::Stdout);
+        let (stderr, trickle) = channel(dir.path(), Stream::Stderr);
         std::thread::scope(|scope| {
             let mut output = Output::new([stdout, stderr], Parser::new(scope, Nobody));
             let before = fcntl_getpipe_size(&trickle).unwrap();

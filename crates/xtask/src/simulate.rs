@@ -18,7 +18,7 @@ pub(crate) struct SimulateRequest {
     runs: Option<u64>,
     seed: Option<u64>,
     seconds: Option<u64>,
-    /// With the build that the tests use anyway: fewer stories, and no second build of everything.
+    /// With the build that `cargo xtask test` has made: fewer stories, and nothing is compiled.
     sample: bool,
     /// A defect that is put back and has to be found, or all of them one by one.
     defect: Option<String>,

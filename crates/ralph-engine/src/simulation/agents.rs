@@ -36,6 +36,11 @@ pub(super) fn progress_line(key: &str, number: usize) -> String {
     format!("- {key} {number}\n")
 }
 
+/// What a verifier finds that finds fault with good work.
+pub(super) fn fault(number: usize) -> String {
+    format!("fault {number}.")
+}
+
 /// Plays all agents.
 pub(super) struct Troupe {
     pub(super) world: Rc<RefCell<World>>,
@@ -53,6 +58,8 @@ pub(super) struct Performance {
     pub(super) act: Act,
     /// Whether its result was kept, once that is known.
     pub(super) is_kept: Option<bool>,
+    /// Whether a verifier has rejected something by it, once that is known: that stands, also if its run was cut short.
+    pub(super) has_rejected: Option<bool>,
 }
 
 impl Performer for Troupe {
@@ -355,14 +362,17 @@ impl Stage {
             served: Served::default(),
         };
         // Told that the machine is in the way, an agent asks again.
-        let mut ask = |request: MutationRequest| -> Result<(), PathError> {
+        let mut ask = |request: MutationRequest| -> Result<String, PathError> {
+            let mut answer = String::new();
             for _ in 0..10 {
                 let Decision { accepted, text, .. } = clerk.decide(request.clone())?;
-                if accepted || !text.starts_with("cannot ") {
+                let is_machine = !accepted && text.starts_with("cannot ");
+                answer = text;
+                if !is_machine {
                     break;
                 }
             }
-            Ok(())
+            Ok(answer)
         };
         if self.act.ending == Ending::Unclaimed {
             return Ok(clerk.served);
@@ -377,7 +387,9 @@ impl Stage {
             Role::Builder => {
                 if self.act.ending == Ending::WithIssue {
                     let description = format!("issue of {}", self.key);
-                    if !self.knows_issue(&description) {
+                    // The plan in the work tree may be that of a branch of its own.
+                    let known = ask(MutationRequest::TaskShow { id: None })?;
+                    if !known.contains(&format!("\"{description}\"")) {
                         ask(MutationRequest::IssueAdd { description })?;
                     }
                 }
@@ -387,15 +399,13 @@ impl Stage {
             Role::Verifier if given.is_empty() => {}
             Role::Verifier => {
                 let faulty = |id: &&String| self.has_fault(&self.file_of(id));
-                let reason = format!("fault {}.", self.number);
+                let reason = fault(self.number);
                 match given.iter().find(faulty) {
                     Some(id) => {
                         let (id, reason) = (Some(id.clone()), "it is broken".to_owned());
                         ask(MutationRequest::TaskReject { id, reason })?;
                     }
-                    None if self.act.ending == Ending::Rejects
-                        && !self.has_said(&reason, given) =>
-                    {
+                    None if self.act.ending == Ending::Rejects => {
                         ask(MutationRequest::TaskReject { id: None, reason })?;
                     }
                     None => {
@@ -440,23 +450,6 @@ impl Stage {
         let all = plan.tasks_view();
         let mut tasks = all.pending.iter().chain(&all.done);
         tasks.any(|task| task.name == name) || prompt.contains(&format!("\"{name}\""))
-    }
-
-    /// Whether a run that was cut short has rejected a task for this reason already. A hopeless verifier finds the same
-    /// fault again in a task that was built anew since then, and is given again.
-    fn has_said(&self, reason: &str, given: &[String]) -> bool {
-        let plan = self.plan();
-        let says = |text: &[u8], what: &str| memchr::memmem::find(text, what.as_bytes()).is_some();
-        if !self.story.is_hopeless() {
-            return says(&plan, reason);
-        }
-        let mut lines = plan.split(|byte| *byte == b'\n');
-        lines.any(|line| says(line, reason) && !given.iter().any(|id| says(line, id)))
-    }
-
-    fn knows_issue(&self, description: &str) -> bool {
-        let bytes = self.plan();
-        Plan::parse(&bytes).issues().any(|issue| issue.desc == description)
     }
 
     fn issue_text(&self, id: &str) -> String {

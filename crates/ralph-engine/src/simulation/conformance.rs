@@ -487,10 +487,31 @@ fn evidence(stage: &mut Stage) {
     stage.see_evidence(&rewritten, &before);
 }
 
+fn others_work(stage: &mut Stage) {
+    let mut before = stage.before();
+    let base = stage.head_id();
+    stage.write("others.txt", "others\n");
+    stage.commit_all();
+    let others = stage.head_id();
+    stage.see_evidence(&others, &before);
+    // What others committed is no evidence, also below a commit of one's own.
+    let changes = stage.git().changes(&base, &others).unwrap();
+    before.theirs = changes.into_iter().map(|change| (change.path, change.id)).collect();
+    stage.see_evidence(&others, &before);
+    stage.write("own.txt", "own\n");
+    stage.commit_all();
+    let own = stage.head_id();
+    stage.see_evidence(&own, &before);
+    // What was there when the item began is not new.
+    before.begun = vec![others.clone()];
+    stage.see_evidence(&others, &before);
+    stage.see_evidence(&own, &before);
+}
+
 #[test]
 fn both_gits_are_seen_alike() {
     type Scenario = (&'static str, fn(&mut Stage));
-    let scenarios: [Scenario; 8] = [
+    let scenarios: [Scenario; 9] = [
         ("committing", committing),
         ("renaming", renaming),
         ("ancestry", ancestry),
@@ -499,6 +520,7 @@ fn both_gits_are_seen_alike() {
         ("saving", saving),
         ("holding", holding),
         ("evidence", evidence),
+        ("others' work", others_work),
     ];
     for (name, play) in scenarios {
         let [real, simulated] = [Stage::real, Stage::simulated].map(|bench| {

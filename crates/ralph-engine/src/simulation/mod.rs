@@ -243,7 +243,7 @@ fn simulate() {
     );
     if let Some(seed) = failed {
         repeat(seed);
-        panic!("seed {seed} goes wrong: `cargo xtask simulate --runs 1 --seed {seed}` repeats it");
+        panic!("seed {seed} goes wrong: `cargo xtask simulate --seed {seed}` repeats it");
     }
 }
 
@@ -253,7 +253,7 @@ fn stories_end_as_they_should_whatever_befalls_them() {
     let (progress, failed) = simulate_from(1, 40, None);
     if let Some(seed) = failed {
         repeat(seed);
-        panic!("seed {seed} goes wrong: `cargo xtask simulate --runs 1 --seed {seed}` repeats it");
+        panic!("seed {seed} goes wrong: `cargo xtask simulate --seed {seed}` repeats it");
     }
     assert_eq!(progress.stories.into_inner(), 40);
 }

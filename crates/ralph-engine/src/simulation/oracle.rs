@@ -12,7 +12,7 @@ use ralph_model::run::{RunOutcome, Trouble};
 use super::agents::{Performance, progress_line};
 use super::git::Tree;
 use super::repository::is_broken;
-use super::story::{Committing, Ending, Kind, LOOP_TASK};
+use super::story::{Branching, Committing, Ending, Kind, LOOP_TASK};
 use super::world::{MAILBOX, MOST_TROUBLES, ProcessEnd, World, own_paths};
 use crate::files::simulated::{Fault, each_file_below, get};
 use crate::git::Head;
@@ -140,6 +140,7 @@ pub(super) fn check(world: &World) -> Vec<String> {
     check_persons_work(world, &mut wrong);
     check_home(world, &mut wrong);
     check_results(world, &mut wrong);
+    check_candidates(world, &mut wrong);
     check_waits(world, &mut wrong);
     check_runs(world, &mut wrong);
     check_bounds(world, &mut wrong);
@@ -149,11 +150,6 @@ pub(super) fn check(world: &World) -> Vec<String> {
 /// Returns how a disturbed story differs from the same story undisturbed.
 pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
     let found = Summary::of(disturbed);
-    // A spec whose planning fails while the person adds a task is planned again once a start finds no task left, and which
-    // one does depends on where the earlier ones ended.
-    if disturbed.story.person_adds && disturbed.story.planning_fails() {
-        return Vec::new();
-    }
     if disturbed.story.is_hopeless() {
         let is_done = |summary: &Summary| {
             ["complete", "completed"].contains(&summary.end.as_str())
@@ -165,6 +161,9 @@ pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
             vec![format!("it ended as `{}` and not as `{}`", found.end, expected.end)]
         };
     }
+    if disturbed.story.sweeps_up_broken_work() {
+        return Vec::new();
+    }
     let mut wrong = Vec::new();
     let mut differ = |what: &str, expected: String, found: String| {
         if expected != found {
@@ -174,7 +173,13 @@ pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
     differ("ends", expected.end.clone(), found.end);
     // What is planned first depends on the instant at which the person adds something; and what an agent of the loop wrote
     // into the mailbox before its run was cut short is there for the next one.
-    if disturbed.story.person_adds || disturbed.story.kind == Kind::Loop {
+    let is_added_to =
+        disturbed.story.person_adds && matches!(disturbed.story.kind, Kind::Build { .. });
+    if is_added_to || disturbed.story.kind == Kind::Loop {
+        return wrong;
+    }
+    // The same step goes on where its limit met it, and after a crash another begins on the person's branch.
+    if disturbed.story.meets_limits_elsewhere() {
         return wrong;
     }
     differ("failed attempts", format!("{:?}", expected.tries), format!("{:?}", found.tries));
@@ -204,6 +209,16 @@ fn compare_runs(expected: &Summary, disturbed: &World, wrong: &mut Vec<String>) 
         }
     }
     for (key, role, number) in found {
+        // The branch that a run which was cut short had made no longer follows the person's, which has Ralph's commits since:
+        // work that goes on there cannot be taken in.
+        let is_left_behind = |known: &Performance| {
+            (&known.key, known.role) == (&key, role)
+                && known.act.branching == Branching::Branch
+                && known.is_kept != Some(true)
+        };
+        if disturbed.performances.iter().any(is_left_behind) {
+            continue;
+        }
         wrong.push(format!("{key} {role} {} was run, and would not have been", number + 1));
     }
 }
@@ -357,6 +372,19 @@ fn check_results(world: &World, wrong: &mut Vec<String>) {
     }
 }
 
+/// Whatever became a candidate has work of its own spec in it: all that agents do for a spec is in its own file.
+fn check_candidates(world: &World, wrong: &mut Vec<String>) {
+    for entry in &world.journal {
+        let JournalEvent::CandidateWritten(written) = &entry.event else { continue };
+        let Some(commit) = &written.commit else { continue };
+        let id = written.spec.trim_end_matches(".md");
+        let found = world.git.state().find(commit).map(|commit| commit.tree.clone());
+        if !found.is_some_and(|tree| tree.contains_key(format!("work/{id}.txt").as_str())) {
+            wrong.push(format!("`{id}` has a candidate without any work of its own"));
+        }
+    }
+}
+
 /// The work on an item is there, and passes its gates. Without gates nobody sees that it is broken.
 fn check_work(world: &World, tree: &Tree, key: &str, wrong: &mut Vec<String>) {
     let work = tree.get(format!("work/{key}.txt").as_str());
@@ -419,6 +447,8 @@ fn check_waits(world: &World, wrong: &mut Vec<String>) {
                     last.retain(|(_, is_trouble), _| !is_trouble);
                 }
             }
+            // What could not be measured at first is judged: that trouble is over.
+            JournalEvent::Verdict(_) => last.retain(|(_, is_trouble), _| !is_trouble),
             JournalEvent::IterationResult(step) if step.result == StepResult::Progress => {
                 last.clear();
             }

@@ -30,6 +30,25 @@ fn stories_that_once_went_wrong_hold() {
         511_000_399,
         // Work of the loop that could not be taken into the person's branch counted as done.
         508_000_409,
+        // What a builder had asked for was committed on the branch of its own that it stood on, and lost with its work.
+        507_000_658,
+        900_000_275,
+        900_001_106,
+        // A task was done whose work could not be taken into the person's branch.
+        4_000_001_482,
+        // The ref by which Ralph keeps accepted work hid, after a kill, that the work was on a branch.
+        4_000_006_055,
+        // A pause after trouble was compared with one before work was judged that could not be measured at first.
+        6_000_003_231,
+        // What a run had left was taken for the person's after another had swept it up and Ralph had put it back.
+        900_001_770,
+        // A run at its usage limit whose Ralph lost its power left the person on its detached head.
+        3_000_001_163,
+        // Agents and oracle: a rejection that stands was not given again, an issue on another branch not seen.
+        3_000_003_342,
+        3_000_004_099,
+        4_000_003_206,
+        4_000_006_263,
     ];
     for seed in seeds {
         let told = tell_twice(Story::of(seed), Logging::Off);
@@ -214,4 +233,24 @@ fn a_task_of_the_loop_whose_work_cannot_be_taken_in_is_not_done() {
     let sweeps = Act { branching, committing, ..Act::HONEST };
     let scripts: [(&str, Role, &[Act]); 1] = [("loop-1", Role::Builder, &[Act::HONEST, sweeps])];
     holds_with_a_fault_after_each_effect(&story(Kind::Loop, &scripts), Fault::Kill);
+}
+
+/// What a builder asked for is in the plan of the branch that it began on, also if its work on another is rejected.
+#[test]
+fn an_issue_that_a_builder_reports_elsewhere_is_in_the_plan_though_its_work_is_rejected() {
+    let (effort, branching) = (Effort::Broken, Branching::Branch);
+    let reports = Act { effort, branching, ending: Ending::WithIssue, ..Act::HONEST };
+    let story = story(Kind::Build { tasks: 1 }, &[("t1", Role::Builder, &[reports])]);
+    holds_with_a_fault_after_each_effect(&story, Fault::Kill);
+}
+
+/// A spec waits for a person while another is worked on: what was done for that one is no evidence for it.
+#[test]
+fn work_on_another_spec_is_no_candidate_of_one_that_waited() {
+    let idle = Act { effort: Effort::Nothing, ending: Ending::NoChange, ..Act::HONEST };
+    let claims = Act { effort: Effort::Nothing, ..Act::HONEST };
+    let scripts: [(&str, Role, &[Act]); 1] =
+        [("0001-spec", Role::Implementer, &[idle, claims, claims])];
+    let story = story(Kind::Pipeline { specs: 2 }, &scripts);
+    holds_with_a_fault_after_each_effect(&story, Fault::Kill);
 }

@@ -69,13 +69,14 @@ impl SimulatedRepository {
         let (inside_home, mut outside_home): (Vec<PathChange>, Vec<PathChange>) =
             GitState::changes(&from, &to).into_iter().partition(|change| is_own(own, &change.path));
         let saved = before.saved.iter().flat_map(|saved| &saved.files);
-        let saved: Vec<&(PathBuf, Option<Oid>)> = saved.collect();
+        let persons: Vec<&(PathBuf, Option<Oid>)> = saved.chain(&before.theirs).collect();
         outside_home.retain(|change| {
-            !saved.iter().any(|(path, id)| *path == change.path && *id == change.id)
+            !persons.iter().any(|(path, id)| *path == change.path && *id == change.id)
         });
+        let is_known = before.begun.iter().any(contains);
         GitCommitEvidence {
             repository: 0,
-            is_new_since_base: base.is_none_or(|base| !state.is_ancestor(id, base)),
+            is_new_since_base: !is_known && base.is_none_or(|base| !state.is_ancestor(id, base)),
             is_new_in_run: !tips(&before.refs).any(|tip| contains(&tip)),
             descends_from_base: base.is_none_or(|base| state.is_ancestor(base, id)),
             on_moved_refs: on_refs.iter().filter(is_moved).cloned().collect(),

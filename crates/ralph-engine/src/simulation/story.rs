@@ -224,6 +224,31 @@ impl Story {
         acts.any(|act| act.branching != Branching::Here)
     }
 
+    /// Whether an agent meets its usage limit on another branch than it began on.
+    pub(super) fn meets_limits_elsewhere(&self) -> bool {
+        let mut acts = self.scripts.values().flat_map(|script| &script.acts);
+        acts.any(|act| {
+            act.branching != Branching::Here && matches!(act.ending, Ending::Limit { .. })
+        })
+    }
+
+    /// Whether an agent that commits everything may find broken work of another spec, uncommitted in the same tree, and fail
+    /// its gates for it: which spec is worked on first depends on where a process ended.
+    pub(super) fn sweeps_up_broken_work(&self) -> bool {
+        let has = |key: &str, is: &dyn Fn(&Act) -> bool| {
+            let script = self.scripts.get(&(key.to_owned(), Role::Implementer));
+            script.is_some_and(|script| script.acts.iter().any(is))
+        };
+        let leaves =
+            |act: &Act| act.effort == Effort::Broken && act.committing == Committing::Nothing;
+        let sweeps = |act: &Act| act.committing == Committing::Everything;
+        let Kind::Pipeline { specs } = self.kind else { return false };
+        let ids: Vec<String> = (1..=specs).map(spec_id).collect();
+        ids.iter().any(|one| {
+            has(one, &leaves) && ids.iter().any(|other| one != other && has(other, &sweeps))
+        })
+    }
+
     /// The tasks that a planner makes.
     pub(super) fn task_names(&self) -> Vec<String> {
         match self.kind {
@@ -260,12 +285,6 @@ impl Story {
             faults.push(PlannedFault { after, fault });
             self.faults.push(faults);
         }
-    }
-
-    /// Whether a planning run ends without a plan.
-    pub(super) fn planning_fails(&self) -> bool {
-        let mut planners = self.scripts.iter().filter(|((_, role), _)| *role == Role::Planner);
-        planners.any(|(_, script)| script.acts.iter().any(|act| act.ending != Ending::Done))
     }
 
     /// Whether a fault of a kind is planned.

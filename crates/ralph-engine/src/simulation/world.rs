@@ -19,7 +19,7 @@ use ralph_model::role::Role;
 use ralph_model::run::{RunOutcome, Trouble};
 use ralph_proc::signal::SignalPipe;
 
-use super::agents::Performance;
+use super::agents::{Performance, fault};
 use super::git::SimulatedGit;
 use super::process::run_process;
 use super::repository::SimulatedPast;
@@ -264,9 +264,10 @@ impl World {
         }
         let (id, end) = match item.split_once("-decompose") {
             Some((id, _)) => (id, ""),
-            None => match item.strip_suffix("-opinion") {
-                Some(id) => (id, "?"),
-                None => (item, ""),
+            None => match (item.strip_suffix("-opinion"), item.strip_suffix("-review")) {
+                (Some(id), _) => (id, "?"),
+                (None, Some(id)) => (id, "!"),
+                (None, None) => (item, ""),
             },
         };
         let bytes = get(&self.home.path.join("plan.jsonl")).unwrap_or_default();
@@ -282,16 +283,29 @@ impl World {
             std::panic::resume_unwind(Box::new(TooManyRuns));
         }
         self.learn();
+        self.learn_rejections();
         let same = |known: &&Performance| known.key == key && known.role == role;
         let kept = self.performances.iter().filter(same);
-        let number = kept.filter(|known| known.is_kept == Some(true)).count();
+        let is_given =
+            |known: &&Performance| known.is_kept == Some(true) || known.has_rejected == Some(true);
+        let number = kept.filter(is_given).count();
         let act = self.story.act(key, role, number);
         let key = key.to_owned();
         // At its limit an agent does nothing of what it would do.
         let is_kept = self.limited_until().map(|_| false);
-        let performance = Performance { run, key, role, number, act, is_kept };
+        let has_rejected = None;
+        let performance = Performance { run, key, role, number, act, is_kept, has_rejected };
         self.performances.push(performance.clone());
         performance
+    }
+
+    /// Looks whether a verifier whose run is over has rejected something: the plan tells.
+    fn learn_rejections(&mut self) {
+        let plan = get(&self.home.path.join("plan.jsonl")).unwrap_or_default();
+        for known in self.performances.iter_mut().filter(|known| known.has_rejected.is_none()) {
+            let said = memchr::memmem::find(&plan, fault(known.number).as_bytes()).is_some();
+            known.has_rejected = Some(known.role == Role::Verifier && said);
+        }
     }
 
     /// Until when the usage limit stands, if it does.
@@ -349,6 +363,12 @@ impl World {
         PlanFile::over(Some(Box::new(past)), state, &self.home, Signing::Unsigned)
     }
 
+    /// Whether a task of the spec was ever worked on.
+    fn is_planned(&self) -> bool {
+        let names = self.story.task_names();
+        self.performances.iter().any(|known| names.contains(&known.key))
+    }
+
     /// The person adds a task with a command of their own, while Ralph is at work.
     pub(super) fn person_adds_a_task(&mut self) {
         let name = "persons-task";
@@ -392,6 +412,11 @@ pub(super) fn tell(world: &Rc<RefCell<World>>) {
         world.borrow_mut().learn();
         let goes_on = match &end {
             ProcessEnd::Died | ProcessEnd::Failed(_) => true,
+            // Their own task is built; the spec, whose planning had failed, is not.
+            ProcessEnd::Build(Ended::By(BuildEnd::Complete)) if !world.borrow().is_planned() => {
+                stuck += 1;
+                stuck <= PATIENCE
+            }
             ProcessEnd::Panicked(_)
             | ProcessEnd::TooManyRuns
             | ProcessEnd::Build(Ended::By(BuildEnd::Complete | BuildEnd::NoGain { .. }))

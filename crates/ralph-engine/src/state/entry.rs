@@ -71,15 +71,15 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         Ok(records)
     }
 
-    /// Replaces every record that a change alters.
+    /// Has every record that can be read changed; those are written that were.
     pub(crate) fn change_all(
         &self,
         state: &State,
-        mut change: impl FnMut(&mut T),
+        mut change: impl FnMut(&mut T) -> bool,
     ) -> Result<(), PathError> {
         for path in self.files(state) {
-            if let Some(mut record) = self.read(state, &path)? {
-                change(&mut record);
+            let Some(mut record) = self.read(state, &path)? else { continue };
+            if change(&mut record) {
                 let bytes = serde_json::to_vec(&record).expect("records are plain data");
                 replace_atomically(&path, &bytes)?;
             }
@@ -127,6 +127,14 @@ mod tests {
             assert_eq!(NAMES.load(&state, item).unwrap(), Some(vec![item.to_owned()]));
         }
         assert_eq!(NAMES.all(&state).unwrap().len(), 2);
+        let rename = |names: &mut Vec<String>| {
+            let is_a = names[0] == "a";
+            names.extend(is_a.then(|| "b".to_owned()));
+            is_a
+        };
+        NAMES.change_all(&state, rename).unwrap();
+        assert_eq!(NAMES.load(&state, "a").unwrap(), Some(vec!["a".into(), "b".into()]));
+        assert_eq!(NAMES.load(&state, "spec 1/x").unwrap(), Some(vec!["spec 1/x".into()]));
         NAMES.retain(&state, ["spec 1/x"].into_iter()).unwrap();
         assert_eq!(NAMES.load(&state, "a").unwrap(), None);
         NAMES.forget(&state, "spec 1/x").unwrap();

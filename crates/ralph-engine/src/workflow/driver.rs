@@ -103,7 +103,7 @@ pub(crate) enum WorkflowStep<E> {
 pub(crate) enum Void {
     /// The run is over for good.
     Ended,
-    /// The same session goes on when its usage limit is over.
+    /// The same step goes on when its usage limit is over.
     Resumed,
 }
 
@@ -328,6 +328,7 @@ fn run<'s, W: Workflow<'s>>(
         && let Some(TroubleCount { troubles: times, last: Some(trouble) }) =
             TROUBLES.load(&session.context.state, item)?
         && times >= session.context.config.limits.troubles
+        && !is_put_back(Defect::NeverGivesUp)
     {
         return Ok(Turn::Stop(Stop::TooMuchTrouble { trouble, times }));
     }
@@ -466,7 +467,8 @@ fn conclude<'s, W: Workflow<'s>>(
                 holder = LimitHolder { agent: result.agent.clone(), account: None };
             }
             session.begin_limit_wait(&holder, *resets_at)?;
-            workflow.discard(result, Void::Resumed)?;
+            // Its session may go on, but as another step, which begins where the person left the branches.
+            workflow.discard(result, Void::Ended)?;
             forget(workflow, result)?;
             Ok(Turn::Again)
         }

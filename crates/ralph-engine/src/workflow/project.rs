@@ -47,8 +47,6 @@ pub struct Project {
     reading: Option<ReadingPlace>,
     /// What is worked on now.
     item: Option<String>,
-    /// Private state, where all work is in the person's checkout.
-    checkout: Option<State>,
     /// The item that goes on in the person's checkout although others work in clones.
     in_place: Option<String>,
 }
@@ -103,10 +101,6 @@ impl Project {
             WorkPlace::Slot { onto } => Some(onto),
             WorkPlace::Configured { .. } | WorkPlace::Checkout | WorkPlace::Reading => None,
         };
-        if onto.is_none() && !matches!(place, WorkPlace::Reading) {
-            project.repositories.note_between(state).map_err(failed)?;
-            project.checkout = Some(state.clone());
-        }
         if matches!(place, WorkPlace::Reading) && config.isolation == Isolation::Clone {
             project.reading = ReadingPlace::open(&git, context).map_err(failed)?;
         }
@@ -141,7 +135,6 @@ impl Project {
             clones: None,
             reading: None,
             item: None,
-            checkout: None,
             in_place: None,
         }
     }
@@ -674,8 +667,12 @@ impl Project {
         if self.repositories.note_standing(&mut before)? {
             BEFORE.save(&session.context.state, item, &before)?;
         }
+        let is_returned = before.is_returned();
         for reason in self.repositories.return_to_branches(item, &mut before)? {
             session.record(Note { reason, ..Note::default() })?;
+        }
+        if !is_returned {
+            self.repositories.note_left_of_others(&session.context.state, &before)?;
         }
         Ok(BEFORE.save(&session.context.state, item, &before)?)
     }
@@ -730,15 +727,6 @@ impl Project {
         let message = "ralph: what was left to commit";
         let committed = self.committer.commit_files(&files, message);
         conclude_commit(session, committed, None)
-    }
-}
-
-impl Drop for Project {
-    /// Notes where the person's checkout stands. Where that cannot be noted, what they commit later may count as work.
-    fn drop(&mut self) {
-        if let Some(state) = &self.checkout {
-            let _ = self.repositories.note_end(state);
-        }
     }
 }
 

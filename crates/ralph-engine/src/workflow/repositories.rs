@@ -22,7 +22,7 @@ use crate::gates::pin::PinnedGates;
 use crate::gates::start::StartPoint;
 use crate::gates::{GateContext, GateRepository, Tell, VerifierCheckout, WorkRepository};
 use crate::git::commits::{CommitError, CommitRequest, Signing};
-use crate::git::evidence::{Before, Dirt, DirtyPath};
+use crate::git::evidence::{Before, Dirt, DirtyPath, is_own};
 use crate::git::saved::SavedDirt;
 use crate::git::undo::RefReturn;
 use crate::git::{GitError, GitProgram, Head, Oid, RefsSnapshot, shown};
@@ -168,6 +168,22 @@ impl TrackedRepository {
         Ok(notes)
     }
 
+    /// Returns what differs between two commits, but for what is Ralph's own: nothing where one of them is not there any
+    /// more.
+    fn changed_between(
+        &self,
+        from: &Oid,
+        to: &Oid,
+    ) -> Result<Vec<(PathBuf, Option<Oid>)>, WorkflowError> {
+        let git = self.gates.git();
+        if from == to || !git.have(std::slice::from_ref(from))?[0] {
+            return Ok(Vec::new());
+        }
+        let changes = git.changes(from, to)?.into_iter();
+        let others = changes.filter(|change| !is_own(&self.own, &change.path));
+        Ok(others.map(|change| (change.path, change.id)).collect())
+    }
+
     /// Returns its name in bases and notes.
     fn key(&self) -> String {
         key(&self.name)
@@ -195,6 +211,10 @@ pub(crate) struct BeforeAll {
     /// What was dirty when the last run ended.
     #[serde(default)]
     left: BTreeMap<String, Dirt>,
+    /// Where every `HEAD` stood once the run was over and its branches were returned to. What comes after it, before the
+    /// item's next run, is of another item or of the person.
+    #[serde(default)]
+    ended: Base,
     /// It is for measuring a merge of the harness's own, and is not kept.
     #[serde(skip)]
     is_merge: bool,
@@ -346,6 +366,27 @@ impl Repositories {
         earlier: Option<&BeforeAll>,
         base: &Base,
     ) -> Result<BeforeAll, WorkflowError> {
+        let since = earlier.map(|earlier| earlier.ended.clone()).unwrap_or_default();
+        self.note_since(earlier, base, &since)
+    }
+
+    /// Notes the same for a spec, which waits between its runs while others are worked on: what they did since its base,
+    /// before its first run, is no evidence either.
+    pub(crate) fn note_spec(
+        &self,
+        earlier: Option<&BeforeAll>,
+        base: &Base,
+    ) -> Result<BeforeAll, WorkflowError> {
+        self.note_since(earlier, base, earlier.map_or(base, |earlier| &earlier.ended))
+    }
+
+    /// Notes what there is. What was committed since is no doing of the item's runs.
+    fn note_since(
+        &self,
+        earlier: Option<&BeforeAll>,
+        base: &Base,
+        since: &Base,
+    ) -> Result<BeforeAll, WorkflowError> {
         let mut repositories = BTreeMap::new();
         for repository in &self.found {
             let git = repository.gates.git();
@@ -367,7 +408,13 @@ impl Repositories {
                 Some(begun) => begun,
                 None => begun_with(repository, &refs)?,
             };
-            let theirs = earlier.map(|before| before.theirs.clone()).unwrap_or_default();
+            let mut theirs = earlier.map(|before| before.theirs.clone()).unwrap_or_default();
+            // In a slot nobody else commits.
+            if let (Some(since), Some(now)) = (since.get(&name).map(oid), refs.head.id())
+                && !self.in_slot
+            {
+                theirs.extend(repository.changed_between(&since, now)?);
+            }
             repositories.insert(name, Before { base, refs, begun, theirs, dirt, saved, hidden });
         }
         Ok(BeforeAll { repositories, ..BeforeAll::default() })
@@ -599,6 +646,7 @@ impl Repositories {
             problems.extend(repository.return_dirt(noted)?);
             problems.extend(repository.newly_hidden(noted)?);
         }
+        before.ended = self.base()?;
         Ok(problems)
     }
 
@@ -683,6 +731,11 @@ impl Repositories {
 }
 
 impl BeforeAll {
+    /// Tells whether the branches that the run began on were returned to.
+    pub(crate) const fn is_returned(&self) -> bool {
+        self.returned
+    }
+
     /// Returns where work began.
     pub(crate) fn base(&self) -> Base {
         let known = self.repositories.iter();

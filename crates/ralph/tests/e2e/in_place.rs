@@ -360,3 +360,39 @@ fn a_task_that_was_begun_in_the_checkout_ends_there_also_if_its_run_had_ended() 
     let verdicts = stage.told("verdict");
     assert_eq!(verdicts.last().unwrap()["verdict"], "accepted", "{}", ended.finished);
 }
+
+#[test]
+fn what_a_builder_asks_for_on_a_branch_of_its_own_is_in_the_plan_though_its_work_is_rejected() {
+    let stage = committed();
+    let gate = "[[gate]]\nname = \"right\"\nrun = [\"sh\", \"-c\", \"! test -e wrong\"]\n";
+    stage.write("ralph.toml", &(stage.read("ralph.toml") + gate));
+    stage.git(&["commit", "-qm", "gate", "ralph.toml"]);
+    stage.ralph(&["set-spec", "0001-greeting.md"]).exits(0);
+    stage.ralph(&["task", "add", "one"]).exits(0);
+    let work = "git checkout -q -b feat; touch wrong; git add wrong; git commit -qm wrong; \
+        ralph issue add 'the door squeaks'; ralph task done; echo yes";
+    stage.ralph(&["build", "1", "--agent-cmd", &agent(&stage, work)]).exits(1);
+    assert_eq!(stage.git(&["branch", "--show-current"]).trim(), "main");
+    let plan = stage.git(&["show", "main:ralph/plan.jsonl"]);
+    assert!(plan.contains("the door squeaks"), "{plan}");
+    assert_eq!(stage.read("ralph/plan.jsonl").trim(), plan.trim());
+    // Nothing of Ralph's is on the run's own branch.
+    assert_eq!(stage.git(&["log", "-1", "--format=%s", "feat"]).trim(), "wrong");
+}
+
+#[test]
+fn what_was_done_for_another_spec_meanwhile_is_no_evidence() {
+    let stage = Stage::with("", "", &["0001-greeting.md", "0002-more.md"]).in_place();
+    let no_change =
+        "final <<END\nNO_CHANGE_NEEDED: it greets\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
+    // It waits for a person, and the next spec is worked on. Then it claims what it finds.
+    let finds = "final <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
+    stage.script(&willing(&[on("implementer", 1, no_change), on("implementer", 3, finds)]));
+    stage.pipeline(&["--keep-going"]).exits(3);
+    assert_eq!(stage.row("0002-more.md")["state"], "done");
+    stage.ralph(&["answer", "0001-greeting", "no, do the work"]).exits(0);
+    stage.pipeline(&["1", "--max-attempts", "1"]).exits(1);
+    assert_eq!(stage.runs(), "pivpivi", "no verifier is asked about another spec's work");
+    let verdicts = stage.told("verdict");
+    assert_eq!(verdicts.last().unwrap()["verdict"], "rejected");
+}

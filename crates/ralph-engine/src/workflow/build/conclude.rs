@@ -208,7 +208,7 @@ impl Build<'_, '_> {
     fn bring_home(&mut self, task: &str, before: &BeforeAll) -> Result<(), WorkflowError> {
         let works = self.project.repositories.work_of(before)?;
         self.back_to_branches(task)?;
-        self.take_in(&works, None)
+        self.take_in(&works)
     }
 
     pub(super) fn back_to_branches(&mut self, task: &str) -> Result<(), WorkflowError> {

@@ -435,8 +435,11 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
     }
 
     fn conclude(&mut self, result: &RunResult) -> Result<Turn<BuildEnd>, WorkflowError> {
-        // What the run asked for comes before what the person did meanwhile.
-        self.plan.commit()?;
+        // What the run asked for comes before what the person did meanwhile. A builder in place may stand on a branch of its
+        // own: its plan is written and committed once its conclusions have returned to the one that it began on.
+        if result.role != Role::Builder || !self.project.is_in_place() {
+            self.plan.commit()?;
+        }
         self.project.sync(self.session)?;
         if result.role == Role::Builder {
             // Also for a result that an earlier process left.

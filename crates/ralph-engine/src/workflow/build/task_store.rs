@@ -143,8 +143,17 @@ impl Build<'_, '_> {
                         TASKS.save(state, task, record)?;
                     }
                 }
+                // A task is not done whose work is not there.
                 TaskWrite::AdvanceBranches { works } if self.project.is_in_place() => {
-                    self.take_in(works, Some(task))?;
+                    let acceptance = writes.iter().find_map(|write| match write {
+                        TaskWrite::PlanDone { acceptance } => Some(acceptance),
+                        _ => None,
+                    });
+                    if let Some(why) = self.why_not_taken_in(works)?
+                        && let Some(acceptance) = acceptance
+                    {
+                        return self.landing_refused(task, acceptance, why, &Base::new());
+                    }
                 }
                 // The branch gets the work and the plan that says so in one commit.
                 TaskWrite::AdvanceBranches { .. } => {}
@@ -313,16 +322,21 @@ impl Build<'_, '_> {
         }
     }
 
-    /// Takes work into the branches that its run began on.
-    pub(super) fn take_in(
-        &mut self,
-        works: &[Work],
-        task: Option<&str>,
-    ) -> Result<(), WorkflowError> {
+    /// Takes work into the branches that its run began on. Returns why one of them cannot have it.
+    fn why_not_taken_in(&self, works: &[Work]) -> Result<Option<String>, WorkflowError> {
+        for work in works {
+            if let Some(why) = self.project.repositories.take_in(work)? {
+                return Ok(Some(why));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes unfinished work into the branches that its run began on, where they can have it.
+    pub(super) fn take_in(&mut self, works: &[Work]) -> Result<(), WorkflowError> {
         for work in works {
             if let Some(reason) = self.project.repositories.take_in(work)? {
-                let task = task.map(str::to_owned);
-                self.tell(Note { spec: None, task, reason })?;
+                self.tell(Note { spec: None, task: None, reason })?;
             }
         }
         Ok(())

@@ -101,7 +101,7 @@ impl SpecWork<'_, '_, '_> {
         let earlier = BEFORE.load(state, &self.item)?;
         let uncommitted = self.pipeline.project.repositories.half_done(earlier.as_ref())?;
         let earlier = earlier.filter(|_| !is_put_back(Defect::TakesLeftoversForThePersons));
-        let before = self.pipeline.project.repositories.note_again(earlier.as_ref(), &base)?;
+        let before = self.pipeline.project.repositories.note_spec(earlier.as_ref(), &base)?;
         BEFORE.save(state, &self.item, &before)?;
         let (item, attempt, max_attempts) = self.attempt(Phase::Implement, markers);
         self.tell(|spec| ImplStart { spec, item, attempt, max_attempts })?;

@@ -3,63 +3,16 @@
 
 use std::path::PathBuf;
 
-use ralph_model::pipeline::records::Base;
 use ralph_proc::end_note::FileTime;
 
 use super::work::moved_branches;
-use super::{BEFORE, BeforeAll, Repositories, TrackedRepository, commit_id, oid};
+use super::{BEFORE, BeforeAll, Repositories, TrackedRepository, commit_id};
 use crate::git::Oid;
 use crate::git::evidence::{Before, Dirt};
-use crate::state::{AFTER_KILL, AfterKill, Entry, State};
+use crate::state::{AFTER_KILL, AfterKill, State};
 use crate::workflow::WorkflowError;
 
-/// Where the person's checkout stood when the last workflow in it had ended.
-const STOOD: Entry<Base> =
-    Entry::new("stood", "what you committed since the last workflow may count as an agent's work");
-
-/// There is one checkout.
-const CHECKOUT: &str = "checkout";
-
 impl Repositories {
-    /// Notes where the checkout stands at the end of a workflow in it: whatever is committed there before the next one
-    /// begins is the person's.
-    pub(crate) fn note_end(&self, state: &State) -> Result<(), WorkflowError> {
-        let mut stood = Base::new();
-        for repository in &self.found {
-            if let Some(id) = repository.gates.git().head()?.id() {
-                stood.insert(repository.key(), commit_id(id));
-            }
-        }
-        Ok(STOOD.save(state, CHECKOUT, &stood)?)
-    }
-
-    /// Tells what the person committed since the last workflow in the checkout ended from what its runs left. A Ralph that
-    /// was killed has noted no end: then [`Repositories::note_after_kills`] tells them apart.
-    pub(crate) fn note_between(&self, state: &State) -> Result<(), WorkflowError> {
-        let Some(stood) = STOOD.load(state, CHECKOUT)? else { return Ok(()) };
-        for repository in &self.found {
-            let git = repository.gates.git();
-            let key = repository.key();
-            let (Some(then), Some(now)) = (stood.get(&key).map(oid), git.head()?.id().cloned())
-            else {
-                continue;
-            };
-            if then == now || git.find_commit(then.as_str())?.is_none() {
-                continue;
-            }
-            let changes = git.changes(&then, &now)?;
-            BEFORE.change_all(state, |before| {
-                if let Some(noted) = before.repositories.get_mut(&key) {
-                    let theirs =
-                        changes.iter().map(|change| (change.path.clone(), change.id.clone()));
-                    noted.theirs.extend(theirs);
-                }
-            })?;
-        }
-        // Last: a crash before it marks the same again, which changes nothing.
-        Ok(STOOD.forget(state, CHECKOUT)?)
-    }
-
     /// Tells the person's changes from what killed runs left. To be called before anybody asks what is dirty or what was
     /// done.
     pub(crate) fn note_after_kills(&self, state: &State) -> Result<(), WorkflowError> {

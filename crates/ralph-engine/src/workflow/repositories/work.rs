@@ -10,7 +10,7 @@ use ralph_model::build::Work;
 
 use super::{BEFORE, BeforeAll, Repositories, oid};
 use crate::gates::WorkRepository;
-use crate::git::evidence::{Before, Dirt, is_own};
+use crate::git::evidence::{Before, Dirt, DirtyPath, is_own};
 use crate::git::{Head, Oid, RefsSnapshot};
 use crate::judge::DETACHED;
 use crate::repository::GitAccess;
@@ -49,9 +49,15 @@ impl Repositories {
         let mut told = Vec::new();
         let Some(mut before) = BEFORE.load(state, item)? else { return Ok(told) };
         for repository in &self.found {
-            let name = repository.key();
-            let Some(noted) = before.repositories.get(&name) else { continue };
+            let Some(noted) = before.repositories.get(&repository.key()) else { continue };
             told.extend(repository.return_dirt(noted)?);
+        }
+        self.note_left_of_others(state, &before)?;
+        for repository in &self.found {
+            let name = repository.key();
+            if !before.repositories.contains_key(&name) {
+                continue;
+            }
             let mut dirt = self.persons_dirt(repository)?;
             let left = before.left_by_runs(&name, &dirt);
             let Some(noted) = before.repositories.get_mut(&name) else { continue };
@@ -98,6 +104,48 @@ impl Repositories {
             before.left.insert(repository.key(), repository.dirt()?);
         }
         Ok(BEFORE.save(state, item, &before)?)
+    }
+
+    /// Keeps what runs of other items had left known as theirs. Whoever returns to a branch may have put it back, or the run
+    /// has touched it: either way it is another file now, and not the person's.
+    pub(crate) fn note_left_of_others(
+        &self,
+        state: &State,
+        before: &BeforeAll,
+    ) -> Result<(), WorkflowError> {
+        for repository in &self.found {
+            let name = repository.key();
+            let Some(noted) = before.repositories.get(&name) else { continue };
+            if noted.dirt.paths.is_empty() {
+                continue;
+            }
+            let now = repository.dirt()?;
+            let moved: Vec<(&DirtyPath, &DirtyPath)> = noted
+                .dirt
+                .paths
+                .iter()
+                .filter_map(|then| Some((then, now.find(&then.entry.path)?)))
+                .filter(|(then, now)| then.file != now.file)
+                .collect();
+            if moved.is_empty() {
+                continue;
+            }
+            BEFORE.change_all(state, |other| {
+                let Some(left) = other.left.get_mut(&name) else { return false };
+                let mut is_changed = false;
+                for dirty in &mut left.paths {
+                    let same = moved.iter().find(|(then, _)| {
+                        then.entry.path == dirty.entry.path && then.file == dirty.file
+                    });
+                    if let Some((_, now)) = same {
+                        *dirty = (*now).clone();
+                        is_changed = true;
+                    }
+                }
+                is_changed
+            })?;
+        }
+        Ok(())
     }
 
     /// Begins another attempt: what there is counts as done before it.
@@ -235,10 +283,7 @@ impl BeforeAll {
         // Where Ralph could not look after the run, nobody knows better. What git thinks of a file may have changed since, by
         // a commit that was cut short; the file itself may not.
         if let Some(left) = self.left.get(name) {
-            let file = |dirt: &Dirt, path: &Path| {
-                let found = dirt.paths.iter().find(|dirty| dirty.entry.path == path);
-                found.map(|dirty| dirty.file.clone())
-            };
+            let file = |dirt: &Dirt, path: &Path| dirt.find(path).map(|dirty| dirty.file.clone());
             paths.retain(|path| file(left, path) == file(now, path));
         }
         paths
