@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::plan::merge::merge;
-use ralph_model::plan::{Change, Record, commit_message};
+use ralph_model::plan::{Change, Plan, Record, commit_message};
 use serde::{Deserialize, Serialize};
 
 use crate::files::{
@@ -111,36 +111,121 @@ impl Draft {
         if file == self.base {
             return self.plan.clone();
         }
-        match merge(&self.base, file, &self.plan) {
-            Ok(merged) if merged.conflicts.is_empty() => merged.bytes,
-            _ => self.added_to(file),
-        }
+        merge_plan(&self.base, &self.plan, file)
     }
+}
 
-    fn added_to(&self, file: &[u8]) -> Vec<u8> {
-        let id_of = |line: &[u8]| match Record::of_line(line) {
-            Record::Task(head) => Some(head.id.into_owned()),
-            Record::Issue { id } => Some(id.into_owned()),
-            _ => None,
-        };
-        let ids = |bytes: &[u8]| -> HashSet<String> {
-            bytes.split(|byte| *byte == b'\n').filter_map(id_of).collect()
-        };
-        let known: HashSet<String> = ids(file).into_iter().chain(ids(&self.base)).collect();
-        let mut merged = file.to_vec();
-        for line in LineChange::between(&self.base, &self.plan).added {
-            if id_of(line).is_some_and(|id| !known.contains(&id)) {
-                if !merged.is_empty() && !merged.ends_with(b"\n") {
-                    merged.push(b'\n');
-                }
-                merged.extend_from_slice(line);
+/// Merges the plan. A person's word stands where both changed the same field; what Ralph or a run added is there in any
+/// case.
+pub(crate) fn merge_plan(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<u8> {
+    let merged = |base: &[u8], ours: &[u8]| {
+        let merged = merge(base, ours, theirs).ok().filter(|merged| merged.conflicts.is_empty());
+        merged.map(|merged| merged.bytes)
+    };
+    let is_workable = |plan: &[u8]| Plan::parse(plan).workable().is_ok();
+    match merged(base, ours) {
+        Some(merged) if is_workable(&merged) || !is_workable(theirs) => return merged,
+        _ => {}
+    }
+    // Of two records with one id none can be told to have gone. The person has mended that, and Ralph changes no such record.
+    let doubled = repeated_ids(base).chain(repeated_ids(ours)).collect();
+    let (base, ours) = (without(base, &doubled), without(ours, &doubled));
+    merged(&base, &ours).unwrap_or_else(|| added_to(theirs, &base, &ours))
+}
+
+fn lines(plan: &[u8]) -> impl Iterator<Item = &[u8]> {
+    plan.split_inclusive(|byte| *byte == b'\n')
+}
+
+fn id_in(line: &[u8]) -> Option<String> {
+    id_of(line.strip_suffix(b"\n").unwrap_or(line))
+}
+
+/// Returns the ids that more than one record of a plan has.
+fn repeated_ids(plan: &[u8]) -> impl Iterator<Item = String> {
+    let mut seen = HashSet::new();
+    lines(plan).filter_map(id_in).filter(move |id| !seen.insert(id.clone()))
+}
+
+/// Returns a plan without the records of some ids.
+fn without(plan: &[u8], ids: &HashSet<String>) -> Vec<u8> {
+    lines(plan)
+        .filter(|line| id_in(line).is_none_or(|id| !ids.contains(&id)))
+        .flatten()
+        .copied()
+        .collect()
+}
+
+/// Returns a plan with the records that another added to its base. What else both changed is as the first has it.
+fn added_to(file: &[u8], base: &[u8], plan: &[u8]) -> Vec<u8> {
+    let ids = |bytes: &[u8]| -> HashSet<String> {
+        bytes.split(|byte| *byte == b'\n').filter_map(id_of).collect()
+    };
+    let known: HashSet<String> = ids(file).into_iter().chain(ids(base)).collect();
+    let mut merged = file.to_vec();
+    for line in LineChange::between(base, plan).added {
+        if id_of(line).is_some_and(|id| !known.contains(&id)) {
+            if !merged.is_empty() && !merged.ends_with(b"\n") {
                 merged.push(b'\n');
             }
+            merged.extend_from_slice(line);
+            merged.push(b'\n');
         }
-        merged
+    }
+    merged
+}
+
+/// Returns the id of the task or issue in a line.
+fn id_of(line: &[u8]) -> Option<String> {
+    match Record::of_line(line) {
+        Record::Task(head) => Some(head.id.into_owned()),
+        Record::Issue { id } => Some(id.into_owned()),
+        _ => None,
     }
 }
 
 fn place(state: &State, path: &Utf8Path) -> Utf8PathBuf {
     state.plan_directory(path).join("draft")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::merge_plan;
+
+    const SPEC: &str = "{\"t\":\"spec\",\"spec\":\"s.md\"}\n";
+
+    fn plan(records: &[&str]) -> Vec<u8> {
+        let records: String = records.iter().map(|record| format!("{record}\n")).collect();
+        format!("{SPEC}{records}").into_bytes()
+    }
+
+    fn task(id: &str, name: &str) -> String {
+        format!(
+            "{{\"t\":\"task\",\"id\":\"{id}\",\"spec\":\"s.md\",\"name\":\"{name}\",\"s\":\"p\"}}"
+        )
+    }
+
+    #[test]
+    fn what_was_added_is_there_though_something_else_is_in_conflict() {
+        let issue = "{\"t\":\"issue\",\"id\":\"i-1\",\"spec\":\"s.md\",\"desc\":\"seen\"}";
+        let (base, ours, theirs) = (task("t-a", "a"), task("t-a", "ours"), task("t-a", "theirs"));
+        let merged = merge_plan(&plan(&[&base]), &plan(&[&ours, issue]), &plan(&[&theirs]));
+        let merged = String::from_utf8(merged).unwrap();
+        assert!(merged.contains("theirs") && !merged.contains("ours"), "{merged}");
+        assert!(merged.contains("i-1"), "{merged}");
+    }
+
+    #[test]
+    fn an_id_that_stood_twice_is_as_the_person_has_mended_it() {
+        let (one, two) = (task("t-a", "a"), task("t-b", "b"));
+        let done = one.replace("\"s\":\"p\"", "\"s\":\"d\"");
+        let merged = merge_plan(
+            &plan(&[&one, &two, &two]),
+            &plan(&[&done, &two, &two]),
+            &plan(&[&one, &two]),
+        );
+        let merged = String::from_utf8(merged).unwrap();
+        assert_eq!(merged.matches("t-b").count(), 1, "{merged}");
+        assert!(merged.contains("\"s\":\"d\""), "{merged}");
+    }
 }

@@ -8,7 +8,7 @@
 //! until the run is over ([`draft`]). What became of tasks that are no longer in
 //! the file, and which ids were ever taken, [`past`] knows. Who may change what is for others to say.
 
-pub mod draft;
+pub(crate) mod draft;
 mod intent;
 pub mod known;
 pub mod merge_driver;

@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::memory::merge_notes;
-use ralph_model::plan::merge::merge;
 use serde::{Deserialize, Serialize};
 
 use super::in_flight::{Flight, FlyingFile};
@@ -27,6 +26,7 @@ use crate::git::landing::FileEdit;
 use crate::git::mirror::Mirror;
 use crate::git::{Git, Oid};
 use crate::plan_file::PLAN_FILE;
+use crate::plan_file::draft::merge_plan;
 use crate::state::{Entry, State};
 use crate::workflow::WorkflowError;
 
@@ -409,11 +409,7 @@ impl HomeDraft {
 pub(super) fn merge_home_file(path: &Path, base: &[u8], ours: &[u8], theirs: Vec<u8>) -> Vec<u8> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if name == PLAN_FILE {
-        // A person's word stands where both changed the same field.
-        match merge(base, ours, &theirs) {
-            Ok(merged) if merged.conflicts.is_empty() => return merged.bytes,
-            _ => return theirs,
-        }
+        return merge_plan(base, ours, &theirs);
     }
     if NOTES.contains(&name) { merge_notes(base, ours, &theirs) } else { theirs }
 }
