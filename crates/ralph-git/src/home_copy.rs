@@ -18,7 +18,7 @@ use super::commits::parse_id;
 use super::direct::trees::NewObjects;
 use super::mirror::Mirror;
 use super::objects::Objects;
-use super::parse::{PathChange, parse_raw_diff};
+use super::parse::PathChange;
 use super::settings::{OwnSettings, Unfit};
 use super::tree_edit::{TreeChange, TreeChanges, find_entry};
 use super::{Git, GitError, LONG, ObjectError, Oid, RepositoryLocation, unexpected};
@@ -225,11 +225,7 @@ impl Git {
         if from == to {
             return Ok(Vec::new());
         }
-        let mut args = vec!["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames"];
-        args.extend(["--no-ext-diff", "--no-textconv", from.as_str(), to.as_str()]);
-        let output = self.call(Call::new(&args).timeout(LONG))?.stdout;
-        let changes = parse_raw_diff(&output).ok_or_else(|| unexpected(&args, &output))?;
-        Ok(changes.into_iter().map(HomeChange::from).collect())
+        Ok(self.plain_changes(from, to)?.into_iter().map(HomeChange::from).collect())
     }
 
     /// Writes the tree that differs from another by these changes; returns its id.
@@ -295,7 +291,7 @@ impl Git {
         Ok(Oid::of(&fresh.add("blob", bytes).map_err(unwritable)?))
     }
 
-    fn own_objects(&self) -> Result<(Objects, NewObjects), GitError> {
+    pub(super) fn own_objects(&self) -> Result<(Objects, NewObjects), GitError> {
         let kind = match OwnSettings::read(self.place()) {
             Ok(own) => own.layout.format.kind(),
             Err(_) => self.object_format()?.kind(),

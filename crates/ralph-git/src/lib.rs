@@ -43,13 +43,16 @@ mod regular_file;
 pub mod replaced;
 mod revisions;
 pub mod saved;
+mod scan;
 mod settings;
 pub mod slot;
 pub mod snapshot;
 mod switch;
 #[cfg(test)]
 mod testing;
+mod tree_diff;
 mod tree_edit;
+mod tree_move;
 pub mod undo;
 mod worktrees;
 
@@ -277,12 +280,19 @@ impl Git {
 
     /// Returns how the tree of one commit (or tree) became that of another, with renames.
     pub fn changes(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError> {
-        self.diff_trees("--find-renames", from, to)
+        match self.changes_in_process(from, to) {
+            // A file was renamed only if one came and one went.
+            Ok(changes) if !may_be_renamed(&changes) => Ok(changes),
+            _ => self.diff_trees("--find-renames", from, to),
+        }
     }
 
     /// Returns the same without renames: every path that differs is named.
     pub(crate) fn plain_changes(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError> {
-        self.diff_trees("--no-renames", from, to)
+        match self.changes_in_process(from, to) {
+            Ok(changes) => Ok(changes),
+            Err(_) => self.diff_trees("--no-renames", from, to),
+        }
     }
 
     fn diff_trees(&self, renames: &str, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError> {
@@ -375,6 +385,11 @@ impl Git {
         let output = self.call(Call::new(args).timeout(LONG))?.stdout;
         parse_ids(&output).ok_or_else(|| unexpected(args, &output))
     }
+}
+
+fn may_be_renamed(changes: &[PathChange]) -> bool {
+    let has = |kind: ChangeKind| changes.iter().any(|change| change.kind == kind);
+    has(ChangeKind::Added) && has(ChangeKind::Deleted)
 }
 
 /// Names a path of the work tree to a command that knows how to read more into it.
