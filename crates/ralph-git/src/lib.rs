@@ -38,6 +38,7 @@ mod oid;
 mod parse;
 pub mod patch;
 mod provision;
+mod quick_status;
 mod refs;
 mod regular_file;
 pub mod replaced;
@@ -83,6 +84,7 @@ use call::{Call, UserConfig, first_line};
 use diverted::refuse_diverted;
 use drivers::Drivers;
 use oid::lines;
+use scan::Part;
 use parse::{
     parse_batch, parse_batch_check, parse_commit, parse_ids, parse_raw_diff, parse_refs,
     parse_status, parse_tree,
@@ -330,12 +332,20 @@ impl Git {
 
     /// Returns what is not as `HEAD` has it below a directory of the work tree.
     pub fn status_within(&self, directory: &Path) -> Result<Vec<StatusEntry>, GitError> {
-        self.status_of(&[pathspec(":(top,literal)", directory)])
+        let part = Part { within: Some(directory), ..Part::default() };
+        match self.quick_status(&part) {
+            Some(status) => Ok(status),
+            None => self.status_of(&[pathspec(":(top,literal)", directory)]),
+        }
     }
 
     /// Returns what is not as `HEAD` has it, but for some files and what lies below some directories: these are not even
     /// looked at.
     pub(crate) fn status_without(&self, paths: &[PathBuf]) -> Result<Vec<StatusEntry>, GitError> {
+        let part = Part { but: paths, ..Part::default() };
+        if let Some(status) = self.quick_status(&part) {
+            return Ok(status);
+        }
         let mut pathspecs = vec![OsString::from(":(top)")];
         pathspecs.extend(paths.iter().map(|path| pathspec(":(top,literal,exclude)", path)));
         self.status_of(&pathspecs)

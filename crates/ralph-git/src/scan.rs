@@ -8,6 +8,7 @@
 //! is [`Scan::unsure`], as is whatever differs. An index that says more than names, ids and times (sparse or split ones,
 //! submodules, files that git was told not to look at, conflicts) is [`Unfit`], and git is asked.
 
+use std::collections::HashMap;
 use std::fs::Metadata;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -79,8 +80,11 @@ pub(super) struct IndexFile {
     hash_len: usize,
 }
 
+/// Entries of an index, in its order.
+pub(super) type Tracked<'i> = &'i [Entry];
+
 /// Where an entry is in the index.
-struct Entry {
+pub(super) struct Entry {
     at: usize,
     name: Range<usize>,
 }
@@ -144,28 +148,62 @@ impl IndexFile {
         Ok(IndexFile { bytes, entries, written, trees, hash_len })
     }
 
-    fn name(&self, entry: &Entry) -> &[u8] {
+    pub(super) fn name(&self, entry: &Entry) -> &[u8] {
         &self.bytes[entry.name.clone()]
     }
 
-    /// Returns the tree of everything below a directory as the index has it, if it knows that.
-    pub(super) fn tree_of(&self, directory: &Path) -> Option<ObjectId> {
-        let mut nodes = TreeNodes { rest: &self.bytes[self.trees.clone()?], len: self.hash_len };
-        let mut node = nodes.next()?;
-        for part in
-            path_bytes(directory).split(|byte| *byte == b'/').filter(|part| !part.is_empty())
-        {
-            let mut siblings = node.children;
-            node = loop {
-                siblings = siblings.checked_sub(1)?;
-                let next = nodes.next()?;
-                if next.name == part {
-                    break next;
+    /// Returns the entries below a directory, whose name ends in a slash; all for none.
+    pub(super) fn below(&self, directory: &[u8]) -> Tracked<'_> {
+        let from = self.entries.partition_point(|entry| self.name(entry) < directory);
+        self.split(&self.entries[from..], directory).0
+    }
+
+    /// Takes the entries apart that begin with a name: the first ones, or none.
+    pub(super) fn split<'i>(
+        &self,
+        entries: Tracked<'i>,
+        beginning: &[u8],
+    ) -> (Tracked<'i>, Tracked<'i>) {
+        entries.split_at(entries.partition_point(|entry| self.name(entry).starts_with(beginning)))
+    }
+
+    /// Tells whether an entry is a certain file of a tree.
+    pub(super) fn is_entry(&self, entry: &Entry, path: &[u8], mode: &[u8], id: &ObjectId) -> bool {
+        let staged = number(&self.bytes, entry.at + 24);
+        let mode = std::str::from_utf8(mode).ok().and_then(|mode| u32::from_str_radix(mode, 8).ok());
+        self.name(entry) == path
+            && mode == Some(staged)
+            && self.bytes[entry.at + STAT..].starts_with(id.as_slice())
+    }
+
+    /// Returns the trees that the index remembers, by the paths of their directories.
+    pub(super) fn trees(&self) -> HashMap<Vec<u8>, ObjectId> {
+        let mut known = HashMap::new();
+        let Some(cache) = self.trees.clone() else { return known };
+        let mut nodes = TreeNodes { rest: &self.bytes[cache], len: self.hash_len };
+        // The directories that are open, each with how many below it are still to come.
+        let mut open: Vec<(usize, u64)> = Vec::new();
+        let mut path: Vec<u8> = Vec::new();
+        while let Some(node) = nodes.next() {
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(node.name);
+            if let Some(id) = node.id {
+                known.insert(path.clone(), id);
+            }
+            open.push((path.len(), node.children));
+            while let Some((_, left)) = open.last_mut() {
+                if *left > 0 {
+                    *left -= 1;
+                    break;
                 }
-                nodes.skip(next.children)?;
-            };
+                open.pop();
+            }
+            let Some((len, _)) = open.last() else { break };
+            path.truncate(*len);
         }
-        node.id
+        known
     }
 
     /// Walks over the work tree, or the part of it that is wanted.
@@ -179,16 +217,14 @@ impl IndexFile {
             path.extend(part.as_os_str().as_encoded_bytes());
             path.push(b'/');
         }
-        let from = self.entries.partition_point(|entry| self.name(entry) < path.as_slice());
-        let below = &self.entries[from..];
-        let count = below.partition_point(|entry| self.name(entry).starts_with(&path));
+        let below = self.below(&path);
         let mut walk = Walk {
             index: self,
             but: part.but.iter().map(|path| path_bytes(path)).collect(),
             kept: part.kept.iter().map(|path| path_bytes(path)).collect(),
             found: Scan::default(),
         };
-        walk.directory(&handle, &mut path, &below[..count])?;
+        walk.directory(&handle, &mut path, below)?;
         Ok(walk.found)
     }
 
@@ -448,14 +484,6 @@ impl<'a> TreeNodes<'a> {
         let node = TreeNode { name: &self.rest[..name], children: children.parse().ok()?, id };
         self.rest = &self.rest[end..];
         Some(node)
-    }
-
-    /// Passes over so many directories, with all that is below them.
-    fn skip(&mut self, mut left: u64) -> Option<()> {
-        while left > 0 {
-            left = (left - 1).checked_add(self.next()?.children)?;
-        }
-        Some(())
     }
 }
 

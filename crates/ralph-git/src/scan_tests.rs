@@ -196,7 +196,7 @@ fn an_index_that_says_more_is_left_to_git() {
 fn the_index_knows_trees_until_something_below_is_staged() {
     let world = World::new();
     let dir = settled(&world);
-    let tree = |path: &str| index(&dir).unwrap().tree_of(path.as_ref()).map(|id| Oid::of(&id));
+    let tree = |path: &str| index(&dir).unwrap().trees().get(path.as_bytes()).map(Oid::of);
     assert_eq!(tree(""), Some(world.id(&dir, "HEAD^{tree}")));
     assert_eq!(tree("home/x"), Some(world.id(&dir, "HEAD:home/x")));
     assert_eq!(tree("none"), None);
