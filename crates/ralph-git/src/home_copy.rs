@@ -19,8 +19,10 @@ use super::direct::trees::NewObjects;
 use super::mirror::Mirror;
 use super::objects::Objects;
 use super::parse::PathChange;
+use super::scan::IndexFile;
 use super::settings::{OwnSettings, Unfit};
 use super::tree_edit::{TreeChange, TreeChanges, find_entry};
+use super::tree_move::TreeMove;
 use super::{Git, GitError, LONG, ObjectError, Oid, RepositoryLocation, unexpected};
 
 /// The branch of the copy.
@@ -209,13 +211,25 @@ impl HomeCopy {
             // What differs between the trees is all that is written. That is refused where the index or a file is not as
             // the commit before has it: after a crash.
             let step = ["read-tree", "-m", "-u", before.as_str(), tree.as_str()];
-            if self.git.call(Call::new(&step).timeout(LONG)).is_err() {
+            if self.step_in_process(&before, tree).is_err()
+                && self.git.call(Call::new(&step).timeout(LONG)).is_err()
+            {
                 let args = ["read-tree", "--reset", "-u", tree.as_str()];
                 self.git.call(Call::new(&args).timeout(LONG))?;
             }
         }
         let id = self.git.commit_tree(tree, parent, "ralph: update home\n")?;
         self.git.ask(&["update-ref", BRANCH, id.as_str()]).map(|_| ())
+    }
+
+    /// Writes what differs between two trees, at a cost that does not grow with home.
+    fn step_in_process(&self, before: &Oid, tree: &Oid) -> Result<(), Unfit> {
+        let kind = OwnSettings::read(self.git.place())?.layout.format.kind();
+        let index = self.git.place().git_dir.join("index");
+        let known = IndexFile::read(index.as_std_path(), kind)?;
+        let git = &self.git;
+        let step = TreeMove { git, kind, index: &index, from: before, to: tree, unsure: &[] };
+        step.make_over_known(&known)
     }
 }
 

@@ -16,7 +16,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use gix_hash::{Kind, ObjectId};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, open, openat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, open, openat, statat};
 use rustix::io::Errno;
 
 use super::call::{path_bytes, path_from};
@@ -51,6 +51,7 @@ pub(super) struct Scan {
     pub(super) others: Vec<PathBuf>,
 }
 
+#[cfg(test)]
 impl Scan {
     /// Tells whether everything is as the index has it, and nothing is there beside.
     pub(super) fn is_clean(&self) -> bool {
@@ -262,6 +263,18 @@ impl IndexFile {
         let mode = number(&self.bytes, entry.at + 24);
         let id = ObjectId::try_from(&self.bytes[entry.at + STAT..][..self.hash_len]).ok()?;
         (mode & 0o170_000 == REGULAR).then_some((id, mode & 0o100 != 0))
+    }
+
+    /// Tells whether what is at a path is what the index has there, or nothing where it has none.
+    pub(super) fn is_there(&self, root: &Path, path: &Path, kind: Kind) -> bool {
+        let found = statat(CWD, root.join(path), AtFlags::SYMLINK_NOFOLLOW);
+        match self.entry(path) {
+            Some(entry) => {
+                found.is_ok_and(|found| self.is_same(entry, &found))
+                    || self.has_content(root, path, kind)
+            }
+            None => found.is_err_and(|error| matches!(error, Errno::NOENT | Errno::NOTDIR)),
+        }
     }
 
     pub(super) fn has(&self, path: &Path) -> bool {

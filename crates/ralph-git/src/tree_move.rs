@@ -44,6 +44,15 @@ pub(super) struct TreeMove<'a> {
 type Wanted = Option<(ObjectId, bool)>;
 
 impl TreeMove<'_> {
+    /// Does so only where the files that are touched are as the index has them.
+    pub(super) fn make_over_known(&self, index: &IndexFile) -> Result<(), Unfit> {
+        let root = self.git.place().worktree.as_ref().ok_or(UNWRITABLE)?.as_std_path();
+        if !self.wanted(index)?.keys().all(|path| index.is_there(root, path, self.kind)) {
+            return Err(Unfit("something else is in a file's place"));
+        }
+        self.make(index)
+    }
+
     /// Writes what differs, and the index.
     pub(super) fn make(&self, index: &IndexFile) -> Result<(), Unfit> {
         let wanted = self.wanted(index)?;

@@ -20,6 +20,7 @@ mod lfs;
 mod person_side;
 mod soundness;
 mod submodules;
+mod untouched;
 
 use std::fs;
 use std::path::PathBuf;
