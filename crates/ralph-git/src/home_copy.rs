@@ -139,7 +139,7 @@ impl HomeCopy {
             common_dir: git_dir,
             worktree: Some(directory),
         };
-        let git = Git::at(mirror.git().program().clone(), place);
+        let git = Git::at(mirror.git().program().clone(), place).private();
         Ok((HomeCopy { git, inside: inside.to_owned() }, is_new))
     }
 
@@ -310,7 +310,9 @@ impl Git {
             Ok(own) => own.layout.format.kind(),
             Err(_) => self.object_format()?.kind(),
         };
-        Ok((Objects::open(self.place(), kind), NewObjects::new(kind)))
+        let mut objects = Objects::open(self.place(), kind);
+        objects.is_private = self.is_private;
+        Ok((objects, NewObjects::new(kind)))
     }
 
     fn keep_objects(&self, fresh: &NewObjects) -> Result<(), HomeCopyError> {

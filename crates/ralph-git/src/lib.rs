@@ -84,11 +84,11 @@ use call::{Call, UserConfig, first_line};
 use diverted::refuse_diverted;
 use drivers::Drivers;
 use oid::lines;
-use scan::Part;
 use parse::{
     parse_batch, parse_batch_check, parse_commit, parse_ids, parse_raw_diff, parse_refs,
     parse_status, parse_tree,
 };
+use scan::Part;
 
 /// How long a walk over the whole tree or history may take.
 const LONG: Duration = Duration::from_mins(5);
@@ -132,17 +132,24 @@ impl RefsSnapshot {
 pub struct Git {
     program: GitProgram,
     place: RepositoryLocation,
+    /// Nobody but Ralph writes its object store.
+    is_private: bool,
 }
 
 impl Git {
     /// Opens the repository that a directory is in.
     pub fn discover(program: GitProgram, dir: &Utf8Path) -> Result<Self, GitError> {
-        Ok(Git { program, place: RepositoryLocation::discover(dir)? })
+        Ok(Git::at(program, RepositoryLocation::discover(dir)?))
     }
 
     /// Opens a repository where it was found before.
     pub fn at(program: GitProgram, place: RepositoryLocation) -> Self {
-        Git { program, place }
+        Git { program, place, is_private: false }
+    }
+
+    /// Says that nobody but Ralph writes its object store: what was read there once is still so.
+    fn private(self) -> Self {
+        Git { is_private: true, ..self }
     }
 
     pub fn place(&self) -> &RepositoryLocation {

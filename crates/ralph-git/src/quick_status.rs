@@ -8,12 +8,13 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gix_hash::ObjectId;
 
 use super::call::path_bytes;
 use super::direct::trees::items;
-use super::objects::{ObjectKind, Objects};
+use super::objects::Objects;
 use super::parse::PathState;
 use super::refs::RefFiles;
 use super::scan::{IndexFile, Part, Tracked};
@@ -64,6 +65,7 @@ impl Git {
             return Ok(None);
         }
         let mut objects = Objects::open(self.place(), kind);
+        objects.is_private = self.is_private;
         let tree = tree_diff::tree_of(&mut objects, &head.to_id()).map_err(|_| UNREAD)?;
         let mut comparison = Comparison {
             objects,
@@ -96,12 +98,8 @@ struct Comparison<'i> {
 }
 
 impl<'i> Comparison<'i> {
-    fn read(&mut self, tree: &ObjectId) -> Result<Vec<u8>, Unfit> {
-        let mut bytes = Vec::new();
-        if *tree != ObjectId::empty_tree(self.objects.kind) {
-            self.objects.read(tree, ObjectKind::Tree, &mut bytes).map_err(|_| UNREAD)?;
-        }
-        Ok(bytes)
+    fn read(&mut self, tree: &ObjectId) -> Result<Arc<[u8]>, Unfit> {
+        self.objects.read_tree(tree).map_err(|_| UNREAD)
     }
 
     /// Returns the tree of a directory, and goes there.

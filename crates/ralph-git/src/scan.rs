@@ -171,7 +171,8 @@ impl IndexFile {
     /// Tells whether an entry is a certain file of a tree.
     pub(super) fn is_entry(&self, entry: &Entry, path: &[u8], mode: &[u8], id: &ObjectId) -> bool {
         let staged = number(&self.bytes, entry.at + 24);
-        let mode = std::str::from_utf8(mode).ok().and_then(|mode| u32::from_str_radix(mode, 8).ok());
+        let mode =
+            std::str::from_utf8(mode).ok().and_then(|mode| u32::from_str_radix(mode, 8).ok());
         self.name(entry) == path
             && mode == Some(staged)
             && self.bytes[entry.at + STAT..].starts_with(id.as_slice())

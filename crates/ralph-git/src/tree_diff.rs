@@ -1,6 +1,7 @@
 //! How one tree became another, in process: directories that are the same are not entered.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use gix_hash::ObjectId;
 
@@ -79,12 +80,8 @@ struct TreeDiff<'o> {
 }
 
 impl TreeDiff<'_> {
-    fn read(&mut self, id: Option<&ObjectId>) -> Result<Vec<u8>, ObjectError> {
-        let mut bytes = Vec::new();
-        if let Some(id) = id.filter(|id| **id != ObjectId::empty_tree(self.objects.kind)) {
-            self.objects.read(id, ObjectKind::Tree, &mut bytes)?;
-        }
-        Ok(bytes)
+    fn read(&mut self, id: Option<&ObjectId>) -> Result<Arc<[u8]>, ObjectError> {
+        id.map_or_else(|| Ok(Arc::from([])), |id| self.objects.read_tree(id))
     }
 
     fn trees(&mut self, from: Option<&ObjectId>, to: Option<&ObjectId>) -> Result<(), ObjectError> {
