@@ -116,14 +116,8 @@ impl<'r, 's> Pipeline<'r, 's> {
         Pipeline { session, project, store, options }
     }
 
-    /// Commits home before a run that can write.
-    ///
-    /// In clones the run cannot reach the draft of home, and nobody but this workflow writes it: what a transition wrote and
-    /// did not commit is noted, so that there is nothing to look for.
+    /// Commits home after a transition of a spec.
     fn commit_home(&mut self, spec: &SpecPath, message: &str) -> Result<(), WorkflowError> {
-        if !self.project.is_in_place() {
-            return self.project.commit_left(self.session);
-        }
         let message = format!("ralph: {} {message}", spec.id());
         self.project.commit_home(self.session, &message, Some(spec.to_string()))
     }
