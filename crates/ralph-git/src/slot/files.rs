@@ -45,10 +45,9 @@ impl WorkTree<'_> {
         // A lock that a killed Ralph's git left: nobody else uses this index.
         let _ = fs::remove_file(format!("{}.lock", self.index));
         let moved = self.last.map(|last| self.move_from(last, commit, others));
-        match moved {
-            Some(Ok(())) => return self.give_index(),
-            // Not as simple as that: git looks at everything.
-            Some(Err(Unfit(_))) | None => {}
+        // Where it is not as simple as that, git looks at everything.
+        if let Some(Ok(())) = moved {
+            return self.give_index();
         }
         match self.reset_and_clean(commit, others) {
             Ok(()) => {}

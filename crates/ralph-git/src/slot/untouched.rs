@@ -21,6 +21,9 @@ use super::super::{GitError, Oid, regular_file};
 
 const UNREAD: Unfit = Unfit("an object cannot be read in process");
 
+/// Names what is neither tracked nor ignored at or below some paths.
+type Others<'a> = &'a dyn Fn(&[PathBuf]) -> Result<Vec<PathBuf>, GitError>;
+
 /// A slot that is looked at.
 pub(super) struct Untouched<'a> {
     pub(super) mirror: &'a Mirror,
@@ -30,8 +33,7 @@ pub(super) struct Untouched<'a> {
     pub(super) base: &'a Oid,
     /// What the agent has committed.
     pub(super) head: &'a Oid,
-    /// Names what is neither tracked nor ignored at or below some paths.
-    pub(super) others: &'a dyn Fn(&[PathBuf]) -> Result<Vec<PathBuf>, GitError>,
+    pub(super) others: Others<'a>,
 }
 
 impl Untouched<'_> {
