@@ -73,7 +73,7 @@ pub(super) struct Part<'a> {
 /// An index that was read.
 pub(super) struct IndexFile {
     bytes: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<TrackedEntry>,
     /// When it was written: what was changed then or later may have changed since it was looked at.
     written: (i64, i64),
     /// Where the tree cache is.
@@ -82,10 +82,10 @@ pub(super) struct IndexFile {
 }
 
 /// Entries of an index, in its order.
-pub(super) type Tracked<'i> = &'i [Entry];
+pub(super) type Tracked<'i> = &'i [TrackedEntry];
 
 /// Where an entry is in the index.
-pub(super) struct Entry {
+pub(super) struct TrackedEntry {
     at: usize,
     name: Range<usize>,
 }
@@ -128,7 +128,7 @@ impl IndexFile {
             if name + len >= end {
                 return Err(TORN);
             }
-            entries.push(Entry { at, name: name..name + len });
+            entries.push(TrackedEntry { at, name: name..name + len });
             at += (name - at + len + 8) & !7;
         }
         let mut trees = None;
@@ -149,7 +149,7 @@ impl IndexFile {
         Ok(IndexFile { bytes, entries, written, trees, hash_len })
     }
 
-    pub(super) fn name(&self, entry: &Entry) -> &[u8] {
+    pub(super) fn name(&self, entry: &TrackedEntry) -> &[u8] {
         &self.bytes[entry.name.clone()]
     }
 
@@ -169,7 +169,13 @@ impl IndexFile {
     }
 
     /// Tells whether an entry is a certain file of a tree.
-    pub(super) fn is_entry(&self, entry: &Entry, path: &[u8], mode: &[u8], id: &ObjectId) -> bool {
+    pub(super) fn is_entry(
+        &self,
+        entry: &TrackedEntry,
+        path: &[u8],
+        mode: &[u8],
+        id: &ObjectId,
+    ) -> bool {
         let staged = number(&self.bytes, entry.at + 24);
         let mode =
             std::str::from_utf8(mode).ok().and_then(|mode| u32::from_str_radix(mode, 8).ok());
@@ -231,7 +237,7 @@ impl IndexFile {
     }
 
     /// Tells whether a file looks as the index has it.
-    fn is_same(&self, entry: &Entry, found: &Stat) -> bool {
+    fn is_same(&self, entry: &TrackedEntry, found: &Stat) -> bool {
         let field = |number_of: usize| number(&self.bytes, entry.at + 4 * number_of);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as git does")]
         let alike = field(0) == found.st_ctime as u32
@@ -282,7 +288,7 @@ impl IndexFile {
         self.entry(path).is_some()
     }
 
-    fn entry(&self, path: &Path) -> Option<&Entry> {
+    fn entry(&self, path: &Path) -> Option<&TrackedEntry> {
         let wanted = path_bytes(path);
         let found = self.entries.binary_search_by(|entry| self.name(entry).cmp(wanted));
         found.ok().map(|at| &self.entries[at])
@@ -301,8 +307,8 @@ impl IndexFile {
 
 /// What is looked for in a directory.
 enum Child<'i> {
-    File(&'i Entry),
-    Directory(&'i [Entry]),
+    File(&'i TrackedEntry),
+    Directory(&'i [TrackedEntry]),
 }
 
 struct Walk<'i> {
@@ -318,7 +324,7 @@ impl<'i> Walk<'i> {
         &mut self,
         handle: &OwnedFd,
         path: &mut Vec<u8>,
-        entries: &'i [Entry],
+        entries: &'i [TrackedEntry],
     ) -> Result<(), Unfit> {
         let index = self.index;
         let start = path.len();
@@ -334,7 +340,7 @@ impl<'i> Walk<'i> {
                 }
                 Some(slash) => {
                     let name = &name[..slash];
-                    let is_below = |entry: &Entry| {
+                    let is_below = |entry: &TrackedEntry| {
                         let other = &index.name(entry)[start..];
                         other.get(slash) == Some(&b'/') && other.starts_with(name)
                     };
