@@ -5,7 +5,7 @@
 //! is read but the index. A walk follows no link and looks at no file by a path that leads through one.
 //!
 //! What looks alike *is* alike only if the file was not changed in the instant in which the index was written; such a file
-//! is [`Scan::unsure`], as is whatever differs. An index that says more than names, ids and times (sparse or split ones,
+//! is [`TreeScan::unsure`], as is whatever differs. An index that says more than names, ids and times (sparse or split ones,
 //! submodules, files that git was told not to look at, conflicts) is [`Unfit`], and git is asked.
 
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ const UNREADABLE: Unfit = Unfit("a directory cannot be looked through");
 
 /// What a walk found.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Scan {
+pub(super) struct TreeScan {
     /// Tracked files that are not there, or may not be as the index has them.
     pub(super) unsure: Vec<PathBuf>,
     /// What the index does not have; a directory that has nothing tracked is named whole.
@@ -52,7 +52,7 @@ pub(super) struct Scan {
 }
 
 #[cfg(test)]
-impl Scan {
+impl TreeScan {
     /// Tells whether everything is as the index has it, and nothing is there beside.
     pub(super) fn is_clean(&self) -> bool {
         self.unsure.is_empty() && self.others.is_empty()
@@ -215,7 +215,7 @@ impl IndexFile {
     }
 
     /// Walks over the work tree, or the part of it that is wanted.
-    pub(super) fn scan<'i>(&'i self, root: &Path, part: &Part<'i>) -> Result<Scan, Unfit> {
+    pub(super) fn scan<'i>(&'i self, root: &Path, part: &Part<'i>) -> Result<TreeScan, Unfit> {
         let directory = part.within.unwrap_or(Path::new(""));
         let mut handle = open(root, DIRECTORY, Mode::empty()).map_err(|_| UNREADABLE)?;
         let mut path = Vec::new();
@@ -230,7 +230,7 @@ impl IndexFile {
             index: self,
             but: part.but.iter().map(|path| path_bytes(path)).collect(),
             kept: part.kept.iter().map(|path| path_bytes(path)).collect(),
-            found: Scan::default(),
+            found: TreeScan::default(),
         };
         walk.directory(&handle, &mut path, below)?;
         Ok(walk.found)
@@ -257,7 +257,7 @@ impl IndexFile {
     }
 
     /// Takes files out of what is unsure whose content is, byte by byte, what the index has.
-    pub(super) fn confirm(&self, root: &Path, scan: &mut Scan, kind: Kind) {
+    pub(super) fn confirm(&self, root: &Path, scan: &mut TreeScan, kind: Kind) {
         if scan.unsure.len() > FEW {
             return;
         }
@@ -315,7 +315,7 @@ struct Walk<'i> {
     index: &'i IndexFile,
     but: Vec<&'i [u8]>,
     kept: Vec<&'i [u8]>,
-    found: Scan,
+    found: TreeScan,
 }
 
 impl<'i> Walk<'i> {

@@ -31,7 +31,7 @@ fn index(dir: &Utf8Path) -> Result<IndexFile, Unfit> {
     IndexFile::read(dir.join(".git/index").as_std_path(), Kind::Sha1)
 }
 
-fn scan(dir: &Utf8Path, but: &[&str]) -> Scan {
+fn scan(dir: &Utf8Path, but: &[&str]) -> TreeScan {
     let but: Vec<PathBuf> = but.iter().map(PathBuf::from).collect();
     let part = Part { but: &but, ..Part::default() };
     let mut found = index(dir).unwrap().scan(dir.as_std_path(), &part).unwrap();
@@ -116,10 +116,10 @@ fn what_is_left_out_is_not_looked_at_and_what_is_beside_it_is() {
     write(&dir.join("made/beside"), "b");
     write(&dir.join("made/cached"), "b");
     let found = scan(&dir, &["home", "made/cache"]);
-    assert_eq!(found, Scan { unsure: vec![], others: paths(&["made/beside", "made/cached"]) });
+    assert_eq!(found, TreeScan { unsure: vec![], others: paths(&["made/beside", "made/cached"]) });
     let within = Part { within: Some("home/x".as_ref()), ..Part::default() };
     let only = index(&dir).unwrap().scan(dir.as_std_path(), &within).unwrap();
-    assert_eq!(only, Scan { unsure: paths(&["home/x/y"]), others: vec![] });
+    assert_eq!(only, TreeScan { unsure: paths(&["home/x/y"]), others: vec![] });
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn what_is_tracked_in_a_kept_directory_is_looked_at_and_nothing_else_in_it() {
     let kept = paths(&["a"]);
     let part = Part { kept: &kept, ..Part::default() };
     let found = index(&dir).unwrap().scan(dir.as_std_path(), &part).unwrap();
-    assert_eq!(found, Scan { unsure: paths(&["a/c/d"]), others: vec![] });
+    assert_eq!(found, TreeScan { unsure: paths(&["a/c/d"]), others: vec![] });
 }
 
 #[test]
