@@ -35,7 +35,9 @@ impl Mirror {
         let base_tree = self.tree_of(base)?;
         let mut back: BTreeMap<PathBuf, HomeChange> = BTreeMap::new();
         for link in self.anchors()? {
-            let (mut link, mut newer) = (Some(link), Vec::new());
+            // Compared with the base only where a link has something unagreed: mostly none has.
+            let (mut link, mut newer) =
+                (Some(link), Vec::<(Oid, Option<BTreeSet<PathBuf>>)>::new());
             for _ in 0..LONGEST_COMPARED {
                 let Some(header) =
                     link.as_ref().map(|id| git.find_commit(id.as_str())).transpose()?.flatten()
@@ -48,8 +50,15 @@ impl Mirror {
                 if !unagreed.is_empty() {
                     let moved: BTreeSet<PathBuf> =
                         paths(git.tree_changes(&accepted_tree, &base_tree)?);
+                    for (tree, differing) in &mut newer {
+                        if differing.is_none() {
+                            *differing = Some(paths(git.tree_changes(tree, &base_tree)?));
+                        }
+                    }
                     let is_agreed = |path: &PathBuf| {
-                        newer.iter().any(|differing: &BTreeSet<PathBuf>| !differing.contains(path))
+                        newer.iter().any(|(_, differing)| {
+                            differing.as_ref().is_some_and(|differing| !differing.contains(path))
+                        })
                     };
                     for change in unagreed {
                         if !moved.contains(&change.path) && !is_agreed(&change.path) {
@@ -57,7 +66,7 @@ impl Mirror {
                         }
                     }
                 }
-                newer.push(paths(git.tree_changes(&header.tree, &base_tree)?));
+                newer.push((header.tree.clone(), None));
                 link = header.parents.get(1).cloned();
             }
         }

@@ -23,7 +23,10 @@ use super::clearing::{
 };
 use super::mirror::Mirror;
 use super::provision::Provision;
+use super::scan::{IndexFile, Part};
+use super::settings::Unfit;
 use super::slot::{SlotError, Unfilled, fill_checkout};
+use super::tree_move::TreeMove;
 use super::{Git, GitError, Oid, RepositoryLocation};
 
 /// A checkout could not be made.
@@ -45,6 +48,15 @@ pub enum CheckoutError {
         #[source]
         source: GitError,
     },
+}
+
+/// The tree could not be taken from one commit to the other in process.
+struct Unmoved;
+
+impl From<Unfit> for Unmoved {
+    fn from(_: Unfit) -> Self {
+        Unmoved
+    }
 }
 
 /// Where a checkout's submodules and LFS files come from.
@@ -100,14 +112,18 @@ impl Checkout {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => return Err(FileError::new("copy", mirror.shallow_file(), source).into()),
         }
-        if reused {
-            clean(&checkout.git, None, caches).map_err(|error| match error {
-                ClearError::Files(error) => error.into(),
-                ClearError::Git(error) => checkout.explain(error),
-            })?;
+        let last = if reused { checkout.last_commit() } else { None };
+        let is_moved = last.is_some_and(|last| checkout.move_from(&last, mirror, caches).is_ok());
+        if !is_moved {
+            if reused {
+                clean(&checkout.git, None, caches).map_err(|error| match error {
+                    ClearError::Files(error) => error.into(),
+                    ClearError::Git(error) => checkout.explain(error),
+                })?;
+            }
+            checkout.give_way(mirror, caches)?;
+            checkout.switch()?;
         }
-        checkout.give_way(mirror, caches)?;
-        checkout.switch()?;
         checkout.warm =
             caches.iter().filter(|cache| is_real_dir(&checkout.worktree, cache)).cloned().collect();
         checkout.write_stamp()?;
@@ -246,6 +262,48 @@ impl Checkout {
         let alternates = info.join("alternates");
         Ok(fs::write(&alternates, format!("{}\n", mirror.objects_dir()))
             .map_err(|source| FileError::new("write", &alternates, source))?)
+    }
+
+    /// Returns the commit that the last preparation left here.
+    fn last_commit(&self) -> Option<Oid> {
+        let head = fs::read(self.git_dir().join("HEAD")).ok()?;
+        Oid::parse(head.trim_ascii())
+    }
+
+    /// Takes the tree from the commit of the last preparation to this one, after one look at what was done to it since.
+    /// Where that cannot be, everything is still to be done.
+    fn move_from(
+        &self,
+        last: &Oid,
+        mirror: &Mirror,
+        caches: &[Utf8PathBuf],
+    ) -> Result<(), Unmoved> {
+        let kind = mirror.object_format().kind();
+        let index = self.git_dir().join("index");
+        let known = IndexFile::read(index.as_std_path(), kind)?;
+        let kept = caches.iter().filter(|cache| is_real_dir(&self.worktree, cache));
+        let kept: Vec<PathBuf> = kept.map(|cache| cache.as_std_path().to_owned()).collect();
+        let part = Part { kept: &kept, ..Part::default() };
+        let root = self.worktree.as_std_path();
+        let mut found = known.scan(root, &part)?;
+        known.confirm(root, &mut found, kind);
+        for other in &found.others {
+            remove(root.join(other)).map_err(|_| Unmoved)?;
+        }
+        let step = TreeMove {
+            git: &self.git,
+            kind,
+            index: &index,
+            from: last,
+            to: &self.commit,
+            unsure: &found.unsure,
+        };
+        step.make(&known)?;
+        if *last != self.commit {
+            let args = ["update-ref", "--no-deref", "HEAD", self.commit.as_str()];
+            self.run(&args).map_err(|_| Unmoved)?;
+        }
+        Ok(())
     }
 
     /// Puts the `.git` file in its place, so that tools in a gate find the commit that they run on.

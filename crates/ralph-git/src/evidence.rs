@@ -15,6 +15,8 @@ use super::call::{Call, path_from};
 use super::mirror::{Mirror, MirrorError};
 use super::parse::{ChangeKind, CommitHeader, Head, PathChange, StatusEntry, parse_ids};
 use super::saved::SavedDirt;
+use super::scan::IndexFile;
+use super::settings::OwnSettings;
 use super::{Git, GitError, LONG, Oid, RefsSnapshot, unexpected};
 
 /// Something could not be measured.
@@ -134,6 +136,14 @@ impl Git {
     /// out is no file.
     pub fn hidden(&self, own: &[PathBuf]) -> Result<Vec<(PathBuf, Option<FileStamp>)>, GitError> {
         let Some(root) = &self.place().worktree else { return Ok(Vec::new()) };
+        let own_settings = OwnSettings::read(self.place());
+        if let Ok(settings) = own_settings
+            && let index = self.place().git_dir.join("index")
+            && IndexFile::read(index.as_std_path(), settings.layout.format.kind()).is_ok()
+        {
+            // Such an index has no entry with a flag of that kind.
+            return Ok(Vec::new());
+        }
         let args = ["ls-files", "-v", "-z", "--full-name"];
         let output = self.call(Call::new(&args).cwd(root.as_std_path()).timeout(LONG))?.stdout;
         let mut hidden = Vec::new();

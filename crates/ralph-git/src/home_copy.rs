@@ -18,9 +18,11 @@ use super::commits::parse_id;
 use super::direct::trees::NewObjects;
 use super::mirror::Mirror;
 use super::objects::Objects;
-use super::parse::{PathChange, parse_raw_diff};
+use super::parse::PathChange;
+use super::scan::IndexFile;
 use super::settings::{OwnSettings, Unfit};
 use super::tree_edit::{TreeChange, TreeChanges, find_entry};
+use super::tree_move::TreeMove;
 use super::{Git, GitError, LONG, ObjectError, Oid, RepositoryLocation, unexpected};
 
 /// The branch of the copy.
@@ -137,7 +139,7 @@ impl HomeCopy {
             common_dir: git_dir,
             worktree: Some(directory),
         };
-        let git = Git::at(mirror.git().program().clone(), place);
+        let git = Git::at(mirror.git().program().clone(), place).private();
         Ok((HomeCopy { git, inside: inside.to_owned() }, is_new))
     }
 
@@ -209,13 +211,25 @@ impl HomeCopy {
             // What differs between the trees is all that is written. That is refused where the index or a file is not as
             // the commit before has it: after a crash.
             let step = ["read-tree", "-m", "-u", before.as_str(), tree.as_str()];
-            if self.git.call(Call::new(&step).timeout(LONG)).is_err() {
+            if self.step_in_process(&before, tree).is_err()
+                && self.git.call(Call::new(&step).timeout(LONG)).is_err()
+            {
                 let args = ["read-tree", "--reset", "-u", tree.as_str()];
                 self.git.call(Call::new(&args).timeout(LONG))?;
             }
         }
         let id = self.git.commit_tree(tree, parent, "ralph: update home\n")?;
         self.git.ask(&["update-ref", BRANCH, id.as_str()]).map(|_| ())
+    }
+
+    /// Writes what differs between two trees, at a cost that does not grow with home.
+    fn step_in_process(&self, before: &Oid, tree: &Oid) -> Result<(), Unfit> {
+        let kind = OwnSettings::read(self.git.place())?.layout.format.kind();
+        let index = self.git.place().git_dir.join("index");
+        let known = IndexFile::read(index.as_std_path(), kind)?;
+        let git = &self.git;
+        let step = TreeMove { git, kind, index: &index, from: before, to: tree, unsure: &[] };
+        step.make_over_known(&known)
     }
 }
 
@@ -225,11 +239,7 @@ impl Git {
         if from == to {
             return Ok(Vec::new());
         }
-        let mut args = vec!["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames"];
-        args.extend(["--no-ext-diff", "--no-textconv", from.as_str(), to.as_str()]);
-        let output = self.call(Call::new(&args).timeout(LONG))?.stdout;
-        let changes = parse_raw_diff(&output).ok_or_else(|| unexpected(&args, &output))?;
-        Ok(changes.into_iter().map(HomeChange::from).collect())
+        Ok(self.plain_changes(from, to)?.into_iter().map(HomeChange::from).collect())
     }
 
     /// Writes the tree that differs from another by these changes; returns its id.
@@ -295,12 +305,14 @@ impl Git {
         Ok(Oid::of(&fresh.add("blob", bytes).map_err(unwritable)?))
     }
 
-    fn own_objects(&self) -> Result<(Objects, NewObjects), GitError> {
+    pub(super) fn own_objects(&self) -> Result<(Objects, NewObjects), GitError> {
         let kind = match OwnSettings::read(self.place()) {
             Ok(own) => own.layout.format.kind(),
             Err(_) => self.object_format()?.kind(),
         };
-        Ok((Objects::open(self.place(), kind), NewObjects::new(kind)))
+        let mut objects = Objects::open(self.place(), kind);
+        objects.is_private = self.is_private;
+        Ok((objects, NewObjects::new(kind)))
     }
 
     fn keep_objects(&self, fresh: &NewObjects) -> Result<(), HomeCopyError> {

@@ -38,18 +38,22 @@ mod oid;
 mod parse;
 pub mod patch;
 mod provision;
+mod quick_status;
 mod refs;
 mod regular_file;
 pub mod replaced;
 mod revisions;
 pub mod saved;
+mod scan;
 mod settings;
 pub mod slot;
 pub mod snapshot;
 mod switch;
 #[cfg(test)]
 mod testing;
+mod tree_diff;
 mod tree_edit;
+mod tree_move;
 pub mod undo;
 mod worktrees;
 
@@ -84,6 +88,7 @@ use parse::{
     parse_batch, parse_batch_check, parse_commit, parse_ids, parse_raw_diff, parse_refs,
     parse_status, parse_tree,
 };
+use scan::Part;
 
 /// How long a walk over the whole tree or history may take.
 const LONG: Duration = Duration::from_mins(5);
@@ -127,17 +132,24 @@ impl RefsSnapshot {
 pub struct Git {
     program: GitProgram,
     place: RepositoryLocation,
+    /// Nobody but Ralph writes its object store.
+    is_private: bool,
 }
 
 impl Git {
     /// Opens the repository that a directory is in.
     pub fn discover(program: GitProgram, dir: &Utf8Path) -> Result<Self, GitError> {
-        Ok(Git { program, place: RepositoryLocation::discover(dir)? })
+        Ok(Git::at(program, RepositoryLocation::discover(dir)?))
     }
 
     /// Opens a repository where it was found before.
     pub fn at(program: GitProgram, place: RepositoryLocation) -> Self {
-        Git { program, place }
+        Git { program, place, is_private: false }
+    }
+
+    /// Says that nobody but Ralph writes its object store: what was read there once is still so.
+    fn private(self) -> Self {
+        Git { is_private: true, ..self }
     }
 
     pub fn place(&self) -> &RepositoryLocation {
@@ -277,12 +289,19 @@ impl Git {
 
     /// Returns how the tree of one commit (or tree) became that of another, with renames.
     pub fn changes(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError> {
-        self.diff_trees("--find-renames", from, to)
+        match self.changes_in_process(from, to) {
+            // A file was renamed only if one came and one went.
+            Ok(changes) if !may_be_renamed(&changes) => Ok(changes),
+            _ => self.diff_trees("--find-renames", from, to),
+        }
     }
 
     /// Returns the same without renames: every path that differs is named.
     pub(crate) fn plain_changes(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError> {
-        self.diff_trees("--no-renames", from, to)
+        match self.changes_in_process(from, to) {
+            Ok(changes) => Ok(changes),
+            Err(_) => self.diff_trees("--no-renames", from, to),
+        }
     }
 
     fn diff_trees(&self, renames: &str, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError> {
@@ -320,12 +339,20 @@ impl Git {
 
     /// Returns what is not as `HEAD` has it below a directory of the work tree.
     pub fn status_within(&self, directory: &Path) -> Result<Vec<StatusEntry>, GitError> {
-        self.status_of(&[pathspec(":(top,literal)", directory)])
+        let part = Part { within: Some(directory), ..Part::default() };
+        match self.quick_status(&part) {
+            Some(status) => Ok(status),
+            None => self.status_of(&[pathspec(":(top,literal)", directory)]),
+        }
     }
 
     /// Returns what is not as `HEAD` has it, but for some files and what lies below some directories: these are not even
     /// looked at.
     pub(crate) fn status_without(&self, paths: &[PathBuf]) -> Result<Vec<StatusEntry>, GitError> {
+        let part = Part { but: paths, ..Part::default() };
+        if let Some(status) = self.quick_status(&part) {
+            return Ok(status);
+        }
         let mut pathspecs = vec![OsString::from(":(top)")];
         pathspecs.extend(paths.iter().map(|path| pathspec(":(top,literal,exclude)", path)));
         self.status_of(&pathspecs)
@@ -375,6 +402,11 @@ impl Git {
         let output = self.call(Call::new(args).timeout(LONG))?.stdout;
         parse_ids(&output).ok_or_else(|| unexpected(args, &output))
     }
+}
+
+fn may_be_renamed(changes: &[PathChange]) -> bool {
+    let has = |kind: ChangeKind| changes.iter().any(|change| change.kind == kind);
+    has(ChangeKind::Added) && has(ChangeKind::Deleted)
 }
 
 /// Names a path of the work tree to a command that knows how to read more into it.

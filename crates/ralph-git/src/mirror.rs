@@ -120,7 +120,7 @@ impl Mirror {
         let dir = dir.canonicalize_utf8().map_err(write)?;
         let place =
             RepositoryLocation { git_dir: dir.clone(), common_dir: dir.clone(), worktree: None };
-        let git = Git::at(program.clone(), place);
+        let git = Git::at(program.clone(), place).private();
         // Written last, so that a mirror whose making was interrupted is made again.
         let ready = dir.join("ralph-mirror");
         if !ready.exists() {
@@ -267,6 +267,7 @@ impl Mirror {
         let upload_pack = format!(
             "GIT_NO_REPLACE_OBJECTS=1 GIT_GRAFT_FILE=/dev/null GIT_NO_LAZY_FETCH=1 GIT_ALLOW_PROTOCOL= {} \
              -c core.commitGraph=false -c pack.useBitmaps=false -c core.fsmonitor=false \
+             -c pack.window=0 -c pack.compression=0 \
              -c core.hooksPath=/dev/null -c safe.directory='*' upload-pack --strict",
             shell_quoted(&source.program.exe().to_string_lossy())
         );
@@ -417,7 +418,7 @@ fn classify(source: &Git, stderr: &str) -> MirrorError {
     MirrorError::Damaged { source_dir, detail: told.trim().to_owned() }
 }
 
-fn shell_quoted(text: &str) -> String {
+pub(super) fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 

@@ -4,10 +4,11 @@
 //! write the object store may forge them, and what must be true is asked of the mirror. A FIFO in the place of an object
 //! would hold a reader for ever, where git has a timeout: what is no file is found before it is opened.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use gix_hash::{Kind, ObjectId};
 use gix_odb::store::Handle;
@@ -81,6 +82,8 @@ pub enum ObjectError {
 pub(super) struct Objects {
     place: RepositoryLocation,
     pub(super) kind: Kind,
+    /// Nobody but Ralph writes it: large trees that were read once are not read again.
+    pub(super) is_private: bool,
     /// The repository's own object directory.
     own: Loose,
     rest: Option<Rest>,
@@ -97,6 +100,37 @@ struct Rest {
     handle: Handle<Arc<Store>>,
     cache: Kept,
     borrowed: Vec<Loose>,
+}
+
+/// A tree of this size is worth keeping.
+const LARGE_TREE: usize = 16 << 10;
+/// What kept trees may take before the oldest goes.
+const TREES_BYTES: usize = 24 << 20;
+
+/// Large trees that were read from stores which nobody but Ralph writes, the oldest first.
+static TREES: Mutex<KeptTrees> = Mutex::new(KeptTrees { trees: VecDeque::new(), bytes: 0 });
+
+struct KeptTrees {
+    /// Each with the store that it was read from: another might have something else under its id.
+    trees: VecDeque<(PathBuf, ObjectId, Arc<[u8]>)>,
+    bytes: usize,
+}
+
+impl KeptTrees {
+    fn get(&self, store: &Path, id: &ObjectId) -> Option<Arc<[u8]>> {
+        let found = self.trees.iter().find(|(from, known, _)| known == id && from == store);
+        found.map(|(.., bytes)| Arc::clone(bytes))
+    }
+
+    fn put(&mut self, store: &Path, id: ObjectId, bytes: Arc<[u8]>) {
+        self.bytes += bytes.len();
+        self.trees.push_back((store.to_owned(), id, bytes));
+        while self.bytes > TREES_BYTES
+            && let Some((.., gone)) = self.trees.pop_front()
+        {
+            self.bytes -= gone.len();
+        }
+    }
 }
 
 const ODD: Unfit = Unfit("its object store is not in order");
@@ -167,7 +201,7 @@ impl Objects {
     /// Opens the repository's own objects; all others when they are asked for.
     pub(super) fn open(place: &RepositoryLocation, kind: Kind) -> Self {
         let dir = place.common_dir.join("objects").into_std_path_buf();
-        Objects { place: place.clone(), kind, own: Loose::of(dir), rest: None }
+        Objects { place: place.clone(), kind, is_private: false, own: Loose::of(dir), rest: None }
     }
 
     /// Reads an object of a certain kind; returns its offset if it is in a pack.
@@ -206,6 +240,28 @@ impl Objects {
         let len = data.data.len();
         into.truncate(len);
         Ok(location.map(|location| location.pack_offset))
+    }
+
+    /// Reads a tree; the empty one is known without being there.
+    pub(super) fn read_tree(&mut self, id: &ObjectId) -> Result<Arc<[u8]>, ObjectError> {
+        if *id == ObjectId::empty_tree(self.kind) {
+            return Ok(Arc::from([]));
+        }
+        if self.is_private
+            && let Some(bytes) = TREES.lock().ok().and_then(|trees| trees.get(&self.own.dir, id))
+        {
+            return Ok(bytes);
+        }
+        let mut bytes = Vec::new();
+        self.read(id, ObjectKind::Tree, &mut bytes)?;
+        let bytes: Arc<[u8]> = Arc::from(bytes);
+        if self.is_private
+            && bytes.len() >= LARGE_TREE
+            && let Ok(mut trees) = TREES.lock()
+        {
+            trees.put(&self.own.dir, *id, Arc::clone(&bytes));
+        }
+        Ok(bytes)
     }
 
     /// Reads an object that is a file of its own here and says what it is; `None` if it is not.

@@ -2,12 +2,19 @@
 //!
 //! Read from the tree in the mirror, so that nothing in a work tree can hide it.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use super::call::{Call, path_bytes};
+use gix_hash::ObjectId;
+
+use super::call::{Call, path_bytes, path_from};
+use super::direct::trees::items;
+use super::home_copy::HomeCopyError;
+use super::objects::Objects;
 use super::oid::lines;
 use super::parse::{TreeEntry, parse_batch};
-use super::{Git, GitError, Oid, unexpected};
+use super::{Git, GitError, ObjectError, Oid, tree_diff, unexpected};
 
 const LOCK_FILES: &[&str] = &[
     "Cargo.lock",
@@ -44,7 +51,10 @@ pub struct Provision {
 impl Provision {
     /// Reads what a commit needs, out of the mirror.
     pub(crate) fn of(git: &Git, commit: &Oid) -> Result<Self, GitError> {
-        let tree = git.tree(commit)?;
+        let tree = match notable(git, commit) {
+            Ok(tree) => tree,
+            Err(_) => git.tree(commit)?,
+        };
         let is_submodule = |entry: &&TreeEntry| entry.mode == "160000";
         Ok(Provision {
             setup_key: setup_key(git, &tree)?,
@@ -53,6 +63,55 @@ impl Provision {
             needs_lfs: needs_lfs(git, &tree)?,
         })
     }
+}
+
+/// Files that matter here, by the tree that has them somewhere below, named from there.
+type Known = HashMap<ObjectId, Arc<Vec<TreeEntry>>>;
+
+/// What was found in trees, whose ids say what is in them: most of a commit's are those of the one before. It is made anew
+/// when it has become large.
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+const MOST_KNOWN: usize = 100_000;
+
+/// Returns the files of a commit that matter here, in process; directories that are known are not entered.
+fn notable(git: &Git, commit: &Oid) -> Result<Vec<TreeEntry>, HomeCopyError> {
+    let (mut objects, _) = git.own_objects()?;
+    let root = tree_diff::tree_of(&mut objects, &commit.to_id())?;
+    let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    if known.len() > MOST_KNOWN {
+        known.clear();
+    }
+    Ok(notable_in(&mut objects, known, &root)?.to_vec())
+}
+
+fn notable_in(
+    objects: &mut Objects,
+    known: &mut Known,
+    tree: &ObjectId,
+) -> Result<Arc<Vec<TreeEntry>>, ObjectError> {
+    if let Some(found) = known.get(tree) {
+        return Ok(Arc::clone(found));
+    }
+    let bytes = objects.read_tree(tree)?;
+    let mut found = Vec::new();
+    for item in items(&bytes, objects.kind) {
+        let item = item.ok_or_else(|| ObjectError::Malformed { id: Oid::of(tree) })?;
+        let name = path_from(item.name);
+        if item.is_tree() {
+            let below = notable_in(objects, known, &item.id)?;
+            let named =
+                |entry: &TreeEntry| TreeEntry { path: name.join(&entry.path), ..entry.clone() };
+            found.extend(below.iter().map(named));
+        } else if item.mode == b"160000" || is_lock_file(&name) || name.ends_with(".gitattributes")
+        {
+            let mode = String::from_utf8_lossy(item.mode).into_owned();
+            found.push(TreeEntry { mode, id: Oid::of(&item.id), path: name });
+        }
+    }
+    let found = Arc::new(found);
+    known.insert(*tree, Arc::clone(&found));
+    Ok(found)
 }
 
 /// Names the state of all lock files of a commit: the same key, the same dependencies.

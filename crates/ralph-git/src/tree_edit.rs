@@ -113,12 +113,7 @@ fn is_directory(mode: &[u8]) -> bool {
 type Entries = BTreeMap<Vec<u8>, (Vec<u8>, ObjectId)>;
 
 fn read(objects: &mut Objects, id: &ObjectId) -> Result<Entries, ObjectError> {
-    if *id == ObjectId::empty_tree(objects.kind) {
-        // Git knows it without having it.
-        return Ok(Entries::new());
-    }
-    let mut bytes = Vec::new();
-    objects.read(id, ObjectKind::Tree, &mut bytes)?;
+    let bytes = objects.read_tree(id)?;
     let malformed = || ObjectError::Malformed { id: Oid::of(id) };
     items(&bytes, objects.kind)
         .map(|item| item.map(|item| (item.name.to_vec(), (item.mode.to_vec(), item.id))))
@@ -160,7 +155,15 @@ pub(super) fn find_entry(
         if !is_directory(&mode) {
             return Ok(None);
         }
-        at = read(objects, &id)?.remove(path_bytes(Path::new(part.as_os_str())));
+        let bytes = objects.read_tree(&id)?;
+        let name = path_bytes(Path::new(part.as_os_str()));
+        let mut items = items(&bytes, objects.kind);
+        let found = items.find(|item| item.as_ref().is_none_or(|item| item.name == name));
+        at = match found {
+            Some(None) => return Err(ObjectError::Malformed { id: Oid::of(&id) }),
+            Some(Some(item)) => Some((item.mode.to_vec(), item.id)),
+            None => None,
+        };
     }
     Ok(at.map(|(mode, id)| TreeChange::Put { mode, id }))
 }

@@ -100,7 +100,13 @@ impl Git {
 
     /// Takes a commit, with what leads to it, from Ralph's own mirror.
     pub fn take_from(&self, mirror: &Utf8Path, id: &Oid) -> Result<(), GitError> {
+        // Nobody keeps what is sent: to look for differences between large trees would cost more than to send them.
+        let upload_pack = format!(
+            "{} -c pack.window=0 -c pack.compression=0 -c safe.directory='*' upload-pack",
+            super::mirror::shell_quoted(&self.program.exe().to_string_lossy())
+        );
         let mut args = vec!["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"];
+        args.extend(["--upload-pack", upload_pack.as_str()]);
         args.extend(["--no-auto-maintenance", "--no-recurse-submodules", mirror.as_str()]);
         args.push(id.as_str());
         let call = Call::new(&args)

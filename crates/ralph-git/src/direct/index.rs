@@ -29,17 +29,17 @@ const INTENT_TO_ADD: u16 = 0x2000;
 
 /// An entry that the index is to have.
 #[derive(Clone, Debug)]
-pub(super) struct IndexEdit<'a> {
-    pub(super) path: &'a [u8],
-    pub(super) id: ObjectId,
-    pub(super) executable: bool,
-    /// The file that has this content.
-    pub(super) file: &'a Metadata,
+pub(in super::super) struct IndexEdit<'a> {
+    pub(in super::super) path: &'a [u8],
+    pub(in super::super) id: ObjectId,
+    pub(in super::super) executable: bool,
+    /// The file that has this content, where there is one yet.
+    pub(in super::super) file: Option<&'a Metadata>,
 }
 
 /// What the index had at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Staged {
+pub(in super::super) struct Staged {
     pub(super) id: ObjectId,
     pub(super) mode: u32,
     /// A promise to add the file, without content.
@@ -48,7 +48,7 @@ pub(super) struct Staged {
 
 /// What was found out about an index while it was changed.
 #[derive(Debug)]
-pub(super) struct Patched {
+pub(in super::super) struct Patched {
     /// One for each edit.
     pub(super) before: Vec<Option<Staged>>,
     /// Some file may have changed after it was staged without looking like it: only because the index is not newer than
@@ -58,7 +58,7 @@ pub(super) struct Patched {
 
 /// Why there is no new index.
 #[derive(Debug)]
-pub(super) enum NotPatched {
+pub(in super::super) enum NotPatched {
     /// The path with this number has an unresolved conflict.
     Unmerged(usize),
     Unfit(Unfit),
@@ -73,28 +73,35 @@ impl From<Unfit> for NotPatched {
 pub(super) const TORN: Unfit = Unfit("its index is torn");
 const UNTRUE: Unfit = Unfit("its index has parts that would not stay true");
 
-/// Writes an index with entries replaced or inserted; `edits` are sorted by path.
-///
-/// `old` is the index and what is known of its file, if there is one. An entry at one of the `watched` paths makes the
-/// index unfit: it would have a say about the edits (attributes that are not in the work tree).
-pub(super) fn patch(
+/// What becomes of an index; everything is sorted by path.
+pub(in super::super) struct IndexChange<'a> {
+    pub(in super::super) edits: &'a [IndexEdit<'a>],
+    /// Entries that go.
+    pub(in super::super) gone: &'a [&'a [u8]],
+    /// An entry at one of these paths makes the index unfit: it would have a say about the edits (attributes that are not
+    /// in the work tree).
+    pub(in super::super) watched: &'a [Vec<u8>],
+}
+
+/// Writes an index with entries replaced, inserted or left out. `old` is the index and what is known of its file, if there
+/// is one.
+pub(in super::super) fn patch(
     old: Option<(&File, &Metadata)>,
     kind: Kind,
-    edits: &[IndexEdit<'_>],
-    watched: &[Vec<u8>],
+    change: &IndexChange<'_>,
     to: &File,
 ) -> Result<Patched, NotPatched> {
     let Some((old, metadata)) = old else {
-        return Ok(first_index(kind, edits, to)?);
+        return Ok(first_index(kind, change.edits, to)?);
     };
     // How many entries there will be stands at the beginning: mostly as many as there are, else all is written again.
     let mut more = 0;
     loop {
-        let (patched, inserted) = copy_patched(old, metadata, kind, edits, watched, to, more)?;
-        if inserted == more {
+        let (patched, found) = copy_patched(old, metadata, kind, change, to, more)?;
+        if found == more {
             return Ok(patched);
         }
-        more = inserted;
+        more = found;
         let (mut from, mut again) = (old, to);
         let rewound = from.rewind().and_then(|()| again.rewind()).and_then(|()| to.set_len(0));
         rewound.map_err(|_| TORN)?;
@@ -102,7 +109,11 @@ pub(super) fn patch(
 }
 
 /// Makes the index of a repository that has none.
-fn first_index(kind: Kind, edits: &[IndexEdit<'_>], to: &File) -> Result<Patched, Unfit> {
+pub(in super::super) fn first_index(
+    kind: Kind,
+    edits: &[IndexEdit<'_>],
+    to: &File,
+) -> Result<Patched, Unfit> {
     let mut sink = Sink::new(to, kind);
     let count = u32::try_from(edits.len()).expect("a few files are committed this way");
     sink.put(&[&b"DIRC\0\0\0\x02"[..], &count.to_be_bytes()].concat())?;
@@ -113,16 +124,16 @@ fn first_index(kind: Kind, edits: &[IndexEdit<'_>], to: &File) -> Result<Patched
     Ok(Patched { before: vec![None; edits.len()], keep_time: false })
 }
 
-/// Copies an index with its entries changed, and says how many were inserted; `more` are announced.
+/// Copies an index with its entries changed, and says how many it has more; `more` are announced.
 fn copy_patched(
     old: &File,
     metadata: &Metadata,
     kind: Kind,
-    edits: &[IndexEdit<'_>],
-    watched: &[Vec<u8>],
+    change: &IndexChange<'_>,
     to: &File,
-    more: u32,
-) -> Result<(Patched, u32), NotPatched> {
+    more: i32,
+) -> Result<(Patched, i32), NotPatched> {
+    let IndexChange { edits, gone, watched } = change;
     // Whole seconds: not every git looks at what is below.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as git does")]
     let written = metadata.mtime() as u32;
@@ -132,7 +143,7 @@ fn copy_patched(
         first_bytes[usize::from(path.first().copied().unwrap_or(0))] = true;
     }
     let mut before = vec![None; edits.len()];
-    let (mut next, mut inserted, mut keep_time) = (0, 0, false);
+    let (mut next, mut next_gone, mut inserted, mut keep_time) = (0, 0, 0, false);
     for _ in 0..index.count {
         let entry = index.entry()?;
         let name = index.name.as_slice();
@@ -153,6 +164,9 @@ fn copy_patched(
             }
             before[next] = Some(index.replace(&entry, edit)?);
             next += 1;
+        } else if gone.get(next_gone).is_some_and(|path| *path == index.name) {
+            index.leave_out(&entry)?;
+            next_gone += 1;
         } else {
             keep_time |= entry.modified >= written;
             index.copy.pass(entry.len)?;
@@ -162,14 +176,18 @@ fn copy_patched(
         index.insert(edit)?;
         inserted += 1;
     }
-    index.extensions(edits, inserted > 0)?;
+    if next_gone < gone.len() {
+        return Err(Unfit("the index lacks what is to go").into());
+    }
+    let left_out = i32::try_from(next_gone).map_err(|_| TORN)?;
+    index.extensions(edits, gone, inserted + left_out > 0)?;
     let hash_len = u64::try_from(index.hash_len).expect("a hash is short");
     let sink = index.copy.finish()?;
     let mut trailer = vec![0; index.hash_len];
     old.read_exact_at(&mut trailer, metadata.len() - hash_len).map_err(|_| TORN)?;
     // One without a checksum stays without.
     sink.seal(trailer.iter().all(|byte| *byte == 0))?;
-    Ok((Patched { before, keep_time }, inserted))
+    Ok((Patched { before, keep_time }, inserted - left_out))
 }
 
 fn are_in_each_others_way(path: &[u8], name: &[u8]) -> bool {
@@ -184,18 +202,21 @@ impl IndexEdit<'_> {
     /// Writes the entry; `compressed` is its name as version 4 has it after the entry before.
     fn entry(&self, compressed: Option<&[u8]>) -> Vec<u8> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as git does")]
-        let stat = [
-            self.file.ctime() as u32,
-            self.file.ctime_nsec() as u32,
-            self.file.mtime() as u32,
-            self.file.mtime_nsec() as u32,
-            self.file.dev() as u32,
-            self.file.ino() as u32,
-            self.mode(),
-            self.file.uid(),
-            self.file.gid(),
-            self.file.size() as u32,
-        ];
+        let stat = match self.file {
+            Some(file) => [
+                file.ctime() as u32,
+                file.ctime_nsec() as u32,
+                file.mtime() as u32,
+                file.mtime_nsec() as u32,
+                file.dev() as u32,
+                file.ino() as u32,
+                self.mode(),
+                file.uid(),
+                file.gid(),
+                file.size() as u32,
+            ],
+            None => [0, 0, 0, 0, 0, 0, self.mode(), 0, 0, 0],
+        };
         let mut entry: Vec<u8> = stat.iter().flat_map(|field| field.to_be_bytes()).collect();
         entry.extend_from_slice(self.id.as_slice());
         let flags = u16::try_from(self.path.len()).unwrap_or(NAME).min(NAME);
@@ -239,7 +260,7 @@ struct Index<'a> {
 
 impl<'a> Index<'a> {
     /// Begins to copy an index that is to have so many entries more.
-    fn open(from: &'a File, len: u64, kind: Kind, to: &'a File, more: u32) -> Result<Self, Unfit> {
+    fn open(from: &'a File, len: u64, kind: Kind, to: &'a File, more: i32) -> Result<Self, Unfit> {
         let hash_len = kind.len_in_bytes();
         let body = len.checked_sub(hash_len as u64).ok_or(TORN)?;
         let mut copy = Copying::new(from, body, Sink::new(to, kind));
@@ -248,7 +269,7 @@ impl<'a> Index<'a> {
             return Err(TORN);
         }
         let (version, count) = (number(header, 4), number(header, 8));
-        let announced = count.checked_add(more).ok_or(TORN)?;
+        let announced = count.checked_add_signed(more).ok_or(TORN)?;
         let new = [&header[..8], &announced.to_be_bytes()].concat();
         copy.replace(HEADER, &new)?;
         if !(2..=4).contains(&version) {
@@ -315,6 +336,14 @@ impl<'a> Index<'a> {
         self.copy.replace(0, &edit.entry(None))
     }
 
+    /// Leaves out the entry that comes next.
+    fn leave_out(&mut self, entry: &Entry) -> Result<(), Unfit> {
+        if self.version == 4 {
+            return Err(Unfit("its index writes a name as a difference to the one before"));
+        }
+        self.copy.replace(entry.len, &[])
+    }
+
     /// Writes an entry in the place of the one that comes next, and says what that was.
     fn replace(&mut self, entry: &Entry, edit: &IndexEdit<'_>) -> Result<Staged, Unfit> {
         if entry.flags & ASSUME_VALID != 0 || entry.extended & SKIP_WORKTREE != 0 {
@@ -333,7 +362,12 @@ impl<'a> Index<'a> {
     }
 
     /// Copies the extensions behind the entries, as far as they stay true.
-    fn extensions(&mut self, edits: &[IndexEdit<'_>], inserted: bool) -> Result<(), Unfit> {
+    fn extensions(
+        &mut self,
+        edits: &[IndexEdit<'_>],
+        gone: &[&[u8]],
+        moved: bool,
+    ) -> Result<(), Unfit> {
         let new_end = u32::try_from(self.copy.written()).map_err(|_| TORN)?;
         let entries_moved = u64::from(new_end) != self.copy.passed();
         let mut headers = Checksum::new(self.kind);
@@ -345,13 +379,13 @@ impl<'a> Index<'a> {
             let changed = match &name {
                 b"TREE" => {
                     let mut tree = self.copy.ahead(whole)?[8..].to_vec();
-                    for edit in edits {
-                        tree = forget(&tree, edit.path, self.hash_len)?;
+                    for path in edits.iter().map(|edit| edit.path).chain(gone.iter().copied()) {
+                        tree = forget(&tree, path, self.hash_len)?;
                     }
                     Some(tree)
                 }
                 // These know entries by number, or files by not being there.
-                b"UNTR" | b"FSMN" if inserted => return Err(UNTRUE),
+                b"UNTR" | b"FSMN" if moved => return Err(UNTRUE),
                 // Only a help for reading in parallel.
                 b"IEOT" | b"EOIE" if entries_moved => {
                     self.copy.replace(whole, &[])?;

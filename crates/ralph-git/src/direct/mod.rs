@@ -16,7 +16,7 @@
 mod attributes;
 mod copy;
 mod deflate;
-mod index;
+pub(super) mod index;
 mod signature;
 mod tree_cache;
 pub(super) mod trees;
@@ -37,7 +37,7 @@ use super::refs::{LookupStep, NotMoved, RefFiles};
 use super::replaced::{HeldIndex, Replaced};
 use super::settings::{Settings, Unfit};
 use super::{Git, GitError, Head, Oid, RepositoryLocation, regular_file};
-use index::{IndexEdit, NotPatched, Patched, Staged};
+use index::{IndexChange, IndexEdit, NotPatched, Patched, Staged};
 use signature::Signature;
 use trees::{NewObjects, TreeEdit, Trees};
 
@@ -233,7 +233,7 @@ impl Bench<'_> {
                 news.push(TreeEdit { path, id, mode });
             }
             at_head.push(old.map(|(_, id)| id));
-            edits.push(IndexEdit { path, id, executable, file: &file.metadata });
+            edits.push(IndexEdit { path, id, executable, file: Some(&file.metadata) });
         }
         let path = self.place().git_dir.join("index").into_std_path_buf();
         let index = NewIndex::prepare(lock, path, self.kind, &edits, &watched)
@@ -406,7 +406,8 @@ impl NewIndex {
         let unwritable = |_| Unfit("its index cannot be written");
         file.rewind().map_err(unwritable)?;
         let given = old.as_ref().map(|(file, metadata)| (file, metadata));
-        let Patched { before, keep_time } = index::patch(given, kind, edits, watched, file)?;
+        let change = IndexChange { edits, gone: &[], watched };
+        let Patched { before, keep_time } = index::patch(given, kind, &change, file)?;
         let old = old.map(|(_, metadata)| metadata);
         if let Some(old) = old.as_ref().filter(|_| keep_time) {
             old.modified().and_then(|time| file.set_modified(time)).map_err(unwritable)?;

@@ -4,13 +4,19 @@
 //! could have written it. With it, only what differs is written; without it, everything is.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use gix_hash::Kind;
 
 use super::super::call::Call;
-use super::super::clearing::{ClearError, FileError, TIMEOUT, clean, is_real_dir, remove_all_but};
+use super::super::clearing::{
+    ClearError, FileError, TIMEOUT, clean, is_real_dir, remove, remove_all_but,
+};
 use super::super::commits::copy_index;
+use super::super::scan::{IndexFile, Part};
+use super::super::settings::Unfit;
+use super::super::tree_move::TreeMove;
 use super::super::{Git, GitError, Oid, regular_file};
 use super::SlotError;
 
@@ -27,6 +33,9 @@ pub(super) struct WorkTree<'a> {
     /// The private index of the last preparation; absent before the first.
     pub(super) index: Utf8PathBuf,
     pub(super) caches: &'a [Utf8PathBuf],
+    /// The commit of the last preparation, if that was completed.
+    pub(super) last: Option<&'a Oid>,
+    pub(super) kind: Kind,
 }
 
 impl WorkTree<'_> {
@@ -35,6 +44,11 @@ impl WorkTree<'_> {
     pub(super) fn check_out(&self, commit: &Oid, others: Others) -> Result<(), SlotError> {
         // A lock that a killed Ralph's git left: nobody else uses this index.
         let _ = fs::remove_file(format!("{}.lock", self.index));
+        let moved = self.last.map(|last| self.move_from(last, commit, others));
+        // Where it is not as simple as that, git looks at everything.
+        if let Some(Ok(())) = moved {
+            return self.give_index();
+        }
         match self.reset_and_clean(commit, others) {
             Ok(()) => {}
             Err(error @ (SlotError::UnsafeTree { .. } | SlotError::Incomplete { .. })) => {
@@ -46,8 +60,32 @@ impl WorkTree<'_> {
                 self.reset_and_clean(commit, others)?;
             }
         }
+        self.give_index()
+    }
+
+    /// Gives the repository a copy of the index.
+    fn give_index(&self) -> Result<(), SlotError> {
         let own = self.git.place().git_dir.join("index");
         Ok(copy_index(&self.index, &own).map_err(|error| FileError::new("write", &own, error))?)
+    }
+
+    /// Takes the tree from the commit of the last preparation to another, after one look at what was done to it since.
+    fn move_from(&self, last: &Oid, commit: &Oid, others: Others) -> Result<(), Unfit> {
+        let root = self.root();
+        let known = IndexFile::read(self.index.as_std_path(), self.kind)?;
+        let kept = self.caches.iter().filter(|cache| is_real_dir(root, cache));
+        let kept: Vec<PathBuf> = kept.map(|cache| cache.as_std_path().to_owned()).collect();
+        let part = Part { kept: &kept, ..Part::default() };
+        let mut found = known.scan(root.as_std_path(), &part)?;
+        known.confirm(root.as_std_path(), &mut found, self.kind);
+        if others == Others::Removed {
+            for other in &found.others {
+                let removed = remove(root.as_std_path().join(other));
+                removed.map_err(|_| Unfit("something cannot be removed"))?;
+            }
+        }
+        let (git, index, unsure) = (self.git, &self.index, &found.unsure);
+        TreeMove { git, kind: self.kind, index, from: last, to: commit, unsure }.make(&known)
     }
 
     fn reset_and_clean(&self, commit: &Oid, others: Others) -> Result<(), SlotError> {

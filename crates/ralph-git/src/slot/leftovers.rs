@@ -23,6 +23,7 @@ use super::super::new_commit::NewCommit;
 use super::super::parse::{ChangeKind, PathChange};
 use super::super::{Git, GitError, Oid, regular_file};
 use super::lfs::LfsPointer;
+use super::untouched::Untouched;
 use super::{Slot, SlotError, SlotFiles, SlotRequest};
 
 /// How the uncommitted files of a slot are to be kept.
@@ -84,6 +85,9 @@ impl Slot {
     ) -> Result<Option<KeptLeftovers>, SlotError> {
         let head = self.git().head()?;
         let Some(parent) = head.id().cloned() else { return Ok(None) };
+        if self.is_untouched(request.mirror, &parent) {
+            return Ok(None);
+        }
         let index = self.leftover_index();
         remove(&index)?;
         let kept = self.private.join("index");
@@ -125,6 +129,26 @@ impl Slot {
             .map_err(|error| FileError::new("write", &own, error))?;
         let args = ["update-ref", "HEAD", commit.as_str(), kept.parent.as_str()];
         Ok(self.git().call(Call::new(&args)).map(|_| ())?)
+    }
+
+    /// Tells whether a quick look finds nothing uncommitted.
+    fn is_untouched(&self, mirror: &Mirror, head: &Oid) -> bool {
+        let absent = self.private.join("index-of-nothing");
+        let work = Outside { mirror, root: self.directory(), index: &absent };
+        let exclude = self.private.join("exclude");
+        let others = |paths: &[PathBuf]| {
+            let found = work.others_among(&exclude, &[], paths)?;
+            Ok(found.iter().map(|name| path_from(name)).collect())
+        };
+        let look = Untouched {
+            mirror,
+            root: self.directory(),
+            index: &self.private.join("index"),
+            base: &self.stamp.base,
+            head,
+            others: &others,
+        };
+        look.is_so().unwrap_or(false)
     }
 
     fn leftover_index(&self) -> Utf8PathBuf {
@@ -205,11 +229,22 @@ impl Outside<'_> {
 
     /// Names what is neither tracked nor ignored; repositories, and with `--directory` whole directories, end in a slash.
     fn others(&self, exclude: &Utf8Path, how: &[&str]) -> Result<Vec<Vec<u8>>, GitError> {
+        self.others_among(exclude, how, &[])
+    }
+
+    /// Does so at or below some paths; none for all.
+    fn others_among(
+        &self,
+        exclude: &Utf8Path,
+        how: &[&str],
+        paths: &[PathBuf],
+    ) -> Result<Vec<Vec<u8>>, GitError> {
         let from = format!("--exclude-from={exclude}");
         let mut args = vec!["ls-files", "-z", "--others", "--exclude-per-directory=.gitignore"];
         args.extend(how);
         args.extend(exclude.is_file().then_some(from.as_str()));
-        let output = self.call(&args, b"", &[])?;
+        args.push("--");
+        let output = self.run(&IndexCommand { args: &args, paths, input: b"", accepted: &[] })?;
         let names = output.split(|byte| *byte == 0).filter(|name| !name.is_empty());
         Ok(names.map(<[u8]>::to_vec).collect())
     }

@@ -20,6 +20,7 @@ mod lfs;
 mod person_side;
 mod soundness;
 mod submodules;
+mod untouched;
 
 use std::fs;
 use std::path::PathBuf;
@@ -214,6 +215,8 @@ impl Slot {
             return Err(SlotError::CacheName { name: name.clone() });
         }
         make_dirs(request.private)?;
+        let last = read_private(&stamp_file(request.private));
+        let last = last.and_then(|bytes| Stamp::parse(&bytes));
         remove(stamp_file(request.private))?;
         make_dirs(request.directory)?;
         let directory = request.directory.canonicalize_utf8();
@@ -231,8 +234,14 @@ impl Slot {
         new_git_dir(request, &person, &directory, symbolic)?.write()?;
         let program = request.mirror.git().program().clone();
         let git = Git::at(program, location(&directory));
-        let tree =
-            WorkTree { git: &git, index: request.private.join("index"), caches: request.caches };
+        let last = last.filter(|last| last.directory == directory.as_str());
+        let tree = WorkTree {
+            git: &git,
+            index: request.private.join("index"),
+            caches: request.caches,
+            last: last.as_ref().map(|last| &last.base),
+            kind: request.mirror.object_format().kind(),
+        };
         tree.check_out(request.base, others)?;
         let provision = Provision::of(request.mirror.git(), request.base)?;
         let filling = submodules::Filling {

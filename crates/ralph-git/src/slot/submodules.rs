@@ -134,7 +134,9 @@ impl Filling<'_> {
         let git = Git::at(self.git.program().clone(), place);
         let private = self.private.join("modules").join(ItemKey::new(name).as_str());
         make_dirs(&private)?;
-        WorkTree { git: &git, index: private.join("index"), caches: &[] }
+        let index = private.join("index");
+        let kind = self.mirror.object_format().kind();
+        WorkTree { git: &git, index, caches: &[], last: None, kind }
             .check_out(pinned, Others::Removed)?;
         let needs = Provision::of(self.mirror.git(), pinned)?;
         let below = Filling { person: &source, mirror: self.mirror, git: &git, private: &private };

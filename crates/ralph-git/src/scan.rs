@@ -1,0 +1,516 @@
+//! One walk over a work tree, against an index: what may have changed, and what the index does not have.
+//!
+//! Git answers the same questions by a process each, and looks at every file for each of them. Here all are answered by
+//! one look at each file: its times, size, owner, kind and number, as git compares them, and what lies beside it. Nothing
+//! is read but the index. A walk follows no link and looks at no file by a path that leads through one.
+//!
+//! What looks alike *is* alike only if the file was not changed in the instant in which the index was written; such a file
+//! is [`TreeScan::unsure`], as is whatever differs. An index that says more than names, ids and times (sparse or split ones,
+//! submodules, files that git was told not to look at, conflicts) is [`Unfit`], and git is asked.
+
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use gix_hash::{Kind, ObjectId};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, open, openat, statat};
+use rustix::io::Errno;
+
+use super::call::{path_bytes, path_from};
+use super::direct::trees::NewObjects;
+use super::regular_file;
+use super::settings::Unfit;
+
+const HEADER: usize = 12;
+/// Bytes before an entry's id: times, device, inode, mode, owner, size.
+const STAT: usize = 40;
+const NAME: u16 = 0x0fff;
+const REGULAR: u32 = 0o100_000;
+const LINK: u32 = 0o120_000;
+
+/// How a directory is opened: never through a link.
+const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// How many files are compared by content: more are quicker in the git binary's hands.
+const FEW: usize = 256;
+/// Bytes of a listing that are read at once.
+const LISTING: usize = 64 << 10;
+
+const TORN: Unfit = Unfit("its index is torn");
+const ODD: Unfit = Unfit("its index says more than which files there are");
+const UNREADABLE: Unfit = Unfit("a directory cannot be looked through");
+
+/// What a walk found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct TreeScan {
+    /// Tracked files that are not there, or may not be as the index has them.
+    pub(super) unsure: Vec<PathBuf>,
+    /// What the index does not have; a directory that has nothing tracked is named whole.
+    pub(super) others: Vec<PathBuf>,
+}
+
+#[cfg(test)]
+impl TreeScan {
+    /// Tells whether everything is as the index has it, and nothing is there beside.
+    pub(super) fn is_clean(&self) -> bool {
+        self.unsure.is_empty() && self.others.is_empty()
+    }
+}
+
+/// Which part of a work tree is looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Part<'a> {
+    /// One directory; `None` for all.
+    pub(super) within: Option<&'a Path>,
+    /// Files and directories that are not looked at.
+    pub(super) but: &'a [PathBuf],
+    /// Directories of which only tracked files are looked at.
+    pub(super) kept: &'a [PathBuf],
+}
+
+/// An index that was read.
+pub(super) struct IndexFile {
+    bytes: Vec<u8>,
+    entries: Vec<TrackedEntry>,
+    /// When it was written: what was changed then or later may have changed since it was looked at.
+    written: (i64, i64),
+    /// Where the tree cache is.
+    trees: Option<Range<usize>>,
+    hash_len: usize,
+}
+
+/// Entries of an index, in its order.
+pub(super) type Tracked<'i> = &'i [TrackedEntry];
+
+/// Where an entry is in the index.
+pub(super) struct TrackedEntry {
+    at: usize,
+    name: Range<usize>,
+}
+
+impl IndexFile {
+    /// Reads an index.
+    pub(super) fn read(path: &Path, kind: Kind) -> Result<IndexFile, Unfit> {
+        let (file, metadata) = regular_file::open(path).map_err(|_| TORN)?;
+        let bytes = regular_file::read_open(&file, &metadata).map_err(|_| TORN)?;
+        IndexFile::parse(bytes, &metadata, kind)
+    }
+
+    fn parse(bytes: Vec<u8>, metadata: &Metadata, kind: Kind) -> Result<IndexFile, Unfit> {
+        let hash_len = kind.len_in_bytes();
+        let end = bytes.len().checked_sub(hash_len).ok_or(TORN)?;
+        if end < HEADER || !bytes.starts_with(b"DIRC") {
+            return Err(TORN);
+        }
+        if !(2..=3).contains(&number(&bytes, 4)) {
+            return Err(ODD);
+        }
+        let count = number(&bytes, 8) as usize;
+        let mut entries = Vec::with_capacity(count.min(bytes.len() / (STAT + hash_len)));
+        let mut at = HEADER;
+        for _ in 0..count {
+            let name = at + STAT + hash_len + 2;
+            if name > end {
+                return Err(TORN);
+            }
+            let flags = u16::from_be_bytes([bytes[name - 2], bytes[name - 1]]);
+            let mode = number(&bytes, at + 24);
+            // Conflicts, extended flags, files that are not to be looked at; submodules and whole directories.
+            if flags & !NAME != 0 || !matches!(mode & 0o170_000, REGULAR | LINK) {
+                return Err(ODD);
+            }
+            let len = match flags & NAME {
+                NAME => memchr::memchr(0, &bytes[name..end]).ok_or(TORN)?,
+                len => usize::from(len),
+            };
+            if name + len >= end {
+                return Err(TORN);
+            }
+            entries.push(TrackedEntry { at, name: name..name + len });
+            at += (name - at + len + 8) & !7;
+        }
+        let mut trees = None;
+        while at < end {
+            let header = bytes.get(at..at + 8).ok_or(TORN)?;
+            let size = number(header, 4) as usize;
+            let data = at + 8..(at + 8).checked_add(size).filter(|to| *to <= end).ok_or(TORN)?;
+            // One that begins with a small letter changes what the entries mean.
+            if !header[0].is_ascii_uppercase() {
+                return Err(ODD);
+            }
+            if header.starts_with(b"TREE") {
+                trees = Some(data.clone());
+            }
+            at = data.end;
+        }
+        let written = (metadata.mtime(), metadata.mtime_nsec());
+        Ok(IndexFile { bytes, entries, written, trees, hash_len })
+    }
+
+    pub(super) fn name(&self, entry: &TrackedEntry) -> &[u8] {
+        &self.bytes[entry.name.clone()]
+    }
+
+    /// Returns the entries below a directory, whose name ends in a slash; all for none.
+    pub(super) fn below(&self, directory: &[u8]) -> Tracked<'_> {
+        let from = self.entries.partition_point(|entry| self.name(entry) < directory);
+        self.split(&self.entries[from..], directory).0
+    }
+
+    /// Takes the entries apart that begin with a name: the first ones, or none.
+    pub(super) fn split<'i>(
+        &self,
+        entries: Tracked<'i>,
+        beginning: &[u8],
+    ) -> (Tracked<'i>, Tracked<'i>) {
+        entries.split_at(entries.partition_point(|entry| self.name(entry).starts_with(beginning)))
+    }
+
+    /// Tells whether an entry is a certain file of a tree.
+    pub(super) fn is_entry(
+        &self,
+        entry: &TrackedEntry,
+        path: &[u8],
+        mode: &[u8],
+        id: &ObjectId,
+    ) -> bool {
+        let staged = number(&self.bytes, entry.at + 24);
+        let mode =
+            std::str::from_utf8(mode).ok().and_then(|mode| u32::from_str_radix(mode, 8).ok());
+        self.name(entry) == path
+            && mode == Some(staged)
+            && self.bytes[entry.at + STAT..].starts_with(id.as_slice())
+    }
+
+    /// Returns the trees that the index remembers, by the paths of their directories.
+    pub(super) fn trees(&self) -> HashMap<Vec<u8>, ObjectId> {
+        let mut known = HashMap::new();
+        let Some(cache) = self.trees.clone() else { return known };
+        let mut nodes = TreeNodes { rest: &self.bytes[cache], len: self.hash_len };
+        // The directories that are open, each with how many below it are still to come.
+        let mut open: Vec<(usize, u64)> = Vec::new();
+        let mut path: Vec<u8> = Vec::new();
+        while let Some(node) = nodes.next() {
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(node.name);
+            if let Some(id) = node.id {
+                known.insert(path.clone(), id);
+            }
+            open.push((path.len(), node.children));
+            while let Some((_, left)) = open.last_mut() {
+                if *left > 0 {
+                    *left -= 1;
+                    break;
+                }
+                open.pop();
+            }
+            let Some((len, _)) = open.last() else { break };
+            path.truncate(*len);
+        }
+        known
+    }
+
+    /// Walks over the work tree, or the part of it that is wanted.
+    pub(super) fn scan<'i>(&'i self, root: &Path, part: &Part<'i>) -> Result<TreeScan, Unfit> {
+        let directory = part.within.unwrap_or(Path::new(""));
+        let mut handle = open(root, DIRECTORY, Mode::empty()).map_err(|_| UNREADABLE)?;
+        let mut path = Vec::new();
+        for part in directory.components() {
+            handle = openat(&handle, part.as_os_str(), DIRECTORY, Mode::empty())
+                .map_err(|_| UNREADABLE)?;
+            path.extend(part.as_os_str().as_encoded_bytes());
+            path.push(b'/');
+        }
+        let below = self.below(&path);
+        let mut walk = Walk {
+            index: self,
+            but: part.but.iter().map(|path| path_bytes(path)).collect(),
+            kept: part.kept.iter().map(|path| path_bytes(path)).collect(),
+            found: TreeScan::default(),
+        };
+        walk.directory(&handle, &mut path, below)?;
+        Ok(walk.found)
+    }
+
+    /// Tells whether a file looks as the index has it.
+    fn is_same(&self, entry: &TrackedEntry, found: &Stat) -> bool {
+        let field = |number_of: usize| number(&self.bytes, entry.at + 4 * number_of);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as git does")]
+        let alike = field(0) == found.st_ctime as u32
+            && field(1) == found.st_ctime_nsec as u32
+            && field(2) == found.st_mtime as u32
+            && field(3) == found.st_mtime_nsec as u32
+            && field(5) == found.st_ino as u32
+            && field(7) == found.st_uid
+            && field(8) == found.st_gid
+            && field(9) == found.st_size as u32;
+        let (mode, kind) = (field(6), found.st_mode & 0o170_000);
+        let is_kind = mode & 0o170_000 == kind
+            && (kind == LINK || (mode & 0o100 != 0) == (found.st_mode & 0o100 != 0));
+        // A file that was changed since has a later time of that: it cannot be the one that was noted before.
+        let time = |seconds, below| (i64::from(field(seconds)), i64::from(field(below)));
+        alike && is_kind && time(0, 1) < self.written && time(2, 3) < self.written
+    }
+
+    /// Takes files out of what is unsure whose content is, byte by byte, what the index has.
+    pub(super) fn confirm(&self, root: &Path, scan: &mut TreeScan, kind: Kind) {
+        if scan.unsure.len() > FEW {
+            return;
+        }
+        scan.unsure.retain(|path| !self.has_content(root, path, kind));
+    }
+
+    /// Returns a plain file as the index has it: its content, and whether it can be executed.
+    pub(super) fn file(&self, path: &Path) -> Option<(ObjectId, bool)> {
+        let entry = self.entry(path)?;
+        let mode = number(&self.bytes, entry.at + 24);
+        let id = ObjectId::try_from(&self.bytes[entry.at + STAT..][..self.hash_len]).ok()?;
+        (mode & 0o170_000 == REGULAR).then_some((id, mode & 0o100 != 0))
+    }
+
+    /// Tells whether what is at a path is what the index has there, or nothing where it has none.
+    pub(super) fn is_there(&self, root: &Path, path: &Path, kind: Kind) -> bool {
+        let found = statat(CWD, root.join(path), AtFlags::SYMLINK_NOFOLLOW);
+        match self.entry(path) {
+            Some(entry) => {
+                found.is_ok_and(|found| self.is_same(entry, &found))
+                    || self.has_content(root, path, kind)
+            }
+            None => found.is_err_and(|error| matches!(error, Errno::NOENT | Errno::NOTDIR)),
+        }
+    }
+
+    pub(super) fn has(&self, path: &Path) -> bool {
+        self.entry(path).is_some()
+    }
+
+    fn entry(&self, path: &Path) -> Option<&TrackedEntry> {
+        let wanted = path_bytes(path);
+        let found = self.entries.binary_search_by(|entry| self.name(entry).cmp(wanted));
+        found.ok().map(|at| &self.entries[at])
+    }
+
+    fn has_content(&self, root: &Path, path: &Path, kind: Kind) -> bool {
+        let Some((wanted, executable)) = self.file(path) else { return false };
+        let Ok((file, metadata)) = regular_file::open(&root.join(path)) else { return false };
+        if executable != (metadata.mode() & 0o100 != 0) {
+            return false;
+        }
+        let Ok(content) = regular_file::read_open(&file, &metadata) else { return false };
+        NewObjects::new(kind).add("blob", &content).is_ok_and(|id| id == wanted)
+    }
+}
+
+/// What is looked for in a directory.
+enum Child<'i> {
+    File(&'i TrackedEntry),
+    Directory(&'i [TrackedEntry]),
+}
+
+struct Walk<'i> {
+    index: &'i IndexFile,
+    but: Vec<&'i [u8]>,
+    kept: Vec<&'i [u8]>,
+    found: TreeScan,
+}
+
+impl<'i> Walk<'i> {
+    /// Looks through a directory, of which `entries` are tracked. `path` ends in a slash, or is empty.
+    fn directory(
+        &mut self,
+        handle: &OwnedFd,
+        path: &mut Vec<u8>,
+        entries: &'i [TrackedEntry],
+    ) -> Result<(), Unfit> {
+        let index = self.index;
+        let start = path.len();
+        let mut tracked = 0;
+        let mut rest = entries;
+        let mut names: Vec<&'i [u8]> = Vec::new();
+        while let Some(first) = rest.first() {
+            let name = &index.name(first)[start..];
+            let (name, child) = match memchr::memchr(b'/', name) {
+                None => {
+                    rest = &rest[1..];
+                    (name, Child::File(first))
+                }
+                Some(slash) => {
+                    let name = &name[..slash];
+                    let is_below = |entry: &TrackedEntry| {
+                        let other = &index.name(entry)[start..];
+                        other.get(slash) == Some(&b'/') && other.starts_with(name)
+                    };
+                    let count = rest.partition_point(is_below);
+                    let below;
+                    (below, rest) = rest.split_at(count);
+                    (name, Child::Directory(below))
+                }
+            };
+            if name.is_empty() {
+                return Err(TORN);
+            }
+            names.push(name);
+            path.truncate(start);
+            path.extend(name);
+            tracked += usize::from(self.child(handle, path, start, &child)?);
+        }
+        path.truncate(start);
+        self.listing(handle, path, &mut names, tracked)
+    }
+
+    /// Looks at something tracked; tells whether anything is in its place.
+    fn child(
+        &mut self,
+        handle: &OwnedFd,
+        path: &mut Vec<u8>,
+        start: usize,
+        child: &Child<'i>,
+    ) -> Result<bool, Unfit> {
+        if self.but.contains(&path.as_slice()) {
+            let found = statat(handle, &path[start..], AtFlags::SYMLINK_NOFOLLOW);
+            return Ok(found.is_ok());
+        }
+        match child {
+            Child::File(entry) => {
+                let found = statat(handle, &path[start..], AtFlags::SYMLINK_NOFOLLOW);
+                if !found.as_ref().is_ok_and(|found| self.index.is_same(entry, found)) {
+                    self.found.unsure.push(path_from(path));
+                }
+                Ok(found.is_ok())
+            }
+            Child::Directory(below) => {
+                let inner = match openat(handle, &path[start..], DIRECTORY, Mode::empty()) {
+                    Ok(inner) => inner,
+                    Err(Errno::NOENT) => {
+                        let names = below.iter().map(|entry| path_from(self.index.name(entry)));
+                        self.found.unsure.extend(names);
+                        return Ok(false);
+                    }
+                    // A link, or one that may not be opened.
+                    Err(_) => return Err(UNREADABLE),
+                };
+                path.push(b'/');
+                self.directory(&inner, path, below)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Finds what is in a directory beside `names`, of which so many are there.
+    fn listing(
+        &mut self,
+        handle: &OwnedFd,
+        path: &mut Vec<u8>,
+        names: &mut [&[u8]],
+        tracked: usize,
+    ) -> Result<(), Unfit> {
+        let start = path.len();
+        let is_in =
+            |kept: &&[u8]| path.strip_prefix(*kept).is_some_and(|rest| rest.first() == Some(&b'/'));
+        if self.kept.iter().any(is_in) {
+            return Ok(());
+        }
+        // The repository itself is no file of the tree.
+        let is_own = |name: &[u8]| matches!(name, b"." | b"..") || (start == 0 && name == b".git");
+        let mut count = 0;
+        each_in(handle, |name, _| count += usize::from(!is_own(name)))?;
+        // Mostly everything that is there is tracked: then it is enough to have counted.
+        if count == tracked {
+            return Ok(());
+        }
+        names.sort_unstable();
+        let mut others = Vec::new();
+        each_in(handle, |name, kind| {
+            if !is_own(name) && names.binary_search(&name).is_err() {
+                others.push((name.to_vec(), kind));
+            }
+        })?;
+        for (name, kind) in others {
+            path.truncate(start);
+            path.extend(&name);
+            self.other(handle, path, start, kind)?;
+        }
+        path.truncate(start);
+        Ok(())
+    }
+
+    /// Takes down something that the index does not have.
+    fn other(
+        &mut self,
+        handle: &OwnedFd,
+        path: &mut Vec<u8>,
+        start: usize,
+        kind: FileType,
+    ) -> Result<(), Unfit> {
+        let mut passed = self.but.iter().chain(&self.kept);
+        if passed.clone().any(|one| *one == path.as_slice()) {
+            return Ok(());
+        }
+        let is_above = |but: &&[u8]| {
+            but.strip_prefix(path.as_slice()).is_some_and(|rest| rest.first() == Some(&b'/'))
+        };
+        // What is not looked at lies somewhere in it.
+        if kind != FileType::RegularFile
+            && passed.any(is_above)
+            && let Ok(inner) = openat(handle, &path[start..], DIRECTORY, Mode::empty())
+        {
+            path.push(b'/');
+            return self.directory(&inner, path, &[]);
+        }
+        self.found.others.push(path_from(path));
+        Ok(())
+    }
+}
+
+/// Goes through the names in a directory, from the first one.
+fn each_in(handle: &OwnedFd, mut take: impl FnMut(&[u8], FileType)) -> Result<(), Unfit> {
+    let again = openat(handle, c".", DIRECTORY, Mode::empty()).map_err(|_| UNREADABLE)?;
+    let mut buffer = Vec::with_capacity(LISTING);
+    let mut entries = RawDir::new(again, buffer.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        let entry = entry.map_err(|_| UNREADABLE)?;
+        take(entry.file_name().to_bytes(), entry.file_type());
+    }
+    Ok(())
+}
+
+/// A tree cache: directories, parent first.
+struct TreeNodes<'a> {
+    rest: &'a [u8],
+    len: usize,
+}
+
+struct TreeNode<'a> {
+    name: &'a [u8],
+    children: u64,
+    /// The tree's id, while nothing below has changed.
+    id: Option<ObjectId>,
+}
+
+impl<'a> TreeNodes<'a> {
+    fn next(&mut self) -> Option<TreeNode<'a>> {
+        let name = memchr::memchr(0, self.rest)?;
+        let line = name + 1 + memchr::memchr(b'\n', &self.rest[name + 1..])?;
+        let numbers = std::str::from_utf8(&self.rest[name + 1..line]).ok()?;
+        let (entries, children) = numbers.split_once(' ')?;
+        let is_valid = entries.parse::<i64>().ok()? >= 0;
+        let end = line + 1 + if is_valid { self.len } else { 0 };
+        let id = self.rest.get(line + 1..end)?;
+        let id = if is_valid { Some(ObjectId::try_from(id).ok()?) } else { None };
+        let node = TreeNode { name: &self.rest[..name], children: children.parse().ok()?, id };
+        self.rest = &self.rest[end..];
+        Some(node)
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("these are four bytes"))
+}
+
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+mod tests;
