@@ -195,8 +195,7 @@ mod tests {
     const SPEC: &str = "{\"t\":\"spec\",\"spec\":\"s.md\"}\n";
 
     fn plan(records: &[&str]) -> Vec<u8> {
-        let records: String = records.iter().map(|record| format!("{record}\n")).collect();
-        format!("{SPEC}{records}").into_bytes()
+        format!("{SPEC}{}\n", records.join("\n")).into_bytes()
     }
 
     fn task(id: &str, name: &str) -> String {
