@@ -236,6 +236,11 @@ fn rules_of_ends() -> Vec<Rule> {
             |_| RunOutcome::Interrupted,
         ),
         (
+            "what the person has no more use for is withdrawn, however it ended",
+            |case| case.end == RunEnd::Withdrawn,
+            |_| RunOutcome::Withdrawn,
+        ),
+        (
             "a measured context limit is a fact about the work",
             |case| matches!(case.end, RunEnd::ContextLimit { .. }),
             |_| RunOutcome::ContextFull,

@@ -98,19 +98,31 @@ impl GuardRequest {
         let program = words.next().ok_or_else(|| io::Error::other("no program given"))?;
         let mut command = Command::new(program);
         command.args(words).env_clear();
-        if let Some(name) = Path::new(program).file_name() {
-            command.arg0(name);
-        }
+        let mut is_on_path = false;
         for variable in strings {
             // A name may begin with the sign that ends it.
             let end = variable.iter().skip(1).position(|byte| *byte == b'=');
             if let Some(end) = end {
                 let (name, value) = variable.split_at(end + 1);
-                command.env(OsStr::from_bytes(name), OsStr::from_bytes(&value[1..]));
+                let (name, value) = (OsStr::from_bytes(name), OsStr::from_bytes(&value[1..]));
+                is_on_path |= name == "PATH" && leads_to(value, Path::new(program));
+                command.env(name, value);
             }
+        }
+        // As a shell does: what its name leads to is told its name. Anything else is told its path, by which the Python of a
+        // virtual environment finds what belongs to it.
+        if let Some(name) = Path::new(program).file_name().filter(|_| is_on_path) {
+            command.arg0(name);
         }
         Ok(command)
     }
+}
+
+/// Tells whether the name of a program alone, looked up on a search path, leads to it.
+fn leads_to(path: &OsStr, program: &Path) -> bool {
+    let Some(name) = program.file_name() else { return false };
+    let mut found = std::env::split_paths(path).map(|directory| directory.join(name));
+    found.find(|place| place.is_file()).as_deref() == Some(program)
 }
 
 /// Adds a string to those that follow a request.

@@ -294,7 +294,8 @@ pub(crate) fn parent(path: &Utf8Path) -> &Utf8Path {
 }
 
 /// Makes the names in a directory durable.
-fn sync_directory(path: &Utf8Path) -> Result<(), PathError> {
+/// Makes the names in a directory durable: what was made, renamed or removed in it stays so.
+pub(crate) fn sync_directory(path: &Utf8Path) -> Result<(), PathError> {
     disk::sync_directory(path).map_err(|source| PathError::new("sync", path, source))
 }
 

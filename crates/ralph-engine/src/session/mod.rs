@@ -12,6 +12,7 @@ mod open_state;
 use std::mem::Discriminant;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use ralph_model::board::WorkflowView;
 use ralph_model::id::RunId;
 use ralph_model::journal::{BudgetLimits, RoleAgent, WorkflowEnded, WorkflowStarted};
 use ralph_model::policy::budget::{Budget, BudgetExhausted, Spent};
@@ -43,6 +44,9 @@ pub use agent_task::AgentTask;
 pub(crate) use agent_task::{TaskContract, TaskFile, TaskOutbox};
 pub use error::SessionError;
 use open_state::clear_limit;
+
+/// How a workflow ended that an error ended.
+const FAILED: &str = "failed";
 pub use open_state::{OpenState, OpenStateError};
 
 /// Reads the configuration again: a person may change gates between two runs.
@@ -281,6 +285,12 @@ fn put_in_order(
     } else {
         folded.map_err(OpenStateError::Journal)?;
     }
+    let was_cut_short =
+        |last: &WorkflowView| last.ended.as_ref().is_none_or(|(_, how)| how == FAILED);
+    if state.holds_run_lock() && journal.board().workflows().next_back().is_some_and(was_cut_short)
+    {
+        state.sync_records()?;
+    }
     Ok((recovered, removed))
 }
 
@@ -323,7 +333,7 @@ impl Drop for Session<'_> {
     fn drop(&mut self) {
         let _ = self.tell_damaged();
         if self.journal.has_begun() {
-            let how = self.ending.unwrap_or("failed").to_owned();
+            let how = self.ending.unwrap_or(FAILED).to_owned();
             let _ = self.record(WorkflowEnded { how });
         }
     }

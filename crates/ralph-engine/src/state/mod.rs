@@ -19,10 +19,10 @@ use self::index::{GitIdentity, IndexEntry};
 pub(crate) use self::live::{AFTER_KILL, AfterKill, LiveRecord, LiveRun};
 pub(crate) use self::sessions::SessionTotal;
 use crate::config::absolute;
-use crate::files::disk;
+use crate::files::disk::{self, FileKind};
 use crate::files::{
     PathError, create_private_directory, read_optional, remove_abandoned, remove_optional,
-    replace_atomically,
+    replace_atomically, sync_directory,
 };
 use crate::home::{Home, Workspace};
 
@@ -183,6 +183,21 @@ impl State {
             shown.push(repository.path().join("mirror/objects"));
         }
         shown
+    }
+
+    /// Makes durable what an earlier Ralph made or removed here and did not live to sync, or could not: a record that is gone
+    /// must not come back when the power fails later.
+    pub(crate) fn sync_records(&self) -> Result<(), PathError> {
+        let below = |directory: &Utf8Path| -> Vec<Utf8PathBuf> {
+            let listed = disk::list(directory).into_iter().flatten();
+            let directories = listed.filter(|entry| matches!(entry.kind, Ok(FileKind::Directory)));
+            let names = directories.filter_map(|entry| entry.name.into_string().ok());
+            names.map(|name| directory.join(name)).collect()
+        };
+        let mut directories = below(&self.directory);
+        directories.extend(below(&self.directory.join("plans")));
+        directories.push(self.directory.clone());
+        directories.iter().try_for_each(|directory| sync_directory(directory))
     }
 
     pub(crate) fn directory(&self) -> &Utf8Path {

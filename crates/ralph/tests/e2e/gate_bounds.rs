@@ -147,6 +147,23 @@ fn one_gate_leaves_nothing_for_the_next_but_what_is_named_as_a_cache() {
     assert_eq!(gated.gates(&[]).1["caches"], json!({ "state": "warm", "paths": ["kept"] }));
 }
 
+/// A virtual environment's Python finds its packages by the path that it was started with.
+#[test]
+fn a_program_that_is_named_by_a_path_is_told_that_path() {
+    let gated = Gated::new("true", "");
+    let gate = |run: &str| format!("[[gate]]\nname = \"g\"\nrun = {run}\n");
+    let venv = "[checkout]\nsetup = [[\"sh\", \"-c\", \"mkdir -p venv/bin && ln -sf /bin/sh venv/bin/sh\"]]\n";
+    let told = "case $0 in */venv/bin/sh) exit 0;; *) echo $0; exit 1;; esac";
+    gated
+        .place
+        .configure(&format!("{venv}{}", gate(&format!("[\"venv/bin/sh\", \"-c\", \"{told}\"]"))));
+    let finished = gated.place.ralph(&["gates", "run"]);
+    assert_eq!(finished.status.code(), Some(0), "{finished}");
+    gated.place.configure(&gate("[\"sh\", \"-c\", \"test $0 = sh\"]"));
+    let finished = gated.place.ralph(&["gates", "run"]);
+    assert_eq!(finished.status.code(), Some(0), "{finished}");
+}
+
 #[test]
 fn setup_runs_when_it_must_and_its_failure_keeps_gates_from_running() {
     let gated = Gated::new("test -f deps/lib", "");

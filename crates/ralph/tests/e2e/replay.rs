@@ -83,6 +83,8 @@ fn label(entry: &JournalEntry) -> Option<&'static str> {
         },
         JournalEvent::BudgetNear(_) => "budget",
         JournalEvent::PersonAnswered(_) => "answer",
+        // Accepted work that waits for the person's checkout.
+        JournalEvent::Landed(landed) if landed.waits.is_some() => "accepted",
         JournalEvent::Landed(_) => "landed",
         JournalEvent::StoryPassed(_) => "passes",
         JournalEvent::TopicMapped(mapped) if mapped.reason.is_none() => "mapped",

@@ -225,8 +225,8 @@ fn a_home_that_is_not_committed_stays_out_of_git_altogether() {
 
 #[test]
 fn private_state_that_is_lost_in_the_middle_is_made_anew_and_the_spec_goes_on() {
-    // A candidate that had not landed was in private state alone, so it is made again.
-    for (role, runs) in [("implementer", "piiv"), ("verifier", "piviv")] {
+    // A candidate that has not landed is kept by the person's repository, so it is not made again.
+    for (role, runs) in [("implementer", "piiv"), ("verifier", "pivv")] {
         let stage = Stage::with(
             &willing(&[on(role, 1, "limit in 1h\nexit 1")]),
             GREETS,
