@@ -147,7 +147,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<LazyOptions<RunsCommand>>,
     },
-    /// List or remove the clones that agents work in [default: list]
+    /// List or prune the clones that agents work in [default: list]
     #[command(after_help = "Examples:\n  ralph slots\n  ralph slots prune")]
     Slots {
         #[command(subcommand)]

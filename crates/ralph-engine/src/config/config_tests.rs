@@ -212,6 +212,7 @@ input = -1
 [[gate]]
 run = "cargo test"
 tmeout = "1m"
+model = "x"
 "#,
         )
         .env("RALPH_BOUNDARY", "kernal")
@@ -232,6 +233,7 @@ tmeout = "1m"
             "ralph.toml:24:1: `gate.name`: every gate needs it",
             "ralph.toml:25:7: `gate.run`: expected a command as a list of strings, such as [\"sh\", \"-c\", \"npm test\"], found a string",
             "ralph.toml:26:1: unknown key `gate.tmeout`; did you mean `gate.timeout`?",
+            "ralph.toml:27:1: unknown key `gate.model`; `model` is a top-level key: move it above the first `[table]`",
             "$RALPH_BOUNDARY: `boundary`: expected `strict`, `kernel`, `auto`, `detect`, `off`, found `kernal`",
             "--timeout: `timeout`: it must be longer than zero",
             "ralph.toml:5:9: `agent`: unknown agent `codx`; known: `claude`, `codex`, `gemini`, `mine`, `opencode`, `other`, `rehearsal`, `third`",

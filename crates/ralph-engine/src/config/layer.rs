@@ -283,10 +283,7 @@ impl FileReader<'_> {
                 self.problem(&value.span(), kind);
             }
             (Meaning::Unknown, _) => {
-                let kind = ConfigProblemKind::UnknownKey {
-                    key: render(path),
-                    nearest: schema::nearest(path),
-                };
+                let kind = unknown(render(path), path.last(), schema::nearest(path));
                 self.problem(&key_span, kind);
             }
         }
@@ -319,8 +316,9 @@ impl FileReader<'_> {
             let full_key = render_gate_key(key.get_ref());
             let known = GATE_SETTINGS.iter().find(|setting| setting.key == key.get_ref());
             let Some(setting) = known else {
-                let nearest = schema::nearest_of_gate(key.get_ref()).map(render_gate_key);
-                self.problem(&key.span(), ConfigProblemKind::UnknownKey { key: full_key, nearest });
+                let name = key.get_ref().to_string();
+                let nearest = schema::nearest_of_gate(&name).map(render_gate_key);
+                self.problem(&key.span(), unknown(full_key, Some(&name), nearest));
                 continue;
             };
             if let Some(located) = self.check(setting.kind, &full_key, value) {
@@ -378,6 +376,14 @@ impl FileReader<'_> {
 
 fn render(path: &[String]) -> String {
     schema::render_key(path.iter().map(String::as_str))
+}
+
+/// What is wrong with a key that is not known where it is.
+fn unknown(key: String, name: Option<&String>, nearest: Option<String>) -> ConfigProblemKind {
+    match name.filter(|name| **name != key && schema::is_top_level(name)) {
+        Some(name) => ConfigProblemKind::InTable { key, setting: name.clone() },
+        None => ConfigProblemKind::UnknownKey { key, nearest },
+    }
 }
 
 fn render_gate_key(key: &str) -> String {

@@ -38,12 +38,35 @@ pub struct ConfigProblem {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigProblemKind {
-    Unreadable { reason: String },
-    Syntax { message: String },
-    UnknownKey { key: String, nearest: Option<String> },
-    WrongType { key: String, expected: &'static str, found: &'static str },
-    BadValue { key: String, reason: String },
-    UnknownAgent { key: String, name: String, known: Vec<String> },
+    Unreadable {
+        reason: String,
+    },
+    Syntax {
+        message: String,
+    },
+    UnknownKey {
+        key: String,
+        nearest: Option<String>,
+    },
+    /// A setting of the whole file that follows the head of a table.
+    InTable {
+        key: String,
+        setting: String,
+    },
+    WrongType {
+        key: String,
+        expected: &'static str,
+        found: &'static str,
+    },
+    BadValue {
+        key: String,
+        reason: String,
+    },
+    UnknownAgent {
+        key: String,
+        name: String,
+        known: Vec<String>,
+    },
 }
 
 impl fmt::Display for ConfigProblem {
@@ -66,6 +89,12 @@ impl fmt::Display for ConfigProblemKind {
             }
             ConfigProblemKind::UnknownKey { key, nearest: Some(nearest) } => {
                 write!(f, "unknown key `{key}`; did you mean `{nearest}`?")
+            }
+            ConfigProblemKind::InTable { key, setting } => {
+                write!(
+                    f,
+                    "unknown key `{key}`; `{setting}` is a top-level key: move it above the first `[table]`"
+                )
             }
             ConfigProblemKind::WrongType { key, expected, found } => {
                 write!(f, "`{key}`: expected {expected}, found {found}")

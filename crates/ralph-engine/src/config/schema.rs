@@ -243,6 +243,11 @@ pub(super) fn nearest(path: &[String]) -> Option<String> {
     elsewhere.next().map(|setting| setting.key.to_owned())
 }
 
+/// Tells whether a key is one of the whole file.
+pub(super) fn is_top_level(key: &str) -> bool {
+    SETTINGS.iter().any(|setting| setting.key == key && !key.contains('.'))
+}
+
 /// Returns the known key of a gate that an unknown one was probably meant to be.
 pub(super) fn nearest_of_gate(key: &str) -> Option<&'static str> {
     let names: Vec<_> = GATE_SETTINGS.iter().map(|setting| setting.key).collect();

@@ -26,7 +26,7 @@ impl NewSettings<'_> {
         );
         self.render_agent(&mut text);
         text.push_str(
-            "\n# How agents are kept within their bounds: kernel, auto, detect or off.\n\
+            "\n# How agents are kept within their bounds: strict, kernel, auto, detect or off.\n\
              boundary = \"auto\"\n",
         );
         if let Some(home) = &self.home {

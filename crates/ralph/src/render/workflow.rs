@@ -281,11 +281,11 @@ fn build_line(entry: &JournalEntry) -> Option<(Tone, &'static str, String)> {
             let place = landed.repository.as_ref().map(|name| format!(" of {name}"));
             let place = place.unwrap_or_default();
             let waits = landed.waits.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
-            let (tone, label) = match landed.waits {
-                Some(_) => (Tone::Attention, "accepted"),
-                None => (Tone::Good, "landed"),
+            let (tone, label, on) = match landed.waits {
+                Some(_) => (Tone::Attention, "accepted", "not yet on"),
+                None => (Tone::Good, "landed", "on"),
             };
-            (tone, label, format!("{commit} on {}{place}{merged}{waits}", landed.branch))
+            (tone, label, format!("{commit} {on} {}{place}{merged}{waits}", landed.branch))
         }
         E::TaskDone(done) => {
             let commit = short_id(done.commit.as_deref().unwrap_or(""));
