@@ -738,12 +738,12 @@ pub(crate) fn work_root<'p>(session: &'p Session<'_>) -> &'p Utf8Path {
     }
 }
 
-/// Tells whether work on an item was begun in the person's checkout, by a workflow in place or an older Ralph: runs were
-/// noted, and it never had a slot.
+/// Tells whether work on an item was begun in the person's checkout, by a workflow in place or an older Ralph. That a slot is
+/// missing says nothing: it may have been removed.
 fn began_in_place(state: &State, item: &str) -> Result<bool, PathError> {
     Ok(slots::base_of(state, item)?.is_none()
         && !slots::was_damaged(state, item)
-        && BEFORE.load(state, item)?.is_some())
+        && BEFORE.load(state, item)?.is_some_and(|before| before.is_in_place()))
 }
 
 /// Returns home, named from the root of the work tree, if git has files of it.

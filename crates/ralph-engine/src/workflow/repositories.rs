@@ -198,6 +198,9 @@ impl TrackedRepository {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BeforeAll {
     repositories: BTreeMap<String, Before>,
+    /// It was noted in a clone. Work that was begun there never goes on in the person's checkout.
+    #[serde(default)]
+    in_slot: bool,
     /// The run is over, and the branches that it began on were returned to. Where the person goes later is their own.
     #[serde(default)]
     returned: bool,
@@ -417,7 +420,7 @@ impl Repositories {
             }
             repositories.insert(name, Before { base, refs, begun, theirs, dirt, saved, hidden });
         }
-        Ok(BeforeAll { repositories, ..BeforeAll::default() })
+        Ok(BeforeAll { repositories, in_slot: self.in_slot, ..BeforeAll::default() })
     }
 
     /// What is dirty and can be the person's: whatever is dirty in a slot, the item's own runs have left.
@@ -731,6 +734,11 @@ impl Repositories {
 }
 
 impl BeforeAll {
+    /// Tells whether the run worked in the person's checkout.
+    pub(crate) const fn is_in_place(&self) -> bool {
+        !self.in_slot
+    }
+
     /// Tells whether the branches that the run began on were returned to.
     pub(crate) const fn is_returned(&self) -> bool {
         self.returned

@@ -21,6 +21,16 @@ pub(crate) fn run(global: &GlobalArgs, command: Option<SlotsCommand>) -> Result<
             let pruned = prune_slots(&state, &setup.home, config, all, now()).map_err(|error| {
                 CliError::failed(error).hint("wait for the workflow to end, or stop it")
             })?;
+            let left =
+                if all { list_slots(&state, config).unwrap_or_default() } else { Vec::new() };
+            for slot in left {
+                let item = slot.item.as_deref().unwrap_or("an item");
+                let kept = format!(
+                    "slot {}: a finished run of {item} is not judged yet; go on with its workflow first",
+                    slot.number
+                );
+                setup.ui.labelled(Tone::Attention, "kept", &kept);
+            }
             let removed =
                 |slot: &SlotView| styled!("removed slot {} ({})", slot.number, bytes(slot.size));
             print_either(setup.ui, setup.json, &pruned, || match pruned.as_slice() {

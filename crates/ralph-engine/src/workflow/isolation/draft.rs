@@ -46,6 +46,19 @@ struct Seen {
     tip: Option<Oid>,
     /// A tree that holds home alone.
     tree: Oid,
+    /// What the person had edited and not committed.
+    #[serde(default)]
+    edits: Option<Edits>,
+}
+
+/// Files of home in the person's checkout that are not as its `HEAD` has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Edits {
+    head: Option<Oid>,
+    /// Home as it is in the checkout.
+    tree: Oid,
+    /// What the edits are a change of: home at `HEAD`, but files that have landed as they were edited when they did.
+    base: Oid,
 }
 
 /// Home on the person's side now.
@@ -63,7 +76,7 @@ const PRIVATE: [&str; 3] = ["runs", "ralph.log", "specs/sessions"];
 struct LastLook {
     state: CheckoutState,
     watch: TreeWatch,
-    tree: Oid,
+    seen: Seen,
 }
 
 /// What tells, beside the files of home, how they differ from the tip.
@@ -136,9 +149,8 @@ impl HomeDraft {
         state: &State,
         persons: &PersonsHome<'_>,
     ) -> Result<Vec<PathBuf>, WorkflowError> {
-        let tree = self.look(persons)?;
-        let now = Seen { tip: persons.tip.cloned(), tree };
         let before = SEEN.load(state, &self.key)?;
+        let now = self.look(persons, before.as_ref())?;
         if before.as_ref() == Some(&now) {
             return Ok(Vec::new());
         }
@@ -151,28 +163,43 @@ impl HomeDraft {
         Ok(taken)
     }
 
-    /// Returns the tree of home as the person has it.
-    fn look(&self, persons: &PersonsHome<'_>) -> Result<Oid, WorkflowError> {
-        let Some(checkout) = persons.checkout else { return Ok(self.copy.tree_at(persons.tip)?) };
+    /// Looks at home as the person has it.
+    fn look(
+        &self,
+        persons: &PersonsHome<'_>,
+        before: Option<&Seen>,
+    ) -> Result<Seen, WorkflowError> {
+        let Some(checkout) = persons.checkout else {
+            let tree = self.copy.tree_at(persons.tip)?;
+            return Ok(Seen { tip: persons.tip.cloned(), tree, edits: None });
+        };
         let state = CheckoutState::of(checkout, persons.tip)?;
         if let Some(last) = &*self.last_look.borrow()
             && last.state == state
             && last.watch.is_quiet()
         {
-            return Ok(last.tree.clone());
+            return Ok(last.seen.clone());
         }
         // Watched first, so that what changes during the look is seen by the next one.
         let root = checkout.place().worktree.as_deref().filter(|_| self.inside.as_os_str() != "");
         let home = root.zip(Utf8Path::from_path(&self.inside)).map(|(root, home)| root.join(home));
         let watch = home.and_then(|home| TreeWatch::over(&home, &PRIVATE));
-        let tree = self.look_through(checkout, persons.tip)?;
-        let looked = |watch| LastLook { state, watch, tree: tree.clone() };
+        let seen = self.look_through(checkout, persons.tip, before)?;
+        let looked = |watch| LastLook { state, watch, seen: seen.clone() };
         *self.last_look.borrow_mut() = watch.map(looked);
-        Ok(tree)
+        Ok(seen)
     }
 
-    /// Returns the tree of home as it is in the person's checkout.
-    fn look_through(&self, checkout: &Git, tip: Option<&Oid>) -> Result<Oid, WorkflowError> {
+    /// Looks through home in the person's checkout.
+    ///
+    /// What they have edited is a change of what their `HEAD` has. A file that has landed since, while the checkout does not
+    /// follow, has the edits of then: they are no change any more, whatever became of them on the branch.
+    fn look_through(
+        &self,
+        checkout: &Git,
+        tip: Option<&Oid>,
+        before: Option<&Seen>,
+    ) -> Result<Seen, WorkflowError> {
         let at_tip = self.copy.tree_at(tip)?;
         let edited = if self.inside.as_os_str().is_empty() {
             checkout.status()
@@ -186,7 +213,7 @@ impl HomeDraft {
         edited.sort();
         edited.dedup();
         if edited.is_empty() {
-            return Ok(at_tip);
+            return Ok(Seen { tip: tip.cloned(), tree: at_tip, edits: None });
         }
         let root = checkout.place().worktree.clone().expect("a checkout has a work tree");
         let head = checkout.head()?;
@@ -198,7 +225,12 @@ impl HomeDraft {
             in_checkout.push(HomeChange { path, after });
         }
         let edited = self.git().tree_with(&at_head, &in_checkout)?;
-        Ok(self.merge_trees(&at_head, &at_tip, &edited)?.0)
+        let earlier = before.and_then(|before| before.edits.as_ref());
+        let earlier = earlier.filter(|edits| edits.head.as_ref() == head.id());
+        let base = earlier.map_or(at_head, |edits| edits.base.clone());
+        let tree = self.merge_trees(&base, &at_tip, &edited)?.0;
+        let edits = Edits { head: head.id().cloned(), tree: edited, base };
+        Ok(Seen { tip: tip.cloned(), tree, edits: Some(edits) })
     }
 
     /// Merges what the person changed into the draft.
@@ -375,15 +407,38 @@ impl HomeDraft {
     ) -> Result<(), WorkflowError> {
         let Some(seen) = SEEN.load(state, &self.key)? else { return Ok(()) };
         let tree = self.git().tree_with(&seen.tree, changes)?;
-        let now = Seen { tip: Some(tip.clone()), tree };
+        let edits = self.edits_after(seen.edits, changes)?;
+        let now = Seen { tip: Some(tip.clone()), tree, edits };
         Ok(SEEN.save(state, &self.key, &now)?)
+    }
+
+    /// Returns the person's edits when files have landed: of those the branch has what was edited.
+    fn edits_after(
+        &self,
+        edits: Option<Edits>,
+        landed: &[HomeChange],
+    ) -> Result<Option<Edits>, WorkflowError> {
+        let Some(edits) = edits else { return Ok(None) };
+        let paths: Vec<&Path> = landed.iter().map(|change| change.path.as_path()).collect();
+        let edited = self.git().blobs_in(&edits.tree, &paths)?;
+        let known = paths.into_iter().zip(edited);
+        let known = known.map(|(path, after)| HomeChange { path: path.to_owned(), after });
+        let base = self.git().tree_with(&edits.base, &known.collect::<Vec<_>>())?;
+        Ok(Some(Edits { base, ..edits }))
     }
 
     /// Notes that all that was in flight is on the branch.
     pub(crate) fn landed(&self, state: &State, tip: &Oid) -> Result<(), WorkflowError> {
         let tree = self.copy.tree_at(Some(tip))?;
         self.copy.stand_on(Some(tip), &tree)?;
-        Ok(SEEN.save(state, &self.key, &Seen { tip: Some(tip.clone()), tree })?)
+        let edits = match SEEN.load(state, &self.key)? {
+            Some(seen) => {
+                let before = self.copy.tree_at(seen.tip.as_ref())?;
+                self.edits_after(seen.edits, &self.git().tree_changes(&before, &tree)?)?
+            }
+            None => None,
+        };
+        Ok(SEEN.save(state, &self.key, &Seen { tip: Some(tip.clone()), tree, edits })?)
     }
 
     /// Returns changes as edits of a commit.

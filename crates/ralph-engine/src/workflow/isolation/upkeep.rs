@@ -16,7 +16,7 @@ use crate::files::lock::{LockError, LockOwner, RunLock};
 use crate::gates::GateRepository;
 use crate::git::{Git, GitProgram};
 use crate::home::Home;
-use crate::run::remove;
+use crate::run::{RESULTS, UNCOMPARED, remove};
 use crate::state::State;
 use crate::workflow::WorkflowError;
 use crate::workflow::repositories::own_paths;
@@ -133,7 +133,8 @@ pub fn list_slots(state: &State, config: &Config) -> Result<Vec<SlotView>, PathE
     Ok(found)
 }
 
-/// Removes the slots that serve no item, or all of them; returns those that were removed.
+/// Removes the slots that serve no item, or all of them but those whose finished run is not judged yet; returns those that
+/// were removed.
 pub fn prune_slots(
     state: &State,
     home: &Home,
@@ -150,6 +151,10 @@ pub fn prune_slots(
             continue;
         }
         if let Some(item) = &slot.item {
+            // What a finished run made is only there until it is judged.
+            if RESULTS.load(state, item)?.is_some() || UNCOMPARED.load(state, item)?.is_some() {
+                continue;
+            }
             SLOTS.forget(state, item)?;
         }
         remove(&slot.path);

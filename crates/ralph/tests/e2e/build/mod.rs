@@ -3,6 +3,7 @@
 mod bounds;
 mod checkout_edits;
 mod claims;
+mod clones_lost;
 mod commits;
 mod crashes;
 mod damage;
