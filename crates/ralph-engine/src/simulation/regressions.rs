@@ -40,6 +40,8 @@ fn stories_that_once_went_wrong_hold() {
         4_000_006_055,
         // A pause after trouble was compared with one before work was judged that could not be measured at first.
         6_000_003_231,
+        2_611_181_739,
+        3_118_122_127,
         // What a run had left was taken for the person's after another had swept it up and Ralph had put it back.
         900_001_770,
         // A run at its usage limit whose Ralph lost its power left the person on its detached head.

@@ -230,6 +230,15 @@ impl<'r, 's> Build<'r, 's> {
 
     /// Commits what was changed in the plan since the last commit, and the rest of home; in clones also to the branch.
     fn commit_plan(&mut self) -> Result<(), WorkflowError> {
+        if self.project.is_in_place() {
+            // A builder whose result is not concluded yet, as after Ctrl-C, may have left another branch behind: the plan
+            // belongs on the one that it began on.
+            for result in RESULTS.all(&self.session.context.state)? {
+                if result.role == Role::Builder {
+                    self.project.return_to_branches(self.session, &result.item)?;
+                }
+            }
+        }
         self.plan.commit()?;
         self.project.commit_home(self.session, "ralph: update home", None)?;
         self.project.publish_each(self.session)
