@@ -20,6 +20,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, open, opena
 use rustix::io::Errno;
 
 use super::call::{path_bytes, path_from};
+use super::direct::tree_cache::TreeCache;
 use super::direct::trees::NewObjects;
 use super::regular_file;
 use super::settings::Unfit;
@@ -188,7 +189,7 @@ impl IndexFile {
     pub(super) fn trees(&self) -> HashMap<Vec<u8>, ObjectId> {
         let mut known = HashMap::new();
         let Some(cache) = self.trees.clone() else { return known };
-        let mut nodes = TreeNodes { rest: &self.bytes[cache], len: self.hash_len };
+        let mut nodes = TreeCache { rest: &self.bytes[cache], hash_len: self.hash_len };
         // The directories that are open, each with how many below it are still to come.
         let mut open: Vec<(usize, u64)> = Vec::new();
         let mut path: Vec<u8> = Vec::new();
@@ -197,7 +198,7 @@ impl IndexFile {
                 path.push(b'/');
             }
             path.extend_from_slice(node.name);
-            if let Some(id) = node.id {
+            if let Some(id) = node.id.and_then(|id| ObjectId::try_from(id).ok()) {
                 known.insert(path.clone(), id);
             }
             open.push((path.len(), node.children));
@@ -476,35 +477,6 @@ fn each_in(handle: &OwnedFd, mut take: impl FnMut(&[u8], FileType)) -> Result<()
         take(entry.file_name().to_bytes(), entry.file_type());
     }
     Ok(())
-}
-
-/// A tree cache: directories, parent first.
-struct TreeNodes<'a> {
-    rest: &'a [u8],
-    len: usize,
-}
-
-struct TreeNode<'a> {
-    name: &'a [u8],
-    children: u64,
-    /// The tree's id, while nothing below has changed.
-    id: Option<ObjectId>,
-}
-
-impl<'a> TreeNodes<'a> {
-    fn next(&mut self) -> Option<TreeNode<'a>> {
-        let name = memchr::memchr(0, self.rest)?;
-        let line = name + 1 + memchr::memchr(b'\n', &self.rest[name + 1..])?;
-        let numbers = std::str::from_utf8(&self.rest[name + 1..line]).ok()?;
-        let (entries, children) = numbers.split_once(' ')?;
-        let is_valid = entries.parse::<i64>().ok()? >= 0;
-        let end = line + 1 + if is_valid { self.len } else { 0 };
-        let id = self.rest.get(line + 1..end)?;
-        let id = if is_valid { Some(ObjectId::try_from(id).ok()?) } else { None };
-        let node = TreeNode { name: &self.rest[..name], children: children.parse().ok()?, id };
-        self.rest = &self.rest[end..];
-        Some(node)
-    }
 }
 
 fn number(bytes: &[u8], at: usize) -> u32 {

@@ -18,7 +18,7 @@ mod copy;
 mod deflate;
 pub(super) mod index;
 mod signature;
-mod tree_cache;
+pub(crate) mod tree_cache;
 pub(super) mod trees;
 
 use std::fs::{self, Metadata};

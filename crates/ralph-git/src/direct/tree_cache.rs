@@ -35,19 +35,22 @@ pub(super) fn forget(cache: &[u8], path: &[u8], hash_len: usize) -> Result<Vec<u
     Ok(out)
 }
 
-struct TreeCache<'a> {
-    rest: &'a [u8],
-    hash_len: usize,
+/// Reads a tree cache, one directory after the other.
+pub(crate) struct TreeCache<'a> {
+    pub(crate) rest: &'a [u8],
+    pub(crate) hash_len: usize,
 }
 
-struct CachedTree<'a> {
+pub(crate) struct CachedTree<'a> {
     bytes: &'a [u8],
-    name: &'a [u8],
-    children: u64,
+    pub(crate) name: &'a [u8],
+    pub(crate) children: u64,
+    /// The tree's id, while nothing below has changed.
+    pub(crate) id: Option<&'a [u8]>,
 }
 
 impl<'a> TreeCache<'a> {
-    fn next(&mut self) -> Option<CachedTree<'a>> {
+    pub(crate) fn next(&mut self) -> Option<CachedTree<'a>> {
         let name = memchr::memchr(0, self.rest)?;
         let line = name + 1 + memchr::memchr(b'\n', &self.rest[name + 1..])?;
         let numbers = std::str::from_utf8(&self.rest[name + 1..line]).ok()?;
@@ -56,6 +59,7 @@ impl<'a> TreeCache<'a> {
         let end = line + 1 + if is_valid { self.hash_len } else { 0 };
         let bytes = self.rest.get(..end)?;
         self.rest = &self.rest[end..];
-        Some(CachedTree { bytes, name: &bytes[..name], children: children.parse().ok()? })
+        let id = is_valid.then(|| &bytes[line + 1..]);
+        Some(CachedTree { bytes, name: &bytes[..name], children: children.parse().ok()?, id })
     }
 }

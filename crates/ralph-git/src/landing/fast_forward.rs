@@ -73,13 +73,8 @@ impl FastForward<'_> {
     pub(super) fn obstacle(&self) -> Result<Option<(Vec<PathBuf>, WaitReason)>, LandingError> {
         let drivers = Drivers::of(self.git)?;
         let touched = self.git.plain_changes(self.from, self.to)?;
-        let paths: Vec<PathBuf> = touched.iter().map(|change| change.path.clone()).collect();
-        match refuse_filtered(self.git, &drivers, &paths) {
-            Ok(()) => {}
-            Err(CommitError::NeedsFilter { path, filter }) => {
-                return Ok(Some((vec![path], WaitReason::NeedsFilter { filter })));
-            }
-            Err(error) => return Err(error.into()),
+        if let Some((path, reason)) = self.filtered(&drivers, &touched)? {
+            return Ok(Some((vec![path], reason)));
         }
         let git_dir = &self.git.place().git_dir;
         if git_dir.join("index.lock").exists() {
@@ -92,19 +87,30 @@ impl FastForward<'_> {
         Ok((!files.is_empty()).then_some((files, WaitReason::Uncommitted)))
     }
 
+    /// Returns a file that only a filter of the person's could write.
+    fn filtered(
+        &self,
+        drivers: &Drivers,
+        touched: &[PathChange],
+    ) -> Result<Option<(PathBuf, WaitReason)>, LandingError> {
+        let paths: Vec<PathBuf> = touched.iter().map(|change| change.path.clone()).collect();
+        match refuse_filtered(self.git, drivers, &paths) {
+            Ok(()) => Ok(None),
+            Err(CommitError::NeedsFilter { path, filter }) => {
+                Ok(Some((path, WaitReason::NeedsFilter { filter })))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     pub(super) fn run(&self) -> Result<Forwarded, LandingError> {
         let worktree = root_of(self.git);
         let waits =
             |files, reason| Ok(Forwarded::Waits { files, worktree: worktree.clone(), reason });
         let drivers = Drivers::of(self.git)?;
         let touched = self.git.plain_changes(self.from, self.to)?;
-        let paths: Vec<PathBuf> = touched.iter().map(|change| change.path.clone()).collect();
-        match refuse_filtered(self.git, &drivers, &paths) {
-            Ok(()) => {}
-            Err(CommitError::NeedsFilter { path, filter }) => {
-                return waits(vec![path], WaitReason::NeedsFilter { filter });
-            }
-            Err(error) => return Err(error.into()),
+        if let Some((path, reason)) = self.filtered(&drivers, &touched)? {
+            return waits(vec![path], reason);
         }
         let git_dir = &self.git.place().git_dir;
         let lock = match LockFile::take(git_dir.join("index.lock").as_std_path(), PATIENCE) {
