@@ -11,9 +11,9 @@
 //!
 //! After a crash, what was changed when nothing of the run was left any more is the person's in every case: kept, and told.
 //!
-//! What the harness itself wrote during a run, on somebody's behalf, it vouches for: that stays. In the person's checkout
-//! nobody can tell other changes of files that people edit (`plan.jsonl`, the PRD, `ralph.toml`, a plan of a spec) from the
-//! person's own: where a run changed nothing else that it must not, a workflow asks, and does not hold them against it.
+//! What the harness itself wrote during a run, for an agent or a person, it vouches for: that stays. In the person's checkout
+//! other changes of files that people edit (`plan.jsonl`, the PRD, `ralph.toml`, a plan of a spec) cannot be attributed: the
+//! run or the person made them. If they are a run's only violations, the workflow asks and does not charge the run.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ pub struct BoundaryReport {
     pub saved_in: Option<Utf8PathBuf>,
     /// The ref of the commit that has it, where it was in a work tree.
     pub displaced: Option<String>,
-    /// Violations that a person may have made in their own checkout: files that people edit, changed by nobody knows whom.
+    /// Violations that cannot be attributed: changes, in the person's checkout, of files that people edit.
     #[serde(skip)]
     pub(crate) unattributed: Vec<BoundaryFinding>,
 }
@@ -449,7 +449,7 @@ pub(super) fn is_later(gone: Option<FileTime>, path: &Path) -> bool {
     gone.is_some_and(|gone| gone.is_before_change_of(path))
 }
 
-/// Whether a ref was. One that is packed, or was deleted, is told of by the file of packed refs too.
+/// Whether a ref was changed later. For one that is packed or was deleted, the time of `packed-refs` counts.
 pub(super) fn is_ref_later(gone: Option<FileTime>, place: &RepositoryLocation, name: &str) -> bool {
     let loose = place.common_dir.join(name);
     is_later(gone, loose.as_std_path())
@@ -507,7 +507,7 @@ pub(crate) fn vouch_for(
 }
 
 /// Leaves the note also with a Ralph that is at work in this home with other private state. Where that cannot be done,
-/// the change counts as one that nobody can attribute, and a person is asked about it.
+/// the change cannot be attributed, and the person is asked about it.
 fn vouch_elsewhere(state: &State, home: &Utf8Path, path: &Utf8Path, digest: &str) -> Option<()> {
     let OwnerPlace { home: theirs, state: directory } = place_of_owner(&locked_directory(home))?;
     if directory == state.directory() {

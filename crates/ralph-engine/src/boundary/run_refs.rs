@@ -83,7 +83,7 @@ impl Watch {
             }
             let git = Git::at(program(), place.clone());
             let mut moved = refs::differences(&before.refs, &now);
-            // When everything of the run was gone, only somebody else can have moved one.
+            // A ref that moved after the last process of the run had ended was not moved by the run.
             moved.retain(|moved| {
                 let is_later = is_ref_later(gone, place, &moved.name);
                 if is_later {

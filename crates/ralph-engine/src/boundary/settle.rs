@@ -241,8 +241,8 @@ impl Settlement<'_> {
         self.baseline.forget(path);
     }
 
-    /// Whether only somebody else can have made a change: everything of the run was gone. The time of a directory that was
-    /// there before tells of what is in it as well, so it proves nothing.
+    /// Whether a change was made after the last process of the run had ended, and so not by the run. The time of a directory
+    /// that existed before also changes with its entries, so it proves nothing.
     fn is_later(&self, path: &Path, what: FindingKind, now: Option<Stamp>) -> bool {
         let is_directory = now.is_some_and(|now| now.kind().is_dir());
         (what == FindingKind::Added || !is_directory) && is_later(self.gone, path)

@@ -213,7 +213,7 @@ fn on_path(request: &ViewRequest<'_>, home: Option<&Utf8Path>) -> Vec<Utf8PathBu
         let holds_programs =
             directory.file_name().is_some_and(|name| ["bin", "sbin", "shims"].contains(&name));
         let whole = directory.parent().filter(|_| holds_programs);
-        // Ralph's own program is in private state, and what that lies in is nobody's to see.
+        // Ralph's own program is in private state, which must stay hidden.
         let is_general = |whole: &&Utf8Path| {
             home.is_some_and(|home| *whole == home || *whole == home.join(".local"))
                 || whole.starts_with(request.state_base)
