@@ -237,6 +237,16 @@ impl Git {
         Ok(RefsSnapshot { head: self.head()?, refs, worktree_heads })
     }
 
+    /// Returns the names of the branches, and of Ralph's own refs to accepted work, from which a commit can be reached.
+    pub fn refs_with(&self, commit: &str) -> Result<Vec<String>, GitError> {
+        let contains = format!("--contains={commit}");
+        let list =
+            ["for-each-ref", "--format=%(refname)", &contains, "refs/heads", "refs/ralph/accepted"];
+        let output = self.ask(&list)?;
+        let names = output.split(|byte| *byte == b'\n').filter(|name| !name.is_empty());
+        Ok(names.map(ref_name).collect())
+    }
+
     /// Returns the commits without parents that lead to `HEAD`.
     pub fn root_commits(&self) -> Result<Vec<Oid>, GitError> {
         if self.head()?.id().is_none() {

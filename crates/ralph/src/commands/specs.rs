@@ -3,6 +3,7 @@
 use camino::Utf8Path;
 use ralph_engine::boundary;
 use ralph_engine::files::lock::WriteLock;
+use ralph_engine::git::Git;
 use ralph_engine::specs::{self, NewSpec, SPECS};
 use ralph_engine::workflow::WorkflowError;
 use ralph_engine::workflow::home_committer::HomeCommitter;
@@ -87,6 +88,9 @@ pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<StyledLine> {
         }
         let mut last = match (&row.question, row.problem.as_ref().or(row.proof.as_ref()), &row.last)
         {
+            (Some(_), ..) if row.answer.is_some() => {
+                "answered; `ralph pipeline` acts on it".to_owned()
+            }
             (Some(question), ..) => format!("asks you: {question}"),
             (None, Some(proof), _) => proof.clone(),
             (None, None, Some(tried)) => format!("{}: {}", tried.phase, tried.outcome),
@@ -138,14 +142,18 @@ fn show(setup: &Setup, typed: &str) -> Result<Exit, CliError> {
     if let Some(question) = &row.question {
         lines.push("".into());
         lines.push(styled!("waits for you: {question}"));
-        lines.push(styled!(
-            "  ralph answer {} yes    accepts it; any other answer goes to the next attempt",
-            spec.run_id()
-        ));
+        lines.push(match &row.answer {
+            Some(answer) => styled!("  answered: {answer}; `ralph pipeline` acts on it"),
+            None => styled!(
+                "  ralph answer {} yes    accepts it; any other answer goes to the next attempt",
+                spec.run_id()
+            ),
+        });
     }
-    if let Some(record) = markers.candidate.as_ref().filter(|record| !record.refs.is_empty()) {
+    let refs = row.commit.as_deref().map(|commit| refs_with(setup, commit)).unwrap_or_default();
+    if !refs.is_empty() {
         lines.push("".into());
-        lines.push(styled!("the commit is on: {}", record.refs.join(", ")));
+        lines.push(styled!("the commit is on: {}", refs.join(", ")));
     }
     if let Some(feedback) = markers.candidate.as_ref().and_then(|record| record.feedback.clone()) {
         lines.push("".into());
@@ -174,6 +182,13 @@ fn show(setup: &Setup, typed: &str) -> Result<Exit, CliError> {
     }
     setup.ui.print(lines)?;
     Ok(Exit::Done)
+}
+
+/// Returns the refs of the person's repository that hold a commit. Work that has not landed is on none; in a workspace of
+/// several repositories there is no single one to ask.
+fn refs_with(setup: &Setup, commit: &str) -> Vec<String> {
+    let repository = Git::discover(setup.git(), &setup.workspace.root).ok();
+    repository.and_then(|git| git.refs_with(commit).ok()).unwrap_or_default()
 }
 
 #[derive(Serialize)]

@@ -50,6 +50,8 @@ fn a_spec_lands_as_the_agents_commit_and_one_of_ralphs_own() {
     let landed = stage.told("landed");
     assert_eq!(landed.len(), 1);
     assert_eq!(landed[0]["branch"], "main");
+    // Of the clone's branches the person has none.
+    stage.ralph(&["specs", "show", "1"]).exits(0).prints("the commit is on: refs/heads/main\n");
     stage.ralph(&["verify", "HEAD~1"]).exits(0);
     // What landed it changes nothing but Ralph's own files.
     let candidate = &stage.git(&["rev-parse", "HEAD~1"])[..12];

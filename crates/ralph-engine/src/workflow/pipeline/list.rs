@@ -22,6 +22,9 @@ pub struct SpecRow {
     pub proof: Option<String>,
     pub changed_since_done: bool,
     pub question: Option<String>,
+    /// The person's answer to the question; the next `ralph pipeline` acts on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
     /// Of the runs whose cost is known.
     pub cost_usd: Option<f64>,
     pub runs_without_cost: u64,
@@ -59,6 +62,11 @@ pub fn row(store: &SpecStore, spec: &SpecPath, board: &Board) -> Result<SpecRow,
         Some(done) => done.commit.clone(),
         None => candidate,
     };
+    let question = match &state {
+        SpecState::Waiting { question } => Some(question.clone()),
+        _ => None,
+    };
+    let answered = question.as_ref().and_then(|_| board.answered(&spec.run_id()));
     Ok(SpecRow {
         spec: spec.to_string(),
         id: spec.id().to_owned(),
@@ -69,10 +77,8 @@ pub fn row(store: &SpecStore, spec: &SpecPath, board: &Board) -> Result<SpecRow,
         commit: commit.map(String::from),
         proof: done.and_then(|done| done.proof),
         changed_since_done: is_changed(&markers, &text),
-        question: match state {
-            SpecState::Waiting { question } => Some(question),
-            _ => None,
-        },
+        answer: answered.and_then(|question| question.answer.clone()),
+        question,
         cost_usd: item.and_then(|item| item.totals.cost_usd),
         runs_without_cost: item.map_or(0, |item| item.totals.runs_without_cost),
         tokens: item.map_or(0, |item| item.totals.usage.total()),

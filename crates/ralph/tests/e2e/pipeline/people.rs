@@ -42,6 +42,12 @@ fn any_other_answer_goes_to_the_next_implementer() {
     let stage = idle(&["0001-greeting.md"]);
     stage.pipeline(&[]).exits(3);
     stage.ralph(&["answer", "0001-greeting", "It has to greet in Welsh."]).exits(0);
+    let answered = "`ralph pipeline` acts on it";
+    assert!(stage.ralph(&["specs"]).finished.stdout.contains(answered));
+    assert!(stage.ralph(&["status"]).finished.stdout.contains(answered));
+    let shown = stage.ralph(&["specs", "show", "1"]).finished.stdout;
+    assert!(shown.contains("answered: It has to greet in Welsh."), "{shown}");
+    assert!(!shown.contains("ralph answer"), "{shown}");
     stage.pipeline(&[]).exits(0);
     assert_eq!(stage.runs(), "piviv");
     assert!(stage.prompt("implementer", 2).contains("It has to greet in Welsh."));
