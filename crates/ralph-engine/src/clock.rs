@@ -1,6 +1,6 @@
 //! Time: the one place that reads it.
 //!
-//! Whoever needs to know the time is handed a [`Clock`], so that a night of waits and timeouts passes in a test without
+//! Code that needs the time is given a [`Clock`], so that a night of waits and timeouts passes in a test without
 //! waiting. The monotonic reading stands still while the machine is suspended: a closed laptop times nothing out.
 
 use std::time::Duration;

@@ -58,7 +58,7 @@ impl Follower {
 
     /// Hands on every line that has become complete since the last time.
     pub fn take(&mut self, mut each: impl FnMut(Followed<'_>)) -> Result<(), PathError> {
-        // Before the file is read: what is appended after that is told.
+        // Before the file is read: later appends are reported.
         if self.notifier.is_none() {
             self.notifier = Notifier::of(parent(&self.path), Interest::Changes);
         }
@@ -100,7 +100,7 @@ pub fn wait<'f>(
     let told: Vec<_> = followers.iter().filter_map(|follower| follower.notifier.as_ref()).collect();
     let is_told = !followers.is_empty() && told.len() == followers.len();
     let patience = if is_told { LOOK_ANYWAY } else { LOOK_EVERY };
-    // A reader that goes away is told without being asked for.
+    // A reader that goes away is reported without being asked for.
     let mut fds = vec![PollFd::from_borrowed_fd(reader, PollFlags::empty())];
     fds.extend(told.iter().map(|told| PollFd::new(*told, PollFlags::IN)));
     let timeout = Timespec::try_from(patience).expect("it is a short time");
@@ -161,7 +161,7 @@ fn is_cut(file: &File, cursor: u64) -> io::Result<bool> {
     Ok(file.read_at(&mut byte, last)? == 0 || byte != *b"\n")
 }
 
-/// Tells whether another file has the name now. A name that nobody has may come back.
+/// Tells whether another file has the name now. A name that no file has may come back.
 fn is_replaced(file: &File, path: &Utf8Path) -> io::Result<bool> {
     let of = |found: &std::fs::Metadata| (found.dev(), found.ino());
     match path.symlink_metadata() {

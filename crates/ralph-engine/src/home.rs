@@ -3,7 +3,7 @@
 //! Everything is found by looking at files; no process is started. Finding comes in two steps, because home may be named
 //! by the configuration, which is at the workspace's root: first [`find_workspace`], then [`Workspace::home`].
 //!
-//! While walking up, a directory that anybody may write to and that belongs to nobody (`/tmp`) is passed over: a
+//! While walking up, a world-writable directory with the sticky bit (`/tmp`) is passed over: a
 //! `ralph.toml` that a stranger left there would otherwise decide which programs run.
 
 use std::borrow::Cow;

@@ -130,7 +130,7 @@ pub(crate) fn take(
                         let changed = file.content != Some(&bytes);
                         report.taken.push(Taken { name: file.name.to_owned(), bytes, changed });
                     }
-                    // Nobody promised it.
+                    // It was not asked for.
                     Err(NotPlain::Missing) if file.content.is_none() => {}
                     Err(reason) => report.refuse(file.name, reason),
                 }

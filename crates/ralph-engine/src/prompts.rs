@@ -1,7 +1,7 @@
 //! Prompts as people may change them: templates in home, and the rules of the project that is worked on.
 //!
 //! What is absent is built in. Every template there is gets read before the first run, so that a mistake in one that is needed
-//! late in the night is told at once, with file and line.
+//! hours later is reported at once, with file and line.
 
 use std::io;
 

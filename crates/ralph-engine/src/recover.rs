@@ -55,7 +55,7 @@ pub fn end_leftovers(
         for lock in &removed_locks {
             journal.record(clock.now(), id.as_ref(), locks::removed_note(lock))?;
         }
-        // Only now, with nobody left who could change more.
+        // Only now, when no process of the run is left that could change more.
         let git = || environment.git();
         let ended = result_of(state, &run.run_id)?;
         let forget = || {

@@ -1,6 +1,6 @@
-//! Who is told what happens, while it happens: the entries of the journal, and the events of the run under way.
+//! Subscribers of the entries of the journal and of the events of the run under way.
 //!
-//! A subscriber decides nothing. All that it is told of the work has been recorded before, so that whoever reads the
+//! A subscriber decides nothing. Everything it receives was recorded before, so that a reader of the
 //! journal later knows the same.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub trait Subscriber: Send {
     /// An entry was recorded; the board has it already.
     fn recorded(&mut self, entry: &JournalEntry, board: &Board);
 
-    /// A run has begun. Returns who is told what its agent does; it is dropped before the end of the run is recorded.
+    /// A run has begun. Returns the observer of its agent's events; it is dropped before the end of the run is recorded.
     fn follow(&mut self, run: &RunId, board: &Board) -> Box<dyn RunObserver>;
 
     /// The wait that was recorded last goes on; called about once a second.
@@ -31,7 +31,7 @@ pub trait RunObserver: Send {
     fn context_warning(&mut self, percent: u8);
 }
 
-/// Nobody is told.
+/// Ignores everything.
 pub(crate) struct Unobserved;
 
 impl RunObserver for Unobserved {

@@ -1,6 +1,6 @@
 //! Whether every file of a home that a person may edit and Ralph relies on is sound, everything told at once.
 //!
-//! Nothing is changed or healed here. Sessions, logs and what lies in private state are not looked at: they are made
+//! Nothing is changed or healed here. Sessions, logs and private state are not checked: they are made
 //! anew when they cannot be read.
 
 use camino::{Utf8Path, Utf8PathBuf};

@@ -18,7 +18,7 @@ pub(crate) enum Waited {
 
 /// Waits. Simulations have one that only moves their clock.
 pub(crate) trait Waiter {
-    /// Waits until `until`; `tick` is told about once a second how much is left.
+    /// Waits until `until`; `tick` is called about once a second with the time left.
     fn wait_until(
         &mut self,
         clock: &dyn Clock,

@@ -4,7 +4,7 @@
 //! first parent is the candidate that was accepted when it was made, its second the link before it. What differs between
 //! that candidate and a later base is what persons did, so it moves the anchor. A link whose candidate the base does not
 //! contain (it never landed, or the branch was reset) is passed over; a branch without a link is all a person's. But a file that
-//! is exactly what nobody agreed with stays unagreed, also where a rebase, a squash or another branch brought it.
+//! is exactly an unapproved version stays unapproved, also where a rebase, a squash or another branch brought it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ impl Mirror {
         self.without_unagreed(tree, base)
     }
 
-    /// Takes what nobody agreed with out of a tree, wherever it came from: a rebase, a squash or another branch changes the
+    /// Takes unapproved changes out of a tree, wherever they came from: a rebase, a squash or another branch changes the
     /// commits and not what is in the files.
     fn without_unagreed(&self, tree: Oid, base: &Oid) -> Result<Oid, GitError> {
         let git = self.git();
@@ -108,7 +108,7 @@ impl Mirror {
         Ok(base_tree)
     }
 
-    /// Moves the anchor of a branch to an accepted candidate, but for changes that nobody agreed with: these are given as
+    /// Moves the anchor of a branch to an accepted candidate, without the changes that were not approved: these are given as
     /// what the candidate would have to be at their paths.
     pub fn move_anchor(
         &self,

@@ -97,7 +97,7 @@ fn a_file_comes_back_where_the_candidate_has_a_directory_and_words_are_found() {
     assert!(stage.mirror.git().files_with_word(&base, "helper").unwrap().is_empty());
 }
 
-/// A person's rebase or squash changes the commits, and not what nobody agreed with.
+/// A person's rebase or squash changes the commits, but does not approve anything.
 #[test]
 fn what_nobody_agreed_with_stays_so_in_other_commits_and_on_other_branches() {
     let stage = Stage::new();
@@ -115,7 +115,7 @@ fn what_nobody_agreed_with_stays_so_in_other_commits_and_on_other_branches() {
     let tree = stage.mirror.anchor_tree("refs/heads/other", &squashed).unwrap();
     let found = stage.mirror.git().file_at(&tree, Path::new("t")).unwrap();
     assert_eq!(found.unwrap(), b"1");
-    // Once somebody agrees, it counts there too.
+    // Once it is approved, it counts there too.
     let later = stage.commit(&[("n", "3")]);
     stage.accept(&squashed, &later, &[]);
     assert_eq!(stage.anchor(&later, "t"), "2");

@@ -77,7 +77,7 @@ pub struct GitProgram {
     base: Vec<(String, Option<String>)>,
     /// Where the person's configuration is, if the environment says so.
     person: Vec<(String, String)>,
-    /// Who the person is, if the environment says so.
+    /// The person's identity, if the environment names it.
     identity: Vec<(String, String)>,
     /// Where programs and the person's files are: `PATH`, `HOME`, `XDG_CONFIG_HOME`; and `TZ`.
     surroundings: Vec<(String, PathBuf)>,

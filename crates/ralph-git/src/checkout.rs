@@ -195,7 +195,7 @@ impl Checkout {
     /// stand for something else. What is there beside, and what fills a submodule, stays.
     pub fn put_tracked_back(&self, filled: &dyn Fn(&Path) -> bool) -> Result<(), CheckoutError> {
         let failed = |error| self.explain(error);
-        // Who changes a file can put its size and time back, but not the time of that change, which the index has as well.
+        // A process that changes a file can restore its size and mtime, but not its ctime, which the index records too.
         let args = ["diff-files", "-z", "--name-only", "--ignore-submodules=all"];
         let answer = self.git.call(Call::new(&args).timeout(TIMEOUT)).map_err(failed)?;
         let names = answer.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());

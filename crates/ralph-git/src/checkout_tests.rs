@@ -104,7 +104,7 @@ fn named_caches_stay_and_their_namesakes_elsewhere_do_not() {
         assert!(!tree.join(gone).exists(), "{gone}");
     }
     assert_eq!(read(&tree.join("web/node_modules/kept")), "1");
-    // Somebody else wrote the index: all is made anew, and the caches are kept even so.
+    // Another program wrote the index: everything is checked out again, but the caches are kept.
     bench.world.git(&tree, &["update-index", "--assume-unchanged", "a.txt"]);
     write(&tree.join("a.txt"), "hidden");
     write(&tree.join("web/other"), "planted");

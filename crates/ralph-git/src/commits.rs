@@ -139,7 +139,7 @@ pub(super) fn commit_paths_as(
     bench.look_again(&index, &named(git, request.paths))?;
     bench.take_in(&index, &paths)?;
     if let Some(replaced) = replaced {
-        // Whoever replaces it later finds it committed as it was.
+        // A later replacement finds the old content committed.
         paths.iter().try_for_each(|path| replaced.check_file(git, path))?;
     }
     let after = bench.staged(&index, &wanted)?;
@@ -325,7 +325,7 @@ impl ScratchIndex {
         ScratchIndex { path }
     }
 
-    /// Removes what commits that were killed left behind. Nobody else has one while the lock of the index is held.
+    /// Removes what commits that were killed left behind. While the index lock is held, no other process has one.
     pub(super) fn remove_abandoned(git_dir: &Utf8Path) {
         for entry in fs::read_dir(git_dir).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(SCRATCH) {

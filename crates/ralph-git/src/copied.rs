@@ -1,5 +1,5 @@
 //! Ignored files of the person's work tree that come along into Ralph's own clones and checkouts: what `copy` and
-//! `.worktreeinclude` name. Whoever calls has read both when the person agreed to them: what an agent made of that list
+//! `.worktreeinclude` name. The caller read both when the person agreed to them: what an agent made of that list
 //! since then says nothing here.
 //!
 //! Only regular files that git ignores there: what is tracked is in the commit, and what is neither would become work.

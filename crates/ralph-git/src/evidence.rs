@@ -403,12 +403,12 @@ fn fetched(git_dir: &camino::Utf8Path) -> Vec<Oid> {
     text.lines().filter_map(|line| Oid::parse(line.split('\t').next()?.as_bytes())).collect()
 }
 
-/// Tells whether a path is, or lies in, something of Ralph's own.
+/// Tells whether a path is one of Ralph's own, or inside one.
 pub fn is_own(own: &[PathBuf], path: &Path) -> bool {
     own.iter().any(|own| path.starts_with(own))
 }
 
-/// What a remote has is not rewritten here, and what Ralph keeps is nobody's history.
+/// Remote-tracking refs are not rewritten here, and Ralph's own refs are not the person's history.
 fn is_somebodys(name: &str) -> bool {
     !name.starts_with("refs/remotes/") && !name.starts_with("refs/ralph/")
 }

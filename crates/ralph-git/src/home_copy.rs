@@ -319,7 +319,7 @@ impl Git {
         fresh.write(self.place().common_dir.join("objects").as_std_path()).map_err(unwritable)
     }
 
-    /// Makes a commit that nobody signs and no person wrote.
+    /// Makes an unsigned commit with Ralph as its author.
     fn commit_tree(
         &self,
         tree: &Oid,

@@ -12,7 +12,7 @@ pub(super) struct Identity {
     pub(super) variables: Vec<(&'static str, String)>,
 }
 
-/// Each variable with the settings that it stands for, and what stands in where nobody says.
+/// Each variable with the settings that it stands for, and the default where neither is set.
 const VARIABLES: [(&str, &str, &str, &str); 4] = [
     ("GIT_AUTHOR_NAME", "author.name", "user.name", "Ralph"),
     ("GIT_AUTHOR_EMAIL", "author.email", "user.email", "ralph@localhost"),
@@ -56,7 +56,7 @@ impl Identity {
         Self::from_settings(git.program(), |key| drivers.value(key).map(str::to_owned))
     }
 
-    /// Does the same with settings that somebody else has read.
+    /// Does the same with settings that the caller has read.
     pub(super) fn from_settings(
         program: &GitProgram,
         setting: impl Fn(&str) -> Option<String>,

@@ -126,7 +126,7 @@ pub struct ItemWrite<'a> {
 /// The state of an item could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ItemRefError {
-    /// Somebody else wrote it since it was read; nothing has changed.
+    /// Another process wrote it since it was read; nothing was changed.
     #[error("the state of item `{key}` changed meanwhile")]
     Lost { key: ItemKey },
     #[error("`{}` cannot be a file of an item", super::shown(path))]

@@ -132,7 +132,7 @@ impl RefsSnapshot {
 pub struct Git {
     program: GitProgram,
     place: RepositoryLocation,
-    /// Nobody but Ralph writes its object store.
+    /// Only Ralph writes its object store.
     is_private: bool,
 }
 
@@ -147,7 +147,7 @@ impl Git {
         Git { program, place, is_private: false }
     }
 
-    /// Says that nobody but Ralph writes its object store: what was read there once is still so.
+    /// Declares that only Ralph writes its object store, so what was read once can be cached.
     fn private(self) -> Self {
         Git { is_private: true, ..self }
     }

@@ -100,7 +100,8 @@ fn has_open(process: &Path, lock: &Path) -> bool {
 
 /// Removes a lock that a killed Ralph left; returns whether it did.
 ///
-/// What is looked at is held meanwhile: between the look and the removal nobody else can remove it and take the lock anew,
+/// The file is held open and locked meanwhile: between the check and the removal no other process can remove it and take
+/// the lock again,
 /// which would then be removed instead.
 pub(super) fn remove_abandoned(lock: &Path) -> bool {
     let Ok((file, metadata)) = regular_file::open(lock) else { return false };
@@ -112,7 +113,7 @@ pub(super) fn remove_abandoned(lock: &Path) -> bool {
     !is_held && is_there() && fs::remove_file(lock).is_ok()
 }
 
-/// How long a lock that seems to be left behind is watched before it is removed. Who takes one in a way that cannot be
+/// How long a lock that seems to be left behind is watched before it is removed. A process that takes one in a way that cannot be
 /// seen from here is done within that time.
 const WATCHED: Duration = Duration::from_millis(500);
 
@@ -136,7 +137,7 @@ impl RepositoryLocation {
 
 /// Removes a lock that was left behind by a process that is dead, and says whether it did.
 ///
-/// The caller must know that nobody is at work who took it; what can be seen of other processes is looked at as well, and a
+/// The caller must know that the process which took it has ended; visible processes are checked as well, and a
 /// lock that a living one could have stays.
 pub fn remove_left_behind(lock: &Path) -> bool {
     let unheld = || {
@@ -178,7 +179,7 @@ fn with_patience<T>(
     }
 }
 
-/// Waits until nobody has a lock.
+/// Waits until a lock is free.
 pub(super) fn wait_for_others(lock: &Path, patience: Duration) -> Result<(), GitError> {
     with_patience(lock, patience, || Ok(fs::symlink_metadata(lock).is_err().then_some(())))
 }
@@ -197,7 +198,7 @@ impl LockFile {
         with_patience(path, patience, || Self::create(path))
     }
 
-    /// Makes the lock; `None` if somebody has it.
+    /// Makes the lock; `None` if it is taken.
     fn create(path: &Path) -> io::Result<Option<Self>> {
         let made = OpenOptions::new().write(true).create_new(true).mode(MARK | 0o666).open(path);
         let file = match made {

@@ -11,7 +11,7 @@ use super::{Git, Oid};
 /// Signing may wait for a person's passphrase.
 const SIGNING: Duration = Duration::from_mins(2);
 
-/// Who wrote a change, and when, as git has it.
+/// Author or committer with the time, as git writes them.
 pub(super) struct Author {
     pub(super) name: String,
     pub(super) email: String,
@@ -23,7 +23,7 @@ pub(super) struct NewCommit<'a> {
     pub(super) tree: &'a Oid,
     pub(super) parents: &'a [&'a Oid],
     pub(super) message: &'a str,
-    /// Who wrote what is in it, if that is not the person.
+    /// The author, if it is not the person.
     pub(super) author: Option<&'a Author>,
     pub(super) signing: Signing,
 }

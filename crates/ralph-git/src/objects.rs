@@ -82,7 +82,7 @@ pub enum ObjectError {
 pub(super) struct Objects {
     place: RepositoryLocation,
     pub(super) kind: Kind,
-    /// Nobody but Ralph writes it: large trees that were read once are not read again.
+    /// Only Ralph writes it, so large trees are cached once read.
     pub(super) is_private: bool,
     /// The repository's own object directory.
     own: Loose,
@@ -107,7 +107,7 @@ const LARGE_TREE: usize = 16 << 10;
 /// What kept trees may take before the oldest goes.
 const TREES_BYTES: usize = 24 << 20;
 
-/// Large trees that were read from stores which nobody but Ralph writes, the oldest first.
+/// Cached large trees of stores that only Ralph writes, the oldest first.
 static TREES: Mutex<KeptTrees> = Mutex::new(KeptTrees { trees: VecDeque::new(), bytes: 0 });
 
 struct KeptTrees {

@@ -1,7 +1,7 @@
 //! Refs that are files, read and moved in process.
 //!
 //! The protocol is git's own: a ref is written through `<ref>.lock`, the old value is compared while the lock is
-//! held (and nobody holds that of `HEAD`, which names the branch), and the logs are written before the ref moves. Beyond what git does by
+//! held (and that of `HEAD`, which names the branch, is free), and the logs are written before the ref moves. Beyond what git does by
 //! default, the new value is on disk before it takes the name. What is odd (a link, a ref that names another, a directory
 //! in the place of a ref) is [`Unfit`] and left to git.
 
@@ -18,7 +18,7 @@ use super::lock::{LockFile, wait_for_others};
 use super::settings::Unfit;
 use super::{GitError, Head, Oid, RepositoryLocation, regular_file};
 
-/// How long a lock on a ref is waited for; nobody holds one for longer than a moment.
+/// How long to wait for a ref's lock; it is normally held for milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The refs of one repository.
@@ -32,7 +32,7 @@ pub(super) struct LookupStep<'a> {
     pub(super) to: &'a Oid,
     /// What stands for no commit.
     pub(super) zero: &'a str,
-    /// Who, when and why, as logs have it.
+    /// Identity, time and message, as reflogs have them.
     pub(super) log_entry: &'a str,
     /// Whether a log is begun where there is none.
     pub(super) begin_log: bool,
@@ -92,7 +92,7 @@ impl<'a> RefFiles<'a> {
         }
     }
 
-    /// Returns what a ref points at whose name somebody gave.
+    /// Returns what a ref points at, for a name that was given from outside.
     pub(super) fn read_named(&self, name: &str) -> Result<Option<Oid>, Unfit> {
         if is_plain_name(name) { self.read(name) } else { Ok(None) }
     }
@@ -207,7 +207,7 @@ fn make_room(
 
 fn open_log(path: &Utf8Path, begin: bool) -> Result<Option<File>, Unfit> {
     let odd = Unfit("its logs are odd");
-    // A link is left to nobody: git, which is asked where this is unfit, refuses it too.
+    // Links are refused, also by the git binary that is the fallback here.
     match fs::symlink_metadata(path) {
         Err(error) if regular_file::is_absence(&error) && !begin => return Ok(None),
         Err(error) if regular_file::is_absence(&error) => {

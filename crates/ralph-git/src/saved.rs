@@ -1,7 +1,7 @@
 //! A person's uncommitted files, kept as a commit under a ref of Ralph's before a run that could destroy them.
 //!
 //! Neither the index nor the work tree is touched: an index of its own takes the files in. Huge files are left out, as
-//! nobody waits for gigabytes to be copied. A ref is named after the tree that it keeps, so that the same
+//! no start waits for gigabytes to be copied. A ref is named after the tree that it keeps, so that the same
 //! state is kept once.
 
 use std::fs;

@@ -91,7 +91,7 @@ impl Git {
         back.retain(is_touched);
         gone.retain(is_touched);
         for path in &gone {
-            // Whoever removed it meanwhile has done the same.
+            // Already removed by another process.
             let _ = fs::remove_file(root.as_std_path().join(path));
         }
         if !back.is_empty() {

@@ -50,7 +50,7 @@ fn a_snapshot_keeps_what_can_be_kept_of_any_tree() {
         "\"line\\nbreak\"",
         "\"new \\\"quoted\\\" \\303\\251.txt\"",
     ];
-    // Whoever may read everything can keep it too.
+    // Root can read, and so keep, everything.
     let is_root = fs::File::open(root.join("secret")).is_ok();
     if is_root {
         expected.push("secret");

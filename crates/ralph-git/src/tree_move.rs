@@ -1,7 +1,7 @@
 //! A work tree of Ralph's own, moved from one commit to another together with its index, at a cost that grows with what
 //! differs: nothing else is looked at or written.
 //!
-//! The caller knows what is not as the index has it ([`scan`](super::scan)) and that nobody else is at work in the tree.
+//! The caller knows what is not as the index has it ([`scan`](super::scan)) and that no other process is writing to the tree.
 //! Contents are written by git, as it writes them on a checkout; the index is changed in process. Whatever is not plain
 //! files (links, submodules, a file in place of a directory, attributes that change) is [`Unfit`]: then nothing is said
 //! about the tree, and git has to write all of it.
@@ -171,7 +171,7 @@ impl TreeMove<'_> {
         let new = format!("{}.ralph-new", self.index);
         let _ = fs::remove_file(&new);
         let file = File::create_new(&new).map_err(|_| UNWRITABLE)?;
-        // Its time is that of now: what could not be told by times was compared by content, and nobody is at work.
+        // Its time is that of now: where times did not decide, contents were compared, and no other process writes here.
         let patched = patch(Some((&old, &metadata)), self.kind, change, &file);
         let made = match patched {
             Ok(_) => fs::rename(&new, path).map_err(|_| UNWRITABLE),

@@ -100,7 +100,7 @@ impl Git {
 
     /// Takes a commit, with what leads to it, from Ralph's own mirror.
     pub fn take_from(&self, mirror: &Utf8Path, id: &Oid) -> Result<(), GitError> {
-        // Nobody keeps what is sent: to look for differences between large trees would cost more than to send them.
+        // The pack is not kept: computing deltas of large trees would cost more than sending them whole.
         let upload_pack = format!(
             "{} -c pack.window=0 -c pack.compression=0 -c safe.directory='*' upload-pack",
             super::mirror::shell_quoted(&self.program.exe().to_string_lossy())

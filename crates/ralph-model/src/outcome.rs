@@ -52,7 +52,7 @@ pub enum ClaimCheck {
     /// A request was granted through the channel, which counts as a claim and shows that the run did something.
     Granted,
     Missing,
-    /// Nobody can tell: the role may end in its own words.
+    /// Unknown: this role has no completion marker.
     Unknown,
 }
 

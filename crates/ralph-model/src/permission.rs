@@ -1,6 +1,6 @@
 //! Which changes to tasks and issues each role may ask the harness for while it runs.
 //!
-//! Nobody accepts its own work: no role can both claim a task done and accept one, and a run has one role. A person's
+//! No agent accepts its own work: no role can both claim a task done and accept one, and a run has one role. A person's
 //! own commands do not come through here: outside a run a change is the person's word. Whether a change can be made at
 //! all (an unknown id, a cycle) is the plan's to say.
 

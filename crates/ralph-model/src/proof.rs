@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum ProofLevel {
     /// No gate, no test, a gate that was red before and after, or one that could not be run.
     NotProven,
-    /// The gates pass, and somebody agreed with what was changed about them; or one of them fails now and then.
+    /// The gates pass, and the changes of their checks were approved; or one of the gates is flaky.
     ChecksChanged,
     /// The gates pass, with the anchor's checks too.
     GatesPassed,

@@ -143,7 +143,7 @@ pub struct CheckReceipt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum CheckConsent {
-    /// Nobody had to: the work passes with the checks as they were.
+    /// No approval was needed: the work passes with the checks as they were.
     Nobody,
     /// The spec or the configuration allows it, by this pattern.
     Allowed {

@@ -47,7 +47,7 @@ fn sample() -> Receipt {
     }
 }
 
-/// The format, as it lies in other people's repositories: this text must always be read.
+/// The format as it is stored in users' repositories: it must stay readable.
 const VERSION_1: &str = r#"{
   "version": 1,
   "created_at": "2026-11-15T20:30:00Z",
@@ -145,7 +145,7 @@ fn a_receipt_of_version_2_tells_the_level_and_who_agreed_with_changed_checks() {
     {
         assert!(text.contains(told), "{told}: {text}");
     }
-    // The first version had neither, so nobody who wrote it meant them.
+    // The first version had neither field.
     let older = text.replace("\"version\": 2", "\"version\": 1");
     assert!(matches!(Receipt::parse(&older), Err(ReceiptError::Unknown { .. })));
     let hidden = text.replace("\"by\": \"person\"", "\"by\": \"person\", \"if\": \"x\"");

@@ -1,7 +1,7 @@
-//! The moment at which nothing of a run was left, as its guard noted it: whatever was changed later, somebody else changed.
+//! The moment at which nothing of a run was left, as its guard noted it: later changes are not the run's.
 //!
 //! The time is that of the note's own last change (ctime). The kernel gives it from the clock that all files get theirs
-//! from, and nobody can set it back. The note is written over from run to run, and tells of one run only.
+//! from, and it cannot be set back. The note is written over from run to run, and tells of one run only.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -28,7 +28,7 @@ pub struct FileTime {
 }
 
 impl EndNote {
-    /// Notes the end. To be called when there is nobody left who could change anything.
+    /// Notes the end. Must be called when no process of the run is left.
     pub(crate) fn write(&self) -> io::Result<()> {
         let file = OpenOptions::new()
             .write(true)
@@ -40,7 +40,7 @@ impl EndNote {
         file.write_all_at(format!("{}\n", self.run).as_bytes(), 0)
     }
 
-    /// Returns when the run was over; `None` where nobody has noted that.
+    /// Returns when the run was over; `None` where that was not noted.
     pub fn read(&self) -> Option<FileTime> {
         let text = fs::read_to_string(&self.path).ok()?;
         let is_of_run = text.lines().next() == Some(self.run.as_str());
@@ -67,7 +67,7 @@ impl FileTime {
     }
 
     /// Tells whether what is at a path was changed later. Of what is gone the directory tells, which may have been changed
-    /// by something else: then nobody knows, and the answer is yes.
+    /// by something else: then it is unknown, and the answer is yes.
     pub fn is_before_change_of(self, path: &Path) -> bool {
         for path in path.ancestors() {
             match FileTime::of(path) {

@@ -38,7 +38,7 @@ use crate::{launcher, sys, tree};
 pub const WORD: &str = "__guard";
 
 /// The version of the lines between harness and guard. Both come from one binary, but from `/proc/self/exe`: they can
-/// only differ if somebody starts a guard by hand.
+/// only differ if a guard is started by hand.
 const VERSION: u32 = 4;
 
 /// What processes that the run left behind get to end by themselves: git removes its locks in that time.

@@ -44,7 +44,7 @@ struct Process {
 /// The launchers of a process that cannot start any more: its bounds would be theirs.
 static IDLE: Mutex<Vec<Process>> = Mutex::new(Vec::new());
 
-/// Ends the launchers that nobody needs any more, before the harness itself ends.
+/// Ends the launchers that are no longer needed, before the harness itself ends.
 pub fn end_idle() {
     let idle = std::mem::take(&mut *IDLE.lock().unwrap_or_else(PoisonError::into_inner));
     for process in idle {

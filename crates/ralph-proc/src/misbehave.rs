@@ -1,7 +1,7 @@
 //! Everything an agent's processes do that a supervisor must cope with, for the rehearsal agent to do on purpose.
 //!
 //! The supervisor itself uses nothing of this. Every function acts on the calling process or starts processes that
-//! nobody waits for; whoever calls it is expected to be a process of its own that ends soon.
+//! are never reaped; the caller is expected to be a separate process that ends soon.
 
 #![expect(unsafe_code, reason = "double forks and signal dispositions have no safe form")]
 
@@ -109,7 +109,7 @@ fn become_daemon() -> io::Result<()> {
 
 /// Runs a program to its end, without stdin. Returns how it ended and the first `keep` bytes of what it wrote.
 ///
-/// What it wrote is over when nobody holds its output any more, so a process it left behind is waited for.
+/// Its output ends when no process holds the pipe any more, so a process it left behind is waited for.
 pub fn run_to_end(
     program: &str,
     args: &[&str],
@@ -163,7 +163,7 @@ pub fn send_signal(target: SignalRecipient, signal: Signal) -> io::Result<()> {
     match target {
         SignalRecipient::Own => rustix::process::kill_process(rustix::process::getpid(), signal)?,
         SignalRecipient::Parent => {
-            // An orphan's parent is the init process, which is nobody's to kill.
+            // An orphan's parent is the init process, which must not be killed.
             let parent = rustix::process::getppid().filter(|parent| *parent != Pid::INIT);
             rustix::process::kill_process(parent.ok_or_else(nobody)?, signal)?;
         }
@@ -176,7 +176,7 @@ pub fn send_signal(target: SignalRecipient, signal: Signal) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets go of stdout: whoever reads it sees its end, unless somebody else holds it too.
+/// Closes stdout: its reader sees end of file, unless another process holds it too.
 pub fn close_stdout() -> io::Result<()> {
     // An empty slot 1 would be taken by the next file that is opened.
     let nowhere = File::options().write(true).open("/dev/null")?;

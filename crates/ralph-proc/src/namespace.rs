@@ -48,7 +48,7 @@ pub struct View {
 /// A directory with a layer over it that takes every change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layered {
-    /// What is read. Nobody may change it meanwhile.
+    /// The lower, read-only directory. It must not change while mounted.
     pub lower: String,
     /// An empty directory of Ralph's own for the changes. It can be removed afterwards.
     pub upper: String,
@@ -168,7 +168,7 @@ impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
     }
 }
 
-/// Who runs the program, inside and outside: nobody becomes somebody else.
+/// The uid and gid of the program: the same inside and outside.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ids {
     user: u32,
@@ -176,7 +176,7 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// To be asked before the namespaces are made: in a new one nobody is anybody at first.
+    /// Must be read before the namespaces are made: in a new one no id is mapped at first.
     pub(crate) fn own() -> Ids {
         let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
         Ids { user: user.as_raw(), group: group.as_raw() }

@@ -48,7 +48,7 @@ pub trait Watcher: Send {
     fn line(&mut self, stream: Stream, line: &[u8]);
 
     /// What was made of the lines so far is to be where others can see it. Called soon after a line, whether or not
-    /// another one comes. Whoever keeps nothing back has nothing to do.
+    /// another one comes. An implementation without a buffer has nothing to do.
     fn flush(&mut self) {}
 }
 
@@ -225,7 +225,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
         Output { open: channels.into(), parser, buffer, kept, failure: None, flushed, is_unflushed }
     }
 
-    /// Returns how long nobody has to wait for the next flush; nothing where none is needed.
+    /// Returns the time until the next flush is due; `None` where none is needed.
     pub(crate) fn until_flush(&self) -> Option<Duration> {
         let since = self.flushed.map_or(FLUSH_EVERY, |flushed| flushed.elapsed());
         self.is_unflushed.then(|| FLUSH_EVERY.saturating_sub(since))
@@ -269,7 +269,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
                 Ok(_) => anything = true,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => {
-                    // Closed pipes tell the agent that nobody listens any more.
+                    // Closed pipes tell the agent that its reader is gone.
                     self.failure.get_or_insert(error);
                     self.open.clear();
                     return false;

@@ -70,7 +70,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Parser<'scope, 'env, W> {
             At::There(conveyor, _) => {
                 let empty = conveyor.empties.try_recv().unwrap_or_else(|_| vec![0; CHUNK]);
                 let buffer = std::mem::replace(buffer, empty);
-                // A thread that has gone panicked; that is told when it is joined, and the log must be whole even so.
+                // A thread that is gone has panicked: the join reports it, and the log must be complete all the same.
                 let _ = conveyor.parcels.send(Parcel::Chunk { stream, buffer, count });
             }
         }

@@ -28,7 +28,7 @@ pub enum StopReason {
     Idle(Duration),
     /// The person asked for it.
     Person,
-    /// Whoever reads the output asked for it.
+    /// The reader of the output asked for it.
     Watcher,
     /// The output could not be kept.
     LogFailed(String),

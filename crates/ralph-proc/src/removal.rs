@@ -1,4 +1,4 @@
-//! Removing directories that somebody else has filled: by descriptors, following no link, however deep they are and whatever
+//! Removal of directories with untrusted contents: by descriptors, following no link, however deep they are and whatever
 //! their permissions.
 //!
 //! Nothing may be at work in them any more. What lies very deep is moved up first, so that neither paths nor recursion grow
@@ -34,7 +34,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 
 /// Opens a directory; its owner may do everything in it from then on.
 fn open_directory(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> io::Result<OwnedFd> {
-    // No link: it was looked at, and nobody is there who could have put one in its place.
+    // Not a link: it was checked, and no process is left that could have replaced it.
     let _ = chmodat(&at, name, Mode::RWXU, AtFlags::empty());
     Ok(openat(&at, name, OPEN, Mode::empty())?)
 }
@@ -70,7 +70,7 @@ fn empty_near(
             empty_near(top, &inner, depth + 1, lifted)?;
             unlinkat(directory, name.as_c_str(), AtFlags::REMOVEDIR)?;
         } else {
-            // A directory takes its new place only from somebody who may write it.
+            // Renaming a directory needs write permission on the directory itself.
             let _ = chmodat(directory, name.as_c_str(), Mode::RWXU, AtFlags::empty());
             lift(directory, &name, top, lifted)?;
         }

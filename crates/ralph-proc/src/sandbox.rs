@@ -34,7 +34,7 @@ pub struct Confinement {
     /// Which unix sockets it may open: they lead to daemons that act outside the boundary (docker, D-Bus, agents of ssh and
     /// gpg).
     pub unix_sockets: SocketAccess,
-    /// Whether the network is refused, this machine's own included. Listening is left alone: nobody inside could connect.
+    /// Whether the network is refused, this machine's own included. Listening is allowed: nothing inside could connect.
     #[serde(default)]
     pub offline: bool,
     /// What it sees of the machine: the second layer.

@@ -11,7 +11,7 @@ use std::mem::offset_of;
 
 use libc::{c_int, c_long, seccomp_data, sock_filter};
 
-/// What the filter is to refuse beside what nobody needs.
+/// What the filter refuses beyond its fixed list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FilterScope {
     /// New unix sockets. Pairs of sockets stay.
@@ -146,7 +146,7 @@ fn processes(scope: FilterScope, refuse: &mut dyn FnMut(c_long, &[Condition], c_
     let other = |argument| {
         if scope.other_processes { differs(argument, 0) } else { equal(argument, 1) }
     };
-    // To read the limits of others harms nobody.
+    // Reading the limits of other processes is harmless.
     for upper in [false, true] {
         let new_limit = Condition { upper, ..differs(2, 0) };
         refuse(libc::SYS_prlimit64, &[differs(0, 0), new_limit], libc::EPERM);

@@ -26,7 +26,8 @@ use crate::pulse::Pulse;
 use crate::signal::{SignalPipe, SignalRequest, suspend_self};
 use crate::tree::{self, ProcessIdentity};
 
-/// How long the pipes may stay open after everything of the run has ended. Whoever holds them then is not of the run.
+/// How long the pipes may stay open after everything of the run has ended. A process that holds them then does not belong
+/// to the run.
 const DRAIN_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Everything a run needs besides its command.
@@ -40,7 +41,7 @@ pub struct Supervision<'a> {
     pub pulse: Pulse,
     /// Where the person's signals arrive. `None` leaves them alone.
     pub signals: Option<&'a SignalPipe>,
-    /// Somebody else to be heard while the run goes on.
+    /// Another source of requests while the run goes on.
     pub visitor: Option<Visitor<'a>>,
     /// Where the guard notes that nothing of the run is left.
     pub end_note: Option<EndNote>,
@@ -114,7 +115,7 @@ pub fn supervise<W: Watcher>(
     supervision: Supervision<'_>,
     watcher: W,
 ) -> (W, Result<Finished, SuperviseError>) {
-    // Whoever asked to stop while the run was being prepared wants nothing new to start.
+    // A stop request during preparation means that nothing new is started.
     if supervision.signals.is_some_and(SignalPipe::take_stop) {
         return (watcher, Ok(Finished::before_its_start()));
     }
@@ -145,7 +146,7 @@ impl Begun<'_> {
     }
 }
 
-/// Takes what is still in the pipes; `false` if somebody who is not of the run holds them open.
+/// Drains the pipes; `false` if a process outside the run holds them open.
 fn drain<'scope, W: Watcher + 'scope>(output: &mut Output<'scope, '_, W>) -> bool {
     let until = Instant::now() + DRAIN_PATIENCE;
     while !output.is_at_end() {

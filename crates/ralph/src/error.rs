@@ -1,4 +1,4 @@
-//! What a person is told when a command cannot go on: what happened, why, and what to do next.
+//! Errors of commands: what happened, why, and what to do next.
 
 use std::error::Error;
 use std::fmt::Write as _;

@@ -394,7 +394,7 @@ impl Setup {
     /// Says that there is no history where home is in no repository.
     pub(crate) fn say_if_outside_git(&self) {
         let home = &self.home.path;
-        // Where it usually is nobody has to look further.
+        // If it is in its usual place, no further search is needed.
         let is_inside = self.workspace.git_dir().is_some()
             && real_directory(home).is_some_and(|home| home.starts_with(&self.workspace.root));
         if !is_inside && Past::of(&self.git(), home, None).is_none() {

@@ -1,7 +1,7 @@
 //! The Codex CLI: `codex exec --json`.
 //!
 //! Its own sandbox cannot work inside Ralph's and keeps it from committing, so it is switched off. Usage counts the whole
-//! thread, resumed runs included. A usage limit is told in prose, with a local time of day; the session file, which
+//! thread, resumed runs included. A usage limit is reported in prose, with a local time of day; the session file, which
 //! [`rollout`] reads, has it to the second.
 
 use std::collections::HashSet;

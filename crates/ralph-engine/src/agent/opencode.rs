@@ -341,7 +341,7 @@ fn tool_use(part: Part<'_>, events: &mut Vec<AgentEvent>) {
 impl OpenCodeDecoder {
     /// Reads a line of its log. A request that failed will be repeated; if not, an error follows on stdout.
     fn log_line(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
-        // Of the requests that name the session nobody hears.
+        // Requests that generate the session's title are not reported.
         if !line.contains("message=\"stream error\"") || line.contains(" small=true ") {
             return;
         }

@@ -49,12 +49,12 @@ impl ConsentStep {
     }
 }
 
-/// Nobody answered.
+/// There was no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoReply {
     /// The person would rather stop.
     Interrupted,
-    /// There is nobody to be asked, and no answer was supplied.
+    /// No person is there, and no answer was supplied.
     Missing(MissingReply),
 }
 
@@ -65,7 +65,7 @@ pub enum MissingReply {
     Consent(ConsentStep),
 }
 
-/// Somebody who answers.
+/// A source of answers.
 pub trait AskPerson {
     /// Asks for free text, which may have several lines. An empty answer is the default, if there is one.
     fn text(&mut self, inquiry: &Inquiry<'_>, default: Option<&str>) -> Result<String, NoReply>;
@@ -82,7 +82,7 @@ pub trait AskPerson {
     ) -> Result<usize, NoReply>;
 }
 
-/// Finds the option that somebody means: by its number, counted from 1, or by how it begins.
+/// Finds the option that an answer means: by its number, counted from 1, or by how it begins.
 pub fn option_meant(typed: &str, options: &[&str]) -> Option<usize> {
     let typed = typed.trim().to_lowercase();
     if let Ok(number) = typed.parse::<usize>() {

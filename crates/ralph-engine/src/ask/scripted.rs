@@ -1,4 +1,4 @@
-//! A person who wrote down in advance what they would say; what they did not is asked of somebody else, if there is one.
+//! Answers that were written down in advance; other questions go to the fallback, if there is one.
 
 use super::{
     Answers, AskPerson, ConsentStep, Inquiry, MissingReply, NoReply, is_yes, option_meant,
@@ -26,7 +26,7 @@ impl Consents {
 pub struct Scripted<'a> {
     pub answers: Answers,
     pub consents: Consents,
-    /// Who is asked what is not written down; nobody, and defaults are taken.
+    /// Answers what is not written down; without one, defaults are taken.
     pub otherwise: Option<&'a mut dyn AskPerson>,
 }
 

@@ -112,7 +112,7 @@ pub(crate) struct Attendant<'a> {
     pub(crate) asker: Asker<'a>,
 }
 
-/// Whether somebody waits for replies.
+/// Whether a client waits for replies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Agent {
     Runs,
@@ -280,7 +280,7 @@ pub(crate) struct Clerk<'a> {
 /// What became of a request.
 pub(crate) struct Decision {
     pub(crate) accepted: bool,
-    /// What the agent is told.
+    /// The reply to the agent.
     pub(crate) text: String,
     /// The plan, if it was changed.
     plan: Option<Vec<u8>>,

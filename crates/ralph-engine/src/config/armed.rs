@@ -1,7 +1,7 @@
 //! Which settings of a workspace's `ralph.toml` count only once the person trusts them, and how far they count then.
 //!
 //! A repository's file is a stranger's. A key is *armed* if it can start a program, hand one an argument, or widen what a
-//! run may reach. The list below names the harmless keys: a setting that nobody classified is armed. Over the person's own
+//! run may reach. The list below names the harmless keys: a setting that is not classified is armed. Over the person's own
 //! file a repository may only tighten, trusted or not.
 
 use camino::{Utf8Component, Utf8Path};

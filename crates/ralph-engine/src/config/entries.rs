@@ -8,7 +8,7 @@ use super::{Config, Origin};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigEntry {
     pub key: String,
-    /// As TOML. `None`: nobody set it, and there is no default.
+    /// As TOML. `None`: it is not set, and has no default.
     pub value: Option<String>,
     pub origin: Origin,
 }

@@ -96,7 +96,7 @@ pub(super) struct Layer {
 }
 
 impl Layer {
-    /// Returns the settings that hold where nobody says otherwise.
+    /// Returns the defaults.
     pub(super) fn defaults() -> Self {
         let mut layer = Layer::default();
         for setting in SETTINGS {

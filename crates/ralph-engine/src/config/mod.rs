@@ -1,6 +1,6 @@
 //! Settings, in layers: defaults, the person's own file, the workspace's `ralph.toml`, the environment, the flags.
 //!
-//! Every value knows where it comes from. A key nobody knows is an error, never ignored, and all that is wrong is told
+//! Every value knows where it comes from. An unknown key is an error, never ignored, and all problems are reported
 //! at once. Nothing here runs or looks for a program; a path is only joined to what it is relative to: the workspace's
 //! root, or for a flag the directory the person stands in.
 
@@ -175,7 +175,7 @@ pub struct Config {
     pub(crate) follow: Follow,
     /// Where clones are made, if not in private state.
     pub(crate) slots: Option<Utf8PathBuf>,
-    /// Home, if somebody named one. Absolute, as all paths here.
+    /// Home, if it was named. Absolute, as all paths here.
     pub home: Option<Utf8PathBuf>,
     pub(crate) mailbox: Utf8PathBuf,
     /// What every role may write beside its own paths.
@@ -197,7 +197,7 @@ pub struct Config {
     pub git: GitSettings,
     pub ui: UiSettings,
     pub(crate) loop_settings: LoopSettings,
-    /// How the person is told what happens while they are away.
+    /// How a person who is away is notified.
     pub notify: NotifySettings,
     /// Checkouts whose armed keys always count.
     pub(crate) trusted: Vec<Utf8PathBuf>,

@@ -7,12 +7,12 @@ use super::layer::{Layer, Located, split_key};
 /// What may be told.
 pub(super) const KINDS: [&str; 5] = ["question", "finished", "failed", "budget", "limit"];
 
-/// When and how a person is told that something happened.
+/// When and how a person is notified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotifySettings {
     /// Which kinds; none: no notices.
     pub on: Vec<String>,
-    /// Nothing is told of a workflow that began less than this ago.
+    /// No notice for a workflow that began less than this ago.
     pub after: Duration,
     pub terminal: TerminalNotice,
     /// Gets the notice as JSON on stdin.
@@ -41,7 +41,7 @@ impl NotifySettings {
     }
 }
 
-/// How a terminal is told.
+/// How a terminal is notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TerminalNotice {
     Auto,

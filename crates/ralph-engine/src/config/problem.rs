@@ -107,7 +107,7 @@ impl fmt::Display for ConfigProblemKind {
     }
 }
 
-/// The configuration cannot be used. All that is wrong with it is told at once.
+/// The configuration cannot be used. All its problems are reported at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     pub problems: Vec<ConfigProblem>,

@@ -1,7 +1,7 @@
 //! The agent CLIs that are installed, with their versions.
 //!
 //! Each program found is asked for its version, all at once: some take seconds to start. One that hangs or fails is
-//! reported as such and holds nobody up. Nothing else is asked of them; whether a person is logged in stays unknown.
+//! reported as such and delays nothing. Nothing else is asked of them; whether a person is logged in stays unknown.
 
 use std::path::Path;
 use std::thread;

@@ -76,7 +76,7 @@ fn a_machine_that_is_ready_has_nothing_to_mend() {
     let settings = "agent = \"codex\"\n[[gate]]\nname = \"t\"\nrun = [\"true\"]\n";
     fs::write(place.root.join("ralph.toml"), settings).unwrap();
     let mut findings = place.examine(&[agent("codex"), absent("claude")]);
-    // Whoever runs the tests may be root, which is worth a note.
+    // The tests may run as root, which is worth a note.
     findings.retain(|finding| !finding.what.starts_with("Ralph runs as root"));
     assert_eq!(troubles(&findings), [] as [&str; 0]);
     assert!(findings.iter().all(|finding| finding.advice.is_none() || finding.area == Area::Disk));

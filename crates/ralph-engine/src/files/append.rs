@@ -25,11 +25,11 @@ pub struct TornTail {
 pub(crate) struct AppendFile {
     file: DiskFile,
     path: Utf8PathBuf,
-    /// Somebody has kept the lock for longer than it takes to write a line: they are not waited for again.
+    /// The lock was held for longer than it takes to write a line: it is not waited for again.
     is_hogged: bool,
 }
 
-/// How long another process may keep the lock. Whoever can read the file can take it, an agent too.
+/// How long another process may keep the lock. Every process that can read the file can take it, an agent too.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(2);
 

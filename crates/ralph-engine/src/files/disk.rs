@@ -193,7 +193,7 @@ pub(super) fn sync_directory(path: &Utf8Path) -> io::Result<()> {
     }
 }
 
-/// Opens a file to read it. Nobody is waited for who would have to write to it (a FIFO).
+/// Opens a file to read it. Does not wait for a writer (a FIFO).
 pub(crate) fn open_to_read(path: &Utf8Path) -> io::Result<DiskFile> {
     #[cfg(test)]
     if simulated::serves(path) {
@@ -203,7 +203,7 @@ pub(crate) fn open_to_read(path: &Utf8Path) -> io::Result<DiskFile> {
     OpenOptions::new().read(true).custom_flags(flags).open(path).map(DiskFile::Real)
 }
 
-/// Makes a file that nobody has written before.
+/// Creates a file that must not exist yet.
 pub(crate) fn create_new(path: &Utf8Path) -> io::Result<DiskFile> {
     #[cfg(test)]
     if simulated::serves(path) {
@@ -400,7 +400,7 @@ impl DiskFile {
         }
     }
 
-    /// Gives the lock back. Closing the file would do that as well; there is nobody to tell if this cannot.
+    /// Gives the lock back. Closing the file would do that as well, so an error here does not matter.
     pub(super) fn unlock(&self) {
         match self {
             DiskFile::Real(file) => drop(flock(file, FlockOperation::Unlock)),

@@ -259,11 +259,11 @@ fn a_lock_that_somebody_keeps_holds_no_line_up() {
     let path = Utf8Path::from_path(directory.path()).unwrap().join("lines");
     let mut lines = super::append::AppendFile::open(&path).unwrap();
     lines.append("one").unwrap();
-    // Whoever can read a file can lock it.
+    // Every process that can read a file can lock it.
     let reader = fs::File::open(&path).unwrap();
     rustix::fs::flock(&reader, rustix::fs::FlockOperation::LockExclusive).unwrap();
     lines.append("two").unwrap();
-    // Nobody waits for them again.
+    // The lock is not waited for again.
     let began = std::time::Instant::now();
     lines.append("three").unwrap();
     assert!(began.elapsed() < std::time::Duration::from_secs(1));

@@ -125,7 +125,7 @@ impl RunLock {
     }
 }
 
-/// Tries at once, and for as long as nobody is to be seen who has the lock.
+/// Tries at once, and again for as long as no holder of the lock can be found.
 fn try_until<T>(
     is_dying: impl Fn(&Utf8Path) -> bool,
     path: &Utf8Path,
@@ -224,7 +224,7 @@ fn holder(path: &Utf8Path) -> Option<String> {
 /// Returns where the Ralph that has locked a directory looks for what others leave for it.
 ///
 /// Its private state may be one that this process does not know (another state directory, another path to the same
-/// home), so its lock file is found among the files that it has open. `None` where nobody has the directory locked, or
+/// home), so its lock file is found among the files that it has open. `None` where the directory is not locked, or
 /// where the system does not show who: another user, another container.
 pub(crate) fn place_of_owner(directory: &Utf8Path) -> Option<OwnerPlace> {
     let pid = locking_process(directory)?;

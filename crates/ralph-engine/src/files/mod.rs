@@ -163,13 +163,13 @@ pub(crate) fn remove_abandoned(directory: &Utf8Path) -> Result<(), PathError> {
     Ok(())
 }
 
-/// Makes a file that nobody has written before, for output that comes bit by bit. It is for processes to write, so it is
+/// Creates a file that must not exist yet, for output that comes bit by bit. It is for processes to write, so it is
 /// never on a simulated disk.
 pub(crate) fn create_log(path: &Utf8Path) -> Result<File, PathError> {
     File::create_new(path).map_err(|source| PathError::new("create", path, source))
 }
 
-/// Reads a file that may be missing. What is put in its place (a FIFO) is an error, and holds nobody.
+/// Reads a file that may be missing. Anything else in its place (a FIFO) is an error, and does not block.
 pub fn read_optional(path: &Utf8Path) -> Result<Option<Vec<u8>>, PathError> {
     let read = || {
         let file = disk::open_to_read(path)?;
@@ -178,7 +178,7 @@ pub fn read_optional(path: &Utf8Path) -> Result<Option<Vec<u8>>, PathError> {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(found.length).unwrap_or(0));
-        // As long as it says it is, so that nobody asks whether there is more. Some files of the system do not say.
+        // Sized as the file says, which saves a last read. Some files of the system have no size.
         let length = if found.length == 0 { u64::MAX } else { found.length };
         file.reader(0).take(length).read_to_end(&mut bytes).map(|_| bytes)
     };

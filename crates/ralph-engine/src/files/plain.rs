@@ -1,4 +1,4 @@
-//! Reading files that somebody else may have placed there: never from what is no file, never more than a cap, and without
+//! Reading files that an untrusted process may have placed there: never from what is no file, never more than a cap, and without
 //! ever waiting for a writer. What an agent left is not read through a link either; what a person wrote may be linked.
 
 use std::fs::File;
@@ -57,7 +57,7 @@ pub(crate) fn read_plain(
     name: &str,
     cap: usize,
 ) -> Result<Vec<u8>, NotPlain> {
-    // Without NONBLOCK a FIFO would hold us until somebody writes to it.
+    // Without NONBLOCK a FIFO would block until a writer opens it.
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(directory, name, flags, Mode::empty()).map_err(|errno| match errno {

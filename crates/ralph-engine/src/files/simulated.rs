@@ -37,7 +37,7 @@ pub(crate) enum Fault {
     },
     /// The next access fails.
     Failing,
-    /// Somebody sets the clock.
+    /// The clock is set.
     Jump {
         seconds: i64,
     },

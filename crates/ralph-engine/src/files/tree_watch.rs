@@ -56,7 +56,7 @@ mod imp {
             let mut watched = 0;
             let mut names = Vec::new();
             while let Some(directory) = open.pop() {
-                // Watched before it is listed, so that what is made meanwhile is told.
+                // Watched before it is listed, so that what is created meanwhile is reported.
                 watched += 1;
                 if watched > MOST_DIRECTORIES {
                     return None;

@@ -3,7 +3,7 @@
 //! They are taken from the configuration as the person left it and kept in private state, where no agent can write. A
 //! resumed item goes on with what was kept. Between two runs, when whatever an agent did to `ralph.toml` has been put
 //! back, a difference to the configuration is the person's: [`PinnedGates::changed_since`] names it, and pinning anew
-//! takes it up. While an agent runs nobody asks.
+//! takes it up. While an agent runs, it is not looked at.
 
 use std::fmt;
 

@@ -201,7 +201,7 @@ impl Made {
                 if let Some(parent) = item.path.parent() {
                     self.make_directory(parent)?;
                 }
-                // Somebody else may have made it since the plan.
+                // Another process may have created it since the plan.
                 let creation = create_new(&item.path, text.as_bytes())?;
                 if creation == Creation::AlreadyThere {
                     return Ok(StepOutcome::Kept);
@@ -228,7 +228,7 @@ impl Drop for Made {
             return;
         }
         for path in self.paths.iter().rev() {
-            // A directory that somebody has put something into meanwhile stays.
+            // A directory that is no longer empty stays.
             let is_directory = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
             let _ = if is_directory { fs::remove_dir(path) } else { fs::remove_file(path) };
         }

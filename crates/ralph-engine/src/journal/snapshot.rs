@@ -55,7 +55,7 @@ fn load(
         applied.map_err(|source| reader.refused(source))?;
     }
     if reader.offset() - begin >= worth_keeping {
-        // Whoever may only read private state folds again the next time.
+        // A reader without write access folds again the next time.
         let _ = write(&path, &file, &reader, &board);
     }
     Ok(board)

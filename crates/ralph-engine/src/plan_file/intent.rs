@@ -1,6 +1,6 @@
 //! What a change was meant to be committed as, noted before it is written.
 //!
-//! Whether a task left the file because it was accepted or because somebody deleted it is recorded in the commit message
+//! Whether a task left the file because it was accepted or because it was deleted is recorded in the commit message
 //! only. A note exists exactly as long as a change may be on disk and not in git. A process that holds the write lock and
 //! finds a note of another writer knows that the writer died, or that it was a run whose changes are committed at its end.
 

@@ -60,7 +60,7 @@ impl KnownIds {
     }
 }
 
-/// No id of Ralph's has such a character; one of somebody else's is not looked for.
+/// No id of Ralph's has such a character; a foreign one is not looked for.
 fn can_be_kept(id: &str) -> bool {
     !id.contains(['\n', '\0'])
 }

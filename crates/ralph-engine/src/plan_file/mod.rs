@@ -6,7 +6,7 @@
 //! is to be committed is noted first ([`intent`]), so that a change which a crash left uncommitted is committed by the next
 //! one under its own message: the history would tell another story otherwise. What agents change during a run is kept apart
 //! until the run is over ([`draft`]). What became of tasks that are no longer in
-//! the file, and which ids were ever taken, [`past`] knows. Who may change what is for others to say.
+//! the file, and which ids were ever taken, [`past`] knows. Permissions are checked elsewhere.
 
 pub(crate) mod draft;
 mod intent;
@@ -202,7 +202,7 @@ impl PlanFile {
         Ok(())
     }
 
-    /// Takes over what a run of a killed Ralph changed. For whoever runs agents, as nobody else does meanwhile.
+    /// Takes over what a run of a killed Ralph changed. Only for a process that holds the run lock.
     pub fn for_runs(self) -> Result<PlanFile, PathError> {
         *self.draft() = Draft::load(&self.state, &self.path)?;
         Ok(self)

@@ -223,7 +223,7 @@ fn ids_of_ones_own_commits_are_known_without_reading_them_again() {
     assert!(knows("t-0001"));
     world.file().change_and_commit(|plan| plan.delete("t-0001")).unwrap();
     assert_eq!(known_up_to(), head());
-    // A line that a person wrote and did not commit is in the next commit, and in nobody's file of ids before.
+    // A line that a person wrote and did not commit is in the next commit, and not in the file of ids before.
     let path = world.file().path().to_owned();
     let plan = std::fs::read_to_string(&path).unwrap();
     let line = "{\"t\":\"task\",\"id\":\"t-hand\",\"spec\":\"a.md\",\"name\":\"x\",\"s\":\"p\"}\n";

@@ -57,7 +57,7 @@ pub(super) fn run(command: &str, variables: &Variables) -> ToolOutcome {
 pub(super) fn commit(message: &str, paths: &[String], variables: &Variables) -> ToolOutcome {
     let mut variables = variables.to_vec();
     if run_program("git", &["var", "GIT_AUTHOR_IDENT"], &variables).is_err() {
-        // A machine on which nobody has said who they are can rehearse too.
+        // Works without a git identity on the machine.
         for who in ["AUTHOR", "COMMITTER"] {
             variables.push((format!("GIT_{who}_NAME"), "Rehearsal".to_owned()));
             variables.push((format!("GIT_{who}_EMAIL"), "rehearsal@localhost".to_owned()));

@@ -60,7 +60,7 @@ pub(crate) enum PlayError {
 }
 
 impl PlayError {
-    /// Returns the exit code that tells whose fault it was: the script's, nobody's for having no block, the machine's.
+    /// Returns the exit code that says what went wrong: the script, no block for this run, or the machine.
     fn exit_code(&self) -> i32 {
         match self {
             PlayError::Unreadable { .. }
@@ -90,7 +90,7 @@ fn listed(path: &Utf8Path, problems: &[ScriptProblem]) -> String {
 pub fn play(request: &PlayRequest) -> i32 {
     rehearse(request).unwrap_or_else(|error| {
         let message = whole(&error);
-        // There is nobody left to tell if these fail.
+        // Errors of these cannot be reported any more.
         let _ = RehearsalStream::new(Channel::Stderr).line(message.as_bytes());
         let event = AgentEvent::Error { kind: ErrorKind::Other, message, fatal: true };
         let _ = RehearsalStream::new(Channel::Stdout).event(&event);

@@ -122,7 +122,7 @@ impl Player {
                 STDOUT.line(self.fill(text)?.as_bytes()).map_err(PlayError::Output)?;
             }
             Step::StdoutBytes(bytes) => STDOUT.bytes(bytes).map_err(PlayError::Output)?,
-            // Nobody may be reading stderr, and an agent does not care.
+            // Stderr may be closed, which an agent ignores.
             Step::Stderr(text) => drop(STDERR.line(self.fill(text)?.as_bytes())),
             Step::Flood(flood) => flood::pour(*flood).map_err(PlayError::Output)?,
             Step::EchoPrompt => STDOUT.bytes(&self.cast.prompt).map_err(PlayError::Output)?,

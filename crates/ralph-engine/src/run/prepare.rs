@@ -47,7 +47,7 @@ impl Run<'_, '_> {
         self.request.directory.unwrap_or(self.context.work_root())
     }
 
-    /// What the agent sees: what it gets of the person's environment, its configuration, and what a run is told.
+    /// The agent's environment: what passes of the person's, its configuration, and the variables of the run.
     pub(super) fn environment(&self) -> Environment {
         let own = [&as_strs(self.request.pass), GIT_IDENTITY].concat();
         let mut environment = self.context.environment.passing(&own);

@@ -32,7 +32,7 @@ pub struct RunResources {
     pub(crate) outside: RefCell<Outside>,
     /// Found once: a run can re-point a repository.
     repositories: OnceCell<Vec<RepositoryLocation>>,
-    /// Who the person is to git, as variables. Found once, before a run can change it.
+    /// The person's git identity, as variables. Read once, before a run can change it.
     identity: OnceCell<Vec<(&'static str, String)>>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Scratch {
     empty: Cell<Option<[Look; 4]>>,
 }
 
-/// A directory's identity and when it was last changed; nobody can turn that time back.
+/// A directory's identity and its ctime, which cannot be set back.
 type Look = (u64, i64, i64);
 
 impl Scratch {

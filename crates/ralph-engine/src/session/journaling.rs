@@ -25,7 +25,7 @@ use crate::wait::Waited;
 use crate::workflow::driver::Subject;
 
 impl Session<'_> {
-    /// Records an event; whoever follows the session is told.
+    /// Records an event and passes it to the session's subscribers.
     pub(crate) fn record(&mut self, event: impl Into<JournalEvent>) -> Result<(), PathError> {
         self.journal.record(self.context.clock.now(), None, event)
     }
@@ -88,7 +88,7 @@ impl Session<'_> {
         Ok(wait)
     }
 
-    /// Waits for a usage limit to end. `None` where nobody is to wait for it.
+    /// Waits for a usage limit to end. `None` where waiting is switched off.
     pub(crate) fn wait_for_limit(
         &mut self,
         holder: &LimitHolder,

@@ -21,7 +21,7 @@ pub(crate) struct Machine {
     pub(crate) performer: Box<dyn Performer>,
     /// Makes what runs use.
     pub(crate) resources: fn(&State) -> Result<RunResources, PathError>,
-    /// Begins to listen for the person's signals, where somebody can send some.
+    /// Begins to listen for the person's signals.
     pub(crate) signals: fn() -> io::Result<Option<SignalPipe>>,
     /// Holds this process to what it works with.
     pub(crate) confine: Confine,

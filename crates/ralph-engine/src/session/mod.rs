@@ -66,7 +66,7 @@ pub struct SessionRequest<'a> {
     pub home: &'a Home,
     pub config: &'a Config,
     pub environment: &'a Environment,
-    /// What the person typed: others who find a lock taken are told.
+    /// The command line, shown to other processes that find the lock taken.
     pub command: &'a str,
     /// All that was typed after the program's name.
     pub args: Vec<String>,
@@ -122,7 +122,7 @@ pub struct Session<'a> {
     pub(crate) slot: Option<RunSlot>,
     /// The gates that are tried before the first run, until that was done.
     pub(crate) start_gates: Option<StartGates>,
-    /// Who performs the runs and who waits: this machine, or a simulated one.
+    /// Performs runs and waits: this machine, or a simulated one.
     performer: Box<dyn Performer>,
     waiter: Box<dyn Waiter>,
     reload: Reload<'a>,

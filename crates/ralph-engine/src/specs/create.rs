@@ -8,7 +8,7 @@ use ralph_model::spec::name::{InvalidSpecPath, SpecPath, new_file_name, number_o
 
 use crate::files::{Creation, PathError, create_directory, create_new};
 
-/// How often another number is tried because somebody else took the one that was free.
+/// How often another number is tried because another process took the one that was free.
 const MOST_TRIES: u64 = 100;
 
 /// How deep state and specs are looked through for numbers that are taken.

@@ -1,6 +1,6 @@
 //! The backlog as it lies on disk: finding specs, checking them, making new ones.
 //!
-//! Everything that is wrong is told at once, with file and line. Directories are walked without following links: a link
+//! All problems are reported at once, with file and line. Directories are walked without following links: a link
 //! that leads out of `specs/` could make anything a spec. Which files are a spec's state is `ralph_model::spec`'s to say.
 
 mod create;

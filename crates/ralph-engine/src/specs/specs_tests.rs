@@ -130,7 +130,7 @@ fn a_directory_that_cannot_be_read_is_told_and_the_rest_is_found() {
     let place = place(&[("0001-a.md", "# a"), ("area/0002-b.md", "# b"), ("b/0003-c.md", "# c")]);
     let area = place.root.join("area");
     fs::set_permissions(&area, fs::Permissions::from_mode(0o000)).unwrap();
-    // Whoever may read everything is not stopped by that.
+    // Root is not stopped by that.
     let is_stopped = fs::read_dir(&area).is_err();
     let backlog = discover(&place.root);
     fs::set_permissions(&area, fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,6 +1,6 @@
 //! Records that cannot be read: each is kept aside, named once, and stops nothing but its own item.
 //!
-//! Who finds one moves it to `damaged/`, where nothing overwrites it, with a note of what its loss means. A workflow puts
+//! A process that finds one moves it to `damaged/`, where nothing overwrites it, with a note of what its loss means. A workflow puts
 //! such notes into the journal at its next turn. Only who holds the run lock, or the lock of the record's writers, moves
 //! one: anybody else may have read a record that is just being replaced.
 
@@ -13,10 +13,10 @@ use crate::files::{
     replace_atomically,
 };
 
-/// How the name of a note ends that nobody was told yet.
+/// The suffix of a note that was not reported yet.
 const UNTOLD: &str = "untold";
 
-/// A record that was kept aside, and of which nobody was told yet.
+/// A record that was set aside and not reported yet.
 pub(crate) struct DamagedRecord {
     /// What it was, where it is, and what follows.
     pub(crate) reason: String,

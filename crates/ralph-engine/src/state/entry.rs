@@ -148,7 +148,7 @@ mod tests {
         NAMES.save(&looking, "a", &vec![]).unwrap();
         let path = NAMES.path(&looking, "a");
         std::fs::write(&path, "{").unwrap();
-        // Whoever only looks moves nothing: the record may just be replaced.
+        // A reader without the run lock moves nothing: the record may just be replaced.
         assert_eq!(NAMES.load(&looking, "a").unwrap(), None);
         assert_eq!(NAMES.all(&looking).unwrap(), Vec::<Vec<String>>::new());
         assert!(path.exists() && looking.untold().is_empty());

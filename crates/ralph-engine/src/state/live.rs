@@ -37,7 +37,7 @@ pub(crate) struct LiveRun {
     /// Where an agent's events are; a gate has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) events: Option<Utf8PathBuf>,
-    /// Git's locks that nobody had when the run began.
+    /// Git's locks that were free when the run began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) free_locks: Vec<Utf8PathBuf>,
     /// What the run was to leave as it is.
@@ -191,7 +191,7 @@ impl State {
         for name in names_in(&directory).map_err(error)? {
             let path = directory.join(name);
             if matches!(path.extension(), Some("baseline" | "outside" | END)) {
-                // Goes with the record that it belongs to; without one, nobody needs it.
+                // Goes with the record that it belongs to; without one, it is useless.
                 if !disk::exists(&path.with_extension("json")) && !names_living_process(&path) {
                     remove_optional(&path)?;
                 }

@@ -42,7 +42,7 @@ struct About {
 pub struct State {
     directory: Utf8PathBuf,
     base: Utf8PathBuf,
-    /// This process runs workflows in the home: nobody else writes the records of items meanwhile.
+    /// This process runs workflows in the home: no other process writes the records of items meanwhile.
     holds_run_lock: bool,
 }
 
@@ -340,7 +340,7 @@ const fn safe(c: char) -> char {
 
 /// Hashes texts to twelve hexadecimal digits, the same for ever: directories on disk are named by it.
 ///
-/// This is FNV-1a. It tells a person's workspaces apart; nothing relies on it against somebody who seeks collisions.
+/// This is FNV-1a. It tells a person's workspaces apart; nothing relies on it to resist deliberate collisions.
 fn hash(parts: &[&str]) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for part in parts {

@@ -13,7 +13,7 @@ use crate::home::{CONFIG_FILE, Workspace, WorkspaceError, WorkspaceKind};
 /// How long git may take to say whether it accepts a repository.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Refuses a workspace that belongs to somebody else, unless git is told to accept it (`safe.directory`).
+/// Refuses a workspace of another user, unless git's configuration accepts it (`safe.directory`).
 ///
 /// `sudo_uid` is who called `sudo`, whose directories root may use.
 pub fn check_owner(workspace: &Workspace, sudo_uid: Option<&str>) -> Result<(), WorkspaceError> {

@@ -30,7 +30,7 @@ use crate::wait::Waited;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stop {
     Interrupted,
-    /// The usage limit stands and nobody waits for it.
+    /// The usage limit stands, and waiting is switched off.
     Limited {
         agent: String,
         wait: LimitWait,
@@ -138,7 +138,7 @@ pub(crate) trait Workflow<'s> {
     /// Returns what is next. What needs no agent is done here.
     fn next(&mut self) -> Result<WorkflowStep<Self::End>, WorkflowError>;
 
-    /// Tells whether what a run changed of Ralph's files is how its agent makes a claim: nobody is asked about that.
+    /// Tells whether what a run changed of Ralph's files is how its agent makes a claim: that raises no question.
     fn is_claim(&self, _result: &RunResult) -> bool {
         false
     }

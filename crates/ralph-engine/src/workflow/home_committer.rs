@@ -24,7 +24,7 @@ use crate::repository::GitAccess;
 /// How long another program that holds the index is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where home lies in its repository.
+/// Where home is in its repository.
 pub(crate) struct HomePlace {
     pub(crate) git: Box<dyn GitAccess>,
     pub(crate) worktree: Utf8PathBuf,

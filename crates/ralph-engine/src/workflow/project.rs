@@ -434,7 +434,7 @@ impl Project {
         self.enter(session, item)
     }
 
-    /// Has an item whose work could not land go on from where the branches stand by now, which its clone is told.
+    /// Has an item whose work could not land go on from the present tips of the branches, which are set in its clone.
     pub(crate) fn go_on_from_tips(
         &mut self,
         session: &mut Session<'_>,

@@ -49,7 +49,7 @@ const WORKSPACE: &str = ".";
 /// All repositories of the workspace.
 pub(crate) struct Repositories {
     found: Vec<TrackedRepository>,
-    /// They are clones of Ralph's own, in which nobody but agents works.
+    /// They are clones of Ralph's own, in which only agents work.
     in_slot: bool,
 }
 
@@ -335,7 +335,7 @@ impl Repositories {
         Ok(base)
     }
 
-    /// Returns the base anew if somebody rewrote the history that the old one was part of.
+    /// Returns a new base if the history with the old one was rewritten.
     pub(crate) fn moved_base(&self, base: &Base) -> Result<Option<Base>, WorkflowError> {
         // In a slot only the agent can have rewritten it, which moves no base.
         if self.in_slot {
@@ -412,7 +412,7 @@ impl Repositories {
                 None => begun_with(repository, &refs)?,
             };
             let mut theirs = earlier.map(|before| before.theirs.clone()).unwrap_or_default();
-            // In a slot nobody else commits.
+            // In a slot only the agent commits.
             if let (Some(since), Some(now)) = (since.get(&name).map(oid), refs.head.id())
                 && !self.in_slot
             {
@@ -726,7 +726,7 @@ impl Repositories {
                 });
             }
         }
-        // One that is staged as deleted and is there all the same is told twice.
+        // A file that is staged as deleted and exists all the same is listed twice.
         paths.sort();
         paths.dedup();
         Ok(paths)

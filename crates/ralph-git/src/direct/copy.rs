@@ -15,7 +15,7 @@ const CHUNK: usize = if cfg!(test) { 97 } else { 64 << 10 };
 
 const UNWRITABLE: Unfit = Unfit("its index cannot be written");
 
-/// A checksum. It protects from accidents alone, so nobody looks for an attack on the hash.
+/// A checksum. It guards against accidents only, so collision detection is not needed.
 pub(super) enum Checksum {
     Sha1(Sha1),
     Sha256(Sha256),

@@ -330,7 +330,7 @@ impl Bench<'_> {
     }
 }
 
-/// Reads a file that nobody changes meanwhile.
+/// Reads a file that does not change during the read.
 fn read_settled(path: &Path) -> io::Result<(Vec<u8>, Metadata)> {
     for _ in 0..3 {
         let (file, before) = regular_file::open(path)?;

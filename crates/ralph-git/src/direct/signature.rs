@@ -62,7 +62,7 @@ impl Signature {
 
 /// Returns the zone that this machine, or the person (`TZ`), is in.
 ///
-/// Only its one file is read: to find out the zone's name, which nobody asks for, the library would read the names of all.
+/// Only its one file is read: the library would read every zone's name to find this one's, which is not needed.
 fn local_zone(named: Option<&str>) -> TimeZone {
     let zone =
         |path: &str| TimeZone::tzif("local", &regular_file::follow(Path::new(path)).ok()?).ok();

@@ -142,7 +142,7 @@ impl FastForward<'_> {
             RefTransaction::with(self.git, "ralph: follow landed work", self.to, &drivers);
         refs.update(self.branch, Some(self.to), Some(self.from));
         if !refs.commit()? {
-            // Back to what the branch was: nobody could commit in this worktree meanwhile.
+            // Back to the branch's old value: the index lock kept others from committing in this worktree.
             bench.switch(self.to, self.from)?;
             Note::remove(self.git)?;
             return Ok(Forwarded::Lost);

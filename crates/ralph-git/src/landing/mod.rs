@@ -37,7 +37,7 @@ use transaction::RefTransaction;
 
 const LANDED: &str = "refs/ralph/landed/";
 const FOLLOWED: &str = "refs/ralph/followed/";
-/// How often somebody else may be first before that is an error.
+/// How many lost races are retried before they are an error.
 const ATTEMPTS: usize = 16;
 
 /// Work could not be landed, or it is not known whether it was: the refs say.

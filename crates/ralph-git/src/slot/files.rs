@@ -42,7 +42,7 @@ impl WorkTree<'_> {
     /// Writes the files of a commit, removes all others unless they are kept, and gives the repository a copy of the
     /// index.
     pub(super) fn check_out(&self, commit: &Oid, others: Others) -> Result<(), SlotError> {
-        // A lock that a killed Ralph's git left: nobody else uses this index.
+        // A lock that a killed Ralph's git left: no other process uses this index.
         let _ = fs::remove_file(format!("{}.lock", self.index));
         let moved = self.last.map(|last| self.move_from(last, commit, others));
         // Where it is not as simple as that, git looks at everything.

@@ -1,6 +1,6 @@
 //! LFS files of a slot, filled from the person's own store; and pointers, without any filter program.
 //!
-//! A file in the work tree of somebody who uses LFS is the content; what is committed is a small pointer to it. Both
+//! For a user of LFS, a file in the work tree is the content; what is committed is a small pointer to it. Both
 //! directions are done here in process, as the program that does it otherwise would be run with the slot's configuration.
 
 use std::fs::{self, File};
@@ -94,7 +94,7 @@ impl LfsPointer {
         let incoming = parent.join(format!(".ralph-{}", std::process::id()));
         let mut copy = File::create(&incoming).map_err(failed)?;
         io::copy(&mut file, &mut copy).and_then(|_| copy.sync_all()).map_err(failed)?;
-        // The copy is hashed, which nobody else can change meanwhile.
+        // The copy is hashed: no other process can change it meanwhile.
         let copied = File::open(&incoming).and_then(|mut copied| LfsPointer::of(&mut copied));
         if copied.map_err(failed)? == *self {
             fs::rename(&incoming, &object).map_err(failed)?;

@@ -362,7 +362,7 @@ fn stamp_file(private: &Utf8Path) -> Utf8PathBuf {
 }
 
 fn write_private(path: &Utf8Path, content: &[u8]) -> Result<(), FileError> {
-    // Never through a link, though nobody else should write there.
+    // Never through a link, though only Ralph should write there.
     remove(path)?;
     git_dir::write(path.as_std_path(), content)
 }

@@ -513,7 +513,7 @@ fn lfs_files_are_filled_from_the_persons_store() {
         ("raw.bin", "never was a pointer"),
     ];
     let base = world.commit(person, &files);
-    // Somebody who does not use LFS sees pointers, and agents too.
+    // Without LFS the person sees pointers, and so do agents.
     bench.prepare(&base);
     bench.is_exactly(&base, &[]);
     for (key, value) in [("smudge", "git-lfs smudge -- %f"), ("clean", "cat")] {

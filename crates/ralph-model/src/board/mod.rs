@@ -143,7 +143,7 @@ impl Board {
                 }
             }
             JournalEvent::LimitWaitEnded(ended) => {
-                // Whoever stops waiting does not end the limit: the next start goes on with the same wait.
+                // Interrupting the wait does not end the limit: the next start continues the same wait.
                 let (agent, account) = (ended.agent.clone(), ended.account.clone());
                 if !ended.interrupted
                     && let Some(limit) = self.limits.get_mut(&LimitHolder { agent, account }.key())

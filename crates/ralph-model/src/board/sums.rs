@@ -27,7 +27,7 @@ pub struct Totals {
     pub cost_usd: Option<f64>,
     /// Whether some of the cost is an estimate.
     pub cost_is_estimate: bool,
-    /// Runs of which nobody knows the cost.
+    /// Runs of unknown cost.
     pub runs_without_cost: u64,
     #[serde(with = "millis", rename = "duration_ms")]
     pub duration: Duration,

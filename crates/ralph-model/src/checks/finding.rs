@@ -111,7 +111,7 @@ impl ChecksFinding {
                 .is_none_or(|overlay| overlay.gates.iter().all(|gate| gate.holds))
     }
 
-    /// Returns the changed checks that somebody has to agree with.
+    /// Returns the changed checks that need approval.
     pub fn asked(&self) -> Vec<&ChangedCheck> {
         if self.holds() { Vec::new() } else { self.not_allowed().collect() }
     }

@@ -28,7 +28,7 @@ const SIGNS: [&str; 24] = [
     "atexit",
 ];
 
-/// The most that are told of one file.
+/// The most hints per file.
 const MOST: usize = 5;
 
 /// Returns the signs in lines that a file of source has and had not.

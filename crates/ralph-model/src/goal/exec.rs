@@ -94,7 +94,7 @@ impl UnderstandMode {
     }
 }
 
-/// How many iterations somebody allows.
+/// How many iterations are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IterationCap {
     /// As many as there are units of work, and some more for those that fail.

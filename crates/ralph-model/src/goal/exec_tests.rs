@@ -34,7 +34,7 @@ fn the_truth_table_of_the_triggers() {
     }
 }
 
-/// C10.12: a map of yesterday is stale, so its age is told.
+/// C10.12: a map of yesterday is stale, so its age is shown.
 #[test]
 fn the_reasons_name_age_topics_and_what_the_planner_says() {
     let mut stale = triggers(false, Some(3), &["auth", "data"], true);

@@ -2,7 +2,7 @@
 //!
 //! What an interview knows is [`GoalState`], the file `plan_state.json`. It has one next step ([`GoalState::next`]). What
 //! happened ([`GoalFact`]) becomes an ordered list of writes ([`settle`]); [`heal`] returns those that a crash prevented.
-//! So an interview that was killed goes on at the question that was open, and nobody is asked anything twice.
+//! So an interview that was killed goes on at the question that was open, and no question is asked twice.
 //!
 //! | state | next step |
 //! |---|---|

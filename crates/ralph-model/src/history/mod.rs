@@ -66,7 +66,7 @@ pub enum What {
     Killed {
         reason: String,
     },
-    /// It is pending again, though nobody rejected it.
+    /// It is pending again, without a rejection.
     Reopened,
     /// It is back in the file.
     Restored,

@@ -90,7 +90,7 @@ event_data! {
 }
 
 impl PlanChanged {
-    /// Tells a change that somebody made.
+    /// Describes a change of the plan.
     pub fn of(by: &str, change: &Change) -> PlanChanged {
         let ids = change.ids().into_iter().map(str::to_owned).collect();
         PlanChanged { by: by.to_owned(), what: change.name().to_owned(), ids }

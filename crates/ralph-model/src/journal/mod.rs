@@ -3,7 +3,7 @@
 //! A line is `{"v":1,"at":"…","run":"…","wf":"…","event":"run_started","data":{…}}`. The version goes up when a line of
 //! the new kind would be misread by an older Ralph; then the older one refuses it. New events and new fields do not need
 //! that: an event of unknown name is kept word for word, and unknown fields are passed over. Nothing is lost by that,
-//! because nobody ever writes a journal anew from what was read.
+//! because a journal is never rewritten from what was read.
 //!
 //! Every kind of event is one struct with named fields, listed once in [`JournalEvent`]. What the entries add up to is
 //! [`crate::board`]'s to say.

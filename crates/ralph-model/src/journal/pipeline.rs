@@ -9,7 +9,7 @@ event_data! {
         total: u64,
         magic_phrase: String,
         max_attempts: u32,
-        /// Who plays which role.
+        /// The agent of each role.
         agent: String,
         /// The implementer's program and what it is given.
         exe: Option<String>,

@@ -108,7 +108,7 @@ pub struct LimitWaitEnded {
     /// Tells commands and logins of one agent apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-    /// Whether somebody stopped waiting before the limit ended.
+    /// Whether the wait was interrupted before the limit ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
 }

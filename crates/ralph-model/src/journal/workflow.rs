@@ -26,7 +26,7 @@ pub struct WorkflowStarted {
     pub ralph: String,
     #[serde(default)]
     pub budget: BudgetLimits,
-    /// Who plays which role.
+    /// The agent of each role.
     #[serde(default)]
     pub roles: BTreeMap<String, RoleAgent>,
 }

@@ -157,7 +157,7 @@ fn a_plan_that_changes_during_build_is_validated_again_before_a_completion_count
     assert_eq!(after(Some(&build), &invalid("b")).phase, LoopPhase::Plan);
     let gone = after(Some(&build), &checked(PlanVerdict::Absent));
     assert_eq!(gone.phase, LoopPhase::Plan);
-    // Whoever removes the plan does not get past the phases that way.
+    // Removing the plan does not skip the phases.
     let without = report(LoopSignal::Complete, None);
     let decision = decide(&gone, &without);
     assert_eq!(decision, LoopDecision::Swallowed(decide::Swallowed::Gone));

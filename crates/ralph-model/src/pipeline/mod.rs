@@ -21,7 +21,7 @@ pub use settle::{Candidate, Fact, IllegalFact, Write, heal, settle};
 /// How many attempts a spec has, unless it is said otherwise.
 pub const DEFAULT_ATTEMPTS: u32 = 10;
 
-/// Why a plan counts as invalidated whose file somebody removed.
+/// The reason for invalidating a plan whose file was removed.
 pub(crate) const PLAN_MISSING: &str = "plan file missing";
 
 /// What a run of the pipeline does.
@@ -112,7 +112,7 @@ impl SpecState {
             {
                 SpecState::HandWritten { number: plan.attempt }
             }
-            // Whatever text is there, nobody said that it is finished.
+            // Whatever text is there, it was not declared finished.
             PlanStatus::Planning => SpecState::Unplanned {
                 number: plan.attempt,
                 replan: plan

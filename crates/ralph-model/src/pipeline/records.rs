@@ -64,7 +64,7 @@ pub struct PlanRecord {
     /// The [`super::text_mark`] of the text that the harness writes or wrote as this plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_mark: Option<String>,
-    /// The run whose result these files know. A result that is told again, after a crash, changes nothing.
+    /// The run whose result is in these files. Applying it again after a crash changes nothing.
     #[serde(default)]
     pub settled_run: Option<String>,
     /// How often accepted work could not be put on the branch and went back.
@@ -104,7 +104,7 @@ pub enum CandidateStatus {
     /// It waits for its verification.
     Candidate,
     Verified,
-    /// It was turned down; its feedback is for the next attempt.
+    /// It was rejected; its feedback is for the next attempt.
     Rejected,
     /// A person has to decide.
     Waiting,
@@ -215,7 +215,7 @@ pub struct RecordError {
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RecordError> {
     serde_json::from_slice(bytes).map_err(|error| {
         let text = error.to_string();
-        // The place is told once, in front.
+        // The place is named once, at the start.
         let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
         RecordError { line: error.line(), reason: reason.to_owned() }
     })

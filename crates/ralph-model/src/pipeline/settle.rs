@@ -1,7 +1,7 @@
 //! From what happened to what is written, in an order that a crash cannot hurt.
 //!
 //! One write of each list decides, and the others follow from it: after the deciding write [`heal`] knows the rest;
-//! before it, the fact is told again, because the run it came from is not settled yet. The last write notes the run as
+//! before it, the fact is applied again, because the run it came from is not settled yet. The last write notes the run as
 //! settled, and a fact of a settled run spends no second attempt.
 
 use jiff::Timestamp;

@@ -176,7 +176,7 @@ impl Change {
     }
 }
 
-/// Puts lines below the first one of a message, as many as somebody may want to read.
+/// Adds lines below the subject of a message, bounded in number.
 fn with_body(subject: String, lines: Vec<String>) -> String {
     let left_out = lines.len().saturating_sub(LINES);
     let lines = lines.into_iter().take(LINES).map(|line| line.chars().take(LINE).collect());
@@ -187,7 +187,7 @@ fn with_body(subject: String, lines: Vec<String>) -> String {
 
 /// The message of one commit that makes all these changes; `None` where there is nothing to commit.
 ///
-/// Whoever deletes or cancels commits that alone: a history could not tell it from an acceptance otherwise.
+/// A deletion or cancellation is a commit of its own: in history it could not be told from an acceptance otherwise.
 pub fn commit_message(changes: &[Change]) -> Option<String> {
     let changes: Vec<&Change> = changes.iter().filter(|change| !change.is_nothing()).collect();
     if let [one] = changes.as_slice() {

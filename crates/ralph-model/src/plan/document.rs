@@ -1,6 +1,6 @@
 //! `plan.jsonl` as a list of lines, each with the very bytes it came with.
 //!
-//! Rendering what was parsed gives the same bytes, whatever they were. A line that nobody touches is never written
+//! Rendering what was parsed gives the same bytes, whatever they were. An unchanged line is never written
 //! anew; one that is touched keeps its order of keys, its spacing, its end of line, and every member that is unknown
 //! here (`edit`).
 
@@ -195,7 +195,7 @@ impl<'a> Document<'a> {
                 match self.lines.iter().rposition(before) {
                     Some(last) => last + 1,
                     None if place == Place::Spec => 0,
-                    // Behind what nobody here knows, and before what comes after it.
+                    // After the unknown records, and before what follows them.
                     None => self
                         .lines
                         .iter()

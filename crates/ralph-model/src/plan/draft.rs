@@ -1,6 +1,6 @@
 //! Reads what `task add` was given: a name, a JSON object, or a JSON array of objects.
 //!
-//! What an agent sends is taken whole or refused: a field that nobody knows may be a misspelt one, and dropping it would
+//! What an agent sends is taken whole or refused: an unknown field may be a misspelt one, and dropping it would
 //! lose what was meant.
 
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ use super::task_fields::Priority;
 const FIELDS: &[&str] =
     &["name", "notes", "accept", "deps", "priority", "parent", "created_from", "supersedes", "id"];
 
-/// A task that somebody wants to have.
+/// A task that was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TaskDraft {
     pub(super) id: Option<String>,

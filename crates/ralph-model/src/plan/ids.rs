@@ -14,7 +14,7 @@ const LONGEST: usize = 10;
 pub(crate) enum IdLength {
     /// As short as those that are taken let it be.
     Short,
-    /// So long that it is none of those that nobody here knows of.
+    /// Long enough not to collide with ids that are not known here.
     Long,
 }
 
@@ -33,7 +33,7 @@ macro_rules! short_id {
         pub struct $name(String);
 
         impl $name {
-            /// Makes an id that is not `taken`, out of numbers that nobody can foresee.
+            /// Makes an id that is not `taken`, from unpredictable numbers.
             pub(crate) fn generate(
                 random: &mut dyn FnMut() -> u64,
                 length: IdLength,

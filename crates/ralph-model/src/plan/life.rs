@@ -6,7 +6,7 @@ use super::edit::{MemberEdit, NewRecord};
 use super::task_fields::{Kill, Status};
 use super::{Change, DoneAt, Index, Named, Plan, PlanError};
 
-/// What a tombstone says where nobody noted the commit.
+/// What a tombstone says where no commit was noted.
 const UNKNOWN_COMMIT: &str = "unknown";
 
 /// Takes back that the task was killed, under all its names.

@@ -63,7 +63,7 @@ pub struct PlanContext<'s> {
     pub known: &'s dyn Fn(&str) -> bool,
     /// Tells whether that is said of all of the plan's past, and not of a part of it.
     pub past_is_whole: &'s dyn Fn() -> bool,
-    /// Numbers that nobody can foresee, for new ids.
+    /// Unpredictable numbers for new ids.
     pub random: &'s mut dyn FnMut() -> u64,
     pub done_at: DoneAt,
 }
@@ -169,7 +169,7 @@ impl<'a> Plan<'a> {
 
     /// Returns the ids of the tasks and issues that `request` is about, also where it names none.
     ///
-    /// Whoever has to ask whether a role may change them asks with these.
+    /// Permission checks use these.
     pub fn targets(&self, request: &MutationRequest) -> Result<Vec<String>, PlanError> {
         let id_of = |at: usize| self.task_at(at).id.into_owned();
         Ok(match request {

@@ -127,7 +127,7 @@ pub(super) fn first(tasks: &[Pending<'_, '_>], elsewhere: &[&str]) -> Option<usi
     Some(first.unwrap_or(best).0)
 }
 
-/// Ids of which it is asked whether they are pending. Most ids are not asked for, and are told so by a bit.
+/// Ids of which it is asked whether they are pending. A bit rules out most ids without a lookup.
 struct Asked<'p> {
     bits: Vec<u64>,
     pending: HashMap<&'p str, bool>,

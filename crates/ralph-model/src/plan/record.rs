@@ -63,7 +63,7 @@ pub struct Task<'a> {
     pub killed: bool,
     /// Whether its line says that it is done: one that was killed since counts as pending all the same.
     pub was_done: bool,
-    /// The reason as it is written today; one that nobody knows is passed on.
+    /// The reason as it is written today; an unknown one is passed on.
     pub kill: Option<Cow<'a, str>>,
     pub kill_log: Option<Cow<'a, str>>,
     pub parent: Option<Cow<'a, str>>,
@@ -235,7 +235,7 @@ impl<'a> Fields<'a> {
         Ok(TaskHead {
             id,
             spec: self.text(Key::Spec)?.unwrap_or_default(),
-            // What was killed is not done, whatever the line says: else nobody would ever decompose it.
+            // What was killed is not done, whatever the line says: else it would never be decomposed.
             status: match self.status()? {
                 Status::Done if killed => Status::Pending,
                 status => status,

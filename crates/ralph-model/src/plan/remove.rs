@@ -24,7 +24,7 @@ pub(super) fn inherited<D: AsRef<str>>(id: &str, deps: &[D], heirs: &Heirs) -> O
     for dependency in deps {
         match heirs.get(dependency.as_ref()) {
             None => add(dependency.as_ref()),
-            // Who takes the place of a task does not wait for the others that do.
+            // Tasks that replace the same task do not wait for each other.
             Some(heirs) if heirs.iter().any(|heir| heir == id) => {}
             Some(heirs) => heirs.iter().for_each(|heir| add(heir)),
         }
@@ -101,7 +101,7 @@ impl Plan<'_> {
             .map(|task| task.id.into_owned())
             .collect();
         let gone = Heirs::from([(id.to_owned(), heirs.clone())]);
-        // Without subtasks there is nobody to wait for, and what is not in the file counts as satisfied.
+        // Without subtasks there is nothing to wait for: a dependency that is not in the file counts as satisfied.
         let changed =
             if heirs.is_empty() { HashMap::new() } else { handed_over(&self.document, &gone) };
         refuse_cycles(&self.document, &changed, &gone, &[])?;

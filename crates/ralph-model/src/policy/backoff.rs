@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Returns the wait after so many failures in a row, `None` after none or where the longest wait is none at all.
 ///
-/// There is no jitter: one home has one workflow at a time, so nobody else retries in step with it.
+/// There is no jitter: one home has one workflow at a time, so nothing else retries in step with it.
 pub fn backoff(failures_in_a_row: u32, longest: Duration) -> Option<Duration> {
     let seconds = match failures_in_a_row {
         0 => 0,

@@ -1,6 +1,6 @@
 //! Usage limits: recognising one in text, and how long to wait for its end.
 //!
-//! Text is the last resort. It is asked only of runs that did not complete, or of which nobody knows whether they did,
+//! Text is the last resort. It is asked only of runs that did not complete, or of which that is unknown,
 //! and only their last lines count: an agent may well be working on code that speaks of rate limits.
 
 use std::time::Duration;
@@ -186,7 +186,7 @@ impl LimitPolicy {
         if guess.until > wait.until { guess } else { wait }
     }
 
-    /// Returns a wait whose end nobody knows: twice as long as the one before.
+    /// Returns a wait with an unknown end: twice as long as the one before.
     fn guess(&self, before: u32, now: Timestamp) -> LimitWait {
         let factor = 1_u32.checked_shl(before).unwrap_or(u32::MAX);
         let wait = self.first_unknown.saturating_mul(factor).min(self.cap);

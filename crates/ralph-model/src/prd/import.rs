@@ -2,7 +2,7 @@
 //!
 //! Extra keys are left out or moved to a story's notes, other names of the same thing are understood, and what is
 //! missing is filled in. Everything that was changed is listed: the person decides on the result, and nothing that the
-//! file says is dropped without a word.
+//! file says is dropped silently.
 
 use std::fmt::Write as _;
 

@@ -95,7 +95,7 @@ fn every_error_of_the_schema_has_its_words() {
         let errors = Prd::from_value(&value).err().map(|error| error.errors).unwrap_or_default();
         assert_eq!(errors, expected, "{value}");
     }
-    // Errors of all stories are told at once.
+    // Errors of all stories are reported at once.
     let value = json!({"branchName": "", "userStories": [1, {}]});
     assert_eq!(Prd::from_value(&value).unwrap_err().errors.len(), 3);
     assert!(Prd::parse("{").unwrap_err().to_string().starts_with("Invalid JSON: "));

@@ -1,4 +1,4 @@
-//! Prompts: what each agent is told, from typed contexts and templates that a person may replace.
+//! The prompt of each role, from typed contexts and templates that a person may replace.
 //!
 //! A prompt never makes a claim by itself: no marker of the contract stands in a template where an echo of the prompt would
 //! be taken for the agent's own word. Reading files is the engine's.

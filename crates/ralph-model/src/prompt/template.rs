@@ -114,7 +114,7 @@ impl<'a> Values<'a> {
         self.0.push((name, value.into()));
     }
 
-    /// Adds a value that may be missing. A blank one is missing: a heading with nothing below it helps nobody.
+    /// Adds a value that may be missing. A blank one is missing: a heading with nothing below it is useless.
     pub(super) fn add_optional(
         &mut self,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! The small values inside steps: sizes, durations, bytes, words, and the nearest word to one nobody knows.
+//! The small values inside steps: sizes, durations, bytes, words, and the nearest known word to an unknown one.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The name of a spec: its path below `specs/`, and every other path that follows from it.
 //!
-//! Invariant: two specs never share a file. State lies in directories that mirror the areas, runs under a name that tells
+//! Invariant: two specs never share a file. State is in directories that mirror the areas, runs under a name that tells
 //! areas apart, and a name that could be taken for another spec's archived plan is refused.
 
 use std::cmp::Ordering;
@@ -88,7 +88,7 @@ impl SpecPath {
         leading_digits(self.file_name())
     }
 
-    /// Returns the directory below `specs/` it lies in, if it is not `specs/` itself.
+    /// Returns its directory below `specs/`, if it is not `specs/` itself.
     pub fn area(&self) -> Option<&str> {
         self.0.rsplit_once('/').map(|(area, _)| area)
     }

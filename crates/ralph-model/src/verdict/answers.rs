@@ -43,7 +43,7 @@ pub struct CheckAnswer {
     pub opinion: CheckOpinion,
 }
 
-/// Answers that were tested: somebody agreed with each of these paths, and said why.
+/// Tested answers: each of these paths was approved, with a reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
     answers: Vec<CheckAnswer>,

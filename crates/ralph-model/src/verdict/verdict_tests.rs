@@ -231,7 +231,7 @@ impl Case {
         reasons
     }
 
-    /// A changed check with which the work does not pass as it was, and that nobody allowed.
+    /// A changed check without approval; with its old version the work does not pass.
     fn asks_about_checks(&self) -> bool {
         self.measured().is_some_and(|measured| {
             let checks = &measured.checks;

@@ -92,7 +92,7 @@ pub(crate) enum Weakened {
         after: usize,
     },
     GatesChanged,
-    /// A runner is told to leave tests out or to pass without any.
+    /// A runner is configured to skip tests or to pass without any.
     RunnerDefused {
         by: String,
     },

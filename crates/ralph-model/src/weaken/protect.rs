@@ -51,7 +51,7 @@ const CI_FILES: [&str; 14] = [
     "lefthook.yml",
 ];
 
-/// Files that tell a runner what to run; what in them counts is told in `config`.
+/// Files that tell a runner what to run; `config` says what in them counts.
 const RUNNER_FILES: [&str; 28] = [
     "pytest.ini",
     ".pytest.ini",

@@ -1,7 +1,7 @@
 //! From the text of a `.tsx` file to its elements, safely for any text.
 //!
 //! The parser recurses, and some inputs take it time that grows faster than their length. So size and nesting are bounded
-//! before it sees a text, it runs on a thread with a stack that the bounds cannot fill, and nobody waits for it forever.
+//! before it sees a text, it runs on a thread with a stack that the bounds cannot fill, and the wait for it is bounded.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -80,7 +80,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, Vec<SyntaxProblem>> {
     let (send, receive) = mpsc::channel();
     let owned = text.to_owned();
     let work = move || {
-        // Nobody listens any more if it took too long.
+        // The receiver is gone if it took too long.
         let _ = send.send(parse_here(&owned, &lines));
     };
     let Ok(_) = thread::Builder::new().stack_size(STACK).spawn(work) else {

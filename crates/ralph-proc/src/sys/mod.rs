@@ -80,7 +80,7 @@ pub(crate) fn reset_signals() {
 }
 
 /// Signals every process that the caller may signal, but not itself. Only for the first process of a namespace of process
-/// ids, where that is everybody else in it. An error: there is nobody.
+/// ids, where that is every other process in it. An error: there is none.
 pub(crate) fn signal_everybody(signal: rustix::process::Signal) -> io::Result<()> {
     if rustix::process::getpid() != rustix::process::Pid::INIT {
         return Err(io::Error::other("not the first process of its namespace"));
@@ -134,7 +134,7 @@ pub(crate) fn close_inherited(how: Inherited) -> io::Result<()> {
         Inherited::Close => 0,
         Inherited::CloseOnExec => libc::CLOSE_RANGE_CLOEXEC,
     };
-    // SAFETY: no memory is involved. Whoever closes descriptors at once has none of its own yet; the others stay open in
+    // SAFETY: no memory is involved. A caller that closes descriptors at once has none of its own yet; the others stay open in
     // this process.
     let done = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, flags) };
     if done == 0 {
@@ -144,7 +144,7 @@ pub(crate) fn close_inherited(how: Inherited) -> io::Result<()> {
     match (error.raw_os_error(), how) {
         (Some(libc::ENOSYS), Inherited::Close) => Ok(()),
         (Some(libc::ENOSYS), Inherited::CloseOnExec) => {
-            // Linux before 5.9. Whoever has more descriptors than this has other troubles.
+            // Linux before 5.9. Descriptors above this number are not expected.
             for descriptor in 3..4096 {
                 // SAFETY: sets a flag of a descriptor, if there is one of that number.
                 unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) };

@@ -53,7 +53,7 @@ fn set_read_only(mount: BorrowedFd<'_>, flags: libc::c_int) -> io::Result<()> {
         propagation: 0,
         user_namespace: 0,
     };
-    // SAFETY: the path is an empty string and `attributes` is of the size that is told; both outlive the call.
+    // SAFETY: the path is an empty string and `attributes` has the size that is passed; both outlive the call.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,

@@ -34,13 +34,13 @@ use crate::setup::{OpenProject, Setup, WorkflowRun};
 const ROLES: [Role; 5] =
     [Role::Planner, Role::Builder, Role::Verifier, Role::Investigator, Role::Decomposer];
 
-/// How many runs there are at most, unless somebody says otherwise.
+/// The default bound on runs.
 const MOST_ITERATIONS: u32 = 200;
 
-/// After how many failures in a row the loop stops, unless somebody says otherwise.
+/// The default number of failures in a row after which the loop stops.
 const MOST_FAILURES: u32 = 3;
 
-/// Puts what was typed over what is configured, and bounds what nobody said anything about. Zero is no bound.
+/// Puts what was typed over what is configured, and fills in default bounds. Zero is no bound.
 fn bounded(configured: Budget, iterations: Option<u32>, failures: Option<u32>) -> Budget {
     let bound = |typed: Option<u32>, configured: Option<u32>, usual: u32| {
         Some(typed.or(configured).unwrap_or(usual)).filter(|most| *most > 0)
@@ -273,7 +273,7 @@ fn words(setup: &Setup, args: &BuildArgs) -> Result<(Option<String>, Option<u32>
 /// Finds a spec by path or name; returns its path below `specs/`, or that of any other file of the workspace.
 pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
     let specs = setup.home.path.join(SPECS);
-    // Who writes a path means that file, and none of the same name in `specs/`.
+    // A path means that file, and not one of the same name in `specs/`.
     let is_path = [".", "..", "/"].iter().any(|start| Utf8Path::new(what).starts_with(start));
     let named = [specs.join(what), specs.join(format!("{what}.md"))];
     let named = named.into_iter().filter(|_| !is_path);

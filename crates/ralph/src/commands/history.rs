@@ -25,7 +25,7 @@ use crate::setup::{Setup, now};
 /// How many changes are shown unless all tasks are asked for.
 const RECENT: usize = 50;
 
-/// From when on things are told.
+/// The start of the period that is shown.
 enum Start {
     Date(Timestamp),
     /// The commits that are new since then.

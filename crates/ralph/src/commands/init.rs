@@ -231,7 +231,7 @@ fn show_next_steps(ui: Ui) {
     ui.line("  ralph doctor               check that this machine is ready");
 }
 
-/// Tells the repository that home lies in how to merge plans; `false` where it knows, or where there is none.
+/// Configures the merge driver in home's repository; `false` where it is configured already, or there is no repository.
 fn install_merge_driver(scout: &Scout, home: &Utf8Path) -> Result<bool, GitError> {
     if scout.workspace.kind == WorkspaceKind::Plain {
         return Ok(false);

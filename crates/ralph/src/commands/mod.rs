@@ -1,4 +1,4 @@
-//! The commands, one file each: arguments in, exit code out, everything between is somebody else's work.
+//! The commands, one file each: arguments in, exit code out; the engine does the work.
 
 mod agent_list;
 mod agent_run;
@@ -131,7 +131,7 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
 /// Shows help and version, which are asked for and succeed, or what is wrong with what was typed.
 fn complain(args: &[OsString], error: &clap::Error) -> Exit {
     if !error.use_stderr() {
-        // A page that nobody reads to its end is no failure.
+        // A reader that closes the pipe early is no failure.
         let _ = render::data(&error.to_string());
         return Exit::Done;
     }
@@ -167,7 +167,7 @@ fn unnamed_build(typed: &[OsString]) -> Option<Cli> {
 enum Offer {
     Accepted(Box<Cli>),
     Declined,
-    /// There is nobody to make it to.
+    /// No person is there.
     Nobody {
         goal: String,
     },

@@ -63,7 +63,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
 
 /// Returns which iteration of the build loop is under way in this home.
 fn iteration(setup: &Setup) -> Result<u32, CliError> {
-    // Who asks from inside a run is part of the loop, and private state is not theirs to see.
+    // A caller inside a run is part of the loop and must not see private state.
     if setup.environment.text("RALPH_RUN_ID").is_some() {
         let told = setup.environment.text("RALPH_ITERATION");
         return Ok(told.and_then(|number| number.parse().ok()).unwrap_or(0));

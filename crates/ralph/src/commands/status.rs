@@ -162,7 +162,7 @@ fn workflow_line(ui: Ui, workflow: &WorkflowView) -> Option<StyledLine> {
     Some(styled!("{label}        {} since {since}{doing}", workflow.started.kind))
 }
 
-/// Says what goes on with the last workflow, if something stopped it before its end. A question is told on its own.
+/// Names the last workflow if it stopped before its end, and the command that continues it. A question is shown separately.
 fn cut_short(workflow: &WorkflowView) -> Option<String> {
     let kind = workflow.started.kind.as_str();
     let how = match &workflow.ended {

@@ -34,7 +34,7 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     let past = Past::of(&program, &home.path, None);
     let ids = PastIds::of(past.as_ref());
     let unsure = std::cell::OnceCell::new();
-    // Of what is not here nobody can say that it never was.
+    // Whether something ever existed cannot be known from an incomplete history.
     let is_unsure = || unsure.get_or_init(|| past.as_ref().and_then(Past::gap)).is_some();
     let known = |id: &str| ids.has(id) || is_unsure();
     let found = examine(&home.path, &known);

@@ -25,7 +25,7 @@ use crate::render;
 /// At most one notice of a kind in this time.
 const APART: Duration = Duration::from_mins(1);
 
-/// What a person is told.
+/// The text of a notice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct PersonNotice {
     /// `question`, `finished`, `failed`, `budget` or `limit`.

@@ -194,7 +194,7 @@ pub(crate) fn show_report(
     }
 }
 
-/// Says how a run ended, what it used and, to somebody who stands somewhere, where its log is.
+/// Says how a run ended, what it used and where its log is, as seen from the current directory.
 pub(crate) fn show_end(ui: Ui, run: &RunView, cwd: Option<&Utf8Path>) {
     let Some((_, finished)) = &run.finished else { return };
     let (tone, label, what) = describe(&finished.outcome);

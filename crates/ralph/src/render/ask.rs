@@ -23,7 +23,7 @@ use rustyline::{Behavior, Config, Editor, Helper};
 use super::text::StyledLine;
 use super::{Tone, Ui, read_line, styled};
 
-/// How often somebody is asked again who answers something else.
+/// How often an invalid answer is asked for again.
 const MOST_TRIES: u32 = 3;
 
 /// Asks whoever sits at the terminal.
@@ -32,7 +32,7 @@ pub(crate) struct TerminalPerson {
     edits: bool,
 }
 
-/// What somebody typed.
+/// What was typed.
 enum Typed {
     Text(String),
     End,

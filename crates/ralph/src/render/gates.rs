@@ -34,7 +34,7 @@ impl GateScreen {
         GateScreen { ui }
     }
 
-    /// Shows what is told of gates that no workflow runs, and of which nothing is kept.
+    /// Shows gates that run outside of a workflow, and are not recorded.
     pub(crate) fn tell(&self) -> impl FnMut(JournalEvent) -> Result<(), PathError> + use<> {
         let ui = self.ui;
         move |event| {

@@ -10,7 +10,7 @@ use super::workflow::{proof, short_id};
 pub(super) fn line(event: &JournalEvent) -> Option<(Tone, &'static str, String)> {
     use JournalEvent as E;
     Some(match event {
-        // Word for word, as the interviewer is told them.
+        // Word for word, as the interviewer gets them.
         E::InterviewTurn(turn) if !turn.problems.is_empty() => {
             (Tone::Attention, "retry", format!("not valid: {}", turn.problems.join("; ")))
         }

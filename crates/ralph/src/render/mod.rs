@@ -87,7 +87,7 @@ impl Ui {
         Ui::new(&settings, global.quiet)
     }
 
-    /// Returns the same, without a word but those that matter.
+    /// Returns the same, for important lines only.
     pub(crate) fn silent(self) -> Ui {
         Ui { quiet: true, rich: false, ..self }
     }

@@ -7,7 +7,7 @@ use super::human::{local_time, one_line};
 use crate::exit::Exit;
 use crate::setup::now;
 
-/// Returns how the command exits, what the person is told, and what else in a second line. `again` is the command that
+/// Returns the exit code, the message, and a second line. `again` is the command that
 /// goes on; `retry` the one that gives an item its attempts back.
 pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String, Option<String>) {
     match stop {

@@ -280,7 +280,7 @@ impl fmt::Write for RawLine {
 }
 
 /// Returns how many columns of a terminal a harmless text takes. Where terminals differ (emoji of several characters) it
-/// is the larger number: a line that is shorter than thought harms nobody.
+/// is the larger number: a line that is shorter than assumed does no harm.
 pub(crate) fn columns(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }

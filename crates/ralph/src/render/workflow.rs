@@ -48,7 +48,7 @@ impl fmt::Debug for Narrator {
 pub(crate) struct Look {
     /// Whether to show all that agents say.
     pub(crate) stream: bool,
-    /// Where the person stands; nobody is told where logs are who stands nowhere.
+    /// The current directory, from which log paths are shown; without it they are not shown.
     pub(crate) cwd: Option<Utf8PathBuf>,
     /// Ralph's home: events name its files from there.
     pub(crate) home: Option<Utf8PathBuf>,

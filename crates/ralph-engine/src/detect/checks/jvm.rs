@@ -29,7 +29,7 @@ fn maven(project: &DetectedProject<'_>) -> Found {
 fn gradle(project: &DetectedProject<'_>) -> Option<Found> {
     let file = project.first_file(&GRADLE_FILES)?;
     let program = wrapper_or(project, "gradlew", "gradle");
-    // A daemon would outlive the gate, or be ended with it and help nobody.
+    // A daemon would outlive the gate, or be ended with it and be of no use.
     let mut run = vec![program.as_str(), "--no-daemon"];
     if !project.is_root() {
         run.extend(["-p", project.place]);

@@ -8,7 +8,7 @@
 //!   `check`) is taken only where no ecosystem of that directory has tests; its `lint` where none has a linter.
 //! - Directories one level down are projects of their own, unless the root's project covers them (a cargo workspace, npm
 //!   workspaces, a maven reactor), or the root's recipes test the whole.
-//! - Checks are told apart by directory (`frontend-tests`), and by ecosystem where that is not enough (`cargo-tests`).
+//! - Checks are distinguished by directory (`frontend-tests`), and by ecosystem where that is not enough (`cargo-tests`).
 
 mod cargo;
 mod jvm;

@@ -18,7 +18,7 @@ const SCRIPTS: [(CheckKind, &[&str]); 4] = [
     (CheckKind::Tests, &["test", "test:ci", "test:run", "tests", "test:unit"]),
 ];
 
-/// Test programs that wait for changes unless they are told not to.
+/// Test programs that wait for changes unless an option turns that off.
 const WATCHERS: [(&str, &str); 2] =
     [("react-scripts test", "--watchAll=false"), ("ng test", "--watch=false")];
 

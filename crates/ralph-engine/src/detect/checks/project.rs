@@ -1,4 +1,4 @@
-//! A directory that may be a project: what lies in it, and how a command is run there from the root.
+//! A directory that may be a project: its files, and how a command is run there from the root.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -61,7 +61,7 @@ impl<'a> DetectedProject<'a> {
         if self.is_root() { name.to_owned() } else { format!("{}/{name}", self.place) }
     }
 
-    /// Returns the path of a program that lies in the project, so that it is not looked for on PATH.
+    /// Returns the path of a program inside the project, so that it is not looked for on PATH.
     pub(super) fn program(&self, name: &str) -> String {
         if self.is_root() { format!("./{name}") } else { self.path(name) }
     }

@@ -191,7 +191,7 @@ fn with_relation(task: &str, field: &str, id: &str) -> (String, usize) {
     }
 }
 
-/// What is told where the plan is as it was.
+/// The reply where the plan did not change.
 const fn unchanged(text: String) -> Applied {
     Applied { text, change: None }
 }

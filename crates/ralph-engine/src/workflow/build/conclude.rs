@@ -61,7 +61,7 @@ impl Build<'_, '_> {
     /// Nothing follows from a run; a claim that it made is void.
     pub(super) fn discard_run(&mut self, result: &RunResult) -> Result<(), WorkflowError> {
         if result.role == Role::Builder {
-            // Before the run is settled: after that nobody comes back to what it destroyed.
+            // Before the run is settled: after that what it destroyed is not looked at again.
             self.back_to_branches(&result.item)?;
             let state = self.state_of(&result.item)?;
             if matches!(state, TaskState::Open | TaskState::Claimed { .. }) {
@@ -138,7 +138,7 @@ impl Build<'_, '_> {
     }
 
     /// Ends work on a task that a person took from the pending ones while a run was on it. Their word stands; what was
-    /// made is kept, as nobody but them can say what it is worth.
+    /// made is kept: only they can say what it is worth.
     fn lay_aside(
         &mut self,
         task: &str,

@@ -38,7 +38,7 @@ impl Gain {
 }
 
 impl Build<'_, '_> {
-    /// Counts rounds anew if somebody changed the plan since the loop left it: they have brought it forward themselves.
+    /// Resets the count of rounds if the plan was changed since the loop left it: that is progress by a person.
     pub(super) fn begin_rounds(&self) -> Result<(), WorkflowError> {
         let state = &self.session.context.state;
         let key = self.plan.path().as_str();

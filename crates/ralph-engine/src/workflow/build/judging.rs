@@ -29,7 +29,7 @@ pub(super) struct Examined {
     cases: Vec<Case>,
 }
 
-/// Who settles what the judge cannot decide.
+/// How to settle what the judge cannot decide.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Person {
     NotAsked,
@@ -140,7 +140,7 @@ impl Build<'_, '_> {
         })?;
         match self.settle(task, &TaskFact::Accepted { run, acceptance })? {
             Settled::Whole => Ok(Turn::Progress),
-            // Others' luck, which costs nothing: the next run is told.
+            // Not the agent's fault, so it costs nothing: the next run gets it as feedback.
             Settled::Refused { why } => {
                 self.round.feedback = Some((task.to_owned(), why));
                 Ok(Turn::Again)

@@ -105,7 +105,7 @@ struct Round {
     iteration: u32,
     /// What the next step is for.
     item: Option<String>,
-    /// The step under way, until it is told what came of it.
+    /// The step under way, until its result is concluded.
     step: Option<IterationResult>,
     /// What the last run for an item did wrong.
     feedback: Option<(String, String)>,
@@ -214,7 +214,7 @@ impl<'r, 's> Build<'r, 's> {
         // A result that is not concluded yet needs the record that says whether it is settled.
         let kept = kept.chain(results.iter().map(|result| result.item.as_str()));
         TASKS.retain(state, kept)?;
-        // Nobody is to be kept waiting for an answer about a task that a person deleted or marked as done.
+        // A question about a task that a person deleted or marked as done is withdrawn.
         let board = self.session.journal.board();
         let open = board.open_questions().map(|question| question.item.clone());
         let is_settled = |item: &String| {
@@ -304,7 +304,7 @@ impl<'r, 's> Build<'r, 's> {
         Ok(round.same >= ROUNDS_THAT_LOOP)
     }
 
-    /// Says what a run for an item did wrong: the next one is told.
+    /// Records what a run for an item did wrong, as feedback for the next.
     fn fail(&mut self, item: &str, feedback: String) -> Result<Turn<BuildEnd>, WorkflowError> {
         // Without a step under way a verdict was completed that a crash had cut short.
         self.round.step.get_or_insert_with(|| IterationResult {
@@ -512,7 +512,7 @@ fn item_of(next: &Next<'_>) -> String {
     }
 }
 
-/// Who does the run of a stage.
+/// The role of a stage's run.
 const fn role_of(stage: Stage) -> Role {
     match stage {
         Stage::Plan => Role::Planner,

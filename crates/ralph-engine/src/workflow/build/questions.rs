@@ -137,7 +137,7 @@ impl Build<'_, '_> {
             }
         };
         if answer.is_none() && !matches!(turn, Turn::Stop(_) | Turn::Trouble(_)) {
-            // It was decided without an answer, and nobody is to be kept waiting for one.
+            // It was decided without an answer, so the question is withdrawn.
             let text = "it could be judged after all";
             let settled = self.session.questions().answer(Some(task), text, AnswerOrigin::Harness);
             if let Err(AnswerError::Path(error)) = settled {

@@ -288,7 +288,7 @@ impl SpecWork<'_, '_, '_> {
         }
     }
 
-    /// Records an attempt that failed, with what the next one is told.
+    /// Records an attempt that failed, with the feedback for the next.
     fn fail_attempt(
         &mut self,
         phase: Phase,

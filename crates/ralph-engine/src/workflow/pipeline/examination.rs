@@ -81,7 +81,7 @@ pub(super) fn verdict_of(cases: &[Case], report: &VerifierReport) -> Result<Verd
     let mut rejected = Vec::new();
     let mut question = None;
     for case in others {
-        // Who verified the first case has seen the others, too.
+        // The verifier of the first case has seen the others, too.
         let report = match (report, commit_evidence(&case.claim)) {
             (VerifierReport::Verified { agreed, .. }, Some(found)) => {
                 VerifierReport::Verified { commit: found.commit.clone(), agreed: agreed.clone() }

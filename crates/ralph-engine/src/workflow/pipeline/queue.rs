@@ -203,7 +203,7 @@ impl Pipeline<'_, '_> {
         Ok(())
     }
 
-    /// Works on a spec. One whose files cannot be used stops nobody but itself.
+    /// Works on a spec. One whose files cannot be used stops only itself.
     fn work_or_unusable(
         &mut self,
         queue: &Queue,

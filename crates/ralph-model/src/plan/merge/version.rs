@@ -86,7 +86,7 @@ impl<'d, 'a> MergeVersion<'d, 'a> {
         Ok(version)
     }
 
-    /// Reads a version that is nobody's to mend any more: of a record that it has twice, one line counts.
+    /// Reads a version that can no longer be edited: of a record that it has twice, one line counts.
     ///
     /// Git merges two bases into one, and leaves what is in conflict there between markers. The version that both sides
     /// began with counts then, if it is there, else the first one.

@@ -12,7 +12,7 @@ use crate::render;
 use crate::render::human::one_line;
 use crate::setup::Setup;
 
-/// Who is asked about unfinished tasks.
+/// How the question about unfinished tasks is answered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     Person,
@@ -32,7 +32,7 @@ pub(super) fn existing(
         return Ok(Some(Existing::Cancel));
     }
     let can_keep = plan.can_keep_all_for(spec);
-    // What is left of other specs is in nobody's way while the current one is planned further.
+    // Tasks of other specs do not matter while the current one is planned further.
     if can_keep && tasks.iter().all(|task| task.spec != spec) {
         return Ok(Some(Existing::Keep));
     }

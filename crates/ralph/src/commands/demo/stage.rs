@@ -153,7 +153,7 @@ impl DemoStage {
         let path = self.directory.join("env");
         fs::write(&path, self.variables_for_a_shell()).map_err(|error| fail(&path, &error))?;
         self.git(&["init", "--quiet", "--initial-branch=main", "--template="])?;
-        // Nobody has said who they are: agents commit as `Rehearsal`, Ralph as `Ralph`.
+        // There is no git identity: agents commit as `Rehearsal`, Ralph as `Ralph`.
         self.git(&["config", "user.useConfigOnly", "true"])?;
         let setup = Setup::load_at(global, self.environment(), &self.repository())?;
         let (workspace, config) = (&setup.workspace, Ok(&setup.config));

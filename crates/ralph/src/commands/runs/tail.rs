@@ -32,7 +32,7 @@ pub(super) fn run(setup: &Setup, board: &Board, args: &RunsTailArgs) -> Result<E
     let cursor = start_of_last(&path, args.last).map_err(CliError::failed)?;
     let mut events = Follower::new(&path, cursor);
     loop {
-        // Asked before the events are read: once the end is told, they are whole.
+        // Read before the events: once the end is recorded, they are complete.
         let is_over = !args.follow || has_ended(setup, run)?;
         print_new(setup, &mut events)?;
         if is_over || wait([&mut events], stdout_reader()).map_err(CliError::failed)? {
