@@ -101,8 +101,7 @@ fn has_open(process: &Path, lock: &Path) -> bool {
 /// Removes a lock that a killed Ralph left; returns whether it did.
 ///
 /// The file is held open and locked meanwhile: between the check and the removal no other process can remove it and take
-/// the lock again,
-/// which would then be removed instead.
+/// the lock again, which would then be removed instead.
 pub(super) fn remove_abandoned(lock: &Path) -> bool {
     let Ok((file, metadata)) = regular_file::open(lock) else { return false };
     if metadata.mode() & MARK == 0 {
