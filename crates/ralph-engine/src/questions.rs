@@ -92,6 +92,21 @@ impl Questions<'_> {
         Ok(question)
     }
 
+    /// Returns the answer to an item's question of a kind. An answer to a question of another kind was acted on just before
+    /// Ralph died, and must not decide this one: it is taken.
+    pub(crate) fn answer_to(
+        &mut self,
+        item: &str,
+        kind: QuestionKind,
+    ) -> Result<Option<String>, PathError> {
+        let Some(answered) = self.journal.board().answered(item).cloned() else { return Ok(None) };
+        if answered.kind.is_some_and(|asked| asked != kind) {
+            self.take_answer(item)?;
+            return Ok(None);
+        }
+        Ok(answered.answer)
+    }
+
     /// Takes the answer to an item's question, once: the question is settled with it.
     pub(crate) fn take_answer(&mut self, item: &str) -> Result<Option<Question>, PathError> {
         let Some(question) = self.journal.board().answered(item).cloned() else { return Ok(None) };
@@ -180,6 +195,18 @@ mod tests {
         assert_eq!(night.start(|questions| questions.take_answer("0001-a").unwrap()), None);
         let error = night.answer(None, "again").unwrap_err();
         assert!(matches!(error, AnswerError::NoneOpen));
+    }
+
+    /// An answer that was acted on and not taken is still there when the next question is of another kind.
+    #[test]
+    fn an_answer_decides_no_question_of_another_kind() {
+        let night = Night::new();
+        night.ask("a", "Try it again?");
+        night.answer(None, "yes").unwrap();
+        let to = |kind| night.start(|questions| questions.answer_to("a", kind).unwrap());
+        assert_eq!(to(QuestionKind::Retry).as_deref(), Some("yes"));
+        assert_eq!(to(QuestionKind::Accept), None);
+        assert_eq!(to(QuestionKind::Retry), None, "it is taken");
     }
 
     #[test]

@@ -46,6 +46,8 @@ fn stories_that_once_went_wrong_hold() {
         900_001_770,
         // A run at its usage limit whose Ralph lost its power left the person on its detached head.
         3_000_001_163,
+        // A person's word on work that was acted on when the power failed answered the next question as well.
+        3_118_123_989,
         // Agents and oracle: a rejection that stands was not given again, an issue on another branch not seen.
         3_000_003_342,
         3_000_004_099,

@@ -60,12 +60,11 @@ impl Build<'_, '_> {
         }
     }
 
-    /// Returns the person's answer to the question of a task, and records that it was heard.
-    fn answer(&mut self, task: &str) -> Result<Option<String>, WorkflowError> {
-        let Some(answered) = self.session.journal.board().answered(task).cloned() else {
+    /// Returns the person's answer to a question about a task, and records that it was heard.
+    fn answer(&mut self, task: &str, asked: QuestionKind) -> Result<Option<String>, WorkflowError> {
+        let Some(answer) = self.session.questions().answer_to(task, asked)? else {
             return Ok(None);
         };
-        let answer = answered.answer.unwrap_or_default();
         let reason = answer.clone();
         self.tell(PersonAnswered { spec: None, task: Some(task.to_owned()), reason })?;
         Ok(Some(answer))
@@ -92,7 +91,7 @@ impl Build<'_, '_> {
         task: &str,
         question: &PersonQuestion,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
-        let Some(answer) = self.answer(task)? else {
+        let Some(answer) = self.answer(task, QuestionKind::Accept)? else {
             let question = question.to_string();
             return self.ask_person(task, question, QuestionKind::Accept, None);
         };
@@ -122,7 +121,7 @@ impl Build<'_, '_> {
             let reasons = vec![ReasonText::new("cannot_be_judged", &reason)];
             return self.reject(task, None, Rejection::plain(reason), reasons);
         };
-        let answer = self.answer(task)?;
+        let answer = self.answer(task, QuestionKind::Accept)?;
         let turn = match &answer {
             Some(answer) if !is_yes(answer) => {
                 self.tell_persons_verdict(task, VerdictKind::Rejected, answer)?;
@@ -156,7 +155,7 @@ impl Build<'_, '_> {
         task: &str,
         question: String,
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
-        let Some(answer) = self.answer(task)? else {
+        let Some(answer) = self.answer(task, QuestionKind::Retry)? else {
             return self.ask_person(task, question, QuestionKind::Retry, None);
         };
         let advice =

@@ -24,12 +24,11 @@ impl Phased<'_, '_> {
         }
     }
 
-    /// Returns the person's answer to the question of a task, and records that it was heard.
-    fn heard(&mut self, item: &str) -> Result<Option<String>, WorkflowError> {
-        let Some(answered) = self.session.journal.board().answered(item).cloned() else {
+    /// Returns the person's answer to a question about a task, and records that it was heard.
+    fn heard(&mut self, item: &str, asked: QuestionKind) -> Result<Option<String>, WorkflowError> {
+        let Some(answer) = self.session.questions().answer_to(item, asked)? else {
             return Ok(None);
         };
-        let answer = answered.answer.unwrap_or_default();
         let reason = answer.clone();
         self.tell(PersonAnswered { spec: None, task: Some(item.to_owned()), reason })?;
         Ok(Some(answer))
@@ -52,7 +51,7 @@ impl Phased<'_, '_> {
         item: &str,
         question: &str,
     ) -> Result<Turn<PhasedEnd>, WorkflowError> {
-        let Some(answer) = self.heard(item)? else {
+        let Some(answer) = self.heard(item, QuestionKind::Other)? else {
             return self.ask_person(item, question.to_owned(), QuestionKind::Other);
         };
         self.settle(&LoopFact::Answered { answer })?;
@@ -67,7 +66,7 @@ impl Phased<'_, '_> {
         reason: &str,
         opinion: &str,
     ) -> Result<Turn<PhasedEnd>, WorkflowError> {
-        let Some(answer) = self.heard(item)? else {
+        let Some(answer) = self.heard(item, QuestionKind::Accept)? else {
             let (reason, opinion) = (reason.to_owned(), Some(opinion.to_owned()));
             let question = PersonQuestion::NoChange { reason, opinion }.to_string();
             return self.ask_person(item, question, QuestionKind::Accept);
@@ -95,7 +94,7 @@ impl Phased<'_, '_> {
         item: &str,
         works: &[Work],
     ) -> Result<Turn<PhasedEnd>, WorkflowError> {
-        let answer = self.heard(item)?;
+        let answer = self.heard(item, QuestionKind::Accept)?;
         let before = BEFORE.load(&self.session.context.state, item)?;
         let turn = match (&answer, before) {
             (Some(answer), _) if !is_yes(answer) => {

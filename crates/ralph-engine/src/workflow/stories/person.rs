@@ -16,12 +16,11 @@ use crate::workflow::driver::{Stop, Turn};
 use crate::workflow::repositories::BEFORE;
 
 impl Stories<'_, '_> {
-    /// Returns the person's answer to the question of a story, and records that it was heard.
-    fn heard(&mut self, item: &str) -> Result<Option<String>, WorkflowError> {
-        let Some(answered) = self.session.journal.board().answered(item).cloned() else {
+    /// Returns the person's answer to a question about a story, and records that it was heard.
+    fn heard(&mut self, item: &str, asked: QuestionKind) -> Result<Option<String>, WorkflowError> {
+        let Some(answer) = self.session.questions().answer_to(item, asked)? else {
             return Ok(None);
         };
-        let answer = answered.answer.unwrap_or_default();
         let reason = answer.clone();
         self.tell(PersonAnswered { spec: None, task: Some(item.to_owned()), reason })?;
         Ok(Some(answer))
@@ -71,7 +70,7 @@ impl Stories<'_, '_> {
         reason: String,
         opinion: String,
     ) -> Result<Turn<StoriesEnd>, WorkflowError> {
-        let Some(answer) = self.heard(item)? else {
+        let Some(answer) = self.heard(item, QuestionKind::Accept)? else {
             let question = PersonQuestion::NoChange { reason, opinion: Some(opinion) }.to_string();
             return self.ask_person(item, question, QuestionKind::Accept, None);
         };
@@ -98,7 +97,7 @@ impl Stories<'_, '_> {
         works: &[Work],
     ) -> Result<Turn<StoriesEnd>, WorkflowError> {
         self.project.enter(self.session, item)?;
-        let answer = self.heard(item)?;
+        let answer = self.heard(item, QuestionKind::Accept)?;
         let before = BEFORE.load(&self.session.context.state, item)?;
         let turn = match (&answer, before) {
             (Some(answer), _) if !is_yes(answer) => {
@@ -130,7 +129,7 @@ impl Stories<'_, '_> {
         times: u32,
         last: &str,
     ) -> Result<Turn<StoriesEnd>, WorkflowError> {
-        let Some(answer) = self.heard(item)? else {
+        let Some(answer) = self.heard(item, QuestionKind::Retry)? else {
             let last = last.split_whitespace().collect::<Vec<_>>().join(" ");
             let question =
                 format!("it was rejected {times} times, the last time: {last} Try it again?");
