@@ -15,6 +15,7 @@ use ralph_engine::workflow::project::WorkPlace;
 use ralph_model::plan::{Plan, Stage, Unfinished};
 use ralph_model::policy::budget::Budget;
 use ralph_model::role::Role;
+use ralph_model::spec::select::{SelectError, select};
 
 use self::preflight::{Asked, existing, preflight};
 use self::report::{declined, report, report_planning};
@@ -201,13 +202,14 @@ pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliErro
     }
 }
 
-/// Tells a goal from a spec: what is no spec is a goal, but for the name of a file that is missing.
+/// Tells a goal from a spec: what is no spec is a goal, but for a number and the name of a file that is missing.
 fn is_goal(setup: &Setup, args: &PlanArgs, what: &str) -> bool {
     if args.spec || args.goal {
         return args.goal;
     }
     let names_file = Utf8Path::new(what.trim()).extension() == Some("md");
-    !names_file && find_spec(setup, what).is_err()
+    let is_number = !what.is_empty() && what.bytes().all(|byte| byte.is_ascii_digit());
+    !names_file && !is_number && find_spec(setup, what).is_err()
 }
 
 /// What was asked for.
@@ -291,6 +293,16 @@ pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
     }
     if let Some(place) = elsewhere {
         return in_workspace(setup, &place);
+    }
+    // A numbered spec can be in a directory of its own, and is meant by its number, too.
+    if !what.contains(|c: char| c == '/' || c.is_whitespace()) {
+        match select(&discover(&specs).specs, what) {
+            Ok(spec) => return Ok(spec.to_string()),
+            Err(ambiguous @ SelectError::Ambiguous { .. }) => {
+                return Err(CliError::usage(ambiguous).hint("use its path"));
+            }
+            Err(SelectError::Unknown { .. }) => {}
+        }
     }
     Err(listed(setup, CliError::usage(format!("spec `{what}` not found in `{specs}`"))))
 }

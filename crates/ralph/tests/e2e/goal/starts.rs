@@ -159,3 +159,32 @@ fn what_is_no_spec_is_a_goal_and_flags_settle_it() {
     let finished = desk.exits(2, &["plan", "dark mode", "--yes"]);
     assert!(finished.stderr.contains("--approve-prd"), "{finished}");
 }
+
+/// A number names a spec wherever it lies, and is never a goal.
+#[test]
+fn a_number_is_a_spec() {
+    let desk = Desk::new("");
+    desk.write("ralph/specs/0007-greet.md", "# Greet\n\n## Goal\nGreet.\n");
+    desk.write("ralph/specs/billing/0012-pay.md", "# Pay\n\n## Goal\nPay.\n");
+    desk.commit_all("specs");
+    for (typed, spec) in [
+        ("7", "0007-greet.md"),
+        ("0012", "billing/0012-pay.md"),
+        ("0012-pay", "billing/0012-pay.md"),
+    ] {
+        let shown = desk.place.ralph(&["plan", typed, "--agent-cmd", "false"]);
+        assert!(shown.stderr.contains(&format!("the spec {spec}")), "{shown}");
+    }
+    for typed in ["1", "0013", "99999999999999999999"] {
+        let refused = desk.exits(2, &["plan", typed]);
+        assert!(refused.stderr.contains(&format!("spec `{typed}` not found")), "{refused}");
+        assert!(refused.stderr.contains("0007-greet.md, billing/0012-pay.md"), "{refused}");
+    }
+    desk.write("ralph/specs/other/0007-meet.md", "# Meet\n\n## Goal\nMeet.\n");
+    let refused = desk.exits(2, &["plan", "7"]);
+    assert!(
+        refused.stderr.contains("0007-greet.md") && refused.stderr.contains("other/0007-meet.md"),
+        "{refused}"
+    );
+    assert!(!desk.path("ralph/plan_state.json").exists());
+}
