@@ -121,7 +121,13 @@ pub(crate) fn exchange(
 impl Mailbox {
     /// Returns a digest of all that is in it.
     pub(crate) fn digest(&self) -> String {
-        let files = list(self, &mut Vec::new());
+        self.digest_but_for(&[])
+    }
+
+    /// Returns a digest of all that is in it, without these files.
+    pub(crate) fn digest_but_for(&self, names: &[&str]) -> String {
+        let mut files = list(self, &mut Vec::new());
+        files.retain(|name, _| !names.contains(&name.as_str()));
         let lines = files.iter().map(|(name, digest)| format!("{digest} {name}\n"));
         digest::of_bytes(lines.collect::<String>().as_bytes())
     }

@@ -445,7 +445,7 @@ pub(super) fn tell(world: &Rc<RefCell<World>>) {
             }
             ProcessEnd::Build(Ended::By(_))
             | ProcessEnd::Planning(Ended::By(_))
-            | ProcessEnd::Loop(Ended::By(PhasedEnd::Aborted { .. })) => {
+            | ProcessEnd::Loop(Ended::By(PhasedEnd::Aborted { .. } | PhasedEnd::Idle { .. })) => {
                 stuck += 1;
                 stuck <= PATIENCE
             }

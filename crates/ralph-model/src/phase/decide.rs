@@ -30,6 +30,8 @@ pub struct IterationReport {
     pub no_change: Option<String>,
     /// Files of the harness that the run had changed.
     pub touched: Vec<String>,
+    /// How the tree and the agent's files of the mailbox are now.
+    pub trace: String,
 }
 
 /// What follows from the end of a run.

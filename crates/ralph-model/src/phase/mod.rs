@@ -9,7 +9,7 @@
 //! |---|---|
 //! | no task, done, rolled back | none |
 //! | working | validate the plan where it is due, then a builder |
-//! | working, all iterations used · aborted | none, until a person lets the task go on |
+//! | working, all iterations used · aborted · idle | none, until a person lets the task go on |
 //! | waiting | a person's answer to the agent's question |
 //! | no change claimed | a verifier's opinion |
 //! | no change reviewed · undecided | a person's decision |
@@ -88,11 +88,13 @@ pub struct LoopBounds {
     pub iterations: u32,
     /// Gate failures in a row.
     pub failures: u32,
+    /// Runs in a row that changed nothing and claimed nothing.
+    pub idle: u32,
 }
 
 impl Default for LoopBounds {
     fn default() -> LoopBounds {
-        LoopBounds { iterations: 20, failures: 5 }
+        LoopBounds { iterations: 20, failures: 5, idle: 3 }
     }
 }
 
@@ -121,6 +123,12 @@ pub struct LoopRecord {
     /// How often in a row accepted work did not fit what the branch had become.
     #[serde(default)]
     pub landings_refused: u32,
+    /// How tree and mailbox were when the last run had ended.
+    #[serde(default)]
+    pub trace: Option<String>,
+    /// How many runs in a row left both as they were and claimed nothing.
+    #[serde(default)]
+    pub idle: u32,
 }
 
 /// How far a task has come, beside its phase.
@@ -159,6 +167,8 @@ pub enum LoopStanding {
     Aborted {
         gates: Vec<String>,
     },
+    /// Too many runs in a row changed nothing and claimed nothing.
+    Idle,
     /// The work was accepted; branches, snapshot and history may not have it yet.
     Accepted {
         acceptance: Acceptance,
@@ -180,10 +190,11 @@ impl LoopRecord {
 
     /// Returns what `feedback.md` holds: a person's words first.
     pub fn told(&self) -> Option<String> {
-        let parts: Vec<&str> = [&self.said, &self.feedback]
+        let idle = (self.idle > 0).then_some(words::IDLE);
+        let parts: Vec<&str> = [self.said.as_deref(), self.feedback.as_deref(), idle]
             .into_iter()
             .flatten()
-            .map(|text| text.trim_end())
+            .map(str::trim_end)
             .collect();
         (!parts.is_empty()).then(|| parts.join("\n\n") + "\n")
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::id::CommitId;
 
-const BOUNDS: LoopBounds = LoopBounds { iterations: 20, failures: 2 };
+const BOUNDS: LoopBounds = LoopBounds { iterations: 20, failures: 2, idle: 2 };
 
 fn run(nonce: u64) -> RunId {
     RunId::new(Timestamp::from_second(1_800_000_000).unwrap(), nonce)
@@ -43,6 +43,7 @@ fn report(signal: LoopSignal, plan: Option<&str>) -> IterationReport {
         changed: true,
         no_change: None,
         touched: Vec::new(),
+        trace: "t".to_owned(),
     }
 }
 
@@ -228,6 +229,44 @@ fn too_many_gate_failures_in_a_row_abort_and_those_before_any_work_do_not_count(
     assert_eq!(resumed.phase, LoopPhase::Build);
 }
 
+/// A run that changes nothing and claims nothing is told so, and after some of them the task stops. A change of anything, a
+/// claim and a person's word count from anew.
+#[test]
+fn too_many_runs_in_a_row_that_bring_nothing_stop_the_task() {
+    let idles = |record: &LoopRecord, signal, plan, trace: &str| {
+        let trace = trace.to_owned();
+        after(Some(record), &ended(IterationReport { trace, ..report(signal, plan) }))
+    };
+    for (signal, plan) in [
+        (LoopSignal::GoOn, None),
+        (LoopSignal::CommandsAsText, None),
+        (LoopSignal::Complete, Some("invalid")),
+    ] {
+        let first = idles(&after_all(&[started()]), signal.clone(), plan, "one");
+        assert_eq!(
+            (first.idle, first.told().unwrap_or_default().contains("# No Progress")),
+            (0, false)
+        );
+        let second = idles(&first, signal.clone(), plan, "one");
+        assert_eq!((second.idle, &second.standing), (1, &LoopStanding::Working));
+        assert!(second.told().unwrap().contains("# No Progress"));
+        let other = idles(&second, signal.clone(), plan, "two");
+        assert_eq!((other.idle, &other.standing), (0, &LoopStanding::Working));
+        let third = idles(&second, signal, plan, "one");
+        assert_eq!(third.standing, LoopStanding::Idle);
+        let resumed = after(Some(&third), &LoopFact::Resumed);
+        assert_eq!((resumed.idle, &resumed.standing), (0, &LoopStanding::Working));
+    }
+    // The first run is compared with where the task began.
+    let nothing = IterationReport { changed: false, ..report(LoopSignal::GoOn, None) };
+    let first = after_all(&[started(), ended(nothing)]);
+    assert_eq!(first.idle, 1);
+    // A claim that is rejected is counted elsewhere.
+    let claim = IterationReport { changed: false, ..report(LoopSignal::Complete, None) };
+    let claimed = after(Some(&first), &ended(claim));
+    assert_eq!((claimed.idle, claimed.failures), (0, 1));
+}
+
 #[test]
 fn a_plan_of_the_last_iteration_is_validated_and_the_task_can_go_on() {
     let bounds = LoopBounds { iterations: 1, ..BOUNDS };
@@ -252,7 +291,8 @@ fn a_question_is_answered_in_the_feedback() {
     let told = after(Some(&answered), &invalid("a")).told().unwrap();
     assert!(told.starts_with("# Answer") && told.contains("Blue."), "{told}");
     assert!(told.contains("FAIL [has-theme]"), "{told}");
-    let next = after(Some(&answered), &ended(report(LoopSignal::GoOn, None)));
+    let worked = IterationReport { trace: "u".to_owned(), ..report(LoopSignal::GoOn, None) };
+    let next = after(Some(&answered), &ended(worked));
     assert_eq!(next.told(), None, "the answer is for one run");
 }
 
@@ -391,6 +431,7 @@ fn situations() -> Vec<(&'static str, Option<LoopRecord>)> {
         Some(*first)
     };
     let told = |name: &str| Some(after(Some(&begun), &fact(name)));
+    let went_on = || fact("went on");
     let no_change = told("complete, no change claimed");
     let spent = LoopRecord { iterations: BOUNDS.iterations, ..build.clone() };
     let failed_once = after(Some(&build), &fact("gates failed"));
@@ -409,6 +450,7 @@ fn situations() -> Vec<(&'static str, Option<LoopRecord>)> {
         ("no change reviewed", Some(after(no_change.as_ref(), &fact("opinion given")))),
         ("undecided", Some(after(Some(&build), &fact("undecided")))),
         ("aborted", Some(after(Some(&failed_once), &fact("gates failed")))),
+        ("idle", Some(after_all(&[started(), went_on(), went_on(), went_on()]))),
         ("accepted, writes cut short", first_write(Some(&build), &fact("accepted"))),
         ("done", Some(after(Some(&build), &fact("accepted")))),
         ("rolling back", first_write(Some(&build), &fact("rolled back"))),
@@ -425,6 +467,7 @@ fn short(record: &LoopRecord) -> String {
         LoopStanding::NoChangeReviewed { .. } => "no change reviewed",
         LoopStanding::Undecided { .. } => "undecided",
         LoopStanding::Aborted { .. } => "aborted",
+        LoopStanding::Idle => "idle",
         LoopStanding::Accepted { .. } => "accepted",
         LoopStanding::Done { .. } => "done",
         LoopStanding::RollingBack => "rolling back",

@@ -213,6 +213,7 @@ pub fn settle(
         LoopFact::Resumed => LoopRecord {
             iterations: 0,
             failures: 0,
+            idle: 0,
             standing: LoopStanding::Working,
             ..old.clone()
         },
@@ -256,7 +257,7 @@ fn is_legal(record: Option<&LoopRecord>, fact: &LoopFact, bounds: LoopBounds) ->
         F::OpinionGiven { .. } => matches!(standing, S::NoChange { .. }),
         F::Answered { .. } => matches!(standing, S::Waiting { .. }),
         F::Objected { .. } => matches!(standing, S::NoChangeReviewed { .. } | S::Undecided { .. }),
-        F::Resumed => matches!(standing, S::Aborted { .. }) || record.is_spent(bounds),
+        F::Resumed => matches!(standing, S::Aborted { .. } | S::Idle) || record.is_spent(bounds),
         F::RolledBack => *standing != S::RolledBack,
     }
 }
@@ -294,6 +295,8 @@ fn begin(
         standing,
         settled_run: None,
         landings_refused: 0,
+        trace: None,
+        idle: 0,
     }
 }
 
@@ -365,7 +368,12 @@ fn ended(
     bounds: LoopBounds,
 ) -> LoopRecord {
     let old = &bind(old, &report.documents);
-    let mut new = match decide(old, report) {
+    let decision = decide(old, report);
+    let claims_nothing = matches!(
+        decision,
+        LoopDecision::GoOn | LoopDecision::UseTools | LoopDecision::Swallowed(_)
+    );
+    let mut new = match decision {
         LoopDecision::Ask { question } => at(old, LoopStanding::Waiting { question }),
         LoopDecision::UseTools => with_feedback(old, words::USE_TOOLS.to_owned()),
         // `Judge` is not legal here.
@@ -380,6 +388,15 @@ fn ended(
     if !report.touched.is_empty() {
         let feedback = new.feedback.take().unwrap_or_default();
         new.feedback = Some(feedback + &words::touched(&report.touched));
+    }
+    let is_idle = match &old.trace {
+        Some(trace) => *trace == report.trace,
+        None => !report.changed && report.documents.is_empty(),
+    };
+    new.idle = if claims_nothing && is_idle { old.idle.saturating_add(1) } else { 0 };
+    new.trace = Some(report.trace.clone());
+    if new.idle >= bounds.idle && new.standing == LoopStanding::Working {
+        new.standing = LoopStanding::Idle;
     }
     concluded(old, Some(run), new)
 }

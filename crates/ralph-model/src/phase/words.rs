@@ -62,6 +62,11 @@ pub(super) fn swallowed(why: Swallowed) -> String {
 pub(super) const USE_TOOLS: &str = "# Use Your Tools\n\nThe last reply showed commands as text and called no tool, so \
     nothing was run and nothing was written. Call your tools to run commands and to write files.\n";
 
+pub(super) const IDLE: &str = "# No Progress\n\nThe last run left the tree and the mailbox as they were and claimed nothing, so \
+    there was nothing to judge. What you say in your last message is not a claim: write `complete` to status.txt when the \
+    task is done, or `waiting` and a question to question.md if you need a person. After a few such runs in a row the task \
+    stops.\n";
+
 pub(super) const NOTHING_CHANGED: &str = "# Nothing Changed\n\nThe task was marked complete, and nothing differs from \
     when it began: do the work. If you are sure that nothing has to change, end your last message with a line that \
     begins with NO_CHANGE_NEEDED and a colon, followed by the reason; a person decides then.\n";

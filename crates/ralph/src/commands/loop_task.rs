@@ -218,6 +218,11 @@ fn report(setup: &Setup, ended: &Ended<PhasedEnd>, task: Option<u32>) -> Result<
             let text = format!("gates failed {times} in a row: {}", gates.join(", "));
             (Exit::Unfinished, Some(text))
         }
+        PhasedEnd::Idle { runs } => {
+            let runs = plural(u64::from(*runs), "run");
+            let text = format!("{runs} in a row changed nothing and did not claim completion");
+            (Exit::Unfinished, Some(text))
+        }
         PhasedEnd::OutOfIterations { iterations } => {
             let text =
                 format!("not complete after {}", plural(u64::from(*iterations), "iteration"));

@@ -1,7 +1,7 @@
 //! From a run's result to the machine: what the run claims, and what follows from it.
 
 use ralph_model::journal::ReasonText;
-use ralph_model::phase::mailbox::{QUESTION, STATUS, touched};
+use ralph_model::phase::mailbox::{PASSING, QUESTION, STATUS, mirror, touched};
 use ralph_model::phase::{
     IterationReport, LoopDecision, LoopFact, LoopRecord, LoopSignal, LoopStanding, RunEnding,
     decide, signal,
@@ -10,6 +10,7 @@ use ralph_model::role::Role;
 
 use super::planning::present_plans;
 use super::{Phased, PhasedEnd, REFLECTION};
+use crate::digest;
 use crate::run::RunResult;
 use crate::workflow::driver::Turn;
 use crate::workflow::repositories::{BEFORE, BeforeAll};
@@ -49,7 +50,7 @@ impl Phased<'_, '_> {
             self.end_iteration(ralph_model::journal::StepResult::Failed, Some(reason))?;
             return Ok(Turn::Failed);
         }
-        let report = self.report(&record, &before, result);
+        let report = self.report(&record, &before, result)?;
         let decision = decide(&record, &report);
         if decision == LoopDecision::Judge {
             return self.judge(&record, &before, result);
@@ -76,7 +77,7 @@ impl Phased<'_, '_> {
         record: &LoopRecord,
         before: &BeforeAll,
         result: &RunResult,
-    ) -> IterationReport {
+    ) -> Result<IterationReport, WorkflowError> {
         let read = |name: &str| self.mailbox.read(name);
         let reports_tools =
             self.session.context.launch(Role::Builder).adapter.traits().announces_tools;
@@ -88,14 +89,22 @@ impl Phased<'_, '_> {
             tool_calls: reports_tools.then_some(result.finished.tool_calls),
         };
         let signal: LoopSignal = signal(ending);
-        IterationReport {
+        Ok(IterationReport {
             signal,
             plan: self.plan().map(|plan| plan.mark),
             documents: present_plans(&self.mailbox),
             changed: self.is_changed(before),
             no_change: result.answer().no_change_needed(),
             touched: touched(record, read),
-        }
+            trace: self.trace(record)?,
+        })
+    }
+
+    /// Returns a digest of where the repositories stand and of what is in the mailbox beside the harness's own files.
+    fn trace(&self, record: &LoopRecord) -> Result<String, WorkflowError> {
+        let own: Vec<&str> = mirror(record).into_iter().map(|(name, _)| name).collect();
+        let files = self.mailbox.digest_but_for(&[&own[..], &PASSING].concat());
+        Ok(digest::of_data(&(self.heads()?, files)))
     }
 
     fn conclude_opinion(

@@ -118,7 +118,7 @@ impl Story {
     /// Plays batches of steps, a run each, and then completions only, until the task is aborted or a person is asked.
     /// Fails if the work is accepted.
     fn play(&self, batches: &[Vec<Step>]) {
-        let bounds = LoopBounds { iterations: 12, failures: 5 };
+        let bounds = LoopBounds { iterations: 12, failures: 5, idle: 3 };
         let mark = PlanMark { file: "plan.tsx".to_owned(), digest: digest::of_data(&PLAN) };
         let task = LoopTask { number: 1, text: "Build a shop".to_owned() };
         let mut record = None;
@@ -152,6 +152,7 @@ impl Story {
                 changed: left.theme,
                 no_change: None,
                 touched: Vec::new(),
+                trace: format!("{left:?}"),
             };
             let now = record.clone().unwrap();
             let run = ralph_model::id::RunId::new(jiff::Timestamp::UNIX_EPOCH, number);
@@ -169,7 +170,7 @@ impl Story {
             };
             tell(&mut record, &fact, bounds);
             let standing = &record.as_ref().unwrap().standing;
-            if matches!(standing, LoopStanding::Aborted { .. }) {
+            if matches!(standing, LoopStanding::Aborted { .. } | LoopStanding::Idle) {
                 break;
             }
             assert_eq!(*standing, LoopStanding::Working, "{batches:?}");

@@ -85,6 +85,10 @@ pub enum PhasedEnd {
         gates: Vec<String>,
         failures: u32,
     },
+    /// Too many runs in a row changed nothing and claimed nothing.
+    Idle {
+        runs: u32,
+    },
     OutOfIterations {
         iterations: u32,
     },
@@ -98,6 +102,7 @@ impl PhasedEnd {
         match self {
             PhasedEnd::Done { .. } => "completed",
             PhasedEnd::Aborted { .. } => "aborted",
+            PhasedEnd::Idle { .. } => "idle",
             PhasedEnd::OutOfIterations { .. } => "out_of_iterations",
             PhasedEnd::NoTask => "no_task",
         }
@@ -125,6 +130,7 @@ impl<'r, 's> Phased<'r, 's> {
         let bounds = LoopBounds {
             iterations: iterations.unwrap_or(usual.iterations),
             failures: config.limits.rejections,
+            idle: config.limits.repeats,
         };
         let signing = Signing::allowed(config.git.sign);
         let settings = session.loop_settings();
@@ -194,7 +200,9 @@ impl<'r, 's> Phased<'r, 's> {
         if let Some(answer) = answer {
             self.answer(&item, answer)?;
         }
-        if record.is_spent(self.bounds) || matches!(record.standing, LoopStanding::Aborted { .. }) {
+        let has_stopped =
+            matches!(record.standing, LoopStanding::Aborted { .. } | LoopStanding::Idle);
+        if has_stopped || record.is_spent(self.bounds) {
             self.settle(&LoopFact::Resumed)?;
         }
         Ok(true)
@@ -350,6 +358,7 @@ impl<'s> Workflow<'s> for Phased<'_, 's> {
                 let (gates, failures) = (gates.clone(), record.failures);
                 Turn::End(PhasedEnd::Aborted { gates, failures })
             }
+            LoopStanding::Idle => Turn::End(PhasedEnd::Idle { runs: record.idle }),
             LoopStanding::Done { acceptance } => {
                 if std::mem::take(&mut self.reflects) {
                     return self.reflect(&record, &item, acceptance);

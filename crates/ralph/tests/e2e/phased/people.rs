@@ -100,3 +100,21 @@ fn an_agent_that_prints_nothing_is_heard_by_its_mailbox() {
     let silent = site.exits(1, &["greet", "--agent-cmd", "cat >/dev/null"]);
     assert!(silent.stderr.contains("said nothing and did nothing"), "{silent}");
 }
+
+/// What an agent says is no claim in the loop. One that only says something is told what counts, and stopped soon.
+#[test]
+fn an_agent_that_only_says_that_it_is_done_is_stopped_after_three_runs() {
+    let site = Site::new("");
+    let stopped = site.exits(1, &["greet", "--agent-cmd", "cat >/dev/null; echo done"]);
+    assert!(stopped.stderr.contains("3 runs in a row changed nothing"), "{stopped}");
+    assert!(stopped.stderr.contains("ralph loop --resume"), "{stopped}");
+    assert_eq!(site.runs(), 3);
+    assert!(site.mail("feedback.md").contains("write `complete` to status.txt"), "{stopped}");
+    // What it did before is not lost, and whoever changes something or claims something goes on.
+    let goes_on = "cat >/dev/null; echo hello > hello.txt; echo more >> .ralph/intent.md; \
+        test $(wc -l < .ralph/intent.md) -gt 4 && echo 'A greeting for everyone.' > .ralph/summary.md && \
+        echo complete > .ralph/status.txt; echo done";
+    let done = site.exits(0, &["--resume", "--agent-cmd", goes_on]);
+    assert_eq!(site.runs(), 3 + 5, "{done}");
+    assert_eq!(site.read("hello.txt"), "hello\n");
+}
