@@ -476,6 +476,8 @@ impl Assignment {
             // Of its own session, the program cannot hit the guard with a signal to its group.
             setsid()?;
             sys::reset_signals();
+            // Whoever kills the guard and the harness at once leaves nobody who could end it.
+            set_parent_process_death_signal(Some(Signal::KILL))?;
             // In every mode: a set-uid child could not be ended by us.
             rustix::thread::set_no_new_privs(true)?;
             sys::close_inherited(sys::Inherited::CloseOnExec)?;
@@ -510,7 +512,7 @@ const UNFOUND_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Kills everything below this process, which adopts orphans. Returns whether nothing is left: what cannot be found by then
 /// comes to the harness, which looks for itself.
-fn end_children() -> bool {
+pub(crate) fn end_children() -> bool {
     let mut found = Instant::now();
     while has_children() {
         if tree::kill_descendants(own_pid()) > 0 {
@@ -519,11 +521,21 @@ fn end_children() -> bool {
             return false;
         }
         // A killed process may take its time in the kernel.
-        if matches!(wait(WaitOptions::NOHANG), Ok(None)) {
+        if !reap_all() {
             std::thread::sleep(Duration::from_micros(500));
         }
     }
     true
+}
+
+/// Waits for every child that has ended already, and says whether there was one. Each counts as a process until then: what
+/// forks to the limit would stay at it if they were waited for one by one between two looks at all of them.
+fn reap_all() -> bool {
+    let mut is_any = false;
+    while matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {
+        is_any = true;
+    }
+    is_any
 }
 
 fn named(error: &io::Error, what: &str) -> io::Error {

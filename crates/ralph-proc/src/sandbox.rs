@@ -18,13 +18,15 @@ use landlock::{
 };
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, set_parent_process_death_signal, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, set_child_subreaper, set_parent_process_death_signal, waitpid,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandSpec;
 use crate::namespace::{self, Ids, NamespaceSupport, View};
 use crate::seccomp::{self, FilterScope, Network};
-use crate::{sys, witness};
+use crate::{guard, sys, witness};
 
 /// What a confined process may do beyond reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,8 +61,15 @@ pub enum SocketAccess {
 const DEVICES: [&str; 7] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx"];
 
-/// The write rights that are handled: those of the oldest kernel interface that also covers truncation.
+/// Where shared memory has names. Whoever may write there shares memory with the person anyway.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// The write rights that are needed: those of the oldest kernel interface that also covers truncation.
 const FILES_ABI: ABI = ABI::V3;
+
+/// The oldest interface that also covers requests to devices (`ioctl`), which a descriptor for reading is enough for: the
+/// settings of a person's terminals.
+const DEVICES_ABI: ABI = ABI::V5;
 
 /// What this machine's kernel can hold an agent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,18 +145,29 @@ pub fn run_in_foreground(spec: &CommandSpec) -> io::Result<ExitStatus> {
     ended.map(ExitStatus::from_raw).map_err(io::Error::other)
 }
 
-/// Runs a program that confines itself, and waits for its end.
+/// Runs a program that confines itself, and waits for its end. What it leaves behind ends with it, if it is confined.
 fn run_confined(spec: &CommandSpec) -> io::Result<ExitStatus> {
     let mut confinement = spec.confinement.as_ref().map(Prepared::new).transpose()?;
+    let is_confined = confinement.is_some();
+    if is_confined {
+        set_child_subreaper(Some(rustix::process::getpid()))?;
+    }
     let mut command = Command::new(&spec.program);
     command.args(&spec.args).current_dir(&spec.cwd).env_clear();
     command.envs(spec.env.iter().map(|(name, value)| (name, value)));
     sys::before_exec(&mut command, move || {
         rustix::thread::set_no_new_privs(true)?;
         sys::close_inherited(sys::Inherited::CloseOnExec)?;
+        if is_confined {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+        }
         confinement.as_mut().map_or(Ok(()), Prepared::enter)
     });
-    command.status()
+    let ended = command.status();
+    if is_confined && !guard::end_children() {
+        return Err(io::Error::other("the command left processes behind that cannot be ended"));
+    }
+    ended
 }
 
 /// A ruleset that is ready to be entered by the child, prepared while errors can still be told.
@@ -177,7 +197,8 @@ impl Prepared {
         let filter = seccomp::program(FilterScope {
             unix_sockets: match confinement.unix_sockets {
                 SocketAccess::Denied => true,
-                SocketAccess::Own => view.is_none(),
+                // Sockets outside must be out of reach, those that have a name and no path included.
+                SocketAccess::Own => view.is_none() || !(support.confines_signals() || has_network),
                 SocketAccess::All => false,
             },
             network: match (offline, support.confines_tcp()) {
@@ -186,6 +207,8 @@ impl Prepared {
                 (true, false) => Network::Closed,
             },
             other_processes: !has_pids,
+            shared_ipc: view.is_none()
+                && !confinement.writable.iter().any(|path| path == SHARED_MEMORY),
         });
         Ok(Prepared { ruleset, filter })
     }
@@ -243,7 +266,8 @@ fn rules(confinement: &Confinement, support: Support, offline: bool) -> io::Resu
     let abi = match support.landlock_abi {
         1 => ABI::V1,
         2 => ABI::V2,
-        _ => FILES_ABI,
+        version if version < DEVICES_ABI as i32 => FILES_ABI,
+        _ => DEVICES_ABI,
     };
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -254,7 +278,7 @@ fn rules(confinement: &Confinement, support: Support, offline: bool) -> io::Resu
     }
     if support.confines_signals() {
         ruleset = ruleset.scope(Scope::Signal).map_err(io::Error::other)?;
-        if confinement.unix_sockets == SocketAccess::Own {
+        if confinement.unix_sockets != SocketAccess::All {
             ruleset = ruleset.scope(Scope::AbstractUnixSocket).map_err(io::Error::other)?;
         }
     }

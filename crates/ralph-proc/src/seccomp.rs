@@ -2,7 +2,8 @@
 //!
 //! Landlock goes by paths, TCP ports and signals. Other system calls reach beyond a run as well, because they take a process
 //! id, a terminal or a kind of socket instead: limits and priorities of other processes, typing into a terminal, sockets of
-//! the machine's daemons and of its hypervisor, TCP under another name, keyrings. They are refused here by their
+//! the machine's daemons and of its hypervisor, TCP under another name, keyrings, shared memory that has a number and no path,
+//! and requests to a file system that need no more than a descriptor for reading. They are refused here by their
 //! arguments. Everything else passes.
 //!
 //! The filter is put together as data; [`crate::sys`] hands it to the kernel.
@@ -21,6 +22,9 @@ pub(crate) struct FilterScope {
     /// Whether calls that name another process are refused all. Where the run has process ids of its own it is enough that
     /// its guard, the first of them, cannot be named.
     pub(crate) other_processes: bool,
+    /// Shared memory, semaphores and queues that are found by number or by a name that is no path: those of the whole
+    /// machine, unless the run has an IPC namespace.
+    pub(crate) shared_ipc: bool,
 }
 
 /// How much of the network a filter leaves.
@@ -44,6 +48,52 @@ const PRIO_USER: u32 = 2;
 const IOPRIO_WHO_USER: u32 = 3;
 /// The kind of a socket is in the low bits of its type; flags are above.
 const SOCKET_KIND: u32 = 0xF;
+
+/// Requests that change what a file system has by a descriptor for reading, which Landlock is not asked about: subvolumes
+/// and snapshots of btrfs (made, removed, closed), files sealed by fs-verity, keys and policies of encryption, and flags,
+/// versions and attributes of files.
+const FILE_SYSTEM_REQUESTS: [u32; 19] = [
+    0x5000_9401, // BTRFS_IOC_SNAP_CREATE
+    0x5000_940E, // BTRFS_IOC_SUBVOL_CREATE
+    0x5000_940F, // BTRFS_IOC_SNAP_DESTROY
+    0x5000_9417, // BTRFS_IOC_SNAP_CREATE_V2
+    0x5000_9418, // BTRFS_IOC_SUBVOL_CREATE_V2
+    0x4008_941A, // BTRFS_IOC_SUBVOL_SETFLAGS
+    0xC0C8_9425, // BTRFS_IOC_SET_RECEIVED_SUBVOL
+    0x5000_943F, // BTRFS_IOC_SNAP_DESTROY_V2
+    0x4080_6685, // FS_IOC_ENABLE_VERITY
+    0x800C_6613, // FS_IOC_SET_ENCRYPTION_POLICY
+    0xC050_6617, // FS_IOC_ADD_ENCRYPTION_KEY
+    0xC040_6618, // FS_IOC_REMOVE_ENCRYPTION_KEY
+    0xC040_6619, // FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS
+    0x4004_F50D, // F2FS_IOC_SET_PIN_FILE
+    0x4008_6602, // FS_IOC_SETFLAGS
+    0x401C_5820, // FS_IOC_FSSETXATTR
+    0x4008_7602, // FS_IOC_SETVERSION
+    0x4008_6604, // EXT4_IOC_SETVERSION
+    0x4004_7211, // FAT_IOCTL_SET_ATTRIBUTES
+];
+
+/// Sets the attributes of a file by its path. The number is that of every machine.
+const SYS_FILE_SETATTR: c_long = 469;
+
+/// System V IPC, and message queues, whose names are no paths.
+const SHARED_IPC: [c_long; 14] = [
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_mq_notify,
+];
 
 /// A condition on one argument of a call.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +148,15 @@ fn refusals(scope: FilterScope) -> Vec<Refusal> {
     for request in [TIOCSTI, TIOCLINUX] {
         refuse(libc::SYS_ioctl, &[equal(1, request)], libc::EPERM);
     }
+    for request in FILE_SYSTEM_REQUESTS {
+        refuse(libc::SYS_ioctl, &[equal(1, request)], libc::EPERM);
+    }
+    refuse(SYS_FILE_SETATTR, &[], libc::EPERM);
+    // A handle names a file without its path, past whatever is mounted over that.
+    refuse(libc::SYS_open_by_handle_at, &[], libc::EPERM);
+    for call in SHARED_IPC.into_iter().filter(|_| scope.shared_ipc) {
+        refuse(call, &[], libc::ENOSYS);
+    }
     sockets(scope, &mut refuse);
     processes(scope, &mut refuse);
     list
@@ -108,6 +167,10 @@ fn sockets(scope: FilterScope, refuse: &mut dyn FnMut(c_long, &[Condition], c_in
     let family = |family: c_int| equal(0, family as u32);
     if scope.unix_sockets {
         refuse(libc::SYS_socket, &[family(libc::AF_UNIX)], libc::EPERM);
+        // One of a pair can send datagrams to any address. Only streams and sequences stay with their peer.
+        let other_kinds = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET]
+            .map(|kind| when(1, SOCKET_KIND, Compare::Differs(kind as u32)));
+        refuse(libc::SYS_socketpair, &other_kinds, libc::EPERM);
     }
     // Families that lead to the hypervisor, to devices, or around the rules for TCP.
     let known = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
@@ -246,10 +309,18 @@ const fn refuse_with(errno: c_int) -> sock_filter {
 mod tests {
     use super::*;
 
-    const STRICT: FilterScope =
-        FilterScope { unix_sockets: true, network: Network::TcpOnly, other_processes: true };
-    const LAX: FilterScope =
-        FilterScope { unix_sockets: false, network: Network::Open, other_processes: false };
+    const STRICT: FilterScope = FilterScope {
+        unix_sockets: true,
+        network: Network::TcpOnly,
+        other_processes: true,
+        shared_ipc: true,
+    };
+    const LAX: FilterScope = FilterScope {
+        unix_sockets: false,
+        network: Network::Open,
+        other_processes: false,
+        shared_ipc: false,
+    };
 
     /// Runs a filter as the kernel would; 0 lets the call pass.
     fn answer(scope: FilterScope, arch: u32, call: c_long, args: [u64; 6]) -> u32 {
@@ -315,7 +386,10 @@ mod tests {
         let pointer = 0x7F00_0000_0000;
         for (call, args, strict, lax) in [
             (libc::SYS_socket, &[unix, stream, 0][..], libc::EPERM, 0),
-            (libc::SYS_socketpair, &[unix, stream, 0], 0, 0),
+            (libc::SYS_socketpair, &[unix, stream | flags, 0], 0, 0),
+            (libc::SYS_socketpair, &[unix, 5, 0], 0, 0),
+            (libc::SYS_socketpair, &[unix, datagram | flags, 0], libc::EPERM, 0),
+            (libc::SYS_socketpair, &[unix, 3, 0], libc::EPERM, 0),
             (libc::SYS_socketpair, &[30, stream, 0], libc::EAFNOSUPPORT, libc::EAFNOSUPPORT),
             (libc::SYS_socket, &[inet, stream | flags, 0], 0, 0),
             (libc::SYS_socket, &[inet6, stream, 6], 0, 0),
@@ -347,6 +421,14 @@ mod tests {
             (libc::SYS_ioctl, &[0, 0x5412, pointer], libc::EPERM, libc::EPERM),
             (libc::SYS_ioctl, &[0, 0x1_0000_541C, pointer], libc::EPERM, libc::EPERM),
             (libc::SYS_ioctl, &[0, 0x5413, pointer], 0, 0),
+            (libc::SYS_ioctl, &[3, 0x5000_9417, pointer], libc::EPERM, libc::EPERM),
+            (libc::SYS_ioctl, &[3, 0xC040_6618, pointer], libc::EPERM, libc::EPERM),
+            (libc::SYS_ioctl, &[3, 0x4008_6602, pointer], libc::EPERM, libc::EPERM),
+            (libc::SYS_ioctl, &[3, 0x8008_6601, pointer], 0, 0),
+            (SYS_FILE_SETATTR, &[0, pointer], libc::EPERM, libc::EPERM),
+            (libc::SYS_open_by_handle_at, &[3, pointer, 0], libc::EPERM, libc::EPERM),
+            (libc::SYS_shmat, &[0, 0, 0], libc::ENOSYS, 0),
+            (libc::SYS_mq_unlink, &[pointer], libc::ENOSYS, 0),
             (libc::SYS_keyctl, &[], libc::ENOSYS, libc::ENOSYS),
             (libc::SYS_io_uring_setup, &[], libc::ENOSYS, libc::ENOSYS),
         ] {

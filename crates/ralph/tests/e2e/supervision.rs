@@ -131,6 +131,62 @@ fn within_a_second_of_a_sigkill_of_ralph_nothing_it_started_is_alive() {
     running.finish();
 }
 
+/// Processes that are gone before anybody can stop them, and have started the next by then, which has the others go on.
+const STORM: &str = "setsid perl -e '$0 = \"storm\"; fork for 1..5; my $end = time + 60; \
+     while (time < $end) { kill \"CONT\", -1; exit if fork }'\n";
+
+#[test]
+fn within_a_second_of_a_sigkill_of_ralph_and_its_guards_nothing_of_a_namespace_is_alive() {
+    let place = rehearsing_outside(&format!("{STUBBORN_FAMILY}{STORM}hang\n"));
+    let running = place.start(&["agent", "run", "--boundary", "strict", "work"]);
+    wait_for_file(&place.path("ready"));
+    // Stopped, Ralph cannot clean up after its guards.
+    running.signal(Signal::STOP);
+    let outside = |command: &str| command.contains("__guard");
+    for (pid, _) in processes_marked(place.env.mark()).iter().filter(|(_, it)| outside(it)) {
+        let _ = rustix::process::kill_process(
+            rustix::process::Pid::from_raw(*pid).unwrap(),
+            Signal::KILL,
+        );
+    }
+    running.signal(Signal::KILL);
+    let gone = || processes_marked(place.env.mark()).iter().all(|(pid, _)| *pid == running.pid());
+    wait_until(Duration::from_secs(1), "everything has ended", gone);
+    assert!(!unmarked_daemon_lives(&place));
+    running.finish();
+}
+
+/// Both layers, and Landlock alone.
+const HELD: [(&str, &str); 2] = [("strict", ""), ("kernel", "[sandbox]\nnamespaces = \"off\"\n")];
+
+#[test]
+fn a_storm_and_a_crowd_end_with_their_run_whatever_holds_it() {
+    let crowd = "run trap '' TERM; i=0; while [ $i -lt 300 ]; do sleep 600 >/dev/null 2>&1 & i=$((i+1)); done\n";
+    for (boundary, more) in HELD {
+        let place = Place::rehearsing(&format!("{STORM}{crowd}final all done\n"));
+        place.more(more);
+        let report = place.agent_run(&["--boundary", boundary]);
+        assert_eq!((report.outcome(), report.exit_code()), ("completed", Some(0)), "{boundary}");
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn what_a_command_in_the_sandbox_leaves_behind_ends_with_it() {
+    let command = "trap '' TERM HUP; setsid sleep 600 >/dev/null 2>&1 & echo left";
+    for (boundary, more) in HELD {
+        let place = Place::new();
+        place.more(more);
+        let finished = place.ralph(&["sandbox", "--boundary", boundary, "--", "sh", "-c", command]);
+        assert_eq!(
+            (finished.status.code(), finished.stdout.trim()),
+            (Some(0), "left"),
+            "{finished}"
+        );
+        place.assert_nothing_left();
+    }
+}
+
 #[test]
 fn an_agent_in_the_kernels_bounds_cannot_signal_its_guard_or_ralph() {
     let place = Place::rehearsing(
@@ -194,7 +250,7 @@ fn words_and_variables_that_are_no_text_reach_the_agent_as_they_are() {
 
 #[test]
 fn what_survived_both_ralph_and_its_guard_is_ended_at_the_next_start() {
-    let script = "[builder 1]\nsetsid exec sleep 600\nwrite ../guard ${RUN_ID}\nrun echo $PPID > ../agent\n\
+    let script = "[builder 1]\nsetsid exec sleep 600\nsetsid exec sleep 600\nwrite ../guard ${RUN_ID}\nrun echo $PPID > ../agent\n\
                   write ../ready yes\nhang\n[builder 2]\nfinal fine\n";
     let place = rehearsing_outside(script);
     let running = place.start(&["agent", "run", "--boundary", "off", "work"]);

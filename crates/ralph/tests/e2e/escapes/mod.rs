@@ -7,12 +7,14 @@ mod table;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener;
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::Path;
 
 use self::table::{ESCAPES, End, Escape};
-use crate::harness::{PROGRAM, Place, RALPH};
+use crate::harness::{PROGRAM, Place, RALPH, open_terminal};
 
 /// Climbs to the process that guards the run.
 const FIND_GUARD: &str = "GUARD=$PPID\nwhile ! grep -qa __guard /proc/$GUARD/cmdline; do \
@@ -78,6 +80,29 @@ impl Held {
     }
 }
 
+/// What a person has on the machine that is no file of theirs: sockets, and a terminal.
+struct Outside {
+    _stream: UnixListener,
+    _datagrams: [UnixDatagram; 2],
+    _terminal: (OwnedFd, OwnedFd),
+}
+
+impl Outside {
+    fn new(place: &Place) -> Outside {
+        let stream = UnixListener::bind(place.path("sock")).unwrap();
+        let name = fs::metadata(place.path("sock")).unwrap().ino().to_string();
+        let unnamed = SocketAddr::from_abstract_name(name).unwrap();
+        let datagrams = [
+            UnixDatagram::bind(place.path("datagrams")).unwrap(),
+            UnixDatagram::bind_addr(&unnamed).unwrap(),
+        ];
+        let terminal = open_terminal();
+        let path = rustix::termios::ttyname(&terminal.1, Vec::new()).unwrap();
+        fs::write(place.path("terminal"), path.to_bytes()).unwrap();
+        Outside { _stream: stream, _datagrams: datagrams, _terminal: terminal }
+    }
+}
+
 fn try_to(escape: &Escape, held: Held) {
     let (expected, place) = (held.expected(escape), place_for(escape));
     let boundary = match held {
@@ -88,7 +113,7 @@ fn try_to(escape: &Escape, held: Held) {
     if held == Held::Landlock {
         place.more("[sandbox]\nnamespaces = \"off\"\n");
     }
-    let _listener = UnixListener::bind(place.path("sock")).unwrap();
+    let _outside = Outside::new(&place);
     let before = picture(&place);
     let report = place.agent_run(&["--boundary", boundary, "--role", escape.role]);
     let told = format!("{} ({held:?})\n{}", escape.name, report.finished);
