@@ -5,6 +5,7 @@
 mod boundary;
 mod home;
 mod journal;
+mod layers;
 mod plan;
 mod slots;
 
@@ -32,6 +33,7 @@ pub(crate) fn run(which: &str) -> Result<ExitCode, String> {
     for (name, measure) in [
         ("startup", Bench::startup as fn(&Bench) -> Result<bool, String>),
         ("loop", Bench::iteration),
+        ("layers", Bench::layers),
         ("stream", Bench::streams),
         ("checkout", Bench::checkout),
         ("baseline", Bench::baseline),
@@ -207,12 +209,6 @@ impl Bench {
 
     fn iterate(&self) -> Result<bool, String> {
         let (mut floor, mut ours) = (Best::default(), Best::default());
-        let bash = |count: u32| {
-            let script = format!(
-                "i=0; while [ $i -lt {count} ]; do cat PROMPT.md | bin/agent > log; i=$((i+1)); done"
-            );
-            cost(&mut self.command("/bin/sh", &["-c", &script]))
-        };
         let ralph = |count: u32| {
             let count = count.to_string();
             let args = [
@@ -229,7 +225,7 @@ impl Bench {
             cost(&mut self.command(&self.ralph, &args))
         };
         for _ in 0..7 {
-            floor.take(slope(bash(2)?, bash(52)?));
+            floor.take(slope(self.shell_loop(2)?, self.shell_loop(52)?));
             ours.take(slope(ralph(2)?, ralph(52)?));
         }
         progress(&format!("one run: {:?} of CPU against {:?}", ours.cpu, floor.cpu));
@@ -239,6 +235,14 @@ impl Bench {
             ratio,
             Bar::AtMost(1.7),
         ))
+    }
+
+    /// Runs the agent so many times without Ralph.
+    fn shell_loop(&self, count: u32) -> Result<Cost, String> {
+        let script = format!(
+            "i=0; while [ $i -lt {count} ]; do cat PROMPT.md | bin/agent > log; i=$((i+1)); done"
+        );
+        cost(&mut self.command("/bin/sh", &["-c", &script]))
     }
 
     fn streams(&self) -> Result<bool, String> {
