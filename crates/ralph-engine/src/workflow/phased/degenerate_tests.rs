@@ -61,7 +61,7 @@ struct Story {
 }
 
 /// What the agent has left so far.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Left {
     plan: bool,
     theme: bool,
