@@ -82,7 +82,7 @@ fn a_machine_that_is_ready_has_nothing_to_mend() {
     assert!(findings.iter().all(|finding| finding.advice.is_none() || finding.area == Area::Disk));
     find(&findings, "commits are made by A B <a@b.c>");
     find(&findings, "codex 1.2.3 at `/usr/bin/codex`");
-    find(&findings, "`codex` plays every role");
+    find(&findings, "all roles use `codex`");
     find(&findings, &format!("`{}` is a repository", place.root));
 }
 
@@ -162,7 +162,7 @@ fn an_old_git_is_a_problem_and_a_silent_one_too() {
 fn worktrees_subdirectories_and_empty_repositories_are_told_apart() {
     let place = Place::repository();
     let empty = place.examine(&[agent("codex")]);
-    let finding = find(&empty, "without any commit");
+    let finding = find(&empty, "no commits yet");
     assert_eq!((finding.area, finding.status), (Area::Git, FindingStatus::Problem));
     place.commit();
     place.git(&["worktree", "add", "-q", "linked"]);
@@ -189,10 +189,10 @@ fn the_agents_that_roles_name_must_be_there() {
     let claude = find(&findings, "claude at `/usr/bin/claude` hangs badly");
     assert_eq!(claude.advice.as_deref(), Some("run it"));
     for (part, status) in [
-        ("builder, but `codex` was not found", FindingStatus::Problem),
-        ("`claude` plays verifier, but it does not work", FindingStatus::Problem),
-        ("`mine` plays planner, but `no-such-program-here` was not found", FindingStatus::Problem),
-        ("`rehearsal` plays mapper", FindingStatus::Ok),
+        ("builder: `codex`, but `codex` was not found", FindingStatus::Problem),
+        ("verifier: `claude`, but it does not work", FindingStatus::Problem),
+        ("planner: `mine`, but `no-such-program-here` was not found", FindingStatus::Problem),
+        ("mapper: `rehearsal`", FindingStatus::Ok),
     ] {
         assert_eq!(find(&findings, part).status, status, "{part}");
     }

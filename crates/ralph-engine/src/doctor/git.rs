@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
     let Some(git) = (checkup.look_up)("git") else {
-        let advice = "install git 2.30 or later and see that it is on PATH";
+        let advice = "install git 2.30 or later and make sure it is on PATH";
         return vec![Finding::problem(Area::Git, "git was not found on PATH", advice)];
     };
     let root = &checkup.workspace.root;
@@ -25,7 +25,7 @@ pub(super) fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
     findings.push(examine_identity(&git, root));
     match &checkup.workspace.kind {
         WorkspaceKind::Plain => {
-            let advice = "run `git init` there; only `agent run`, `doctor`, `sandbox` and `demo` work without";
+            let advice = "run `git init` there; only `init`, `agent run`, `doctor`, `sandbox` and `demo` work without it";
             let what = format!("`{root}` is not a git repository");
             findings.push(Finding::problem(Area::Git, what, advice));
         }
@@ -71,7 +71,7 @@ fn examine_identity(git: &Utf8Path, root: &Utf8Path) -> Finding {
         Some((who, _)) => Finding::ok(Area::Git, format!("commits are made by {who}>")),
         None => Finding::note(
             Area::Git,
-            "git knows no name and address for commits here",
+            "git has no user name and e-mail address here",
             "run `git config --global user.name NAME` and `git config --global user.email ADDRESS`",
         ),
     }
@@ -82,7 +82,7 @@ fn examine_repository(git: &Utf8Path, root: &Utf8Path, repository: &Repository) 
         Ok(answer) => answer,
         Err(error) => {
             let what = format!("git cannot be run in `{root}`: {error}");
-            return Finding::problem(Area::Git, what, "see that the directory can be entered");
+            return Finding::problem(Area::Git, what, "check the permissions of the directory");
         }
     };
     if answer.code != Some(0) {
@@ -109,8 +109,8 @@ fn examine_repository(git: &Utf8Path, root: &Utf8Path, repository: &Repository) 
     if has_commit {
         Finding::ok(Area::Git, what)
     } else {
-        let advice = "make a first commit: work is measured from one";
-        Finding::problem(Area::Git, format!("{what}, without any commit"), advice)
+        let advice = "make a first commit; Ralph compares work against it";
+        Finding::problem(Area::Git, format!("{what} with no commits yet"), advice)
     }
 }
 
@@ -144,8 +144,8 @@ fn examine_driver(checkup: &Checkup<'_>, git: &Utf8Path) -> Option<Finding> {
 /// Whether the index is locked, which keeps the person's own git from working.
 fn examine_lock(repository: &Repository) -> Option<Finding> {
     let lock = repository.git_dir.join("index.lock");
-    let what = format!("`{lock}` is there: a git is at work, or one has died");
-    let advice = "if no git is at work, remove it; Ralph removes one of its own at its next change";
+    let what = format!("`{lock}` exists: git is running, or crashed");
+    let advice = "if git is not running, remove it; Ralph removes its own at the next change";
     lock.exists().then(|| Finding::note(Area::Git, what, advice))
 }
 

@@ -41,17 +41,18 @@ pub(super) fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
 pub(super) fn examine_boundary(support: Support, mode: BoundaryMode) -> Vec<Finding> {
     let upgrade = "use Linux 6.2 or later with Landlock enabled";
     let kernel = match support.landlock_abi {
-        0 => "the kernel offers no Landlock".to_owned(),
-        abi => format!("the kernel offers Landlock version {abi}"),
+        0 => "the kernel has no Landlock".to_owned(),
+        abi => format!("the kernel has Landlock version {abi}"),
     };
     let holds = match mode {
         BoundaryMode::Off => {
-            let what = "`boundary = \"off\"`: nothing keeps agents within their bounds";
-            let advice = "set `boundary = \"auto\"` unless something else confines them";
+            let what = "`boundary = \"off\"`: agents are not sandboxed";
+            let advice = "set `boundary = \"auto\"`, unless something else sandboxes them";
             return vec![Finding::note(Area::Boundary, what, advice)];
         }
         BoundaryMode::Detect => {
-            let what = "`boundary = \"detect\"`: what an agent must not change is found after each run and put back";
+            let what =
+                "`boundary = \"detect\"`: forbidden changes are found after each run and reverted";
             let advice = if support.confines_files() {
                 "set `boundary = \"auto\"` to have the kernel prevent it, which it can here"
             } else {
@@ -64,7 +65,7 @@ pub(super) fn examine_boundary(support: Support, mode: BoundaryMode) -> Vec<Find
     if !holds {
         return vec![if mode == BoundaryMode::Auto {
             let what =
-                format!("{kernel}: changes out of bounds are found after each run, not prevented");
+                format!("{kernel}: forbidden changes are found after each run, not prevented");
             Finding::note(Area::Boundary, what, upgrade)
         } else {
             let setting = if mode == BoundaryMode::Strict { "strict" } else { "kernel" };
@@ -76,7 +77,7 @@ pub(super) fn examine_boundary(support: Support, mode: BoundaryMode) -> Vec<Find
             )
         }];
     }
-    let files = format!("{kernel}: agents can write only where their role may");
+    let files = format!("{kernel}: agents can only write where their role allows");
     let mut findings = vec![Finding::ok(Area::Boundary, files)];
     findings.push(if support.confines_signals() || support.namespaces.pid {
         Finding::ok(Area::Boundary, "agents cannot signal processes outside their run")
@@ -94,15 +95,15 @@ fn examine_namespaces(namespaces: NamespaceSupport, mode: BoundaryMode) -> Findi
     let refusal = refusal.as_ref().map(NamespaceRefusal::to_string).unwrap_or_default();
     let lacking = match (mount, pid, net) {
         (true, true, true) => {
-            let what = "agents have a view of their own (namespaces): of your home directory they see what they need";
+            let what = "agents run in namespaces and see only the parts of your home directory that they need";
             return Finding::ok(Area::Boundary, what);
         }
-        (true, true, false) => format!("gates have no network of their own: {refusal}"),
+        (true, true, false) => format!("no network namespace for gates: {refusal}"),
         (true, false, _) => {
-            format!("agents have a view, but no process ids of their own: {refusal}")
+            format!("agents run in namespaces, but not in a pid namespace: {refusal}")
         }
         (false, ..) => {
-            format!("agents see all that you can read, there are no namespaces: {refusal}")
+            format!("no namespaces, so agents can read everything you can: {refusal}")
         }
     };
     let advice = remedy();
@@ -130,8 +131,8 @@ fn remedy() -> &'static str {
 
 /// Says so where Ralph runs as root: agents would be root as well.
 fn examine_user() -> Option<Finding> {
-    let what = "Ralph runs as root: agents are root too, without any capability";
-    let advice = "run it as an ordinary user where you can";
+    let what = "Ralph runs as root, so agents do too, without capabilities";
+    let advice = "run it as an ordinary user if you can";
     let is_root = rustix::process::geteuid().is_root();
     is_root.then(|| Finding::note(Area::Boundary, what, advice))
 }
@@ -149,19 +150,18 @@ fn examine_processes() -> Vec<Finding> {
     }
     let lists_children = Utf8Path::new("/proc/thread-self/children").exists();
     vec![if lists_children {
-        let what = "all that an agent starts is followed and ended with its run";
+        let what = "every process that an agent starts is tracked and ended with its run";
         Finding::ok(Area::Processes, what)
     } else {
-        let what = "the kernel keeps no lists of children, so every process is looked at to find an agent's";
+        let what = "the kernel has no child lists, so Ralph scans all processes to find an agent's";
         Finding::note(Area::Processes, what, "nothing needs to be done; ending a run takes longer")
     }]
 }
 
 #[cfg(not(target_os = "linux"))]
 fn examine_processes() -> Vec<Finding> {
-    let what =
-        "processes are ended by group: what an agent detaches from its group can survive its run";
-    vec![Finding::note(Area::Processes, what, "run Ralph on Linux for the whole promise")]
+    let what = "processes are ended by group: a process that leaves its group can survive the run";
+    vec![Finding::note(Area::Processes, what, "run Ralph on Linux for the full guarantee")]
 }
 
 /// Tells the free space where a path is, or will be.
@@ -172,7 +172,7 @@ fn examine_space(name: &str, path: &Utf8Path) -> Finding {
         Err(errno) => Finding::problem(
             Area::Disk,
             format!("the disk of {name}, `{path}`, cannot be examined: {errno}"),
-            "see that the path exists and can be entered",
+            "check that the path exists and its permissions",
         ),
     }
 }
@@ -185,7 +185,7 @@ pub(super) fn judge_space(name: &str, path: &Utf8Path, space: &StatVfs) -> Findi
         return Finding::problem(Area::Disk, what, "mount it writable, or work elsewhere");
     }
     if free < LEAST_SPACE {
-        let advice = format!("make room: at least {}", approximate_size(LEAST_SPACE));
+        let advice = format!("free some space: at least {}", approximate_size(LEAST_SPACE));
         return Finding::problem(Area::Disk, what, advice);
     }
     // Some file systems make room for files as they need it, and count none.

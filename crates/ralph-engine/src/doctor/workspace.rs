@@ -1,4 +1,4 @@
-//! What the workspace brings: configuration, home, mailbox, and the agents its roles are to be played by.
+//! What the workspace brings: configuration, home, mailbox, and the agents of its roles.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ fn examine_config(checkup: &Checkup<'_>) -> Vec<Finding> {
         Ok(_) if !file.is_file() => vec![Finding::note(
             Area::Config,
             format!("no `{file}`; using defaults"),
-            "run `ralph init` to have one written for this project",
+            "run `ralph init` to write one for this project",
         )],
         Ok(config) => {
             let mut findings = vec![Finding::ok(Area::Config, format!("`{file}` loads"))];
@@ -46,13 +46,36 @@ fn examine_config(checkup: &Checkup<'_>) -> Vec<Finding> {
                 0 => findings.push(Finding::note(
                     Area::Config,
                     "no gates configured, so every result is `not proven`",
-                    format!("add a `[[gate]]` to {CONFIG_FILE}; `ralph init` tells what it would suggest"),
+                    format!("add a `[[gate]]` to {CONFIG_FILE}; `ralph init` suggests some"),
                 )),
                 count => findings.push(Finding::ok(Area::Config, format!("gates: {count}"))),
             }
+            findings.extend(examine_programs(checkup, config));
             findings
         }
     }
+}
+
+/// Looks for the programs of gates and `setup` that are to be found on PATH, each once.
+///
+/// A program that is named by a path is in the checkout, or made there by `setup`: only running it tells.
+fn examine_programs(checkup: &Checkup<'_>, config: &Config) -> Vec<Finding> {
+    let setup = config.checkout.setup.iter().map(|argv| ("`setup`".to_owned(), argv));
+    let gates = config.gates.iter().map(|gate| (format!("gate `{}`", gate.name), &gate.run));
+    let mut missing: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (user, argv) in setup.chain(gates) {
+        let Some(program) = argv.first().filter(|program| !program.contains('/')) else { continue };
+        if (checkup.look_up)(program).is_none() {
+            missing.entry(program).or_default().push(user);
+        }
+    }
+    let finding = |(program, mut users): (&str, Vec<String>)| {
+        users.dedup();
+        let what = format!("program `{program}` not found, needed by {}", users.join(", "));
+        let advice = format!("install it, or change `run` or `setup` in {CONFIG_FILE}");
+        Finding::problem(Area::Config, what, advice)
+    };
+    missing.into_iter().map(finding).collect()
 }
 
 fn examine_trust(checkup: &Checkup<'_>) -> Option<Finding> {
@@ -76,7 +99,7 @@ fn examine_home(checkup: &Checkup<'_>) -> Finding {
         return Finding::ok(Area::Workspace, format!("home is `{}`, {by}", home.path));
     }
     let what = format!("no home at `{}` yet", home.path);
-    Finding::note(Area::Workspace, what, "run `ralph init`, or let the first workflow make it")
+    Finding::note(Area::Workspace, what, "run `ralph init`")
 }
 
 fn examine_mailbox(checkup: &Checkup<'_>) -> Option<Finding> {
@@ -91,7 +114,7 @@ fn examine_mailbox(checkup: &Checkup<'_>) -> Option<Finding> {
         Err(error) => Some(Finding::problem(
             Area::Workspace,
             format!("{error}: {}", error.source),
-            "see that you may read it",
+            "check its permissions",
         )),
     }
 }
@@ -141,9 +164,9 @@ fn examine_roles(checkup: &Checkup<'_>, config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, (program, roles)) in roles {
         let plays = if roles.len() == Role::ALL.len() {
-            format!("`{name}` plays every role")
+            format!("all roles use `{name}`")
         } else {
-            format!("`{name}` plays {}", roles.join(", "))
+            format!("{}: `{name}`", roles.join(", "))
         };
         let advice =
             format!("install it, or choose another with `agent` in {CONFIG_FILE} or `--agent`");

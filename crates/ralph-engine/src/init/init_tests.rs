@@ -242,7 +242,7 @@ fn a_file_where_home_should_be_is_named_and_kept() {
     let before = place.listing();
     let error = perform(&place.plan()).unwrap_err();
     let path = place.root.join("ralph");
-    assert_eq!(error.to_string(), format!("`{path}` is in the way: it is not a directory"));
+    assert_eq!(error.to_string(), format!("`{path}` exists and is not a directory"));
     assert!(error.hint().unwrap().contains("--home"));
     assert_eq!(place.listing(), before);
 }

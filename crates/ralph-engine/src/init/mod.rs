@@ -26,6 +26,7 @@ use crate::boundary::repositories;
 use crate::config::{Config, ConfigError};
 use crate::detect::agents::FoundAgent;
 use crate::detect::checks::{SuggestedGate, detect_checks, detect_in_repositories};
+use crate::detect::tools::{commit_hooks, formatters_over};
 use crate::files::{Creation, PathError, create_new};
 use crate::home::{CONFIG_FILE, Workspace, WorkspaceKind, is_home};
 use crate::mailbox::{self, MailboxState};
@@ -89,7 +90,7 @@ pub enum StepOutcome {
 /// The workspace cannot be set up. Nothing was left behind.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
-    #[error("`{path}` is in the way: it is not a directory")]
+    #[error("`{path}` exists and is not a directory")]
     InTheWay { path: Utf8PathBuf },
     #[error("`{path}` cannot be written to")]
     NotWritable {
@@ -158,6 +159,17 @@ pub fn plan_init(request: &InitRequest<'_>) -> Result<InitPlan, InitError> {
     notes.extend(missing_ignores(&home));
     notes.extend(missing_attribute(&home));
     notes.extend(foreign_prd(&home));
+    let name = relative(&root, &home);
+    let tools = formatters_over(&root, &name).into_iter();
+    notes.extend(tools.map(|(tool, file)| InitNote::ToolMeetsHome {
+        tool,
+        file,
+        home: name.clone(),
+    }));
+    let hooks = commit_hooks(&root).filter(|(_, run)| {
+        !config.is_some_and(|config| config.gates.iter().any(|gate| gate.run == *run))
+    });
+    notes.extend(hooks.map(|(file, run)| InitNote::HooksNoGate { file, run }));
     if has_settings {
         notes.extend(note::compare(request.config, &suggestions));
     } else if suggestions.gates.is_empty() {

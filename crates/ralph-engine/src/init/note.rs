@@ -56,6 +56,17 @@ pub enum InitNote {
     CacheNotConfigured {
         path: String,
     },
+    /// Hooks of the project check commits, and no gate runs them.
+    HooksNoGate {
+        file: &'static str,
+        run: Vec<String>,
+    },
+    /// A tool of the project would look at home's files as well.
+    ToolMeetsHome {
+        tool: &'static str,
+        file: &'static str,
+        home: String,
+    },
 }
 
 impl InitNote {
@@ -63,7 +74,7 @@ impl InitNote {
     pub fn hint(&self) -> Option<String> {
         match self {
             InitNote::NotARepository { .. } => {
-                Some("run `git init` there: Ralph works in git repositories".to_owned())
+                Some("run `git init` there: Ralph needs a git repository".to_owned())
             }
             InitNote::ForeignMailbox { moved: None, .. } => Some(format!(
                 "give Ralph a place of its own with `mailbox = \"…\"` in {CONFIG_FILE}"
@@ -94,6 +105,16 @@ impl InitNote {
             }
             InitNote::CacheNotConfigured { .. } => {
                 Some("to keep it between gate runs, add it to `checkout.cache`".to_owned())
+            }
+            InitNote::HooksNoGate { run, .. } => Some(format!(
+                "they do not run for Ralph; to use them as a gate, add a `[[gate]]` with `run = {}`",
+                render_list(run)
+            )),
+            InitNote::ToolMeetsHome { tool: "setuptools", .. } => Some(
+                "name your packages under `[tool.setuptools]`: `packages = [\"…\"]`".to_owned(),
+            ),
+            InitNote::ToolMeetsHome { file, home, .. } => {
+                Some(format!("exclude `{home}/` in `{file}`"))
             }
             InitNote::ForeignMailbox { moved: Some(_), .. } => None,
         }
@@ -143,6 +164,15 @@ impl fmt::Display for InitNote {
             }
             InitNote::CacheNotConfigured { path } => {
                 write!(f, "`{CONFIG_FILE}` is kept, without the cache `{path}`")
+            }
+            InitNote::HooksNoGate { file, .. } => {
+                write!(f, "`{file}` configures commit hooks, and no gate runs them")
+            }
+            InitNote::ToolMeetsHome { tool: "setuptools", home, .. } => {
+                write!(f, "setuptools finds packages by itself and would take `{home}/` for one")
+            }
+            InitNote::ToolMeetsHome { tool, home, .. } => {
+                write!(f, "{tool} would check Ralph's files in `{home}/` too")
             }
         }
     }

@@ -26,7 +26,7 @@ impl NewSettings<'_> {
         );
         self.render_agent(&mut text);
         text.push_str(
-            "\n# How agents are kept within their bounds: strict, kernel, auto, detect or off.\n\
+            "\n# Sandbox mode for agents: strict, kernel, auto, detect or off.\n\
              boundary = \"auto\"\n",
         );
         if let Some(home) = &self.home {
@@ -50,14 +50,14 @@ impl NewSettings<'_> {
             .collect();
         match self.agent {
             Some(agent) => {
-                text.push_str("# The agent that does the work; `ralph agent list` shows all.\n");
+                text.push_str("# The agent to use; `ralph agent list` shows all.\n");
                 if !others.is_empty() {
                     comment(text, &format!("Also found here: {}.", others.join(", ")));
                 }
                 line(text, &format!("agent = {}", render_string(agent)));
             }
             None => text.push_str(
-                "# The agent that does the work. None was found when this file was written.\n\
+                "# The agent to use. None was found when this file was written.\n\
                  # agent = \"codex\"\n",
             ),
         }
@@ -68,16 +68,16 @@ fn render_checkout(text: &mut String, checkout: &SuggestedCheckout) {
     if checkout == &SuggestedCheckout::default() {
         return;
     }
-    text.push_str("\n# Ralph runs the gates in a checkout of its own.\n[checkout]\n");
+    text.push_str("\n# Ralph runs gates and agents in checkouts of its own.\n[checkout]\n");
     if !checkout.setup.is_empty() {
-        text.push_str("# Makes it ready when it is new or a lock file has changed.\nsetup = [\n");
+        text.push_str("# Prepares one when it is new or a lock file has changed.\nsetup = [\n");
         for command in &checkout.setup {
             line(text, &format!("    {},", render_list(command)));
         }
         text.push_str("]\n");
     }
     if !checkout.cache.is_empty() {
-        text.push_str("# Kept there between runs; [] builds everything anew each time.\n");
+        text.push_str("# Kept between gate runs; [] for a clean build every time.\n");
         line(text, &format!("cache = {}", render_list(&checkout.cache)));
     }
 }
@@ -85,8 +85,8 @@ fn render_checkout(text: &mut String, checkout: &SuggestedCheckout) {
 fn render_gates(text: &mut String, gates: &[SuggestedGate]) {
     if gates.is_empty() {
         text.push_str(
-            "\n# No check of the project was recognised. A gate is a command that Ralph runs itself before it\n\
-             # believes that work is done; a program and its arguments, no shell.\n\
+            "\n# No check of the project was recognised. A gate is a command that Ralph itself runs\n\
+             # before it accepts work: a program and its arguments, no shell.\n\
              # [[gate]]\n\
              # name = \"tests\"\n\
              # run = [\"make\", \"test\"]\n",
@@ -94,8 +94,8 @@ fn render_gates(text: &mut String, gates: &[SuggestedGate]) {
         return;
     }
     text.push_str(
-        "\n# Gates: what Ralph runs itself before it believes that work is done.\n\
-         # Also possible: timeout = \"30m\", paths = [\"src/**\"], net = true, unix = true.\n",
+        "\n# Gates: checks that Ralph itself runs before it accepts work.\n\
+         # Optional: timeout = \"30m\", paths = [\"src/**\"], net = true, unix = true.\n",
     );
     for gate in gates {
         text.push('\n');

@@ -5,7 +5,7 @@ pub(super) const IGNORED: [&str; 4] = ["runs/", "ralph.log", "specs/sessions/", 
 
 /// Returns the text of home's own ignore file.
 pub(super) fn ignore_file() -> String {
-    format!("# What Ralph keeps here but not in git.\n{}\n", IGNORED.join("\n"))
+    format!("# Files that Ralph keeps out of git.\n{}\n", IGNORED.join("\n"))
 }
 
 pub(super) const SPECS: &str = "\

@@ -140,6 +140,54 @@ fn python_tests_run_in_the_environment_the_project_keeps() {
 }
 
 #[test]
+fn a_virtual_environment_is_made_again_in_each_checkout() {
+    let venv = (".venv/pyvenv.cfg", "home = /usr/bin\n");
+    let pip = "setup: .venv/bin/python -m pip install -q --disable-pip-version-check";
+    let [made, tests, cache] =
+        ["setup: python3 -m venv .venv", "tests: .venv/bin/python -m pytest", "cache: .venv"];
+    let test = ("tests/test_a.py", "def test_a(): pass");
+    for (name, more, installs) in [
+        ("pytest installed by hand", vec![test], "pytest"),
+        (
+            "requirements",
+            vec![("requirements.txt", "flask\n"), ("requirements-dev.txt", "pytest\n")],
+            "-r requirements.txt -r requirements-dev.txt",
+        ),
+        (
+            "a package with extras",
+            vec![(
+                "pyproject.toml",
+                "[build-system]\nrequires = []\n[project]\nname = \"x\"\n\
+                 [project.optional-dependencies]\ndev = [\"pytest>=8\"]\n",
+            )],
+            "-e .[dev]",
+        ),
+        (
+            "a project that is not built",
+            vec![
+                test,
+                ("pyproject.toml", "[project]\nname = \"x\"\ndependencies = [\"flask>=3\"]\n"),
+            ],
+            "flask>=3 pytest",
+        ),
+    ] {
+        let files: Vec<_> = more.into_iter().chain([venv]).collect();
+        assert_eq!(detected(&files), [tests, made, &format!("{pip} {installs}"), cache], "{name}");
+    }
+    let unittest = [("tests/test_a.py", "import unittest\n"), venv];
+    let expected = ["tests: .venv/bin/python -m unittest discover -s tests", made, cache];
+    assert_eq!(detected(&unittest), expected);
+    let below = [("api/venv/pyvenv.cfg", ""), ("api/pytest.ini", "")];
+    let expected = [
+        "api-tests: sh -c cd api && exec venv/bin/python -m pytest",
+        "setup: sh -c cd api && exec python3 -m venv venv",
+        "setup: sh -c cd api && exec venv/bin/python -m pip install -q --disable-pip-version-check pytest",
+        "cache: api/venv",
+    ];
+    assert_eq!(detected(&below), expected);
+}
+
+#[test]
 fn what_speaks_for_pytest_goes_before_tox_nox_and_unittest() {
     let case = "import unittest\n";
     assert_eq!(detected(&[("pytest.ini", ""), ("tox.ini", "[tox]")]), ["tests: python3 -m pytest"]);
@@ -240,6 +288,32 @@ fn projects_one_level_down_are_run_from_the_root() {
         "cache: ml/.venv",
     ];
     assert_eq!(detected(&files), expected);
+}
+
+#[test]
+fn projects_two_levels_down_are_found_where_the_first_level_is_none() {
+    let files = [
+        ("services/py/pytest.ini", ""),
+        ("services/go/go.mod", "module x"),
+        ("api/go.mod", "module x"),
+        ("api/tools/go.mod", "module x"),
+        ("tests/data/package.json", r#"{"scripts": {"test": "x"}}"#),
+    ];
+    let expected = [
+        "!api-vet: go -C api vet ./...",
+        "api-tests: go -C api test ./...",
+        "!services-go-vet: go -C services/go vet ./...",
+        "services-go-tests: go -C services/go test ./...",
+        "services-py-tests: sh -c cd services/py && exec python3 -m pytest",
+    ];
+    assert_eq!(detected(&files), expected);
+    let whole = [
+        ("Cargo.toml", "[workspace]\nmembers = [\"crates/*\"]\n"),
+        ("crates/a/Cargo.toml", PACKAGE),
+        ("crates/a/src/lib.rs", TESTED),
+    ];
+    assert_eq!(detected(&whole)[0], "tests: cargo test --workspace");
+    assert!(!detected(&whole).iter().any(|line| line.contains("crates")));
 }
 
 #[test]

@@ -6,8 +6,8 @@
 //! What counts, where several files tell:
 //! - Each ecosystem gives one test command. A `justfile` or `Makefile` mostly wraps the same one, so its `test` (or
 //!   `check`) is taken only where no ecosystem of that directory has tests; its `lint` where none has a linter.
-//! - Directories one level down are projects of their own, unless the root's project covers them (a cargo workspace, npm
-//!   workspaces, a maven reactor), or the root's recipes test the whole.
+//! - Directories one level down (two, where the first is no project: `services/api`) are projects of their own, unless the
+//!   root's project covers them (a cargo workspace, npm workspaces, a maven reactor), or the root's recipes test the whole.
 //! - Checks are distinguished by directory (`frontend-tests`), and by ecosystem where that is not enough (`cargo-tests`).
 
 mod cargo;
@@ -113,6 +113,9 @@ impl Found {
     }
 }
 
+/// Directories whose own directories are material of tests, tools or pages rather than projects.
+const NOT_ENTERED: [&str; 7] = ["bench", "benchmarks", "e2e", "scripts", "spec", "test", "tests"];
+
 /// Every ecosystem that is known, each with the function that looks for it.
 const ECOSYSTEMS: &[fn(&DetectedProject<'_>) -> Option<Found>] = &[
     cargo::examine,
@@ -133,7 +136,14 @@ pub(crate) fn detect_checks(root: &Utf8Path) -> Suggestions {
     let mut found = examine(&project);
     if !found.iter().any(|found| found.ecosystem == recipes::NAME && found.has(CheckKind::Tests)) {
         for place in project.directories() {
-            let below = examine(&DetectedProject { root, place: &place });
+            let outer = DetectedProject { root, place: &place };
+            let mut below = examine(&outer);
+            if below.is_empty() && !NOT_ENTERED.contains(&place.as_str()) {
+                for inner in outer.directories() {
+                    let place = format!("{place}/{inner}");
+                    below.extend(examine(&DetectedProject { root, place: &place }));
+                }
+            }
             let is_covered = |inner: &Found| {
                 let same = |outer: &&Found| outer.ecosystem == inner.ecosystem;
                 found.iter().filter(same).any(|outer| outer.place.is_empty() && outer.covers_below)
@@ -242,6 +252,7 @@ fn make_names_differ(gates: &mut [SuggestedGate]) {
 }
 
 fn join(before: &str, after: &str) -> String {
+    let before = before.replace('/', "-");
     if before.is_empty() { after.to_owned() } else { format!("{before}-{after}") }
 }
 

@@ -28,9 +28,26 @@ enum Keeper {
     Poetry,
     Pdm,
     Pipenv,
+    /// A virtual environment in the project's directory, filled by pip.
+    Venv(&'static str),
     /// The interpreter on PATH, with whatever the person installed for it.
     None,
 }
+
+/// Where people put a virtual environment.
+const VENVS: [&str; 3] = [".venv", "venv", "env"];
+
+/// Files that list what pip installs.
+const REQUIREMENTS: [&str; 8] = [
+    "requirements.txt",
+    "requirements-dev.txt",
+    "requirements_dev.txt",
+    "dev-requirements.txt",
+    "requirements-test.txt",
+    "test-requirements.txt",
+    "requirements/dev.txt",
+    "requirements/test.txt",
+];
 
 /// What runs the tests, and which file told.
 struct Runner {
@@ -56,7 +73,13 @@ pub(super) fn examine(project: &DetectedProject<'_>) -> Option<Found> {
     };
     found.checks.push(Check { kind: CheckKind::Tests, run, why: runner.told });
     if !runner.is_self_contained {
-        found.setup.extend(keeper.setup(project));
+        match keeper {
+            Keeper::Venv(name) => {
+                found.setup.extend(venv_setup(project, name, manifest.as_ref(), runner.command));
+                found.cache.push(name.to_owned());
+            }
+            _ => found.setup.extend(keeper.setup(project)),
+        }
         if matches!(keeper, Keeper::Uv | Keeper::Pdm) {
             found.cache.push(".venv".to_owned());
         }
@@ -153,13 +176,86 @@ fn keeper(project: &DetectedProject<'_>, manifest: Option<&toml::Table>) -> Keep
     } else if project.has_file("Pipfile") {
         Keeper::Pipenv
     } else {
-        Keeper::None
+        let venv = VENVS.into_iter().find(|name| project.has_file(&format!("{name}/pyvenv.cfg")));
+        venv.map_or(Keeper::None, Keeper::Venv)
     }
+}
+
+/// Returns the commands that make the environment in a fresh checkout: the person's own is ignored by git, so it is not there.
+fn venv_setup(
+    project: &DetectedProject<'_>,
+    venv: &str,
+    manifest: Option<&toml::Table>,
+    runner: &[&str],
+) -> Vec<Vec<String>> {
+    let python = format!("{venv}/bin/python");
+    let mut install: Vec<String> =
+        words(&[&python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]);
+    let bare = install.len();
+    let mut names_pytest = false;
+    for file in REQUIREMENTS.into_iter().filter(|file| project.has_file(file)) {
+        install.extend(words(&["-r", file]));
+        names_pytest |= project.contains(file, "pytest");
+    }
+    let (own, names_it) = own_requirements(project, manifest);
+    install.extend(own);
+    if runner == ["pytest"] && !names_pytest && !names_it {
+        install.push("pytest".to_owned());
+    }
+    let mut setup = vec![project.run_here(&["python3", "-m", "venv", venv])];
+    if install.len() > bare {
+        let install: Vec<&str> = install.iter().map(String::as_str).collect();
+        setup.push(project.run_here(&install));
+    }
+    setup
+}
+
+/// Returns what pip is told of the project itself, and whether that brings pytest along.
+///
+/// A project that can be built is installed with its extras for tests. Of any other only what it lists is installed: building it
+/// would fail.
+fn own_requirements(
+    project: &DetectedProject<'_>,
+    manifest: Option<&toml::Table>,
+) -> (Vec<String>, bool) {
+    let table = manifest.and_then(|table| table.get("project"));
+    let extras = table.and_then(|project| project.get("optional-dependencies"));
+    let extra = |name: &&str| extras.and_then(|extras| extras.get(name)).is_some();
+    let extras_for_tests: Vec<&str> =
+        ["dev", "test", "tests", "testing"].into_iter().filter(extra).collect();
+    let listed = |value: Option<&toml::Value>| -> Vec<String> {
+        let array = value.and_then(toml::Value::as_array).into_iter().flatten();
+        array.filter_map(toml::Value::as_str).map(str::to_owned).collect()
+    };
+    let dependencies = listed(table.and_then(|project| project.get("dependencies")));
+    let of_extra = |name: &&str| listed(extras.and_then(|extras| extras.get(*name)));
+    let of_extras: Vec<String> = extras_for_tests.iter().flat_map(of_extra).collect();
+    let names_it =
+        dependencies.iter().chain(&of_extras).any(|requirement| requirement.starts_with("pytest"));
+    let is_built = manifest.is_some_and(|table| table.contains_key("build-system"))
+        || project.first_file(&["setup.py", "setup.cfg"]).is_some();
+    if !is_built {
+        return (dependencies.into_iter().chain(of_extras).collect(), names_it);
+    }
+    let what = if extras_for_tests.is_empty() {
+        ".".to_owned()
+    } else {
+        format!(".[{}]", extras_for_tests.join(","))
+    };
+    (vec!["-e".to_owned(), what], names_it)
 }
 
 impl Keeper {
     fn run(self, project: &DetectedProject<'_>, command: &[&str]) -> Vec<String> {
         let place = project.place;
+        if let Keeper::Venv(name) = self {
+            let python = format!("{name}/bin/python");
+            let command = match command {
+                ["python3", rest @ ..] => [&[python.as_str()], rest].concat(),
+                module => [&[python.as_str(), "-m"], module].concat(),
+            };
+            return project.run_here(&command);
+        }
         let mut run = match (self, place) {
             (Keeper::Uv, "") => vec!["uv", "run"],
             (Keeper::Uv, place) => vec!["uv", "run", "--directory", place],
@@ -169,12 +265,12 @@ impl Keeper {
             (Keeper::Pipenv, _) => vec!["pipenv", "run"],
             // As a module, pytest finds the code beside the tests without its being installed.
             (Keeper::None, _) if command == ["pytest"] => vec!["python3", "-m"],
-            (Keeper::None, _) => vec![],
+            (Keeper::None | Keeper::Venv(_), _) => vec![],
         };
         run.extend(command);
         match self {
             Keeper::Uv | Keeper::Poetry => words(&run),
-            Keeper::Pdm | Keeper::Pipenv | Keeper::None => project.run_here(&run),
+            Keeper::Pdm | Keeper::Pipenv | Keeper::Venv(_) | Keeper::None => project.run_here(&run),
         }
     }
 
@@ -196,7 +292,7 @@ impl Keeper {
             Keeper::Poetry => words(&["poetry", "--directory", place, "install"]),
             Keeper::Pdm => project.run_here(&["pdm", "sync"]),
             Keeper::Pipenv => project.run_here(&["pipenv", "sync", "--dev"]),
-            Keeper::None => return None,
+            Keeper::Venv(_) | Keeper::None => return None,
         })
     }
 }
