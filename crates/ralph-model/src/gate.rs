@@ -178,7 +178,9 @@ pub enum Wanted {
 impl GateRuns<'_> {
     /// Returns the run that is wanted next, if any.
     pub fn wanted(&self) -> Option<Wanted> {
-        if !self.candidate.passed() && self.again.is_none() {
+        // A program that is not there will not be there a moment later.
+        let is_missing = matches!(self.candidate.obstacle(), Some(Obstacle::NoProgram { .. }));
+        if !self.candidate.passed() && !is_missing && self.again.is_none() {
             Some(Wanted::Again)
         } else if self.base.is_none() {
             Some(Wanted::Base)
