@@ -21,13 +21,13 @@ pub struct Questions<'a> {
 /// An answer has no question to go to.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
-    #[error("no question waits for an answer")]
+    #[error("no open question")]
     NoneOpen,
-    #[error("no question of `{item}` waits for an answer")]
+    #[error("`{item}` has no open question")]
     NotOpen { item: String, open: Vec<Question> },
-    #[error("the answer to `{item}` is missing")]
+    #[error("no answer to `{item}` given")]
     NoText { item: String, open: Vec<Question> },
-    #[error("several questions wait for an answer")]
+    #[error("several questions are open")]
     Several { open: Vec<Question> },
     #[error(transparent)]
     Path(#[from] PathError),

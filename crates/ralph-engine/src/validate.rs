@@ -78,7 +78,8 @@ impl Soundness {
     fn plan(&mut self, path: &Utf8Path, known: &dyn Fn(&str) -> bool) {
         if disk::look(path).is_ok_and(|found| found.kind == FileKind::Link) {
             self.files += 1;
-            return self.broken(path, "it is a link, and no change is made through one".to_owned());
+            return self
+                .broken(path, "it is a link, and Ralph does not write through links".to_owned());
         }
         // A plan may be larger than any text that a person writes.
         let bytes = match read_optional(path) {

@@ -116,7 +116,7 @@ impl RunFacts {
             return trouble(Trouble::Agent { message: error.message.clone() });
         }
         if *close.end == RunEnd::Hopeless {
-            return agent_trouble("it was stopped, for it could only fail");
+            return agent_trouble("stopped early, as it could only fail");
         }
         match close.exit {
             None => trouble(Trouble::Machine {

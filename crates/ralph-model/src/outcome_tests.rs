@@ -392,7 +392,7 @@ fn rules_of_the_rest() -> Vec<Rule> {
         (
             "a run stopped as hopeless is trouble even if the error is lost",
             |case| case.end == RunEnd::Hopeless,
-            |_| agent_trouble("it was stopped, for it could only fail"),
+            |_| agent_trouble("stopped early, as it could only fail"),
         ),
         (
             "an end nobody saw",

@@ -69,7 +69,7 @@ impl fmt::Display for Role {
 
 /// The name is not a role's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown role `{0}`")]
+#[error("unknown role `{0}`; roles: {roles}", roles = Role::ALL.map(Role::as_str).join(", "))]
 pub struct UnknownRole(pub String);
 
 impl FromStr for Role {

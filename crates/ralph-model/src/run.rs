@@ -320,15 +320,15 @@ impl fmt::Display for Trouble {
                 write!(f, "the usage limit was hit, it resets at {reset}")
             }
             Trouble::UsageLimit { resets_at: None } => f.write_str("the usage limit was hit"),
-            Trouble::Network { message } => write!(f, "the provider was not reached: {message}"),
+            Trouble::Network { message } => write!(f, "cannot reach the provider: {message}"),
             Trouble::Server { message } => write!(f, "the provider failed: {message}"),
-            Trouble::Auth { message } => write!(f, "the login was not accepted: {message}"),
+            Trouble::Auth { message } => write!(f, "login rejected: {message}"),
             Trouble::Billing { message } => write!(f, "the account has no credit: {message}"),
             Trouble::UnknownSession { message } => {
-                write!(f, "the session is not there any more: {message}")
+                write!(f, "the session no longer exists: {message}")
             }
             Trouble::Spawn { message } => write!(f, "the agent could not be started: {message}"),
-            Trouble::Machine { message } => write!(f, "the machine got in the way: {message}"),
+            Trouble::Machine { message } => write!(f, "machine error: {message}"),
             Trouble::NoOutput => f.write_str("the agent said nothing and did nothing"),
             Trouble::Crash { exit, stderr: None } => write!(f, "the agent ended with {exit}"),
             Trouble::Crash { exit, stderr: Some(said) } => {

@@ -43,6 +43,14 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// Reads an amount of dollars.
+fn usd(text: &str) -> Result<f64, String> {
+    let amount = text.strip_prefix('$').unwrap_or(text).parse().ok();
+    amount
+        .filter(|usd: &f64| usd.is_finite() && *usd >= 0.0)
+        .ok_or_else(|| "expected an amount in US dollars, such as 5 or 0.50".to_owned())
+}
+
 impl Cli {
     /// Understands what was typed.
     ///
@@ -428,7 +436,7 @@ pub(crate) struct AgentRunArgs {
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens: Option<u64>,
     /// Start no new run after this cost, in US dollars
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = usd)]
     pub(crate) max_cost: Option<f64>,
     /// Stop after this many failures in a row
     #[arg(long, value_name = "N")]

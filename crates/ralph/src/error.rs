@@ -8,7 +8,7 @@ use ralph_engine::workflow::WorkflowError;
 use crate::exit::Exit;
 
 /// What to do about settings that are not trusted.
-pub(crate) const TRUST_HINT: &str = "`ralph trust` shows what would count and asks";
+pub(crate) const TRUST_HINT: &str = "`ralph trust` shows what would take effect, and asks";
 
 /// A command that stopped.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl CliError {
         if let Some(WorkflowError::GateCannotRun(finding)) = workflow {
             let hints = [
                 finding.advice(),
-                "no agent was run; `ralph gates run` tries the gates, `--anyway` goes on without"
+                "no agent was run; `ralph gates run` tries the gates, `--anyway` continues without them"
                     .to_owned(),
             ];
             return CliError::usage(error.to_string()).hints(hints);

@@ -303,9 +303,9 @@ impl Setup {
             return Ok(self);
         }
         if !std::io::stdin().is_terminal() {
-            let problem = "what `ralph.toml` and the prompt templates here say is not trusted";
+            let problem = "this repository's `ralph.toml` and prompt templates are not trusted";
             return Err(CliError::person_needed(problem).hint(TRUST_HINT).hint(format!(
-                "where nobody can be asked: --trust, or RALPH_TRUST={}",
+                "without a terminal: --trust, or RALPH_TRUST={}",
                 self.trust.digest
             )));
         }
@@ -345,7 +345,7 @@ impl Setup {
         match state.run_guarded_by(ancestors).map_err(CliError::failed)? {
             None => Ok(()),
             Some(run) => {
-                Err(CliError::usage(format!("{what} is a person's, and this is run {run}"))
+                Err(CliError::usage(format!("{what} is for people, and this is run {run}"))
                     .hint("inside a run `ralph task` and `ralph issue` go through its channel"))
             }
         }
@@ -387,7 +387,7 @@ impl Setup {
             return Ok(());
         }
         let home = self.home.path.strip_prefix(&self.workspace.root).unwrap_or(&self.home.path);
-        Err(CliError::usage(format!("`{path}` is left out of the work tree by a sparse checkout"))
+        Err(CliError::usage(format!("`{path}` is excluded by the sparse checkout"))
             .hint(format!("`git sparse-checkout add {home}` brings it back")))
     }
 
@@ -398,7 +398,7 @@ impl Setup {
         let is_inside = self.workspace.git_dir().is_some()
             && real_directory(home).is_some_and(|home| home.starts_with(&self.workspace.root));
         if !is_inside && Past::of(&self.git(), home, None).is_none() {
-            let message = format!("`{home}` is in no git repository: the plan has no history");
+            let message = format!("`{home}` is not in a git repository: the plan has no history");
             self.ui.note(&message);
         }
     }

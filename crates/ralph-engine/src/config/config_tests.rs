@@ -226,7 +226,7 @@ model = "x"
             "ralph.toml:6:8: `home`: it is empty",
             "ralph.toml:7:8: unknown key `roles.verfier`; did you mean `roles.verifier`?",
             "ralph.toml:10:14: `agents.mine.args`: expected a list of strings, found an integer",
-            "ralph.toml:14:11: `agents.other.command`: it names no program",
+            "ralph.toml:14:11: `agents.other.command`: it has no program",
             "ralph.toml:16:1: unknown key `agents.third.comand`; did you mean `agents.third.command`?",
             "ralph.toml:21:16: `limits.context_kill`: expected a percentage from 1 to 100, found `101`",
             "ralph.toml:23:9: `prices.m.input`: expected a number that is not negative, found `-1`",

@@ -128,7 +128,7 @@ impl Kind {
     /// Parses a value of the environment or of a flag. Lists come from files only.
     pub(super) fn parse(self, text: &str) -> Result<SettingValue, String> {
         if text.contains('\0') {
-            return Err("it holds a NUL character".to_owned());
+            return Err("it contains a NUL character".to_owned());
         }
         match self {
             Kind::Text if text.trim().is_empty() => Err("it is empty".to_owned()),
@@ -197,7 +197,7 @@ pub(super) const fn type_name(value: &DeValue<'_>) -> &'static str {
 fn check_strings(items: &[Spanned<DeValue<'_>>], kind: Kind) -> Result<Vec<String>, Misfit> {
     let text = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
         DeValue::String(text) if text.contains('\0') => {
-            Err(Misfit::from("it holds a NUL character".to_owned()).at(item))
+            Err(Misfit::from("it contains a NUL character".to_owned()).at(item))
         }
         DeValue::String(text) => Ok(text.to_string()),
         other => Err(wrong_type(kind, other).at(item)),
@@ -209,7 +209,7 @@ fn check_command(items: &[Spanned<DeValue<'_>>], kind: Kind) -> Result<Vec<Strin
     let words = check_strings(items, kind)?;
     match words.first() {
         Some(program) if !program.trim().is_empty() => Ok(words),
-        _ => Err("it names no program".to_owned().into()),
+        _ => Err("it has no program".to_owned().into()),
     }
 }
 

@@ -80,7 +80,7 @@ fn links_are_refused_and_their_targets_untouched() {
     symlink(&target, &link).unwrap();
     let error = replace_atomically(&link, b"x").unwrap_err();
     assert_eq!(error.to_string(), format!("cannot write `{link}`"));
-    assert_eq!(error.source.to_string(), "it is a symbolic link, and none is followed");
+    assert_eq!(error.source.to_string(), "it is a symbolic link, which Ralph does not follow");
     assert_eq!(create_new(&link, b"x").unwrap(), Creation::AlreadyThere);
     AppendFile::open(&link).unwrap_err();
     assert_eq!(fs::read(&target).unwrap(), b"precious");

@@ -64,7 +64,7 @@ impl std::fmt::Display for LockOwner {
 /// A lock could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    #[error("{} is at work in this home", owner_or_another(.owner.as_deref()))]
+    #[error("{} is already running here", owner_or_another(.owner.as_deref()))]
     RunHeld { owner: Option<String> },
     #[error("{} is writing in this home and did not finish within {waited:?}", owner_or_another(.owner.as_deref()))]
     WriteHeld { owner: Option<String>, waited: Duration },

@@ -80,7 +80,7 @@ fn a_living_owner_is_named() {
     let holder = Holder::start(&path);
     let expected = format!("`ralph build` (pid {}, since 2026-01-02T03:04:05Z)", holder.child.id());
     let run = RunLock::acquire(&path, &me()).unwrap_err();
-    assert_eq!(run.to_string(), format!("{expected} is at work in this home"));
+    assert_eq!(run.to_string(), format!("{expected} is already running here"));
     let write = WriteLock::acquire(&path, NO_HOME.into(), Duration::from_millis(3)).unwrap_err();
     assert_eq!(
         write.to_string(),
@@ -123,7 +123,7 @@ fn an_owner_that_is_not_who_the_file_says_is_not_named() {
     recycled.process.boot = "another boot".to_owned();
     fs::write(&path, serde_json::to_vec(&recycled).unwrap()).unwrap();
     let error = RunLock::acquire(&path, &me()).unwrap_err();
-    assert_eq!(error.to_string(), "another process is at work in this home");
+    assert_eq!(error.to_string(), "another process is already running here");
     drop(lock);
     RunLock::acquire(&path, &me()).unwrap();
 }

@@ -81,7 +81,9 @@ fn replace(path: &Utf8Path, bytes: &[u8], survives: Survives) -> Result<(), Path
         Ok(old) => match old.kind {
             FileKind::File => Some(old),
             FileKind::Link => {
-                return Err(error(io::Error::other("it is a symbolic link, and none is followed")));
+                return Err(error(io::Error::other(
+                    "it is a symbolic link, which Ralph does not follow",
+                )));
             }
             FileKind::Directory | FileKind::Other => {
                 return Err(error(io::Error::other("it is not a file")));

@@ -290,7 +290,7 @@ fn ended(finished: Result<Finished, SuperviseError>) -> Result<CommandEnd, GateE
         None => match (finished.code, finished.signal) {
             (Some(code), _) => CommandEnd::Exited(ProcessExit::Code(code)),
             (None, Some(signal)) => CommandEnd::Exited(ProcessExit::Signal(signal)),
-            (None, None) => machine("how it ended is not known".to_owned()),
+            (None, None) => machine("its exit status is unknown".to_owned()),
         },
     })
 }

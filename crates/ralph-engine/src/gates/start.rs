@@ -43,7 +43,7 @@ impl StartFinding {
             GateStatus::TimedOut => {
                 format!("raise `timeout` of the [[gate]] `{name}` in ralph.toml, or make it faster")
             }
-            _ => "put right what is in the way on this machine".to_owned(),
+            _ => "fix the problem on this machine".to_owned(),
         }
     }
 }
@@ -57,10 +57,10 @@ impl fmt::Display for StartFinding {
             }
             GateStatus::TimedOut => {
                 let limit = self.gate.timeout.as_secs();
-                write!(f, "the gate `{name}` cannot run to its end in {limit} s")
+                write!(f, "the gate `{name}` did not finish in {limit} s")
             }
             GateStatus::Failed { exit } => {
-                write!(f, "the gate `{name}` fails already, before any work ({exit})")
+                write!(f, "the gate `{name}` already fails before any work ({exit})")
             }
             GateStatus::Passed | GateStatus::ProvedNothing => write!(f, "the gate `{name}` passes"),
         }

@@ -30,8 +30,8 @@ impl FailedCommand<'_> {
         let mut advice = Vec::new();
         if self.is_text && self.exit == Some(ProcessExit::Code(127)) {
             advice.push(format!(
-                "exit 127: a program was not found; check {} and the PATH, of which directories that agents may write are left out; \
-                 a script of yours is best named by its whole path, as a clone has only what is committed",
+                "exit 127: program not found; check {} and PATH (without the directories that agents can write); give a \
+                 script of your own by its absolute path, as a clone has only committed files",
                 if self.agent == UNNAMED { "the command".to_owned() } else { format!("`command` in [agents.{}]", self.agent) }
             ));
         }

@@ -16,7 +16,7 @@ use crate::workflow::WorkflowError;
 /// A session cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    #[error("what `ralph.toml` and the prompt templates here say is not trusted")]
+    #[error("this repository's `ralph.toml` and prompt templates are not trusted")]
     Untrusted,
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
@@ -89,7 +89,7 @@ impl SessionError {
     pub fn hint(&self) -> Option<String> {
         match self {
             SessionError::Untrusted => {
-                Some("`ralph trust` shows what would count and asks".to_owned())
+                Some("`ralph trust` shows what would take effect, and asks".to_owned())
             }
             SessionError::Workspace(error) => error.hint(),
             SessionError::Launch(error) => Some(error.hint()),
@@ -103,7 +103,7 @@ impl SessionError {
                     .to_owned(),
             ),
             SessionError::Lock(LockError::RunHeld { .. }) => {
-                Some("wait for it or stop it".to_owned())
+                Some("wait for it to finish, or stop it".to_owned())
             }
             SessionError::HomeTracked { home } => Some(format!(
                 "`git rm -r -q --cached {home}` and a commit untrack them, and leave the files where they are"

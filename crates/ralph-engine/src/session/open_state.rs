@@ -104,7 +104,7 @@ impl OpenState {
         let mut journal = Journal::open(&state.journal())?.mirrored(mirror);
         let mut rebuilt = None;
         if fresh.is_some_and(|fresh| fresh.home_has_history) {
-            let reason = "private state was not there; rebuilt from the committed files";
+            let reason = "private state was missing; rebuilt from the committed files";
             journal.record(clock.now(), None, StateRebuilt { reason: reason.to_owned() })?;
             rebuilt = Some(reason);
         }

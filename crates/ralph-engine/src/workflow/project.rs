@@ -160,7 +160,7 @@ impl Project {
             // What a killed Ralph had written to the draft and not committed is in flight all the same.
             let draft = Home { path: home.to_owned(), exists: true };
             PlanFile::open(program, &context.state, &draft, Signing::Unsigned).commit()?;
-            self.committer.commit("ralph: what was left to commit")?;
+            self.committer.commit("ralph: save pending state")?;
         }
         let left = clones.begin(&context.state)?;
         self.clones = Some(clones);
@@ -724,7 +724,7 @@ impl Project {
     /// Commits what a Ralph that died had written and not committed.
     pub(crate) fn commit_left(&self, session: &mut Session<'_>) -> Result<(), WorkflowError> {
         let files = read_files(&session.context.state.uncommitted(session.context.home_path()))?;
-        let message = "ralph: what was left to commit";
+        let message = "ralph: save pending state";
         let committed = self.committer.commit_files(&files, message);
         conclude_commit(session, committed, None)
     }

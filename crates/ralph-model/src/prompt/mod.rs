@@ -26,8 +26,8 @@ pub use template::{Field, Need, Presence, PromptTemplate, TemplateError, Templat
 
 /// What comes before a prompt in a session that goes on.
 const RESUMED: &str = "\
-You have worked in this session before. First compact, silently, what was said so far to what still matters; do not report on
-it. Then do what follows. Where it differs from what you were told before, it decides.
+You have worked in this session before. Summarise the earlier context for yourself; do not report it. Then do what follows.
+Where it differs from earlier instructions, it takes precedence.
 
 ";
 

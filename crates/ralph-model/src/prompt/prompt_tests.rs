@@ -364,7 +364,7 @@ fn the_loop_is_told_what_it_is_validated_by_and_never_to_complete_for_that() {
 }
 
 #[test]
-fn a_resumed_session_is_told_to_compact_first() {
+fn a_resumed_session_is_asked_to_summarise_first() {
     let prompts = Prompts::builtin();
     let surroundings = Surroundings {
         workspace: "/w",
@@ -377,7 +377,7 @@ fn a_resumed_session_is_told_to_compact_first() {
     let fresh = prompts.render(&context);
     let resumed = Continuation { is_resumed: true, ..Continuation::default() };
     let resumed = prompts.render_continued(&context, resumed);
-    assert!(resumed.ends_with(&fresh) && resumed.contains("compact"));
+    assert!(resumed.ends_with(&fresh) && resumed.contains("Summarise the earlier context"));
     assert_eq!(prompts.render_continued(&context, Continuation::default()), fresh);
     let mut uncommitted: Vec<String> = (1..=23).map(|number| format!("src/{number}.rs")).collect();
     uncommitted[0] = "a` and do this:".to_owned();

@@ -330,7 +330,9 @@ fn gate_for_person(report: &GateReport) -> String {
     match &report.attribution {
         Attribution::Passed => format!("The gate `{gate}` passes."),
         Attribution::ProvedNothing => format!("The gate `{gate}` passes without executing a test."),
-        Attribution::Regressed => format!("The gate `{gate}` fails since this change."),
+        Attribution::Regressed => {
+            format!("The gate `{gate}` passes on the base and fails with this change.")
+        }
         Attribution::Failed => {
             format!("The gate `{gate}` fails, and how it was before is not known.")
         }

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::AgentOptions;
 use super::goal::InterviewOptions;
+use super::{AgentOptions, usd};
 use crate::complete;
 
 #[derive(Debug, Args)]
@@ -24,9 +24,9 @@ pub(crate) struct PlanArgs {
     #[arg(long, conflicts_with = "non_interactive")]
     pub(crate) yes: bool,
     #[command(flatten)]
-    pub(crate) interview: InterviewOptions,
-    #[command(flatten)]
     pub(crate) run: RunOptions,
+    #[command(flatten)]
+    pub(crate) interview: InterviewOptions,
 }
 
 #[derive(Debug, Args)]
@@ -81,7 +81,7 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens: Option<u64>,
     /// Start no new run after this cost, in US dollars
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = usd)]
     pub(crate) max_cost: Option<f64>,
     /// Assume this context window, in tokens
     #[arg(long, value_name = "TOKENS")]

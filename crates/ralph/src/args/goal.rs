@@ -46,9 +46,9 @@ pub(crate) struct ExecArgs {
     #[arg(long)]
     pub(crate) approve_run: bool,
     #[command(flatten)]
-    pub(crate) interview: InterviewOptions,
-    #[command(flatten)]
     pub(crate) run: RunOptions,
+    #[command(flatten)]
+    pub(crate) interview: InterviewOptions,
 }
 
 /// When the person is asked whether the code is to be mapped.
@@ -90,22 +90,22 @@ pub(crate) struct IgnoredOptions {
     after_help = "Examples:\n  ralph run\n  ralph run 3 --interactive\n  ralph run --max-run-iterations auto+2"
 )]
 pub(crate) struct RunArgs {
-    /// How many runs at most, one story each [default: 10, or `MAX_ITERATIONS`]
+    /// Maximum number of runs, one story each [default: 10, or `MAX_ITERATIONS`]
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) iterations: Option<u32>,
-    /// The same, or auto (one run for each failing story), or auto+K
+    /// Maximum story runs: auto (one per failing story), auto+K or a number
     #[arg(long, value_name = "N", conflicts_with = "iterations")]
     pub(crate) max_run_iterations: Option<IterationCap>,
-    /// Try stories again that were rejected or in trouble too often
+    /// Retry stories that reached their limit of rejections or trouble
     #[arg(long)]
     pub(crate) retry: bool,
-    /// The PRD, a file in home (also: `PRD_FILE`) [default: `prd.json`]
+    /// PRD file in home (also: `PRD_FILE`) [default: `prd.json`]
     #[arg(long, value_name = "FILE")]
     pub(crate) prd: Option<Utf8PathBuf>,
-    /// Implement on this branch instead of the PRD's; empty: on the one that is checked out (also: `RALPH_BRANCH`)
+    /// Branch to work on instead of the PRD's; empty for the checked-out one (also: `RALPH_BRANCH`)
     #[arg(long, conflicts_with = "onto")]
     pub(crate) branch: Option<String>,
-    /// Reject work that changes other files than these and those below directories, which end in / (also: `ALLOWED_PATHS`)
+    /// Reject work that changes any other path; directories end in / (also: `ALLOWED_PATHS`)
     #[arg(long, value_name = "A,B/")]
     pub(crate) allowed_paths: Option<String>,
     #[command(flatten)]

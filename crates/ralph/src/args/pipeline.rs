@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use ralph_model::contract::DEFAULT_MAGIC_PHRASE;
 use ralph_model::pipeline::DEFAULT_ATTEMPTS;
 
-use super::AgentOptions;
+use super::{AgentOptions, usd};
 use crate::complete;
 
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
@@ -64,7 +64,7 @@ pub(crate) struct PipelineArgs {
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens: Option<u64>,
     /// Start no new run after this cost, in US dollars
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = usd)]
     pub(crate) max_cost: Option<f64>,
     /// Exit with 1 instead of waiting for a usage limit to reset
     #[arg(long)]

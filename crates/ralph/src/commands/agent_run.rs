@@ -41,7 +41,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
     let (mut session, opening) = opened.map_err(|error| {
         let held = matches!(error, SessionError::Lock(LockError::RunHeld { .. }));
         let error = CliError::from(error);
-        if held { error.hint("a run with a read-only --role can go beside it") } else { error }
+        if held { error.hint("a run with a read-only --role can run beside it") } else { error }
     })?;
     setup.show_opening(&Opening { warnings: Vec::new(), ..opening });
     let launch = session.context.launch(args.role);
@@ -116,7 +116,7 @@ fn read_prompt(args: &AgentRunArgs) -> Result<Vec<u8>, CliError> {
         })?,
         (None, _) => {
             if std::io::IsTerminal::is_terminal(&std::io::stdin()) {
-                return Err(CliError::usage("the prompt is missing")
+                return Err(CliError::usage("no prompt given")
                     .hint("give it as an argument, with --file, or through a pipe"));
             }
             let mut text = Vec::new();

@@ -28,13 +28,13 @@ struct JsonAnswer<'a> {
 
 pub(crate) fn run(global: &GlobalArgs, args: &AnswerArgs) -> Result<Exit, CliError> {
     if std::env::var_os("RALPH_RUN_ID").is_some() {
-        return Err(CliError::usage("`ralph answer` is a person's to use, and this is a run")
+        return Err(CliError::usage("`ralph answer` is for people, and this is a run")
             .hint("say in the last message what is not clear"));
     }
     let (item, text) = match args.words.as_slice() {
         [text] => (None, text),
         [item, text, ..] => (Some(item.as_str()), text),
-        [] => return Err(CliError::usage("the answer is missing")),
+        [] => return Err(CliError::usage("no answer given")),
     };
     let setup = Setup::load(global, &[])?;
     setup.refuse_in_run("`ralph answer`")?;

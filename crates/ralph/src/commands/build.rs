@@ -140,7 +140,7 @@ fn go_on_planning(
         0 => String::new(),
         tasks => format!(" with the {} there are", plural(tasks as u64, "task")),
     };
-    setup.ui.note(&format!("planning was cut short and goes on{kept}"));
+    setup.ui.note(&format!("resuming interrupted planning{kept}"));
     build.go_on_planning().map_err(failed)
 }
 
@@ -266,7 +266,7 @@ fn words(setup: &Setup, args: &BuildArgs) -> Result<(Option<String>, Option<u32>
         match word.parse::<u32>() {
             Ok(count) if number.is_none() => number = Some(count),
             _ if spec.is_none() => spec = Some(find_spec(setup, word)?),
-            _ => return Err(CliError::usage(format!("`{word}` is one word too many"))),
+            _ => return Err(CliError::usage(format!("unexpected argument `{word}`"))),
         }
     }
     Ok((spec, args.max_iterations.or(number)))
@@ -335,9 +335,8 @@ fn say_if_spec_is_gone(setup: &Setup, plan: &PlanFile) -> Result<(), CliError> {
     let Some(spec) = Plan::parse(&bytes).spec().map(str::to_owned) else { return Ok(()) };
     let place = locate(&setup.home.path, &setup.workspace.root, &spec);
     if !place.is_file() {
-        let told = format!(
-            "the plan's spec is not there (`{place}`): agents are told its name and its tasks alone"
-        );
+        let told =
+            format!("the plan's spec `{place}` is missing; agents get only its name and its tasks");
         setup.ui.note(&told);
     }
     Ok(())
@@ -349,12 +348,13 @@ fn in_workspace(setup: &Setup, place: &Utf8Path) -> Result<String, CliError> {
     let specs = home.join(SPECS);
     let real_root = root.canonicalize_utf8().unwrap_or_else(|_| root.clone());
     let Ok(name) = place.strip_prefix(&real_root) else {
-        return Err(CliError::usage(format!("`{place}` does not lie in `{root}`"))
-            .hint(format!("copy it to `{specs}`, where everybody who reads the plan finds it")));
+        return Err(CliError::usage(format!("`{place}` is not inside `{root}`"))
+            .hint(format!("copy it to `{specs}`")));
     };
     if specs.join(name).is_file() {
-        return Err(CliError::usage(format!("`{specs}` has another `{name}`"))
-            .hint("give one of them another name"));
+        return Err(
+            CliError::usage(format!("`{specs}` has another `{name}`")).hint("rename one of them")
+        );
     }
     Ok(name.to_string())
 }

@@ -37,7 +37,7 @@ use crate::render::workflow::{Look, Narrator, WorkflowScreen};
 use crate::render::{self, Tone, Ui, styled};
 use crate::setup::Setup;
 
-/// Every terminal has so many columns.
+/// Longer lines are hard to read, also where a terminal has room for them.
 const WIDTH: usize = 80;
 
 pub(crate) fn run(global: &GlobalArgs, args: &DemoArgs) -> Result<Exit, CliError> {
@@ -64,8 +64,12 @@ pub(crate) fn run(global: &GlobalArgs, args: &DemoArgs) -> Result<Exit, CliError
         let person = Arc::clone(&person);
         Narrator::new(move |event| person.act(event).or_else(|| caption(event)))
     };
-    let look =
-        Look { stream: true, width: Some(WIDTH), narrator: Some(narrator), ..Look::default() };
+    let look = Look {
+        stream: true,
+        width: Some(setup.ui.width_up_to(WIDTH)),
+        narrator: Some(narrator),
+        ..Look::default()
+    };
     let screen = WorkflowScreen::new(setup.ui, look);
     let report = work(&setup, &asked, &chosen, screen)?;
     if report.ends.iter().any(|(_, end)| *end == SpecEnd::Stopped(Stop::Interrupted))
@@ -88,7 +92,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &DemoArgs) -> Result<Exit, CliError
         return Ok(Exit::Done);
     }
     let error = CliError::failed(format!("this did not happen: {}", broken.join("; ")));
-    let hint = "that is a bug; please report it, with what `ralph doctor` says";
+    let hint = "that is a bug; please report it, with the output of `ralph doctor`";
     Err(if args.keep { error } else { error.hint("--keep leaves everything to look at") }
         .hint(hint))
 }
@@ -98,7 +102,7 @@ fn require_git(stage: &DemoStage) -> Result<(), CliError> {
     for program in ["git", "sh"] {
         if environment.find_program(program, stage.directory().as_std_path()).is_none() {
             return Err(CliError::usage(format!("`{program}` is not installed"))
-                .hint("git and a shell are all that the demo needs"));
+                .hint("the demo needs git and a shell"));
         }
     }
     Ok(())
@@ -148,8 +152,8 @@ fn caption(event: &JournalEvent) -> Option<(Tone, String)> {
         }
         JournalEvent::ImplRejected(rejected) if rejected.reason.contains("does not exist") => (
             Tone::Bad,
-            "Caught! The agent said that it was done. Ralph looked for the commit and found none; \
-             the agent is told so, and has to try again.",
+            "Caught! The agent said it was done. Ralph looked for the commit and found none; \
+             the agent gets that as feedback and tries again.",
         ),
         JournalEvent::Landed(landed) if landed.merge == Some(true) => (
             Tone::Good,
@@ -157,8 +161,8 @@ fn caption(event: &JournalEvent) -> Option<(Tone, String)> {
         ),
         JournalEvent::PlanInvalidated(_) => (
             Tone::Bad,
-            "Plan thrown away! The tests passed, and still it was not what the spec asks for. The \
-             old plan is archived; a planner makes another and is told why.",
+            "Plan discarded! The tests passed, but the result is not what the spec asks for. The old \
+             plan is archived; the planner writes another and is given the reason.",
         ),
         _ => return None,
     };
@@ -284,7 +288,7 @@ fn show_ways_on(stage: &DemoStage, ui: Ui, keep: bool) {
         rows(&[
             (". ../env", "see what the demo saw, touch nothing of yours"),
             ("ralph specs show 2", "the attempt that was caught"),
-            ("ls ralph/specs/plans", "the plans; attempt-1 is the one thrown away"),
+            ("ls ralph/specs/plans", "the plans; attempt-1 is the discarded one"),
             ("ralph status", "the runs"),
             ("git log -p", "every change"),
         ]);
@@ -299,7 +303,7 @@ fn show_ways_on(stage: &DemoStage, ui: Ui, keep: bool) {
 }
 
 fn say(ui: Ui, text: &str) {
-    for line in wrap(text, WIDTH) {
+    for line in wrap(text, ui.width_up_to(WIDTH)) {
         ui.line(&line);
     }
 }

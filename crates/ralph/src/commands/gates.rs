@@ -287,7 +287,7 @@ fn run_in(
     let assessment = match assessed {
         Ok(assessment) => assessment,
         Err(GateError::Interrupted) => {
-            render::important("interrupted; nothing of the gates is left running");
+            render::important("interrupted; all gate processes have ended");
             return Ok(Exit::Interrupted);
         }
         Err(error) => return Err(not_run(error)),

@@ -132,12 +132,13 @@ fn spec_name(history: &History, typed: &str) -> String {
     candidates.into_iter().find(has).unwrap_or_else(|| typed.to_owned())
 }
 
-/// Says that there never was a task of the spec, and of which ones there were: it may be misspelt.
+/// Notes that the spec never had a task, and which specs had: it may be misspelt.
 fn say_if_unknown(setup: &Setup, history: &History, spec: &str) {
     let specs: BTreeSet<&str> = history.tasks().map(|(_, task)| task.spec.as_str()).collect();
     if !specs.contains(spec) {
         let known: Vec<&str> = specs.into_iter().collect();
-        let message = format!("no task was ever of `{spec}`; there were: {}", known.join(", "));
+        let others = if known.is_empty() { "none" } else { &known.join(", ") };
+        let message = format!("no task of `{spec}` in the history; specs with tasks: {others}");
         setup.ui.note(&message);
     }
 }
@@ -151,7 +152,7 @@ fn start(past: &Past, tip: &Tip, since: &str) -> Result<Start, CliError> {
         PastError::UnknownRevision { name } => CliError::usage(format!(
             "`{name}` is neither a date nor a commit"
         ))
-        .hint("dates are written as 2026-01-31, 2026-01-31T12:00, today, yesterday, or 3 days ago"),
+        .hint("write dates as 2026-01-31, 2026-01-31T12:00, today, yesterday, or 3 days ago"),
         error => CliError::usage(error),
     })?;
     let new = past.git().new_commits(std::slice::from_ref(&tip.commit), &[commit.commit]);

@@ -45,6 +45,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
     let scout = Scout::look(global, Some(root))?;
     let config = scout.config.as_ref();
     let agents = find_agents(config.ok(), &|program| scout.look_up(program));
+    let was_unborn = is_unborn(&scout);
     let plan = plan_init(&InitRequest { workspace: &scout.workspace, config, agents: &agents })
         .map_err(|error| refused(&error))?;
     let steps = perform(&plan).map_err(|error| refused(&error))?;
@@ -55,7 +56,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
     };
     let (created, kept) = (with(StepOutcome::Created), with(StepOutcome::Kept));
     show_files(scout.ui, &plan, &steps);
-    show_findings(scout.ui, &plan, driver);
+    let settings = plan.root.join(CONFIG_FILE);
+    let is_new = !kept.iter().any(|path| settings.as_str() == path.as_str());
+    show_findings(scout.ui, &plan, driver, is_new);
     let needed = needed_files(&scout.git(), &plan.root, config.ok());
     if !needed.is_empty() {
         let found = format!("ignored by git, so not in agents' clones: {}", needed.join(", "));
@@ -63,7 +66,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
     }
     let untrusted = trust_own(global, root, &created)?;
     let commit = if args.no_commit { None } else { commit(&scout, &plan, &steps) };
-    let gates_passed = if args.no_gates { None } else { try_gates(global, &plan, &steps) };
+    let tries = !args.no_gates && !plan.gates.is_empty() && is_new;
+    let gates_passed = if tries { try_gates(global, &plan, was_unborn) } else { None };
     if global.json {
         print_json(&Report {
             root: plan.root.to_string(),
@@ -133,7 +137,8 @@ fn show_files(ui: Ui, plan: &InitPlan, steps: &[InitStep]) {
     }
 }
 
-fn show_findings(ui: Ui, plan: &InitPlan, driver: Result<bool, GitError>) {
+/// Shows what was found. What a kept `ralph.toml` says may be something else: that counts, and its notes tell what it lacks.
+fn show_findings(ui: Ui, plan: &InitPlan, driver: Result<bool, GitError>, is_new: bool) {
     match driver {
         Ok(true) => ui.labelled(
             Tone::Good,
@@ -146,14 +151,14 @@ fn show_findings(ui: Ui, plan: &InitPlan, driver: Result<bool, GitError>) {
             ui.paint(Tone::Attention, "note:")
         )),
     }
-    for gate in &plan.gates {
+    for gate in plan.gates.iter().filter(|_| is_new) {
         ui.labelled(
             Tone::Active,
             "gate",
             &format!("{}: {} ({})", gate.name, gate.run.join(" "), gate.why),
         );
     }
-    if let Some(agent) = &plan.agent {
+    if let Some(agent) = plan.agent.as_ref().filter(|_| is_new) {
         ui.labelled(Tone::Active, "agent", agent);
     }
     for note in &plan.notes {
@@ -196,18 +201,53 @@ fn commit(scout: &Scout, plan: &InitPlan, steps: &[InitStep]) -> Option<String> 
     }
 }
 
+/// Whether the repository has no commit yet.
+fn is_unborn(scout: &Scout) -> bool {
+    let git = Git::discover(scout.git(), &scout.workspace.root);
+    git.is_ok_and(|git| git.resolve("HEAD").is_ok_and(|head| head.is_none()))
+}
+
+/// Returns files of the person's that are not committed, the first few of them by name.
+fn uncommitted(setup: &Setup, home: &Utf8Path) -> Option<String> {
+    let git = Git::discover(setup.git(), &setup.workspace.root).ok()?;
+    let worktree = git.place().worktree.clone()?;
+    let is_theirs = |path: &std::path::Path| {
+        let path = worktree.as_std_path().join(path);
+        !path.starts_with(home) && !path.ends_with(CONFIG_FILE)
+    };
+    let entries = git.status().ok()?;
+    let paths: Vec<_> =
+        entries.iter().map(|entry| &entry.path).filter(|path| is_theirs(path)).collect();
+    let shown: Vec<_> = paths.iter().take(3).map(|path| format!("`{}`", path.display())).collect();
+    let more = paths.len().saturating_sub(shown.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!paths.is_empty()).then(|| format!("{}{more}", shown.join(", ")))
+}
+
 /// Runs the gates that were written into a new `ralph.toml`; what is wrong with them is said, and stops nothing.
-fn try_gates(global: &GlobalArgs, plan: &InitPlan, steps: &[InitStep]) -> Option<bool> {
-    let settings = plan.root.join(CONFIG_FILE);
-    let is_new = |step: &InitStep| step.outcome == StepOutcome::Created && step.path == settings;
-    if plan.gates.is_empty() || !steps.iter().any(is_new) {
-        return None;
-    }
+fn try_gates(global: &GlobalArgs, plan: &InitPlan, was_unborn: bool) -> Option<bool> {
     let at = GlobalArgs { root: Some(plan.root.clone()), ..global.clone() };
     let setup = Setup::load(&at, &[]).ok()?;
+    let uncommitted = uncommitted(&setup, &plan.home);
+    if was_unborn && let Some(files) = uncommitted {
+        setup.ui.important(styled!(
+            "{} the gates were not run: they run at a commit, and your files are in none yet ({files})",
+            setup.ui.paint(Tone::Attention, "note:")
+        ));
+        setup.ui.important(styled!(
+            "{} commit them, then run `ralph doctor --gates`",
+            setup.ui.paint(Tone::Attention, "hint:")
+        ));
+        return None;
+    }
     match gates::try_at_head(&setup, "ralph init") {
         Ok(true) => Some(true),
         Ok(false) => {
+            if let Some(files) = uncommitted {
+                setup.ui.important(
+                    format!("note: gates run at a commit; not committed here: {files}").as_str(),
+                );
+            }
             setup.ui.important(
                 "hint: these gates fail on your own commit; fix the project or edit the gate in \
                  ralph.toml, then check with `ralph doctor --gates`",

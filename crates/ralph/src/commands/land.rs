@@ -37,7 +37,7 @@ pub(super) fn described(branch: &LandedBranch) -> String {
 
 fn lines(ui: Ui, branches: &[LandedBranch]) -> Vec<StyledLine> {
     if branches.is_empty() {
-        return vec![styled!("nothing waits to land")];
+        return vec![styled!("nothing to land")];
     }
     let line = |branch: &LandedBranch| match &branch.waits {
         None => styled!("{}  {}", name(branch), ui.paint(Tone::Good, "up to date")),

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &MergePlanArgs) -> Exit {
                 important(&format!("{name}: {conflict}"));
             }
             important(&format!(
-                "{name}: keep one version of each and remove the markers; `ralph validate` checks the result"
+                "{name}: keep one version of each and remove the markers; check with `ralph validate`"
             ));
             Exit::Unfinished
         }

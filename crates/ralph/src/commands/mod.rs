@@ -63,7 +63,7 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
             Unnamed::Build => {}
         }
     }
-    let args = with_build(args);
+    let args = with_build(with_help(args));
     let cli = match Cli::understand(&args).or_else(|error| unnamed_build(&args).ok_or(error)) {
         Ok(cli) => cli,
         Err(error) => match offer(&args) {
@@ -142,6 +142,15 @@ fn complain(args: &[OsString], error: &clap::Error) -> Exit {
         Cli::understand(&typed).err().map_or_else(|| error.to_string(), |error| error.to_string());
     error.trim_end().lines().for_each(render::important);
     Exit::Usage
+}
+
+/// `ralph help COMMAND` is `ralph COMMAND --help`.
+fn with_help(mut args: Vec<OsString>) -> Vec<OsString> {
+    if args.get(1).is_some_and(|word| word == "help") {
+        args.remove(1);
+        args.push("--help".into());
+    }
+    args
 }
 
 /// `ralph N` builds, and so does `ralph` where that was agreed to.

@@ -236,10 +236,10 @@ fn ask_about(dirt: &[String]) -> Result<(), CliError> {
     let what = format!("uncommitted changes: {}{more}", shown.join(", "));
     if !std::io::stdin().is_terminal() {
         return Err(CliError::person_needed(what)
-            .hint("commit or stash them, or go on with --allow-dirty: they are kept, and never count as an agent's work"));
+            .hint("commit or stash them, or pass --allow-dirty: they are kept and never count as an agent's work"));
     }
     render::important(&what);
-    if render::confirm("Go on with them there?") {
+    if render::confirm("Continue with uncommitted changes?") {
         return Ok(());
     }
     Err(CliError::declined())

@@ -107,9 +107,7 @@ fn asked(
         if !over {
             return error;
         }
-        error.hint(
-            "the run that it belonged to is over; `unset RALPH_CHANNEL` to speak for yourself",
-        )
+        error.hint("the run it belonged to has ended; `unset RALPH_CHANNEL` to act as yourself")
     })?;
     if global.json {
         print_json(&JsonReply { accepted: reply.accepted, message: &reply.text })?;
@@ -129,7 +127,7 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
     setup.require_plan_in_tree()?;
     if let MutationRequest::TaskDone { no_change: Some(_), .. } = &request {
         return Err(CliError::usage("`--no-change` is for agents inside a run")
-            .hint("outside one, `ralph task done` is your word and needs no reason"));
+            .hint("outside a run, `ralph task done` needs no reason"));
     }
     if let MutationRequest::TaskShow { id } = &request {
         return show(&setup, id.as_deref());
@@ -171,7 +169,7 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
         not_made(&error, file.path()).hints(gap)
     })?;
     if let Err(problem) = record_persons_change(&state.journal(), now(), &change) {
-        setup.ui.note(&format!("not in the journal: {problem}"));
+        setup.ui.note(&format!("not recorded in the journal: {problem}"));
     }
     change.to_string().lines().for_each(|line| setup.ui.line(line));
     if names_ids(&request)
@@ -213,9 +211,9 @@ pub(super) fn not_made(error: &PlanFileError, path: &Utf8Path) -> CliError {
 fn where_to_look(why: &PlanError) -> Option<&'static str> {
     match why {
         PlanError::UnknownTask { .. } => {
-            Some("`ralph query tasks` lists what there is; `ralph log --all` what there was")
+            Some("`ralph query tasks` lists current tasks; `ralph log --all` lists all")
         }
-        PlanError::UnknownIssue { .. } => Some("`ralph query issues` lists what there is"),
+        PlanError::UnknownIssue { .. } => Some("`ralph query issues` lists them"),
         _ => None,
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
     }
     let tells_stage = matches!(args.what, None | Some(QueryWhat::Stage | QueryWhat::Next));
     if tells_stage && plan.certain_stage().is_none() {
-        let why = format!("`{path}` has lines that cannot be read, so what is left is unknown");
+        let why = format!("`{path}` has unreadable lines, so the remaining work is unknown");
         return Err(CliError::failed(why).hint("`ralph validate` lists everything that is wrong"));
     }
     if args.table {

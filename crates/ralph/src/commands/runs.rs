@@ -76,13 +76,13 @@ fn choose<'b>(board: &'b Board, what: &str) -> Result<Chosen<'b>, CliError> {
         ([item], []) => Ok(of_item(item)),
         ([], [run]) => Ok(of_run(run)),
         ([], []) => {
-            let message = format!("no run and no item is called `{what}`");
+            let message = format!("run or item `{what}` not found");
             Err(CliError::usage(message).hint("`ralph runs` lists them"))
         }
         (items, runs) => {
             let found = items.iter().copied().chain(runs.iter().map(|run| run.id.as_str()));
             let found: Vec<&str> = found.take(5).collect();
-            let message = format!("`{what}` can be several: {}", found.join(", "));
+            let message = format!("`{what}` is ambiguous: {}", found.join(", "));
             Err(CliError::usage(message).hint("type more of it"))
         }
     }

@@ -12,6 +12,7 @@ use ralph_engine::workflow::pipeline::store::{SpecStore, identity, whole_second}
 use ralph_model::pipeline::done::DoneMarker;
 use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{Fact, settle};
+use ralph_model::plan::Plan;
 use ralph_model::proof::ProofLevel;
 use ralph_model::shown::shown_lines;
 use ralph_model::spec::name::SpecPath;
@@ -19,6 +20,7 @@ use ralph_model::spec::select::select;
 use serde::Serialize;
 
 use super::pipeline::{backlog, not_selected};
+use super::status::seen_plan;
 use super::{print_either, print_json};
 use crate::args::GlobalArgs;
 use crate::args::pipeline::SpecsCommand;
@@ -61,7 +63,14 @@ pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, Cl
         }
         row => row.map_err(CliError::usage),
     };
-    specs.iter().map(row).collect()
+    let mut rows = specs.iter().map(row).collect::<Result<Vec<_>, _>>()?;
+    if let Some(bytes) = seen_plan(setup) {
+        let plan = Plan::parse(&bytes);
+        for row in &mut rows {
+            row.regard_tasks(&plan);
+        }
+    }
+    Ok(rows)
 }
 
 /// One line per spec.
@@ -73,7 +82,7 @@ pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<StyledLine> {
     let mut lines = vec![ui.paint(Tone::Faint, &head).into()];
     for row in rows {
         let tone = match row.state {
-            "done" => Tone::Good,
+            "done" | "built" => Tone::Good,
             "waiting" | "rejected" | "replan" => Tone::Attention,
             "fresh" => Tone::Faint,
             "broken" => Tone::Bad,
@@ -206,16 +215,18 @@ fn new(setup: &Setup, title: &str, area: Option<&str>) -> Result<Exit, CliError>
         print_json(&JsonNew { spec: spec.as_str(), path: &path })?;
     } else {
         render::data(path.as_str())?;
-        setup.ui.labelled(Tone::Good, "new", "write down what is wanted, then `ralph pipeline`");
+        setup.ui.labelled(
+            Tone::Good,
+            "new",
+            "describe what you want in it, then run `ralph pipeline`",
+        );
     }
     Ok(Exit::Done)
 }
 
 fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, CliError> {
     if std::env::var_os("RALPH_RUN_ID").is_some() {
-        return Err(CliError::usage(
-            "`ralph specs mark-done` is a person's to use, and this is a run",
-        ));
+        return Err(CliError::usage("`ralph specs mark-done` is for people, and this is a run"));
     }
     setup.refuse_in_run("`ralph specs mark-done`")?;
     let specs = backlog(setup, false)?;

@@ -45,6 +45,6 @@ impl StartWatcher for Watcher {
 
     fn goes_on(&mut self) -> bool {
         let is_there = self.asks && std::io::stdin().is_terminal();
-        !is_there || render::agree("A gate is red before any work. Go on?")
+        !is_there || render::agree("A gate fails before any work. Continue anyway?")
     }
 }

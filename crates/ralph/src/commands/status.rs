@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use self::pipeline::PipelineStatus;
 use self::plan::PlanSummary;
+pub(super) use self::plan::seen_plan;
 use super::answer::how_to_answer;
 use super::runs::{JsonRun, item_width, log_file, summary};
 use super::{land, print_json};

@@ -34,7 +34,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &TrustArgs) -> Result<Exit, CliErro
     if let Some(state) = scout.find_state()?
         && let Some(run) = state.run_guarded_by(ancestors).map_err(CliError::failed)?
     {
-        return Err(CliError::usage(format!("trust is a person's to give, and this is run {run}")));
+        return Err(CliError::usage(format!(
+            "only a person can give trust, and this is run {run}"
+        )));
     }
     if args.forget {
         if let Some(state) = scout.find_state()? {
@@ -72,7 +74,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &TrustArgs) -> Result<Exit, CliErro
     match trust.by {
         Some(_) => Ok(Exit::Done),
         None if may_ask => Err(CliError::declined()),
-        None => Err(CliError::person_needed("nobody is there to be asked")
+        None => Err(CliError::person_needed("no terminal to ask at")
             .hint("`ralph trust --yes` agrees to what is listed")
             .hint(format!("for one machine or job: RALPH_TRUST={}", trust.digest))),
     }
@@ -80,7 +82,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &TrustArgs) -> Result<Exit, CliErro
 
 /// Shows what would count.
 pub(crate) fn show_armed(ui: Ui, trust: &Trust) {
-    let what = "these settings and templates of the repository start programs, reach outside it or speak to agents:";
+    let what = "these settings and templates of the repository can start programs, reach outside it, or instruct agents:";
     ui.labelled(Tone::Attention, "trust", what);
     let width = widest(trust.items.iter().map(|item| item.name.as_str())).min(40);
     for item in &trust.items {

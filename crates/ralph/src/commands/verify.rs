@@ -38,7 +38,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<Exit, CliErr
         ask_about(setup.ui, &unknown)?;
     }
     let Some(checks) = check(&setup, setup.ui, &room, &commits)? else {
-        render::important("interrupted; nothing of the gates is left running");
+        render::important("interrupted; all gate processes have ended");
         return Ok(Exit::Interrupted);
     };
     let rows: Vec<JsonCheck<'_>> =
@@ -95,7 +95,7 @@ fn ask_about(ui: Ui, commands: &[String]) -> Result<(), CliError> {
         ui.important(styled!("  {command}"));
     }
     if !std::io::stdin().is_terminal() {
-        return Err(CliError::person_needed("nobody is there to be asked whether they may run")
+        return Err(CliError::person_needed("no terminal to ask whether they may run")
             .hint("--yes runs them, confined"));
     }
     if render::confirm("Run them, confined?") { Ok(()) } else { Err(CliError::declined()) }

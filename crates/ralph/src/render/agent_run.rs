@@ -118,12 +118,12 @@ impl WaitLine {
     pub(super) fn show(&mut self, left: Duration) {
         let Some(until) = self.until else {
             if self.ui.rich {
-                render::redraw(&format!("trying again in {}", duration(left)));
+                render::redraw(&format!("retrying in {}", duration(left)));
             }
             return;
         };
         let text = format!(
-            "usage limit: waiting until {} ({} left); Ctrl-C stops, and the next start goes on waiting",
+            "usage limit: waiting until {} ({} left); Ctrl-C stops; the next start keeps waiting",
             local_time(until, now()),
             duration(left)
         );
@@ -151,10 +151,10 @@ pub(crate) fn show_stop(stop: &Stop, agent: &str, last: Option<&RunReport>) -> E
             render::important(&format!("{agent} is at its usage limit until about {until}"));
         }
         Stop::Stuck { .. } => {
-            render::important("the same trouble three times in a row; giving up");
+            render::important("the same problem three times in a row; giving up");
         }
         Stop::TooMuchTrouble { times, .. } => {
-            render::important(&format!("trouble {times} times in a row; giving up"));
+            render::important(&format!("{times} problems in a row; giving up"));
         }
         Stop::Waiting { question, .. } | Stop::Unexplained { question, .. } => {
             render::important(question);
@@ -237,10 +237,10 @@ pub(crate) fn show_boundary(ui: Ui, crossed: &BoundaryCrossed) {
         format!("{}{more}", names.join(", "))
     };
     for (tone, what, found) in [
-        (Tone::Bad, "changed, and must not be:", &crossed.violations),
+        (Tone::Bad, "forbidden change:", &crossed.violations),
         (Tone::Attention, "reverted:", &crossed.put_back),
         (Tone::Bad, "not reverted:", &crossed.left),
-        (Tone::Faint, "yours, and kept:", &crossed.kept),
+        (Tone::Faint, "left alone, as it is yours:", &crossed.kept),
     ] {
         if !found.is_empty() {
             ui.labelled(tone, "boundary", &format!("{what} {}", list(found)));
@@ -248,7 +248,8 @@ pub(crate) fn show_boundary(ui: Ui, crossed: &BoundaryCrossed) {
     }
     if let Some(directory) = &crossed.saved_in {
         let commit = crossed.displaced.as_ref().map(|name| format!(" and {name}"));
-        let text = format!("what was undone is in {directory}{}", commit.unwrap_or_default());
+        let text =
+            format!("reverted changes are saved in {directory}{}", commit.unwrap_or_default());
         ui.labelled(Tone::Faint, "boundary", &text);
     }
 }
@@ -264,7 +265,7 @@ fn describe(outcome: &RunOutcome) -> (Tone, &'static str, String) {
         }
         RunOutcome::ContextFull => (Tone::Bad, "context", "the context was full".to_owned()),
         RunOutcome::Violation { .. } => {
-            (Tone::Bad, "boundary", "it changed what its role must not change".to_owned())
+            (Tone::Bad, "boundary", "it changed what its role may not change".to_owned())
         }
         RunOutcome::Interrupted => (Tone::Attention, "stopped", "interrupted".to_owned()),
         RunOutcome::Withdrawn => {

@@ -52,12 +52,16 @@ impl GateScreen {
             }
         }
         for name in &assessment.unconcerned {
-            self.ui.labelled(Tone::Faint, "skipped", &format!("{name}: nothing it is for changed"));
+            self.ui.labelled(
+                Tone::Faint,
+                "skipped",
+                &format!("{name}: skipped, no matching path changed"),
+            );
         }
         self.show_checks(&assessment.checks);
         let red = |finding: &GateFinding| finding.attribution == Attribution::Failed;
         if !compared && assessment.findings.iter().any(red) {
-            let hint = "--base COMMIT tells whether a gate failed before as well";
+            let hint = "use --base COMMIT to see whether it failed before";
             self.ui.labelled(Tone::Attention, "hint", hint);
         }
     }
@@ -141,12 +145,12 @@ pub(crate) fn show(ui: Ui, event: &JournalEvent) -> bool {
 
 const fn which(at: GatePoint, attempt: GateAttempt) -> &'static str {
     match (at, attempt) {
-        (GatePoint::Base, _) => " (at the base)",
-        (GatePoint::Overlay, GateAttempt::First) => " (with the checks as they were)",
-        (GatePoint::Overlay, _) => " (with the checks as they were, again)",
+        (GatePoint::Base, _) => " (on base)",
+        (GatePoint::Overlay, GateAttempt::First) => " (with the original checks)",
+        (GatePoint::Overlay, _) => " (with the original checks, retry)",
         (GatePoint::Candidate, GateAttempt::First) => "",
-        (GatePoint::Candidate, GateAttempt::Again) => " (again)",
-        (GatePoint::Candidate, GateAttempt::Fresh) => " (again, without caches)",
+        (GatePoint::Candidate, GateAttempt::Again) => " (retry)",
+        (GatePoint::Candidate, GateAttempt::Fresh) => " (retry without caches)",
     }
 }
 

@@ -106,6 +106,11 @@ impl Ui {
         if self.ascii { ascii } else { symbol }
     }
 
+    /// How many columns a line on stderr may have; no terminal, no limit but `most`.
+    pub(crate) fn width_up_to(self, most: usize) -> usize {
+        if self.terminal { stderr_width().min(most) } else { most }
+    }
+
     /// A line for the person, unless they asked for quiet.
     pub(crate) fn line(self, line: impl Into<StyledLine>) {
         if !self.quiet {
@@ -248,7 +253,7 @@ pub(crate) fn print_panics() {
 
 /// Owns up to a bug of ours; the panic itself has been printed.
 pub(crate) fn bug() -> Exit {
-    important("this is a bug of ralph's, not of yours; please report it with the message above");
+    important("this is a bug in ralph; please report it with the message above");
     Exit::Bug
 }
 

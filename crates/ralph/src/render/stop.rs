@@ -19,24 +19,24 @@ pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String, 
             (Exit::Unfinished, format!("{agent} is at its usage limit until about {until}"), None)
         }
         Stop::OutOfBudget(what) => {
-            let text = format!("stopped: {what}; `{again}` goes on from here with a new budget");
+            let text = format!("stopped: {what}; `{again}` continues with a new budget");
             (Exit::Unfinished, text, None)
         }
         Stop::Stuck { trouble } => {
             let trouble = one_line(&trouble.to_string(), 300);
-            let text = format!("the same trouble three times in a row: {trouble}");
-            let then = format!("  it cost no attempt; `{again}` goes on there");
+            let text = format!("the same problem three times in a row: {trouble}");
+            let then = format!("  it cost no attempt; `{again}` continues there");
             (Exit::Unfinished, text, Some(then))
         }
         Stop::TooMuchTrouble { trouble, times } => {
             let trouble = one_line(&trouble.to_string(), 300);
-            let text = format!("in trouble {times} times, the last time: {trouble}");
+            let text = format!("{times} problems so far, the last: {trouble}");
             let then = format!("  it cost no attempt; `{retry}` tries again");
             (Exit::Unfinished, text, Some(then))
         }
         Stop::Unexplained { item, question } => {
             let text = format!("{item} waits for you: {}", one_line(question, 1500));
-            (Exit::PersonNeeded, text, Some(format!("  `{again}` goes on from there")))
+            (Exit::PersonNeeded, text, Some(format!("  then `{again}` continues")))
         }
         Stop::Waiting { item, question, asked } => {
             let question = one_line(question, 600);
@@ -47,7 +47,7 @@ pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String, 
             let then = match asked {
                 QuestionKind::Accept => answer("accepts it"),
                 QuestionKind::Retry => answer("tries it again"),
-                QuestionKind::Other => format!("  `{again}` goes on from there"),
+                QuestionKind::Other => format!("  then `{again}` continues"),
             };
             (Exit::PersonNeeded, text, Some(then))
         }

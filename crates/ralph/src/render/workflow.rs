@@ -179,9 +179,11 @@ fn line(entry: &JournalEntry, look: &Look) -> Option<(Tone, &'static str, String
             let text = format!("{specs}; {}; boundary: {}", start.agent, start.boundary);
             (Tone::Active, "start", text)
         }
-        E::SpecSkipped(skipped) if skipped.reason.is_some() => {
-            (Tone::Attention, "skip", "done, and changed since: --force does it again".to_owned())
-        }
+        E::SpecSkipped(skipped) if skipped.reason.is_some() => (
+            Tone::Attention,
+            "skip",
+            "done, but the spec changed since; --force redoes it".to_owned(),
+        ),
         E::SpecSkipped(_) => (Tone::Faint, "skip", "done".to_owned()),
         E::PlanAdopted(plan) => {
             (Tone::Progress, "planned", format!("by hand: {}", look.file(&plan.plan_file)))
@@ -198,7 +200,7 @@ fn line(entry: &JournalEntry, look: &Look) -> Option<(Tone, &'static str, String
         E::PlanInvalidated(plan) => (Tone::Attention, "plan-invalid", short(&plan.reason)),
         E::CandidateLoaded(candidate) => {
             let commit = short_id(&candidate.commit);
-            (Tone::Progress, "pending", format!("{commit} waits for its verification"))
+            (Tone::Progress, "pending", format!("{commit} awaits verification"))
         }
         E::ImplStart(start) => {
             let of = of(start.attempt, start.max_attempts);
@@ -233,7 +235,7 @@ fn line(entry: &JournalEntry, look: &Look) -> Option<(Tone, &'static str, String
         E::Trouble(trouble) => (Tone::Bad, "trouble", short(&trouble.reason)),
         E::BackoffWait(wait) => {
             let wait = Duration::from_secs(wait.wait_seconds.unwrap_or(0));
-            (Tone::Attention, "wait", format!("trying again in {}", duration(wait)))
+            (Tone::Attention, "wait", format!("retrying in {}", duration(wait)))
         }
         E::BudgetNear(near) => {
             (Tone::Attention, "budget", format!("nearly used up: {}", near.what))
@@ -245,7 +247,7 @@ fn line(entry: &JournalEntry, look: &Look) -> Option<(Tone, &'static str, String
         }
         E::GatesChanged(changed) => {
             let what = short(&changed.reason);
-            let text = format!("the gates were changed, and count from now: {what}");
+            let text = format!("the gates changed; from now on: {what}");
             (Tone::Attention, "note", text)
         }
         E::Note(note) => (Tone::Attention, "note", short(&note.reason)),
@@ -297,7 +299,7 @@ fn build_line(entry: &JournalEntry) -> Option<(Tone, &'static str, String)> {
             (Tone::Attention, "retry", text)
         }
         E::TaskKilled(killed) => {
-            let text = format!("{} ({}): it will be broken up", killed.task, short(&killed.reason));
+            let text = format!("{} ({}): it will be split", killed.task, short(&killed.reason));
             (Tone::Attention, "killed", text)
         }
         // What a verifier decides while it runs; any other verdict has an event of its workflow.
@@ -328,9 +330,9 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
         match end {
             SpecEnd::Failed { why, tries } => {
                 let why = match why {
-                    GiveUp::AttemptsSpent => "all attempts are spent".to_owned(),
+                    GiveUp::AttemptsSpent => "no attempts left".to_owned(),
                     GiveUp::Repetition { times } => {
-                        format!("the last {times} attempts ended in the same way")
+                        format!("the last {times} attempts ended the same way")
                     }
                 };
                 ui.important(styled!("{} {spec}: {why}", ui.paint(Tone::Bad, "failed:")));
@@ -338,7 +340,7 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
                     let text = one_line(&tried.outcome, 200);
                     important(&format!("  {}. {}: {text}", number + 1, tried.phase));
                 }
-                important(&format!("  `ralph pipeline {}` gives it new attempts", spec.id()));
+                important(&format!("  `ralph pipeline {}` resets its attempt count", spec.id()));
             }
             SpecEnd::Unusable { problem } => {
                 ui.important(styled!("{} {problem}", ui.paint(Tone::Bad, "failed:")));

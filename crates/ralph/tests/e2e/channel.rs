@@ -268,7 +268,7 @@ fn a_person_sees_what_waits_for_them_and_answers_it() {
     assert_eq!(place.agent_run(&[]).outcome(), "completed");
     let none = place.ralph(&["answer", "yes"]);
     assert_eq!(none.status.code(), Some(2));
-    assert!(none.to_string().contains("no question waits for an answer"), "{none}");
+    assert!(none.to_string().contains("no open question"), "{none}");
     ask(&place, "0001-a", "Is it right that nothing\nneeds to change?");
     let screen = place.ralph(&["status"]);
     let line =
@@ -297,7 +297,7 @@ fn an_agent_cannot_answer_for_the_person() {
     let place = Place::new();
     let report =
         place.agent_run(&["--boundary", "off", "--agent-cmd", "ralph answer yes 2>&1; echo $?"]);
-    assert!(said(&report).contains("is a person's to use"), "{}", report.finished);
+    assert!(said(&report).contains("is for people"), "{}", report.finished);
     assert!(said(&report).ends_with('2'));
 }
 

@@ -58,7 +58,7 @@ fn the_demo_does_what_it_shows_whatever_the_persons_settings_are() {
     for told in [
         "Caught!",
         "which does not",
-        "Plan thrown away!",
+        "Plan discarded!",
         "ralph init",
         "ralph verify",
         "has not moved yet",

@@ -68,6 +68,100 @@ fn init_shows_a_gate_that_fails_on_the_persons_own_commit() {
     assert!(later.stderr.contains("no such module: pytest"), "{later}");
 }
 
+/// A gate runs at a commit, so before the first one it cannot tell anything.
+#[test]
+fn init_before_the_first_commit_runs_no_gate_and_says_what_to_do() {
+    let place = project("@echo ok");
+    fs::remove_dir_all(place.env.repo().join(".git")).unwrap();
+    place.env.git(&["init", "--quiet"]);
+    let finished = place.ralph(&["init", "--json"]);
+    assert_eq!(finished.status.code(), Some(0), "{finished}");
+    let report: Value = serde_json::from_str(&finished.stdout).unwrap();
+    assert_eq!(report["gates_passed"], Value::Null, "{finished}");
+    assert!(finished.stderr.contains("`Makefile`"), "{finished}");
+    assert!(finished.stderr.contains("commit them, then run `ralph doctor --gates`"), "{finished}");
+    assert!(!finished.stderr.contains("[failed]"), "{finished}");
+    place.commit_all("the project");
+    let later = place.ralph(&["doctor", "--gates"]);
+    assert!(later.stderr.contains("[passed] tests"), "{later}");
+}
+
+#[test]
+fn a_gate_that_fails_because_its_files_are_not_committed_is_explained() {
+    let place = project("@echo ok");
+    fs::write(place.env.repo().join("Makefile"), "test:\n\ttrue\nlint:\n\ttrue\n").unwrap();
+    let finished = place.ralph(&["init"]);
+    assert!(finished.stderr.contains("not committed here: `Makefile`"), "{finished}");
+}
+
+#[test]
+fn doctor_names_programs_of_gates_that_are_not_installed() {
+    let place = project("@echo ok");
+    let settings = "[checkout]\nsetup = [[\"no-such-tool\", \"install\"], [\"./configure\"]]\n\
+        [[gate]]\nname = \"vet\"\nrun = [\"no-such-go\", \"vet\"]\n\
+        [[gate]]\nname = \"tests\"\nrun = [\"no-such-go\", \"test\"]\n";
+    fs::write(place.env.repo().join("ralph.toml"), settings).unwrap();
+    let finished = place.ralph(&["doctor"]);
+    assert_eq!(finished.status.code(), Some(1), "{finished}");
+    let shown = finished.to_string();
+    assert!(
+        shown.contains("`no-such-go` not found, needed by gate `vet`, gate `tests`"),
+        "{shown}"
+    );
+    assert!(shown.contains("`no-such-tool` not found, needed by `setup`"), "{shown}");
+    assert!(!shown.contains("configure"), "{shown}");
+}
+
+#[test]
+fn init_points_out_hooks_and_formatters_and_a_second_init_shows_nothing_that_is_not_so() {
+    let place = project("@echo ok");
+    fs::write(place.env.repo().join(".pre-commit-config.yaml"), "repos: []\n").unwrap();
+    fs::write(place.env.repo().join(".prettierrc"), "{}\n").unwrap();
+    let first = place.ralph(&["init", "--no-gates"]);
+    for part in [
+        "`run = [\"pre-commit\", \"run\", \"--all-files\"]`",
+        "exclude `ralph/` in `.prettierignore`",
+    ] {
+        assert!(first.stderr.contains(part), "{part}\n{first}");
+    }
+    let settings = "agent = \"rehearsal\"\n[[gate]]\nname = \"own\"\nrun = [\"true\"]\n";
+    fs::write(place.env.repo().join("ralph.toml"), settings).unwrap();
+    let second = place.ralph(&["init", "--no-gates"]);
+    assert!(!second.stderr.contains("[agent]") && !second.stderr.contains("[gate] "), "{second}");
+    assert!(second.stderr.contains("without a gate for the tests"), "{second}");
+}
+
+#[test]
+fn help_is_a_command_too() {
+    let place = project("@echo ok");
+    for (words, same) in [
+        (&["help"][..], &["--help"][..]),
+        (&["help", "pipeline"], &["pipeline", "--help"]),
+        (&["help", "agent", "run"], &["agent", "run", "--help"]),
+    ] {
+        let helped = place.ralph(words);
+        assert_eq!(helped.status.code(), Some(0), "{helped}");
+        assert_eq!(helped.stdout, place.ralph(same).stdout);
+    }
+    assert_eq!(place.ralph(&["help", "nonsense"]).status.code(), Some(2));
+}
+
+#[test]
+fn wrong_values_are_answered_with_what_is_expected() {
+    let place = project("@echo ok");
+    for (args, part) in [
+        (&["agent", "run", "--role", "nobody", "x"][..], "roles: planner, interviewer"),
+        (&["agent", "run", "--max-cost", "abc", "x"], "such as 5 or 0.50"),
+        (&["pipeline", "--max-cost=-1"], "such as 5 or 0.50"),
+        (&["agent", "run", "--timeout", "abc", "x"], "such as `90s`"),
+        (&["agent", "run", "--agent", "nope", "x"], "known: `claude`, `codex`"),
+    ] {
+        let finished = place.ralph(args);
+        assert_eq!(finished.status.code(), Some(2), "{finished}");
+        assert!(finished.stderr.contains(part), "{part}\n{finished}");
+    }
+}
+
 #[test]
 fn ralph_alone_says_how_to_begin_or_where_things_stand() {
     let place = project("@echo ok");

@@ -172,7 +172,7 @@ fn what_a_gate_said_at_the_base_is_asked_once() {
     let base = gated.head();
     gated.write("broken", "");
     gated.commit("break it");
-    let said = |finished: &Finished| finished.stderr.matches("(at the base)").count();
+    let said = |finished: &Finished| finished.stderr.matches("(on base)").count();
     let first = gated.place.ralph(&["gates", "run", "--base", &base]);
     let second = gated.place.ralph(&["gates", "run", "--base", &base]);
     assert_eq!((said(&first), said(&second)), (2, 0), "{first}{second}");

@@ -48,7 +48,7 @@ fn runs_are_listed_with_what_was_decided_and_shown_with_the_reason() {
         .prints("s-rude")
         .prints("greeting.txt")
         .prints("ralph runs take 0001-greeting");
-    stage.ralph(&["runs", "show", "nobody"]).exits(2).says("no run and no item is called `nobody`");
+    stage.ralph(&["runs", "show", "nobody"]).exits(2).says("run or item `nobody` not found");
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn a_commands_state_is_created_and_a_refused_path_is_named() {
 fn a_program_that_was_not_found_is_named_as_that() {
     let place = Place::new();
     let report = place.agent_run(&["--agent-cmd", "nosuchprogram"]);
-    assert!(report.json["advice"].to_string().contains("a program was not found"));
+    assert!(report.json["advice"].to_string().contains("program not found"));
     assert!(report.finished.to_string().contains("nosuchprogram"), "{}", report.finished);
 }
 

@@ -239,7 +239,7 @@ fn permissions_that_an_agent_in_a_slot_changes_are_put_back_with_landlock_alone(
     stage.script(&willing(&[on("implementer", 1, &steps)]));
     let before = everything(&stage);
     let said = stage.pipeline(&["1"]);
-    said.says("changed, and must not be");
+    said.says("forbidden change");
     for name in ["README.md", ".git/hooks", ".git/config", "ralph/specs", "state/ralph"] {
         said.says(name);
     }

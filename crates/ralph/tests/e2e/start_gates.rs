@@ -85,7 +85,7 @@ fn a_red_gate_is_said_with_the_end_of_its_output_and_is_not_run_at_the_base_agai
         stage
             .pipeline(&[])
             .exits(0)
-            .says("the gate `greets` fails already, before any work (exit 1)")
+            .says("the gate `greets` already fails before any work (exit 1)")
             .says("looked for it");
         assert_eq!(stage.runs(), "piv");
         // Neither by the judge: what was found is what it compares with.
@@ -102,7 +102,7 @@ fn a_second_start_at_the_same_tree_runs_no_gate_and_nothing_to_do_tries_none() {
     );
     stage.pipeline(&[]).exits(1);
     assert_eq!((at(&stage, "base"), stage.runs().len()), (1, 1));
-    stage.pipeline(&[]).exits(1).says("fails already, before any work");
+    stage.pipeline(&[]).exits(1).says("already fails before any work");
     assert_eq!((at(&stage, "base"), stage.runs().len()), (1, 2));
 
     let done = self::stage(GREETS);
@@ -117,7 +117,7 @@ fn a_second_start_at_the_same_tree_runs_no_gate_and_nothing_to_do_tries_none() {
 fn at_a_terminal_a_red_gate_is_a_question_whose_default_is_to_go_on() {
     let stage = stage(RED);
     let (code, said) = stage.place.at_terminal(&["pipeline"], b"n\n");
-    assert!(said.contains("Go on? [Y/n]"), "{said}");
+    assert!(said.contains("Continue anyway? [Y/n]"), "{said}");
     assert_eq!((code, stage.told("run_started").len()), (Some(0), 0), "{said}");
     let (code, said) = stage.place.at_terminal(&["pipeline"], b"\n");
     assert_eq!((code, stage.runs().as_str()), (Some(0), "piv"), "{said}");

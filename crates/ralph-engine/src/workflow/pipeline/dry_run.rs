@@ -40,15 +40,15 @@ pub fn forecast(
         Action::Skip if changed => ("skip", "it is done; it was changed since".to_owned()),
         Action::Skip => ("skip", "it is done".to_owned()),
         Action::Plan { replan: Some(replan), .. } => {
-            ("plan", format!("the last plan did not hold: {}", replan.reason))
+            ("plan", format!("the last plan was invalid: {}", replan.reason))
         }
         Action::Plan { .. } if markers.plan.is_some() => {
-            ("plan", "its planning was not finished".to_owned())
+            ("plan", "planning was not finished".to_owned())
         }
         Action::Plan { .. } => ("plan", "it has no plan".to_owned()),
-        Action::Adopt { .. } => ("implement", "a plan was written by hand".to_owned()),
+        Action::Adopt { .. } => ("implement", "the plan was written by hand".to_owned()),
         Action::Implement { feedback: Some(_) } => {
-            ("implement", "the last attempt was rejected; it has feedback".to_owned())
+            ("implement", "the last attempt was rejected; there is feedback".to_owned())
         }
         Action::Implement { .. } => ("implement", "it has a plan".to_owned()),
         Action::Verify { no_change: Some(_), .. } => {
@@ -57,13 +57,13 @@ pub fn forecast(
         Action::Verify { commit, .. } => {
             ("verify", format!("it has a candidate, {}", &commit.as_str()[..8]))
         }
-        Action::AskPerson { question } => ("wait", format!("a person has to decide: {question}")),
+        Action::AskPerson { question } => ("wait", format!("needs your decision: {question}")),
         Action::GiveUp(GiveUp::Repetition { times }) => {
             ("fail", format!("the same result {times} times; --retry tries again"))
         }
         Action::GiveUp(GiveUp::AttemptsSpent) => {
             let attempts = options.max_attempts;
-            ("fail", format!("all {attempts} attempts are spent; --retry gives it new ones"))
+            ("fail", format!("no attempts left of {attempts}; --retry resets the count"))
         }
     };
     let why = if forced { format!("{why} (forced)") } else { why };

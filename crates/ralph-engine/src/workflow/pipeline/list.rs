@@ -3,6 +3,7 @@
 use ralph_model::board::Board;
 use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{Markers, SpecState, heal};
+use ralph_model::plan::{Plan, Stage};
 use ralph_model::spec::name::SpecPath;
 use serde::Serialize;
 
@@ -46,6 +47,17 @@ impl SpecRow {
             state: "broken",
             problem: Some(problem.to_owned()),
             ..SpecRow::default()
+        }
+    }
+
+    /// A spec that the pipeline knows nothing of may be the one that `ralph plan` made tasks of: then it is `tasks`, and `built`
+    /// once nothing is left to do.
+    pub fn regard_tasks(&mut self, plan: &Plan) {
+        if self.state == "fresh" && plan.spec() == Some(self.spec.as_str()) {
+            self.state = match plan.certain_stage() {
+                Some(Stage::Complete) => "built",
+                _ => "tasks",
+            };
         }
     }
 }

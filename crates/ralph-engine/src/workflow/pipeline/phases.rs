@@ -278,5 +278,6 @@ pub(super) fn works_of(markers: &Markers, commit: &CommitId) -> Vec<ralph_model:
 /// Returns what the last planner did wrong, if it was a planner that failed last.
 fn failed_planning(markers: &Markers) -> Option<String> {
     let last = markers.plan.as_ref()?.tries.last()?;
-    (last.phase == Phase::Plan).then(|| format!("The last planning failed: {}.", last.outcome))
+    (last.phase == Phase::Plan)
+        .then(|| format!("The last planning attempt failed: {}.", last.outcome))
 }

@@ -180,7 +180,7 @@ impl Pipeline<'_, '_> {
         };
         forget_troubles(&self.session.context.state, &item)?;
         let writes = settle(markers, &fact, self.now())?;
-        let message = if forced { "begins again" } else { "gets its attempts back" };
+        let message = if forced { "starts over" } else { "attempt count reset" };
         self.write(spec, &writes, message)
     }
 

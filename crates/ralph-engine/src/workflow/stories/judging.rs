@@ -64,7 +64,7 @@ impl Stories<'_, '_> {
         let for_agent = if earlier.starts_with(AGAIN) {
             earlier
         } else {
-            format!("{AGAIN}. Mend what is wrong with it:\n\n{earlier}")
+            format!("{AGAIN}. Fix what is wrong with it:\n\n{earlier}")
         };
         let told = format!("{} was rejected before and is claimed again unchanged", work.commit);
         let reasons = vec![ReasonText::new("claimed_again", &told)];

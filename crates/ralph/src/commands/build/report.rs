@@ -54,13 +54,13 @@ pub(super) fn report(setup: &Setup, ended: &Ended<BuildEnd>) -> Result<Exit, Cli
         BuildEnd::Looping { stage } => (
             Exit::Unfinished,
             format!(
-                "round after round nothing changes in {stage}; the last logs say more (`ralph status`)"
+                "several rounds in a row changed nothing in {stage}; see the last logs (`ralph runs`)"
             ),
         ),
         BuildEnd::NoGain { rounds, open } => (
             Exit::Unfinished,
             format!(
-                "no net gain in {}: {} left; look at them with `ralph query`; `ralph build --retry` goes on",
+                "no net gain in {}: {} left; `ralph query` shows them; `ralph build --retry` continues",
                 plural(u64::from(*rounds), "round"),
                 open_items(*open)
             ),
@@ -122,12 +122,12 @@ pub(super) fn report_planning(setup: &Setup, ended: &Ended<PlanningEnd>) -> Resu
             Ok(Exit::Done)
         }
         PlanningEnd::Failed { why, tasks } => {
-            let error = CliError::failed(format!("the spec is not planned: {why}"))
-                .hint("the planner's log says more (`ralph status`)");
+            let error = CliError::failed(format!("planning failed: {why}"))
+                .hint("see the planner's log (`ralph runs`)");
             Err(match tasks {
                 0 => error,
                 tasks => error.hint(format!(
-                    "the plan has {} all the same; `ralph plan` again keeps or cancels them",
+                    "the plan has {} anyway; `ralph plan` again keeps or cancels them",
                     plural(*tasks as u64, "task")
                 )),
             })

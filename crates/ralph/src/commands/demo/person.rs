@@ -50,8 +50,7 @@ impl DemoPerson {
                     && !self.has_committed.swap(true, Ordering::Relaxed) =>
             {
                 self.commit().ok()?;
-                let text =
-                    "Meanwhile you commit something to the same branch. Nobody is disturbed.";
+                let text = "Meanwhile you commit something to the same branch. Neither of you disturbs the other.";
                 Some((Tone::Active, text.to_owned()))
             }
             _ => None,

@@ -65,7 +65,8 @@ pub(crate) fn exec(global: &GlobalArgs, args: &ExecArgs) -> Result<Exit, CliErro
     match outcome {
         ExecOutcome::Planning(ended) => {
             let state = store.interview().map_err(failed)?;
-            let state = state.ok_or_else(|| CliError::failed("the interview's state is gone"))?;
+            let state =
+                state.ok_or_else(|| CliError::failed("the interview's state is missing"))?;
             report_interview(&setup, &ended, &state, EXEC_AGAIN)
         }
         ExecOutcome::Understanding(ended) => report_understanding(&setup, &ended, EXEC_AGAIN),

@@ -134,7 +134,7 @@ pub(super) fn report_understanding(
     };
     let (exit, result, reason) = match end {
         UnderstandEnd::Complete => (Exit::Done, "complete", "no topic is left to map".to_owned()),
-        UnderstandEnd::Quit => (Exit::Done, "quit", "stopped, as you wished".to_owned()),
+        UnderstandEnd::Quit => (Exit::Done, "quit", "stopped".to_owned()),
         UnderstandEnd::OutOfIterations { left } => {
             let left = left.map_or_else(
                 || "topics are left".to_owned(),
@@ -182,7 +182,7 @@ pub(super) fn report_stories(
         Ended::By(end) => {
             let (exit, reason) = match end {
                 StoriesEnd::Complete => (Exit::Done, "all stories pass".to_owned()),
-                StoriesEnd::Quit => (Exit::Done, "stopped, as you wished".to_owned()),
+                StoriesEnd::Quit => (Exit::Done, "stopped".to_owned()),
                 StoriesEnd::OutOfIterations { failing } => {
                     let failing = plural(*failing as u64, "story");
                     let fails = if failing.starts_with("1 ") { "fails" } else { "fail" };

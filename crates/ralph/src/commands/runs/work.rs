@@ -62,7 +62,7 @@ pub(super) fn take(
     let taken = work.take(branch).map_err(CliError::failed)?;
     if taken == TakenBranch::InTheWay {
         let message =
-            format!("the branch `{branch}` is there and stands elsewhere; it was not moved");
+            format!("branch `{branch}` already exists at another commit; it was not moved");
         let hint = format!("name another one: ralph runs take {name} BRANCH");
         return Err(CliError::usage(message).hint(hint));
     }
@@ -76,7 +76,7 @@ pub(super) fn take(
         };
         vec![
             styled!("the branch `{branch}`{at} {done} {}", work.commit),
-            styled!("`git switch {branch}` goes there; nothing of it was judged good"),
+            styled!("`git switch {branch}` checks it out; it was not accepted"),
         ]
     })?;
     Ok(Exit::Done)

@@ -10,8 +10,10 @@ use ralph_engine::workflow::isolation::overlay::HomeOverlay;
 use ralph_engine::workflow::pipeline::list::{self, SpecRow};
 use ralph_engine::workflow::pipeline::store::SpecStore;
 use ralph_model::board::Board;
+use ralph_model::plan::Plan;
 use serde::Serialize;
 
+use super::plan::seen_plan;
 use crate::commands::specs;
 use crate::render::human::one_line;
 use crate::render::text::StyledLine;
@@ -19,8 +21,10 @@ use crate::render::{Tone, Ui, styled};
 use crate::setup::Setup;
 
 /// The states in the order in which a spec goes through them.
-const STATES: [&str; 9] = [
+const STATES: [&str; 11] = [
     "done",
+    "built",
+    "tasks",
     "candidate",
     "waiting",
     "rejected",
@@ -70,13 +74,22 @@ impl PipelineStatus {
                 }
             }
         }
+        if let Some(bytes) = seen_plan(setup) {
+            let plan = Plan::parse(&bytes);
+            for row in &mut rows {
+                row.regard_tasks(&plan);
+            }
+        }
         let mut counts = BTreeMap::new();
         for row in &rows {
             *counts.entry(row.state).or_default() += 1;
         }
-        let next = rows.iter().find(|row| row.state != "done").map(|row| row.spec.clone());
+        let next = rows
+            .iter()
+            .find(|row| !["done", "tasks", "built"].contains(&row.state))
+            .map(|row| row.spec.clone());
         let total = found.specs.len();
-        rows.retain(|row| !["done", "fresh"].contains(&row.state));
+        rows.retain(|row| !["done", "fresh", "tasks", "built"].contains(&row.state));
         Some(PipelineStatus { total, counts, next, under_way: rows, problems })
     }
 

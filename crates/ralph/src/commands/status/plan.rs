@@ -22,14 +22,19 @@ pub(super) struct PlanSummary {
     problems: Vec<String>,
 }
 
+/// Reads the plan as it is with what is in flight; nothing where there is none.
+pub(in crate::commands) fn seen_plan(setup: &Setup) -> Option<Vec<u8>> {
+    let overlay = setup.overlay().unwrap_or_default();
+    match overlay.file("plan.jsonl") {
+        Some(file) => file.map(<[u8]>::to_vec),
+        None => std::fs::read(setup.home.path.join("plan.jsonl")).ok(),
+    }
+}
+
 impl PlanSummary {
     /// Looks at the plan; returns nothing where there is none.
     pub(super) fn of(setup: &Setup) -> Option<PlanSummary> {
-        let overlay = setup.overlay().unwrap_or_default();
-        let bytes = match overlay.file("plan.jsonl") {
-            Some(file) => file?.to_vec(),
-            None => std::fs::read(setup.home.path.join("plan.jsonl")).ok()?,
-        };
+        let bytes = seen_plan(setup)?;
         let plan = Plan::parse(&bytes);
         let named = |id: &str, name: &str| Some((id.to_owned(), name.to_owned()));
         Some(PlanSummary {

@@ -82,7 +82,7 @@ fn records(directory: &Path, found: &mut Vec<PathBuf>) {
 
 /// Whether everything of a run that was over, and is done again, is said.
 fn says_so(said: &str) -> bool {
-    ["cannot be read", "private state was not there", "cannot be compared"]
+    ["cannot be read", "private state was missing", "cannot be compared"]
         .iter()
         .any(|words| said.contains(words))
 }

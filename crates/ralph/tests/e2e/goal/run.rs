@@ -316,7 +316,7 @@ fn iterations_are_bounded_and_the_rest_goes_on_later() {
     // Trouble costs no iteration, and three of a kind stop it.
     let desk = self::desk("[implementer]\nexit 7\n", &[("US-001", 1)]);
     let finished = desk.exits(1, &["run", "1"]);
-    assert!(finished.stderr.contains("the same trouble three times in a row"), "{finished}");
+    assert!(finished.stderr.contains("the same problem three times in a row"), "{finished}");
     assert_eq!(desk.taken().len(), 3);
 }
 

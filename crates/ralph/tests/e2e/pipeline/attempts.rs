@@ -15,7 +15,7 @@ fn hopeless() -> Stage {
 fn a_spec_without_attempts_left_stops_the_run_and_says_what_was_tried() {
     let stage = hopeless();
     let ended = stage.pipeline(&["--max-attempts", "2"]);
-    ended.exits(1).says("0001-first.md: all attempts are spent").says("Not reached: 1");
+    ended.exits(1).says("0001-first.md: no attempts left").says("Not reached: 1");
     ended.says("1. verify: ").says("Bad 1.").says("2. verify: ").says("Bad 2.");
     assert_eq!(stage.runs(), "piviv");
     let plan = stage.json("ralph/specs/plans/0001-first.json");

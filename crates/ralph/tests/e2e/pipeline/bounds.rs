@@ -40,7 +40,7 @@ fn three_plans_that_fail_alike_end_the_spec_before_its_attempts_do() {
         .pipeline(&[])
         .exits(1)
         .says("0001-greeting.md")
-        .says("the last 3 attempts ended in the same way");
+        .says("the last 3 attempts ended the same way");
     assert_eq!(stage.runs(), "ppp");
     assert_eq!(stage.row("0001-greeting.md")["attempts_used"], 3);
     // Who names it wants it tried again.
@@ -69,7 +69,7 @@ fn a_rejected_commit_that_is_claimed_again_is_answered_without_gates_or_verifier
         &format!("{shell}{GREETS}"),
         &["0001-greeting.md"],
     );
-    stage.pipeline(&[]).exits(1).says("the last 3 attempts ended in the same way");
+    stage.pipeline(&[]).exits(1).says("the last 3 attempts ended the same way");
     assert_eq!(stage.runs(), "pivii");
     let gates = stage.told("gate_started");
     let at_candidate = gates.iter().filter(|gate| gate["at"] == "candidate").count();
@@ -87,6 +87,6 @@ fn a_commit_that_is_not_there_is_claimed_three_times_at_most() {
     let claims = "[implementer]\nwrite work${INVOCATION} x\nfinal <<END\n\
                   aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\nI AM HYPER SURE I AM DONE!\nEND\n";
     let stage = Stage::new(&format!("{PLANS}{claims}{AGREES}"));
-    stage.pipeline(&[]).exits(1).says("ended in the same way");
+    stage.pipeline(&[]).exits(1).says("ended the same way");
     assert_eq!(stage.runs(), "piii");
 }

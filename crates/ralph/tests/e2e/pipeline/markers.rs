@@ -206,7 +206,7 @@ fn a_second_pipeline_in_the_same_home_is_refused() {
     let stage = Stage::new(&willing(&[on("planner", 1, "session plan-1\nhang")]));
     let running = stage.place.start(&["pipeline"]);
     wait_until(PATIENCE, "the planner is at work", || running.said().contains("[session]"));
-    stage.pipeline(&[]).exits(2).says("wait for it or stop it");
+    stage.pipeline(&[]).exits(2).says("wait for it to finish, or stop it");
     running.signal(Signal::INT);
     let (code, said) = running.finish();
     assert_eq!(code, Some(130), "{said}");

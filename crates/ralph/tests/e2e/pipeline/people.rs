@@ -183,7 +183,7 @@ fn a_person_who_changes_the_gates_meanwhile_is_not_held_against_the_agent() {
         if committed {
             commit();
         }
-        stage.pipeline(&["1"]).exits(0).says("the gates were changed");
+        stage.pipeline(&["1"]).exits(0).says("the gates changed");
         assert_eq!(stage.row("0001-greeting.md")["state"], "done");
     }
 }

@@ -77,7 +77,7 @@ fn a_planner_that_keeps_no_contract_is_told_and_asked_again() {
     assert!(tries.iter().all(|tried| tried["phase"] == "plan"), "{tries:?}");
     assert!(tries[0]["outcome"].as_str().unwrap().contains("left no plan"), "{tries:?}");
     assert!(tries[1]["outcome"].as_str().unwrap().contains("left no plan"), "{tries:?}");
-    assert!(tries[2]["outcome"].as_str().unwrap().contains("not the phrase"), "{tries:?}");
+    assert!(tries[2]["outcome"].as_str().unwrap().contains("not the required phrase"), "{tries:?}");
     assert!(stage.prompt("planner", 2).contains("left no plan"));
     assert!(stage.prompt("implementer", 1).contains("# Plan 4"));
     // A plan that holds says nothing of how it came about.

@@ -173,7 +173,7 @@ fn pauses_grow_with_failures_in_a_row() {
     stage.settings("limits.backoff = \"3s\"\n");
     let running = stage.place.start(&["pipeline"]);
     wait_until(PATIENCE, "it pauses", || {
-        stage.place.path("err").exists() && running.said().contains("trying again in 2s")
+        stage.place.path("err").exists() && running.said().contains("retrying in 2s")
     });
     running.signal(Signal::INT);
     let (code, said) = running.finish();
@@ -205,7 +205,7 @@ fn an_interruption_is_told_once() {
     let gate = "[[gate]]\nname = \"slow\"\nrun = [\"sleep\", \"600\"]\n";
     for (implementer, settings, sign) in [
         ("session impl-1\nhang", "", "impl-1"),
-        ("final no", "limits.backoff = \"1h\"\n", "trying again in"),
+        ("final no", "limits.backoff = \"1h\"\n", "retrying in"),
         ("limit in 1h\nexit 1", "", "[wait]"),
         (
             "write a.txt a\ncommit \"work\" a.txt\nfinal <<END\n${COMMIT}\nI AM HYPER SURE I AM DONE!\nEND",
@@ -221,10 +221,7 @@ fn an_interruption_is_told_once() {
         let (code, said) = running.finish();
         assert_eq!(code, Some(130), "{said}");
         assert_eq!(stage.told("interrupted").len(), 1, "{said}");
-        assert_eq!(
-            stage.row("0001-greeting.md")["attempts_used"],
-            u8::from(sign == "trying again in")
-        );
+        assert_eq!(stage.row("0001-greeting.md")["attempts_used"], u8::from(sign == "retrying in"));
         stage.place.assert_nothing_left();
     }
 }

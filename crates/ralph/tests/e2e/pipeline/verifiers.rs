@@ -56,7 +56,7 @@ fn verifiers_that_never_come_to_an_end_use_up_the_attempts() {
         "[roles.verifier]\ntimeout = \"300ms\"\n",
         &["0001-greeting.md"],
     );
-    stage.pipeline(&["--max-attempts", "2"]).exits(1).says("all attempts are spent");
+    stage.pipeline(&["--max-attempts", "2"]).exits(1).says("no attempts left");
     assert_eq!(stage.runs(), "pivv");
     // The work is still there, and whoever gives it time has it verified.
     stage.settings("");

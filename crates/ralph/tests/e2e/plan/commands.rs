@@ -326,7 +326,7 @@ fn a_spec_is_found_by_path_name_and_stem_and_unfinished_tasks_stand_in_the_way()
     let outside = desk.repo().with_file_name("outside.md");
     fs::write(&outside, "# Elsewhere\n").unwrap();
     let said = desk.refused(&["set-spec", outside.to_str().unwrap()]);
-    assert!(said.contains("does not lie in"), "{said}");
+    assert!(said.contains("is not inside"), "{said}");
     // A file of the same name elsewhere is not in the way.
     fs::write(desk.repo().join("coverage.md"), "# Not a spec\n").unwrap();
     assert_eq!(desk.done(&["set-spec", "coverage.md"])["spec"], "coverage.md");
@@ -418,9 +418,9 @@ fn a_home_outside_git_is_used_and_the_log_says_that_there_is_none() {
     let home = home.to_str().unwrap();
     desk.done(&["--home", home, "set-spec", "s"]);
     let added = desk.ralph(&["--home", home, "task", "add", "x"]);
-    assert!(added.stderr.contains("in no git repository"), "{added}");
+    assert!(added.stderr.contains("not in a git repository"), "{added}");
     let log = desk.ralph(&["--home", home, "log", "--all"]);
-    assert!(log.status.success() && log.stderr.contains("in no git repository"), "{log}");
+    assert!(log.status.success() && log.stderr.contains("not in a git repository"), "{log}");
     assert_eq!(super::json(&log), json!({"tasks": []}));
 }
 

@@ -152,7 +152,7 @@ impl SpecWork<'_, '_, '_> {
         let text = if feedback.starts_with(CLAIMED_AGAIN) {
             feedback
         } else {
-            format!("{CLAIMED_AGAIN}. Mend what is wrong with it:\n\n{feedback}")
+            format!("{CLAIMED_AGAIN}. Fix what is wrong with it:\n\n{feedback}")
         };
         let feedback = Some(Feedback { text, commit: Some(commit), claimed: None });
         self.fail_attempt(Phase::Implement, outcome, feedback, None, Some(result))

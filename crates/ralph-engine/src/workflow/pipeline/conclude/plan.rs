@@ -35,11 +35,11 @@ impl SpecWork<'_, '_, '_> {
         let outcome = match (unfinished(&result.outcome), claim) {
             (Some(outcome), _) => outcome,
             (None, PlannerClaim::Planned) if self.is_old_plan(markers, plan)? => {
-                "it left the plan that did not hold as it was".to_owned()
+                "it left the invalid plan unchanged".to_owned()
             }
             (None, PlannerClaim::NoPlan) => format!("it left no plan in `{PLAN}` of its outbox"),
             (None, PlannerClaim::Unfinished) => {
-                "its last line was not the phrase that it was to end with".to_owned()
+                "its last line was not the required phrase".to_owned()
             }
             (None, PlannerClaim::Planned) => {
                 let text = plan.expect("a planner that planned left a plan").to_owned();
