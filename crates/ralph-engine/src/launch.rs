@@ -32,7 +32,7 @@ pub struct Launch {
 /// The agent cannot be started as configured.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    #[error("the program `{program}` of agent `{agent}` was not found on the path")]
+    #[error("program `{program}` of agent `{agent}` not found on PATH")]
     NotInstalled { agent: String, program: String },
     #[error("the command of agent `{agent}` is not trusted")]
     Untrusted { agent: String },

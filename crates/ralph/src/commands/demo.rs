@@ -56,7 +56,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &DemoArgs) -> Result<Exit, CliError
     if signals.take() == Some(SignalRequest::Stop) {
         return interrupted();
     }
-    let backlog = backlog(&setup, true)?;
+    let backlog = backlog(&setup)?;
     let asked = everything();
     let chosen = Chosen::of(&asked, &backlog, setup.config.limits.repeats)?;
     let person = Arc::new(DemoPerson::new(&stage)?);

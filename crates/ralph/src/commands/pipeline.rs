@@ -41,8 +41,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &PipelineArgs) -> Result<Exit, CliE
     if !args.dry_run {
         setup = setup.trusted(&flags)?;
     }
-    let backlog = backlog(&setup, !args.skip_validation)?;
+    let backlog = backlog(&setup)?;
     let chosen = Chosen::of(args, &backlog, setup.config.limits.repeats)?;
+    if !args.skip_validation {
+        validate(&setup, &chosen.specs)?;
+    }
     if args.dry_run {
         return dry_run(&setup, &chosen);
     }
@@ -56,7 +59,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &PipelineArgs) -> Result<Exit, CliE
 }
 
 /// Finds the specs of this home, and stops if something is wrong with them.
-pub(super) fn backlog(setup: &Setup, validate: bool) -> Result<Vec<SpecPath>, CliError> {
+pub(super) fn backlog(setup: &Setup) -> Result<Vec<SpecPath>, CliError> {
     setup.require_repository()?;
     setup.require_home()?;
     let directory = setup.home.path.join(SPECS);
@@ -68,18 +71,25 @@ pub(super) fn backlog(setup: &Setup, validate: bool) -> Result<Vec<SpecPath>, Cl
             render::important(&problem.to_string());
         }
     }
-    if validate {
-        // A spec that is done is not read again.
-        let is_open = |spec: &&SpecPath| !directory.join(spec.done()).exists();
-        let open: Vec<SpecPath> = found.specs.iter().filter(is_open).cloned().collect();
-        problems.extend(specs::validate(&directory, &open));
-    }
     if problems.is_empty() {
         return Ok(found.specs);
     }
     let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let hint = found.specs.is_empty().then_some("`ralph specs new \"Title\"` makes one");
     Err(CliError::usage(problems.join("\n")).hints(hint))
+}
+
+/// Looks at what is written in the specs that are to be worked on; one that is done is not read again.
+fn validate(setup: &Setup, specs: &[SpecPath]) -> Result<(), CliError> {
+    let directory = setup.home.path.join(SPECS);
+    let is_open = |spec: &&SpecPath| !directory.join(spec.done()).exists();
+    let open: Vec<SpecPath> = specs.iter().filter(is_open).cloned().collect();
+    let problems = specs::validate(&directory, &open);
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    Err(CliError::usage(problems.join("\n")))
 }
 
 /// What the person asked for, with names that exist.

@@ -27,7 +27,7 @@ use crate::args::pipeline::SpecsCommand;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::{dollars, one_line, padded, seen_from, widest};
-use crate::render::text::StyledLine;
+use crate::render::text::{StyledLine, columns};
 use crate::render::{self, Tone, Ui, styled};
 use crate::setup::{Setup, now};
 
@@ -42,7 +42,7 @@ pub(crate) fn run(global: &GlobalArgs, command: Option<&SpecsCommand>) -> Result
 }
 
 fn list(setup: &Setup) -> Result<Exit, CliError> {
-    let specs = backlog(setup, false)?;
+    let specs = backlog(setup)?;
     let rows = rows(setup, &specs)?;
     print_either(setup.ui, setup.json, &rows, || table(setup.ui, &rows))?;
     let problems: Vec<&String> = rows.iter().filter_map(|row| row.problem.as_ref()).collect();
@@ -73,13 +73,23 @@ pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, Cl
     Ok(rows)
 }
 
-/// One line per spec.
+/// The columns beside the name of a spec, with as little of the last one as says something.
+const BESIDE_NAME: usize = 50;
+
+/// Less of a name than so many columns does not tell specs apart.
+const SHORTEST_NAME: usize = 20;
+
+/// One line per spec, or two on a terminal that is too narrow for the columns.
 pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<StyledLine> {
-    let width = widest(rows.iter().map(|row| row.spec.as_str())).max(4);
+    let longest = widest(rows.iter().map(|row| row.spec.as_str())).max(4);
+    let room = render::room_after(BESIDE_NAME, longest);
+    let is_narrow = room < longest.min(SHORTEST_NAME);
+    let width = longest.min(room);
     let head =
         format!("{:width$}  {:9}  failed  {:8}  {:>7}  last", "spec", "state", "commit", "cost");
     let room = render::room_after(head.len() - 4, 100);
-    let mut lines = vec![ui.paint(Tone::Faint, &head).into()];
+    let mut lines: Vec<StyledLine> = vec![ui.paint(Tone::Faint, &head).into()];
+    lines.retain(|_| !is_narrow);
     for row in rows {
         let tone = match row.state {
             "done" | "built" => Tone::Good,
@@ -108,10 +118,16 @@ pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<StyledLine> {
         if row.changed_since_done {
             last = format!("changed since done; {last}");
         }
+        if is_narrow {
+            lines.push(styled!("{}", one_line(&row.spec, render::room_after(0, longest))));
+            let used = columns(row.state) + 4;
+            lines.push(styled!("  {state}  {}", one_line(&last, render::room_after(used, 100))));
+            continue;
+        }
         let last = one_line(&last, room);
         let line = styled!(
             "{}  {state:9}  {:>6}  {commit:8}  {cost:>7}  {last}",
-            padded(&row.spec, width),
+            padded(&one_line(&row.spec, width), width),
             row.attempts_used
         );
         lines.push(line.trim_end());
@@ -128,7 +144,7 @@ struct JsonSpec<'a> {
 }
 
 fn show(setup: &Setup, typed: &str) -> Result<Exit, CliError> {
-    let specs = backlog(setup, false)?;
+    let specs = backlog(setup)?;
     let spec = select(&specs, typed).map_err(|error| not_selected(&error))?;
     let row = rows(setup, std::slice::from_ref(spec))?.remove(0);
     let store = SpecStore::seen_through(&setup.home.path, setup.overlay()?);
@@ -229,7 +245,7 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
         return Err(CliError::usage("`ralph specs mark-done` is for people, and this is a run"));
     }
     setup.refuse_in_run("`ralph specs mark-done`")?;
-    let specs = backlog(setup, false)?;
+    let specs = backlog(setup)?;
     let spec = select(&specs, typed).map_err(|error| not_selected(&error))?;
     let mut open = setup.open_state()?;
     let lock = open.state.write_lock(&setup.home);

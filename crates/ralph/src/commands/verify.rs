@@ -127,8 +127,9 @@ fn commits(setup: &Setup, room: &GateRoom, what: &str) -> Result<Vec<Oid>, CliEr
         let named = room.commit(what)?;
         let Some(below) = judged_below(setup, room, &named)? else { return Ok(vec![named]) };
         let short = below.as_str().get(..12).unwrap_or(below.as_str());
-        let what =
-            format!("`{what}` adds only files of Ralph's own to {short}, whose receipt it is");
+        let what = format!(
+            "`{what}` only adds Ralph's own files to {short}; using the receipt of that commit"
+        );
         setup.ui.labelled(Tone::Faint, "verify", &what);
         return Ok(vec![below]);
     }

@@ -187,7 +187,11 @@ impl Ui {
 
 /// A line the person must see, without colours.
 pub(crate) fn important(text: &str) {
-    write_stderr(&(StyledLine::from(text).encode(false) + "\n"));
+    let width = if stderr_is_terminal() { stderr_width() } else { usize::MAX };
+    let line = StyledLine::from(text);
+    let indent = line.indent() + 2;
+    let lines = line.wrap(width, indent, LongWords::Whole);
+    write_stderr(&lines.iter().map(|line| line.encode(false) + "\n").collect::<String>());
 }
 
 /// How many columns a line on stdout may have after `used` ones; no terminal, no limit but `most`.

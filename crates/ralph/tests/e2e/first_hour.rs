@@ -206,6 +206,13 @@ fn a_spec_from_the_template_is_refused_until_it_was_filled_in() {
         assert!(shown.contains("template"), "{shown}");
     }
     assert_eq!(place.roles(), Vec::<String>::new());
+    // It stops itself, and no other spec that was asked for by name.
+    assert_eq!(place.ralph(&["specs", "new", "Wave"]).status.code(), Some(0));
+    fs::write(place.env.repo().join("ralph/specs/0002-wave.md"), "# Wave\n\nWave.\n").unwrap();
+    let named = place.ralph(&["pipeline", "2", "--dry-run"]);
+    assert_eq!(named.status.code(), Some(0), "{named}");
+    let missing = place.ralph(&["pipeline", "99"]);
+    assert!(missing.stderr.contains("spec `99` not found"), "{missing}");
 }
 
 /// The README's own first steps, with an agent that does nothing but commit whatever it finds.

@@ -289,18 +289,18 @@ fn a_reader_that_goes_away_stops_nothing_and_changes_no_exit_code() {
 }
 
 /// What a terminal of some width is sent.
-struct Screen {
+pub(crate) struct Screen {
     bytes: String,
 }
 
 /// A `ralph` whose output goes to a terminal.
-struct Terminal {
+pub(crate) struct Terminal {
     terminal: OwnedFd,
     child: Child,
 }
 
 impl Terminal {
-    fn start(place: &Place, args: &[&str], columns: u16) -> Terminal {
+    pub(crate) fn start(place: &Place, args: &[&str], columns: u16) -> Terminal {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
@@ -328,12 +328,19 @@ impl Terminal {
         resize(&self.terminal, columns);
     }
 
-    fn finish(mut self) -> Screen {
+    fn finish(self) -> Screen {
+        let (code, screen) = self.end();
+        assert_eq!(code, Some(0));
+        screen
+    }
+
+    /// Waits for its end; returns the exit code and the screen.
+    pub(crate) fn end(mut self) -> (Option<i32>, Screen) {
         let mut bytes = Vec::new();
         // When nobody has the other side open any more, reading ends with an error.
         let _ = File::from(self.terminal).read_to_end(&mut bytes);
-        assert!(self.child.wait().unwrap().success());
-        Screen { bytes: String::from_utf8(bytes).unwrap() }
+        let code = self.child.wait().unwrap().code();
+        (code, Screen { bytes: String::from_utf8(bytes).unwrap() })
     }
 }
 
@@ -348,7 +355,7 @@ impl Screen {
     }
 
     /// What is left when Ralph's own sequences are gone.
-    fn plain(&self) -> String {
+    pub(crate) fn plain(&self) -> String {
         without_own_colours(&self.bytes).replace("\r\x1b[2K", "\n").replace("\r\n", "\n")
     }
 
