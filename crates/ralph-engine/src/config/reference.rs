@@ -206,7 +206,7 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ("notify.webhook", "URL that each notice is posted to as JSON, with curl."),
     (
         "judge.changed_checks",
-        "Who decides when changed checks no longer pass as they were before: nobody (reject), the verifier, or you.",
+        "If the work fails with the original checks: reject it, ask the verifier, or ask you.",
     ),
     ("git.commit_home", "Commit Ralph's files; `false` excludes them from git."),
     ("git.sign", "Sign Ralph's own commits."),

@@ -188,7 +188,7 @@ fn cut_short(workflow: &WorkflowView) -> Option<String> {
         _ => return None,
     };
     let at = workflow.ended.as_ref().map_or(workflow.at, |(at, _)| *at);
-    Some(format!("`{kind}` {how}, {}; `{next}` goes on", local_time(at, now())))
+    Some(format!("`{kind}` {how}, {}; `{next}` continues", local_time(at, now())))
 }
 
 fn state_of_workflow(workflow: &WorkflowView) -> &'static str {

@@ -17,7 +17,7 @@ use ralph_model::role::Role;
 use ralph_model::run::{RunEnd, RunOutcome, Trouble};
 use serde::Serialize;
 
-use super::human::{bytes, count, dollars, duration, local_time, one_line, plural, seen_from};
+use super::human::{bytes, dollars, duration, local_time, one_line, plural, seen_from, tokens};
 use super::live::Live;
 use super::{Tone, Ui};
 use crate::commands::print_json;
@@ -154,7 +154,7 @@ pub(crate) fn show_stop(stop: &Stop, agent: &str, last: Option<&RunReport>) -> E
             render::important("the same problem three times in a row; giving up");
         }
         Stop::TooMuchTrouble { times, .. } => {
-            render::important(&format!("{times} problems in a row; giving up"));
+            render::important(&format!("problems {times} times in a row; giving up"));
         }
         Stop::Waiting { question, .. } | Stop::Unexplained { question, .. } => {
             render::important(question);
@@ -201,7 +201,7 @@ pub(crate) fn show_end(ui: Ui, run: &RunView, cwd: Option<&Utf8Path>) {
     let mut parts = vec![what, duration(finished.duration)];
     if finished.usage.total() > 0 {
         let about = if finished.usage_is_estimate { "about " } else { "" };
-        parts.push(format!("{about}{} tokens", count(finished.usage.total())));
+        parts.push(format!("{about}{}", tokens(finished.usage.total())));
     }
     if let Some(cost) = finished.cost_usd {
         let about = if finished.cost_is_estimate { "about " } else { "" };

@@ -80,6 +80,11 @@ pub(crate) fn one_line(text: &str, width: usize) -> String {
     cut(&shown(&line.replace('\t', " ")), width)
 }
 
+/// A number of tokens, as people read it.
+pub(crate) fn tokens(number: u64) -> String {
+    format!("{} token{}", count(number), if number == 1 { "" } else { "s" })
+}
+
 /// A harmless text with spaces behind it, up to `width` columns.
 pub(crate) fn padded(text: &str, width: usize) -> String {
     let text = shown(text);

@@ -30,7 +30,7 @@ pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String, 
         }
         Stop::TooMuchTrouble { trouble, times } => {
             let trouble = one_line(&trouble.to_string(), 300);
-            let text = format!("{times} problems so far, the last: {trouble}");
+            let text = format!("it met problems {times} times, the last: {trouble}");
             let then = format!("  it cost no attempt; `{retry}` tries again");
             (Exit::Unfinished, text, Some(then))
         }

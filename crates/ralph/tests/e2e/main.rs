@@ -77,6 +77,7 @@ mod replay;
 #[cfg(test)]
 mod repository_kinds;
 mod runs;
+#[cfg(test)]
 mod screens;
 #[cfg(test)]
 mod sessions;
