@@ -8,8 +8,10 @@ pub(crate) mod exchange;
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use ralph_proc::removal::remove_tree;
 
 use crate::files::disk::{self, DiskEntry, FileKind};
 use crate::files::plain::read_plain_in;
@@ -80,6 +82,24 @@ impl Mailbox {
         if self.is_marked() { Ok(()) } else { self.write(IGNORE_FILE, IGNORE) }
     }
 
+    /// Gives the owner back the right to read and change the directories of the mailbox, whatever an agent made of them. No
+    /// run may be alive. What cannot be opened counts as absent.
+    pub(crate) fn unlock(&self) {
+        let mut waiting = vec![(self.path.as_std_path().to_owned(), 0)];
+        while let Some((next, depth)) = waiting.pop() {
+            let Ok(found) = fs::symlink_metadata(&next) else { continue };
+            let mode = found.permissions().mode();
+            if !found.is_dir() || depth > exchange::DEEPEST {
+                continue;
+            }
+            if mode & 0o700 != 0o700 {
+                let _ = fs::set_permissions(&next, fs::Permissions::from_mode(mode | 0o700));
+            }
+            let below = fs::read_dir(&next).into_iter().flatten().flatten();
+            waiting.extend(below.map(|entry| (entry.path(), depth + 1)));
+        }
+    }
+
     fn is_marked(&self) -> bool {
         self.read(IGNORE_FILE).is_some_and(|text| text.starts_with(MARK))
     }
@@ -125,7 +145,7 @@ impl Mailbox {
     fn remove_what_is_no_file(path: &Utf8Path) -> Result<(), PathError> {
         let error = |source| PathError::new("remove", path, source);
         match disk::look(path).map(|found| found.kind) {
-            Ok(FileKind::Directory) => fs::remove_dir_all(path).map_err(error),
+            Ok(FileKind::Directory) => remove_tree(path.as_std_path()).map_err(error),
             Ok(FileKind::Link | FileKind::Other) => fs::remove_file(path).map_err(error),
             _ => Ok(()),
         }
@@ -198,6 +218,31 @@ mod tests {
         std::os::unix::fs::symlink(guard.path(), &path).unwrap();
         mailbox.make_ready().unwrap();
         assert!(!guard.path().join(".gitignore").exists(), "a link is not followed");
+    }
+
+    /// Root may do everything, so that this says something for everybody else only.
+    #[test]
+    fn directories_that_an_agent_locked_are_opened_again() {
+        let (_guard, path) = temp();
+        let mailbox = Mailbox::new(&path);
+        mailbox.make_ready().unwrap();
+        fs::create_dir_all(path.join("status.txt/inside")).unwrap();
+        fs::create_dir(path.join("archive")).unwrap();
+        mailbox.write("plan.md", "a plan").unwrap();
+        let locked = |mode| fs::Permissions::from_mode(mode);
+        for name in ["status.txt/inside", "status.txt", "archive", ""] {
+            fs::set_permissions(path.join(name), locked(0)).unwrap();
+        }
+        mailbox.unlock();
+        for name in ["", "archive", "status.txt", "status.txt/inside"] {
+            let mode = fs::metadata(path.join(name)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o700, 0o700, "{name}");
+        }
+        assert_eq!(inspect(&path).unwrap(), MailboxState::Ours);
+        fs::set_permissions(path.join("status.txt/inside"), locked(0)).unwrap();
+        mailbox.write("status.txt", "running").unwrap();
+        mailbox.archive("plan.md", 1).unwrap();
+        assert_eq!(mailbox.read("status.txt").as_deref(), Some("running"));
     }
 
     #[test]

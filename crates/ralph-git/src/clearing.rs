@@ -162,15 +162,22 @@ pub(super) fn remove_all_but(root: &Path, at: &Path, kept: &[&Path]) -> Result<(
     Ok(())
 }
 
+/// Gives the owner back the right to change one directory, which is no link.
+pub(super) fn unlock_one(dir: &Path) -> Result<(), FileError> {
+    let error = |source| FileError::new("unlock", dir, source);
+    let mode = fs::symlink_metadata(dir).map_err(error)?.permissions().mode();
+    if mode & 0o700 == 0o700 {
+        return Ok(());
+    }
+    fs::set_permissions(dir, Permissions::from_mode(mode | 0o700)).map_err(error)
+}
+
 /// Gives the owner back the right to change every directory, without following links.
 pub(super) fn unlock(dir: &Path, but: &[Utf8PathBuf]) -> Result<(), FileError> {
     let mut waiting = vec![dir.to_owned()];
     while let Some(next) = waiting.pop() {
         let error = |source| FileError::new("unlock", &next, source);
-        let mode = fs::symlink_metadata(&next).map_err(error)?.permissions().mode();
-        if mode & 0o700 != 0o700 {
-            fs::set_permissions(&next, Permissions::from_mode(mode | 0o700)).map_err(error)?;
-        }
+        unlock_one(&next)?;
         for entry in fs::read_dir(&next).map_err(error)? {
             let entry = entry.map_err(error)?;
             let is_dir = entry.file_type().map_err(error)?.is_dir();

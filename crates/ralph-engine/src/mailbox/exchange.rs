@@ -47,7 +47,7 @@ pub(crate) struct Exchanged {
 const LARGEST: usize = 4 << 20;
 const MOST_BYTES: usize = 64 << 20;
 const MOST_FILES: usize = 2000;
-const DEEPEST: usize = 4;
+pub(super) const DEEPEST: usize = 4;
 
 /// The extensions of documents.
 const DOCUMENTS: [&str; 7] = ["md", "txt", "json", "jsonl", "tsx", "log", "csv"];
@@ -72,6 +72,7 @@ pub(crate) fn exchange(
     passing: &[&str],
     direction: Direction,
 ) -> Result<Exchanged, PathError> {
+    agent.unlock();
     let mut told = Exchanged::default();
     let outside = list(person, &mut Vec::new());
     let mut inside = list(agent, &mut told.left_out);

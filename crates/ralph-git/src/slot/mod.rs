@@ -31,6 +31,7 @@ use super::call::{Call, path_bytes};
 use super::checkout::{Checkout, FillSource};
 use super::clearing::{
     FileError, escape_bytes, file_pattern, is_cache_name, keep_patterns, make_dirs, remove,
+    unlock_one,
 };
 use super::commits::CommitError;
 use super::item_refs::ItemKey;
@@ -226,6 +227,7 @@ impl Slot {
             directory: directory.clone(),
             detail: format!("{error}: {}", error.source),
         };
+        unlock_one(directory.as_std_path()).map_err(uncleared)?;
         remove(directory.join(".git")).map_err(uncleared)?;
         let person = PersonSide::read(request.person)?;
         let exclude = excludes(request, &person);

@@ -66,6 +66,7 @@ impl Phased<'_, '_> {
         let inside = persons.strip_prefix(&context.workspace.root).unwrap_or(".ralph".into());
         self.mailbox = Mailbox::new(&slot.root.join(inside));
         self.entered = Some(item.to_owned());
+        self.mailbox.unlock();
         // Of a mailbox that is not there any more nothing was agreed on: it begins as the person has it.
         if inspect(self.mailbox.path())? != MailboxState::Ours {
             AGREED.forget(&context.state, item)?;
