@@ -215,8 +215,11 @@ fn turn_until_end<'s, W: Workflow<'s>>(workflow: &mut W) -> Result<Ended<W::End>
     loop {
         let turn = match advance(workflow, &mut pace) {
             Ok(turn) => turn,
-            Err(error) if workflow.mend_clone(&error)? => Turn::Again,
-            Err(error) => interruption_or_trouble(error)?,
+            Err(error) => match workflow.mend_clone(&error) {
+                Ok(true) => Turn::Again,
+                Ok(false) => interruption_or_trouble(error)?,
+                Err(mending) => interruption_or_trouble(mending)?,
+            },
         };
         let (failures, reason) = match turn {
             Turn::End(end) => return Ok(Ended::By(end)),

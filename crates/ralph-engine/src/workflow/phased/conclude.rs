@@ -1,6 +1,7 @@
 //! From a run's result to the machine: what the run claims, and what follows from it.
 
-use ralph_model::journal::ReasonText;
+use ralph_model::id::RunId;
+use ralph_model::journal::{ReasonText, StepResult};
 use ralph_model::phase::mailbox::{PASSING, QUESTION, STATUS, mirror, touched};
 use ralph_model::phase::{
     IterationReport, LoopDecision, LoopFact, LoopRecord, LoopSignal, LoopStanding, RunEnding,
@@ -16,6 +17,11 @@ use crate::workflow::driver::Turn;
 use crate::workflow::repositories::{BEFORE, BeforeAll};
 use crate::workflow::review::{self, REVIEW};
 use crate::workflow::{WorkflowError, unfinished};
+
+/// Why nothing follows from a run whose clone had to be made anew. It costs an iteration, or an agent that makes each of its
+/// clones unusable would be run for ever.
+const CLONE_LOST: &str = "the repository that it worked in could not be used any more and was made anew, without what was \
+                          not judged yet";
 
 impl Phased<'_, '_> {
     /// Draws the conclusions of a run.
@@ -36,19 +42,18 @@ impl Phased<'_, '_> {
         if result.role == Role::Verifier {
             return self.conclude_opinion(&record, result);
         }
-        let Some(before) = BEFORE.load(&self.session.context.state, &result.item)? else {
-            return Ok(Turn::Again);
-        };
         if record.standing != LoopStanding::Working {
             return Ok(Turn::Again);
         }
+        self.mailbox.unlock();
         let run = result.run.clone();
+        let Some(before) = BEFORE.load(&self.session.context.state, &result.item)? else {
+            return self.cut_short(run, CLONE_LOST.to_owned());
+        };
         self.commit_iteration(&record, &before)?;
         if let Some(reason) = unfinished(&result.outcome) {
             self.back_to_branches(&result.item)?;
-            self.settle(&LoopFact::CutShort { run, reason: reason.clone() })?;
-            self.end_iteration(ralph_model::journal::StepResult::Failed, Some(reason))?;
-            return Ok(Turn::Failed);
+            return self.cut_short(run, reason);
         }
         let report = self.report(&record, &before, result)?;
         let decision = decide(&record, &report);
@@ -69,6 +74,13 @@ impl Phased<'_, '_> {
         };
         self.note(told)?;
         Ok(Turn::Progress)
+    }
+
+    /// Goes on after a run from which nothing follows but that it took place.
+    fn cut_short(&mut self, run: RunId, reason: String) -> Result<Turn<PhasedEnd>, WorkflowError> {
+        self.settle(&LoopFact::CutShort { run, reason: reason.clone() })?;
+        self.end_iteration(StepResult::Failed, Some(reason))?;
+        Ok(Turn::Failed)
     }
 
     /// Collects what a run that ended as it should claims, and what is true of it.

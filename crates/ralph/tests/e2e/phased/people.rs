@@ -118,3 +118,20 @@ fn an_agent_that_only_says_that_it_is_done_is_stopped_after_three_runs() {
     assert_eq!(site.runs(), 3 + 5, "{done}");
     assert_eq!(site.read("hello.txt"), "hello\n");
 }
+
+/// An agent that makes each of its clones unusable loses what it did, and is not run for ever.
+#[test]
+fn an_agent_that_removes_its_repository_uses_up_its_iterations() {
+    let site = Site::new("");
+    let destroys = "cat >/dev/null; echo x > hello.txt; rm -rf .git; echo complete > .ralph/status.txt; echo done";
+    let spent = site.exits(1, &[TASK, "--max-iterations", "3", "--agent-cmd", destroys]);
+    assert!(spent.stderr.contains("not complete after 3 iterations"), "{spent}");
+    assert_eq!(site.runs(), 3, "{spent}");
+    assert!(site.mail("feedback.md").contains("was made anew"), "{spent}");
+    // The clone that was made anew serves the next run.
+    let builds = "cat >/dev/null; echo hello > hello.txt; echo 'The greeting is there now.' > .ralph/summary.md; \
+                  echo complete > .ralph/status.txt";
+    site.exits(0, &["--resume", "--agent-cmd", builds]);
+    assert_eq!(site.read("hello.txt"), "hello\n");
+    site.assert_clean();
+}
