@@ -9,7 +9,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -140,6 +140,7 @@ impl Scratch {
             (self.outbox(), &["channel"]),
             (self.channel(), &[]),
         ] {
+            was_empty &= !unlock(&directory);
             for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
                 let is_ours = kept.iter().any(|kept| entry.file_name() == *kept)
                     && entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -194,6 +195,16 @@ impl Drop for Scratch {
     }
 }
 
+/// Gives its directory back to the harness where a run took it away; tells whether it had. A link stays what it is.
+fn unlock(directory: &Utf8Path) -> bool {
+    let Ok(found) = fs::symlink_metadata(directory) else { return false };
+    let is_locked = found.is_dir() && found.mode() & 0o777 != 0o700;
+    if is_locked {
+        let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o700));
+    }
+    is_locked
+}
+
 fn private() -> fs::DirBuilder {
     let mut builder = fs::DirBuilder::new();
     builder.mode(0o700);
@@ -224,7 +235,6 @@ pub(crate) fn remove(path: impl AsRef<Path>) {
 mod tests {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
@@ -288,8 +298,15 @@ mod tests {
         fs::remove_dir_all(scratch.channel()).unwrap();
         std::os::unix::fs::symlink("/etc", scratch.channel()).unwrap();
         fs::write(scratch.path().join("stray"), "x").unwrap();
+        for directory in [scratch.outbox(), scratch.temporary(), scratch.path().to_owned()] {
+            fs::set_permissions(directory, fs::Permissions::from_mode(0)).unwrap();
+        }
         scratch.clear();
         scratch.make_ready().unwrap();
+        for directory in [scratch.path().to_owned(), scratch.outbox(), scratch.temporary()] {
+            let mode = fs::metadata(&directory).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o700, "{directory}");
+        }
         // Seen empty once, it is believed until something happens in it.
         scratch.clear();
         assert!(scratch.is_untouched());
