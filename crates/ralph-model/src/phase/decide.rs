@@ -14,6 +14,7 @@
 //! | complete | | | nothing changed: rejected |
 //! | complete | | | gates |
 
+use super::words::bounded;
 use super::{LoopPhase, LoopRecord, LoopSignal, PlanMark};
 
 /// What was found when a run of the loop had ended as it should.
@@ -75,7 +76,7 @@ pub fn decide(record: &LoopRecord, report: &IterationReport) -> LoopDecision {
         return LoopDecision::Swallowed(why);
     }
     match (&report.no_change, report.changed) {
-        (Some(reason), false) => LoopDecision::NoChange { reason: reason.clone() },
+        (Some(reason), false) => LoopDecision::NoChange { reason: bounded(reason) },
         (None, false) => LoopDecision::NothingChanged,
         (_, true) => LoopDecision::Judge,
     }

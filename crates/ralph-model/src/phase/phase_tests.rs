@@ -338,9 +338,11 @@ fn files_that_the_run_touched_are_put_back_and_named() {
     let touched = mailbox::touched(&build, edited);
     assert_eq!(touched, ["task.md", "phase.txt"]);
     let found = IterationReport { touched, ..report(LoopSignal::GoOn, Some("a")) };
-    let after = after(Some(&build), &ended(found));
-    assert_eq!(after.phase, LoopPhase::Build);
-    assert!(feedback(&after).contains("phase.txt is owned by the harness"), "{after:?}");
+    let once = after(Some(&build), &ended(found.clone()));
+    assert_eq!(once.phase, LoopPhase::Build);
+    assert!(feedback(&once).contains("phase.txt is owned by the harness"), "{once:?}");
+    let twice = after(Some(&once), &ended(IterationReport { trace: "u".to_owned(), ..found }));
+    assert_eq!(feedback(&twice), feedback(&once), "it is said once, however often it is done");
 }
 
 #[test]

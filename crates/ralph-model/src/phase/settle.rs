@@ -202,7 +202,7 @@ pub fn settle(
         }
         LoopFact::OpinionGiven { opinion } => {
             let LoopStanding::NoChange { reason } = &old.standing else { return Err(illegal()) };
-            let (reason, opinion) = (reason.clone(), opinion.clone());
+            let (reason, opinion) = (reason.clone(), words::bounded(opinion));
             at(old, LoopStanding::NoChangeReviewed { reason, opinion })
         }
         LoopFact::Answered { answer } => {
@@ -386,8 +386,12 @@ fn ended(
         }
     };
     if !report.touched.is_empty() {
-        let feedback = new.feedback.take().unwrap_or_default();
-        new.feedback = Some(feedback + &words::touched(&report.touched));
+        let mut feedback = new.feedback.take().unwrap_or_default();
+        let touched = words::touched(&report.touched);
+        if !feedback.ends_with(&touched) {
+            feedback += &touched;
+        }
+        new.feedback = Some(feedback);
     }
     let is_idle = match &old.trace {
         Some(trace) => *trace == report.trace,

@@ -1,5 +1,7 @@
 //! What the end of a run says: going on, complete, waiting for a person, or commands that were written instead of run.
 
+use super::words::bounded;
+
 /// What is known of a run that ended as it should.
 #[derive(Clone, Copy, Debug)]
 pub struct RunEnding<'a> {
@@ -35,7 +37,7 @@ pub fn signal(ending: RunEnding<'_>) -> LoopSignal {
             let asked = question.map(str::trim).filter(|question| !question.is_empty());
             let asked = asked.unwrap_or_else(|| final_message.trim());
             let asked = if asked.is_empty() { "The agent waits for you." } else { asked };
-            LoopSignal::Waiting { question: asked.to_owned() }
+            LoopSignal::Waiting { question: bounded(asked) }
         }
         "complete" => LoopSignal::Complete,
         _ if tool_calls != Some(0) || final_message.trim().is_empty() => LoopSignal::GoOn,
@@ -139,6 +141,11 @@ mod tests {
         assert_eq!(ask(Some("Which colour?\n"), "I ask."), "Which colour?");
         assert_eq!(ask(Some(" \n"), "Which colour?"), "Which colour?");
         assert_eq!(ask(None, ""), "The agent waits for you.");
+        // Nobody reads a megabyte, and with the answer it goes into the next prompt.
+        let long: &'static str = Box::leak("é".repeat(1 << 19).into_boxed_str());
+        for asked in [ask(Some(long), ""), ask(None, long)] {
+            assert!(asked.len() < 17 << 10 && asked.ends_with("(cut here; it has 1048576 bytes)"));
+        }
     }
 
     proptest! {

@@ -2,6 +2,22 @@
 
 use super::decide::Swallowed;
 
+/// How much of what an agent says goes to a person, and back into a prompt.
+const LONGEST: usize = 16 << 10;
+
+/// Returns the words of an agent, cut where they are too long to be read or paid for again.
+pub(super) fn bounded(said: &str) -> String {
+    let said = said.trim();
+    if said.len() <= LONGEST {
+        return said.to_owned();
+    }
+    format!(
+        "{}\n(cut here; it has {} bytes)",
+        &said[..said.floor_char_boundary(LONGEST)],
+        said.len()
+    )
+}
+
 /// Returns what the prompt says about gate failures in a row: the more there are, the louder.
 pub fn escalation(failures: u32, most: u32) -> Option<String> {
     match failures {
@@ -77,7 +93,8 @@ pub(super) fn landing_refused(why: &str) -> String {
 
 pub(super) fn cut_short(reason: &str) -> String {
     format!(
-        "# Iteration Cut Short\n\nThe last run did not end by itself: {reason}. What it left in the tree is there.\n"
+        "# Iteration Cut Short\n\nNothing was judged after the last run: {reason}. Look at what is in the tree before you go \
+         on.\n"
     )
 }
 
