@@ -87,8 +87,11 @@ fn missing_reply(missing: &MissingReply) -> CliError {
 
 fn missing_consent(step: ConsentStep) -> CliError {
     let flag = step.flag();
-    CliError::person_needed(format!("this needs your consent: `{flag}`"))
-        .hint(format!("look at what is there, then run the command again with --resume {flag}"))
+    let missing = CliError::person_needed(format!("this needs your consent: `{flag}`"))
+        .hint(format!("look at what is there, then run the command again with --resume {flag}"));
+    let without =
+        (step == ConsentStep::Understand).then_some("`--understand never` goes on without it");
+    missing.hints(without)
 }
 
 pub(super) fn violation(who: &str, paths: &[String], diff: Option<&Utf8PathBuf>) -> CliError {
