@@ -214,12 +214,12 @@ fn the_status_line_fits_into_every_terminal() {
             assert!(is_kept || line.width() < usize::from(columns), "{columns}: {line:?}");
         }
     }
-    // What stays on the screen is broken between words there; only a path is left whole.
-    let screen = Screen::of(&place, &["agent", "run", "--role", "implementer", "x"], 60);
-    let kept = screen.plain();
-    for line in kept.lines().map(|line| line.trim_start().trim_end_matches('\r')) {
-        assert!(line.width() <= 60 || !line.trim().contains(' ') || line.contains('/'), "{line:?}");
-    }
+    Screen::of(&place, &["agent", "run", "--role", "implementer", "x"], 60).assert_fits(60);
+}
+
+#[test]
+fn the_demo_fits_into_a_narrow_terminal() {
+    Screen::of(&Place::new(), &["demo"], 60).assert_fits(60);
 }
 
 #[test]
@@ -357,6 +357,15 @@ impl Screen {
     /// What is left when Ralph's own sequences are gone.
     pub(crate) fn plain(&self) -> String {
         without_own_colours(&self.bytes).replace("\r\x1b[2K", "\n").replace("\r\n", "\n")
+    }
+
+    /// What stays on the screen is broken between words; only a path is left whole.
+    #[track_caller]
+    fn assert_fits(&self, columns: usize) {
+        for line in self.plain().lines().map(|line| line.trim_start().trim_end_matches('\r')) {
+            let is_whole = !line.trim().contains(' ') || line.contains('/');
+            assert!(line.width() <= columns || is_whole, "{line:?}");
+        }
     }
 
     #[track_caller]
