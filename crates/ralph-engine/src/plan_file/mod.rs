@@ -217,10 +217,13 @@ impl PlanFile {
     }
 
     /// Makes a change that the agent of the run under way asks for. The file has it after the run.
-    pub(crate) fn change_in_run(
+    pub(crate) fn change_in_run<E>(
         &self,
-        change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
-    ) -> Result<Change, PlanFileError> {
+        change: impl FnOnce(&mut Plan<'_>) -> Result<Change, E>,
+    ) -> Result<Change, PlanFileError>
+    where
+        PlanFileError: From<E>,
+    {
         let _lock = self.lock()?;
         let mut slot = self.draft();
         if slot.is_none() {

@@ -70,17 +70,16 @@ impl MutationStore for PlanChannel {
 
 impl PlanChannel {
     fn change(&self, request: &MutationRequest, role: Role) -> Result<Change, Declined> {
-        let mut noted = Ok(());
         let change = self.plan.with_context(DoneAt::Unborn, |context| {
             self.plan.change_in_run(|plan| {
                 let change = plan.apply(request, context)?;
                 if role == Role::Investigator {
-                    noted = note_made(&self.state, plan, &change);
+                    // Without the note there is no task: the agent is told of the failure, and asks again.
+                    note_made(&self.state, plan, &change)?;
                 }
-                Ok(change)
+                Ok::<Change, PlanFileError>(change)
             })
         })?;
-        noted.map_err(told)?;
         Ok(change)
     }
 
