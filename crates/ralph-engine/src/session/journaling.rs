@@ -11,7 +11,7 @@ use ralph_model::journal::{
 use ralph_model::policy::backoff::backoff;
 use ralph_model::policy::budget::{self, BudgetExhausted};
 use ralph_model::policy::limit::{LimitHolder, LimitWait};
-use ralph_model::run::UsageLimit;
+use ralph_model::run::{RunOutcome, Trouble, UsageLimit};
 use ralph_proc::signal::SignalRequest;
 
 use super::Session;
@@ -40,19 +40,28 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Records the end of a run whose Ralph died after it had kept the result and before it could record the end.
-    pub(crate) fn record_missing_end(&mut self, result: &RunResult) -> Result<(), PathError> {
+    /// Records the end of a run whose Ralph died after it had kept the result and before it could record the end. Returns
+    /// what the run came to.
+    pub(crate) fn record_missing_end(&mut self, result: RunResult) -> Result<RunResult, PathError> {
         // A run that the board does not know is one of long ago, and has its end.
-        let run = self.journal.board().run(&result.run);
-        if run.is_none_or(|run| run.finished.is_some()) {
-            return Ok(());
+        let Some(run) = self.journal.board().run(&result.run) else { return Ok(result) };
+        if let Some((_, finished)) = &run.finished {
+            // A result that could not be kept may be there all the same. The run counts as one that the machine spoilt, and
+            // is done again.
+            return Ok(match &finished.outcome {
+                spoilt @ RunOutcome::Trouble { trouble: Trouble::Machine { .. } } => {
+                    RunResult { outcome: spoilt.clone(), ..result }
+                }
+                _ => result,
+            });
         }
         // A Ralph that died in the middle of keeping the result may have left it for all to see, and not durable. Once its
         // end is in the journal it must not get lost.
         if !result.item.is_empty() {
-            RESULTS.save(&self.context.state, &result.item, result)?;
+            RESULTS.save(&self.context.state, &result.item, &result)?;
         }
-        self.journal.record(result.at, Some(&result.run), result.finished.clone())
+        self.journal.record(result.at, Some(&result.run), result.finished.clone())?;
+        Ok(result)
     }
 
     /// Returns the budget that is used up, if one is, and records that; one that is nearly used up is recorded once.

@@ -310,7 +310,7 @@ fn advance<'s, W: Workflow<'s>>(
     let pending = workflow.pending()?;
     workflow.session().tell_damaged()?;
     if let Some(result) = pending.filter(|_| !is_put_back(Defect::RepeatsFinishedRuns)) {
-        workflow.session().record_missing_end(&result)?;
+        let result = workflow.session().record_missing_end(result)?;
         return conclude(workflow, pace, &result);
     }
     match workflow.next()? {
