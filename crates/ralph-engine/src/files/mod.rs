@@ -295,7 +295,20 @@ pub(crate) fn parent(path: &Utf8Path) -> &Utf8Path {
     path.parent().filter(|parent| !parent.as_str().is_empty()).unwrap_or(Utf8Path::new("."))
 }
 
-/// Makes the names in a directory durable.
+/// Makes the names in a directory and in all below it durable. A missing one has none.
+pub(crate) fn sync_directories(path: &Utf8Path) -> Result<(), PathError> {
+    let listed = match disk::list(path) {
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(()),
+        listed => listed.map_err(|source| PathError::new("list", path, source))?,
+    };
+    for entry in listed.iter().filter(|entry| matches!(entry.kind, Ok(FileKind::Directory))) {
+        if let Some(name) = entry.name.to_str() {
+            sync_directories(&path.join(name))?;
+        }
+    }
+    sync_directory(path)
+}
+
 /// Makes the names in a directory durable: what was made, renamed or removed in it stays so.
 pub(crate) fn sync_directory(path: &Utf8Path) -> Result<(), PathError> {
     disk::sync_directory(path).map_err(|source| PathError::new("sync", path, source))

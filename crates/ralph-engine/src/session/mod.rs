@@ -18,14 +18,15 @@ use ralph_model::journal::{BudgetLimits, RoleAgent, WorkflowEnded, WorkflowStart
 use ralph_model::policy::budget::{Budget, BudgetExhausted, Spent};
 use ralph_model::policy::limit::LimitPolicy;
 use ralph_model::role::Role;
+use ralph_model::spec::name::STATE_DIRECTORIES;
 use ralph_proc::signal::SignalPipe;
 
 use crate::boundary::{InForce, OwnPlaces, enforce, repositories};
 use crate::channel::{MutationStore, NoStore};
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
-use crate::files::disk;
 use crate::files::lock::{LockOwner, RunLock, locked_directory};
+use crate::files::{PathError, disk, sync_directories, sync_directory};
 use crate::gates::assess::Extent;
 use crate::gates::start::StartGates;
 use crate::gates::{GateContext, Tell};
@@ -186,7 +187,7 @@ impl<'a> Session<'a> {
         };
         let state = if lock.is_some() { state.with_run_lock() } else { state };
         let (recovered, removed) =
-            put_in_order(&state, &mut journal, clock, environment, workspace)?;
+            put_in_order(&state, &mut journal, clock, environment, (workspace, home))?;
         warnings.extend(removed);
         if !config.limits.remember {
             let holders = launches.iter().map(|(_, launch): &(Role, Launch)| &launch.limit_holder);
@@ -260,7 +261,7 @@ fn put_in_order(
     journal: &mut Journal,
     clock: &dyn Clock,
     environment: &Environment,
-    workspace: &Workspace,
+    (workspace, home): (&Workspace, &Home),
 ) -> Result<(Vec<Recovered>, Vec<String>), SessionError> {
     let keep_aside =
         |path: &Utf8Path, bytes: &[u8], loss: &str| state.keep_aside(path, bytes, loss);
@@ -290,8 +291,21 @@ fn put_in_order(
     if state.holds_run_lock() && journal.board().workflows().next_back().is_some_and(was_cut_short)
     {
         state.sync_records()?;
+        sync_home(&home.path)?;
     }
     Ok((recovered, removed))
+}
+
+/// Makes durable what an earlier Ralph put into home and did not live to sync: what follows from it is recorded elsewhere,
+/// and it must not be gone when the power fails later.
+fn sync_home(home: &Utf8Path) -> Result<(), PathError> {
+    if !disk::exists(home) {
+        return Ok(());
+    }
+    for directory in STATE_DIRECTORIES {
+        sync_directories(&home.join("specs").join(directory))?;
+    }
+    sync_directory(home)
 }
 
 /// Holds this process to what a session works with.
