@@ -14,13 +14,15 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::WorkflowError;
 use crate::config::GitSettings;
-use crate::files::PathError;
 use crate::files::disk;
+use crate::files::{PathError, read_optional};
 use crate::git::commits::{CommitRequest, Signing};
 use crate::git::{Git, GitProgram};
 use crate::init::ignores::{complete_ignores, exclude};
 use crate::repository::GitAccess;
 
+/// Home's own ignore file.
+const IGNORE_FILE: &str = ".gitignore";
 /// How long another program that holds the index is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -92,6 +94,29 @@ impl HomeCommitter {
         }
         git.commit_files(&self.request(&paths, message))?;
         Ok(())
+    }
+
+    /// Commits files of a home that nobody but this workflow writes, and its ignore file: no other file can be new there.
+    ///
+    /// The ignore file is completed first, as a person's change of it may have been taken over. It is not among the files
+    /// that are noted when they are written.
+    pub(crate) fn commit_own(
+        &self,
+        mut files: Vec<Utf8PathBuf>,
+        message: &str,
+    ) -> Result<(), WorkflowError> {
+        if !self.commits() {
+            return Ok(());
+        }
+        if disk::is_directory(&self.home) {
+            complete_ignores(&self.home)?;
+        }
+        let ignores = self.home.join(IGNORE_FILE);
+        let found = CommittedFile::Committed(read_optional(&ignores)?);
+        if self.file_at_head(IGNORE_FILE.into())? != found {
+            files.push(ignores);
+        }
+        if files.is_empty() { Ok(()) } else { self.commit_files(&files, message) }
     }
 
     /// Commits files of home that were just written or removed, and nothing else. What git ignores stays out.

@@ -695,6 +695,23 @@ impl Project {
         conclude_commit(session, self.committer.commit(message), spec)
     }
 
+    /// Commits home before a run that can write.
+    ///
+    /// A run in a clone cannot reach the draft of home, nobody else writes it, and all of it was looked through when the
+    /// workflow began: what was written since and not committed is noted.
+    pub(crate) fn commit_before_run(
+        &self,
+        session: &mut Session<'_>,
+        message: &str,
+        spec: Option<String>,
+    ) -> Result<(), WorkflowError> {
+        if self.is_in_place() {
+            return self.commit_home(session, message, spec);
+        }
+        let files = read_files(&session.context.state.uncommitted(session.context.home_path()))?;
+        conclude_commit(session, self.committer.commit_own(files, message), spec)
+    }
+
     /// Has files of home written, and commits exactly these.
     ///
     /// They are noted first: a Ralph that dies in between, or cannot commit, leaves them to the next commit.

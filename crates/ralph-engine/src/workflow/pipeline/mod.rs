@@ -116,10 +116,10 @@ impl<'r, 's> Pipeline<'r, 's> {
         Pipeline { session, project, store, options }
     }
 
-    /// Commits home after a transition of a spec.
+    /// Commits home before a run that can write.
     fn commit_home(&mut self, spec: &SpecPath, message: &str) -> Result<(), WorkflowError> {
         let message = format!("ralph: {} {message}", spec.id());
-        self.project.commit_home(self.session, &message, Some(spec.to_string()))
+        self.project.commit_before_run(self.session, &message, Some(spec.to_string()))
     }
 
     /// The time, as the files have it.
