@@ -40,7 +40,7 @@ impl Mirror {
                 (Some(link), Vec::<(Oid, Option<BTreeSet<PathBuf>>)>::new());
             for _ in 0..LONGEST_COMPARED {
                 let Some(header) =
-                    link.as_ref().map(|id| git.find_commit(id.as_str())).transpose()?.flatten()
+                    link.as_ref().map(|id| git.commit_header(id)).transpose()?.flatten()
                 else {
                     break;
                 };
@@ -89,8 +89,7 @@ impl Mirror {
         let base_tree = self.tree_of(base)?;
         let mut link = git.resolve(&anchor_ref(branch))?;
         for _ in 0..LONGEST {
-            let Some(header) =
-                link.as_ref().map(|id| git.find_commit(id.as_str())).transpose()?.flatten()
+            let Some(header) = link.as_ref().map(|id| git.commit_header(id)).transpose()?.flatten()
             else {
                 break;
             };
@@ -123,7 +122,7 @@ impl Mirror {
         let tree = git.tree_with(&candidate_tree, &in_order(unanswered))?;
         let mut before = last.clone();
         if let Some(id) = &last
-            && let Some(header) = git.find_commit(id.as_str())?
+            && let Some(header) = git.commit_header(id)?
             && header.parents.first() == Some(candidate)
         {
             if header.tree == tree {
@@ -160,7 +159,7 @@ impl Mirror {
 
     /// Returns the tree of a commit, or the empty one where there is none.
     pub fn tree_of(&self, commit: &Oid) -> Result<Oid, GitError> {
-        let header = self.git().find_commit(commit.as_str())?;
+        let header = self.git().commit_header(commit)?;
         Ok(header.map_or_else(|| self.empty_tree(), |found| found.tree))
     }
 }

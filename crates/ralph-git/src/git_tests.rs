@@ -165,3 +165,25 @@ fn a_re_pointed_repository_is_refused() {
     std::os::unix::fs::symlink(other.join(".git"), dir.join(".git")).unwrap();
     assert!(matches!(main.head(), Err(GitError::Repointed { .. })));
 }
+
+#[test]
+fn a_commit_is_the_same_read_in_process_as_asked_of_git() {
+    let world = World::new();
+    let dir = world.repository("r");
+    let first = world.head(&dir);
+    let second = world.commit(&dir, &[("b", "b")]);
+    let git = world.open(&dir);
+    let tree = git.find_commit(second.as_str()).unwrap().unwrap().tree;
+    let absent = Oid::parse(b"0123456789012345678901234567890123456789").unwrap();
+    for pack in [false, true] {
+        if pack {
+            world.git(&dir, &["repack", "-adq"]);
+        }
+        for id in [&first, &second, &tree, &absent] {
+            let asked = git.find_commit(id.as_str()).unwrap();
+            assert_eq!(git.commit_header(id).unwrap(), asked, "{id}");
+        }
+        let parents = git.commit_header(&second).unwrap().map(|header| header.parents);
+        assert_eq!(parents, Some(vec![first.clone()]));
+    }
+}

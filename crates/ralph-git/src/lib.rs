@@ -83,6 +83,7 @@ pub use worktrees::{BranchUse, GitOperation};
 use call::{Call, UserConfig, first_line};
 use diverted::refuse_diverted;
 use drivers::Drivers;
+use objects::ObjectKind;
 use oid::lines;
 use parse::{
     parse_batch, parse_batch_check, parse_commit, parse_ids, parse_raw_diff, parse_refs,
@@ -285,6 +286,17 @@ impl Git {
             return Ok(None);
         }
         parse_commit(header.id, &content).map(Some).ok_or_else(|| unexpected(&args, &content))
+    }
+
+    /// Returns a commit; `None` if there is no such commit. It is read in process, where that can be.
+    pub(crate) fn commit_header(&self, id: &Oid) -> Result<Option<CommitHeader>, GitError> {
+        let mut content = Vec::new();
+        let (mut objects, _) = self.own_objects()?;
+        let read = objects.read(&id.to_id(), ObjectKind::Commit, &mut content);
+        match read.ok().and_then(|_| parse_commit(id.clone(), &content)) {
+            Some(header) => Ok(Some(header)),
+            None => self.find_commit(id.as_str()),
+        }
     }
 
     /// Tells for each object whether it is there.
