@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use super::InForce;
 use super::baseline::{Baseline, BaselineScope, Scope};
+use super::nested;
 use super::outside::{Outside, file_beside};
 use super::protected::{self, Class, Watched};
 use super::restore::Saver;
@@ -239,6 +240,10 @@ impl Watch {
             if scope.tree {
                 watched.extend(protected::git_refs(place));
             }
+        }
+        let writes = self.role.writes_workspace() || !self.in_force.is_kernel();
+        if !self.in_slot && writes {
+            watched.extend(nested::watched(self.workspace.as_std_path(), &self.places));
         }
         let tops = self.places.iter().map(|place| (&place.common_dir, Class::Settings));
         let tops = tops.chain(self.home.iter().map(|home| (home, Class::State)));

@@ -396,3 +396,59 @@ fn another_work_tree_is_not_led_to_other_settings_and_a_new_one_stays() {
     assert_eq!(names, [".git/worktrees/second/commondir"], "{report:?}");
     assert!(bench.path(".git/worktrees/third/commondir").exists());
 }
+
+#[test]
+fn a_repository_in_the_workspace_keeps_its_settings_and_a_new_one_runs_nothing() {
+    let bench = Bench::new();
+    let inner = |name: &str| {
+        bench.directory.git(&["init", "-q", bench.path(name).as_str()]);
+        bench.path(name)
+    };
+    for name in ["known", "led", "spare"] {
+        inner(name);
+    }
+    fs::rename(bench.path("led/.git"), bench.path("led/repository")).unwrap();
+    fs::write(bench.path("led/.git"), "gitdir: repository\n").unwrap();
+    let report =
+        bench.during(&bench.watch(Role::Builder, InForce::Kernel(Layers::LANDLOCK)), || {
+            let evil = "[core]\n\tfsmonitor = evil\n";
+            fs::write(bench.path("known/.git/config"), evil).unwrap();
+            fs::write(bench.path("known/.git/hooks/post-checkout"), "#!/bin/sh\n").unwrap();
+            fs::write(bench.path("led/repository/config"), evil).unwrap();
+            fs::write(bench.path("led/.git"), "gitdir: ../spare/.git\n").unwrap();
+            inner("plain");
+            fs::write(inner("new").join(".git/config"), evil).unwrap();
+            fs::write(inner("deep/er").join(".git/hooks/pre-commit"), "#!/bin/sh\n").unwrap();
+            fs::create_dir(bench.path("linked")).unwrap();
+            fs::write(bench.path("linked/.git"), "gitdir: /usr\n").unwrap();
+        });
+    let names: Vec<&str> = report.put_back.iter().map(|found| found.path.as_str()).collect();
+    let expected = [
+        "deep/er/.git/hooks/pre-commit",
+        "known/.git/config",
+        "known/.git/hooks/post-checkout",
+        "led/.git",
+        "led/repository/config",
+        "linked/.git",
+        "new/.git/config",
+    ];
+    assert_eq!(names, expected, "{report:?}");
+    assert!(report.violations.is_empty() && report.left.is_empty(), "{report:?}");
+    assert!(bench.path("plain/.git/config").exists());
+    assert_eq!(fs::read_to_string(bench.path("led/.git")).unwrap(), "gitdir: repository\n");
+}
+
+#[test]
+fn a_repository_in_a_closed_directory_is_not_passed_over() {
+    // To somebody who may read everything nothing is closed.
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let report = bench.during(&bench.watch(Role::Builder, InForce::Detect), || {
+        bench.directory.git(&["init", "-q", bench.path("closed/inner").as_str()]);
+        close(&bench.path("closed"), 0o311);
+    });
+    assert_eq!(report.violated(), ["closed"], "{report:?}");
+    assert!(!bench.path("closed").exists());
+}

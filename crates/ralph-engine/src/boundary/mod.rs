@@ -8,6 +8,7 @@
 mod baseline;
 mod caches;
 mod compare;
+mod nested;
 mod outside;
 mod own;
 pub(crate) mod persons_side;

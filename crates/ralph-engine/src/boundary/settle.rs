@@ -12,6 +12,7 @@ use ralph_proc::end_note::FileTime;
 use super::InForce;
 use super::baseline::{Baseline, Difference};
 use super::compare::{BoundaryFinding, BoundaryReport, FindingKind, Watch, is_later, is_ref_later};
+use super::nested;
 use super::protected::{Class, is_edited_by_hand, merged_config};
 use super::record::{Kept, read_content};
 use super::refs;
@@ -22,7 +23,7 @@ use super::walk::Stamp;
 use crate::digest;
 use crate::files::note::read_note;
 use crate::git::undo::DisplacedFile;
-use crate::git::{Git, GitProgram, Oid, shown};
+use crate::git::{Git, GitProgram, Oid, RepositoryLocation, shown};
 use crate::home::{CONFIG_FILE, INCLUDE_FILE};
 use crate::state::State;
 
@@ -298,6 +299,9 @@ impl Settlement<'_> {
         if what == FindingKind::Added && is_new_worktree(path, now) {
             return Fate::Nothing;
         }
+        if class == Class::Settings && what == FindingKind::Added && self.is_plain(path, now) {
+            return Fate::Nothing;
+        }
         match class {
             // The harness wrote it, and has said so where that matters.
             Class::State if self.is_vouched(path, now) => Fate::Nothing,
@@ -320,6 +324,16 @@ impl Settlement<'_> {
             | Class::People
             | Class::Outside => Fate::PutBack { violation: true },
         }
+    }
+
+    /// Whether it belongs to a repository that the run made, and runs nothing.
+    fn is_plain(&self, path: &Path, now: Option<Stamp>) -> bool {
+        let is_own = |place: &RepositoryLocation| {
+            path.starts_with(&place.common_dir) || path.starts_with(&place.git_dir)
+        };
+        let content = now.and_then(|now| read_content(path, &now));
+        !self.watch.places.iter().any(is_own)
+            && nested::is_plain(self.watch.workspace.as_std_path(), path, content.as_deref())
     }
 
     /// Whether a file of home is as the branch has it that the run left checked out: whoever returns to the run's own
@@ -377,7 +391,7 @@ impl Settlement<'_> {
     fn merged(&self, path: &Path, before: &[u8], now: &[u8]) -> Option<Vec<u8>> {
         let is_config = self.watch.places.iter().any(|place| {
             path == place.common_dir.join("config") || path == place.git_dir.join("config")
-        });
+        }) || path.ends_with(".git/config");
         if is_config {
             return Some(merged_config(before, now));
         }

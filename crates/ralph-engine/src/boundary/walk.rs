@@ -192,6 +192,6 @@ pub(super) fn walk_named(
 }
 
 /// Whether an error only says that something has gone meanwhile, or is no directory any more.
-fn is_gone(error: Errno) -> bool {
+pub(super) fn is_gone(error: Errno) -> bool {
     matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }

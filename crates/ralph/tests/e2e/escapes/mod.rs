@@ -48,6 +48,7 @@ fn place_for(escape: &Escape) -> Place {
     place.env.git(&["config", "include.path", "../shared.gitconfig"]);
     place.env.git(&["add", "ralph", "shared.gitconfig"]);
     place.env.git(&["commit", "-q", "-m", "home"]);
+    place.env.git(&["init", "-q", "inner"]);
     fs::create_dir_all(repo.join(".git/hooks")).unwrap();
     fs::write(repo.join(".git/hooks/mine"), "#!/bin/sh\n").unwrap();
     fs::write(repo.join("mine"), "not committed\n").unwrap();

@@ -261,6 +261,15 @@ pub(super) const ESCAPES: &[Escape] = &[
         UndoneQuietly,
     ),
     escape(
+        "set core.fsmonitor in a repository inside the workspace",
+        "builder",
+        "git -C inner config core.fsmonitor 'touch evil; false'",
+        "git config -f inner/.git/config core.fsmonitor",
+        UndoneQuietly,
+        UndoneQuietly,
+        UndoneQuietly,
+    ),
+    escape(
         "change a file that git's configuration includes",
         "builder",
         "printf '[core]\\n\\tpager = evil\\n' > shared.gitconfig",

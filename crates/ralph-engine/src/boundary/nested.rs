@@ -1,0 +1,179 @@
+//! Repositories inside the workspace that are not the workspace's own: clones, gitlinks, whatever has a `.git`.
+//!
+//! Git goes into them by itself (`git status` asks a gitlink for its state) and then does what *their* configuration says. So
+//! their settings and hooks are watched like those of the workspace's repositories. One that a run has made is its work, as
+//! long as nothing in it runs a program: what `git init` and `git clone` write stays.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
+
+use super::protected::{Class, Watched, is_sample};
+use super::walk::is_gone;
+use crate::git::RepositoryLocation;
+
+/// The name by which git finds a repository.
+const LINK: &str = ".git";
+
+/// Files in a git directory by which git finds programs to run, or other files that name them.
+const SETTINGS: [&str; 3] = ["config", "config.worktree", "commondir"];
+
+/// Lists what is watched of the repositories below a workspace, but for those in `places`.
+pub(super) fn watched(workspace: &Path, places: &[RepositoryLocation]) -> Vec<Watched> {
+    let own: BTreeSet<&Path> = places
+        .iter()
+        .flat_map(|place| [&place.git_dir, &place.common_dir])
+        .map(|directory| directory.as_std_path())
+        .collect();
+    let (links, unread) = links(workspace);
+    // What is in them is not known, which the walk through them tells.
+    let mut watched: Vec<Watched> =
+        unread.into_iter().map(|directory| Watched::below(directory, Class::Settings)).collect();
+    for link in links {
+        let Some(directory) = git_directory(&link) else { continue };
+        if own.iter().any(|own| directory.starts_with(own)) {
+            continue;
+        }
+        if directory != link {
+            watched.push(Watched::file(&link, Class::Settings));
+        }
+        // What lies elsewhere no run can write.
+        if directory.starts_with(workspace) {
+            let files = SETTINGS.iter().map(|name| directory.join(name));
+            watched.extend(files.map(|path| Watched::file(path, Class::Settings)));
+            watched.push(Watched::below(directory.join("hooks"), Class::Settings));
+            watched.push(Watched::directory(&directory, Class::Settings));
+        }
+    }
+    watched
+}
+
+/// Finds everything that is called `.git`, through no link, and the directories that cannot be listed.
+fn links(workspace: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let (mut found, mut unread) = (Vec::new(), Vec::new());
+    let mut buffer = Vec::with_capacity(32 << 10);
+    let mut open = vec![workspace.to_owned()];
+    while let Some(directory) = open.pop() {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = match openat(CWD, &directory, flags, Mode::empty()) {
+            Ok(opened) => opened,
+            Err(error) if is_gone(error) => continue,
+            Err(_) => {
+                unread.push(directory);
+                continue;
+            }
+        };
+        let mut entries = RawDir::new(&opened, buffer.spare_capacity_mut());
+        while let Some(Ok(entry)) = entries.next() {
+            let name = entry.file_name().to_bytes();
+            if name == LINK.as_bytes() {
+                found.push(directory.join(LINK));
+            } else if entry.file_type().is_dir() && !matches!(name, b"." | b"..") {
+                open.push(directory.join(std::ffi::OsStr::from_bytes(name)));
+            }
+        }
+    }
+    (found, unread)
+}
+
+/// Finds the directory that a `.git` is or leads to.
+fn git_directory(link: &Path) -> Option<PathBuf> {
+    /// A file that leads to a directory holds little more than its path.
+    const MOST: u64 = 8 << 10;
+    let found = fs::metadata(link).ok()?;
+    if found.is_dir() {
+        return link.canonicalize().ok();
+    }
+    let text = (found.is_file() && found.len() < MOST).then(|| fs::read(link).ok()).flatten()?;
+    let target = text.strip_prefix(b"gitdir:")?.trim_ascii();
+    let target = Path::new(std::ffi::OsStr::from_bytes(target));
+    link.parent()?.join(target).canonicalize().ok()
+}
+
+/// Whether a file of a repository that a run has made is one that git itself would have put there, and runs nothing.
+pub(super) fn is_plain(workspace: &Path, path: &Path, content: Option<&[u8]>) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    let is_in_hooks = path.parent().is_some_and(|above| above.ends_with("hooks"));
+    is_in_hooks && is_sample(name.as_bytes())
+        || name == LINK && git_directory(path).is_some_and(|it| it.starts_with(workspace))
+        || name == "config" && content.is_some_and(is_plain_config)
+}
+
+/// Whether a configuration has nothing but what `git init`, `git clone` and `git submodule` write.
+fn is_plain_config(content: &[u8]) -> bool {
+    const CORE: [&str; 9] = [
+        "repositoryformatversion",
+        "filemode",
+        "bare",
+        "logallrefupdates",
+        "ignorecase",
+        "precomposeunicode",
+        "symlinks",
+        "autocrlf",
+        "worktree",
+    ];
+    let Ok(text) = std::str::from_utf8(content) else { return false };
+    let mut section = String::new();
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with(['#', ';']))
+        .all(|line| {
+            if let Some(header) = line.strip_prefix('[') {
+                let Some(header) = header.strip_suffix(']') else { return false };
+                section = header.split([' ', '.']).next().unwrap_or_default().to_ascii_lowercase();
+                return ["core", "remote", "branch", "user", "submodule", "extensions"]
+                    .contains(&section.as_str());
+            }
+            let Some((key, value)) = line.split_once('=') else { return false };
+            let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
+            match section.as_str() {
+                "core" => CORE.contains(&key.as_str()),
+                // Of addresses, those that name a helper (`ext::`) run it; a path leads to a repository with hooks.
+                "remote" => key == "fetch" || key == "url" && is_address(value),
+                "branch" => ["remote", "merge", "rebase"].contains(&key.as_str()),
+                "user" => ["name", "email"].contains(&key.as_str()),
+                "submodule" => key == "active" || key == "url" && is_address(value),
+                "extensions" => ["objectformat", "refstorage"].contains(&key.as_str()),
+                _ => false,
+            }
+        })
+}
+
+/// Whether an address leads to another machine, by a way of git's own.
+fn is_address(value: &str) -> bool {
+    let known = ["https://", "http://", "ssh://", "git://"];
+    known.iter().any(|scheme| value.starts_with(scheme))
+        || value.starts_with("git@") && !value.contains("::")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_git_writes_is_plain_and_what_names_a_program_is_not() {
+        let plain = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n[remote \"origin\"]\n\turl = https://h/r\n\
+                     \tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n";
+        assert!(is_plain_config(plain.as_bytes()));
+        for more in [
+            "[core]\n\tfsmonitor = evil\n",
+            "[core] fsmonitor = evil\n",
+            "[core]\n\thooksPath = x\n",
+            "[core]\n\tfilemode = true\\\n\tfsmonitor = evil\n",
+            "[include]\n\tpath = x\n",
+            "[includeIf \"gitdir:/\"]\n\tpath = x\n",
+            "[remote \"o\"]\n\turl = ext::sh -c evil\n",
+            "[remote \"o\"]\n\turl = ../evil.git\n",
+            "[remote \"o\"]\n\tuploadpack = evil\n",
+            "[submodule \"s\"]\n\tupdate = !evil\n",
+            "[filter \"f\"]\n\tclean = evil\n",
+            "[alias]\n\tst = !evil\n",
+            "fsmonitor = evil\n",
+        ] {
+            assert!(!is_plain_config(format!("{plain}{more}").as_bytes()), "{more}");
+        }
+    }
+}
