@@ -452,3 +452,16 @@ fn a_repository_in_a_closed_directory_is_not_passed_over() {
     assert_eq!(report.violated(), ["closed"], "{report:?}");
     assert!(!bench.path("closed").exists());
 }
+
+#[test]
+fn a_remote_that_is_described_in_a_file_is_put_away() {
+    let bench = Bench::new();
+    let report = bench.during(&bench.watch(Role::Builder, InForce::Detect), || {
+        for name in [".git/remotes/origin", ".git/branches/other"] {
+            fs::create_dir_all(bench.path(name).parent().unwrap()).unwrap();
+            fs::write(bench.path(name), "URL: mirror.git\n").unwrap();
+        }
+    });
+    let names: Vec<&str> = report.put_back.iter().map(|found| found.path.as_str()).collect();
+    assert_eq!(names, [".git/branches/other", ".git/remotes/origin"], "{report:?}");
+}

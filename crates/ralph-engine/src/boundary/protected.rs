@@ -113,6 +113,9 @@ pub(super) fn git_settings(place: &RepositoryLocation) -> Vec<Watched> {
         SETTINGS.iter().map(|name| Watched::file(common.join(name), Class::Settings)).collect();
     watched.push(Watched::below(common.join("hooks"), Class::Settings));
     watched.push(Watched::below(common.join("refs/replace"), Class::Settings));
+    // Where remotes were described before there was a configuration for it, and still are looked for.
+    watched.push(Watched::below(common.join("remotes"), Class::Settings));
+    watched.push(Watched::below(common.join("branches"), Class::Settings));
     watched.push(Watched::file(common.join("commondir"), Class::Settings));
     if place.git_dir != place.common_dir {
         for name in ["config.worktree", "commondir", "gitdir"] {
