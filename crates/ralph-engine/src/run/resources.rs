@@ -299,7 +299,7 @@ mod tests {
         std::os::unix::fs::symlink("/etc", scratch.channel()).unwrap();
         fs::write(scratch.path().join("stray"), "x").unwrap();
         for directory in [scratch.outbox(), scratch.temporary(), scratch.path().to_owned()] {
-            fs::set_permissions(directory, fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(directory, fs::Permissions::from_mode(0o000)).unwrap();
         }
         scratch.clear();
         scratch.make_ready().unwrap();
