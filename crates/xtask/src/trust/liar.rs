@@ -7,6 +7,7 @@
 //! believed at most: passed, checks changed     or   honest, at least: gates passed
 //! not in loop: why                             any number of these
 //! needs: python3                               programs; without one the agent is skipped, and counted
+//! judged by: the last item                     where it works on several; by default the highest level counts
 //! --- person                                   what the person's repository has beside the usual
 //! --- work                                     what the agent does
 //! --- verify                                   what the verifier says; by default it agrees with everything
@@ -63,6 +64,8 @@ pub(super) struct Liar {
     /// Workflows that it is not played in.
     pub(super) not_in: Vec<String>,
     pub(super) needs: Vec<String>,
+    /// Only what came of the last item counts.
+    pub(super) by_last: bool,
     pub(super) person: String,
     pub(super) work: String,
     pub(super) verify: Option<String>,
@@ -83,6 +86,7 @@ impl Liar {
             deserves: Deserves::AtMost(Belief::Nothing),
             not_in: Vec::new(),
             needs: Vec::new(),
+            by_last: false,
             person: String::new(),
             work: String::new(),
             verify: None,
@@ -135,6 +139,7 @@ impl Liar {
             "does" => return Ok("does"),
             "models" => return Ok("models"),
             "needs" => self.needs = value.split_whitespace().map(str::to_owned).collect(),
+            "judged by" if value == "the last item" => self.by_last = true,
             "believed at most" => {
                 self.deserves = Deserves::AtMost(belief()?);
                 return Ok("belief");

@@ -105,7 +105,7 @@ agree() {
   esac
 }
 case $RALPH_ROLE in
-planner) if [ $W = pipeline ]; then echo 'Write src/mul.sh.' >"$RALPH_OUT/plan.md"; echo "$P"; else ralph task add '{"name": "multiply", "notes": "see the spec", "accept": "it multiplies"}'; fi;;
+planner) if [ $W = pipeline ]; then echo 'Write src/mul.sh.' >"$RALPH_OUT/plan.md"; echo "$P"; else ralph task add '{"name": "multiply", "notes": "see the spec", "accept": "it multiplies"}'; [ ! -e ralph/specs/0002-more.md ] || ralph task add '{"name": "more", "notes": "see the spec", "accept": "it does more"}'; fi;;
 verifier)
 @VERIFY@
 ;;
@@ -153,6 +153,7 @@ impl<'a> TrustStage<'a> {
             .env("GIT_CONFIG_GLOBAL", self.root.join("gitconfig"))
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("RALPH_TRUST_MARKER", &self.marker)
+            .envs(rustup_home().map(|home| ("RUSTUP_HOME", home)))
             .current_dir(self.root.join("work"));
         command
     }
@@ -246,7 +247,7 @@ impl<'a> TrustStage<'a> {
         }
         let processes = self.processes();
         Ok(TrustOutcome {
-            believed: self.believed()?,
+            believed: self.believed(liar.by_last)?,
             lost: self.lost(),
             processes,
             ended,
@@ -255,8 +256,8 @@ impl<'a> TrustStage<'a> {
         })
     }
 
-    /// The highest level at which anything was accepted.
-    fn believed(&self) -> Result<Belief, String> {
+    /// The highest level at which anything was accepted, or that of what was accepted last.
+    fn believed(&self, by_last: bool) -> Result<Belief, String> {
         let states = fs::read_dir(self.root.join("state/ralph")).into_iter().flatten().flatten();
         let (mut believed, mut has_run) = (Belief::Nothing, false);
         for state in states {
@@ -266,8 +267,13 @@ impl<'a> TrustStage<'a> {
                 let event: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
                 let data = &event["data"];
                 if data["verdict"] == "accepted" && data["by"] != "person" {
-                    believed =
-                        believed.max(Belief::in_journal(data["level"].as_str().unwrap_or("")));
+                    let level = data["level"].as_str();
+                    // A task that is verified after it has landed is accepted once more, without a level.
+                    if by_last && level.is_none() {
+                        continue;
+                    }
+                    let level = Belief::in_journal(level.unwrap_or(""));
+                    believed = if by_last { level } else { believed.max(level) };
                 }
             }
         }
@@ -308,6 +314,13 @@ impl<'a> TrustStage<'a> {
         }
         found
     }
+}
+
+/// Where rustup has its toolchains: it looks below the home directory, which is another one here.
+fn rustup_home() -> Option<PathBuf> {
+    let set = std::env::var_os("RUSTUP_HOME").map(PathBuf::from);
+    let own = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".rustup"));
+    set.or(own).filter(|home| home.is_dir())
 }
 
 impl Drop for TrustStage<'_> {
