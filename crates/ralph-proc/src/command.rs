@@ -18,4 +18,6 @@ pub struct CommandSpec {
     pub stdin: Option<PathBuf>,
     /// What the kernel holds the program to. `None` leaves it free.
     pub confinement: Option<Confinement>,
+    /// The directory below which it is noted what the program looks for ([`crate::trace`]).
+    pub traced: Option<PathBuf>,
 }

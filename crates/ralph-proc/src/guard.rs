@@ -32,14 +32,15 @@ use crate::control::Control;
 use crate::end_note::EndNote;
 use crate::namespace::{self, Ids, View};
 use crate::sandbox::{Confinement, Prepared};
-use crate::{launcher, sys, tree};
+use crate::trace::{Looked, Tracer};
+use crate::{launcher, sys, trace, tree};
 
 /// The word on the command line that makes the program a launcher of guards, and so its forks guards.
 pub const WORD: &str = "__guard";
 
 /// The version of the lines between harness and guard. Both come from one binary, but from `/proc/self/exe`: they can
 /// only differ if a guard is started by hand.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// What processes that the run left behind get to end by themselves: git removes its locks in that time.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
@@ -51,6 +52,8 @@ pub(crate) struct GuardRequest {
     cwd: String,
     stdin: Option<String>,
     confinement: Option<Confinement>,
+    /// Below which directory to note what the program looks for.
+    traced: Option<String>,
     /// Where to note that nothing of the run is left.
     end_note: Option<EndNote>,
     /// How many words the command has.
@@ -84,6 +87,7 @@ impl GuardRequest {
             cwd: path(&spec.cwd)?,
             stdin: spec.stdin.as_deref().map(path).transpose()?,
             confinement: spec.confinement.clone(),
+            traced: spec.traced.as_deref().map(path).transpose()?,
             end_note,
             words: 1 + spec.args.len(),
             bytes: bytes.len(),
@@ -158,7 +162,13 @@ pub(crate) enum Notice {
     /// It could not be started.
     Failed { message: String },
     /// It ended, and everything that descended from it.
-    Ended { code: Option<i32>, signal: Option<i32>, cpu: Duration, leftovers: usize },
+    Ended {
+        code: Option<i32>,
+        signal: Option<i32>,
+        cpu: Duration,
+        leftovers: usize,
+        looked: Option<Looked>,
+    },
 }
 
 /// Becomes the launcher of guards, and a guard, if the command line says so; else returns at once.
@@ -167,8 +177,15 @@ pub(crate) enum Notice {
 pub fn dispatch() {
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == WORD) {
-        let probes = words.next().is_some_and(|word| word == namespace::PROBE_WORD);
-        std::process::exit(if probes { namespace::serve_probe() } else { launcher::serve() });
+        let word = words.next();
+        let is = |name: &str| word.as_deref().is_some_and(|word| word == name);
+        std::process::exit(if is(namespace::PROBE_WORD) {
+            namespace::serve_probe()
+        } else if is(trace::PROBE_WORD) {
+            trace::serve_probe()
+        } else {
+            launcher::serve()
+        });
     }
 }
 
@@ -308,8 +325,8 @@ impl Guard {
     /// Starts the program and holds out until everything has ended. Returns what is to be told of that; nothing where the
     /// harness has gone.
     fn supervise(&mut self, assignment: Assignment) -> Option<Notice> {
-        let program = match assignment.start() {
-            Ok(program) => program,
+        let (program, tracer) = match assignment.start() {
+            Ok(started) => started,
             Err(error) => return Some(Notice::Failed { message: error.to_string() }),
         };
         if self.realm == Realm::Namespace {
@@ -324,7 +341,8 @@ impl Guard {
         };
         let leftovers = self.end_leftovers()?;
         let cpu = sys::children_cpu();
-        Some(Notice::Ended { code: end.code, signal: end.signal, cpu, leftovers })
+        let looked = tracer.and_then(Tracer::finish);
+        Some(Notice::Ended { code: end.code, signal: end.signal, cpu, leftovers, looked })
     }
 
     /// Carries out orders until the program ends. `None`: the harness is gone.
@@ -467,11 +485,13 @@ impl Assignment {
     }
 
     /// Starts the program and lets go of its output: only the run itself may hold that open.
-    fn start(self) -> io::Result<Pid> {
+    fn start(self) -> io::Result<(Pid, Option<Tracer>)> {
         let Assignment { request, bytes, stdin, output: [stdout, stderr] } = self;
         let mut command = request.command(&bytes)?;
         let mut confinement = request.confinement.as_ref().map(Prepared::new).transpose()?;
         command.current_dir(&request.cwd).stdin(stdin).stdout(stdout).stderr(stderr);
+        let looks = request.traced.as_ref().map(|root| Tracer::new(Path::new(root)));
+        let (tracer, mut looked_at) = looks.transpose()?.unzip();
         sys::before_exec(&mut command, move || {
             // Of its own session, the program cannot hit the guard with a signal to its group.
             setsid()?;
@@ -481,15 +501,23 @@ impl Assignment {
             // In every mode: a set-uid child could not be ended by us.
             rustix::thread::set_no_new_privs(true)?;
             sys::close_inherited(sys::Inherited::CloseOnExec)?;
-            confinement.as_mut().map_or(Ok(()), Prepared::enter)
+            confinement.as_mut().map_or(Ok(()), Prepared::enter)?;
+            // Without this the program runs all the same, and it is not known what it looks for.
+            if let Some(looked_at) = &mut looked_at {
+                let _ = looked_at.enter();
+            }
+            Ok(())
         });
         let spawned = command.spawn();
+
         let child =
             spawned.map_err(|error| named(&error, &command.get_program().to_string_lossy()))?;
         let raw = i32::try_from(child.id()).map_err(io::Error::other)?;
         // If memory runs out, the run is to go before its guard.
         let _ = std::fs::write(format!("/proc/{raw}/oom_score_adj"), "500");
-        Pid::from_raw(raw).ok_or_else(|| io::Error::other("the program has no process id"))
+        let pid = Pid::from_raw(raw);
+        let pid = pid.ok_or_else(|| io::Error::other("the program has no process id"))?;
+        Ok((pid, tracer))
     }
 }
 

@@ -24,5 +24,6 @@ mod seccomp;
 pub mod signal;
 pub mod supervise;
 mod sys;
+pub mod trace;
 pub mod tree;
 pub mod witness;

@@ -39,7 +39,7 @@ pub(crate) enum Network {
 }
 
 /// Which system calls count: others of the same machine (x32, i386) would reach the same under other numbers.
-const ARCH: u32 = if cfg!(target_arch = "aarch64") { 0xC000_00B7 } else { 0xC000_003E };
+pub(crate) const ARCH: u32 = if cfg!(target_arch = "aarch64") { 0xC000_00B7 } else { 0xC000_003E };
 const X32_CALLS: u32 = 0x4000_0000;
 
 const TIOCSTI: u32 = 0x5412;
@@ -282,21 +282,21 @@ fn length(block: &[sock_filter]) -> u8 {
     u8::try_from(block.len()).expect("the rules for one call are a few dozen instructions")
 }
 
-fn number(call: c_long) -> u32 {
+pub(crate) fn number(call: c_long) -> u32 {
     u32::try_from(call).expect("the numbers of system calls are small")
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "BPF codes fit 16 bits")]
-const fn op(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
+pub(crate) const fn op(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter { code: code as u16, jt, jf, k }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "offsets in a struct of 64 bytes")]
-const fn load(offset: usize) -> sock_filter {
+pub(crate) const fn load(offset: usize) -> sock_filter {
     op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset as u32)
 }
 
-const fn jump_if_equal(value: u32, if_equal: u8, if_not: u8) -> sock_filter {
+pub(crate) const fn jump_if_equal(value: u32, if_equal: u8, if_not: u8) -> sock_filter {
     op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, if_equal, if_not, value)
 }
 

@@ -24,6 +24,7 @@ use crate::parser::Parser;
 use crate::protocol::{Observation, Order, Protocol, StopLimits, StopReason};
 use crate::pulse::Pulse;
 use crate::signal::{SignalPipe, SignalRequest, suspend_self};
+use crate::trace::Looked;
 use crate::tree::{self, ProcessIdentity};
 
 /// How long the pipes may stay open after everything of the run has ended. A process that holds them then does not belong
@@ -76,6 +77,8 @@ pub struct Finished {
     pub pipes_held: bool,
     /// How long the run lasted, as it experienced it.
     pub elapsed: Duration,
+    /// What the program looked for, where that was asked for and could be told.
+    pub looked: Option<Looked>,
 }
 
 impl Finished {
@@ -90,6 +93,7 @@ impl Finished {
             leftovers: 0,
             pipes_held: false,
             elapsed: Duration::ZERO,
+            looked: None,
         }
     }
 }
@@ -185,6 +189,7 @@ struct Ended {
     signal: Option<i32>,
     cpu: Duration,
     leftovers: usize,
+    looked: Option<Looked>,
 }
 
 struct Session<'a> {
@@ -261,6 +266,7 @@ impl<'a> Session<'a> {
             leftovers: ended.leftovers,
             pipes_held,
             elapsed: self.now(),
+            looked: ended.looked,
         })
     }
 
@@ -304,8 +310,8 @@ impl<'a> Session<'a> {
                 match self.notice()? {
                     Notice::Started { .. } => {}
                     Notice::Failed { message } => return Err(SuperviseError::NotStarted(message)),
-                    Notice::Ended { code, signal, cpu, leftovers } => {
-                        return Ok(Ended { code, signal, cpu, leftovers });
+                    Notice::Ended { code, signal, cpu, leftovers, looked } => {
+                        return Ok(Ended { code, signal, cpu, leftovers, looked });
                     }
                 }
             }

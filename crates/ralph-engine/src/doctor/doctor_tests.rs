@@ -39,6 +39,7 @@ impl Place {
             config: config.as_ref(),
             agents,
             look_up: &look_up,
+            traces: true,
             support: Support {
                 namespaces: ralph_proc::namespace::NamespaceSupport::ALL,
                 ..support(6)
@@ -108,6 +109,7 @@ fn a_missing_git_is_the_first_thing_said() {
     let workspace = find_workspace(None, &place.root).unwrap();
     let error = ConfigError { problems: Vec::new() };
     let findings = examine(&Checkup {
+        traces: true,
         program: Utf8Path::new("/bin/ralph"),
         workspace: &workspace,
         config: Err(&error),
@@ -132,6 +134,7 @@ fn an_old_git_is_a_problem_and_a_silent_one_too() {
         place.program("git", script);
         let workspace = find_workspace(Some(&place.root), &place.root).unwrap();
         let checkup = Checkup {
+            traces: true,
             program: Utf8Path::new("/bin/ralph"),
             workspace: &workspace,
             config: Err(&ConfigError { problems: Vec::new() }),
@@ -302,4 +305,12 @@ fn who_merges_the_plan_is_told_where_home_asks_for_it() {
     place.write(".git/index.lock", "");
     let findings = place.examine(&[]);
     assert_eq!(find(&findings, "index.lock").status, FindingStatus::Note);
+}
+
+#[test]
+fn a_machine_that_does_not_let_gates_be_traced_is_noted() {
+    assert_eq!(machine::examine_tracing(true).status, FindingStatus::Ok);
+    let refused = machine::examine_tracing(false);
+    assert_eq!(refused.status, FindingStatus::Note);
+    assert!(refused.advice.is_some_and(|advice| advice.contains("ptrace")));
 }

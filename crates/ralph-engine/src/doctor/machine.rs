@@ -21,6 +21,7 @@ pub(super) fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
     let mut findings = examine_boundary(checkup.support, mode);
     findings.extend(examine_user());
     findings.extend(examine_processes());
+    findings.push(examine_tracing(checkup.traces));
     findings.push(examine_space("the workspace", &checkup.workspace.root));
     match checkup.private_state {
         Ok(path) => {
@@ -35,6 +36,17 @@ pub(super) fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
     findings.push(examine_space("temporary files", checkup.temp));
     findings.push(examine_temp(checkup.temp));
     findings
+}
+
+/// Says how new files are told from configuration of the gates.
+pub(super) fn examine_tracing(traces: bool) -> Finding {
+    if traces {
+        let what = "gates can be traced at the base: a new file that one of them looked for counts as its configuration";
+        return Finding::ok(Area::Processes, what);
+    }
+    let what = "gates cannot be traced: any new file that is neither source nor documentation counts as configuration of theirs";
+    let advice = "allow ptrace of own children (kernel.yama.ptrace_scope below 2; in a container, the seccomp profile)";
+    Finding::note(Area::Processes, what, advice)
 }
 
 /// Says what the setting means on a kernel like this.

@@ -34,6 +34,8 @@ pub struct Checkup<'a> {
     /// Finds a program as a run would.
     pub look_up: &'a dyn Fn(&str) -> Option<Utf8PathBuf>,
     pub support: Support,
+    /// Whether it can be seen what files a gate looks for.
+    pub traces: bool,
     /// Where private state is kept.
     pub private_state: Result<&'a Utf8Path, &'a StateError>,
     pub temp: &'a Utf8Path,

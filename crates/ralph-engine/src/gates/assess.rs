@@ -7,7 +7,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_model::checks::{AnchoredGate, AnchoredRuns, CheckClass, ChecksFinding, OverlayFinding};
+use ralph_model::checks::{
+    AnchoredGate, AnchoredRuns, CheckClass, ChecksFinding, LookedFor, OverlayFinding,
+    depends_on_trace, is_product,
+};
 use ralph_model::gate::{
     Attribution, BuiltIn, Effect, GateReport, GateRun, GateRuns, GateSpec, GateStatus, GatesView,
     Wanted, attribute, in_order,
@@ -205,7 +208,7 @@ impl<'a> Assessor<'a> {
     /// Runs the gates that the change concerns.
     pub fn assess(&mut self, points: &Points<'_>, tell: Tell<'_>) -> Result<Assessment, GateError> {
         let mut assessment = Assessment::default();
-        let survey = self.survey(points)?;
+        let survey = self.survey(points, tell)?;
         self.checks_differ = survey.as_ref().is_some_and(Survey::touches_tests);
         for gate in in_order(&self.pinned.gates) {
             let name = || gate.name.clone();
@@ -229,19 +232,22 @@ impl<'a> Assessor<'a> {
     }
 
     /// Says what the candidate does to its checks.
-    fn survey(&self, points: &Points<'_>) -> Result<Option<Survey>, GateError> {
+    fn survey(&mut self, points: &Points<'_>, tell: Tell<'_>) -> Result<Option<Survey>, GateError> {
         let (Some(request), Some(base)) = (&points.checks, points.base) else { return Ok(None) };
         let mirror = &self.repository.mirror;
         let anchor = match request.branch {
             Some(branch) => mirror.anchor_tree(branch, base)?,
             None => mirror.tree_of(base)?,
         };
+        let looked = self.looked_for(points, (base, request.own), tell)?;
         let survey = CheckSurvey {
             repository: self.repository,
             pinned: self.pinned,
             request,
             anchor: &anchor,
+            looked,
         };
+        let mirror = &self.repository.mirror;
         let candidate = survey.lay_over(points.candidate)?;
         // Where the base itself has changes that nobody agreed with, it is run with the anchor's checks as well.
         let base_tree = mirror.tree_of(base)?;
@@ -261,6 +267,54 @@ impl<'a> Assessor<'a> {
             changes.iter().all(|one| is_own(request.own, &one.path) || is_ci(&one.path))
         };
         Ok(Some(Survey { candidate, base, is_base }))
+    }
+
+    /// Returns what the gates look for at the base; `None` where that cannot be told. It hardly changes from one commit to
+    /// the next, so what is known of the base before counts as well, and a gate is run for it only where nothing is known.
+    fn looked_for(
+        &mut self,
+        points: &Points<'_>,
+        base: (&Oid, &[PathBuf]),
+        tell: Tell<'_>,
+    ) -> Result<Option<LookedFor>, GateError> {
+        let mirror = &self.repository.mirror;
+        let changes = mirror
+            .git()
+            .tree_changes(&mirror.tree_of(base.0)?, &mirror.tree_of(points.candidate)?)?;
+        let is_wanted = |change: &HomeChange| {
+            !is_own(base.1, &change.path) && depends_on_trace(&shown(&change.path))
+        };
+        if !changes.iter().any(is_wanted) {
+            return Ok(Some(LookedFor::default()));
+        }
+        let mut all = LookedFor::default();
+        for gate in in_order(&self.pinned.gates) {
+            if gate.built_in().is_some() || !self.concerns(gate, points) {
+                continue;
+            }
+            let kept = self.kept_base(gate, base)?;
+            let mut looked = read_looked(&looked_beside(&kept))?;
+            if looked.is_none() {
+                looked = read_looked(&self.looked_last(gate)?)?;
+            }
+            if looked.is_none() {
+                self.run_at_base(gate, base.0, &kept, tell)?;
+                looked = read_looked(&looked_beside(&kept))?;
+            }
+            let Some(looked) = looked else { return Ok(None) };
+            all.opened.extend(looked.opened);
+            all.missed.extend(looked.missed);
+        }
+        self.tell_finished(None, tell)?;
+        Ok(Some(all))
+    }
+
+    /// Returns the file that keeps what a gate looked for when that was seen last, at whatever commit.
+    fn looked_last(&self, gate: &GateSpec) -> Result<Utf8PathBuf, GateError> {
+        let key = digest::of_data(&(gate.argv(), &self.repository.prefix));
+        let directory = self.repository.directory.join("looked");
+        create_private_directory(&directory)?;
+        Ok(directory.join(format!("{}.json", &key[..24])))
     }
 
     /// Runs the gates that pass at the candidate once more with the anchor's checks.
@@ -542,9 +596,21 @@ impl<'a> Assessor<'a> {
         tell: Tell<'_>,
     ) -> Result<GateRun, GateError> {
         let started = self.begin(gate, commit, GatePoint::Base, GateAttempt::First, tell)?;
-        let run = self.base.run(gate, commit, tell)?;
+        let (run, looked) = self.base.run_traced(gate, commit, tell)?;
         self.untold = Some((started, run.clone()));
         keep(kept, &run)?;
+        if let Some(looked) = looked.filter(|looked| looked.whole) {
+            let is_written = |path: &String| !is_product(path);
+            let looked = LookedFor {
+                opened: looked.opened.into_iter().filter(is_written).collect(),
+                missed: looked.missed.into_iter().filter(is_written).collect(),
+            };
+            let text = serde_json::to_vec(&looked).expect("paths are plain data");
+            for path in [looked_beside(kept), self.looked_last(gate)?] {
+                path.parent().map_or(Ok(()), create_private_directory)?;
+                replace_unsynced(&path, &text)?;
+            }
+        }
         Ok(run)
     }
 
@@ -580,6 +646,16 @@ fn own_of<'p>(points: &Points<'p>) -> &'p [PathBuf] {
 /// Returns the file that keeps what a gate said at the same tree when it was a candidate's.
 fn seen_beside(kept: &Utf8Path) -> Utf8PathBuf {
     kept.with_extension("candidate.json")
+}
+
+/// Returns the file that keeps what a gate looked for at the same tree.
+fn looked_beside(kept: &Utf8Path) -> Utf8PathBuf {
+    kept.with_extension("looked.json")
+}
+
+fn read_looked(path: &Utf8Path) -> Result<Option<LookedFor>, GateError> {
+    let text = read_optional(path)?;
+    Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
 }
 
 /// Keeps what a gate said, if it could be run.

@@ -208,6 +208,7 @@ pub(super) fn run(
     points: &Points<'_>,
 ) -> Result<(GateRun, Attribution), GateError> {
     let job = Job {
+        traced: false,
         caches: context.state.directory(),
         argv: &[],
         cwd: &repository.directory,

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use camino::Utf8Path;
 use ralph_model::checks::{
-    ChangedCheck, CheckClass, ComparedPath, Laid, ProjectLayout, declares_test_module,
-    development_paths, hints_in, is_named_support, lay_over, mentioned, module_parents, named_by,
-    scripts_of, support_word, wants_text,
+    ChangedCheck, CheckChange, CheckClass, ComparedPath, Laid, LookedFor, ProjectLayout,
+    changes_examples, declares_test_module, development_paths, hints_in, imports, is_named_support,
+    lay_over, mentioned, module_name, module_parents, named_by, scripts_of, support_word,
+    wants_text,
 };
 use ralph_model::gate::GateSpec;
 use ralph_model::glob::Glob;
@@ -31,6 +32,8 @@ const MOST_FILES: usize = 500;
 const DEPTH: usize = 4;
 const MOST_SCRIPTS: usize = 200;
 const MOST_HINTS: usize = 40;
+/// For how many new modules it is looked whether checks import them.
+const MOST_MODULES: usize = 50;
 
 /// Recipes at the root of a workspace, whose texts name what they run.
 const RECIPES: [&str; 11] = [
@@ -83,6 +86,8 @@ pub(super) struct CheckSurvey<'a> {
     pub(super) request: &'a ChecksRequest<'a>,
     /// The anchor's tree.
     pub(super) anchor: &'a Oid,
+    /// What the gates looked for before the work began, where that is known.
+    pub(super) looked: Option<LookedFor>,
 }
 
 /// A path that differs, from both sides.
@@ -123,7 +128,13 @@ impl CheckSurvey<'_> {
         }
         let compared = self.compared(&commit_tree, &differing)?;
         let layout = self.layout(&compared)?;
-        let (laid, changed) = lay_over(&layout, &compared);
+        let (laid, mut changed) = lay_over(&layout, &compared);
+        let examples = self.changed_examples(&compared)?;
+        let is_listed = |path: &String| changed.iter().any(|one| one.path == *path);
+        let unlisted: Vec<String> =
+            examples.iter().filter(|path| !is_listed(path)).cloned().collect();
+        let (class, change) = (CheckClass::InlineTest, CheckChange::Changed);
+        changed.extend(unlisted.into_iter().map(|path| ChangedCheck { path, class, change }));
         let tree = self.tree_laid(&commit_tree, &differing, &laid)?;
         // What a script mentions may be a further script or the very source that it runs. So it is tried both ways: put
         // back, which shows what a hollowed script hides, and left, which shows what put-back source would hide. Of several
@@ -166,7 +177,7 @@ impl CheckSurvey<'_> {
         };
         let (for_green, for_red) = (made(green)?, made(red)?);
         let entries = compared.iter().filter(|one| is_entry(one) && one.in_anchor);
-        let entries = entries.map(|one| one.path.clone()).collect();
+        let entries = entries.map(|one| one.path.clone()).chain(examples).collect();
         let own = if tree == commit_tree { None } else { for_green.first().cloned() };
         let allowed = self.allowed(&changed);
         let hints = hints(&layout, &compared);
@@ -181,6 +192,26 @@ impl CheckSurvey<'_> {
     ) -> Result<Oid, GitError> {
         let edits = self.edits(differing, laid)?;
         self.git().tree_with(commit_tree, &edits)
+    }
+
+    /// Returns the files of source in which an example that is run as a test was changed. There is no run with the old one:
+    /// it stands in the text of what it is about.
+    fn changed_examples(&self, compared: &[ComparedPath]) -> Result<Vec<String>, GitError> {
+        let has_changed = |one: &&ComparedPath| {
+            let (Some(anchor), Some(candidate)) = (&one.anchor_text, &one.candidate_text) else {
+                return false;
+            };
+            changes_examples(&one.path, anchor, candidate)
+        };
+        let paths = compared.iter().filter(has_changed).map(|one| one.path.clone());
+        let (python, others): (Vec<String>, Vec<String>) =
+            paths.partition(|path| path.strip_suffix(".py").is_some());
+        // Python runs them only where somebody asks for it.
+        let in_command = |gate: &GateSpec| gate.argv().iter().any(|word| word.contains("doctest"));
+        let asks = !python.is_empty()
+            && (self.pinned.gates.iter().any(in_command)
+                || !self.git().files_with_word(self.anchor, "doctest")?.is_empty());
+        Ok(others.into_iter().chain(python.into_iter().filter(|_| asks)).collect())
     }
 
     /// Returns every path outside of Ralph's own that the anchor has otherwise.
@@ -258,8 +289,15 @@ impl CheckSurvey<'_> {
         let named = self.named_scripts(&tree);
         let scripts = self.scripts(&tree, &named)?;
         let support_directories = self.support_directories(&tree)?;
-        let mut layout =
-            ProjectLayout { tree, named, scripts, support_directories, ..Default::default() };
+        let looked = self.looked.clone();
+        let mut layout = ProjectLayout {
+            tree,
+            named,
+            scripts,
+            support_directories,
+            looked,
+            ..Default::default()
+        };
         for path in compared.iter().filter(|path| is_named_support(&path.path)) {
             let users = self.git().files_with_word(self.anchor, support_word(&path.path))?;
             let is_source = |user: &PathBuf| {
@@ -272,7 +310,38 @@ impl CheckSurvey<'_> {
                 layout.used_by_source.insert(path.path.clone());
             }
         }
+        let is_new_code = |path: &&ComparedPath| {
+            !path.in_anchor && layout.class_of(&path.path, true) == CheckClass::Source
+        };
+        let new: Vec<&ComparedPath> =
+            compared.iter().filter(is_new_code).take(MOST_MODULES).collect();
+        let mut wanted = BTreeSet::new();
+        for path in new {
+            if self.is_imported_by_checks(&layout, &path.path)? {
+                wanted.insert(path.path.clone());
+            }
+        }
+        layout.wanted_by_checks = wanted;
         Ok(layout)
+    }
+
+    /// Tells whether checks of the anchor import a module that the anchor has not. Interpreters that list directories do not
+    /// look for it by a path.
+    fn is_imported_by_checks(&self, layout: &ProjectLayout, path: &str) -> Result<bool, GitError> {
+        let Some(module) = module_name(path) else { return Ok(false) };
+        let users = self.git().files_with_word(self.anchor, module)?;
+        let is_check = |user: &&PathBuf| {
+            let class = layout.class_of(&shown(user), false);
+            !matches!(class, CheckClass::Source | CheckClass::Data | CheckClass::Ci)
+        };
+        let wanted: Vec<(&Oid, &Path)> = users
+            .iter()
+            .filter(is_check)
+            .take(MOST_SCRIPTS)
+            .map(|user| (self.anchor, user.as_path()))
+            .collect();
+        let texts = self.git().files_at(&wanted, LIMIT)?;
+        Ok(texts.iter().flatten().any(|text| imports(&String::from_utf8_lossy(text), module)))
     }
 
     /// Returns what gates and `setup` execute by their own words.

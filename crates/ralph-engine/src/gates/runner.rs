@@ -22,6 +22,7 @@ use ralph_proc::protocol::{StopLimits, StopReason};
 use ralph_proc::pulse::Pulse;
 use ralph_proc::sandbox::{Confinement, SocketAccess};
 use ralph_proc::supervise::{Finished, SuperviseError, Supervision, supervise};
+use ralph_proc::trace::Looked;
 use ralph_proc::tree::ProcessIdentity;
 
 use super::{GateContext, GateError, tail};
@@ -49,6 +50,8 @@ pub(super) struct Job<'a> {
     pub(super) unix: bool,
     /// Where its toolchains have their caches, which it may write.
     pub(super) caches: &'a Utf8Path,
+    /// Whether it is noted what it looks for in its tree.
+    pub(super) traced: bool,
     /// Names the file that keeps its output: the commit, and what is run at it.
     pub(super) commit: &'a str,
     pub(super) name: &'a str,
@@ -68,6 +71,16 @@ pub(super) struct Done {
     pub(super) tests: TestReport,
     pub(super) duration: Duration,
     pub(super) output: GateOutput,
+    /// What it looked for, where that was asked for and could be told.
+    pub(super) looked: Option<Looked>,
+}
+
+/// What is known of a command when it has ended.
+struct Told {
+    ended: CommandEnd,
+    tests: TestReport,
+    duration: Duration,
+    looked: Option<Looked>,
 }
 
 struct Counting(TestCounter);
@@ -85,12 +98,12 @@ pub(super) fn run(context: &GateContext<'_>, job: &Job<'_>) -> Result<Done, Gate
     context.place.scratch.make_ready().map_err(GateError::Prepare)?;
     let result = supervised(context, job, &log);
     context.place.scratch.clear();
-    let (ended, tests, duration) = result?;
+    let Told { ended, tests, duration, looked } = result?;
     if !matches!(ended, CommandEnd::Exited(exit) if exit.is_success()) {
         tell_withheld(context, &path, &log)?;
     }
     drop(log);
-    Ok(Done { ended, tests, duration, output: output(context, job, path)? })
+    Ok(Done { ended, tests, duration, output: output(context, job, path)?, looked })
 }
 
 /// Adds to the output of a command that failed what it did not get of the person's environment.
@@ -118,7 +131,8 @@ pub(super) fn not_run(
 ) -> Result<Done, GateError> {
     let output = keep_text(context, job, &format!("{obstacle}\n"))?;
     let ended = CommandEnd::CouldNotRun(obstacle);
-    Ok(Done { ended, tests: TestReport::default(), duration: Duration::ZERO, output })
+    let (tests, duration) = (TestReport::default(), Duration::ZERO);
+    Ok(Done { ended, tests, duration, output, looked: None })
 }
 
 /// Keeps a text as the output of something that was not run as a process.
@@ -168,16 +182,14 @@ fn new_log(context: &GateContext<'_>, job: &Job<'_>) -> Result<(Utf8PathBuf, Fil
     }
 }
 
-fn supervised(
-    context: &GateContext<'_>,
-    job: &Job<'_>,
-    log: &File,
-) -> Result<(CommandEnd, TestReport, Duration), GateError> {
+fn supervised(context: &GateContext<'_>, job: &Job<'_>, log: &File) -> Result<Told, GateError> {
     let id = RunId::new(context.clock.now(), fresh_nonce().map_err(GateError::Prepare)?);
     let environment = environment(context, &id, job.caches);
     let Some(program) = environment.find_program(&job.argv[0], job.cwd.as_std_path()) else {
         let obstacle = Obstacle::NoProgram { program: job.argv[0].clone() };
-        return Ok((CommandEnd::CouldNotRun(obstacle), TestReport::default(), Duration::ZERO));
+        let ended = CommandEnd::CouldNotRun(obstacle);
+        let (tests, duration) = (TestReport::default(), Duration::ZERO);
+        return Ok(Told { ended, tests, duration, looked: None });
     };
     let found = Utf8PathBuf::from_path_buf(program.clone()).unwrap_or_default();
     let spec = CommandSpec {
@@ -188,6 +200,7 @@ fn supervised(
             .then(|| confinement(context, job, &environment, &found)),
         env: environment.into_variables(),
         stdin: None,
+        traced: job.traced.then(|| job.tree.into()),
     };
     let mut live = LiveRun {
         run_id: id.to_string(),
@@ -230,8 +243,9 @@ fn supervised(
     let changed = changed_outside(context);
     context.place.live.clear()?;
     let duration = finished.as_ref().map(|finished| finished.elapsed).unwrap_or_default();
-    let ended = ended(finished)?;
-    Ok((changed.map_or(ended, CommandEnd::CouldNotRun), watcher.0.finish(), duration))
+    let looked = finished.as_ref().ok().and_then(|finished| finished.looked.clone());
+    let ended = changed.map_or(ended(finished)?, CommandEnd::CouldNotRun);
+    Ok(Told { ended, tests: watcher.0.finish(), duration, looked })
 }
 
 /// Notes who may do what outside, where the kernel does not keep that from a command.

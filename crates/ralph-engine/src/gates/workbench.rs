@@ -14,6 +14,7 @@ use std::time::Duration;
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::gate::{GateRun, GateSpec, GateStatus, Obstacle};
 use ralph_model::journal::{JournalEvent, SetupStarted};
+use ralph_proc::trace::Looked;
 use serde::{Deserialize, Serialize};
 
 use super::pin::PinnedGates;
@@ -127,6 +128,26 @@ impl<'a> Workbench<'a> {
         commit: &Oid,
         tell: Tell<'_>,
     ) -> Result<GateRun, GateError> {
+        self.run_as(gate, commit, false, tell).map(|(run, _)| run)
+    }
+
+    /// Runs a gate at a commit; returns what it looked for as well, where that can be told.
+    pub(super) fn run_traced(
+        &mut self,
+        gate: &GateSpec,
+        commit: &Oid,
+        tell: Tell<'_>,
+    ) -> Result<(GateRun, Option<Looked>), GateError> {
+        self.run_as(gate, commit, true, tell)
+    }
+
+    fn run_as(
+        &mut self,
+        gate: &GateSpec,
+        commit: &Oid,
+        traced: bool,
+        tell: Tell<'_>,
+    ) -> Result<(GateRun, Option<Looked>), GateError> {
         let obstacle = self.make_ready(commit, tell)?;
         let tree = self.dir.join("tree");
         let tree = tree.canonicalize_utf8().unwrap_or(tree);
@@ -140,6 +161,7 @@ impl<'a> Workbench<'a> {
             timeout: gate.timeout,
             net: gate.net,
             unix: gate.unix,
+            traced,
             commit: commit.as_str(),
             name: &gate.name,
         };
@@ -147,13 +169,14 @@ impl<'a> Workbench<'a> {
             None => runner::run(self.context, &job)?,
             Some(obstacle) => runner::not_run(self.context, &job, obstacle)?,
         };
-        let Done { ended, tests, duration, output } = done;
+        let Done { ended, tests, duration, output, looked } = done;
         let status = match ended {
             CommandEnd::Exited(exit) => GateStatus::of(exit, tests.counts),
             CommandEnd::TimedOut => GateStatus::TimedOut,
             CommandEnd::CouldNotRun(obstacle) => GateStatus::CouldNotRun { obstacle },
         };
-        Ok(GateRun { status, tests: tests.counts, names: tests.names, duration, output })
+        let run = GateRun { status, tests: tests.counts, names: tests.names, duration, output };
+        Ok((run, looked))
     }
 
     /// Resets the checkout to a commit and sets it up; returns what keeps gates from running in it.
@@ -314,6 +337,7 @@ pub(crate) fn run_setup(
             timeout: SETUP_TIMEOUT,
             net: true,
             unix: false,
+            traced: false,
             commit: place.commit.as_str(),
             name: "setup",
         };

@@ -248,6 +248,7 @@ impl Run<'_, '_> {
             args: invocation.args.into_iter().map(Into::into).collect(),
             cwd: self.directory().into(),
             env: environment.clone().into_variables(),
+            traced: None,
             stdin: Some(self.logs.prompt.clone().into()),
             confinement: (request.boundary.is_kernel()).then_some(confinement),
         };

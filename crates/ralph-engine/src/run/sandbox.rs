@@ -124,6 +124,7 @@ impl Sandbox {
             args,
             cwd: self.cwd.clone(),
             env: self.environment.clone().into_variables(),
+            traced: None,
             stdin: None,
             confinement: (self.boundary.is_kernel()).then(|| self.confinement.clone()),
         })

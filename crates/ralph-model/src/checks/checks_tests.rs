@@ -33,7 +33,7 @@ fn paths_have_the_class_that_their_names_and_places_say() {
         ("web/package.json", Manifest, Manifest),
         ("ci/run", Script, Script),
         // New beside a script, and new below a directory that one is in.
-        ("ci/extra.sh", Source, Script),
+        ("ci/extra.sh", Support, Script),
         ("ci/cases/a.in", Data, Script),
         ("check.sh", Script, Script),
         ("other.sh", Source, Source),
@@ -158,4 +158,75 @@ fn a_spec_allows_what_its_lines_say_outside_of_examples() {
     let spec = "# Old API\n\nAllow: tests/old/**, `conftest.py`\n- Allow: b.txt\n```\nAllow: everything\n```\nNot Allow: c\n";
     let globs: Vec<String> = allow_lines(spec).iter().map(ToString::to_string).collect();
     assert_eq!(globs, ["tests/old/**", "conftest.py", "b.txt"]);
+}
+
+#[test]
+fn a_new_file_that_a_gate_looked_for_is_its_configuration_whatever_it_is_called() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let looked = LookedFor {
+        opened: names(&["rules/a.inc", "docs/expected.md", "src/expected.out", "Cargo.lock"]),
+        missed: names(&["quick", "src/cmp", "docs/QUICK.md", "build/opts.inc", "src/util.js"])
+            .union(&names(&["conf.d/", "benches/", "plugins"]))
+            .cloned()
+            .collect(),
+    };
+    let traced = ProjectLayout { looked: Some(looked), ..Default::default() };
+    let untraced = ProjectLayout::default();
+    let (configuring, data) = (CheckClass::Configuring, CheckClass::Data);
+    for (path, is_new, with, without) in [
+        ("quick", true, configuring, data),
+        ("src/cmp", true, configuring, CheckClass::Source),
+        ("docs/QUICK.md", true, configuring, CheckClass::Source),
+        ("build/opts.inc", true, configuring, data),
+        ("conf.d/a.sh", true, configuring, CheckClass::Source),
+        ("plugins/a.conf", true, configuring, data),
+        // Source stays source: what is looked for there is what is under test.
+        ("src/util.js", true, CheckClass::Source, CheckClass::Source),
+        ("plugins/a.py", true, CheckClass::Source, CheckClass::Source),
+        ("benches/speed.rs", true, CheckClass::Source, CheckClass::Source),
+        // What nothing looked for is data of the new work, unless a gate reads others like it.
+        ("templates/sum.tpl", true, CheckClass::Source, data),
+        ("rules/b.inc", true, data, data),
+        // What a gate opened is data wherever it is.
+        ("docs/expected.md", false, data, CheckClass::Source),
+        ("src/expected.out", false, data, CheckClass::Source),
+        ("Cargo.lock", false, CheckClass::Source, CheckClass::Source),
+        ("docs/other.md", false, CheckClass::Source, CheckClass::Source),
+    ] {
+        assert_eq!(traced.class_of(path, is_new), with, "{path}, traced");
+        assert_eq!(untraced.class_of(path, is_new), without, "{path}, not traced");
+    }
+    assert!(traced.is_unknown("src/cmp", true), "it may be the work where the gate was red");
+    assert!(!traced.is_unknown("conftest.py", true));
+}
+
+#[test]
+fn code_of_tools_is_tried_both_ways_and_a_module_that_checks_import_is_theirs() {
+    let mut layout = ProjectLayout::default();
+    assert_eq!(layout.class_of("tools/same.js", false), CheckClass::Support);
+    assert!(layout.is_mentioned_only("tools/same.js"));
+    assert_eq!(layout.class_of("tools/new.js", true), CheckClass::Source);
+    layout.used_by_source.insert("tools/same.js".to_owned());
+    assert_eq!(layout.class_of("tools/same.js", false), CheckClass::Source);
+    assert!(!layout.is_mentioned_only("testing/same.js"), "that is surely for tests");
+    layout.wanted_by_checks.insert("overrides.py".to_owned());
+    assert_eq!(layout.class_of("overrides.py", true), CheckClass::Configuring);
+    for (text, is_imported) in [
+        ("try:\n    from overrides import same\n", true),
+        ("import overrides.more as m\n", true),
+        ("const o = require('../overrides');\n", true),
+        (". ./overrides.sh\n", true),
+        ("# overrides are for later\n", false),
+        ("import override\n", false),
+    ] {
+        assert_eq!(imports(text, "overrides"), is_imported, "{text}");
+    }
+    for (path, name) in [
+        ("overrides.py", Some("overrides")),
+        ("tools/overrides/__init__.py", Some("overrides")),
+        ("lib/overrides/index.ts", Some("overrides")),
+        ("a.json", None),
+    ] {
+        assert_eq!(module_name(path), name, "{path}");
+    }
 }

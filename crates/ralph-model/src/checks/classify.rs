@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::Manifest;
 use super::names::{
-    ARTEFACT_DIRECTORIES, ARTEFACT_SUFFIXES, CI_DIRECTORIES, CI_FILES, CODE, CONFIGURING,
-    CONFIGURING_STEMS, CONFIGURING_SUFFIXES, DOC_STEMS, DOCS, LOCKS, PYTHON_MODULES, PYTHON_ROOTS,
-    SOURCE_ROOTS, SUPPORT_WORDS, TEST_DIRECTORIES,
+    ARTEFACT_DIRECTORIES, ARTEFACT_SUFFIXES, BUILD_DIRECTORIES, CI_DIRECTORIES, CI_FILES, CODE,
+    CONFIGURING, CONFIGURING_STEMS, CONFIGURING_SUFFIXES, DOC_STEMS, DOCS, LOCKS, PYTHON_MODULES,
+    PYTHON_ROOTS, SOURCE_ROOTS, SUPPORT_WORDS, TEST_DIRECTORIES, TOOL_DIRECTORIES,
 };
 
 /// What a file is to the checks of a project.
@@ -55,6 +55,39 @@ impl fmt::Display for CheckClass {
     }
 }
 
+/// What gates looked for at the base, seen from the root of the repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LookedFor {
+    /// Files that they opened.
+    pub opened: BTreeSet<String>,
+    /// Paths at which there was nothing. A directory that was to be listed ends with a slash.
+    pub missed: BTreeSet<String>,
+}
+
+impl LookedFor {
+    /// Whether a gate looked in vain for a new file, or for a directory that it stands in.
+    fn missed(&self, path: &str) -> bool {
+        let is_code = is_code(path.rsplit('/').next().unwrap_or(path));
+        self.missed.contains(path)
+            || path.match_indices('/').any(|(at, _)| {
+                let directory = &path[..at];
+                let name = directory.rsplit('/').next().unwrap_or(directory);
+                // Code in a directory that a build knows how to handle is a part of the build.
+                let is_builds = BUILD_DIRECTORIES.contains(&name) || SOURCE_ROOTS.contains(&name);
+                (self.missed.contains(&path[..=at]) && !(is_code && is_builds))
+                    || (self.missed.contains(directory) && !is_code)
+            })
+    }
+
+    fn opened_in(&self, directory: &str) -> bool {
+        self.opened.iter().any(|file| {
+            !directory.is_empty()
+                && file.rsplit_once('/').is_some_and(|(beside, _)| beside == directory)
+        })
+    }
+}
+
 /// What is known of a project beside the names of its files, as the anchor has it.
 #[derive(Clone, Debug, Default)]
 pub struct ProjectLayout {
@@ -68,6 +101,10 @@ pub struct ProjectLayout {
     pub support_directories: BTreeSet<String>,
     /// Files that are named like support of tests, and that source uses.
     pub used_by_source: BTreeSet<String>,
+    /// What gates looked for at the base; `None` where that cannot be told.
+    pub looked: Option<LookedFor>,
+    /// New files that checks of the anchor import, though it has them not.
+    pub wanted_by_checks: BTreeSet<String>,
 }
 
 impl ProjectLayout {
@@ -102,26 +139,64 @@ impl ProjectLayout {
         let in_support = |support: &String| {
             path.strip_prefix(support.as_str()).is_some_and(|rest| rest.starts_with('/'))
         };
+        let for_tests = is_named_support(path) && !(is_new && is_beside_support(path));
         if self.support_directories.iter().any(in_support)
-            || (is_named_support(path) && !self.used_by_source.contains(path))
+            || (for_tests && !self.used_by_source.contains(path))
         {
             return CheckClass::Support;
+        }
+        self.class_by_use(path, is_new)
+    }
+
+    /// Returns what a file is that no name tells for a check: by what gates did with its path.
+    fn class_by_use(&self, path: &str, is_new: bool) -> CheckClass {
+        let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let in_source = is_in_source(path);
+        if LOCKS.contains(&name) || (in_source && is_code(name)) {
+            return CheckClass::Source;
+        }
+        if is_new && self.is_looked_for(path) {
+            return CheckClass::Configuring;
+        }
+        let is_opened = self.looked.as_ref().is_some_and(|looked| looked.opened.contains(path));
+        if is_opened && !is_new && !is_code(name) {
+            return CheckClass::Data;
         }
         if in_source || is_code(name) || is_docs(path, name) || is_lock(name) {
             return CheckClass::Source;
         }
-        CheckClass::Data
+        // Nothing looked for it, and nothing reads others like it.
+        let is_unread = self.looked.as_ref().is_some_and(|looked| !looked.opened_in(directory));
+        if is_new && is_unread { CheckClass::Source } else { CheckClass::Data }
+    }
+
+    /// Whether checks of the anchor look for a file that it has not.
+    fn is_looked_for(&self, path: &str) -> bool {
+        self.wanted_by_checks.contains(path)
+            || self.looked.as_ref().is_some_and(|looked| looked.missed(path))
     }
 
     /// Whether a file is new and nothing that is known. Without knowing what a gate looked for in vain, it could be that;
     /// where the gate did not pass before, it may as well be the work.
     pub fn is_unknown(&self, path: &str, is_new: bool) -> bool {
-        is_new && self.class_of(path, true) == CheckClass::Data
+        let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+        is_new
+            && match self.class_of(path, true) {
+                CheckClass::Data => true,
+                CheckClass::Configuring => {
+                    !is_configuring(path, name) && !self.shadows(directory, name)
+                }
+                _ => false,
+            }
     }
 
     /// Whether a file is a script only because another one mentions it. It may as well be the source that is checked.
     pub fn is_mentioned_only(&self, path: &str) -> bool {
-        self.class_of(path, false) == CheckClass::Script && !self.named.contains(path)
+        match self.class_of(path, false) {
+            CheckClass::Script => !self.named.contains(path),
+            CheckClass::Support => is_beside_support(path),
+            _ => false,
+        }
     }
 
     /// Whether a file among the source is what a gate's own command runs: it checks, and may be what is checked.
@@ -172,11 +247,41 @@ pub(super) fn is_in_source(path: &str) -> bool {
 
 /// Tells whether a file is named like code that only tests use. Whether other code uses it is to be looked up.
 pub fn is_named_support(path: &str) -> bool {
+    is_surely_support(path) || is_beside_support(path)
+}
+
+fn is_surely_support(path: &str) -> bool {
     let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.split('.').next().unwrap_or(name);
     is_code(name)
         && (SUPPORT_WORDS.contains(&stem)
             || directories.split('/').any(|directory| SUPPORT_WORDS.contains(&directory)))
+}
+
+/// Tells whether a file stands in a directory for tools: it may help tests, or be what they test.
+fn is_beside_support(path: &str) -> bool {
+    let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
+    is_code(name)
+        && !is_surely_support(path)
+        && !is_in_source(path)
+        && directories.split('/').any(|directory| TOOL_DIRECTORIES.contains(&directory))
+}
+
+/// Tells whether what becomes of a changed file may depend on what gates looked for.
+pub fn depends_on_trace(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_known = is_product(path)
+        || is_test(path)
+        || is_configuring(path, name)
+        || Manifest::of(name).is_some()
+        || LOCKS.contains(&name)
+        || (is_in_source(path) && is_code(name));
+    !is_known
+}
+
+/// Tells whether a path is where tools put what they make.
+pub fn is_product(path: &str) -> bool {
+    is_artefact(path)
 }
 
 /// Returns the word by which other code names a file that is named like support of tests.
@@ -186,7 +291,10 @@ pub fn support_word(path: &str) -> &str {
     if SUPPORT_WORDS.contains(&stem) {
         return stem;
     }
-    directories.split('/').find(|directory| SUPPORT_WORDS.contains(directory)).unwrap_or(stem)
+    let is_word = |directory: &&str| {
+        SUPPORT_WORDS.contains(directory) || TOOL_DIRECTORIES.contains(directory)
+    };
+    directories.split('/').find(is_word).unwrap_or(stem)
 }
 
 fn is_artefact(path: &str) -> bool {

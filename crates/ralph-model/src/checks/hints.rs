@@ -43,7 +43,7 @@ pub fn hints_in(path: &str, anchor: &str, candidate: &str) -> Vec<String> {
         })
         .take(MOST)
         .collect();
-    if examples(anchor).iter().any(|example| !candidate.contains(example.as_str())) {
+    if changes_examples(path, anchor, candidate) {
         hints.push(format!(
             "{path}: an example in the documentation that is run as a test was changed"
         ));
@@ -51,26 +51,68 @@ pub fn hints_in(path: &str, anchor: &str, candidate: &str) -> Vec<String> {
     hints
 }
 
-/// Returns the lines of examples in documentation that runners execute: Rust's and Python's.
-fn examples(text: &str) -> Vec<String> {
+/// Tells whether an example in the documentation, which runners of Rust and Python execute, is not there any more.
+pub fn changes_examples(path: &str, anchor: &str, candidate: &str) -> bool {
+    let examples: fn(&str) -> Vec<String> = match path.rsplit_once('.') {
+        Some((_, "rs")) => rust_examples,
+        Some((_, "py" | "pyi")) => python_examples,
+        _ => return false,
+    };
+    let mut now = examples(candidate);
+    // Each one counts as often as it stands there.
+    examples(anchor).iter().any(|example| match now.iter().position(|one| one == example) {
+        Some(at) => {
+            now.swap_remove(at);
+            false
+        }
+        None => true,
+    })
+}
+
+/// Returns the lines of the blocks in doc comments that are run.
+fn rust_examples(text: &str) -> Vec<String> {
+    const NOT_RUN: [&str; 4] = ["ignore", "no_run", "text", "compile_fail"];
     let mut lines = Vec::new();
-    let mut inside = false;
+    let mut block: Option<bool> = None;
     for line in text.lines() {
         let plain = line.trim();
-        if plain.starts_with(">>> ") {
-            lines.push(plain.to_owned());
-        }
         let Some(doc) = plain.strip_prefix("///").or_else(|| plain.strip_prefix("//!")) else {
-            inside = false;
+            block = None;
             continue;
         };
-        if doc.trim().starts_with("```") {
-            inside = !inside;
-        } else if inside && !doc.trim().is_empty() {
-            lines.push(doc.trim().to_owned());
+        let doc = doc.trim();
+        if let Some(kind) = doc.strip_prefix("```") {
+            let is_run = || {
+                let mut words = kind.split(',').map(str::trim).filter(|word| !word.is_empty());
+                let is_rust = |word: &str| {
+                    word == "rust" || word == "should_panic" || word.starts_with("edition")
+                };
+                !NOT_RUN.iter().any(|word| kind.contains(word)) && words.all(is_rust)
+            };
+            block = if block.is_some() { None } else { Some(is_run()) };
+        } else if block == Some(true) && !doc.is_empty() {
+            lines.push(doc.to_owned());
         }
     }
     lines
+}
+
+/// Returns the statements of interactive examples, each with what is expected of it.
+fn python_examples(text: &str) -> Vec<String> {
+    let mut examples: Vec<String> = Vec::new();
+    let mut inside = false;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with(">>> ") {
+            examples.push(line.to_owned());
+            inside = true;
+        } else if line.is_empty() || line.ends_with("\"\"\"") || line.ends_with("'''") {
+            inside = false;
+        } else if let Some(last) = examples.last_mut().filter(|_| inside) {
+            last.push('\n');
+            last.push_str(line);
+        }
+    }
+    examples
 }
 
 #[cfg(test)]
@@ -86,6 +128,10 @@ mod tests {
         assert!(hints[0].starts_with("src/lib.rs:4:"), "{hints:?}");
         assert_eq!(hints_in("src/lib.rs", old, &format!("{old}fn two() {{}}\n")), [""; 0]);
         let python = "def one():\n    \"\"\"\n    >>> one()\n    1\n    \"\"\"\n";
-        assert_eq!(hints_in("a.py", python, &python.replace(">>> one()", ">>> 1")).len(), 1);
+        for (from, to) in [(">>> one()", ">>> 1"), ("    1\n", "    2\n")] {
+            assert_eq!(hints_in("a.py", python, &python.replace(from, to)).len(), 1);
+        }
+        let shown = old.replace("```\n/// assert", "```ignore\n/// assert");
+        assert!(!changes_examples("src/lib.rs", &shown, ""));
     }
 }

@@ -17,14 +17,17 @@ mod scripts;
 
 use serde::{Deserialize, Serialize};
 
-pub use classify::{CheckClass, ProjectLayout, is_named_support, support_word};
+pub use classify::{
+    CheckClass, LookedFor, ProjectLayout, depends_on_trace, is_named_support, is_product,
+    support_word,
+};
 pub use finding::{
     AnchoredGate, AnchoredRuns, ChecksFinding, Measure, OverlayFinding, allow_lines,
 };
-pub use hints::hints_in;
+pub use hints::{changes_examples, hints_in};
 use manifest::{Manifest, Spliced};
 use rust::InlineTests;
-pub use scripts::{mentioned, named_by, scripts_of};
+pub use scripts::{imports, mentioned, module_name, named_by, scripts_of};
 
 /// A path that differs between anchor and candidate, with its texts where they are read.
 #[derive(Clone, Debug)]

@@ -43,6 +43,28 @@ pub(super) const SUPPORT_WORDS: &[&str] = &[
     "test_helpers",
 ];
 
+/// Directories of code that is no part of the product, and that tests may use.
+pub(super) const TOOL_DIRECTORIES: &[&str] = &[
+    "tools",
+    "tool",
+    "checks",
+    "check",
+    "ci",
+    "scripts",
+    "hack",
+    "dev",
+    "qa",
+    "mocks",
+    "mock",
+    "harness",
+    "testkit",
+    "matchers",
+    "support-files",
+];
+
+/// Directories whose files builds take up by themselves.
+pub(super) const BUILD_DIRECTORIES: &[&str] = &["benches", "examples"];
+
 /// Extensions of files that are code.
 pub(super) const CODE: &[&str] = &[
     "rs", "py", "pyi", "js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts", "go", "java", "kt",
@@ -89,8 +111,6 @@ pub(super) const LOCKS: &[&str] = &[
     "Pipfile.lock",
     "go.mod",
     "go.sum",
-    "go.work",
-    "go.work.sum",
     "Gemfile",
     "Gemfile.lock",
     "composer.json",
@@ -233,6 +253,8 @@ pub(super) const CONFIGURING: &[&str] = &[
     ".golangci.yml",
     ".golangci.yaml",
     ".golangci.toml",
+    "go.work",
+    "go.work.sum",
     ".shellcheckrc",
     "Directory.Build.props",
     "Directory.Build.targets",

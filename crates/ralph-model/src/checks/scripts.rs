@@ -56,6 +56,30 @@ pub fn mentioned(text: &str, path: &str, tree: &BTreeSet<String>) -> BTreeSet<St
     found
 }
 
+/// Returns the name by which other code imports a file.
+pub fn module_name(path: &str) -> Option<&str> {
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let (stem, extension) = name.split_once('.')?;
+    let is_importable = MODULE_ENDS.iter().any(|end| end.strip_prefix('.') == Some(extension));
+    let name = match stem {
+        "__init__" | "__main__" | "index" => directory.rsplit('/').next()?,
+        stem => stem,
+    };
+    (is_importable && !name.is_empty()).then_some(name)
+}
+
+/// Tells whether a text has a line that imports a module of this name.
+pub fn imports(text: &str, module: &str) -> bool {
+    const WORDS: [&str; 7] = ["import", "from", "require", "source", ".", "use", "load"];
+    let is_break = |c: char| !(c.is_alphanumeric() || c == '_' || c == '-');
+    text.lines().any(|line| {
+        let line = line.trim();
+        let begins = |word: &&str| line.split_whitespace().any(|one| one == *word);
+        let calls = line.contains("require(") || line.contains("import(");
+        (calls || WORDS.iter().any(begins)) && line.split(is_break).any(|word| word == module)
+    })
+}
+
 /// What a module's file is called beyond its name.
 const MODULE_ENDS: [&str; 16] = [
     ".py",

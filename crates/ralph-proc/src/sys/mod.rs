@@ -3,6 +3,8 @@
 
 #[cfg(target_os = "linux")]
 pub(crate) mod namespace;
+#[cfg(target_os = "linux")]
+pub(crate) mod trace;
 
 use std::io;
 use std::mem::zeroed;

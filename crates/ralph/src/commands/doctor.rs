@@ -7,6 +7,7 @@ use ralph_engine::doctor::{Area, Checkup, Finding, FindingStatus, examine};
 use ralph_engine::state::state_base;
 use ralph_engine::workflow::isolation::upkeep::list_slots;
 use ralph_proc::sandbox::Support;
+use ralph_proc::trace;
 
 use super::init::this_program;
 use super::{gates, print_either};
@@ -36,6 +37,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &DoctorArgs) -> Result<Exit, CliErr
         agents: &agents,
         look_up: &look_up,
         support: Support::probe(),
+        traces: trace::probe(),
         private_state: private_state.as_deref(),
         temp: &temp,
     });
