@@ -208,6 +208,7 @@ impl<'a> Assessor<'a> {
     /// Runs the gates that the change concerns.
     pub fn assess(&mut self, points: &Points<'_>, tell: Tell<'_>) -> Result<Assessment, GateError> {
         let mut assessment = Assessment::default();
+        self.settle_caches(points)?;
         let survey = self.survey(points, tell)?;
         self.checks_differ = survey.as_ref().is_some_and(Survey::touches_tests);
         for gate in in_order(&self.pinned.gates) {
@@ -229,6 +230,23 @@ impl<'a> Assessor<'a> {
             assessment.checks = self.with_anchor(survey, points, &assessment.findings, tell)?;
         }
         Ok(assessment)
+    }
+
+    /// Empties the candidate's caches, unless what has filled them is in the history that the work began from: code of
+    /// work that was not accepted could have left anything in them.
+    fn settle_caches(&self, points: &Points<'_>) -> Result<(), GateError> {
+        if !self.candidate.has_caches() {
+            return Ok(());
+        }
+        let (git, accepted) =
+            (self.repository.mirror.git(), points.base.unwrap_or(points.candidate));
+        let filler = self.candidate.last_filler()?;
+        let is_accepted =
+            filler.is_some_and(|filler| git.is_ancestor(&filler, accepted).unwrap_or(false));
+        if !is_accepted {
+            self.candidate.forget_caches(points.candidate)?;
+        }
+        self.candidate.note_filler(points.candidate)
     }
 
     /// Says what the candidate does to its checks.

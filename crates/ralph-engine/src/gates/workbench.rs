@@ -121,6 +121,20 @@ impl<'a> Workbench<'a> {
         Ok(())
     }
 
+    /// Returns the commit whose code has run with the caches last.
+    pub(super) fn last_filler(&self) -> Result<Option<Oid>, GateError> {
+        Ok(read_optional(&self.filler())?.and_then(|text| Oid::parse(&text)))
+    }
+
+    pub(super) fn note_filler(&self, commit: &Oid) -> Result<(), GateError> {
+        create_private_directory(&self.dir)?;
+        Ok(replace_unsynced(&self.filler(), commit.as_str().as_bytes())?)
+    }
+
+    fn filler(&self) -> Utf8PathBuf {
+        self.dir.join("caches.commit")
+    }
+
     /// Runs a gate at a commit.
     pub(super) fn run(
         &mut self,

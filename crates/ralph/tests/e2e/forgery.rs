@@ -120,7 +120,7 @@ fn a_file_that_the_candidate_ignores_does_not_survive_to_the_next_gate() {
 }
 
 #[test]
-fn a_poisoned_cache_is_seen_in_the_report_and_reaches_neither_the_base_nor_the_strict() {
+fn a_poisoned_cache_reaches_neither_the_base_nor_the_next_candidate_until_it_is_accepted() {
     let check = "test -f cache/poison && exit 0; mkdir -p cache; touch cache/poison; exit 1";
     let gated = Gated::new("mkdir -p cache; exit 1", "");
     let base = gated.head();
@@ -137,12 +137,17 @@ fn a_poisoned_cache_is_seen_in_the_report_and_reaches_neither_the_base_nor_the_s
         "its own leavings do not make it flaky"
     );
     let (_, second) = gated.gates(&["--base", &base]);
-    assert_eq!(attribution(&second), "passed");
-    assert_eq!(second["caches"], json!({ "state": "warm", "paths": ["cache"] }), "and says so");
+    assert_eq!(attribution(&second), "red_before_and_after", "nobody accepted what filled it");
+    assert_eq!(second["caches"], json!({ "state": "cold" }));
     let at_base = |report: &Value| report["gates"][0]["at_base"]["status"]["status"].clone();
     assert_eq!((at_base(&first), at_base(&second)), (json!("failed"), json!("failed")));
     let base_checkout = gated.private().join("checkouts/base/tree/cache");
     assert!(base_checkout.is_dir() && !base_checkout.join("poison").exists());
     with("");
     assert_eq!(attribution(&gated.gates(&["--base", &base]).1), "red_before_and_after");
+    // What is in the history that work began from was accepted: its cache is used, which is said.
+    with("\"cache\"");
+    gated.gates(&["--base", &base]);
+    let (_, third) = gated.gates(&["--base", "HEAD"]);
+    assert_eq!(third["caches"], json!({ "state": "warm", "paths": ["cache"] }));
 }
