@@ -188,6 +188,27 @@ fn what_a_command_in_the_sandbox_leaves_behind_ends_with_it() {
 }
 
 #[test]
+fn a_descriptor_that_ralph_was_started_with_reaches_no_agent() {
+    for (boundary, more) in HELD {
+        let place = Place::new();
+        place.more(more);
+        let agent = "(echo evil >&3) 2>/dev/null; echo tried";
+        let script = "exec \"$0\" agent run --boundary \"$1\" --agent-cmd \"$2\" work 3>>../given";
+        let args = ["-c", script, RALPH, boundary, agent];
+        let finished = run(
+            &place.env,
+            std::path::Path::new("/bin/sh"),
+            &args,
+            &place.variables(),
+            "",
+            crate::harness::PATIENCE,
+        );
+        assert!(finished.to_string().contains("tried"), "{finished}");
+        assert_eq!(fs::read_to_string(place.path("given")).unwrap(), "", "{boundary}");
+    }
+}
+
+#[test]
 fn an_agent_in_the_kernels_bounds_cannot_signal_its_guard_or_ralph() {
     let place = Place::rehearsing(
         "kill-parent\n\

@@ -627,4 +627,22 @@ pub(super) const ESCAPES: &[Escape] = &[
         Stopped,
         Unseen,
     ),
+    escape(
+        "make a device, keep a capability",
+        "builder",
+        "mknod $TMPDIR/device c 1 3 && echo escaped; grep -q 'Cap[EPB]..:.*[1-9a-f]' /proc/self/status && test $(id -u) = 0 && echo escaped",
+        "false",
+        Stopped,
+        Stopped,
+        Unseen,
+    ),
+    escape(
+        "open settings of the machine for writing",
+        "builder",
+        "for f in /proc/sys/kernel/core_pattern /proc/sys/kernel/hostname /sys/power/state /dev/kmsg; do (exec 3>>$f) && echo escaped; done",
+        "false",
+        Stopped,
+        Stopped,
+        Unseen,
+    ),
 ];
