@@ -138,12 +138,16 @@ impl Build<'_, '_> {
             files: Some(changed_files(&cases)),
             ..VerdictReached::default()
         })?;
+        let commit = acceptance.done_at.as_ref().map(ToString::to_string);
         match self.settle(task, &TaskFact::Accepted { run, acceptance })? {
             Settled::Whole => Ok(Turn::Progress),
             // Not the agent's fault, so it costs nothing: the next run gets it as feedback.
             Settled::Refused { why } => {
                 self.round.feedback = Some((task.to_owned(), why));
                 Ok(Turn::Again)
+            }
+            Settled::Stuck { question } => {
+                self.ask_person(task, question, QuestionKind::Accept, commit.as_deref())
             }
         }
     }

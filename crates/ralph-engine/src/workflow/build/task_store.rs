@@ -55,6 +55,10 @@ pub(super) enum Settled {
     Refused {
         why: String,
     },
+    /// It was refused too often: a person decides.
+    Stuck {
+        question: String,
+    },
 }
 
 /// What a list of writes that a crash had cut short was about.
@@ -126,7 +130,10 @@ impl Build<'_, '_> {
             }
             _ => return Ok(None),
         };
-        if let Settled::Refused { why } = self.write(task, &writes)? {
+        // What is stuck is judged once more, and then a person is asked.
+        if let Settled::Refused { why } | Settled::Stuck { question: why } =
+            self.write(task, &writes)?
+        {
             healed = Healed::Rejected { for_agent: why };
         }
         Ok(Some(healed))
@@ -200,9 +207,10 @@ impl Build<'_, '_> {
         let reason = format!("the work could not land: {}", why.lines().next().unwrap_or_default());
         self.tell(Note { spec: None, task: Some(task.to_owned()), reason })?;
         self.settle(task, &fact)?;
-        if matches!(fact, TaskFact::LandingRefused { .. }) {
-            self.project.go_on_from(self.session, task, tips)?;
+        if let TaskFact::LandingStuck { question } = fact {
+            return Ok(Settled::Stuck { question });
         }
+        self.project.go_on_from(self.session, task, tips)?;
         Ok(Settled::Refused { why })
     }
 

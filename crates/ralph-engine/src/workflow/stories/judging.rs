@@ -140,11 +140,15 @@ impl Stories<'_, '_> {
             files: Some(changed_files(&cases)),
             ..VerdictReached::default()
         })?;
-        Ok(match self.settle(item, &StoryFact::Accepted { run, acceptance })? {
-            StorySettling::Whole => Turn::Progress,
+        let commit = acceptance.done_at.as_ref().map(ToString::to_string);
+        match self.settle(item, &StoryFact::Accepted { run, acceptance })? {
+            StorySettling::Whole => Ok(Turn::Progress),
             // Others' luck, which costs nothing: the next run is told.
-            StorySettling::Refused => Turn::Again,
-        })
+            StorySettling::Refused => Ok(Turn::Again),
+            StorySettling::Stuck { question } => {
+                self.ask_person(item, question, QuestionKind::Accept, commit.as_deref())
+            }
+        }
     }
 
     fn examine(

@@ -7,6 +7,7 @@ use ralph_model::role::Role;
 use ralph_model::story::StoryFact;
 
 use super::Stories;
+use super::store::StorySettling;
 use crate::workflow::WorkflowError;
 use crate::workflow::isolation::landing::{LandingEnd, LandingRequest};
 use crate::workflow::repositories::BEFORE;
@@ -54,7 +55,7 @@ impl Stories<'_, '_> {
         acceptance: &Acceptance,
         why: String,
         tips: &Base,
-    ) -> Result<(), WorkflowError> {
+    ) -> Result<StorySettling, WorkflowError> {
         self.note(format!("the work could not land: {}", why.lines().next().unwrap_or_default()))?;
         let refused = self.markers(item)?.record.landings_refused;
         let fact = if refused + 1 >= MOST_REFUSED {
@@ -67,10 +68,11 @@ impl Stories<'_, '_> {
             StoryFact::LandingRefused { why }
         };
         self.settle(item, &fact)?;
-        match fact {
-            StoryFact::LandingRefused { .. } => self.project.go_on_from(self.session, item, tips),
-            _ => Ok(()),
+        if let StoryFact::LandingStuck { question } = fact {
+            return Ok(StorySettling::Stuck { question });
         }
+        self.project.go_on_from(self.session, item, tips)?;
+        Ok(StorySettling::Refused)
     }
 
     /// Takes work into the branches that its run began on. A story does not pass whose work is not there.

@@ -24,11 +24,15 @@ pub(super) const STORIES: Entry<StoryRecord> =
     Entry::new("stories", "what is known of the story is what the PRD says");
 
 /// Whether all that a fact comes to was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StorySettling {
     Whole,
     /// Accepted work does not fit what the branch has become, and goes back.
     Refused,
+    /// It was refused too often: a person decides.
+    Stuck {
+        question: String,
+    },
 }
 
 /// What healing came to.
@@ -155,8 +159,7 @@ impl Stories<'_, '_> {
                 }
                 StoryWrite::Pass { acceptance } => {
                     if let LandingEnd::Refused { why, tips } = self.pass(item, acceptance)? {
-                        self.landing_refused(item, acceptance, why, &tips)?;
-                        return Ok(StorySettling::Refused);
+                        return self.landing_refused(item, acceptance, why, &tips);
                     }
                 }
                 StoryWrite::ForgetBeginning => {
