@@ -81,7 +81,7 @@ impl Performer for Troupe {
         };
         let limited_until = world.limited_until();
         if limited_until.is_some() {
-            world.note_premature(run.id.as_str());
+            world.note_premature(run.id.as_str(), &stage.key);
         }
         let adds =
             world.story.person_adds && performance.number == 0 && run.context.store.is_some();
@@ -402,7 +402,7 @@ impl Stage {
                 let reason = fault(self.number);
                 match given.iter().find(faulty) {
                     Some(id) => {
-                        let (id, reason) = (Some(id.clone()), "it is broken".to_owned());
+                        let (id, reason) = (Some(id.clone()), format!("it is broken, {reason}"));
                         ask(MutationRequest::TaskReject { id, reason })?;
                     }
                     None if self.act.ending == Ending::Rejects => {

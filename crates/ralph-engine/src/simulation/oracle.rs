@@ -38,8 +38,14 @@ pub(super) struct Summary {
     pub(super) plan: BTreeSet<String>,
 }
 
-/// Replaces what differs from one telling to the next: ids of commits and of runs.
+/// Replaces what differs from one telling to the next: ids of commits and of runs. A commit without any work was there
+/// before, or is Ralph's own, as the order of the specs has it.
 fn anonymous(text: &str) -> String {
+    const EMPTY: [&str; 2] =
+        ["which was there before it began", "changes nothing but Ralph's own files"];
+    if EMPTY.iter().any(|empty| text.contains(empty)) {
+        return "a commit without work".to_owned();
+    }
     let mut words = Vec::new();
     for word in text.split(' ') {
         let bare = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
@@ -216,7 +222,12 @@ fn compare_runs(expected: &Summary, disturbed: &World, wrong: &mut Vec<String>) 
                 && known.act.branching == Branching::Branch
                 && known.is_kept != Some(true)
         };
-        if disturbed.performances.iter().any(is_left_behind) {
+        // An investigator that was cut short had added a task, which is built and verified before the others.
+        let is_halved =
+            |known: &Performance| known.role == Role::Investigator && known.is_kept != Some(true);
+        let is_verified_apart = (key.as_str(), role) == ("verify", Role::Verifier)
+            && disturbed.performances.iter().any(is_halved);
+        if is_verified_apart || disturbed.performances.iter().any(is_left_behind) {
             continue;
         }
         wrong.push(format!("{key} {role} {} was run, and would not have been", number + 1));

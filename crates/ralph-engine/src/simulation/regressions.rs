@@ -48,8 +48,22 @@ fn stories_that_once_went_wrong_hold() {
         3_000_001_163,
         // A person's word on work that was acted on when the power failed answered the next question as well.
         3_118_123_989,
+        // A PRD that a killed Ralph had replaced was relied on, and was the old one again after a loss of power.
+        5_000_001_188,
+        // A result that was recorded as one that could not be kept counted after a loss of power.
+        6_000_007_332,
+        // Work that could not be taken in went back again and again, and nobody was asked.
+        7_000_007_084,
+        // A task was added, its investigator was told that it could not be, and added it again.
+        6_000_007_367,
+        // Oracle: a limit that was not recorded was met again by another spec; a commit without work has two names; a task that
+        // an investigator made before its run was cut short was verified apart from the others.
+        5_000_002_707,
+        5_000_017_437,
+        5_000_015_141,
         // Agents and oracle: a rejection that stands was not given again, an issue on another branch not seen.
         3_000_003_342,
+        7_000_013_239,
         3_000_004_099,
         4_000_003_206,
         4_000_006_263,
@@ -213,6 +227,24 @@ fn a_story_whose_work_cannot_be_taken_in_does_not_pass() {
     let scripts: [(&str, Role, &[Act]); 1] = [("US-001", Role::Implementer, &[sweeps])];
     let story = story(Kind::Stories { stories: 1 }, &scripts);
     holds_with_a_fault_after_each_effect(&story, Fault::Kill);
+}
+
+/// The person's answer sends the work back with a reason: it does not go back again and again without one.
+#[test]
+fn work_that_cannot_be_taken_in_three_times_in_a_row_is_a_question() {
+    quiet_panics();
+    let (branching, committing) = (Branching::Detached, Committing::Everything);
+    let sweeps = Act { branching, committing, ..Act::HONEST };
+    for (kind, key, role) in [
+        (Kind::Stories { stories: 1 }, "US-001", Role::Implementer),
+        (Kind::Build { tasks: 1 }, "t1", Role::Builder),
+    ] {
+        let told = tell_undisturbed(&story(kind, &[(key, role, &[sweeps; 3])]), Logging::Off);
+        let told = told.unwrap_or_else(|told| panic!("{}", told.wrong.join("\n")));
+        assert_eq!(told.summary.end, "complete", "{kind:?}");
+        let runs = told.summary.runs.iter().filter(|run| (run.0.as_str(), run.1) == (key, role));
+        assert_eq!(runs.count(), 4, "{kind:?}");
+    }
 }
 
 /// A result can be there for all to see when the disk fails, though it is not durable: then its run is repeated.

@@ -313,10 +313,20 @@ impl World {
         self.limit.as_ref().map(|(until, _)| *until).filter(|until| simulated::now() < *until)
     }
 
-    /// Notes a run that was begun although Ralph could know that the limit stands.
-    pub(super) fn note_premature(&mut self, run: &str) {
+    /// Notes a run that was begun although Ralph could know that the limit stands: it is recorded, or the run that met it
+    /// was for the same item. Another item may meet it once more, at no cost.
+    pub(super) fn note_premature(&mut self, run: &str, key: &str) {
+        let is_of = |entry: &JournalEntry, hit: &str| {
+            matches!(&entry.event, JournalEvent::RunFinished(_))
+                && entry.run.as_ref().is_some_and(|run| run.as_str() == hit)
+        };
+        let is_recorded = |hit: &str| {
+            let mut later = self.journal.iter().skip_while(|entry| !is_of(entry, hit));
+            later.any(|entry| matches!(&entry.event, JournalEvent::LimitWaitStarted(_)))
+        };
         let knew = |hit: &str| {
-            self.performances.iter().any(|known| known.run == hit && known.is_kept == Some(true))
+            let mut met = self.performances.iter().filter(|known| known.run == hit);
+            met.any(|met| met.is_kept == Some(true) && (met.key == key || is_recorded(hit)))
         };
         if self.limit.as_ref().is_some_and(|(_, hit)| knew(hit)) {
             self.premature.push(run.to_owned());
