@@ -459,7 +459,9 @@ fn check_waits(world: &World, wrong: &mut Vec<String>) {
                 }
             }
             // What could not be measured at first is judged: that trouble is over.
-            JournalEvent::Verdict(_) => last.retain(|(_, is_trouble), _| !is_trouble),
+            JournalEvent::Verdict(_) | JournalEvent::CandidateWritten(_) => {
+                last.retain(|(_, is_trouble), _| !is_trouble);
+            }
             JournalEvent::IterationResult(step) if step.result == StepResult::Progress => {
                 last.clear();
             }
