@@ -138,7 +138,8 @@ impl Config {
             let value = self.settings.get(&[key]).filter(|value| value.rank >= command.rank);
             value.map(|value| value.text().to_owned())
         };
-        let argv = ["sh", "-c", command.text()].map(str::to_owned).to_vec();
+        let text = self.places.resolve_script(command);
+        let argv = ["sh".to_owned(), "-c".to_owned(), text].to_vec();
         AgentChoice {
             name: COMMAND.to_owned(),
             program: AgentProgram::Command { argv },

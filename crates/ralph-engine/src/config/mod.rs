@@ -469,6 +469,38 @@ impl Places {
         located.list().iter().map(|path| self.resolve(located, path)).collect()
     }
 
+    /// Returns a command's text with the file that it runs by its whole path, if that is one beside the person: the first
+    /// word, or after the name of an interpreter the first that is no option. Agents work in clones, which have only what
+    /// is committed, and what they make of that.
+    fn resolve_script(&self, located: &Located) -> String {
+        let text = located.text();
+        let is_plain = |word: &str| {
+            word.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/'))
+        };
+        let mut words = text.split_ascii_whitespace();
+        let Some(first) = words.next() else { return text.to_owned() };
+        let named = if first.contains('/') {
+            Some(first)
+        } else {
+            words.find(|word| !word.starts_with('-'))
+        };
+        let Some(word) = named.filter(|word| is_plain(word) && !word.starts_with('/')) else {
+            return text.to_owned();
+        };
+        let path = self.resolve(located, word);
+        if !path.as_std_path().is_file() {
+            return text.to_owned();
+        }
+        let quoted = format!("'{}'", path.as_str().replace('\'', "'\\''"));
+        let is_space = |c: Option<char>| c.is_none_or(|c| c.is_ascii_whitespace());
+        let mut places = text.match_indices(word).map(|(at, _)| (at, at + word.len()));
+        let place = places.find(|(at, end)| {
+            is_space(text[..*at].chars().next_back()) && is_space(text[*end..].chars().next())
+        });
+        let (at, end) = place.expect("it is a word of the text");
+        format!("{}{quoted}{}", &text[..at], &text[end..])
+    }
+
     /// Makes a program's path absolute; a bare name is left to be looked for on PATH.
     fn resolve_program(&self, located: &Located, program: &str) -> String {
         if program.contains('/') {

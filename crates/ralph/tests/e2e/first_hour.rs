@@ -215,6 +215,31 @@ fn a_spec_from_the_template_is_refused_until_it_was_filled_in() {
     assert!(missing.stderr.contains("spec `99` not found"), "{missing}");
 }
 
+/// It is not committed, so that no clone has it.
+#[test]
+fn a_command_that_names_a_script_beside_the_person_finds_it_from_clones() {
+    let place = project("@true");
+    assert_eq!(place.ralph(&["init", "--no-gates"]).status.code(), Some(0));
+    fs::write(place.env.repo().join("ralph/specs/0001-x.md"), "# X\n\nAdd x.\n").unwrap();
+    place.commit_all("a spec");
+    let script = "#!/bin/sh\ncat >/dev/null\ncase $RALPH_ROLE in\nplanner) echo plan >\"$RALPH_OUT/plan.md\" ;;\n\
+        implementer) echo x >>x; git add -A; git commit -qm x ;;\nesac\n\
+        git rev-parse HEAD; echo 'I AM HYPER SURE I AM DONE!'\n";
+    let path = place.env.repo().join("agent.sh");
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for (number, command) in ["./agent.sh", "sh agent.sh --flag"].into_iter().enumerate() {
+        let mut args = vec!["pipeline", "--agent-cmd", command];
+        args.extend(
+            (number > 0).then_some("--force").into_iter().chain((number > 0).then_some("1")),
+        );
+        let finished = place.ralph(&args);
+        assert_eq!(finished.status.code(), Some(0), "{command}: {finished}");
+    }
+    assert_eq!(place.env.git(&["show", "HEAD:x"]), "x\nx");
+    assert_eq!(place.env.git(&["status", "--porcelain"]), "?? agent.sh");
+}
+
 /// The README's own first steps, with an agent that does nothing but commit whatever it finds.
 #[test]
 fn an_agent_that_only_adds_and_commits_is_never_done() {
