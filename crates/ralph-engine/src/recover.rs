@@ -119,7 +119,7 @@ pub(crate) fn forget_uncompared(state: &State) -> Result<(), PathError> {
             UNCOMPARED.forget(state, &result.item)?;
         } else if !under_way.iter().any(|run| run == result.run.as_str()) {
             let loss = "what its run changed cannot be compared with what was before: the work is done again";
-            state.set_aside(&UNCOMPARED.path(state, &result.item), loss)?;
+            UNCOMPARED.set_aside(state, &result.item, loss)?;
         }
     }
     Ok(())

@@ -30,6 +30,9 @@ const BRANCH: &str = "refs/heads/home";
 /// Written last, so that a copy whose creation was interrupted is created again.
 const READY: &str = "ralph-home-copy";
 
+/// How the marks of repositories begin that were made to the end.
+const MADE: &str = "1\n";
+
 /// The copy cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeCopyError {
@@ -61,8 +64,8 @@ impl HomeCopyError {
     }
 }
 
-/// Whether the files that a loss of power can leave empty still say where the copy stands.
-fn is_whole(git_dir: &Utf8Path) -> bool {
+/// Whether the files of a copy still say where it stands: a loss of power, or somebody, may have changed them.
+fn is_whole(git_dir: &Utf8Path, mirror: &Mirror) -> bool {
     let read = |name: &str| fs::read_to_string(git_dir.join(name));
     let is_branch = read("HEAD").is_ok_and(|head| head == format!("ref: {BRANCH}\n"));
     let tip = read(BRANCH);
@@ -72,7 +75,30 @@ fn is_whole(git_dir: &Utf8Path) -> bool {
         // Without a commit yet, or among the packed ones.
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     };
-    is_branch && has_tip && read("config").is_ok_and(|text| !text.trim().is_empty())
+    let borrows = git_dir.join("objects").read_link_utf8();
+    is_branch
+        && has_tip
+        && has_own_config(git_dir, READY)
+        && borrows.is_ok_and(|objects| objects == mirror.objects_dir())
+}
+
+/// Tells whether the configuration of a repository of Ralph's own is as it was made, of which `mark` has a copy.
+pub(super) fn has_own_config(git_dir: &Utf8Path, mark: &str) -> bool {
+    let read = |name: &str| fs::read_to_string(git_dir.join(name)).ok();
+    let (Some(config), Some(mark)) = (read("config"), read(mark)) else { return false };
+    // Those of an earlier Ralph have none.
+    let known = mark.strip_prefix(MADE);
+    known.is_some_and(|known| config == known || known.is_empty() && config.starts_with("[core]"))
+}
+
+/// Notes that a repository of Ralph's own is made, with its configuration.
+pub(super) fn mark_made(git_dir: &Utf8Path, mark: &str) -> io::Result<()> {
+    let config = fs::read_to_string(git_dir.join("config"))?;
+    fs::write(git_dir.join(mark), format!("{MADE}{config}"))
+}
+
+fn is_missing(problem: &io::Error) -> bool {
+    problem.kind() == io::ErrorKind::NotFound
 }
 
 fn unwritable(Unfit(reason): Unfit) -> HomeCopyError {
@@ -116,15 +142,24 @@ impl HomeCopy {
         inside: &Path,
     ) -> Result<(HomeCopy, bool), HomeCopyError> {
         let create = |source| HomeCopyError::Create { path: directory.to_owned(), source };
-        fs::create_dir_all(directory).map_err(create)?;
+        let is_new = match directory.symlink_metadata() {
+            Ok(found) if found.is_dir() => {
+                let git_dir = directory.join(".git");
+                !git_dir.join(READY).exists() || !is_whole(&git_dir, mirror)
+            }
+            Ok(_) => fs::remove_file(directory).map(|()| true).map_err(create)?,
+            Err(_) => true,
+        };
+        if is_new {
+            // With its files: what they hold may be anything.
+            match fs::remove_dir_all(directory) {
+                Err(error) if !is_missing(&error) => return Err(create(error)),
+                _ => fs::create_dir_all(directory).map_err(create)?,
+            }
+        }
         let directory = directory.canonicalize_utf8().map_err(create)?;
         let git_dir = directory.join(".git");
-        let is_new = !git_dir.join(READY).exists() || !is_whole(&git_dir);
         if is_new {
-            match fs::remove_dir_all(&git_dir) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(create(error)),
-                _ => {}
-            }
             let format = format!("--object-format={}", mirror.object_format().name());
             let args = ["init", "--quiet", "--template=", &format, directory.as_str()];
             Call::new(&args).run(mirror.git().program())?;
@@ -132,7 +167,11 @@ impl HomeCopy {
             fs::remove_dir_all(&objects).map_err(create)?;
             symlink(mirror.objects_dir(), &objects).map_err(create)?;
             fs::write(git_dir.join("HEAD"), format!("ref: {BRANCH}\n")).map_err(create)?;
-            fs::write(git_dir.join(READY), "1\n").map_err(create)?;
+            // Nobody reads logs of its refs.
+            let config = fs::read_to_string(git_dir.join("config")).map_err(create)?;
+            let config = format!("{config}[core]\n\tlogallrefupdates = false\n");
+            fs::write(git_dir.join("config"), config).map_err(create)?;
+            mark_made(&git_dir, READY).map_err(create)?;
         }
         let place = RepositoryLocation {
             git_dir: git_dir.clone(),
@@ -145,6 +184,55 @@ impl HomeCopy {
 
     pub fn git(&self) -> &Git {
         &self.git
+    }
+
+    /// Has the next opening make the copy anew.
+    pub fn give_up(&self) -> Result<(), HomeCopyError> {
+        let path = self.git.place().git_dir.join(READY);
+        let removed = fs::remove_file(&path);
+        removed.map_err(|source| HomeCopyError::Create { path, source })
+    }
+
+    /// Tells whether all that the copy's own commits hold can be read.
+    pub fn is_sound(&self) -> bool {
+        let args = ["rev-list", "--objects", "--quiet", "--no-walk", "HEAD"];
+        let is_unborn = || self.git.place().git_dir.join(BRANCH).symlink_metadata().is_err();
+        self.git.ask(&args).is_ok() || is_unborn()
+    }
+
+    /// Makes the copy's list of files anew if it cannot be read. Files are compared with the commit, whatever it says.
+    pub fn mend_index(&self) -> Result<(), GitError> {
+        let index = self.git.place().git_dir.join("index");
+        let _ = match index.symlink_metadata() {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(&index),
+            Ok(_) => fs::remove_file(&index),
+            Err(_) => Ok(()),
+        };
+        let tree = self.head_tree()?;
+        self.git.call(Call::new(&["read-tree", tree.as_str()]).timeout(LONG)).map(|_| ())
+    }
+
+    /// Tells whether the list of files can be read.
+    pub fn has_index(&self) -> bool {
+        let Ok(own) = OwnSettings::read(self.git.place()) else { return false };
+        let index = self.git.place().git_dir.join("index");
+        IndexFile::read(index.as_std_path(), own.layout.format.kind()).is_ok()
+    }
+
+    /// Makes a file of the copy what its last commit has; one that it does not have goes.
+    pub fn restore(&self, paths: &[PathBuf]) -> Result<(), GitError> {
+        let tree = self.head_tree()?;
+        let root = self.git.place().worktree.clone().expect("a copy of home has a work tree");
+        for path in paths {
+            let file = root.as_std_path().join(path);
+            let _ = match file.symlink_metadata() {
+                Ok(found) if found.is_dir() => fs::remove_dir_all(&file),
+                Ok(_) => fs::remove_file(&file),
+                Err(_) => Ok(()),
+            };
+        }
+        self.git.call(Call::new(&["read-tree", tree.as_str()]).timeout(LONG))?;
+        self.git.call(Call::new(&["checkout-index", "--all", "--force"]).timeout(LONG)).map(|_| ())
     }
 
     /// Returns the tree that holds home alone, as a commit has it; an empty one where there is no commit, or no home.

@@ -30,6 +30,7 @@ mod location;
 mod lock;
 pub mod merging;
 pub mod mirror;
+mod mirror_mend;
 mod names;
 mod new_commit;
 pub mod notes;

@@ -22,17 +22,21 @@ use ralph_proc::capture::Answer;
 
 use super::call::Call;
 use super::error::says_full;
+use super::home_copy::mark_made;
+use super::mirror_mend::looks_whole;
 use super::oid::lines;
 use super::parse::parse_refs;
 use super::{
     Git, GitError, GitProgram, ObjectFormat, Oid, RefsSnapshot, RepositoryLocation, unexpected,
 };
 
-const SEEN: &str = "refs/ralph/seen/";
+pub(super) const SEEN: &str = "refs/ralph/seen/";
 /// How many tips are kept before those are forgotten that others lead to: every fill looks at each of them.
 const MANY: usize = if cfg!(test) { 8 } else { 200 };
 /// A first fill of a large repository.
-const TIMEOUT: Duration = Duration::from_mins(30);
+pub(super) const TIMEOUT: Duration = Duration::from_mins(30);
+/// Its presence says that the mirror was made to the end.
+pub(super) const READY: &str = "ralph-mirror";
 /// Its presence says that the source lacked objects of its own accord.
 const PARTIAL: &str = "ralph-partial";
 /// Its presence says that the source was shallow when the mirror was made.
@@ -68,6 +72,9 @@ pub enum MirrorError {
     /// An object is well hashed but of a form that attacks whoever checks it out.
     #[error("the repository at `{source_dir}` holds an unsafe object: {detail}")]
     Unsafe { source_dir: Utf8PathBuf, detail: String },
+    /// Somebody or something has changed the mirror itself.
+    #[error("Ralph's own copy of the repository, `{path}`, is damaged")]
+    Unsound { path: Utf8PathBuf },
     #[error("cannot write the mirror `{path}`")]
     Write {
         path: Utf8PathBuf,
@@ -108,33 +115,45 @@ enum Origin {
 /// A private bare mirror of one repository.
 #[derive(Clone, Debug)]
 pub struct Mirror {
-    git: Git,
-    format: ObjectFormat,
+    pub(super) git: Git,
+    pub(super) format: ObjectFormat,
 }
 
 impl Mirror {
     /// Opens the mirror in a directory, or makes it there for the repository that it is to mirror.
     pub fn open(program: &GitProgram, dir: &Utf8Path, source: &Git) -> Result<Self, MirrorError> {
         let write = |source| MirrorError::Write { path: dir.to_owned(), source };
+        let is_link = dir.symlink_metadata().is_ok_and(|found| !found.is_dir());
+        if is_link {
+            fs::remove_file(dir).map_err(write)?;
+        }
         fs::create_dir_all(dir).map_err(write)?;
         let dir = dir.canonicalize_utf8().map_err(write)?;
         let place =
             RepositoryLocation { git_dir: dir.clone(), common_dir: dir.clone(), worktree: None };
         let git = Git::at(program.clone(), place).private();
-        // Written last, so that a mirror whose making was interrupted is made again.
-        let ready = dir.join("ralph-mirror");
-        if !ready.exists() {
-            let format = source.object_format().map_err(|error| blame(source, error))?;
-            let format_arg = format!("--object-format={}", format.name());
-            let args = ["init", "--quiet", "--bare", "--template=", &format_arg, dir.as_str()];
-            Call::new(&args).run(program)?;
-            if source.is_shallow() {
-                fs::write(dir.join(SHALLOW), "").map_err(write)?;
-            }
-            fs::write(&ready, "1\n").map_err(write)?;
+        if looks_whole(&dir) {
+            let format = git.object_format()?;
+            return Ok(Mirror { git, format });
         }
-        let format = git.object_format()?;
-        Ok(Mirror { git, format })
+        let format = source.object_format().map_err(|error| blame(source, error))?;
+        let mirror = Mirror { git, format };
+        mirror.make_anew(source)?;
+        Ok(mirror)
+    }
+
+    /// Makes an empty mirror around the objects that are there.
+    pub(super) fn init(&self, source: &Git) -> Result<(), MirrorError> {
+        let dir = &self.git.place.git_dir;
+        let write = |source| MirrorError::Write { path: dir.clone(), source };
+        let format_arg = format!("--object-format={}", self.format.name());
+        let args = ["init", "--quiet", "--bare", "--template=", &format_arg, dir.as_str()];
+        Call::new(&args).run(self.git.program())?;
+        if source.is_shallow() {
+            fs::write(dir.join(SHALLOW), "").map_err(write)?;
+        }
+        // Written last, so that a mirror whose making was interrupted is made again.
+        mark_made(dir, READY).map_err(write)
     }
 
     /// Returns the mirror as a repository to put questions to; its answers are true.
@@ -205,11 +224,12 @@ impl Mirror {
     ) -> Result<RefsSnapshot, MirrorError> {
         source.place.check().map_err(|error| blame(source, error))?;
         let snapshot = source.refs().map_err(|error| blame(source, error))?;
-        let seen = self.seen()?;
+        let mut seen = self.seen()?;
         let mut wanted = snapshot.tips();
         wanted.extend(also.iter().cloned());
         wanted.sort();
         wanted.dedup();
+        let all = wanted.clone();
         wanted.retain(|id| !seen.contains(id));
         if wanted.is_empty() && !self.could_deepen(source) {
             return Ok(snapshot);
@@ -218,7 +238,16 @@ impl Mirror {
             self.take_packed(source, &wanted, &seen)?;
             return Ok(snapshot);
         }
-        let fetched = self.fetch(source, &wanted)?;
+        let mut fetched = self.fetch(source, &wanted)?;
+        if fetched.code != Some(0) && !self.is_sound() {
+            // It lacks what it says it has: nothing is wrong with the source, if that is not a clone which borrows from it.
+            if origin == Origin::Slot {
+                return Err(MirrorError::Unsound { path: self.git.place.git_dir.clone() });
+            }
+            self.make_anew(source)?;
+            (wanted, seen) = (all, HashSet::new());
+            fetched = self.fetch(source, &wanted)?;
+        }
         if fetched.code == Some(0) {
             if seen.len() + wanted.len() > MANY {
                 self.forget_merged(&snapshot)?;

@@ -301,6 +301,16 @@ fn inflate(deflated: &[u8], into: &mut Vec<u8>) -> Option<gix_object::Kind> {
     (status == Status::StreamEnd && whole).then_some(kind)
 }
 
+/// Tells whether a loose object is whole, and has the id that it is called by.
+pub(super) fn is_whole_object(path: &Path, id: &str, kind: Kind) -> bool {
+    let Ok(Some(deflated)) = regular_file::read(path) else { return false };
+    let mut content = Vec::new();
+    let Some(found) = inflate(&deflated, &mut content) else { return false };
+    let hashed = gix_object::compute_hash(kind, found, &content);
+    let known = ObjectId::from_hex(id.as_bytes());
+    hashed.is_ok_and(|hashed| known.is_ok_and(|known| known == hashed))
+}
+
 /// The versions that were decoded last; the next is mostly a small difference to one of them.
 #[derive(Default)]
 struct Kept {

@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 use super::GateError;
 use crate::config::{Config, Gate};
 use crate::digest;
-use crate::files::read_optional;
 use crate::state::{Entry, State};
 
 const PINS: Entry<PinRecord> =
@@ -133,15 +132,11 @@ impl PinnedGates {
 
     /// Returns what was kept for an item.
     pub(crate) fn load(state: &State, item: &str) -> Result<Option<PinnedGates>, GateError> {
-        let Some(text) = read_optional(&PINS.path(state, item))? else { return Ok(None) };
-        let unusable = |reason: String| {
-            let reason = format!("`{}`: {reason}", PINS.path(state, item));
-            GateError::Pinned { item: item.to_owned(), reason }
-        };
-        let kept: PinRecord =
-            serde_json::from_slice(&text).map_err(|error| unusable(error.to_string()))?;
+        let Some(kept) = PINS.load(state, item)? else { return Ok(None) };
         if kept.digest != kept.pinned.digest() || kept.item != item {
-            return Err(unusable("they are not as they were written".to_owned()));
+            let path = PINS.path(state, item);
+            let reason = format!("`{path}`: they are not as they were written");
+            return Err(GateError::Pinned { item: item.to_owned(), reason });
         }
         Ok(Some(kept.pinned))
     }
@@ -239,16 +234,24 @@ mod tests {
         let place = Place::new();
         place.write("ralph.toml", CONFIG);
         let state = place.state();
-        PinnedGates::of(&place.load(None).unwrap()).save(&state, "a").unwrap();
+        let pinned = PinnedGates::of(&place.load(None).unwrap());
+        pinned.save(&state, "a").unwrap();
         let path = PINS.path(&state, "a");
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.replace("\"clippy\"", "\"check\"")).unwrap();
+        // What was written beside it has not been touched.
+        assert_eq!(PinnedGates::load(&state, "a").unwrap(), Some(pinned));
+        PinnedGates::forget(&state, "a").unwrap();
+        // An earlier Ralph wrote the record alone.
+        let record = text.split_once('\n').unwrap().1.replace("\"clippy\"", "\"check\"");
+        std::fs::write(&path, record).unwrap();
         let error = PinnedGates::load(&state, "a").unwrap_err();
         assert!(error.to_string().contains("not as they were written"), "{error}");
+        assert!(error.to_string().contains(path.as_str()), "{error}");
     }
 
     #[test]
-    fn gates_that_are_damaged_in_private_state_are_taken_anew_and_the_file_is_named() {
+    fn gates_that_are_lost_in_private_state_are_taken_anew() {
         let place = Place::new();
         place.write("ralph.toml", CONFIG);
         let (state, config) = (place.state(), place.load(None).unwrap());
@@ -256,11 +259,9 @@ mod tests {
             PinnedGates::of(&config).save(&state, "a").unwrap();
             let path = PINS.path(&state, "a");
             std::fs::write(&path, damage).unwrap();
+            std::fs::write(state.directory().join("copies/pins/a.json"), damage).unwrap();
             let (pinned, changes) = PinnedGates::keep(&state, "a", &config).unwrap();
-            assert_eq!(pinned, PinnedGates::of(&config));
-            let [change] = changes.as_slice() else { panic!("{damage:?}: {changes:?}") };
-            assert!(change.to_string().contains(path.as_str()), "{change}");
-            assert_eq!(PinnedGates::keep(&state, "a", &config).unwrap(), (pinned, Vec::new()));
+            assert_eq!((pinned, changes), (PinnedGates::of(&config), Vec::new()));
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::boundary::vouch_for;
 use crate::digest;
 use crate::files::disk;
 use crate::files::lock::{LockError, WriteLock, is_owned};
+use crate::files::note::read_note;
 use crate::files::{
     PathError, create_directory, read_optional, remove_abandoned, replace_atomically,
 };
@@ -493,6 +494,14 @@ impl PlanFile {
             Err(why) => Err(why.into()),
         }
     }
+}
+
+/// Tells whether a plan is as a change was noted to leave it: it is Ralph's own, and only not committed yet.
+pub(crate) fn is_as_noted(state: &State, plan: &Utf8Path) -> Result<bool, PathError> {
+    let Some(bytes) = read_optional(plan)? else { return Ok(false) };
+    let noted = Intent::left(state, plan)?.is_some_and(|intent| intent.was_written(&bytes));
+    Ok(noted
+        || read_note(&state.vouched(plan))?.is_some_and(|known| known == digest::of_bytes(&bytes)))
 }
 
 /// Numbers for new ids. They need not be secret, only unlike those of other processes.

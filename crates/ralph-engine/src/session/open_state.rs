@@ -101,6 +101,9 @@ impl OpenState {
             now: clock.now(),
             root_commit: &|root| root_commit(git(), root),
         })?;
+        if mirror.is_some() {
+            state.mend_shapes()?;
+        }
         let mut journal = Journal::open(&state.journal())?.mirrored(mirror);
         let mut rebuilt = None;
         if fresh.is_some_and(|fresh| fresh.home_has_history) {

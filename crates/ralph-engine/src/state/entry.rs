@@ -1,19 +1,29 @@
 //! Records of private state: one JSON file per kind and item.
 //!
-//! All of them can be lost, at a price that each kind names. A file that cannot be read counts as absent and is kept aside
-//! ([`super::damaged`]); a record that decides something carries its own proof of being whole (see `gates::pin`).
+//! Each is written twice, with a number that grows and a digest: whatever becomes of one file, the other tells that it is
+//! not what Ralph wrote last, and is used. Both can be lost, at a price that each kind names. What cannot be read is kept
+//! aside ([`super::damaged`]); where neither can, the record counts as absent.
 
+use std::collections::BTreeSet;
+use std::io;
 use std::marker::PhantomData;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::{State, file_name};
+use crate::digest;
 use crate::files::disk;
 use crate::files::{
     PathError, create_private_directory, read_optional, remove_durably, replace_atomically,
+    replace_unsynced,
 };
+
+/// Where records are written a second time, by kind.
+const COPIES: &str = "copies";
+/// What follows from the loss of one of two, for people.
+const COPY_SERVES: &str = "nothing is lost, there is another";
 
 /// A kind of record, with the directory that keeps them.
 pub struct Entry<T> {
@@ -33,17 +43,38 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         state.directory().join(self.directory).join(format!("{}.json", file_name(item)))
     }
 
+    /// Returns the file of the second writing of a record, by that of the first.
+    fn copy_of(&self, state: &State, path: &Utf8Path) -> Utf8PathBuf {
+        let name = path.file_name().expect("a record has a name");
+        state.directory().join(COPIES).join(self.directory).join(name)
+    }
+
     pub(crate) fn load(&self, state: &State, item: &str) -> Result<Option<T>, PathError> {
         self.read(state, &self.path(state, item))
     }
 
     fn read(&self, state: &State, path: &Utf8Path) -> Result<Option<T>, PathError> {
-        let Some(bytes) = read_optional(path)? else { return Ok(None) };
-        let record = serde_json::from_slice(&bytes).ok();
-        if record.is_none() && state.holds_run_lock() {
-            state.set_aside(path, self.loss)?;
+        let copy = self.copy_of(state, path);
+        let (first, second) = (Sealed::read(path)?, Sealed::read(&copy)?);
+        let second_wins = match (&first, &second) {
+            (Reading::Whole(first), Reading::Whole(second)) => second.number > first.number,
+            (_, Reading::Whole(_)) => true,
+            _ => false,
+        };
+        if state.holds_run_lock() {
+            if matches!(first, Reading::Damaged) {
+                state.set_aside(path, if second_wins { COPY_SERVES } else { self.loss })?;
+            }
+            if matches!(second, Reading::Damaged) {
+                remove_durably(&copy)?;
+            }
+            if second_wins && let Reading::Whole(sealed) = &second {
+                create_private_directory(path.parent().expect("the file has a directory"))?;
+                replace_atomically(path, &render(sealed.number, &sealed.record))?;
+            }
         }
-        Ok(record)
+        let chosen = if second_wins { second } else { first };
+        Ok(if let Reading::Whole(sealed) = chosen { Some(sealed.record) } else { None })
     }
 
     /// Tells whether a record of the item was kept aside because it could not be read.
@@ -51,15 +82,41 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         state.was_set_aside(&self.path(state, item))
     }
 
-    /// Replaces the record durably.
-    pub(crate) fn save(&self, state: &State, item: &str, record: &T) -> Result<(), PathError> {
+    /// Keeps a record aside that is of no use any more. `loss` says what follows from that.
+    pub(crate) fn set_aside(&self, state: &State, item: &str, loss: &str) -> Result<(), PathError> {
         let path = self.path(state, item);
-        create_private_directory(path.parent().expect("the file has a directory"))?;
-        replace_atomically(&path, &serde_json::to_vec(record).expect("records are plain data"))
+        remove_durably(&self.copy_of(state, &path))?;
+        state.set_aside(&path, loss)
     }
 
+    /// Replaces the record durably.
+    pub(crate) fn save(&self, state: &State, item: &str, record: &T) -> Result<(), PathError> {
+        self.write(state, &self.path(state, item), record)
+    }
+
+    fn write(&self, state: &State, path: &Utf8Path, record: &T) -> Result<(), PathError> {
+        let copy = self.copy_of(state, path);
+        let number = |path: &Utf8Path| match Sealed::<T>::read(path) {
+            Ok(Reading::Whole(sealed)) => sealed.number,
+            _ => 0,
+        };
+        let number = number(path).max(number(&copy)) + 1;
+        let bytes = render(number, record);
+        create_private_directory(path.parent().expect("the file has a directory"))?;
+        replace_atomically(path, &bytes)?;
+        // Not synced: after a loss of power the first is there, and newer.
+        create_private_directory(copy.parent().expect("the file has a directory"))?;
+        replace_unsynced(&copy, &bytes)
+    }
+
+    /// Forgets the record. The second writing goes first: alone it would stand for one that is lost.
     pub(crate) fn forget(&self, state: &State, item: &str) -> Result<(), PathError> {
-        remove_durably(&self.path(state, item))
+        self.remove(state, &self.path(state, item))
+    }
+
+    fn remove(&self, state: &State, path: &Utf8Path) -> Result<(), PathError> {
+        remove_durably(&self.copy_of(state, path))?;
+        remove_durably(path)
     }
 
     /// Returns every record that can be read, in no particular order.
@@ -80,8 +137,7 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         for path in self.files(state) {
             let Some(mut record) = self.read(state, &path)? else { continue };
             if change(&mut record) {
-                let bytes = serde_json::to_vec(&record).expect("records are plain data");
-                replace_atomically(&path, &bytes)?;
+                self.write(state, &path, &record)?;
             }
         }
         Ok(())
@@ -96,7 +152,7 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         let kept: Vec<Utf8PathBuf> = items.map(|item| self.path(state, item)).collect();
         for path in self.files(state) {
             if !kept.contains(&path) {
-                remove_durably(&path)?;
+                self.remove(state, &path)?;
             }
         }
         Ok(())
@@ -104,10 +160,81 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
 
     pub(super) fn files(&self, state: &State) -> impl Iterator<Item = Utf8PathBuf> {
         let directory = state.directory().join(self.directory);
-        let listed = disk::list(&directory).into_iter().flatten();
-        let names = listed.filter_map(|entry| entry.name.into_string().ok());
-        names.map(move |name| directory.join(name)).filter(|path| path.extension() == Some("json"))
+        let copies = state.directory().join(COPIES).join(self.directory);
+        let names = |directory: &Utf8Path| {
+            let listed = disk::list(directory).into_iter().flatten();
+            listed.filter_map(|entry| entry.name.into_string().ok()).collect::<BTreeSet<String>>()
+        };
+        let mut all = names(&directory);
+        all.extend(names(&copies));
+        let files = all.into_iter().map(move |name| directory.join(name));
+        files.filter(|path| path.extension() == Some("json"))
     }
+}
+
+/// A record as it is written: a line with its number and the digest of the rest, then the record.
+struct Sealed<T> {
+    /// Grows with each change.
+    number: u64,
+    record: T,
+}
+
+/// The first line of a record.
+#[derive(Serialize, Deserialize)]
+struct Seal {
+    number: u64,
+    digest: String,
+}
+
+/// What a file holds.
+enum Reading<T> {
+    Absent,
+    Damaged,
+    Whole(Sealed<T>),
+}
+
+impl<T: DeserializeOwned> Sealed<T> {
+    fn read(path: &Utf8Path) -> Result<Reading<T>, PathError> {
+        let bytes = match read_optional(path) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(Reading::Absent),
+            // Something else is in its place, or in that of its directory: a start puts that away.
+            Err(problem) => {
+                return match problem.source.kind() {
+                    io::ErrorKind::NotADirectory => Ok(Reading::Absent),
+                    io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput => {
+                        Ok(Reading::Damaged)
+                    }
+                    _ => Err(problem),
+                };
+            }
+        };
+        Ok(Self::parse(&bytes).map_or(Reading::Damaged, Reading::Whole))
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Sealed<T>> {
+        let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+        let (seal, record) = (&bytes[..end], bytes.get(end + 1..).unwrap_or_default());
+        let Ok(Seal { number, digest }) = serde_json::from_slice(seal) else {
+            // Of an earlier Ralph.
+            let record = serde_json::from_slice(bytes).ok()?;
+            return Some(Sealed { number: 0, record });
+        };
+        if digest::of_bytes(record) != digest {
+            return None;
+        }
+        Some(Sealed { number, record: serde_json::from_slice(record).ok()? })
+    }
+}
+
+/// Renders a record with its seal.
+fn render(number: u64, record: &impl Serialize) -> Vec<u8> {
+    let record = serde_json::to_vec(record).expect("records are plain data");
+    let seal = Seal { number, digest: digest::of_bytes(&record) };
+    let mut bytes = serde_json::to_vec(&seal).expect("it is plain data");
+    bytes.push(b'\n');
+    bytes.extend(record);
+    bytes
 }
 
 #[cfg(test)]
@@ -142,11 +269,47 @@ mod tests {
     }
 
     #[test]
+    fn whatever_becomes_of_one_writing_the_other_is_used() {
+        let place = Place::new();
+        let state = place.state().with_run_lock();
+        let names = |text: &str| vec![text.to_owned()];
+        let path = NAMES.path(&state, "a");
+        let copy = NAMES.copy_of(&state, &path);
+        NAMES.save(&state, "a", &names("old")).unwrap();
+        let old = std::fs::read(&path).unwrap();
+        NAMES.save(&state, "a", &names("new")).unwrap();
+        let new = std::fs::read(&path).unwrap();
+        let mut touched = new.clone();
+        *touched.last_mut().unwrap() = b' ';
+        for (damaged, other) in [(&path, &copy), (&copy, &path)] {
+            let ways =
+                [None, Some(&b""[..]), Some(b"\0\0"), Some(&new[..9]), Some(&old), Some(&touched)];
+            for way in ways {
+                match way {
+                    Some(bytes) => std::fs::write(damaged, bytes).unwrap(),
+                    None => std::fs::remove_file(damaged).unwrap(),
+                }
+                assert_eq!(NAMES.load(&state, "a").unwrap(), Some(names("new")), "{way:?}");
+                assert_eq!(NAMES.all(&state).unwrap(), [names("new")], "{way:?}");
+                NAMES.save(&state, "a", &names("new")).unwrap();
+                assert_eq!(std::fs::read(damaged).unwrap(), std::fs::read(other).unwrap());
+            }
+        }
+        NAMES.forget(&state, "a").unwrap();
+        assert_eq!(NAMES.load(&state, "a").unwrap(), None);
+        assert!(NAMES.all(&state).unwrap().is_empty() && !copy.exists());
+        // An earlier Ralph wrote the record alone.
+        std::fs::write(&path, "[\"plain\"]").unwrap();
+        assert_eq!(NAMES.load(&state, "a").unwrap(), Some(names("plain")));
+    }
+
+    #[test]
     fn a_record_that_cannot_be_read_counts_as_absent_and_is_kept_and_named_once() {
         let place = Place::new();
         let looking = place.state();
         NAMES.save(&looking, "a", &vec![]).unwrap();
         let path = NAMES.path(&looking, "a");
+        std::fs::remove_file(NAMES.copy_of(&looking, &path)).unwrap();
         std::fs::write(&path, "{").unwrap();
         // A reader without the run lock moves nothing: the record may just be replaced.
         assert_eq!(NAMES.load(&looking, "a").unwrap(), None);

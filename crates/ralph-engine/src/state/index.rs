@@ -45,7 +45,13 @@ pub(super) struct IndexEntry {
 impl IndexEntry {
     /// Loads the entry for a path. One that cannot be read, or is for another path, is as good as none.
     pub(super) fn load(base: &Utf8Path, path: &Utf8Path) -> Result<Option<Self>, PathError> {
-        let Some(text) = read_optional(&file(base, path))? else { return Ok(None) };
+        let text = match read_optional(&file(base, path)) {
+            Ok(Some(text)) => text,
+            Ok(None) => return Ok(None),
+            // Something else is in its place: it is put away when the entry is written.
+            Err(problem) if !is_refused(&problem) => return Ok(None),
+            Err(problem) => return Err(problem),
+        };
         let entry = serde_json::from_slice::<IndexEntry>(&text).ok();
         Ok(entry.filter(|entry| entry.path == path && is_plain_name(&entry.directory)))
     }
@@ -56,6 +62,10 @@ impl IndexEntry {
         remove_abandoned(&directory)?;
         replace_atomically(&file(base, &self.path), &render(self))
     }
+}
+
+fn is_refused(problem: &PathError) -> bool {
+    problem.source.kind() == std::io::ErrorKind::PermissionDenied
 }
 
 fn is_plain_name(name: &str) -> bool {

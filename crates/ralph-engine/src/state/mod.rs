@@ -9,6 +9,7 @@ mod entry;
 mod index;
 mod live;
 mod sessions;
+mod shape;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
@@ -88,6 +89,20 @@ pub fn state_base(env: &dyn Fn(&str) -> Option<String>) -> Result<Utf8PathBuf, S
 impl State {
     /// Opens a workspace's state, making it if it is not there.
     pub fn open(request: &StateRequest<'_>) -> Result<(Self, Option<Fresh>), StateError> {
+        match Self::open_as_it_is(request) {
+            // Something is not what it should be: it is put away, and made anew.
+            Err(StateError::Path(_)) => {
+                shape::mend_shared(request.base)?;
+                let directory = request.base.join(Self::directory_name(request)?);
+                State { directory, base: request.base.to_owned(), holds_run_lock: false }
+                    .mend_shapes()?;
+                Self::open_as_it_is(request)
+            }
+            opened => opened,
+        }
+    }
+
+    fn open_as_it_is(request: &StateRequest<'_>) -> Result<(Self, Option<Fresh>), StateError> {
         create_private_directory(request.base)?;
         let directory = request.base.join(Self::directory_name(request)?);
         create_private_directory(&directory)?;

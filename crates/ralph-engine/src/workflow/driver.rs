@@ -164,6 +164,11 @@ pub(crate) trait Workflow<'s> {
         Ok(false)
     }
 
+    /// Tells whether what a run did is gone with the clone that it worked in. Asked once, of a result of an earlier process.
+    fn has_lost_work(&mut self, _result: &RunResult) -> Result<bool, WorkflowError> {
+        Ok(false)
+    }
+
     /// Tells whether there will be another try, so that a pause before it makes sense.
     fn tries_again(&mut self) -> Result<bool, WorkflowError> {
         Ok(true)
@@ -212,6 +217,7 @@ pub(crate) fn drive<'s, W: Workflow<'s>>(workflow: &mut W) -> Result<Ended<W::En
 
 fn turn_until_end<'s, W: Workflow<'s>>(workflow: &mut W) -> Result<Ended<W::End>, WorkflowError> {
     let mut pace = Pace::default();
+    repeat_lost(workflow)?;
     loop {
         let turn = match advance(workflow, &mut pace) {
             Ok(turn) => turn,
@@ -300,6 +306,22 @@ fn meet_trouble<'s, W: Workflow<'s>>(
         return Ok(Some(Stop::Stuck { trouble }));
     }
     Ok(None)
+}
+
+/// Has a run repeated that ended before this process began, if what it did is lost: its agent is not to blame.
+fn repeat_lost<'s, W: Workflow<'s>>(workflow: &mut W) -> Result<(), WorkflowError> {
+    let Some(result) = workflow.pending()? else { return Ok(()) };
+    if !workflow.has_lost_work(&result)? {
+        return Ok(());
+    }
+    let item = &result.item;
+    let reason = format!(
+        "the clone that {item} was worked on in is gone, with what its last run did there: the run is repeated"
+    );
+    workflow.session().record(Note { reason, ..Note::default() })?;
+    let result = workflow.session().record_missing_end(result)?;
+    forget(workflow, &result)?;
+    workflow.discard(&result, Void::Ended)
 }
 
 /// Takes one turn.

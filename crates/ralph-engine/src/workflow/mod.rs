@@ -21,6 +21,7 @@ mod review;
 mod spec_text;
 mod start_gates;
 pub mod stories;
+pub(crate) mod written;
 
 use ralph_model::build::IllegalTaskFact;
 use ralph_model::goal::IllegalGoalFact;
@@ -128,15 +129,21 @@ impl From<EvidenceError> for WorkflowError {
 impl WorkflowError {
     /// Whether a repository that cannot be used may be the cause.
     pub(crate) const fn may_be_of_repository(&self) -> bool {
-        matches!(
-            self,
+        match self {
             WorkflowError::Mirror(_)
-                | WorkflowError::Slot(_)
-                | WorkflowError::Landing(_)
-                | WorkflowError::Judge(JudgeError::Evidence(_) | JudgeError::Git(_))
-                | WorkflowError::Commit(_)
-                | WorkflowError::Git(_)
-        )
+            | WorkflowError::Slot(_)
+            | WorkflowError::HomeCopy(_)
+            | WorkflowError::InFlight(_)
+            | WorkflowError::Landing(_)
+            | WorkflowError::Judge(JudgeError::Evidence(_) | JudgeError::Git(_))
+            | WorkflowError::Plan(PlanFileError::Git(_) | PlanFileError::Commit(_))
+            | WorkflowError::Commit(_)
+            | WorkflowError::Git(_) => true,
+            WorkflowError::Gate(gate) | WorkflowError::Judge(JudgeError::Gate(gate)) => {
+                matches!(gate, GateError::Checkout(_) | GateError::Git(_) | GateError::Mirror(_))
+            }
+            _ => false,
+        }
     }
 
     /// Whether the person has to trust something first.

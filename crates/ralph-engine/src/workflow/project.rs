@@ -14,13 +14,14 @@ use super::isolation::equipment::Equipment;
 use super::isolation::landing::{LandingEnd, LandingRequest};
 use super::isolation::marks::{RevertEnd, RevertRequest};
 use super::isolation::reading::ReadingPlace;
-use super::isolation::{Clones, ClonesRequest, LeftInFlight, slots, unborn_siblings};
+use super::isolation::{Clones, ClonesRequest, LeftInFlight, mend, slots, unborn_siblings};
 use super::overview::read_prd;
-use super::repositories::{BEFORE, Repositories};
+use super::repositories::{BEFORE, BeforeAll, Repositories};
 use super::spec_text::SpecText;
+use super::written::{WrittenFile, note_names, note_written, read_written};
 use super::{WorkflowError, with_causes};
 use crate::config::{GitSettings, Isolation};
-use crate::files::note::{clear_note, read_note, write_note};
+use crate::files::note::clear_note;
 use crate::files::{PathError, create_directory, replace_atomically};
 use crate::gates::start::{StartGates, StartWatcher};
 use crate::git::commits::Signing;
@@ -28,7 +29,7 @@ use crate::git::{Git, GitProgram, shown};
 use crate::home::{CONFIG_FILE, Home, stands_for};
 use crate::plan_file::PlanFile;
 use crate::prompts::{self, PromptProblem, Rules};
-use crate::run::{RESULTS, WantedItem, Wish};
+use crate::run::{RESULTS, RunResult, WantedItem, Wish};
 use crate::session::{Opening, Session, SessionContext, SessionError, SessionRequest};
 use crate::state::State;
 
@@ -49,6 +50,8 @@ pub struct Project {
     item: Option<String>,
     /// The item that goes on in the person's checkout although others work in clones.
     in_place: Option<String>,
+    /// What Ralph keeps of the repositories was looked through because something had failed. That is done once.
+    was_mended: bool,
 }
 
 /// Where the runs of a workflow work.
@@ -105,7 +108,16 @@ impl Project {
             project.reading = ReadingPlace::open(&git, context).map_err(failed)?;
         }
         if let Some(onto) = onto {
-            let left = project.isolate(context, onto).map_err(failed)?;
+            let left = match project.isolate(context, onto) {
+                // What Ralph keeps for itself may be damaged: then it is made anew.
+                Err(error)
+                    if error.may_be_of_repository() && mend(&git, context).map_err(failed)? =>
+                {
+                    project.isolate(context, onto)
+                }
+                isolated => isolated,
+            };
+            let left = left.map_err(failed)?;
             project.publish_left(&mut session, &left).map_err(failed)?;
             let workspace = session.context.workspace.root.clone();
             for name in unborn_siblings(&git, &workspace).map_err(failed)? {
@@ -136,6 +148,7 @@ impl Project {
             reading: None,
             item: None,
             in_place: None,
+            was_mended: false,
         }
     }
 
@@ -157,10 +170,14 @@ impl Project {
             stands_for(home, context.home_path());
             create_directory(home)?;
             self.committer = HomeCommitter::open(program, home, &settings);
-            // What a killed Ralph had written to the draft and not committed is in flight all the same.
+            // What a killed Ralph had written to the draft and not committed is in flight all the same; what anybody else
+            // has made of it is not.
+            let note = context.state.uncommitted(context.home_path());
+            let left = clones.restore_draft(&context.state, &read_written(&note)?)?;
             let draft = Home { path: home.to_owned(), exists: true };
             PlanFile::open(program, &context.state, &draft, Signing::Unsigned).commit()?;
-            self.committer.commit("ralph: save pending state")?;
+            self.committer.commit_files(&left, "ralph: save pending state")?;
+            clear_note(&note)?;
         }
         let left = clones.begin(&context.state)?;
         self.clones = Some(clones);
@@ -229,7 +246,7 @@ impl Project {
     }
 
     /// Tells whether the person's checkout of the repository that has home is on the branch that work lands on.
-    pub(crate) fn is_checked_out(&self) -> Result<bool, WorkflowError> {
+    pub fn is_checked_out(&self) -> Result<bool, WorkflowError> {
         match &self.clones {
             Some(clones) => clones.is_home_checked_out(),
             None => Ok(true),
@@ -317,7 +334,8 @@ impl Project {
             session.record(Note { reason, ..Note::default() })?;
         }
         let entered = entered?;
-        if entered.slot.is_new {
+        // Of judged work that waits to land it is still true.
+        if entered.slot.is_new && !clones.has_candidate(item)? {
             BEFORE.forget(&session.context.state, item)?;
         }
         self.repositories = entered.repositories;
@@ -337,6 +355,17 @@ impl Project {
         else {
             return Ok(false);
         };
+        if let Some(clones) = self.clones.as_ref().filter(|_| !self.was_mended)
+            && {
+                self.was_mended = true;
+                clones.mend()?
+            }
+        {
+            let reason = "Ralph's own copy of the repository was damaged, and is made anew";
+            session.record(Note { reason: reason.to_owned(), ..Note::default() })?;
+            self.enter_slot(session, &item)?;
+            return Ok(true);
+        }
         let Some(problem) = self.repositories.unsound() else { return Ok(false) };
         let reason = format!(
             "what was left in the clone of {item} cannot be used, and the clone is made anew: {problem}"
@@ -345,6 +374,39 @@ impl Project {
         slots::release(&session.context.state, &item)?;
         self.enter_slot(session, &item)?;
         Ok(true)
+    }
+
+    /// Tells whether the clone is gone that a writing run worked in, with what it did there.
+    pub(crate) fn has_lost_clone(
+        &self,
+        session: &Session<'_>,
+        result: &RunResult,
+    ) -> Result<bool, WorkflowError> {
+        let (state, item) = (&session.context.state, &result.item);
+        let Some(clones) = self.clones.as_ref().filter(|_| result.role.writes_workspace()) else {
+            return Ok(false);
+        };
+        Ok(!began_in_place(state, item)? && !clones.has_work_of(state, item)?)
+    }
+
+    /// Returns what there was before the last run of an item whose accepted work is to land; `None` if it has landed. That
+    /// nothing is known of it proves nothing: it may have been lost.
+    pub(crate) fn before_landing(
+        &mut self,
+        session: &mut Session<'_>,
+        item: &str,
+        works: &[Work],
+    ) -> Result<Option<BeforeAll>, WorkflowError> {
+        if let Some(before) = BEFORE.load(&session.context.state, item)? {
+            return Ok(Some(before));
+        }
+        let Some(clones) = &self.clones else { return Ok(None) };
+        if clones.has_landed(works)? {
+            return Ok(None);
+        }
+        self.enter_slot(session, item)?;
+        let base = slots::base_of(&session.context.state, item)?.unwrap_or_default();
+        Ok(Some(self.repositories.note(&base)?))
     }
 
     /// Has the runs that follow read for an item: in its clone, which is at the commit that is checked out now.
@@ -708,7 +770,9 @@ impl Project {
         if self.is_in_place() {
             return self.commit_home(session, message, spec);
         }
-        let files = read_files(&session.context.state.uncommitted(session.context.home_path()))?;
+        let note = session.context.state.uncommitted(session.context.home_path());
+        let files: Vec<Utf8PathBuf> =
+            read_written(&note)?.into_iter().map(|file| file.path).collect();
         conclude_commit(session, self.committer.commit_own(files, message), spec)
     }
 
@@ -724,11 +788,15 @@ impl Project {
         spec: Option<String>,
     ) -> Result<(), WorkflowError> {
         let note = session.context.state.uncommitted(session.context.home_path());
-        files.extend(read_files(&note)?);
+        files.extend(read_written(&note)?.into_iter().map(|file| file.path));
         files.sort();
         files.dedup();
-        write_note(&note, &serde_json::to_string(&files).expect("paths are text"))?;
+        let written: Vec<WrittenFile> = files.iter().cloned().map(WrittenFile::named).collect();
+        note_names(&note, &written)?;
         write()?;
+        if self.clones.is_some() {
+            note_written(&note, &written)?;
+        }
         conclude_commit(session, self.committer.commit_files(&files, message), spec)?;
         match (&self.clones, &self.item) {
             (Some(clones), Some(item)) => {
@@ -740,7 +808,8 @@ impl Project {
 
     /// Commits what a Ralph that died had written and not committed.
     pub(crate) fn commit_left(&self, session: &mut Session<'_>) -> Result<(), WorkflowError> {
-        let files = read_files(&session.context.state.uncommitted(session.context.home_path()))?;
+        let files = read_written(&session.context.state.uncommitted(session.context.home_path()))?;
+        let files: Vec<Utf8PathBuf> = files.into_iter().map(|file| file.path).collect();
         let message = "ralph: save pending state";
         let committed = self.committer.commit_files(&files, message);
         conclude_commit(session, committed, None)
@@ -773,12 +842,6 @@ fn tracked_home(
     let Ok(inside) = home.strip_prefix(worktree) else { return Ok(None) };
     let is_tracked = git.has_tracked_within(inside.as_std_path())?;
     Ok(is_tracked.then(|| inside.to_owned()))
-}
-
-/// Reads which files were being written. A note that is damaged names none: the next commit of all of home has them.
-fn read_files(note: &Utf8Path) -> Result<Vec<Utf8PathBuf>, PathError> {
-    let text = read_note(note)?;
-    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
 
 /// A failure to commit does not stop the work, because the files are on disk; it is recorded.

@@ -241,15 +241,20 @@ fn with_build<T>(
     })?;
     let plan = setup.open_plan_in(&session.context.state, project.home());
     let plan = Arc::new(plan.for_runs().map_err(CliError::failed)?);
-    let bytes = plan.read().map_err(CliError::failed)?;
-    if let Err(why) = Plan::parse(&bytes).workable() {
-        return Err(CliError { exit: Exit::Unfinished, ..unwritable(&why, plan.path()) });
+    let persons = setup.open_plan(&session.context.state);
+    let mut plans = vec![&*plan];
+    // What is in the checkout and cannot be worked on is not taken up.
+    plans.extend(project.is_checked_out().map_err(failed)?.then_some(&persons));
+    for plan in plans {
+        let bytes = plan.read().map_err(CliError::failed)?;
+        if let Err(why) = Plan::parse(&bytes).workable() {
+            return Err(CliError { exit: Exit::Unfinished, ..unwritable(&why, plan.path()) });
+        }
     }
     settle_dirt(setup, &session.context, &project, job.options.allow_dirty)?;
     if let Some(start) = job.start {
         gates_first(setup, &mut session, &project, start)?;
     }
-    let persons = setup.open_plan(&session.context.state);
     let promise = job.promise.map(str::to_owned);
     let mut build = Build::new(&mut session, &mut project, Arc::clone(&plan), promise);
     go(&mut build, &plan, &persons)

@@ -44,7 +44,7 @@ impl Point {
     }
 
     /// Whether a supervised command (agent, gate, setup) has just been started.
-    fn is_start_of_run(&self) -> bool {
+    pub(crate) fn is_start_of_run(&self) -> bool {
         self.what.starts_with("start ") && !self.is_start_of("git")
     }
 }
@@ -192,6 +192,12 @@ impl<'a> Sweep<'a> {
         (finished, later.filter(Point::is_start_of_run).collect())
     }
 
+    /// Copies a directory of the place, as it was at the beginning.
+    pub(crate) fn copy_of(&self, directory: &str, to: &Path) {
+        fs::create_dir(to).unwrap();
+        copy(&self.beginning.path().join(directory), to);
+    }
+
     /// Restores the beginning.
     pub(crate) fn begin_again(&self) {
         // Whatever is left of the telling before must not meet this one.
@@ -247,7 +253,7 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Copies what is in a directory into another, with modes and links.
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     for entry in entries(from) {
         let copied = to.join(entry.file_name().unwrap());
         let kind = fs::symlink_metadata(&entry).unwrap();

@@ -71,6 +71,8 @@ mod pipeline;
 #[cfg(test)]
 mod plan;
 #[cfg(test)]
+mod private_state;
+#[cfg(test)]
 mod receipts;
 #[cfg(test)]
 mod replay;

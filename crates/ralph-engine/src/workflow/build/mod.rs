@@ -18,6 +18,7 @@ mod task_store;
 
 use std::sync::Arc;
 
+use camino::Utf8Path;
 use ralph_model::build::TaskState;
 use ralph_model::checks::allow_lines;
 use ralph_model::journal::{
@@ -35,9 +36,10 @@ use super::driver::{Ended, Subject, Turn, Void, Workflow, WorkflowStep, drive, f
 use super::project::Project;
 use super::repositories::BEFORE;
 use super::review::{MeasuredWork, REVIEW};
+use crate::files::read_optional;
 use crate::gates::pin::PinnedGates;
 use crate::git::commits::Signing;
-use crate::plan_file::PlanFile;
+use crate::plan_file::{PLAN_FILE, PlanFile};
 use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::Session;
 
@@ -317,6 +319,17 @@ impl<'r, 's> Build<'r, 's> {
     }
 }
 
+/// Refuses to have agents work on a plan that no change could be made to.
+fn refuse_unworkable(path: &Utf8Path, plan: &Plan<'_>) -> Result<(), WorkflowError> {
+    match plan.document().broken().chain(plan.obstacles()).next() {
+        Some(problem) => {
+            let (path, reason) = (path.to_owned(), problem.to_string());
+            Err(WorkflowError::StateFile { path, reason })
+        }
+        None => Ok(()),
+    }
+}
+
 impl<'s> Workflow<'s> for Build<'_, 's> {
     type End = BuildEnd;
 
@@ -358,9 +371,12 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
         // Before an agent starts, also on a plan that was edited since the last one ended.
-        if let Some(problem) = plan.document().broken().chain(plan.obstacles()).next() {
-            let path = self.plan.path().to_owned();
-            return Err(WorkflowError::StateFile { path, reason: problem.to_string() });
+        refuse_unworkable(self.plan.path(), &plan)?;
+        if self.project.is_checked_out()? {
+            // One that cannot be worked on is not taken up from the checkout.
+            let path = self.session.context.home_path().join(PLAN_FILE);
+            let bytes = read_optional(&path)?.unwrap_or_default();
+            refuse_unworkable(&path, &Plan::parse(&bytes))?;
         }
         let next = plan.next();
         let stage = plan.stage();
@@ -468,6 +484,10 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
             None,
         )?;
         Ok(turn)
+    }
+
+    fn has_lost_work(&mut self, result: &RunResult) -> Result<bool, WorkflowError> {
+        self.project.has_lost_clone(self.session, result)
     }
 
     fn mend_clone(&mut self, error: &WorkflowError) -> Result<bool, WorkflowError> {

@@ -3,7 +3,7 @@
 //! That nothing has to change is never taken at the builder's word: a verifier gives its opinion first. Work that could not
 //! be judged is judged once more before a person is asked about it again.
 
-use ralph_model::build::{Acceptance, Rejection, TaskFact, TaskState, Work};
+use ralph_model::build::{Acceptance, Rejection, TaskClaim, TaskFact, TaskState, Work};
 use ralph_model::journal::{
     AnswerOrigin, PersonAnswered, PersonNeeded, QuestionKind, ReasonText, VerdictKind,
     VerdictReached,
@@ -20,6 +20,7 @@ use crate::questions::AnswerError;
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Stop, Turn, WorkflowStep};
+use crate::workflow::isolation::landing::is_stuck_question;
 use crate::workflow::repositories::BEFORE;
 use crate::workflow::review::{self, REVIEW, ReviewRequest};
 
@@ -121,12 +122,25 @@ impl Build<'_, '_> {
             let reasons = vec![ReasonText::new("cannot_be_judged", &reason)];
             return self.reject(task, None, Rejection::plain(reason), reasons);
         };
-        let answer = self.answer(task, QuestionKind::Accept)?;
+        let claim = self.markers(task)?.record.claim;
+        let stuck = match &claim {
+            TaskClaim::Undecided { question, .. } if is_stuck_question(question) => Some(question),
+            _ => None,
+        };
+        let kind = if stuck.is_some() { QuestionKind::Retry } else { QuestionKind::Accept };
+        let answer = self.answer(task, kind)?;
+        if let (None, Some(question)) = (&answer, stuck) {
+            // Judged again it would only be refused again, and so on for ever.
+            return self.ask_person(task, question.clone(), kind, None);
+        }
         let turn = match &answer {
             Some(answer) if !is_yes(answer) => {
                 self.tell_persons_verdict(task, VerdictKind::Rejected, answer)?;
                 let rejection = objection(answer, works);
                 self.settle(task, &TaskFact::Rejected { run: None, rejection })?;
+                if stuck.is_some() {
+                    self.project.go_on_from_tips(self.session, task)?;
+                }
                 Turn::Progress
             }
             answer => {

@@ -16,7 +16,9 @@ use crate::plan_file::PlanFileError;
 use crate::state::{Entry, State};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::forget_troubles;
-use crate::workflow::isolation::landing::{LandingEnd, LandingRequest};
+use crate::workflow::isolation::landing::{
+    LandingEnd, LandingRequest, MOST_REFUSED, stuck_question,
+};
 use crate::workflow::repositories::BEFORE;
 
 pub(super) const TASKS: Entry<TaskRecord> =
@@ -43,9 +45,6 @@ pub(super) fn markers(
     let record = TASKS.load(state, task)?.unwrap_or_default();
     Ok(TaskMarkers { in_plan, record })
 }
-
-/// How often in a row accepted work may be refused by the branch before a person is asked.
-const MOST_REFUSED: u32 = 3;
 
 /// Whether all that a fact comes to was written.
 #[derive(Debug, PartialEq, Eq)]
@@ -196,10 +195,8 @@ impl Build<'_, '_> {
     ) -> Result<Settled, WorkflowError> {
         let refused = self.markers(task)?.record.landings_refused;
         let fact = if refused + 1 >= MOST_REFUSED {
-            let commit = acceptance.done_at.as_ref().map(ToString::to_string).unwrap_or_default();
-            let question = format!(
-                "The accepted work {commit} could not be put on the branch {MOST_REFUSED} times in a row: {why}\nTry again?"
-            );
+            let commit = acceptance.done_at.as_ref().map(ToString::to_string);
+            let question = stuck_question(commit.as_deref(), &why);
             TaskFact::LandingStuck { question }
         } else {
             TaskFact::LandingRefused { why: why.clone() }
@@ -226,7 +223,8 @@ impl Build<'_, '_> {
         // A person's word on the task stands: its work is kept, and does not land.
         let Ok(change) = plan.done(task, done_at) else { return Ok(LandingEnd::Landed) };
         let files = [(self.plan.path().to_owned(), plan.render())];
-        let Some(before) = BEFORE.load(&self.session.context.state, task)? else {
+        let works = &acceptance.works;
+        let Some(before) = self.project.before_landing(self.session, task, works)? else {
             return Ok(LandingEnd::Landed);
         };
         let base = self.project.slot_base(self.session, task)?.unwrap_or_else(|| before.base());

@@ -16,22 +16,23 @@ use std::path::{Path, PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::memory::merge_notes;
+use ralph_model::plan::Plan;
 use serde::{Deserialize, Serialize};
 
 use super::in_flight::{Flight, FlyingFile};
 use crate::files::tree_watch::TreeWatch;
 use crate::files::{PathError, read_optional};
-use crate::git::home_copy::{HomeBlob, HomeChange, HomeCopy};
+use crate::git::home_copy::{HomeBlob, HomeChange, HomeCopy, HomeCopyError};
 use crate::git::landing::FileEdit;
 use crate::git::mirror::Mirror;
-use crate::git::{Git, Oid};
+use crate::git::{Git, ObjectError, Oid};
 use crate::plan_file::PLAN_FILE;
 use crate::plan_file::draft::merge_plan;
 use crate::state::{Entry, State};
 use crate::workflow::WorkflowError;
 
 /// What the draft of a home was last brought in line with, by the path of the home.
-const SEEN: Entry<Seen> =
+pub(super) const SEEN: Entry<Seen> =
     Entry::new("drafts", "what is in flight is told from your files by refs alone");
 
 /// Files that agents keep notes in; both sides' lines are kept.
@@ -41,19 +42,22 @@ const REGULAR: &str = "100644";
 
 /// Home on the person's side, as it was when the draft was last brought in line with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Seen {
+pub(super) struct Seen {
     /// The tip of the run's branch; `None` where there was no commit yet.
-    tip: Option<Oid>,
+    pub(super) tip: Option<Oid>,
     /// A tree that holds home alone.
     tree: Oid,
     /// What the person had edited and not committed.
     #[serde(default)]
     edits: Option<Edits>,
+    /// Where the draft stood when this was noted; its commits since are on top. An earlier Ralph did not note it.
+    #[serde(default)]
+    pub(super) draft: Option<Oid>,
 }
 
 /// Files of home in the person's checkout that are not as its `HEAD` has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Edits {
+pub(super) struct Edits {
     head: Option<Oid>,
     /// Home as it is in the checkout.
     tree: Oid,
@@ -101,13 +105,13 @@ impl CheckoutState {
 
 /// The draft of one home.
 pub(crate) struct HomeDraft {
-    copy: HomeCopy,
+    pub(super) copy: HomeCopy,
     /// Home inside the draft.
     home: Utf8PathBuf,
     /// Home, named from the root of the work tree.
     inside: PathBuf,
     /// What the draft is filed under in private state.
-    key: String,
+    pub(super) key: String,
     last_look: RefCell<Option<LastLook>>,
 }
 
@@ -141,26 +145,35 @@ impl HomeDraft {
         self.copy.git()
     }
 
-    /// Brings the draft in line with the person's side; returns what they changed that was in flight as well.
+    /// Brings the draft in line with the person's side; returns what they changed that was in flight as well. A draft that
+    /// was lost takes up `flights`.
     ///
     /// What the workflow has written must be committed before. Every step can be repeated after a crash.
-    pub(crate) fn sync(
+    pub(super) fn sync(
         &self,
         state: &State,
         persons: &PersonsHome<'_>,
+        flights: &[Flight],
     ) -> Result<Vec<PathBuf>, WorkflowError> {
         let before = SEEN.load(state, &self.key)?;
         let now = self.look(persons, before.as_ref())?;
-        if before.as_ref() == Some(&now) {
+        let is_known = |before: &Seen| Seen { draft: None, ..before.clone() } == now;
+        if before.as_ref().is_some_and(is_known) {
             return Ok(Vec::new());
         }
         let (merged, taken) = match &before {
-            None => (now.tree.clone(), Vec::new()),
+            None => (self.lay_over(&now.tree, flights)?, Vec::new()),
             Some(before) => self.merge(&before.tree, &now.tree)?,
         };
         self.copy.stand_on(now.tip.as_ref(), &merged)?;
-        SEEN.save(state, &self.key, &now)?;
+        self.note_seen(state, now)?;
         Ok(taken)
+    }
+
+    /// Notes what the draft is in line with, and where it stands.
+    fn note_seen(&self, state: &State, seen: Seen) -> Result<(), WorkflowError> {
+        let draft = self.git().head()?.id().cloned();
+        Ok(SEEN.save(state, &self.key, &Seen { draft, ..seen })?)
     }
 
     /// Looks at home as the person has it.
@@ -171,7 +184,7 @@ impl HomeDraft {
     ) -> Result<Seen, WorkflowError> {
         let Some(checkout) = persons.checkout else {
             let tree = self.copy.tree_at(persons.tip)?;
-            return Ok(Seen { tip: persons.tip.cloned(), tree, edits: None });
+            return Ok(Seen { tip: persons.tip.cloned(), tree, edits: None, draft: None });
         };
         let state = CheckoutState::of(checkout, persons.tip)?;
         if let Some(last) = &*self.last_look.borrow()
@@ -213,7 +226,7 @@ impl HomeDraft {
         edited.sort();
         edited.dedup();
         if edited.is_empty() {
-            return Ok(Seen { tip: tip.cloned(), tree: at_tip, edits: None });
+            return Ok(Seen { tip: tip.cloned(), tree: at_tip, edits: None, draft: None });
         }
         let root = checkout.place().worktree.clone().expect("a checkout has a work tree");
         let head = checkout.head()?;
@@ -221,6 +234,9 @@ impl HomeDraft {
         let mut in_checkout = Vec::new();
         for path in edited {
             let content = read_regular(&root, &path)?;
+            if self.is_unfit_plan(&path, content.as_deref(), head.id())? {
+                continue;
+            }
             let after = content.map(|bytes| self.blob(&bytes)).transpose()?;
             in_checkout.push(HomeChange { path, after });
         }
@@ -230,7 +246,24 @@ impl HomeDraft {
         let base = earlier.map_or(at_head, |edits| edits.base.clone());
         let tree = self.merge_trees(&base, &at_tip, &edited)?.0;
         let edits = Edits { head: head.id().cloned(), tree: edited, base };
-        Ok(Seen { tip: tip.cloned(), tree, edits: Some(edits) })
+        Ok(Seen { tip: tip.cloned(), tree, edits: Some(edits), draft: None })
+    }
+
+    /// Tells whether a person has edited the plan so that no agent could work on it. It is not taken up before they have
+    /// mended it: it would land with the next task, and what they mend then is another file.
+    fn is_unfit_plan(
+        &self,
+        path: &Path,
+        content: Option<&[u8]>,
+        head: Option<&Oid>,
+    ) -> Result<bool, WorkflowError> {
+        let is_plan = path == self.inside.join(PLAN_FILE);
+        let (Some(content), Some(head)) = (content.filter(|_| is_plan), head) else {
+            return Ok(false);
+        };
+        let is_workable = |plan: &[u8]| Plan::parse(plan).workable().is_ok();
+        let committed = self.git().file_at(head, path)?.unwrap_or_default();
+        Ok(!is_workable(content) && is_workable(&committed))
     }
 
     /// Merges what the person changed into the draft.
@@ -363,13 +396,6 @@ impl HomeDraft {
         Ok(SEEN.load(state, &self.key)?.is_none())
     }
 
-    /// Takes up what was in flight. The draft must be as the person's side is.
-    pub(super) fn take_up(&self, state: &State, flights: &[Flight]) -> Result<(), WorkflowError> {
-        let Some(seen) = SEEN.load(state, &self.key)? else { return Ok(()) };
-        let tree = self.lay_over(&seen.tree, flights)?;
-        Ok(self.copy.stand_on(seen.tip.as_ref(), &tree)?)
-    }
-
     /// Returns the tip that the draft was last brought in line with.
     pub(crate) fn seen_tip(&self, state: &State) -> Result<Option<Oid>, PathError> {
         Ok(SEEN.load(state, &self.key)?.and_then(|seen| seen.tip))
@@ -408,8 +434,7 @@ impl HomeDraft {
         let Some(seen) = SEEN.load(state, &self.key)? else { return Ok(()) };
         let tree = self.git().tree_with(&seen.tree, changes)?;
         let edits = self.edits_after(seen.edits, changes)?;
-        let now = Seen { tip: Some(tip.clone()), tree, edits };
-        Ok(SEEN.save(state, &self.key, &now)?)
+        self.note_seen(state, Seen { tip: Some(tip.clone()), tree, edits, draft: None })
     }
 
     /// Returns the person's edits when files have landed: of those the branch has what was edited.
@@ -438,7 +463,7 @@ impl HomeDraft {
             }
             None => None,
         };
-        Ok(SEEN.save(state, &self.key, &Seen { tip: Some(tip.clone()), tree, edits })?)
+        self.note_seen(state, Seen { tip: Some(tip.clone()), tree, edits, draft: None })
     }
 
     /// Returns changes as edits of a commit.
@@ -446,11 +471,16 @@ impl HomeDraft {
         let ids: Vec<Oid> =
             changes.iter().filter_map(|one| Some(one.after.as_ref()?.id.clone())).collect();
         let blobs = if ids.is_empty() { HashMap::new() } else { self.git().blobs(&ids)? };
-        let edit = |change: &HomeChange| FileEdit {
-            path: change.path.clone(),
-            content: change.after.as_ref().and_then(|blob| blobs.get(&blob.id).cloned()),
+        let content = |blob: &HomeBlob| match blobs.get(&blob.id) {
+            Some(bytes) => Ok(bytes.clone()),
+            // A file whose content is lost is not one that was removed.
+            None => Err(HomeCopyError::from(ObjectError::Missing { id: blob.id.clone() })),
         };
-        Ok(changes.iter().map(edit).collect())
+        let edit = |change: &HomeChange| -> Result<FileEdit, WorkflowError> {
+            let content = change.after.as_ref().map(content).transpose()?;
+            Ok(FileEdit { path: change.path.clone(), content })
+        };
+        changes.iter().map(edit).collect()
     }
 
     /// Names a file of the draft as commits do.

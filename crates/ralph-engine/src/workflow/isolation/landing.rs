@@ -118,6 +118,24 @@ enum Obstacle {
     },
 }
 
+/// How often in a row a branch may refuse an item's work before a person is asked.
+pub(crate) const MOST_REFUSED: u32 = 3;
+
+/// What tells the question about a landing from others.
+const STUCK: &str = "could not be put on the branch";
+
+/// Returns what a person is asked where a branch refused work again and again.
+pub(crate) fn stuck_question(commit: Option<&str>, why: &str) -> String {
+    let work = commit.map_or_else(String::new, |commit| format!(" {commit}"));
+    format!("The accepted work{work} {STUCK} {MOST_REFUSED} times in a row: {why}\nTry again?")
+}
+
+/// Tells whether a question is about a landing: work that goes back after it begins where the branch is by then, because
+/// that has Ralph's own files, which are no change of the agent's.
+pub(crate) fn is_stuck_question(question: &str) -> bool {
+    question.contains(STUCK)
+}
+
 impl Clones {
     /// Puts accepted work on the branches, with what is in flight of home.
     pub(crate) fn land(

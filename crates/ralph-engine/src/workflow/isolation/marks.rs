@@ -4,6 +4,7 @@ use ralph_model::build::Work;
 use ralph_model::journal::WorkLanded;
 use ralph_model::pipeline::records::Base;
 
+use super::slots::SLOTS;
 use super::{Clones, PersonsRepository, object};
 use crate::git::evidence::is_own;
 use crate::git::item_refs::ItemKey;
@@ -11,6 +12,7 @@ use crate::git::landing::{JudgedWork, LandOutcome, LandingCommit, TipState, Tree
 use crate::git::undo::RefReturn;
 use crate::git::{Oid, shown};
 use crate::session::Session;
+use crate::state::State;
 use crate::workflow::WorkflowError;
 use crate::workflow::repositories::{Repositories, commit_id, key};
 
@@ -84,6 +86,44 @@ impl Clones {
             repository.landing().keep_candidate(&repository.branch, &item, &candidate)?;
         }
         Ok(())
+    }
+
+    /// Tells whether judged work of an item is kept that has not landed.
+    pub(crate) fn has_candidate(&self, item: &str) -> Result<bool, WorkflowError> {
+        let item = ItemKey::new(item);
+        for repository in &self.repositories {
+            if repository.landing().candidate(&repository.branch, &item)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Tells whether the clone of an item is there, or at least what was judged of its work.
+    pub(crate) fn has_work_of(&self, state: &State, item: &str) -> Result<bool, WorkflowError> {
+        let record = SLOTS.load(state, item)?;
+        let has_clone = match &record {
+            Some(record) => self.slots.is_there(record, &self.repositories)?,
+            None => false,
+        };
+        Ok(has_clone || self.has_candidate(item)?)
+    }
+
+    /// Tells whether the branches lead to some work.
+    pub(crate) fn has_landed(&self, works: &[Work]) -> Result<bool, WorkflowError> {
+        for repository in &self.repositories {
+            let Some(work) = works.iter().find(|work| work.repository == repository.name) else {
+                continue;
+            };
+            let Some(tip) = repository.tip()? else { return Ok(false) };
+            let (truth, commit) = (repository.gates.mirror.git(), object(&work.commit));
+            if truth.have(std::slice::from_ref(&commit))? != [true]
+                || !truth.is_ancestor(&commit, &tip.commit)?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Forgets the judged work of an item: it has landed, or was given up.

@@ -10,6 +10,7 @@
 
 mod branch;
 pub(crate) mod draft;
+mod draft_check;
 pub(crate) mod equipment;
 mod in_flight;
 pub mod kept;
@@ -33,6 +34,7 @@ use self::slots::{ReadySlot, SLOTS, SlotPool};
 use super::WorkflowError;
 use super::home_committer::CommittedFile;
 use super::repositories::{Repositories, commit_id, key, own_paths};
+use super::written::WrittenFile;
 use crate::boundary;
 use crate::config::{Config, Follow};
 use crate::gates::GateRepository;
@@ -143,6 +145,25 @@ impl Clones {
         self.draft.as_ref().map(HomeDraft::home)
     }
 
+    /// Makes the files of the draft what its commits say, but for those that Ralph is known to have written since; returns
+    /// these.
+    pub(crate) fn restore_draft(
+        &self,
+        state: &State,
+        written: &[WrittenFile],
+    ) -> Result<Vec<Utf8PathBuf>, WorkflowError> {
+        self.draft.as_ref().map_or_else(|| Ok(Vec::new()), |draft| draft.restore(state, written))
+    }
+
+    /// Makes mirrors anew that are damaged. Tells whether any was.
+    pub(crate) fn mend(&self) -> Result<bool, WorkflowError> {
+        let mut was_damaged = false;
+        for repository in &self.repositories {
+            was_damaged |= repository.gates.mirror.mend(repository.git())?;
+        }
+        Ok(was_damaged)
+    }
+
     /// Names the branch that work lands on, for people.
     pub(crate) fn branches(&self) -> Vec<(&str, &str)> {
         self.repositories
@@ -217,10 +238,7 @@ impl Clones {
             .filter(|flight| flight.is_of(repository.worktree(), draft.inside()))
             .collect();
         let is_rebuilt = draft.is_lost(state)? && !flights.is_empty();
-        self.sync(state)?;
-        if is_rebuilt {
-            draft.take_up(state, &flights)?;
-        }
+        self.sync_with(state, &flights)?;
         let items = flights.into_iter().map(|flight| flight.item).collect();
         Ok(LeftInFlight { items, is_rebuilt })
     }
@@ -228,12 +246,16 @@ impl Clones {
     /// Brings the draft in line with home on the person's side; returns files that the person and the workflow had both
     /// changed.
     pub(crate) fn sync(&self, state: &State) -> Result<Vec<PathBuf>, WorkflowError> {
+        self.sync_with(state, &[])
+    }
+
+    fn sync_with(&self, state: &State, flights: &[Flight]) -> Result<Vec<PathBuf>, WorkflowError> {
         let (Some(draft), Some(repository)) = (&self.draft, self.with_home()) else {
             return Ok(Vec::new());
         };
         let tip = repository.tip()?.map(|tip| tip.commit);
         let checkout = repository.checkout()?;
-        draft.sync(state, &PersonsHome { tip: tip.as_ref(), checkout })
+        draft.sync(state, &PersonsHome { tip: tip.as_ref(), checkout }, flights)
     }
 
     fn with_home(&self) -> Option<&PersonsRepository> {
@@ -384,6 +406,23 @@ fn open_repositories(
     Ok(repositories)
 }
 
+/// Makes anew what is damaged of the mirrors and of the draft of home. Tells whether anything was.
+pub(crate) fn mend(program: &GitProgram, context: &SessionContext) -> Result<bool, WorkflowError> {
+    let (state, home) = (&context.state, &real_home(context));
+    let repositories = open_repositories(program, context, |_| Ok(String::new()))?;
+    let mut was_damaged = false;
+    for repository in &repositories {
+        was_damaged |= repository.gates.mirror.mend(repository.git())?;
+    }
+    if let Some(draft) = open_draft(state, home, &repositories)?
+        && !draft.is_sound()
+    {
+        draft.give_up()?;
+        was_damaged = true;
+    }
+    Ok(was_damaged)
+}
+
 /// Names the repositories of several that have no commit yet.
 pub(crate) fn unborn_siblings(
     program: &GitProgram,
@@ -441,7 +480,12 @@ fn open_draft(
     let inside = home.strip_prefix(&worktree).expect("home is in this work tree");
     let directory = state.draft(home);
     let mirror = &repository.gates.mirror;
-    let (draft, is_new) = HomeDraft::open(mirror, &directory, inside.as_std_path(), home)?;
+    let open = || HomeDraft::open(mirror, &directory, inside.as_std_path(), home);
+    let (mut draft, mut is_new) = open()?;
+    if !is_new && !draft.is_as_seen(state)? {
+        draft.give_up()?;
+        (draft, is_new) = open()?;
+    }
     if is_new {
         // What was known of an earlier one is not true of this one: what was in flight is taken up from its refs.
         draft.forget(state)?;

@@ -134,6 +134,15 @@ impl SlotPool {
         }
     }
 
+    /// Tells whether the clones of a slot are there, and can be worked in.
+    pub(super) fn is_there(
+        &self,
+        record: &SlotRecord,
+        repositories: &[PersonsRepository],
+    ) -> Result<bool, WorkflowError> {
+        Ok(self.reopen(record, repositories)?.is_some())
+    }
+
     fn reopen(
         &self,
         record: &SlotRecord,

@@ -414,6 +414,10 @@ impl<'s> Workflow<'s> for Phased<'_, 's> {
         }
     }
 
+    fn has_lost_work(&mut self, result: &RunResult) -> Result<bool, WorkflowError> {
+        self.project.has_lost_clone(self.session, result)
+    }
+
     fn mend_clone(&mut self, error: &WorkflowError) -> Result<bool, WorkflowError> {
         let Some(item) = self.entered.clone() else { return Ok(false) };
         if !error.may_be_of_repository() || self.project.repositories.unsound().is_none() {

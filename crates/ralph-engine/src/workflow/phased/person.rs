@@ -2,7 +2,7 @@
 
 use ralph_model::build::{Acceptance, Work};
 use ralph_model::journal::{AnswerOrigin, PersonAnswered, PersonNeeded, QuestionKind, VerdictKind};
-use ralph_model::phase::{LoopFact, LoopRecord};
+use ralph_model::phase::{LoopFact, LoopRecord, LoopStanding};
 use ralph_model::pipeline::is_yes;
 use ralph_model::proof::ProofLevel;
 use ralph_model::verdict::PersonQuestion;
@@ -12,6 +12,7 @@ use super::{Phased, PhasedEnd};
 use crate::questions::AnswerError;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Stop, Turn};
+use crate::workflow::isolation::landing::is_stuck_question;
 use crate::workflow::repositories::BEFORE;
 
 impl Phased<'_, '_> {
@@ -100,6 +101,12 @@ impl Phased<'_, '_> {
             (Some(answer), _) if !is_yes(answer) => {
                 self.tell_persons_verdict(item, VerdictKind::Rejected, answer)?;
                 self.settle(&LoopFact::Objected { answer: answer.clone() })?;
+                if let LoopStanding::Undecided { question, .. } = &record.standing
+                    && is_stuck_question(question)
+                    && !self.project.is_in_place()
+                {
+                    self.go_on_from_tips(item)?;
+                }
                 Turn::Progress
             }
             (_, None) => {

@@ -17,16 +17,15 @@ use crate::mailbox::exchange::{Agreed, Direction, exchange};
 use crate::mailbox::{Mailbox, MailboxState, inspect};
 use crate::state::Entry;
 use crate::workflow::WorkflowError;
-use crate::workflow::isolation::landing::{LandingEnd, LandingMarks, LandingRequest};
+use crate::workflow::isolation::landing::{
+    LandingEnd, LandingMarks, LandingRequest, MOST_REFUSED, stuck_question,
+};
 use crate::workflow::isolation::marks::{RevertEnd, RevertRequest};
 use crate::workflow::isolation::slots;
 use crate::workflow::repositories::{BEFORE, key};
 
 /// What the mailboxes of a task agreed on.
 const AGREED: Entry<Agreed> = Entry::new("loop-mail", "the mailboxes are compared anew");
-
-/// How often in a row accepted work may be refused by the branch before a person is asked.
-const MOST_REFUSED: u32 = 3;
 
 impl Phased<'_, '_> {
     /// What stands for the workspace.
@@ -119,9 +118,12 @@ impl Phased<'_, '_> {
     ) -> Result<Option<(LoopFact, Base)>, WorkflowError> {
         let task = record.task.number;
         let item = item_of(task);
-        let before = BEFORE.load(&self.session.context.state, &item)?;
-        // Without a beginning the work had landed when Ralph died.
-        let Some(before) = before.filter(|_| !works.is_empty()) else { return Ok(None) };
+        if works.is_empty() {
+            return Ok(None);
+        }
+        let Some(before) = self.project.before_landing(self.session, &item, works)? else {
+            return Ok(None);
+        };
         let base = self.project.slot_base(self.session, &item)?.unwrap_or_else(|| before.base());
         let marks = LandingMarks {
             before: snapshot_ref(task, SnapshotPoint::Before),
@@ -165,9 +167,7 @@ impl Phased<'_, '_> {
         let first = why.lines().next().unwrap_or_default();
         self.note(format!("the work could not land: {first}"))?;
         if record.landings_refused + 1 >= MOST_REFUSED {
-            let question = format!(
-                "The accepted work could not be put on the branch {MOST_REFUSED} times in a row: {why}\nTry again?"
-            );
+            let question = stuck_question(None, &why);
             return Ok(LoopFact::LandingStuck { question });
         }
         Ok(LoopFact::LandingRefused { why })
@@ -179,6 +179,13 @@ impl Phased<'_, '_> {
         self.step_out()?;
         self.project.go_on_from(self.session, &item, tips)?;
         self.enter(&item)
+    }
+
+    /// Does the same where the branches were not looked at since.
+    pub(super) fn go_on_from_tips(&mut self, item: &str) -> Result<(), WorkflowError> {
+        self.step_out()?;
+        self.project.go_on_from_tips(self.session, item)?;
+        self.enter(item)
     }
 
     /// Keeps the commit that a task began at, or ended with, under a ref.

@@ -265,6 +265,10 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
         self.discard_run(result, void)
     }
 
+    fn has_lost_work(&mut self, result: &RunResult) -> Result<bool, WorkflowError> {
+        self.pipeline.project.has_lost_clone(self.pipeline.session, result)
+    }
+
     fn mend_clone(&mut self, error: &WorkflowError) -> Result<bool, WorkflowError> {
         let pipeline = &mut *self.pipeline;
         let is_anew = pipeline.project.mend_clone(pipeline.session, error)?;

@@ -9,11 +9,9 @@ use ralph_model::story::StoryFact;
 use super::Stories;
 use super::store::StorySettling;
 use crate::workflow::WorkflowError;
-use crate::workflow::isolation::landing::{LandingEnd, LandingRequest};
-use crate::workflow::repositories::BEFORE;
-
-/// How often in a row accepted work may be refused by the branch before a person is asked.
-const MOST_REFUSED: u32 = 3;
+use crate::workflow::isolation::landing::{
+    LandingEnd, LandingRequest, MOST_REFUSED, stuck_question,
+};
 
 impl Stories<'_, '_> {
     /// Puts accepted work on the branch.
@@ -24,7 +22,8 @@ impl Stories<'_, '_> {
         acceptance: &Acceptance,
         prd: &[u8],
     ) -> Result<LandingEnd, WorkflowError> {
-        let Some(before) = BEFORE.load(&self.session.context.state, item)? else {
+        let works = &acceptance.works;
+        let Some(before) = self.project.before_landing(self.session, item, works)? else {
             return Ok(LandingEnd::Landed);
         };
         let base = self.project.slot_base(self.session, item)?.unwrap_or_else(|| before.base());
@@ -59,10 +58,8 @@ impl Stories<'_, '_> {
         self.note(format!("the work could not land: {}", why.lines().next().unwrap_or_default()))?;
         let refused = self.markers(item)?.record.landings_refused;
         let fact = if refused + 1 >= MOST_REFUSED {
-            let commit = acceptance.done_at.as_ref().map(ToString::to_string).unwrap_or_default();
-            let question = format!(
-                "The accepted work {commit} could not be put on the branch {MOST_REFUSED} times in a row: {why}\nTry again?"
-            );
+            let commit = acceptance.done_at.as_ref().map(ToString::to_string);
+            let question = stuck_question(commit.as_deref(), &why);
             StoryFact::LandingStuck { question }
         } else {
             StoryFact::LandingRefused { why }

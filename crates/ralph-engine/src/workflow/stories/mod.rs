@@ -327,6 +327,10 @@ impl<'s> Workflow<'s> for Stories<'_, 's> {
         self.end_step(StepResult::Trouble, None)
     }
 
+    fn has_lost_work(&mut self, result: &RunResult) -> Result<bool, WorkflowError> {
+        self.project.has_lost_clone(self.session, result)
+    }
+
     fn mend_clone(&mut self, error: &WorkflowError) -> Result<bool, WorkflowError> {
         self.project.mend_clone(self.session, error)
     }

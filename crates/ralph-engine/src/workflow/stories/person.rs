@@ -6,13 +6,14 @@ use ralph_model::journal::{
     PersonAnswered, PersonNeeded, QuestionKind, ReasonText, VerdictKind, VerdictReached,
 };
 use ralph_model::pipeline::is_yes;
-use ralph_model::story::StoryFact;
+use ralph_model::story::{StoryClaim, StoryFact};
 use ralph_model::verdict::PersonQuestion;
 
 use super::judging::Arbiter;
 use super::{Stories, StoriesEnd};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Stop, Turn};
+use crate::workflow::isolation::landing::is_stuck_question;
 use crate::workflow::repositories::BEFORE;
 
 impl Stories<'_, '_> {
@@ -101,7 +102,13 @@ impl Stories<'_, '_> {
         let before = BEFORE.load(&self.session.context.state, item)?;
         let turn = match (&answer, before) {
             (Some(answer), _) if !is_yes(answer) => {
+                let claim = self.markers(item)?.record.claim;
                 self.object(item, answer, works)?;
+                if let StoryClaim::Undecided { question, .. } = &claim
+                    && is_stuck_question(question)
+                {
+                    self.project.go_on_from_tips(self.session, item)?;
+                }
                 Turn::Progress
             }
             (_, None) => {

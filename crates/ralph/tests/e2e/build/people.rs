@@ -167,9 +167,6 @@ fn a_plan_that_became_unworkable_during_a_run_is_refused_before_the_next_one() {
             said.contains("`t-bbbb` is already on line") || said.contains("`t-bbbb` twice"),
             "{said}"
         );
-        if !in_place {
-            continue;
-        }
         // Once it is mended the work goes on, and what was finished is not repeated.
         let text = site.plan_text();
         let mut lines: Vec<&str> = text.lines().collect();
@@ -341,4 +338,45 @@ fn a_task_that_a_person_rejects_is_built_again_and_lands_again() {
     let items: Vec<&str> = landed.iter().map(|landed| landed["item"].as_str().unwrap()).collect();
     assert_eq!(items, ["t-aaaa", "t-bbbb", "t-aaaa"]);
     site.assert_complete();
+}
+
+/// The person commits to the file that each builder is just writing; asked about it after the third time, they say no.
+#[test]
+fn work_that_goes_back_after_a_question_about_landings_begins_where_the_branch_is() {
+    let site = Site::planned("", &[task("t-aaaa")]);
+    let turn = |number: u32| {
+        let waits = format!(
+            "run touch {0}/begun{number}; until [ -e {0}/go{number} ]; do sleep 0.02; done\n",
+            site.place.path("").display()
+        );
+        let merges = "run git merge -q ralph/tip || true\n";
+        let merges = if number == 1 { "" } else { merges };
+        format!(
+            "[builder {number}]\n{merges}{waits}write hello.txt of {number}\nrun git add -A; git commit -qm \"work {number}\"\n\
+             run ralph task done\nfinal done\n"
+        )
+    };
+    let script: String = (1..=3).map(turn).collect();
+    let last = "[builder]\nrun git merge -q ralph/tip || true\nwrite hello.txt both\n\
+                run git add -A; git commit -qm both\nrun ralph task done\nfinal done\n";
+    fs::write(site.place.path("script"), format!("{script}{last}{VERIFIER}")).unwrap();
+    let args = ["build", "--boundary", "off"];
+    let running = site.place.start(&args);
+    for number in 1..=3 {
+        crate::harness::wait_for_file(&site.place.path(&format!("begun{number}")));
+        fs::write(site.path("hello.txt"), format!("the person's {number}\n")).unwrap();
+        site.git(&["add", "hello.txt"]);
+        site.git(&["commit", "-qm", &format!("the person's {number}")]);
+        // The plan moves too, which is no change of the agent's.
+        site.exits(0, &["task", "add", &format!("later {number}")]);
+        fs::write(site.place.path(&format!("go{number}")), "").unwrap();
+    }
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("could not be put on the branch 3 times in a row"), "{said}");
+    site.exits(0, &["answer", "t-aaaa", "no, take both"]);
+    let (_, said) = site.place.start(&["build", "1", "--boundary", "off"]).finish();
+    assert_eq!(site.git(&["show", "main:hello.txt"]), "both", "{said}");
+    assert!(!said.contains("only Ralph may change"), "{said}");
+    assert_eq!(site.task("t-aaaa")["s"], "d", "{said}");
 }

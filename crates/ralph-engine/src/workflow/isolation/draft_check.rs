@@ -1,0 +1,107 @@
+//! The draft of home is checked when a workflow starts: its files are what its commits say, or what Ralph noted that it
+//! wrote, and its commits are the ones that it was last seen at. Whatever is not is made anew.
+//!
+//! A transition whose files are not all as they were written is taken back as a whole, as if Ralph had died before it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::draft::{HomeDraft, SEEN};
+use crate::plan_file::{PLAN_FILE, is_as_noted};
+use crate::state::State;
+use crate::workflow::WorkflowError;
+use crate::workflow::written::WrittenFile;
+
+/// What follows from a damaged file of the draft, for people.
+const LOSS: &str = "it is as Ralph last committed it";
+
+impl HomeDraft {
+    /// Tells whether the draft stands where it was last seen, or further on.
+    pub(super) fn is_as_seen(&self, state: &State) -> Result<bool, WorkflowError> {
+        let Some(seen) = SEEN.load(state, &self.key)? else { return Ok(true) };
+        let Ok(head) = self.git().head() else { return Ok(false) };
+        if self.copy.head_tree().is_err() {
+            return Ok(false);
+        }
+        let leads_to = |id: &crate::git::Oid| {
+            head.id().is_some_and(|head| {
+                head == id || self.git().is_ancestor(id, head).is_ok_and(|leads| leads)
+            })
+        };
+        // The second, where Ralph died between moving the draft and noting it.
+        Ok(match (&seen.draft, &seen.tip) {
+            (None, _) => true,
+            (Some(draft), None) => leads_to(draft),
+            (Some(draft), Some(tip)) => leads_to(draft) || leads_to(tip),
+        })
+    }
+
+    /// Tells whether all that its commits hold can be read.
+    pub(super) fn is_sound(&self) -> bool {
+        self.copy.is_sound()
+    }
+
+    /// Has the next opening make the draft anew.
+    pub(super) fn give_up(&self) -> Result<(), WorkflowError> {
+        Ok(self.copy.give_up()?)
+    }
+
+    /// Makes the files of the draft what its commits say, but for those that Ralph wrote since; returns these.
+    pub(super) fn restore(
+        &self,
+        state: &State,
+        written: &[WrittenFile],
+    ) -> Result<Vec<Utf8PathBuf>, WorkflowError> {
+        if !self.copy.has_index() {
+            self.copy.mend_index()?;
+        }
+        let root = self.git().place().worktree.clone().expect("a draft has a work tree");
+        let is_whole = written.iter().all(WrittenFile::is_as_written);
+        let (mut kept, mut damaged) = (Vec::new(), Vec::new());
+        for entry in self.git().status()? {
+            let path = without_slash(&entry.path);
+            let file = Utf8Path::from_path(&path).map(|path| root.join(path));
+            match file {
+                Some(file) if is_whole && written.iter().any(|one| one.path == file) => {
+                    kept.push(file);
+                }
+                // It is committed by who knows its message.
+                Some(file) if self.is_plan(&file) && is_as_noted(state, &file)? => {}
+                _ => damaged.push(path),
+            }
+        }
+        if damaged.is_empty() {
+            return Ok(kept);
+        }
+        for path in &damaged {
+            self.keep_unknown(state, &root.as_std_path().join(path))?;
+        }
+        self.copy.restore(&damaged)?;
+        Ok(kept)
+    }
+
+    fn is_plan(&self, file: &Utf8Path) -> bool {
+        file == self.home().join(PLAN_FILE)
+    }
+
+    /// Keeps a content that nothing else has: somebody has put it there.
+    fn keep_unknown(&self, state: &State, file: &Path) -> Result<(), WorkflowError> {
+        let is_file = file.symlink_metadata().is_ok_and(|found| found.is_file());
+        let (true, Ok(bytes), Some(path)) = (is_file, fs::read(file), Utf8Path::from_path(file))
+        else {
+            return Ok(());
+        };
+        // What a commit of Ralph's or of the person's has was put there by a move of the draft that a crash cut short.
+        let id = self.git().blob_id(&bytes)?;
+        if self.git().have(&[id])? != [true] {
+            state.keep_aside(path, &bytes, LOSS)?;
+        }
+        Ok(())
+    }
+}
+
+fn without_slash(path: &Path) -> PathBuf {
+    path.components().collect()
+}
