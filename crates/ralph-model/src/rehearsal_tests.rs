@@ -132,7 +132,11 @@ fn every_mistake_is_told_with_its_line() {
     let table = [
         ("sya hello", "line 1: unknown step `sya`; did you mean `say`?"),
         ("xylophone", "line 1: unknown step `xylophone`"),
-        ("[bilder 1]", "line 1: unknown role `bilder`; did you mean `builder`?"),
+        (
+            "[bilder 1]",
+            "line 1: unknown role `bilder`; roles: planner, interviewer, mapper, investigator, \
+             decomposer, verifier, implementer, builder; did you mean `builder`?",
+        ),
         ("[builder 0]", "line 1: `0` is not an invocation (`1`, `2`, … or `*`)"),
         ("[", "line 1: `[` is not a block header (like `[builder 1]`, `[verifier *]`, `[*]`)"),
         ("say hi\n[*]", "line 2: steps stand before the first block header"),

@@ -119,7 +119,7 @@ mod tests {
     fn exit_127_is_a_program_that_was_not_found() {
         let exit = Some(ProcessExit::Code(127));
         let advice = FailedCommand { exit, ..failed("sh: nosuch: not found") }.advice();
-        assert!(advice[0].contains("a program was not found"), "{advice:?}");
+        assert!(advice[0].contains("program not found"), "{advice:?}");
         assert!(advice[0].contains("[agents.qwen]"), "{advice:?}");
     }
 }

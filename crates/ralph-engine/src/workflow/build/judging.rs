@@ -147,7 +147,7 @@ impl Build<'_, '_> {
                 Ok(Turn::Again)
             }
             Settled::Stuck { question } => {
-                self.ask_person(task, question, QuestionKind::Accept, commit.as_deref())
+                self.ask_person(task, question, QuestionKind::Retry, commit.as_deref())
             }
         }
     }
