@@ -41,7 +41,7 @@ use crate::files::lock::{OwnerPlace, locked_directory, place_of_owner};
 use crate::files::note::write_note;
 use crate::git::undo::RefReturn;
 use crate::git::{Git, GitProgram, Oid, RepositoryLocation};
-use crate::state::State;
+use crate::state::{COPIES, State};
 
 /// Everything that is needed to take a baseline and to judge by it, also by another Ralph after this one died.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -211,8 +211,10 @@ const WRITTEN_MEANWHILE: [&str; 21] = [
     "caches",
 ];
 
-fn names_of(list: &[&str]) -> Vec<String> {
-    list.iter().map(|name| (*name).to_owned()).collect()
+/// Returns the names of what Ralph writes meanwhile, also as the second copies of records.
+fn written_meanwhile() -> Vec<String> {
+    let copies = WRITTEN_MEANWHILE.iter().map(|name| format!("{COPIES}/{name}"));
+    WRITTEN_MEANWHILE.iter().map(|name| (*name).to_owned()).chain(copies).collect()
 }
 
 fn names(found: &[BoundaryFinding]) -> Vec<String> {
@@ -267,7 +269,7 @@ impl Watch {
             let files = ["state.json", "bin/ralph"].map(|name| state.directory().join(name));
             watched.extend(files.map(|path| Watched::file(path, Class::Private)));
             watched.push(Watched::below(state.sessions(), Class::Private));
-            let (path, data) = (state.directory().into(), names_of(&WRITTEN_MEANWHILE));
+            let (path, data) = (state.directory().into(), written_meanwhile());
             watched.push(Watched { path, class: Class::Private, below: true, itself: true, data });
         }
         let logs = self.home.iter().flat_map(|home| [home.join("runs"), home.join("ralph.log")]);

@@ -21,7 +21,7 @@ use crate::files::{
 };
 
 /// Where records are written a second time, by kind.
-const COPIES: &str = "copies";
+pub(crate) const COPIES: &str = "copies";
 /// What follows from the loss of one of two, for people.
 const COPY_SERVES: &str = "nothing is lost, there is another";
 

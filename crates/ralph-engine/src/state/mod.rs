@@ -15,6 +15,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::entry::COPIES;
 pub use self::entry::Entry;
 use self::index::{GitIdentity, IndexEntry};
 pub(crate) use self::live::{AFTER_KILL, AfterKill, LiveRecord, LiveRun};

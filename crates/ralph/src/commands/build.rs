@@ -138,7 +138,7 @@ fn go_on_planning(
 ) -> Result<Ended<PlanningEnd>, CliError> {
     let kept = match tasks_of(plan) {
         0 => String::new(),
-        tasks => format!(" with the {} there are", plural(tasks as u64, "task")),
+        tasks => format!("; {} so far", plural(tasks as u64, "task")),
     };
     setup.ui.note(&format!("resuming interrupted planning{kept}"));
     build.go_on_planning().map_err(failed)

@@ -273,7 +273,7 @@ fn killed_while_planning_it_goes_on_without_asking_and_ralph_build_does_so_too()
         running.signal(Signal::KILL);
         running.finish();
         let again = site.exits(0, args);
-        assert!(again.stderr.contains("goes on with the 1 task there are"), "{again}");
+        assert!(again.stderr.contains("resuming interrupted planning; 1 task so far"), "{again}");
         assert_eq!(site.roles()[..2], ["planner", "planner"]);
         if args[0] == "plan" {
             let names: Vec<_> = site.records("task").iter().map(|t| t["name"].clone()).collect();

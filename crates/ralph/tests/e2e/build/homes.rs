@@ -40,7 +40,7 @@ fn a_home_that_an_agent_moves_away_is_moved_back_whole() {
         let site = site("mv ralph ralph2");
         let before = home_in_git(&site);
         let finished = site.exits(1, &["build", "1", "--boundary", boundary]);
-        assert!(finished.stderr.contains("not allowed, reverted: ralph\n"), "{finished}");
+        assert!(finished.stderr.contains("forbidden change: ralph\n"), "{finished}");
         assert!(finished.stderr.contains("reverted: ralph\n"), "{finished}");
         assert!(!site.path("ralph2").exists(), "{finished}");
         assert_eq!(home_in_git(&site), before, "{finished}");
