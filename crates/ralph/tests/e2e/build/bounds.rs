@@ -69,7 +69,10 @@ fn each_configured_budget_ends_the_loop_between_runs_and_the_next_build_goes_on(
         for runs in 1..=2 {
             let (result, reason) = end(&site, 1, &[]);
             assert_eq!((result.as_str(), site.roles().len()), ("out_of_budget", runs), "{reason}");
-            assert!(reason.contains(told) && reason.contains("`ralph build` continues"), "{reason}");
+            assert!(
+                reason.contains(told) && reason.contains("`ralph build` continues"),
+                "{reason}"
+            );
             // Nothing is cut short: what the run did is judged, committed and told.
             assert_eq!(site.logged("task_done").len(), runs);
             assert_eq!(site.logged("budget_exhausted").len(), runs);

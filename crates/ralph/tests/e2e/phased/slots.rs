@@ -314,9 +314,9 @@ fn a_killed_loop_goes_on_in_its_slot_and_an_interrupted_one_leaves_its_mailbox()
         let status = site.place.ralph(&["status"]).stdout;
         let how = if signal == Signal::INT { "was interrupted" } else { "was killed" };
         assert!(status.contains(&format!("`loop` {how}")), "{status}");
-        assert!(status.contains("`ralph loop --resume` goes on"), "{status}");
+        assert!(status.contains("`ralph loop --resume` continues"), "{status}");
         site.exits(0, &["--resume"]);
-        assert!(!site.place.ralph(&["status"]).stdout.contains("goes on"));
+        assert!(!site.place.ralph(&["status"]).stdout.contains("--resume"));
         assert_eq!((site.read("half.txt"), site.runs()), ("half\n".into(), 2));
         assert_eq!(site.mail("intent.md"), "Half of it.\n");
         site.assert_clean();

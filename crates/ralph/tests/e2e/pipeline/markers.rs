@@ -195,7 +195,7 @@ fn a_dry_run_says_what_would_happen_and_writes_nothing() {
             .pipeline(&["--dry-run", "--force", "1", "--max-attempts", "1"])
             .finished
             .stdout
-            .contains("spent")
+            .contains("no attempts left")
     );
     assert_eq!(files_below(&place), before);
 }
