@@ -1,5 +1,5 @@
-//! What in private state is a file and what a directory. Whatever is something else is kept aside, and made anew by who
-//! needs it: a link is never followed, and nothing is read from a directory in the place of a file.
+//! Which entries of private state are files and which are directories. An entry of the wrong kind is set aside and made
+//! anew when it is needed: links are never followed, and a directory in the place of a file is never read.
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -46,16 +46,18 @@ impl State {
         let top =
             |name: &str| if is_file_name(name) { FileKind::File } else { FileKind::Directory };
         let mut wrong = wrong_in(&self.directory, top);
-        let listed = disk::list(&self.directory).into_iter().flatten();
-        let names = listed.filter_map(|entry| entry.name.into_string().ok());
-        for name in names.filter(|name| !FREE.contains(&name.as_str())) {
-            let path = self.directory.join(&name);
-            if NESTED.contains(&name.as_str()) {
+        // A link in the place of a directory is wrong itself, and is not looked into.
+        for path in directories_in(&self.directory) {
+            let name = path.file_name().unwrap_or_default();
+            if FREE.contains(&name) {
+                continue;
+            }
+            if NESTED.contains(&name) {
                 wrong.extend(wrong_in(&path, |_| FileKind::Directory));
                 for below in directories_in(&path) {
                     wrong.extend(wrong_in(&below, |_| FileKind::File));
                 }
-            } else if PLACES.contains(&name.as_str()) {
+            } else if PLACES.contains(&name) {
                 wrong.extend(wrong_in(&path, top));
                 if name == "slot-state" {
                     let slots = directories_in(&path);

@@ -236,7 +236,7 @@ fn lost_private_state_is_made_anew_with_a_word() {
     let again = place.agent_run(&[]);
     assert_eq!(again.outcome(), "completed");
     assert!(
-        again.finished.to_string().contains("[state] private state was not there"),
+        again.finished.to_string().contains("[state] private state was missing"),
         "{}",
         again.finished
     );

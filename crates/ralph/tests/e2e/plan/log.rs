@@ -85,7 +85,7 @@ fn filters_take_a_spec_a_branch_a_date_and_a_commit() {
     });
     let finished = desk.ralph(&["log", "--spec", "coverge"]);
     assert!(finished.status.success(), "{finished}");
-    assert!(finished.stderr.contains("there were: coverage.md"), "{finished}");
+    assert!(finished.stderr.contains("specs with tasks: coverage.md"), "{finished}");
     let said = desk.refused(&["log", "--branch", "nope"]);
     assert!(said.contains("`nope`"), "{said}");
     let said = desk.refused(&["log", "--since", "someday"]);
