@@ -138,7 +138,8 @@ fn work_that_cannot_be_judged_three_times_in_a_row_stops_the_spec_and_is_not_don
     let (code, said) = running.finish();
     assert_eq!(code, Some(1), "{said}");
     assert_eq!(said.matches("[trouble]").count(), 3, "{said}");
-    assert_eq!(stage.runs(), "pi");
+    // The mirror was made anew, so that the work could be verified; what home's draft had of it is missing.
+    assert_eq!(stage.runs(), "piv", "{said}");
     for mirror in &mirrors {
         fs::remove_file(mirror).unwrap();
         fs::rename(mirror.with_extension("away"), mirror).unwrap();
