@@ -141,7 +141,7 @@ fn work_that_cannot_be_judged_three_times_in_a_row_stops_the_spec_and_is_not_don
     // The mirror was made anew, so that the work could be verified; what home's draft had of it is missing.
     assert_eq!(stage.runs(), "piv", "{said}");
     for mirror in &mirrors {
-        fs::remove_file(mirror).unwrap();
+        fs::remove_dir_all(mirror).unwrap();
         fs::rename(mirror.with_extension("away"), mirror).unwrap();
     }
     stage.pipeline(&[]).exits(0);
