@@ -30,8 +30,8 @@ impl FailedCommand<'_> {
         let mut advice = Vec::new();
         if self.is_text && self.exit == Some(ProcessExit::Code(127)) {
             advice.push(format!(
-                "exit 127: program not found; check {} and PATH (without the directories that agents can write); give a \
-                 script of your own by its absolute path, as a clone has only committed files",
+                "exit 127: program not found; check {} and PATH (without the directories that agents can write); name a \
+                 script of your own by a path (`./agent.sh` or absolute)",
                 if self.agent == UNNAMED { "the command".to_owned() } else { format!("`command` in [agents.{}]", self.agent) }
             ));
         }

@@ -54,7 +54,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AnswerArgs) -> Result<Exit, CliErr
             answer: text,
         })?;
     } else {
-        let told = format!("{}: {}", question.item, shown(&question.text));
+        let told = format!("{}: {}", question.item, shown(text));
         setup.ui.labelled(Tone::Good, "answered", &told);
         let is_task = question.item.parse::<TaskId>().is_ok();
         let is_loop = question.item.starts_with("loop-");

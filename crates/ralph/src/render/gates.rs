@@ -61,7 +61,7 @@ impl GateScreen {
         self.show_checks(&assessment.checks);
         let red = |finding: &GateFinding| finding.attribution == Attribution::Failed;
         if !compared && assessment.findings.iter().any(red) {
-            let hint = "use --base COMMIT to see whether it failed before";
+            let hint = "`ralph gates run --base COMMIT` shows whether it failed before";
             self.ui.labelled(Tone::Attention, "hint", hint);
         }
     }

@@ -365,6 +365,8 @@ fn what_is_in_flight_is_seen_by_who_looks_and_committed_when_the_workflow_is_int
         assert_eq!(stage.git(&["show", &format!("HEAD:{PLAN}")]), stage.read(PLAN).trim_end());
         assert_eq!(subjects(&stage), ["ralph: 0001-greeting interrupted", "specs", "start"]);
         assert_eq!(stage.git(&["status", "--porcelain"]), "");
+        let status = stage.ralph(&["status"]).finished.stdout;
+        assert!(status.contains("`pipeline` was interrupted"), "{status}");
     }
 }
 

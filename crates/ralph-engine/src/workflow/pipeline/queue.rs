@@ -170,7 +170,7 @@ impl Pipeline<'_, '_> {
             waiting_count: report.count(SpecEnd::is_waiting) as u64,
         })?;
         self.session.ending = Some(match report.ends.last() {
-            Some((_, end)) if report.left > 0 => end.name(),
+            Some((_, end)) if report.left > 0 || matches!(end, SpecEnd::Stopped(_)) => end.name(),
             _ => "completed",
         });
         Ok(report)

@@ -53,8 +53,8 @@ fn convert(global: &GlobalArgs, args: &PrdImportArgs) -> Result<Exit, CliError> 
     }
     if !args.yes {
         if !std::io::stdin().is_terminal() {
-            return Err(CliError::person_needed("this would write the PRD above")
-                .hint("`ralph prd import --yes` writes it"));
+            return Err(CliError::person_needed(format!("`{target}` would become the PRD above"))
+                .hint(format!("`ralph prd import {source} --yes` writes it")));
         }
         if !render::confirm(&format!("Write this PRD to `{target}`?")) {
             ui.line("nothing was changed");
