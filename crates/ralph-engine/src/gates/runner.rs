@@ -83,6 +83,9 @@ struct Told {
     looked: Option<Looked>,
 }
 
+/// How the line begins that names what a command did not get of the person's environment.
+const WITHHELD: &str = "[ralph] withheld from its environment";
+
 struct Counting(TestCounter);
 
 impl Watcher for Counting {
@@ -163,7 +166,23 @@ fn output(
     let of_log = |source| PathError::new("read", &path, source);
     let sha256 = digest::of_file(&path).map_err(of_log)?;
     let last = tail::of_file(&path, &aliases).map_err(of_log)?;
+    let last = without_unmentioned(context, &last);
     Ok(GateOutput { sha256, path: path.into_string(), last })
+}
+
+/// Leaves out the names of withheld variables, which the log has, except those that the command itself mentions: the end
+/// of its output can be committed with a plan.
+fn without_unmentioned(context: &GateContext<'_>, last: &str) -> String {
+    let is_ours = |line: &&str| line.starts_with(WITHHELD);
+    let mut kept = last.lines().filter(|line| !is_ours(line)).collect::<Vec<_>>().join("\n");
+    if last.lines().any(|line| is_ours(&line)) {
+        let mut withheld = context.environment.withheld_from(&passed(context));
+        withheld.retain(|name| kept.contains(name.as_str()));
+        if let Some(advice) = withheld_advice(&withheld, &kept) {
+            kept = format!("{kept}\n[ralph] {advice}");
+        }
+    }
+    kept
 }
 
 /// Makes the next file for the output of a command at a commit.

@@ -141,7 +141,9 @@ pub(crate) fn show_stop(stop: &Stop, agent: &str, last: Option<&RunReport>) -> E
     match stop {
         Stop::Interrupted => {
             let session = last.and_then(|report| report.facts.session.clone());
-            let how = session.map(|session| format!("; `ralph agent run --resume {session} \"…\"` continues its session"));
+            let how = session.map(|session| {
+                format!("; `ralph agent run --resume {session} \"…\"` continues its session")
+            });
             render::important(&format!("interrupted{}", how.unwrap_or_default()));
             return Exit::Interrupted;
         }

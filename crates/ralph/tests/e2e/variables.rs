@@ -90,6 +90,22 @@ fn gates_get_what_the_person_lets_through_and_a_failure_names_the_rest() {
     assert_eq!(ralph(place, &["gates", "run"]).status.code(), Some(1));
 }
 
+/// The plan is committed, with the end of a failing gate's output.
+#[test]
+fn a_plan_names_no_variable_that_the_failing_gate_does_not_mention() {
+    let gated = Gated::new("test ! -e work || { echo DATABASE_URL is not set; exit 1; }", "");
+    let place = &gated.place;
+    gated.write("ralph/specs/one.md", "# One\n\nWork.\n");
+    gated.commit("spec");
+    ralph(place, &["set-spec", "one.md"]);
+    ralph(place, &["task", "add", "One"]);
+    let agent = "cat >/dev/null; touch work; git add work; git commit -qm work; ralph task done";
+    ralph(place, &["build", "1", "--agent-cmd", agent]);
+    let plan = fs::read_to_string(gated.file("ralph/plan.jsonl")).unwrap();
+    assert!(plan.contains("withheld from its environment: DATABASE_URL"), "{plan}");
+    assert!(!plan.contains("GITHUB_TOKEN"), "{plan}");
+}
+
 #[test]
 fn an_agent_that_fails_is_shown_with_what_it_did_not_get() {
     let place = Place::new();
