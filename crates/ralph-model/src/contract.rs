@@ -180,13 +180,14 @@ impl<'a> FinalMessage<'a> {
         self.last_lines().any(|line| line == magic_phrase.trim())
     }
 
-    /// Whether a line of the message is exactly `line`.
+    /// Whether a line of the message is `line`, with or without Markdown around it.
     pub fn says(&self, line: &str) -> bool {
         let line = line.trim();
-        !line.is_empty() && self.text.lines().any(|said| said.trim() == line)
+        let is_said = |said: &str| said.trim() == line || plain(said) == line;
+        !line.is_empty() && self.text.lines().any(is_said)
     }
 
-    /// Whether a line of the message is exactly `line`, and not only because it repeats the whole prompt.
+    /// Whether a line of the message is `line`, and not only because it repeats the whole prompt.
     ///
     /// Prompts show such a line by itself, so an agent that means it cannot avoid repeating that line.
     pub fn promises(&self, line: &str) -> bool {
@@ -211,7 +212,7 @@ impl<'a> FinalMessage<'a> {
 }
 
 /// Returns a line without the Markdown that agents put around what they were asked for; a fence is no line.
-fn plain(line: &str) -> &str {
+pub(crate) fn plain(line: &str) -> &str {
     let line = line.trim();
     if line.starts_with("```") || line.starts_with("~~~") {
         return "";

@@ -197,6 +197,8 @@ fn a_promise_is_a_whole_line_that_the_agent_says_itself() {
     for (said, promised) in [
         ("Done.\n<promise>COMPLETE</promise>", true),
         ("<promise>COMPLETE</promise>\n\nSYS: bye\n", true),
+        ("**<promise>COMPLETE</promise>**", true),
+        ("- `<promise>COMPLETE</promise>`", true),
         ("I say <promise>COMPLETE</promise> when I am done", false),
         ("<promise>complete</promise>", false),
         (echoed.as_str(), false),

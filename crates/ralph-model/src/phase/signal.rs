@@ -1,6 +1,7 @@
 //! What the end of a run says: going on, complete, waiting for a person, or commands that were written instead of run.
 
 use super::words::bounded;
+use crate::contract::plain;
 
 /// What is known of a run that ended as it should.
 #[derive(Clone, Copy, Debug)]
@@ -32,18 +33,26 @@ pub enum LoopSignal {
 /// an empty reply claims nothing.
 pub fn signal(ending: RunEnding<'_>) -> LoopSignal {
     let RunEnding { status, question, final_message, tool_calls } = ending;
-    match status.trim().to_ascii_lowercase().as_str() {
+    match word_of(status).as_str() {
         "waiting" => {
             let asked = question.map(str::trim).filter(|question| !question.is_empty());
             let asked = asked.unwrap_or_else(|| final_message.trim());
             let asked = if asked.is_empty() { "The agent waits for you." } else { asked };
             LoopSignal::Waiting { question: bounded(asked) }
         }
-        "complete" => LoopSignal::Complete,
+        "complete" | "completed" | "done" => LoopSignal::Complete,
         _ if tool_calls != Some(0) || final_message.trim().is_empty() => LoopSignal::GoOn,
         _ if shows_commands(final_message) => LoopSignal::CommandsAsText,
         _ => LoopSignal::Complete,
     }
+}
+
+/// Returns the word that a status says: its first line, without Markdown, a label or a full stop.
+fn word_of(status: &str) -> String {
+    let line = status.lines().map(plain).find(|line| !line.is_empty()).unwrap_or_default();
+    let line = line.to_ascii_lowercase();
+    let word = line.strip_prefix("status:").unwrap_or(&line);
+    plain(word).trim_end_matches(['.', '!']).to_owned()
 }
 
 /// Whether a message holds commands that were meant to be run: a tool call as JSON, a heredoc, a redirection into
@@ -107,6 +116,11 @@ mod tests {
         for (status, message, tools, expected) in [
             ("complete", "", Some(9), Complete),
             (" COMPLETE\n", "ls", None, Complete),
+            ("complete.", "", None, Complete),
+            ("Status: **complete**\r\n", "", None, Complete),
+            ("```\ncompleted\n```\nall done\n", "", None, Complete),
+            ("not complete", "", None, GoOn),
+            ("incomplete", "", None, GoOn),
             ("running", "All done.", Some(3), GoOn),
             ("running", "All done.", None, GoOn),
             ("running", "All done.", Some(0), Complete),
