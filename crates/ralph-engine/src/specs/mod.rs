@@ -54,6 +54,11 @@ impl SpecProblem {
     pub fn is_of_a_name(&self) -> bool {
         matches!(self, SpecProblem::Name { .. } | SpecProblem::Path { .. })
     }
+
+    /// Whether specs may be there that were not found. What was removed meanwhile hides none.
+    pub(crate) fn hides_specs(&self) -> bool {
+        matches!(self, SpecProblem::Unreadable { cause, .. } if cause.kind() != io::ErrorKind::NotFound)
+    }
 }
 
 /// A spec with its text.

@@ -10,8 +10,8 @@ use ralph_model::role::Role;
 use ralph_model::spec::name::SpecPath;
 
 use super::{Pipeline, SpecEnd};
-use crate::files::disk;
-use crate::specs;
+use crate::files::{PathError, disk};
+use crate::specs::{self, SpecProblem};
 use crate::workflow::driver::Stop;
 use crate::workflow::{WorkflowError, with_causes};
 
@@ -50,9 +50,21 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Returns those that are there now, in their order.
-    pub(crate) fn now(&self) -> Vec<SpecPath> {
-        self.selection.among(|| specs::discover(&self.specs).specs)
+    /// Returns those that are there now, in their order. A directory that cannot be read is not one without specs: all of
+    /// them would count as done.
+    pub(crate) fn now(&self) -> Result<Vec<SpecPath>, WorkflowError> {
+        let mut hidden = None;
+        let found = self.selection.among(|| {
+            let backlog = specs::discover(&self.specs);
+            hidden = backlog.problems.into_iter().find(SpecProblem::hides_specs);
+            backlog.specs
+        });
+        match hidden {
+            Some(SpecProblem::Unreadable { path, cause }) => {
+                Err(PathError::new("read", &path, cause).into())
+            }
+            _ => Ok(found),
+        }
     }
 
     fn problem(&self, spec: &SpecPath) -> Option<String> {
@@ -90,13 +102,13 @@ impl Pipeline<'_, '_> {
         report
     }
 
-    fn run_start(&self, queue: &Queue) -> RunStart {
+    fn run_start(&self, total: usize) -> RunStart {
         let context = &self.session.context;
         let launch = context.launch(Role::Implementer);
         let home = context.home_path();
         let below = |name: &str| Some(home.join(name).to_string());
         RunStart {
-            total: queue.now().len() as u64,
+            total: total as u64,
             magic_phrase: self.options.magic_phrase.clone(),
             max_attempts: self.options.max_attempts,
             agent: context.agents(),
@@ -116,7 +128,7 @@ impl Pipeline<'_, '_> {
     }
 
     fn work_all(&mut self, queue: &Queue) -> Result<PipelineReport, WorkflowError> {
-        let start = self.run_start(queue);
+        let start = self.run_start(queue.now()?.len());
         self.session.record(start)?;
         self.project.committer.prepare()?;
         // A Ralph that died between a write and its commit left this to the next one.
@@ -127,7 +139,7 @@ impl Pipeline<'_, '_> {
         let mut report = PipelineReport::default();
         loop {
             self.project.sync(self.session)?;
-            let specs = queue.now();
+            let specs = queue.now()?;
             self.pass_over_done(&specs, &mut handled, &mut report)?;
             report.left = specs.iter().filter(|spec| !handled.contains(*spec)).count();
             let Some(at) = specs.iter().position(|spec| !handled.contains(spec)) else { break };
