@@ -24,7 +24,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 pub(crate) use ralph_proc::fault;
 
 use crate::defect::{Defect, is_put_back};
-use disk::{DiskFile, FileKind, Found};
+use disk::{DiskEntry, DiskFile, FileKind, Found};
 
 /// How the names of files end that are not finished yet.
 const TEMPORARY: &str = ".ralph-tmp";
@@ -188,6 +188,18 @@ pub fn read_optional(path: &Utf8Path) -> Result<Option<Vec<u8>>, PathError> {
         Ok(bytes) => Ok(Some(bytes)),
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(problem) => Err(PathError::new("read", path, problem)),
+    }
+}
+
+/// Lists a directory that may be missing. What cannot be listed is an error: it is not empty.
+pub(crate) fn list_optional(path: &Utf8Path) -> Result<Vec<DiskEntry>, PathError> {
+    match disk::list(path) {
+        Err(problem)
+            if matches!(problem.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            Ok(Vec::new())
+        }
+        listed => listed.map_err(|source| PathError::new("list", path, source)),
     }
 }
 

@@ -58,6 +58,8 @@ fn stories_that_once_went_wrong_hold() {
         6_000_007_367,
         // Specs that could not be listed, as the disk failed, counted as done.
         9_100_004_282,
+        // The second writing of a record came back when the power failed: a killed Ralph had removed it and not synced that.
+        9_100_008_770,
         // Oracle: a limit that was not recorded was met again by another spec; a commit without work has two names; a task that
         // an investigator made before its run was cut short was verified apart from the others.
         5_000_002_707,

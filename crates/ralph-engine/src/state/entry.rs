@@ -14,10 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{State, file_name};
 use crate::digest;
-use crate::files::disk;
 use crate::files::{
-    PathError, create_private_directory, read_optional, remove_durably, replace_atomically,
-    replace_unsynced,
+    PathError, create_private_directory, list_optional, read_optional, remove_durably,
+    replace_atomically, replace_unsynced,
 };
 
 /// Where records are written a second time, by kind.
@@ -122,7 +121,7 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
     /// Returns every record that can be read, in no particular order.
     pub(crate) fn all(&self, state: &State) -> Result<Vec<T>, PathError> {
         let mut records = Vec::new();
-        for path in self.files(state) {
+        for path in self.files(state)? {
             records.extend(self.read(state, &path)?);
         }
         Ok(records)
@@ -134,7 +133,7 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         state: &State,
         mut change: impl FnMut(&mut T) -> bool,
     ) -> Result<(), PathError> {
-        for path in self.files(state) {
+        for path in self.files(state)? {
             let Some(mut record) = self.read(state, &path)? else { continue };
             if change(&mut record) {
                 self.write(state, &path, &record)?;
@@ -150,7 +149,7 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         items: impl Iterator<Item = &'i str>,
     ) -> Result<(), PathError> {
         let kept: Vec<Utf8PathBuf> = items.map(|item| self.path(state, item)).collect();
-        for path in self.files(state) {
+        for path in self.files(state)? {
             if !kept.contains(&path) {
                 self.remove(state, &path)?;
             }
@@ -158,17 +157,18 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         Ok(())
     }
 
-    pub(super) fn files(&self, state: &State) -> impl Iterator<Item = Utf8PathBuf> {
+    pub(super) fn files(
+        &self,
+        state: &State,
+    ) -> Result<impl Iterator<Item = Utf8PathBuf>, PathError> {
         let directory = state.directory().join(self.directory);
-        let copies = state.directory().join(COPIES).join(self.directory);
-        let names = |directory: &Utf8Path| {
-            let listed = disk::list(directory).into_iter().flatten();
-            listed.filter_map(|entry| entry.name.into_string().ok()).collect::<BTreeSet<String>>()
-        };
-        let mut all = names(&directory);
-        all.extend(names(&copies));
-        let files = all.into_iter().map(move |name| directory.join(name));
-        files.filter(|path| path.extension() == Some("json"))
+        let mut names = BTreeSet::new();
+        for place in [&directory, &state.directory().join(COPIES).join(self.directory)] {
+            let listed = list_optional(place)?.into_iter();
+            names.extend(listed.filter_map(|entry| entry.name.into_string().ok()));
+        }
+        let files = names.into_iter().map(move |name| directory.join(name));
+        Ok(files.filter(|path| path.extension() == Some("json")))
     }
 }
 

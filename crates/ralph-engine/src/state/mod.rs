@@ -23,8 +23,8 @@ pub(crate) use self::sessions::SessionTotal;
 use crate::config::absolute;
 use crate::files::disk::{self, FileKind};
 use crate::files::{
-    PathError, create_private_directory, read_optional, remove_abandoned, remove_optional,
-    replace_atomically, sync_directory,
+    PathError, create_private_directory, list_optional, read_optional, remove_abandoned,
+    remove_optional, replace_atomically, sync_directory,
 };
 use crate::home::{Home, Workspace};
 
@@ -204,14 +204,17 @@ impl State {
     /// Makes durable what an earlier Ralph made or removed here and did not live to sync, or could not: a record that is gone
     /// must not come back when the power fails later.
     pub(crate) fn sync_records(&self) -> Result<(), PathError> {
-        let below = |directory: &Utf8Path| -> Vec<Utf8PathBuf> {
-            let listed = disk::list(directory).into_iter().flatten();
-            let directories = listed.filter(|entry| matches!(entry.kind, Ok(FileKind::Directory)));
-            let names = directories.filter_map(|entry| entry.name.into_string().ok());
-            names.map(|name| directory.join(name)).collect()
-        };
-        let mut directories = below(&self.directory);
-        directories.extend(below(&self.directory.join("plans")));
+        let mut directories = Vec::new();
+        let nested = ["plans", COPIES].map(|name| self.directory.join(name));
+        for within in [&self.directory].into_iter().chain(&nested) {
+            for found in list_optional(within)? {
+                if matches!(found.kind, Ok(FileKind::Directory))
+                    && let Ok(name) = found.name.into_string()
+                {
+                    directories.push(within.join(name));
+                }
+            }
+        }
         directories.push(self.directory.clone());
         directories.iter().try_for_each(|directory| sync_directory(directory))
     }

@@ -58,7 +58,7 @@ impl State {
 
     /// Forgets the oldest when there are a good many too many, so that few sessions pay for it.
     fn forget_old_sessions(&self) -> Result<(), PathError> {
-        let mut files: Vec<Utf8PathBuf> = TOTALS.files(self).collect();
+        let mut files: Vec<Utf8PathBuf> = TOTALS.files(self)?.collect();
         if files.len() <= KEPT + KEPT / 10 {
             return Ok(());
         }
