@@ -58,8 +58,10 @@ pub(super) struct Performance {
     pub(super) act: Act,
     /// Whether its result was kept, once that is known.
     pub(super) is_kept: Option<bool>,
-    /// Whether a verifier has rejected something by it, once that is known: that stands, also if its run was cut short.
-    pub(super) has_rejected: Option<bool>,
+    /// The tasks that it was given.
+    pub(super) given: Vec<String>,
+    /// Whether a verifier has decided by it, once that is known: that stands, also if its run was cut short.
+    pub(super) has_decided: Option<bool>,
 }
 
 impl Performer for Troupe {
@@ -70,7 +72,8 @@ impl Performer for Troupe {
     ) -> Result<(Closing, Option<Watch>), RunError> {
         let mut world = self.world.borrow_mut();
         let key = world.key_of(run.request.item.unwrap_or_default(), run.request.role);
-        let performance = world.begin(&key, run.id.to_string(), run.request.role);
+        let performance =
+            world.begin(&key, run.id.to_string(), run.request.role, run.request.given);
         let stage = Stage {
             git: world.git.clone(),
             home: world.home.path.clone(),

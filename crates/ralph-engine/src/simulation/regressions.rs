@@ -65,6 +65,17 @@ fn stories_that_once_went_wrong_hold() {
         5_000_002_707,
         5_000_017_437,
         5_000_015_141,
+        // Oracle: a pause after trouble was compared with one before a candidate was measured.
+        8_000_000_394,
+        8_000_004_438,
+        // Oracle: a spec that the person answered came before another that an interruption had left broken; work on a branch
+        // that was left behind was done again, and its verifier had nothing to find.
+        9_100_017_391,
+        9_100_028_203,
+        // Agents: an acceptance that stands was given again, by a verifier whose run was cut short.
+        9_300_000_606,
+        // Agents: an opinion that was cut short counted as given, as another verifier had rejected something.
+        9_400_013_287,
         // Agents and oracle: a rejection that stands was not given again, an issue on another branch not seen.
         3_000_003_342,
         7_000_013_239,

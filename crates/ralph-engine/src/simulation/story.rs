@@ -249,6 +249,24 @@ impl Story {
         })
     }
 
+    /// Whether a spec that waits for the person may find broken work of another one committed in the same tree, and fail
+    /// its gates for it: once the person has answered it goes first, wherever an interruption left the other.
+    pub(super) fn meets_broken_work(&self) -> bool {
+        let Kind::Pipeline { specs } = self.kind else { return false };
+        let has = |key: &String, is: &dyn Fn(&Act) -> bool| {
+            let script = self.scripts.get(&(key.clone(), Role::Implementer));
+            script.is_some_and(|script| script.acts.iter().any(is))
+        };
+        let breaks =
+            |act: &Act| act.effort == Effort::Broken && act.committing != Committing::Nothing;
+        let waits = |act: &Act| act.ending == Ending::NoChange;
+        let ids: Vec<String> = (1..=specs).map(spec_id).collect();
+        let is_met = ids.iter().any(|one| {
+            has(one, &waits) && ids.iter().any(|other| one != other && has(other, &breaks))
+        });
+        is_met && self.has_gates && self.has_fault(|fault| fault == Fault::Interrupt)
+    }
+
     /// The tasks that a planner makes.
     pub(super) fn task_names(&self) -> Vec<String> {
         match self.kind {

@@ -38,6 +38,7 @@ use crate::wait::{Waited, Waiter};
 use crate::workflow::build::BuildEnd;
 use crate::workflow::build::planning::PlanningEnd;
 use crate::workflow::driver::{Ended, Stop};
+use crate::workflow::isolation::landing::is_stuck_question;
 use crate::workflow::phased::PhasedEnd;
 use crate::workflow::pipeline::SpecEnd;
 use crate::workflow::stories::StoriesEnd;
@@ -278,33 +279,44 @@ impl World {
     }
 
     /// Notes that a run begins, and says what its agent does.
-    pub(super) fn begin(&mut self, key: &str, run: String, role: Role) -> Performance {
+    pub(super) fn begin(
+        &mut self,
+        key: &str,
+        run: String,
+        role: Role,
+        given: &[String],
+    ) -> Performance {
         if self.performances.len() >= MOST_RUNS {
             std::panic::resume_unwind(Box::new(TooManyRuns));
         }
         self.learn();
-        self.learn_rejections();
+        self.learn_decisions();
         let same = |known: &&Performance| known.key == key && known.role == role;
         let kept = self.performances.iter().filter(same);
         let is_given =
-            |known: &&Performance| known.is_kept == Some(true) || known.has_rejected == Some(true);
+            |known: &&Performance| known.is_kept == Some(true) || known.has_decided == Some(true);
         let number = kept.filter(is_given).count();
         let act = self.story.act(key, role, number);
         let key = key.to_owned();
         // At its limit an agent does nothing of what it would do.
         let is_kept = self.limited_until().map(|_| false);
-        let has_rejected = None;
-        let performance = Performance { run, key, role, number, act, is_kept, has_rejected };
+        let given = given.to_vec();
+        let performance =
+            Performance { run, key, role, number, act, is_kept, given, has_decided: None };
         self.performances.push(performance.clone());
         performance
     }
 
-    /// Looks whether a verifier whose run is over has rejected something: the plan tells.
-    fn learn_rejections(&mut self) {
-        let plan = get(&self.home.path.join("plan.jsonl")).unwrap_or_default();
-        for known in self.performances.iter_mut().filter(|known| known.has_rejected.is_none()) {
-            let said = memchr::memmem::find(&plan, fault(known.number).as_bytes()).is_some();
-            known.has_rejected = Some(known.role == Role::Verifier && said);
+    /// Looks whether a verifier whose run is over has decided: the plan has what it rejects, and no more what it accepts.
+    fn learn_decisions(&mut self) {
+        let bytes = get(&self.home.path.join("plan.jsonl")).unwrap_or_default();
+        let plan = Plan::parse(&bytes);
+        for known in self.performances.iter_mut().filter(|known| known.has_decided.is_none()) {
+            let rejected = memchr::memmem::find(&bytes, fault(known.number).as_bytes()).is_some();
+            let is_gone = |id: &String| plan.task_view(id).is_none();
+            let accepted = !known.given.is_empty() && known.given.iter().all(is_gone);
+            // Others who verify give an opinion, which a run that was cut short has not given.
+            known.has_decided = Some(known.key == "verify" && (rejected || accepted));
         }
     }
 
@@ -486,12 +498,14 @@ fn acts_on(
             *stuck <= PATIENCE
         }
         Stop::TooMuchTrouble { .. } | Stop::OutOfBudget(_) => false,
-        Stop::Waiting { item, asked, .. } => {
+        Stop::Waiting { item, question, asked } => {
             *answers += 1;
             if *answers > PATIENCE {
                 return false;
             }
-            let answer = if *asked == QuestionKind::Retry { "yes" } else { "no, do the work" };
+            // What is in the way of a landing is the person's own, and stays.
+            let tries_again = *asked == QuestionKind::Retry && !is_stuck_question(question);
+            let answer = if tries_again { "yes" } else { "no, do the work" };
             let state = world.borrow().state.clone();
             let path = state.expect("the question was asked in a state").journal();
             let mut journal = Journal::open(&path).expect("nothing harms the person");
