@@ -24,6 +24,15 @@ pub(crate) fn complete_ignores(home: &Utf8Path) -> Result<(), PathError> {
     replace_atomically(&path, text.as_bytes())
 }
 
+/// Tells whether an ignore file holds nothing but what Ralph writes.
+pub(crate) fn is_own(text: &[u8]) -> bool {
+    let is_ralphs = |line: &str| {
+        let line = line.trim();
+        line.is_empty() || line.starts_with('#') || texts::IGNORED.contains(&line)
+    };
+    String::from_utf8_lossy(text).lines().all(is_ralphs)
+}
+
 /// Lists what an ignore file of home lacks.
 pub(super) fn lacking(text: &str) -> Vec<String> {
     let has = |pattern: &str| {

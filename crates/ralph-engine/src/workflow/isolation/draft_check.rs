@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::draft::{HomeDraft, SEEN};
+use crate::init::ignores;
 use crate::plan_file::{PLAN_FILE, is_as_noted};
 use crate::state::State;
 use crate::workflow::WorkflowError;
@@ -93,6 +94,9 @@ impl HomeDraft {
         else {
             return Ok(());
         };
+        if path == self.home().join(".gitignore") && ignores::is_own(&bytes) {
+            return Ok(());
+        }
         // What a commit of Ralph's or of the person's has was put there by a move of the draft that a crash cut short.
         let id = self.git().blob_id(&bytes)?;
         if self.git().have(&[id])? != [true] {
