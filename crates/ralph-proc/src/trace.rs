@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::guard;
 use crate::seccomp::{ARCH, jump_if_equal, load, number, op};
-use crate::sys::trace::{self as calls, Followed};
+use crate::sys::trace::{self as calls, TraceStop};
 
 /// More than this is no longer noted, and what there is says so.
 const MOST: usize = 60_000;
@@ -223,25 +223,25 @@ impl Notes {
     }
 
     /// Notes every call until a program ends. Returns how it did.
-    fn follow(&mut self, program: i32) -> Followed {
+    fn follow(&mut self, program: i32) -> TraceStop {
         loop {
             match calls::next() {
-                Ok(Some(end @ (Followed::Exited { pid, .. } | Followed::Killed { pid, .. }))) => {
+                Ok(Some(end @ (TraceStop::Exited { pid, .. } | TraceStop::Killed { pid, .. }))) => {
                     if pid == program {
                         return end;
                     }
                 }
-                Ok(Some(Followed::Calls { thread })) => {
+                Ok(Some(TraceStop::Calls { thread })) => {
                     if self.note(thread).is_err() {
                         self.looked.whole = false;
                     }
                     calls::go_on(thread, 0);
                 }
-                Ok(Some(Followed::Halted { thread })) => calls::leave_stopped(thread),
-                Ok(Some(Followed::Signalled { thread, signal })) => calls::go_on(thread, signal),
-                Ok(Some(Followed::Stopped { thread })) => calls::go_on(thread, 0),
+                Ok(Some(TraceStop::Halted { thread })) => calls::leave_stopped(thread),
+                Ok(Some(TraceStop::Signalled { thread, signal })) => calls::go_on(thread, signal),
+                Ok(Some(TraceStop::Stopped { thread })) => calls::go_on(thread, 0),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Ok(None) | Err(_) => return Followed::Exited { pid: program, code: 70 },
+                Ok(None) | Err(_) => return TraceStop::Exited { pid: program, code: 70 },
             }
         }
     }

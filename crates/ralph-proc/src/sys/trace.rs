@@ -35,7 +35,7 @@ fn request(what: libc::c_uint, thread: i32, data: libc::c_long) -> io::Result<()
 
 /// What happened to a process that is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Followed {
+pub(crate) enum TraceStop {
     Exited {
         pid: i32,
         code: i32,
@@ -64,7 +64,7 @@ pub(crate) enum Followed {
 }
 
 /// Waits for whatever happens next. `None`: nobody is left.
-pub(crate) fn next() -> io::Result<Option<Followed>> {
+pub(crate) fn next() -> io::Result<Option<TraceStop>> {
     let mut status = 0;
     // SAFETY: `status` is valid for writes.
     let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
@@ -76,18 +76,18 @@ pub(crate) fn next() -> io::Result<Option<Followed>> {
         };
     }
     if libc::WIFEXITED(status) {
-        return Ok(Some(Followed::Exited { pid, code: libc::WEXITSTATUS(status) }));
+        return Ok(Some(TraceStop::Exited { pid, code: libc::WEXITSTATUS(status) }));
     }
     if libc::WIFSIGNALED(status) {
-        return Ok(Some(Followed::Killed { pid, signal: libc::WTERMSIG(status) }));
+        return Ok(Some(TraceStop::Killed { pid, signal: libc::WTERMSIG(status) }));
     }
     let (thread, signal) = (pid, libc::WSTOPSIG(status));
     let stops = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
     Ok(Some(match status >> 16 {
-        libc::PTRACE_EVENT_SECCOMP => Followed::Calls { thread },
-        libc::PTRACE_EVENT_STOP if stops.contains(&signal) => Followed::Halted { thread },
-        0 => Followed::Signalled { thread, signal },
-        _ => Followed::Stopped { thread },
+        libc::PTRACE_EVENT_SECCOMP => TraceStop::Calls { thread },
+        libc::PTRACE_EVENT_STOP if stops.contains(&signal) => TraceStop::Halted { thread },
+        0 => TraceStop::Signalled { thread, signal },
+        _ => TraceStop::Stopped { thread },
     }))
 }
 
@@ -151,15 +151,15 @@ pub(crate) fn ignore_signals() {
 }
 
 /// Ends the calling process as another one has ended, and runs nothing of what it inherited.
-pub(crate) fn end_like(end: Followed) -> ! {
-    if let Followed::Killed { signal, .. } = end {
+pub(crate) fn end_like(end: TraceStop) -> ! {
+    if let TraceStop::Killed { signal, .. } = end {
         // SAFETY: sets dispositions of this process, and signals only itself.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
         }
     }
-    let code = if let Followed::Exited { code, .. } = end { code } else { 70 };
+    let code = if let TraceStop::Exited { code, .. } = end { code } else { 70 };
     // SAFETY: ends the process at once.
     unsafe { libc::_exit(code) }
 }
