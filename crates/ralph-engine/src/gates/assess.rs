@@ -344,8 +344,17 @@ impl<'a> Assessor<'a> {
         tell: Tell<'_>,
     ) -> Result<ChecksFinding, GateError> {
         let Survey { candidate, base, is_base } = survey;
-        let Overlay { tree, commit, for_green, for_red, changed, allowed, hints, entries } =
-            candidate;
+        let Overlay {
+            tree,
+            commit,
+            for_green,
+            for_red,
+            for_plain,
+            changed,
+            allowed,
+            hints,
+            entries,
+        } = candidate;
         let mut finding = ChecksFinding { changed, hints, overlay: None, allowed, entries };
         let is_rejected = findings.iter().any(|one| one.attribution.effect() == Effect::Block);
         // Tests that are gone with the source that they stood in leave nothing to lay over: their names are missed all the same.
@@ -366,13 +375,21 @@ impl<'a> Assessor<'a> {
             };
             let name = &one.gate.name;
             let was_red = reference.as_ref().is_some_and(|base| base.status != GateStatus::Passed);
+            let tells_tests = |run: &GateRun| run.names.is_some() || run.tests.is_some();
+            let is_plain = !was_red && !reference.as_ref().is_some_and(tells_tests);
+            let further = if is_plain { for_plain.as_slice() } else { &[] };
             let trees = if was_red { &for_red } else { &for_green };
             let mut compared = None;
-            for (at, commit) in trees.iter().enumerate() {
+            for (at, commit) in trees.iter().chain(further).enumerate() {
                 let result = match &reference {
                     // Nothing but checks differs: with the anchor's, it is the base.
                     Some(base) if is_base && at == 0 && !was_red => {
                         AnchoredRuns { gate: name, base: Some(base), over: base }.compare()
+                    }
+                    // What differs may be no check: then the gate's own run has said it.
+                    reference if commit == points.candidate => {
+                        let (base, over) = (reference.as_ref(), one.deciding());
+                        AnchoredRuns { gate: name, base, over }.compare()
                     }
                     reference => self.compared_at(&one.gate, commit, reference.as_ref(), tell)?,
                 };

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use camino::Utf8Path;
 use ralph_model::checks::{
-    ChangedCheck, CheckChange, CheckClass, ComparedPath, Laid, LookedFor, ProjectLayout,
-    changes_examples, declares_test_module, development_paths, hints_in, imports, is_named_support,
-    lay_over, mentioned, module_name, module_parents, named_by, scripts_of, support_word,
-    wants_text,
+    ChangedCheck, CheckChange, CheckClass, ComparedPath, Laid, LeftPaths, LookedFor, ProjectLayout,
+    Trials, changes_examples, declares_test_module, development_paths, hints_in, imports,
+    is_named_support, lay_over, mentioned, module_name, module_parents, named_by, scripts_of,
+    support_word, wants_text,
 };
 use ralph_model::gate::GateSpec;
 use ralph_model::glob::Glob;
@@ -68,10 +68,12 @@ pub(super) struct Overlay {
     pub(super) tree: Oid,
     /// A commit of Ralph's own that has it, where it is another.
     pub(super) commit: Option<Oid>,
-    /// Commits of Ralph's own that gates which passed at the base must pass at, where they are other than the commit.
+    /// Commits of Ralph's own, or the commit itself, that gates which passed at the base must pass at.
     pub(super) for_green: Vec<Oid>,
     /// The same for gates that did not pass at the base.
     pub(super) for_red: Vec<Oid>,
+    /// Further ones for gates that passed at the base and tell nothing of their tests.
+    pub(super) for_plain: Vec<Oid>,
     pub(super) changed: Vec<ChangedCheck>,
     pub(super) allowed: Vec<(String, String)>,
     pub(super) hints: Vec<String>,
@@ -120,6 +122,7 @@ impl CheckSurvey<'_> {
                 commit: None,
                 for_green: Vec::new(),
                 for_red: Vec::new(),
+                for_plain: Vec::new(),
                 changed: Vec::new(),
                 allowed: Vec::new(),
                 hints: Vec::new(),
@@ -136,52 +139,52 @@ impl CheckSurvey<'_> {
         let (class, change) = (CheckClass::InlineTest, CheckChange::Changed);
         changed.extend(unlisted.into_iter().map(|path| ChangedCheck { path, class, change }));
         let tree = self.tree_laid(&commit_tree, &differing, &laid)?;
-        // What a script mentions may be a further script or the very source that it runs. So it is tried both ways: put
-        // back, which shows what a hollowed script hides, and left, which shows what put-back source would hide. Of several
-        // such files each is left once while each other one is put back. What is new and unknown is taken out, unless the
-        // gate did not pass before: then it may be the work.
-        let leaving = |leaves: &dyn Fn(usize, &ComparedPath) -> bool| {
-            let laid: Vec<Laid> = compared
-                .iter()
-                .zip(&laid)
-                .enumerate()
-                .map(|(at, (one, laid))| {
-                    let is_left = *laid == Laid::Anchor && leaves(at, one);
-                    if is_left { Laid::Candidate } else { laid.clone() }
-                })
-                .collect();
-            self.tree_laid(&commit_tree, &differing, &laid)
-        };
+        let trials = Trials::of(&layout, &compared, &laid, &changed);
         let is_entry = |one: &ComparedPath| layout.is_entry_in_source(&one.path);
-        let is_mentioned =
-            |one: &ComparedPath| is_entry(one) || layout.is_mentioned_only(&one.path);
-        let is_unknown = |one: &ComparedPath| layout.is_unknown(&one.path, !one.in_anchor);
-        let mentioned: Vec<usize> = (0..compared.len())
-            .filter(|at| laid[*at] == Laid::Anchor && is_mentioned(&compared[*at]))
-            .collect();
-        let (mut green, mut red) =
-            (vec![tree.clone()], vec![leaving(&|_, one: &ComparedPath| is_unknown(one))?]);
-        for left in separations(&mentioned) {
-            green.push(leaving(&|at, _: &ComparedPath| left.contains(&at))?);
-            red.push(leaving(&|at, one: &ComparedPath| is_unknown(one) || left.contains(&at))?);
-        }
+        let trees = |trials: &[LeftPaths]| -> Result<Vec<Oid>, GitError> {
+            let leaving = |left: &LeftPaths| {
+                let becomes = |(at, laid): (usize, &Laid)| {
+                    if left.contains(&at) { Laid::Candidate } else { laid.clone() }
+                };
+                let laid: Vec<Laid> = laid.iter().enumerate().map(becomes).collect();
+                self.tree_laid(&commit_tree, &differing, &laid)
+            };
+            trials.iter().map(leaving).collect()
+        };
         let made = |trees: Vec<Oid>| -> Result<Vec<Oid>, GitError> {
             let (mut commits, mut seen) = (Vec::new(), BTreeSet::new());
-            for tree in trees {
-                if tree != commit_tree && seen.insert(tree.to_string()) {
-                    let message = "ralph: with the checks of the anchor\n";
-                    commits.push(self.repository.mirror.own_commit(&tree, &[commit], message)?);
+            for one in trees {
+                // Where nothing is laid over, there is nothing to try.
+                if tree == commit_tree || !seen.insert(one.to_string()) {
+                    continue;
                 }
+                let message = "ralph: with the checks of the anchor\n";
+                commits.push(if one == commit_tree {
+                    commit.clone()
+                } else {
+                    self.repository.mirror.own_commit(&one, &[commit], message)?
+                });
             }
             Ok(commits)
         };
-        let (for_green, for_red) = (made(green)?, made(red)?);
+        let (for_green, for_red) = (made(trees(&trials.green)?)?, made(trees(&trials.red)?)?);
+        let for_plain = made(trees(&trials.plain)?)?;
         let entries = compared.iter().filter(|one| is_entry(one) && one.in_anchor);
         let entries = entries.map(|one| one.path.clone()).chain(examples).collect();
         let own = if tree == commit_tree { None } else { for_green.first().cloned() };
         let allowed = self.allowed(&changed);
         let hints = hints(&layout, &compared);
-        Ok(Overlay { commit: own, tree, for_green, for_red, changed, allowed, hints, entries })
+        Ok(Overlay {
+            commit: own,
+            tree,
+            for_green,
+            for_red,
+            for_plain,
+            changed,
+            allowed,
+            hints,
+            entries,
+        })
     }
 
     fn tree_laid(
@@ -471,24 +474,6 @@ impl CheckSurvey<'_> {
         };
         changed.iter().filter_map(allowing).collect()
     }
-}
-
-/// Returns which of some things are left in each try, so that for any two of them there is a try in which the one is left
-/// and the other is not. All of them are left in the first.
-fn separations(things: &[usize]) -> Vec<BTreeSet<usize>> {
-    if things.is_empty() {
-        return Vec::new();
-    }
-    let mut tries: Vec<BTreeSet<usize>> = vec![things.iter().copied().collect()];
-    let mut bit = 1;
-    while bit < things.len() {
-        for wanted in [true, false] {
-            let left = things.iter().enumerate().filter(|(at, _)| (at & bit != 0) == wanted);
-            tries.push(left.map(|(_, thing)| *thing).collect());
-        }
-        bit *= 2;
-    }
-    tries
 }
 
 /// Returns the signs in the texts, which may mean nothing.

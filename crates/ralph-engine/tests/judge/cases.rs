@@ -22,7 +22,9 @@ use crate::checks::{
     broken_work_is_asked_about_whatever_hides_it, new_tests_alone_are_proven_and_nobody_is_asked,
     nothing_but_checks_needs_no_second_run_and_ci_is_told,
     source_that_a_script_mentions_does_not_hide_behind_it,
+    tests_that_vanish_with_a_file_that_the_gate_reads_are_asked_about,
     tests_that_vanish_without_a_changed_check_are_rejected,
+    what_an_old_check_refuses_is_not_hidden_by_laying_it_over,
     what_somebody_agreed_with_is_the_anchor_from_then_on, work_that_touches_no_check_costs_one_run,
 };
 use crate::world::{World, gate, git, write};
@@ -58,7 +60,9 @@ cases! {
     nothing_but_checks_needs_no_second_run_and_ci_is_told
     what_was_there_before_or_was_fetched_is_not_new
     a_link_out_of_the_tree_is_no_work
+    tests_that_vanish_with_a_file_that_the_gate_reads_are_asked_about
     tests_that_vanish_without_a_changed_check_are_rejected
+    what_an_old_check_refuses_is_not_hidden_by_laying_it_over
     a_red_base_is_not_mended_by_changing_its_checks_alone
 }
 

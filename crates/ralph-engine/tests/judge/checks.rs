@@ -247,16 +247,50 @@ pub(crate) fn a_red_base_is_not_mended_by_changing_its_checks_alone() {
 }
 
 pub(crate) fn tests_that_vanish_without_a_changed_check_are_rejected() {
-    // The runner takes its list of tests from the source.
+    // The runner takes its list of tests from code among the source.
+    let mut world = World::new(
+        ". ./src/list.sh; for t in $tests; do echo \"ok 1 - $t\"; done; echo 1..$(echo $tests | wc -w)",
+    );
+    world.work("src/list.sh", "tests='a b c'\n");
+    world.begin(&[]);
+    let commit = world.work("src/list.sh", "tests='a b'\n");
+    let verdict = judged(&world.examine_commit(&commit), &VerifierReport::NotAsked);
+    let Verdict::Rejected { reasons } = &verdict else { panic!("{verdict:?}") };
+    assert_eq!(reasons[0].code(), "gate_fewer_tests");
+}
+
+pub(crate) fn tests_that_vanish_with_a_file_that_the_gate_reads_are_asked_about() {
+    // The runner takes its list of tests from a file among the source, which is data of a check as well as of the program.
     let mut world = World::new(
         "for t in $(cat src/list); do echo \"ok 1 - $t\"; done; echo 1..$(wc -w <src/list)",
     );
     world.work("src/list", "a b c\n");
     world.begin(&[]);
     let commit = world.work("src/list", "a b\n");
-    let verdict = judged(&world.examine_commit(&commit), &VerifierReport::NotAsked);
-    let Verdict::Rejected { reasons } = &verdict else { panic!("{verdict:?}") };
-    assert_eq!(reasons[0].code(), "gate_fewer_tests");
+    assert_asked(&world, &commit, "src/list");
+}
+
+/// What the old checks refuse is not taken out with them.
+pub(crate) fn what_an_old_check_refuses_is_not_hidden_by_laying_it_over() {
+    type Lie = (&'static str, fn(&World));
+    let lies: [Lie; 3] = [
+        ("test ! -e bad", |world| write(&world.root.join("bad"), "x\n")),
+        ("! grep -rq BUG data", |world| write(&world.root.join("data/old.txt"), "BUG\n")),
+        ("test ! -e tests/bad.sh", |world| write(&world.root.join("tests/bad.sh"), "true\n")),
+    ];
+    for (check, lie) in lies {
+        let mut world = World::new("sh layout.sh && sh tests/one.sh");
+        write(&world.root.join("layout.sh"), &format!("{check}\n"));
+        write(&world.root.join("data/old.txt"), "fine\n");
+        world.work("tests/one.sh", "true\n");
+        world.begin(&[]);
+        write(&world.root.join("layout.sh"), "true\n");
+        lie(&world);
+        let commit = world.work("src/other.sh", "x\n");
+        let case = world.examine_commit(&commit);
+        let verdict = judged(&case, &VerifierReport::NotAsked);
+        assert!(matches!(verdict, Verdict::NeedsHuman { .. }), "{check}: {verdict:?}");
+    }
 }
 
 /// What a gate's script runs may be the very source: put back with the script, it would prove nothing.

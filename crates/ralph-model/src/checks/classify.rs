@@ -178,7 +178,7 @@ impl ProjectLayout {
 
     /// Whether a file is new and nothing that is known. Without knowing what a gate looked for in vain, it could be that;
     /// where the gate did not pass before, it may as well be the work.
-    pub fn is_unknown(&self, path: &str, is_new: bool) -> bool {
+    pub(super) fn is_unknown(&self, path: &str, is_new: bool) -> bool {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
         is_new
             && match self.class_of(path, true) {
@@ -191,7 +191,7 @@ impl ProjectLayout {
     }
 
     /// Whether a file is a script only because another one mentions it. It may as well be the source that is checked.
-    pub fn is_mentioned_only(&self, path: &str) -> bool {
+    pub(super) fn is_mentioned_only(&self, path: &str) -> bool {
         match self.class_of(path, false) {
             CheckClass::Script => !self.named.contains(path),
             CheckClass::Support => is_beside_support(path),
@@ -305,7 +305,7 @@ fn is_artefact(path: &str) -> bool {
     path.split('/').any(made) || [".pyc", ".pyo"].iter().any(|end| path.ends_with(end))
 }
 
-fn is_test(path: &str) -> bool {
+pub(super) fn is_test(path: &str) -> bool {
     let mut in_source = false;
     for part in path.split('/') {
         // Features of a program have directories of their own.
@@ -342,14 +342,14 @@ fn is_test(path: &str) -> bool {
     }
 }
 
-fn is_configuring(path: &str, name: &str) -> bool {
+pub(super) fn is_configuring(path: &str, name: &str) -> bool {
     CONFIGURING.contains(&name)
         || CONFIGURING_STEMS.iter().any(|stem| name.starts_with(stem))
         || CONFIGURING_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
         || path.split('/').any(|part| part == ".cargo")
 }
 
-fn is_code(name: &str) -> bool {
+pub(super) fn is_code(name: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, extension)| CODE.contains(&extension))
 }
 

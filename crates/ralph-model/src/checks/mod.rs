@@ -3,6 +3,7 @@
 //! Paths that differ between anchor and candidate are put into classes ([`classify`]). Tests, configuration, scripts and
 //! data are as the anchor has them, new ones are taken out; manifests and Rust's tests among the source are spliced
 //! ([`manifest`], [`rust`]); source is never put back, for a tree that is the anchor's proves nothing of the candidate.
+//! What is not surely a check is tried both ways ([`trials`]), for taking it out could hide what is wrong with it.
 //! Nothing is rejected for touching a file: what follows from the second run is the verdict's ([`finding`]).
 //!
 //! Lists of names are never complete. Hence the anchor, which an unanswered change does not move, and the question.
@@ -14,6 +15,7 @@ mod manifest;
 mod names;
 mod rust;
 mod scripts;
+mod trials;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +30,7 @@ pub use hints::{changes_examples, hints_in};
 use manifest::{Manifest, Spliced};
 use rust::InlineTests;
 pub use scripts::{imports, mentioned, module_name, named_by, scripts_of};
+pub use trials::{LeftPaths, Trials};
 
 /// A path that differs between anchor and candidate, with its texts where they are read.
 #[derive(Clone, Debug)]
