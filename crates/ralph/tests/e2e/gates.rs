@@ -190,10 +190,10 @@ fn a_gate_that_fails_and_passes_at_one_commit_is_flaky() {
 
 #[test]
 fn fewer_tests_than_at_the_base_and_none_at_all_are_no_proof() {
-    let gated = Gated::new("sh ./src/runner", "");
-    gated.write("src/runner", &cargo_says(5));
+    let gated = Gated::new(". ./src/runner.sh", "");
+    gated.write("src/runner.sh", &cargo_says(5));
     let base = gated.commit("five");
-    gated.write("src/runner", &cargo_says(4));
+    gated.write("src/runner.sh", &cargo_says(4));
     gated.commit("four");
     let (_, report) = gated.gates(&["--base", &base]);
     assert_eq!(attribution(&report), "fewer_tests");
@@ -201,12 +201,12 @@ fn fewer_tests_than_at_the_base_and_none_at_all_are_no_proof() {
         (&report["gates"][0]["base"], &report["gates"][0]["candidate"]),
         (&json!(5), &json!(4))
     );
-    gated.write("src/runner", &cargo_says(0));
+    gated.write("src/runner.sh", &cargo_says(0));
     gated.commit("none");
     let (code, report) = gated.gates(&[]);
     assert_eq!((code, attribution(&report).as_str()), (1, "proved_nothing"));
     assert_eq!(report["level"], "not_proven");
-    gated.write("src/runner", &cargo_says(6));
+    gated.write("src/runner.sh", &cargo_says(6));
     gated.commit("six");
     assert_eq!(gated.attribution(&base), "passed");
 }
