@@ -195,6 +195,11 @@ pub(crate) fn interruption_or_trouble<E>(error: WorkflowError) -> Result<Turn<E>
     }
 }
 
+/// Why nothing follows from a run whose clone had to be made anew. Such a run counts as one that failed, or an agent that
+/// makes each of its clones unusable would be run without end.
+pub(crate) const CLONE_LOST: &str = "the repository that it worked in could not be used any more and was made anew, without \
+                                     what was not judged yet";
+
 /// Returns why a run has no result that counts, if that is so.
 pub(crate) fn unfinished(outcome: &RunOutcome) -> Option<String> {
     Some(match outcome {

@@ -379,16 +379,17 @@ fn survives_damage(story: Story) {
         let killed = Sweep::new(&story.place, again);
         let mut files = Vec::new();
         walk(&story.state(), &story.state(), &mut 0, &mut files);
+        let day = usize::try_from(seed()).expect("a day's number is small");
         for (index, file) in files.iter().enumerate() {
             for (way_index, way) in WAYS.into_iter().enumerate() {
                 let repeat = format!("{name} {way:?} {}", file.display());
                 let is_chosen = match &only {
                     Some(only) => only == &repeat,
-                    None if is_whole => (index + way_index) % 3 == seed() as usize % 3,
+                    None if is_whole => (index + way_index) % 3 == day % 3,
                     None => {
                         let place = index * WAYS.len() + way_index + turn;
                         let step = (files.len() * WAYS.len() / (SAMPLE / 2)).max(1);
-                        place % step == (seed() as usize * 37) % step
+                        place % step == (day * 37) % step
                     }
                 };
                 if !is_chosen {

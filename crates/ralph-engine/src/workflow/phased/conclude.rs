@@ -16,12 +16,7 @@ use crate::run::RunResult;
 use crate::workflow::driver::Turn;
 use crate::workflow::repositories::{BEFORE, BeforeAll};
 use crate::workflow::review::{self, REVIEW};
-use crate::workflow::{WorkflowError, unfinished};
-
-/// Why nothing follows from a run whose clone had to be made anew. It costs an iteration, or an agent that makes each of its
-/// clones unusable would be run for ever.
-const CLONE_LOST: &str = "the repository that it worked in could not be used any more and was made anew, without what was \
-                          not judged yet";
+use crate::workflow::{CLONE_LOST, WorkflowError, unfinished};
 
 impl Phased<'_, '_> {
     /// Draws the conclusions of a run.

@@ -12,7 +12,7 @@ use crate::run::{RESULTS, RunResult};
 use crate::workflow::driver::Turn;
 use crate::workflow::overview::read_prd;
 use crate::workflow::repositories::{BEFORE, BeforeAll};
-use crate::workflow::{WorkflowError, review, unfinished};
+use crate::workflow::{CLONE_LOST, WorkflowError, review, unfinished};
 
 impl Stories<'_, '_> {
     pub(super) fn conclude_implementer(
@@ -53,7 +53,12 @@ impl Stories<'_, '_> {
             StoryInPrd::Failing { changed: false } => {}
         }
         let Some(before) = BEFORE.load(&self.session.context.state, item)? else {
-            return Ok(Turn::Again);
+            if self.project.is_in_place() {
+                return Ok(Turn::Again);
+            }
+            let why = format!("Nothing follows from the last run: {CLONE_LOST}.");
+            let reasons = vec![ReasonText::new("run_unfinished", &why)];
+            return self.reject(item, Some(run), Rejection::plain(why), reasons);
         };
         let is_claimed = self.has_touched_passes_alone(result);
         if let Some(why) = unfinished(&result.outcome).filter(|_| !is_claimed) {

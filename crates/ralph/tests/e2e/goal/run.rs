@@ -339,6 +339,18 @@ fn a_story_that_is_rejected_too_often_waits_for_a_person() {
     assert_eq!(desk.passing(), ["US-001"]);
 }
 
+/// A run that destroys its clone counts as a rejection, so that the bound on those ends the story.
+#[test]
+fn an_agent_that_removes_its_repository_is_rejected_until_a_person_is_asked() {
+    let desk = desk("", &[("US-001", 1)]);
+    desk.configure("limits.rejections = 2");
+    let destroys = "cat >/dev/null; rm -rf .git; echo '<promise>COMPLETE</promise>'";
+    let finished = desk.exits_with(3, &["run", "9"], &[("AGENT_CMD", destroys)]);
+    assert!(finished.stderr.contains("rejected 2 times"), "{finished}");
+    assert!(finished.stderr.contains("was made anew"), "{finished}");
+    assert_eq!(desk.taken().len(), 2);
+}
+
 /// The same work claimed again is not measured again.
 #[test]
 fn work_that_was_rejected_is_rejected_again_unchanged() {
