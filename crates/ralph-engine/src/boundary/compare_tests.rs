@@ -356,7 +356,7 @@ fn a_hook_in_a_closed_directory_is_found() {
 
 #[test]
 fn a_closed_directory_that_was_not_there_is_put_away_whole() {
-    // To somebody who may read everything nothing is closed.
+    // Root can read everything, so nothing is closed to it.
     if rustix::process::geteuid().is_root() {
         return;
     }
@@ -440,7 +440,7 @@ fn a_repository_in_the_workspace_keeps_its_settings_and_a_new_one_runs_nothing()
 
 #[test]
 fn a_repository_in_a_closed_directory_is_not_passed_over() {
-    // To somebody who may read everything nothing is closed.
+    // Root can read everything, so nothing is closed to it.
     if rustix::process::geteuid().is_root() {
         return;
     }

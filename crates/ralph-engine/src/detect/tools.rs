@@ -22,7 +22,7 @@ pub(crate) fn commit_hooks(root: &Utf8Path) -> Option<(&'static str, Vec<String>
     Some((file, run.iter().map(|word| (*word).to_owned()).collect()))
 }
 
-/// Tools that look at every file of some kinds: their configurations, and where they are told to leave some out.
+/// Tools that check every file of some kinds: their configuration files, and where those list exclusions.
 const FORMATTERS: [(&str, &[&str], &str); 4] = [
     (
         "prettier",

@@ -38,7 +38,7 @@ pub(super) fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Says how new files are told from configuration of the gates.
+/// Says how new files are distinguished from configuration of the gates.
 pub(super) fn examine_tracing(traces: bool) -> Finding {
     if traces {
         let what = "gates can be traced at the base: a new file that one of them looked for counts as its configuration";

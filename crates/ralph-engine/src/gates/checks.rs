@@ -209,7 +209,7 @@ impl CheckSurvey<'_> {
         let paths = compared.iter().filter(has_changed).map(|one| one.path.clone());
         let (python, others): (Vec<String>, Vec<String>) =
             paths.partition(|path| path.strip_suffix(".py").is_some());
-        // Python runs them only where somebody asks for it.
+        // Python runs them only on request.
         let in_command = |gate: &GateSpec| gate.argv().iter().any(|word| word.contains("doctest"));
         let asks = !python.is_empty()
             && (self.pinned.gates.iter().any(in_command)

@@ -52,7 +52,7 @@ fn stories_that_once_went_wrong_hold() {
         5_000_001_188,
         // A result that was recorded as one that could not be kept counted after a loss of power.
         6_000_007_332,
-        // Work that could not be taken in went back again and again, and nobody was asked.
+        // Work that could not be taken in went back without end, and no question was asked.
         7_000_007_084,
         // A task was added, its investigator was told that it could not be, and added it again.
         6_000_007_367,

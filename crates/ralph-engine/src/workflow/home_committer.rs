@@ -96,7 +96,7 @@ impl HomeCommitter {
         Ok(())
     }
 
-    /// Commits files of a home that nobody but this workflow writes, and its ignore file: no other file can be new there.
+    /// Commits files of a home that only this workflow writes, and its ignore file: no other file can be new there.
     ///
     /// The ignore file is completed first, as a person's change of it may have been taken over. It is not among the files
     /// that are noted when they are written.

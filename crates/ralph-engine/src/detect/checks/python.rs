@@ -210,7 +210,7 @@ fn venv_setup(
     setup
 }
 
-/// Returns what pip is told of the project itself, and whether that brings pytest along.
+/// Returns pip's arguments for the project itself, and whether they install pytest.
 ///
 /// A project that can be built is installed with its extras for tests. Of any other only what it lists is installed: building it
 /// would fail.

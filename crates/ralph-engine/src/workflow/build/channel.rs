@@ -74,7 +74,7 @@ impl PlanChannel {
             self.plan.change_in_run(|plan| {
                 let change = plan.apply(request, context)?;
                 if role == Role::Investigator {
-                    // Without the note there is no task: the agent is told of the failure, and asks again.
+                    // Without the note there is no task: the agent gets an error, and asks again.
                     note_made(&self.state, plan, &change)?;
                 }
                 Ok::<Change, PlanFileError>(change)
