@@ -1,4 +1,4 @@
-//! Checks what the compiler cannot: the absences and the module map of ARCHITECTURE.md, one meaning per type name,
+//! Checks what the compiler cannot: the invariants and the module map of ARCHITECTURE.md, one meaning per type name,
 //! no `pub` without a user outside the crate, and the edges between modules of the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,7 +115,7 @@ fn the_architecture_names_every_module() {
             }
         }
     }
-    assert!(map.lines().count() <= 240, "a map that is longer than 240 lines is not read");
+    assert!(map.lines().count() <= 260, "a map that is longer than 260 lines is not read");
 }
 
 /// Names that several types may share.
