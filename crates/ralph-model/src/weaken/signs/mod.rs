@@ -83,21 +83,19 @@ const MODIFIERS: [&str; 24] = [
 
 /// Splits off what stands between a bracket at the beginning and its partner.
 fn bracketed(code: &str, open: char, close: char) -> Option<(&str, &str)> {
-    let mut depth = 0_usize;
-    for (at, c) in code.char_indices() {
+    let inside = code.strip_prefix(open)?;
+    let mut depth = 1_usize;
+    for (at, c) in inside.char_indices() {
         if c == open {
             depth += 1;
         } else if c == close {
-            depth = depth.saturating_sub(1);
+            depth -= 1;
             if depth == 0 {
-                return Some((&code[1..at], code[at + 1..].trim_start()));
+                return Some((&inside[..at], inside[at + close.len_utf8()..].trim_start()));
             }
         }
-        if depth == 0 {
-            return None;
-        }
     }
-    Some((code.get(1..)?, ""))
+    Some((inside, ""))
 }
 
 /// Returns the content of the string that a text begins with.
