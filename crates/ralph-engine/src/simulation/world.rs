@@ -497,7 +497,7 @@ fn acts_on(
             *stuck += 1;
             *stuck <= PATIENCE
         }
-        Stop::TooMuchTrouble { .. } | Stop::OutOfBudget(_) => false,
+        Stop::TooMuchTrouble { .. } | Stop::OutOfBudget(_) | Stop::Declined { .. } => false,
         Stop::Waiting { item, question, asked } => {
             *answers += 1;
             if *answers > PATIENCE {

@@ -56,6 +56,10 @@ pub enum Stop {
         question: String,
         asked: QuestionKind,
     },
+    /// A person was asked whether an item is to be tried again, and said no.
+    Declined {
+        item: String,
+    },
 }
 
 impl Stop {
@@ -67,6 +71,7 @@ impl Stop {
             Stop::OutOfBudget(_) => "out_of_budget",
             Stop::Stuck { .. } | Stop::TooMuchTrouble { .. } => "stuck",
             Stop::Waiting { .. } | Stop::Unexplained { .. } => "waiting",
+            Stop::Declined { .. } => "declined",
         }
     }
 }

@@ -38,7 +38,8 @@ impl QuestionKind {
     /// Returns the answers that mean something by themselves; any other goes to the next attempt.
     pub fn choices(self) -> Vec<String> {
         match self {
-            QuestionKind::Accept | QuestionKind::Retry => vec!["yes".to_owned()],
+            QuestionKind::Accept => vec!["yes".to_owned()],
+            QuestionKind::Retry => vec!["yes".to_owned(), "no".to_owned()],
             QuestionKind::Other => Vec::new(),
         }
     }

@@ -272,6 +272,12 @@ pub fn is_yes(answer: &str) -> bool {
     ["y", "yes", "ok", "okay", "done", "accept", "accepted"].contains(&answer.as_str())
 }
 
+/// Tells whether a person's answer is a no and nothing else.
+pub fn is_no(answer: &str) -> bool {
+    let answer = answer.trim().trim_end_matches(['.', '!']).to_lowercase();
+    ["n", "no", "nope", "stop"].contains(&answer.as_str())
+}
+
 impl Markers {
     pub fn attempts_used(&self) -> u32 {
         self.plan.as_ref().map_or(0, |plan| plan.attempts_used)

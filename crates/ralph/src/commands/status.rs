@@ -173,6 +173,7 @@ fn cut_short(workflow: &WorkflowView) -> Option<String> {
             "limited" => "stopped at a usage limit",
             "out_of_budget" => "stopped at its budget",
             "stuck" => "stopped after repeated trouble",
+            "declined" => "stopped: you said no to another try",
             _ => return None,
         },
     };

@@ -161,6 +161,8 @@ pub(crate) fn show_stop(stop: &Stop, agent: &str, last: Option<&RunReport>) -> E
         Stop::Waiting { question, .. } | Stop::Unexplained { question, .. } => {
             render::important(question);
         }
+        // Only workflows of items ask whether to try again.
+        Stop::Declined { .. } => {}
     }
     Exit::Unfinished
 }

@@ -46,10 +46,14 @@ pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String, 
             };
             let then = match asked {
                 QuestionKind::Accept => answer("accepts it"),
-                QuestionKind::Retry => answer("tries it again"),
+                QuestionKind::Retry => answer("tries it again, `no` does not"),
                 QuestionKind::Other => format!("  then `{again}` continues"),
             };
             (Exit::PersonNeeded, text, Some(then))
+        }
+        Stop::Declined { item } => {
+            let text = format!("{item} is not tried again, as you said; `{retry}` tries it again");
+            (Exit::Unfinished, text, None)
         }
     }
 }
@@ -62,6 +66,6 @@ pub(crate) fn reason(stop: &Stop) -> Option<String> {
             Some(question.clone())
         }
         Stop::OutOfBudget(what) => Some(what.to_string()),
-        Stop::Interrupted | Stop::Limited { .. } => None,
+        Stop::Interrupted | Stop::Limited { .. } | Stop::Declined { .. } => None,
     }
 }

@@ -370,7 +370,10 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
                             "  `ralph answer {id} yes` accepts it; any other answer goes to the next attempt"
                         ));
                     }
-                    Stop::Interrupted | Stop::Limited { .. } | Stop::OutOfBudget(_) => {
+                    Stop::Interrupted
+                    | Stop::Limited { .. }
+                    | Stop::OutOfBudget(_)
+                    | Stop::Declined { .. } => {
                         important(&text);
                     }
                 }

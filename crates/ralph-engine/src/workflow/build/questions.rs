@@ -8,7 +8,7 @@ use ralph_model::journal::{
     AnswerOrigin, PersonAnswered, PersonNeeded, QuestionKind, ReasonText, VerdictKind,
     VerdictReached,
 };
-use ralph_model::pipeline::is_yes;
+use ralph_model::pipeline::{is_no, is_yes};
 use ralph_model::plan::Plan;
 use ralph_model::proof::ProofLevel;
 use ralph_model::verdict::PersonQuestion;
@@ -134,6 +134,9 @@ impl Build<'_, '_> {
             return self.ask_person(task, question.clone(), kind, None);
         }
         let turn = match &answer {
+            Some(answer) if stuck.is_some() && is_no(answer) => {
+                Turn::Stop(Stop::Declined { item: task.to_owned() })
+            }
             Some(answer) if !is_yes(answer) => {
                 self.tell_persons_verdict(task, VerdictKind::Rejected, answer)?;
                 let rejection = objection(answer, works);
@@ -172,6 +175,10 @@ impl Build<'_, '_> {
         let Some(answer) = self.answer(task, QuestionKind::Retry)? else {
             return self.ask_person(task, question, QuestionKind::Retry, None);
         };
+        if is_no(&answer) {
+            self.session.questions().take_answer(task)?;
+            return Ok(Turn::Stop(Stop::Declined { item: task.to_owned() }));
+        }
         let advice =
             (!is_yes(&answer)).then(|| format!("A person looked at it and says: {answer}"));
         self.settle(task, &TaskFact::Retried { advice })?;

@@ -3,7 +3,7 @@
 use ralph_model::build::{Acceptance, Work};
 use ralph_model::journal::{AnswerOrigin, PersonAnswered, PersonNeeded, QuestionKind, VerdictKind};
 use ralph_model::phase::{LoopFact, LoopRecord, LoopStanding};
-use ralph_model::pipeline::is_yes;
+use ralph_model::pipeline::{is_no, is_yes};
 use ralph_model::proof::ProofLevel;
 use ralph_model::verdict::PersonQuestion;
 
@@ -97,14 +97,16 @@ impl Phased<'_, '_> {
     ) -> Result<Turn<PhasedEnd>, WorkflowError> {
         let answer = self.heard(item, QuestionKind::Accept)?;
         let before = BEFORE.load(&self.session.context.state, item)?;
+        let is_stuck = matches!(&record.standing, LoopStanding::Undecided { question, .. } if is_stuck_question(question));
+        if is_stuck && answer.as_deref().is_some_and(is_no) {
+            self.session.questions().take_answer(item)?;
+            return Ok(Turn::Stop(Stop::Declined { item: item.to_owned() }));
+        }
         let turn = match (&answer, before) {
             (Some(answer), _) if !is_yes(answer) => {
                 self.tell_persons_verdict(item, VerdictKind::Rejected, answer)?;
                 self.settle(&LoopFact::Objected { answer: answer.clone() })?;
-                if let LoopStanding::Undecided { question, .. } = &record.standing
-                    && is_stuck_question(question)
-                    && !self.project.is_in_place()
-                {
+                if is_stuck && !self.project.is_in_place() {
                     self.go_on_from_tips(item)?;
                 }
                 Turn::Progress

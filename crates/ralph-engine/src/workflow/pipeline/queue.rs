@@ -159,7 +159,8 @@ impl Pipeline<'_, '_> {
                     Stop::Stuck { .. }
                     | Stop::TooMuchTrouble { .. }
                     | Stop::Waiting { .. }
-                    | Stop::Unexplained { .. },
+                    | Stop::Unexplained { .. }
+                    | Stop::Declined { .. },
                 ) => self.options.keep_going,
                 SpecEnd::Stopped(
                     Stop::Limited { .. } | Stop::OutOfBudget(_) | Stop::Interrupted,

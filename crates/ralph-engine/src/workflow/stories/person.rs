@@ -5,7 +5,7 @@ use ralph_model::build::{Acceptance, Rejection, Work};
 use ralph_model::journal::{
     PersonAnswered, PersonNeeded, QuestionKind, ReasonText, VerdictKind, VerdictReached,
 };
-use ralph_model::pipeline::is_yes;
+use ralph_model::pipeline::{is_no, is_yes};
 use ralph_model::story::{StoryClaim, StoryFact};
 use ralph_model::verdict::PersonQuestion;
 
@@ -100,13 +100,16 @@ impl Stories<'_, '_> {
         self.project.enter(self.session, item)?;
         let answer = self.heard(item, QuestionKind::Accept)?;
         let before = BEFORE.load(&self.session.context.state, item)?;
+        let claim = self.markers(item)?.record.claim;
+        let is_stuck =
+            matches!(&claim, StoryClaim::Undecided { question, .. } if is_stuck_question(question));
+        if is_stuck && answer.as_deref().is_some_and(is_no) {
+            return self.decline(item);
+        }
         let turn = match (&answer, before) {
             (Some(answer), _) if !is_yes(answer) => {
-                let claim = self.markers(item)?.record.claim;
                 self.object(item, answer, works)?;
-                if let StoryClaim::Undecided { question, .. } = &claim
-                    && is_stuck_question(question)
-                {
+                if is_stuck {
                     self.project.go_on_from_tips(self.session, item)?;
                 }
                 Turn::Progress
@@ -129,6 +132,12 @@ impl Stories<'_, '_> {
         Ok(turn)
     }
 
+    /// Leaves a story as it is: the person said no to another try.
+    fn decline(&mut self, item: &str) -> Result<Turn<StoriesEnd>, WorkflowError> {
+        self.session.questions().take_answer(item)?;
+        Ok(Turn::Stop(Stop::Declined { item: item.to_owned() }))
+    }
+
     /// Asks whether a story that was rejected too often is to be tried again.
     pub(super) fn decide_retry(
         &mut self,
@@ -142,6 +151,9 @@ impl Stories<'_, '_> {
                 format!("it was rejected {times} times, the last time: {last} Try it again?");
             return self.ask_person(item, question, QuestionKind::Retry, None);
         };
+        if is_no(&answer) {
+            return self.decline(item);
+        }
         let advice =
             (!is_yes(&answer)).then(|| format!("A person looked at it and says: {answer}"));
         self.settle(item, &StoryFact::Retried { advice })?;

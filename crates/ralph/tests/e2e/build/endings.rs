@@ -46,6 +46,13 @@ fn a_task_that_is_rejected_five_times_is_put_to_a_person_whose_words_go_on_with_
     // Starting again asks again, and runs nobody.
     end(&site, 3, &["9", "--max-failures", "0"]);
     assert_eq!(site.roles().len(), 5);
+    // A no is taken as one: nothing runs, and the next start asks again.
+    site.exits(0, &["answer", "t-aaaa", "No."]);
+    let (result, reason) = end(&site, 1, &["9", "--max-failures", "0"]);
+    assert_eq!((result.as_str(), site.roles().len()), ("declined", 5), "{reason}");
+    assert!(reason.contains("`ralph build --retry`"), "{reason}");
+    end(&site, 3, &["9", "--max-failures", "0"]);
+    assert_eq!(site.roles().len(), 5);
     site.exits(0, &["answer", "t-aaaa", "do it like this"]);
     let (result, reason) = end(&site, 0, &[]);
     assert_eq!((result.as_str(), site.roles().len()), ("complete", 7), "{reason}");

@@ -330,6 +330,10 @@ fn a_story_that_is_rejected_too_often_waits_for_a_person() {
     let status = desk.exits(0, &["status"]);
     assert!(status.stdout.contains("ralph answer ralph/dark/US-001"), "{status}");
     desk.exits(3, &["run"]);
+    desk.exits(0, &["answer", "ralph/dark/US-001", "no"]);
+    let declined = desk.exits(1, &["run"]);
+    assert!(declined.stderr.contains("is not tried again, as you said"), "{declined}");
+    desk.exits(3, &["run"]);
     assert_eq!(desk.taken().len(), 2);
     let answered = desk.exits(0, &["answer", "ralph/dark/US-001", "read the manual"]);
     assert!(answered.stderr.contains("`ralph run` acts on it"), "{answered}");
