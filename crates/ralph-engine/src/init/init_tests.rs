@@ -8,7 +8,12 @@ impl Place {
     fn plan_with(&self, home: Option<&str>, agents: &[FoundAgent]) -> Result<InitPlan, InitError> {
         let workspace = find_workspace(Some(&self.root), &self.root).unwrap();
         let config = self.load(home);
-        plan_init(&InitRequest { workspace: &workspace, config: config.as_ref(), agents })
+        plan_init(&InitRequest {
+            workspace: &workspace,
+            config: config.as_ref(),
+            as_written: None,
+            agents,
+        })
     }
 
     fn plan(&self) -> InitPlan {
@@ -256,7 +261,12 @@ fn a_read_only_directory_is_one_error_and_stays_as_it_was() {
     let root = if is_root { Utf8PathBuf::from("/proc/self") } else { place.root.clone() };
     let workspace = Workspace { root: root.clone(), kind: WorkspaceKind::Plain };
     let config = place.load(None);
-    let request = InitRequest { workspace: &workspace, config: config.as_ref(), agents: &[] };
+    let request = InitRequest {
+        workspace: &workspace,
+        config: config.as_ref(),
+        as_written: None,
+        agents: &[],
+    };
     let result = perform(&plan_init(&request).unwrap());
     fs::set_permissions(&place.root, fs::Permissions::from_mode(0o755)).unwrap();
     let error = result.unwrap_err();

@@ -19,7 +19,7 @@ use ralph_model::prd::{PRD_FILE, Prd};
 use ralph_model::prompt::PromptKind;
 use rustix::fs::{Access, access};
 
-pub use self::committing::commit_created;
+pub use self::committing::SetUpCommit;
 pub use self::note::InitNote;
 use self::settings::NewSettings;
 use crate::boundary::repositories;
@@ -43,6 +43,8 @@ pub struct InitRequest<'a> {
     pub workspace: &'a Workspace,
     /// The configuration as it is: it may name a home, and may be there already.
     pub config: Result<&'a Config, &'a ConfigError>,
+    /// The same with what the person does not trust yet: it does not count, but it is there.
+    pub as_written: Option<&'a Config>,
     pub agents: &'a [FoundAgent],
 }
 
@@ -167,11 +169,12 @@ pub fn plan_init(request: &InitRequest<'_>) -> Result<InitPlan, InitError> {
         home: name.clone(),
     }));
     let hooks = commit_hooks(&root).filter(|(_, run)| {
-        !config.is_some_and(|config| config.gates.iter().any(|gate| gate.run == *run))
+        !request.as_written.is_some_and(|config| config.gates.iter().any(|gate| gate.run == *run))
     });
     notes.extend(hooks.map(|(file, run)| InitNote::HooksNoGate { file, run }));
     if has_settings {
-        notes.extend(note::compare(request.config, &suggestions));
+        let written = request.config.map(|config| request.as_written.unwrap_or(config));
+        notes.extend(note::compare(written, &suggestions));
     } else if suggestions.gates.is_empty() {
         notes.push(InitNote::NoChecks);
     }

@@ -11,7 +11,7 @@ use ralph_engine::detect::needed::{needed_advice, needed_files};
 use ralph_engine::git::{Git, GitError, GitProgram};
 use ralph_engine::home::{CONFIG_FILE, WorkspaceKind};
 use ralph_engine::init::{
-    InitPlan, InitRequest, InitStep, StepOutcome, commit_created, perform, plan_init,
+    InitPlan, InitRequest, InitStep, SetUpCommit, StepOutcome, perform, plan_init,
 };
 use ralph_engine::plan_file::merge_driver;
 use ralph_engine::trust::ArmedItem;
@@ -46,7 +46,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
     let config = scout.config.as_ref();
     let agents = find_agents(config.ok(), &|program| scout.look_up(program));
     let was_unborn = is_unborn(&scout);
-    let plan = plan_init(&InitRequest { workspace: &scout.workspace, config, agents: &agents })
+    // What is not trusted yet is there all the same: nothing of it is missing.
+    let as_written = Scout::look(&GlobalArgs { trust: true, ..global.clone() }, Some(root))?.config;
+    let as_written = as_written.as_ref().ok();
+    let workspace = &scout.workspace;
+    let plan = plan_init(&InitRequest { workspace, config, as_written, agents: &agents })
         .map_err(|error| refused(&error))?;
     let steps = perform(&plan).map_err(|error| refused(&error))?;
     let driver = install_merge_driver(&scout, &plan.home);
@@ -59,7 +63,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
     let settings = plan.root.join(CONFIG_FILE);
     let is_new = !kept.iter().any(|path| settings.as_str() == path.as_str());
     show_findings(scout.ui, &plan, driver, is_new);
-    let needed = needed_files(&scout.git(), &plan.root, config.ok());
+    let needed = needed_files(&scout.git(), &plan.root, as_written);
     if !needed.is_empty() {
         let found = format!("ignored by git, so not in agents' clones: {}", needed.join(", "));
         scout.ui.labelled(Tone::Attention, "note", &format!("{found}; {}", needed_advice(&needed)));
@@ -125,6 +129,8 @@ fn show_files(ui: Ui, plan: &InitPlan, steps: &[InitStep]) {
     {
         let of_it = steps.iter().filter(|step| step.outcome == outcome);
         let (home, rest): (Vec<&InitStep>, Vec<&InitStep>) = of_it.partition(inside);
+        // Directories are made along with their files; one that is empty is nothing to look at.
+        let home: Vec<_> = home.into_iter().filter(|step| step.path.is_file()).collect();
         if !home.is_empty() {
             let name = plan.home.strip_prefix(&plan.root).unwrap_or(&plan.home);
             let count = plural(home.len() as u64, "file");
@@ -172,33 +178,33 @@ fn show_findings(ui: Ui, plan: &InitPlan, driver: Result<bool, GitError>, is_new
 /// Commits what was made; at a terminal the person is asked first. Returns the commit.
 fn commit(scout: &Scout, plan: &InitPlan, steps: &[InitStep]) -> Option<String> {
     let ui = scout.ui;
-    let is_new = |step: &InitStep| step.outcome == StepOutcome::Created;
-    if scout.workspace.kind == WorkspaceKind::Plain || !steps.iter().any(is_new) {
-        return None;
-    }
     // A configuration that does not load is a note already; whether home belongs in git is not known with it.
     let settings = &scout.config.as_ref().ok()?.git;
+    let program = GitProgram::new("git", std::env::vars_os());
+    let commit = match SetUpCommit::plan(&program, plan, steps, settings) {
+        Ok(commit) => commit?,
+        Err(error) => return not_committed(ui, &error),
+    };
     let asks = std::io::stdin().is_terminal();
     if asks && !render::agree("Commit these files?") {
         ui.important("not committed; commit them before you start a workflow");
         return None;
     }
-    let program = GitProgram::new("git", std::env::vars_os());
-    match commit_created(&program, plan, steps, settings) {
+    match commit.make() {
         Ok(Some(id)) => {
             let short = id.as_str().get(..8).unwrap_or(id.as_str());
             ui.labelled(Tone::Good, "commit", &format!("{short} ralph: set up"));
             Some(id.to_string())
         }
         Ok(None) => None,
-        Err(error) => {
-            ui.important(styled!(
-                "{} the new files were not committed: {error}",
-                ui.paint(Tone::Attention, "note:")
-            ));
-            None
-        }
+        Err(error) => not_committed(ui, &error),
     }
+}
+
+fn not_committed(ui: Ui, error: &dyn std::error::Error) -> Option<String> {
+    let label = ui.paint(Tone::Attention, "note:");
+    ui.important(styled!("{label} the new files were not committed: {error}"));
+    None
 }
 
 /// Whether the repository has no commit yet.

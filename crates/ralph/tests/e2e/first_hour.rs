@@ -54,6 +54,29 @@ fn init_asks_before_it_commits_at_a_terminal() {
     assert_eq!(place.env.git(&["log", "-1", "--format=%s"]), "the project");
 }
 
+/// What the clone has is not trusted there yet, but it is not missing; and nothing is left to commit.
+#[test]
+fn init_in_a_clone_of_a_project_that_is_set_up_knows_its_gate_and_asks_for_no_commit() {
+    let place = project("@echo ok");
+    let settings =
+        "[checkout]\ncopy = [\".env\"]\n[[gate]]\nname = \"tests\"\nrun = [\"make\", \"test\"]\n";
+    fs::write(place.env.repo().join("ralph.toml"), settings).unwrap();
+    fs::write(place.env.repo().join(".gitignore"), ".env\n").unwrap();
+    place.ralph(&["init", "--no-gates"]);
+    place.commit_all("set up");
+    place.env.git(&["clean", "-dfxq"]);
+    let _ = fs::remove_dir_all(place.path("state"));
+    fs::write(place.env.repo().join(".env"), "KEY=1\n").unwrap();
+    place.env.trust_nothing();
+    let (code, shown) = place.at_terminal(&["init"], b"n\n");
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("gate.tests.run"), "{shown}");
+    for wrong in ["without a gate", "not in agents' clones", "Commit these files?", "[created]"] {
+        assert!(!shown.contains(wrong), "{wrong}: {shown}");
+    }
+    assert_eq!(place.env.git(&["log", "-1", "--format=%s"]), "set up");
+}
+
 #[test]
 fn init_shows_a_gate_that_fails_on_the_persons_own_commit() {
     let place = project("@echo no such module: pytest; exit 1");
@@ -211,6 +234,16 @@ fn a_spec_from_the_template_is_refused_until_it_was_filled_in() {
     fs::write(place.env.repo().join("ralph/specs/0002-wave.md"), "# Wave\n\nWave.\n").unwrap();
     let named = place.ralph(&["pipeline", "2", "--dry-run"]);
     assert_eq!(named.status.code(), Some(0), "{named}");
+    // Beside others it is passed over and named; asked for by name it is refused.
+    let all = place.ralph(&["pipeline", "--dry-run", "--json"]);
+    let rows: Value = serde_json::from_str(&all.stdout).unwrap();
+    assert_eq!((&rows[0]["action"], &rows[1]["action"]), (&"skip".into(), &"plan".into()), "{all}");
+    let worked = place.ralph(&["pipeline", "--max-attempts", "1"]);
+    assert!(worked.stderr.contains("[skip] a draft: "), "{worked}");
+    assert!(worked.stderr.contains("0001-greet.md:5"), "{worked}");
+    assert!(place.roles().iter().all(|role| role == "planner"), "{worked}");
+    assert_eq!(place.ralph(&["pipeline", "1"]).status.code(), Some(2));
+    assert!(place.ralph(&["specs"]).stdout.contains("draft"));
     let missing = place.ralph(&["pipeline", "99"]);
     assert!(missing.stderr.contains("spec `99` not found"), "{missing}");
 }

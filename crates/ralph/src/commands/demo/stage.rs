@@ -157,7 +157,7 @@ impl DemoStage {
         self.git(&["config", "user.useConfigOnly", "true"])?;
         let setup = Setup::load_at(global, self.environment(), &self.repository())?;
         let (workspace, config) = (&setup.workspace, Ok(&setup.config));
-        let plan = plan_init(&InitRequest { workspace, config, agents: &[] });
+        let plan = plan_init(&InitRequest { workspace, config, as_written: None, agents: &[] });
         plan.and_then(|plan| perform(&plan)).map_err(CliError::usage)?;
         self.git(&["add", "--all"])?;
         let who = ["-c", "user.name=Demo", "-c", "user.email=demo@localhost"];
