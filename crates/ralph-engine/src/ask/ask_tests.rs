@@ -34,7 +34,7 @@ fn inquiry<'a>(id: &'a str, question: &'a str) -> Inquiry<'a> {
 
 fn scripted(answers: &str) -> Scripted<'static> {
     let answers = Answers::parse(answers).unwrap();
-    Scripted { answers, consents: Consents::default(), otherwise: None }
+    Scripted { answers, consents: Consents::default(), otherwise: None, show: Box::new(|_, _| {}) }
 }
 
 #[test]
@@ -104,7 +104,8 @@ fn consent_comes_from_its_own_flag_or_from_a_person() {
         let mut parrot = Parrot { asked: Vec::new() };
         let answers = Answers::default();
         let consents = Consents::default();
-        let mut person = Scripted { answers, consents, otherwise: Some(&mut parrot) };
+        let mut person =
+            Scripted { answers, consents, otherwise: Some(&mut parrot), show: Box::new(|_, _| {}) };
         assert_eq!(person.confirm(&asked, true), Ok(true));
         assert_eq!(parrot.asked, ["Start?"]);
     }
@@ -115,7 +116,8 @@ fn what_is_not_written_down_is_asked() {
     let mut parrot = Parrot { asked: Vec::new() };
     let answers = Answers::parse(r#"{"known": "x", "pick": "over", "sure": "no"}"#).unwrap();
     let consents = Consents::default();
-    let mut person = Scripted { answers, consents, otherwise: Some(&mut parrot) };
+    let mut person =
+        Scripted { answers, consents, otherwise: Some(&mut parrot), show: Box::new(|_, _| {}) };
     let options = ["update", "overwrite", "other"];
     assert_eq!(person.text(&inquiry("a", "known?"), None).unwrap(), "x");
     assert_eq!(person.text(&inquiry("a", "other?"), Some("d")).unwrap(), "parrot");

@@ -28,6 +28,8 @@ pub struct Scripted<'a> {
     pub consents: Consents,
     /// Answers what is not written down; without one, defaults are taken.
     pub otherwise: Option<&'a mut dyn AskPerson>,
+    /// Shows what a flag consents to, and what nobody consents to: it is decided without a question, but not unseen.
+    pub show: Box<dyn Fn(&Inquiry<'_>, Option<&'static str>) + 'a>,
 }
 
 impl Scripted<'_> {
@@ -53,9 +55,15 @@ impl AskPerson for Scripted<'_> {
         if let Some(step) = inquiry.consent {
             // A file of answers gives no consent: only the flag that names the step does.
             return match &mut self.otherwise {
-                _ if self.consents.has(step) => Ok(true),
+                _ if self.consents.has(step) => {
+                    (self.show)(inquiry, Some(step.flag()));
+                    Ok(true)
+                }
                 Some(person) => person.confirm(inquiry, false),
-                None => Err(NoReply::Missing(MissingReply::Consent(step))),
+                None => {
+                    (self.show)(inquiry, None);
+                    Err(NoReply::Missing(MissingReply::Consent(step)))
+                }
             };
         }
         let written = self.answers.named(inquiry.id, inquiry.question);

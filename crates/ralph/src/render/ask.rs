@@ -49,26 +49,18 @@ impl TerminalPerson {
         TerminalPerson { ui, edits: ui.rich && can_edit() }
     }
 
+    /// Returns what shows a question that a flag answers, or nobody.
+    pub(crate) fn shows(&self) -> Box<dyn Fn(&Inquiry<'_>, Option<&'static str>)> {
+        let ui = self.ui;
+        Box::new(move |inquiry, flag| {
+            let more = flag.map(|flag| format!(" yes ({flag})"));
+            put(ui, inquiry, &more.unwrap_or_default());
+        })
+    }
+
     /// Shows a question, with what the person should read first.
     fn put(&self, inquiry: &Inquiry<'_>, more: &str) {
-        let ui = self.ui;
-        ui.important("");
-        for line in inquiry.context {
-            ui.important(styled!("  {}", shown(line)));
-        }
-        if !inquiry.context.is_empty() {
-            ui.important("");
-        }
-        // Whatever a question holds, no later line of it looks like one of Ralph's.
-        for (index, line) in shown_lines(inquiry.question).enumerate() {
-            let mark = if index == 0 { "?" } else { " " };
-            let line = ui.paint(Tone::Strong, &line);
-            ui.important(styled!(
-                "{} {line}{}",
-                ui.paint(Tone::Active, mark),
-                if index == 0 { more } else { "" }
-            ));
-        }
+        put(self.ui, inquiry, more);
     }
 
     fn read(&self) -> Typed {
@@ -91,6 +83,26 @@ impl TerminalPerson {
                 None => return Typed::Text(text + &line),
             }
         }
+    }
+}
+
+fn put(ui: Ui, inquiry: &Inquiry<'_>, more: &str) {
+    ui.important("");
+    for line in inquiry.context {
+        ui.important(styled!("  {}", shown(line)));
+    }
+    if !inquiry.context.is_empty() {
+        ui.important("");
+    }
+    // Whatever a question holds, no later line of it looks like one of Ralph's.
+    for (index, line) in shown_lines(inquiry.question).enumerate() {
+        let mark = if index == 0 { "?" } else { " " };
+        let line = ui.paint(Tone::Strong, &line);
+        ui.important(styled!(
+            "{} {line}{}",
+            ui.paint(Tone::Active, mark),
+            if index == 0 { more } else { "" }
+        ));
     }
 }
 

@@ -376,7 +376,12 @@ impl<'s> Workflow<'s> for Interview<'_, 's> {
             stories: draft.and_then(|draft| count(draft.user_stories.len())),
             problems: problems.clone(),
         })?;
-        Ok(if problems.is_empty() { Turn::Progress } else { Turn::Failed })
+        Ok(match unfinished(&result.outcome) {
+            Some(_) => Turn::Failed,
+            None if problems.is_empty() => Turn::Progress,
+            // An answer in another form: a pause would mend nothing, and the tries are counted.
+            None => Turn::Again,
+        })
     }
 
     fn discard(&mut self, _: &RunResult, _: Void) -> Result<(), WorkflowError> {

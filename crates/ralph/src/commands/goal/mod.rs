@@ -82,8 +82,9 @@ fn person<'t>(
         None => Answers::default(),
         Some(path) => read_answers(path)?,
     };
+    let show = terminal.shows();
     if options.non_interactive {
-        return Ok(Scripted { answers, consents, otherwise: None });
+        return Ok(Scripted { answers, consents, otherwise: None, show });
     }
     if !std::io::stdin().is_terminal() {
         return Err(CliError::person_needed(
@@ -91,7 +92,7 @@ fn person<'t>(
         )
         .hint("`--non-interactive` takes answers from `--answers FILE` and consents from `--approve-prd` and its kind"));
     }
-    Ok(Scripted { answers, consents, otherwise: Some(terminal) })
+    Ok(Scripted { answers, consents, otherwise: Some(terminal), show })
 }
 
 fn read_answers(path: &Utf8Path) -> Result<Answers, CliError> {

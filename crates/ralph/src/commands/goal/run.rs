@@ -85,8 +85,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &RunArgs) -> Result<Exit, CliError>
     };
     let mut terminal = TerminalPerson::new(setup.ui);
     let otherwise: Option<&mut dyn AskPerson> = Some(&mut terminal);
-    let mut person =
-        Scripted { answers: Answers::default(), consents: Consents::default(), otherwise };
+    let (answers, consents) = (Answers::default(), Consents::default());
+    let mut person = Scripted { answers, consents, otherwise, show: Box::new(|_, _| {}) };
     implement(&setup, &job, &mut person)
 }
 

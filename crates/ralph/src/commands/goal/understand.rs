@@ -47,8 +47,8 @@ pub(crate) fn understand(global: &GlobalArgs, args: &UnderstandArgs) -> Result<E
     };
     let mut terminal = TerminalPerson::new(setup.ui);
     let otherwise: Option<&mut dyn ralph_engine::ask::AskPerson> = Some(&mut terminal);
-    let mut person =
-        Scripted { answers: Answers::default(), consents: Consents::default(), otherwise };
+    let (answers, consents) = (Answers::default(), Consents::default());
+    let mut person = Scripted { answers, consents, otherwise, show: Box::new(|_, _| {}) };
     let options = UnderstandOptions { iterations, listed: topics_in(&prompt), pause };
     let ended = Understand::new(&mut session, &project, &mut person, options).run();
     let ended = ended.map_err(|error| {

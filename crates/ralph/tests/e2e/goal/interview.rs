@@ -132,7 +132,12 @@ fn without_anybody_to_ask_what_is_missing_is_named_and_the_interview_goes_on_wit
     assert!(finished.stderr.contains("--approve-prd"), "{finished}");
     assert_eq!(desk.state()["state"], "review_prd");
     assert_eq!(desk.prd()["userStories"], json!([]));
-    desk.exits(0, &["plan", "--resume", "--non-interactive", "--approve-prd"]);
+    let approved = desk.exits(0, &["plan", "--resume", "--non-interactive", "--approve-prd"]);
+    // What is approved, or waits for it, is shown all the same.
+    for said in [&finished.stderr, &approved.stderr] {
+        assert!(said.contains("US-001") && said.contains("Write this PRD to"), "{said}");
+    }
+    assert!(approved.stderr.contains("? yes (--approve-prd)"), "{approved}");
     assert_eq!(desk.prd()["userStories"][0]["id"], "US-001");
     assert_eq!(desk.roles(), ["interviewer", "interviewer"]);
 }
