@@ -91,7 +91,7 @@ fn end_of(world: &World) -> String {
         Some(ProcessEnd::Pipeline(ends)) => {
             let tell = |(spec, end): &(String, SpecEnd)| {
                 let how = match end {
-                    SpecEnd::Done { .. } | SpecEnd::Skipped { .. } => "done",
+                    SpecEnd::Done { .. } | SpecEnd::Skipped(_) => "done",
                     SpecEnd::Failed { .. } => "failed",
                     SpecEnd::Stopped(stop) => stop.name(),
                     other => other.name(),
@@ -311,7 +311,7 @@ fn check_results(world: &World, wrong: &mut Vec<String>) {
     let all_done = match (world.ends.last(), world.story.kind) {
         (Some(ProcessEnd::Pipeline(ends)), _) => {
             for (spec, end) in ends {
-                let is_done = matches!(end, SpecEnd::Done { .. } | SpecEnd::Skipped { .. });
+                let is_done = matches!(end, SpecEnd::Done { .. } | SpecEnd::Skipped(_));
                 let id = spec.trim_end_matches(".md");
                 let marker = get(&world.home.path.join(format!("specs/done/{spec}")));
                 if !is_done {
@@ -333,8 +333,7 @@ fn check_results(world: &World, wrong: &mut Vec<String>) {
                     wrong.push(format!("`{spec}` is done and its commit has no receipt"));
                 }
             }
-            ends.iter()
-                .all(|(_, end)| matches!(end, SpecEnd::Done { .. } | SpecEnd::Skipped { .. }))
+            ends.iter().all(|(_, end)| matches!(end, SpecEnd::Done { .. } | SpecEnd::Skipped(_)))
         }
         (Some(ProcessEnd::Build(Ended::By(BuildEnd::Complete))), Kind::Build { .. }) => {
             let is_built =

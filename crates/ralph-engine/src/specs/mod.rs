@@ -55,6 +55,11 @@ impl SpecProblem {
         matches!(self, SpecProblem::Name { .. } | SpecProblem::Path { .. })
     }
 
+    /// Whether it is a template that was not filled in yet.
+    pub fn is_draft(&self) -> bool {
+        matches!(self, SpecProblem::Text { fault: SpecFault::Template { .. }, .. })
+    }
+
     /// Whether specs may be there that were not found. What was removed meanwhile hides none.
     pub(crate) fn hides_specs(&self) -> bool {
         matches!(self, SpecProblem::Unreadable { cause, .. } if cause.kind() != io::ErrorKind::NotFound)

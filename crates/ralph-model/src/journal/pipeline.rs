@@ -55,10 +55,10 @@ event_data! {
         already_done: Option<bool>,
     }
 
-    /// A spec is done already.
+    /// A spec is passed over: it is done, or there is a reason.
     SpecSkipped {
         spec: String,
-        /// Set where it was changed since.
+        /// Set where it was changed since, is a draft, or was built from tasks.
         reason: Option<String>,
     }
 

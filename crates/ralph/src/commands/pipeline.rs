@@ -8,10 +8,12 @@ use ralph_engine::specs::{self, SPECS};
 use ralph_engine::workflow::WorkflowError;
 use ralph_engine::workflow::driver::Stop;
 use ralph_engine::workflow::pipeline::dry_run::{Forecast, forecast};
+use ralph_engine::workflow::pipeline::list::is_built;
 use ralph_engine::workflow::pipeline::queue::{PipelineReport, Queue, Selection};
 use ralph_engine::workflow::pipeline::store::SpecStore;
-use ralph_engine::workflow::pipeline::{Pipeline, PipelineOptions, SpecEnd};
+use ralph_engine::workflow::pipeline::{Pipeline, PipelineOptions, Skip, SpecEnd};
 use ralph_engine::workflow::project::{Project, WorkPlace};
+use ralph_model::plan::Plan;
 use ralph_model::proof::ProofLevel;
 use ralph_model::role::Role;
 use ralph_model::spec::name::SpecPath;
@@ -20,6 +22,7 @@ use serde::Serialize;
 
 use super::agent_run::workflow_flags;
 use super::start_gates::{FirstGates, gates_first};
+use super::status::seen_plan;
 use super::{print_either, print_json};
 use crate::args::GlobalArgs;
 use crate::args::pipeline::PipelineArgs;
@@ -44,7 +47,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &PipelineArgs) -> Result<Exit, CliE
     let backlog = backlog(&setup)?;
     let chosen = Chosen::of(args, &backlog, setup.config.limits.repeats)?;
     if !args.skip_validation {
-        validate(&setup, &chosen.specs)?;
+        let are_named = matches!(chosen.selection, Selection::Named(_));
+        validate(&setup, &chosen.specs, are_named)?;
     }
     if args.dry_run {
         return dry_run(&setup, &chosen);
@@ -80,11 +84,15 @@ pub(super) fn backlog(setup: &Setup) -> Result<Vec<SpecPath>, CliError> {
 }
 
 /// Looks at what is written in the specs that are to be worked on; one that is done is not read again.
-fn validate(setup: &Setup, specs: &[SpecPath]) -> Result<(), CliError> {
+fn validate(setup: &Setup, specs: &[SpecPath], are_named: bool) -> Result<(), CliError> {
     let directory = setup.home.path.join(SPECS);
     let is_open = |spec: &&SpecPath| !directory.join(spec.done()).exists();
     let open: Vec<SpecPath> = specs.iter().filter(is_open).cloned().collect();
-    let problems = specs::validate(&directory, &open);
+    let mut problems = specs::validate(&directory, &open);
+    // Drafts are passed over, unless they were asked for or there is nothing else to do.
+    if !are_named && problems.len() < open.len() {
+        problems.retain(|problem| !problem.is_draft());
+    }
     if problems.is_empty() {
         return Ok(());
     }
@@ -144,7 +152,15 @@ pub(super) fn not_selected(error: &SelectError) -> CliError {
 fn dry_run(setup: &Setup, chosen: &Chosen) -> Result<Exit, CliError> {
     let store = SpecStore::seen_through(&setup.home.path, setup.overlay()?);
     let (mut rows, mut exit) = (Vec::new(), Exit::Done);
+    let plan = seen_plan(setup).unwrap_or_default();
+    let plan = Plan::parse(&plan);
     for spec in &chosen.specs {
+        if let Some(reason) =
+            skipped(setup, chosen, &store, spec, &plan).and_then(|skip| skip.reason())
+        {
+            rows.push(Forecast { spec: spec.to_string(), action: "skip", why: reason });
+            continue;
+        }
         rows.push(match forecast(&store, spec, &chosen.options) {
             // One that cannot be read hides no other.
             Err(problem @ WorkflowError::StateFile { .. }) => {
@@ -161,6 +177,23 @@ fn dry_run(setup: &Setup, chosen: &Chosen) -> Result<Exit, CliError> {
         setup.ui.labelled(Tone::Attention, "dry-run", &format!("{specs}; nothing was written"));
     }
     Ok(exit)
+}
+
+/// Returns why a spec that is not done would be passed over.
+fn skipped(
+    setup: &Setup,
+    chosen: &Chosen,
+    store: &SpecStore,
+    spec: &SpecPath,
+    plan: &Plan,
+) -> Option<Skip> {
+    let problems = specs::validate(&setup.home.path.join(SPECS), std::slice::from_ref(spec));
+    let mut drafts = problems.iter().filter(|problem| chosen.validate && problem.is_draft());
+    if let Some(draft) = drafts.next() {
+        return Some(Skip::Draft { problem: draft.to_string() });
+    }
+    let is_wanted = chosen.selection.names(spec) || chosen.options.forced.contains(spec);
+    (!is_wanted && is_built(store, spec, plan)).then_some(Skip::Built)
 }
 
 fn forecast_lines(ui: Ui, rows: &[Forecast]) -> Vec<StyledLine> {
@@ -260,7 +293,7 @@ fn exit_of(report: &PipelineReport) -> Exit {
     if any(&|end| *end == SpecEnd::Stopped(Stop::Interrupted)) {
         Exit::Interrupted
     } else if any(&|end| {
-        let fine = matches!(end, SpecEnd::Done { .. } | SpecEnd::Skipped { .. } | SpecEnd::Removed);
+        let fine = matches!(end, SpecEnd::Done { .. } | SpecEnd::Skipped(_) | SpecEnd::Removed);
         !fine && !end.is_waiting()
     }) {
         Exit::Unfinished
@@ -300,9 +333,7 @@ impl JsonReport {
                 SpecEnd::Failed { tries, .. } => tries.last().map(|tried| tried.outcome.clone()),
                 SpecEnd::Unusable { problem } => Some(problem.clone()),
                 SpecEnd::Stopped(stop) => stop::reason(stop),
-                SpecEnd::Skipped { changed_since_done: true } => {
-                    Some("changed since done".to_owned())
-                }
+                SpecEnd::Skipped(skip) => skip.reason(),
                 _ => None,
             };
             JsonSpec { spec: spec.to_string(), result: end.name(), commit, level, reason }

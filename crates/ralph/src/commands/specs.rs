@@ -94,7 +94,7 @@ pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<StyledLine> {
         let tone = match row.state {
             "done" | "built" => Tone::Good,
             "waiting" | "rejected" | "replan" => Tone::Attention,
-            "fresh" => Tone::Faint,
+            "fresh" | "draft" => Tone::Faint,
             "broken" => Tone::Bad,
             _ => Tone::Progress,
         };

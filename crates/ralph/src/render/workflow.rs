@@ -7,8 +7,8 @@ use std::time::Duration;
 use camino::Utf8PathBuf;
 use ralph_engine::subscriber::{RunObserver, Subscriber};
 use ralph_engine::workflow::driver::Stop;
-use ralph_engine::workflow::pipeline::SpecEnd;
 use ralph_engine::workflow::pipeline::queue::PipelineReport;
+use ralph_engine::workflow::pipeline::{CHANGED_SINCE_DONE, SpecEnd};
 use ralph_model::board::{Board, RunState, RunView};
 use ralph_model::id::RunId;
 use ralph_model::journal::{JournalEntry, JournalEvent, TroubleMet, VerdictKind};
@@ -179,12 +179,15 @@ fn line(entry: &JournalEntry, look: &Look) -> Option<(Tone, &'static str, String
             let text = format!("{specs}; {}; boundary: {}", start.agent, start.boundary);
             (Tone::Active, "start", text)
         }
-        E::SpecSkipped(skipped) if skipped.reason.is_some() => (
-            Tone::Attention,
-            "skip",
-            "done, but the spec changed since; --force redoes it".to_owned(),
-        ),
-        E::SpecSkipped(_) => (Tone::Faint, "skip", "done".to_owned()),
+        E::SpecSkipped(skipped) => match skipped.reason.as_deref() {
+            None => (Tone::Faint, "skip", "done".to_owned()),
+            Some(CHANGED_SINCE_DONE) => (
+                Tone::Attention,
+                "skip",
+                "done, but the spec changed since; --force redoes it".to_owned(),
+            ),
+            Some(reason) => (Tone::Attention, "skip", reason.to_owned()),
+        },
         E::PlanAdopted(plan) => {
             (Tone::Progress, "planned", format!("by hand: {}", look.file(&plan.plan_file)))
         }
@@ -378,7 +381,7 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
                     }
                 }
             }
-            SpecEnd::Done { .. } | SpecEnd::Skipped { .. } | SpecEnd::Removed => {}
+            SpecEnd::Done { .. } | SpecEnd::Skipped(_) | SpecEnd::Removed => {}
         }
     }
     let counted = |name: &str, is: &dyn Fn(&SpecEnd) -> bool| {
@@ -386,7 +389,7 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
         (count > 0).then(|| format!("{name}: {count}"))
     };
     let completed = report.count(|end| matches!(end, SpecEnd::Done { .. }));
-    let skipped = report.count(|end| matches!(end, SpecEnd::Skipped { .. }));
+    let skipped = report.count(|end| matches!(end, SpecEnd::Skipped(_)));
     let failed = report.count(SpecEnd::is_failure);
     let mut parts = vec![
         format!("Completed: {completed}"),

@@ -42,6 +42,7 @@ use crate::git::commits::Signing;
 use crate::plan_file::{PLAN_FILE, PlanFile};
 use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::Session;
+use crate::specs::SPECS;
 
 /// The name of the workflow in the results of its runs.
 const WORKFLOW: &str = "build";
@@ -179,6 +180,7 @@ impl<'r, 's> Build<'r, 's> {
         self.tell(BuildStart { spec, boundary })?;
         let ended = drive(self)?;
         self.commit_plan()?;
+        self.commit_spec()?;
         self.project.follow_at_end(self.session)?;
         self.end_rounds()?;
         let result = match &ended {
@@ -244,6 +246,13 @@ impl<'r, 's> Build<'r, 's> {
         self.plan.commit()?;
         self.project.commit_home(self.session, "ralph: update home", None)?;
         self.project.publish_each(self.session)
+    }
+
+    /// Commits the spec that is built, where the person had not: the plan that is on the branch names it.
+    fn commit_spec(&mut self) -> Result<(), WorkflowError> {
+        let Some(spec) = self.spec()? else { return Ok(()) };
+        let file = Utf8Path::new(SPECS).join(&spec);
+        self.project.publish(self.session, &format!("ralph: spec {spec}"), &[&file])
     }
 
     /// Has a run that only reads work at the tip of the branch, with nothing of an earlier one.

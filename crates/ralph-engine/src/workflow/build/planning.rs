@@ -149,6 +149,7 @@ impl Build<'_, '_> {
         let ended = drive(&mut Planning { build: self, troubles: 0 })?;
         // Also what a planner added that was interrupted.
         self.commit_plan()?;
+        self.commit_spec()?;
         Ok(ended)
     }
 

@@ -4,6 +4,7 @@ use ralph_model::board::Board;
 use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{Markers, SpecState, heal};
 use ralph_model::plan::{Plan, Stage};
+use ralph_model::spec::check::{SpecFault, check, title};
 use ralph_model::spec::name::SpecPath;
 use serde::Serialize;
 
@@ -82,8 +83,11 @@ pub fn row(store: &SpecStore, spec: &SpecPath, board: &Board) -> Result<SpecRow,
     Ok(SpecRow {
         spec: spec.to_string(),
         id: spec.id().to_owned(),
-        title: ralph_model::spec::check::title(&text).ok().map(str::to_owned),
-        state: state_name(&state, &markers),
+        title: title(&text).ok().map(str::to_owned),
+        state: match state_name(&state, &markers) {
+            "fresh" if matches!(check(&text), Err(SpecFault::Template { .. })) => "draft",
+            name => name,
+        },
         attempts_used: markers.attempts_used(),
         plan: markers.plan.as_ref().map(|plan| plan.attempt),
         commit: commit.map(String::from),
@@ -98,6 +102,15 @@ pub fn row(store: &SpecStore, spec: &SpecPath, board: &Board) -> Result<SpecRow,
         last: markers.plan.and_then(|plan| plan.tries.last().cloned()),
         problem: None,
     })
+}
+
+/// Tells whether `ralph build` has done all that `ralph plan` made of a spec, and the pipeline has not begun it.
+pub fn is_built(store: &SpecStore, spec: &SpecPath, plan: &Plan) -> bool {
+    let is_fresh = store.load(spec).is_ok_and(|markers| {
+        markers.plan.is_none() && markers.candidate.is_none() && markers.done.is_none()
+    });
+    let is_complete = || plan.certain_stage() == Some(Stage::Complete);
+    is_fresh && plan.spec() == Some(spec.as_str()) && is_complete()
 }
 
 /// Returns the questions that specs wait with, by item, also where private state was lost and does not know them.

@@ -61,9 +61,7 @@ pub enum SpecEnd {
         commit: Option<String>,
         level: ProofLevel,
     },
-    Skipped {
-        changed_since_done: bool,
-    },
+    Skipped(Skip),
     /// No further attempt is made.
     Failed {
         why: GiveUp,
@@ -78,12 +76,43 @@ pub enum SpecEnd {
     Stopped(Stop),
 }
 
+/// Why a spec is passed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Skip {
+    Done {
+        changed_since: bool,
+    },
+    /// It is a template that was not filled in; where it shows that.
+    Draft {
+        problem: String,
+    },
+    /// `ralph build` has done all the tasks that it was turned into.
+    Built,
+}
+
+impl Skip {
+    /// Returns the reason, where there is more to say than that it is done.
+    pub fn reason(&self) -> Option<String> {
+        match self {
+            Skip::Done { changed_since: false } => None,
+            Skip::Done { changed_since: true } => Some(CHANGED_SINCE_DONE.to_owned()),
+            Skip::Draft { problem } => Some(format!("a draft: {problem}")),
+            Skip::Built => Some(
+                "its tasks are built (`ralph build`); name it to have it planned again".to_owned(),
+            ),
+        }
+    }
+}
+
+/// The reason that a spec is skipped for which was edited since it was done.
+pub const CHANGED_SINCE_DONE: &str = "changed since done";
+
 impl SpecEnd {
     /// Returns how the log names it.
     pub const fn name(&self) -> &'static str {
         match self {
             SpecEnd::Done { .. } => "completed",
-            SpecEnd::Skipped { .. } => "skipped",
+            SpecEnd::Skipped(_) => "skipped",
             SpecEnd::Failed { .. } => "failed",
             SpecEnd::Removed => "removed",
             SpecEnd::Unusable { .. } => "unusable",

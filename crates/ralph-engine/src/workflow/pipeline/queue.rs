@@ -6,11 +6,14 @@ use camino::Utf8PathBuf;
 use ralph_model::journal::{
     RunComplete, RunError, RunStart, RunStopped, SpecFailed, SpecQueue, SpecResult,
 };
+use ralph_model::plan::Plan;
 use ralph_model::role::Role;
 use ralph_model::spec::name::SpecPath;
 
-use super::{Pipeline, SpecEnd};
-use crate::files::{PathError, disk};
+use super::list::is_built;
+use super::{Pipeline, Skip, SpecEnd};
+use crate::files::{PathError, disk, read_optional};
+use crate::plan_file::PLAN_FILE;
 use crate::specs::{self, SpecProblem};
 use crate::workflow::driver::Stop;
 use crate::workflow::{WorkflowError, with_causes};
@@ -26,6 +29,11 @@ pub enum Selection {
 }
 
 impl Selection {
+    /// Tells whether a spec was asked for by its name.
+    pub fn names(&self, spec: &SpecPath) -> bool {
+        matches!(self, Selection::Named(named) if named.contains(spec))
+    }
+
     /// Returns the specs that are meant, in their order.
     pub fn among(&self, all: impl FnOnce() -> Vec<SpecPath>) -> Vec<SpecPath> {
         match self {
@@ -67,13 +75,12 @@ impl Queue {
         }
     }
 
-    fn problem(&self, spec: &SpecPath) -> Option<String> {
+    fn problem(&self, spec: &SpecPath) -> Option<SpecProblem> {
         // A spec that is done is not read again.
         if disk::exists(&self.specs.join(spec.done())) {
             return None;
         }
-        let loaded = specs::load(&self.specs, spec);
-        loaded.err().filter(|_| self.validate).map(|problem| problem.to_string())
+        specs::load(&self.specs, spec).err().filter(|_| self.validate)
     }
 }
 
@@ -152,7 +159,7 @@ impl Pipeline<'_, '_> {
             handled.insert(spec.clone());
             report.left -= 1;
             let goes_on = match &end {
-                SpecEnd::Done { .. } | SpecEnd::Skipped { .. } | SpecEnd::Removed => true,
+                SpecEnd::Done { .. } | SpecEnd::Skipped(_) | SpecEnd::Removed => true,
                 SpecEnd::Failed { .. }
                 | SpecEnd::Unusable { .. }
                 | SpecEnd::Stopped(
@@ -178,7 +185,7 @@ impl Pipeline<'_, '_> {
         self.project.follow_at_end(self.session)?;
         self.session.record(RunComplete {
             completed_count: report.count(|end| matches!(end, SpecEnd::Done { .. })) as u64,
-            skipped_count: report.count(|end| matches!(end, SpecEnd::Skipped { .. })) as u64,
+            skipped_count: report.count(|end| matches!(end, SpecEnd::Skipped(_))) as u64,
             failed_count: report.count(SpecEnd::is_failure) as u64,
             waiting_count: report.count(SpecEnd::is_waiting) as u64,
         })?;
@@ -216,6 +223,15 @@ impl Pipeline<'_, '_> {
         Ok(())
     }
 
+    /// Tells whether `ralph build` has done what `ralph plan` made of a spec that the pipeline has not begun.
+    fn is_built(&self, spec: &SpecPath) -> Result<bool, WorkflowError> {
+        if self.options.forced.contains(spec) {
+            return Ok(false);
+        }
+        let bytes = read_optional(&self.project.home().join(PLAN_FILE))?.unwrap_or_default();
+        Ok(is_built(&self.store, spec, &Plan::parse(&bytes)))
+    }
+
     /// Works on a spec. One whose files cannot be used stops only itself.
     fn work_or_unusable(
         &mut self,
@@ -223,7 +239,14 @@ impl Pipeline<'_, '_> {
         spec: &SpecPath,
     ) -> Result<SpecEnd, WorkflowError> {
         let problem = match queue.problem(spec) {
-            Some(problem) => problem,
+            // It may be written while other specs are at work.
+            Some(draft) if draft.is_draft() && !queue.selection.names(spec) => {
+                return self.skip(spec, Skip::Draft { problem: draft.to_string() });
+            }
+            Some(problem) => problem.to_string(),
+            None if !queue.selection.names(spec) && self.is_built(spec)? => {
+                return self.skip(spec, Skip::Built);
+            }
             None => match self.work(spec) {
                 Err(error @ WorkflowError::StateFile { .. }) => error.to_string(),
                 result => return result,

@@ -11,7 +11,7 @@ use ralph_model::pipeline::{Action, Fact, GiveUp, Markers, Phase, Write, heal, n
 use ralph_model::proof::ProofLevel;
 use ralph_model::spec::name::SpecPath;
 
-use super::{Pipeline, SpecEnd, list};
+use super::{Pipeline, Skip, SpecEnd, list};
 use crate::gates::GateError;
 use crate::gates::pin::PinnedGates;
 use crate::judge::Case;
@@ -136,12 +136,16 @@ impl Pipeline<'_, '_> {
         markers: &Markers,
     ) -> Result<SpecEnd, WorkflowError> {
         let item = spec.run_id();
-        let changed_since_done = list::changed_since_done(&self.store, spec, markers)?;
+        let changed_since = list::changed_since_done(&self.store, spec, markers)?;
         RESULTS.forget(&self.session.context.state, &item)?;
         self.session.questions().withdraw(&item)?;
-        let reason = changed_since_done.then(|| "changed since done".to_owned());
+        self.skip(spec, Skip::Done { changed_since })
+    }
+
+    pub(super) fn skip(&mut self, spec: &SpecPath, skip: Skip) -> Result<SpecEnd, WorkflowError> {
+        let reason = skip.reason();
         self.session.record(SpecSkipped { spec: spec.to_string(), reason })?;
-        Ok(SpecEnd::Skipped { changed_since_done })
+        Ok(SpecEnd::Skipped(skip))
     }
 
     /// Takes up what the person changed in home, completes what a crash cut short, and reads the markers.

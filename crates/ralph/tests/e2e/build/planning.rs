@@ -227,6 +227,24 @@ fn a_spec_beside_home_is_planned_and_built() {
     site.assert_complete();
 }
 
+/// The spec that was planned is committed with the plan; the pipeline does not plan again what was built.
+#[test]
+fn a_spec_that_was_never_committed_is_committed_and_not_planned_again_by_the_pipeline() {
+    let site = Site::new(&format!("{PLANNER}{BUILDER}{VERIFIER}"));
+    fs::write(site.path("ralph/specs/0001-wave.md"), "# Wave\n\nWave a hand.\n").unwrap();
+    site.exits(0, &["plan", "1"]);
+    assert!(site.commits().contains(&"ralph: spec 0001-wave.md".to_owned()));
+    site.assert_clean();
+    site.exits(0, &["build"]);
+    let (roles, commits) = (site.roles(), site.commits());
+    let skipped = site.exits(0, &["pipeline"]);
+    assert!(skipped.stderr.contains("[skip] its tasks are built"), "{skipped}");
+    assert_eq!((site.roles(), site.commits()), (roles, commits));
+    // Named, it is worked on.
+    let forecast = site.exits(0, &["pipeline", "1", "--dry-run"]);
+    assert!(forecast.stdout.contains("it has no plan"), "{forecast}");
+}
+
 #[test]
 fn without_a_spec_to_plan_those_there_are_are_named() {
     let site = Site::new(PLANNER);

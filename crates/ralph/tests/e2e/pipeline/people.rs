@@ -137,7 +137,7 @@ fn a_spec_that_is_edited_while_it_is_verified_has_changed_since_it_was_done() {
 fn a_spec_that_a_person_makes_and_marks_done_needs_no_agent() {
     let stage = Stage::new(&willing(&[]));
     stage.ralph(&["specs", "new", "Say goodbye"]).exits(0);
-    assert_eq!(stage.row("0002-say-goodbye.md")["state"], "fresh");
+    assert_eq!(stage.row("0002-say-goodbye.md")["state"], "draft");
     stage.ralph(&["specs", "mark-done", "2", "--reason", "by hand"]).exits(0);
     stage.pipeline(&[]).exits(0).says("Completed: 1").says("Skipped: 1");
     assert_eq!(stage.runs(), "piv");
