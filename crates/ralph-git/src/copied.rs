@@ -8,12 +8,11 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use camino::{Utf8Component, Utf8Path};
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags, mkdirat, open, openat};
+use rustix::fs::{Mode, OFlags, fstat, mkdirat, open, openat};
 use rustix::io::Errno;
 
 use super::call::{Call, path_from};
@@ -148,14 +147,15 @@ fn inside(name: &str) -> Option<&Utf8Path> {
 pub fn bring_copies(from: &Utf8Path, to: &Utf8Path, files: &[PathBuf]) -> Result<(), FileError> {
     for path in files {
         let (source, target) = (from.as_std_path().join(path), to.as_std_path().join(path));
-        let (mut source, found) = match regular_file::open(&source) {
+        let (mut source, _) = match regular_file::open(&source) {
             Ok(opened) => opened,
             // It was removed meanwhile, or replaced by something else.
             Err(error) if regular_file::is_absence(&error) => continue,
             Err(error) => return Err(FileError::new("read", &source, error)),
         };
         let failed = |error: io::Error| FileError::new("write", &target, error);
-        let mode = found.permissions().mode() & 0o777;
+        let mode = fstat(&source).map_err(|error| failed(error.into()))?.st_mode;
+        let mode = Mode::from_raw_mode(mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);
         let Some(mut file) = create_below(to, path, mode).map_err(failed)? else { continue };
         io::copy(&mut source, &mut file).map_err(failed)?;
     }
@@ -163,7 +163,7 @@ pub fn bring_copies(from: &Utf8Path, to: &Utf8Path, files: &[PathBuf]) -> Result
 }
 
 /// Creates a file below a directory, with the directories above it, through no link. `None` if something is in its place.
-fn create_below(root: &Utf8Path, path: &Path, mode: u32) -> io::Result<Option<File>> {
+fn create_below(root: &Utf8Path, path: &Path, mode: Mode) -> io::Result<Option<File>> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut directory: OwnedFd = open(root.as_std_path(), flags, Mode::empty())?;
     let mut parts = path.components().peekable();
@@ -174,7 +174,7 @@ fn create_below(root: &Utf8Path, path: &Path, mode: u32) -> io::Result<Option<Fi
         }
         if parts.peek().is_none() {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            return match openat(&directory, name, flags, Mode::from_raw_mode(mode)) {
+            return match openat(&directory, name, flags, mode) {
                 Ok(file) => Ok(Some(file.into())),
                 Err(Errno::EXIST) => Ok(None),
                 Err(errno) => Err(errno.into()),

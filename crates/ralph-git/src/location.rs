@@ -7,7 +7,7 @@
 use std::fs;
 use std::io;
 
-use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::error::GitError;
@@ -114,6 +114,7 @@ fn shared_by(git_dir: &Utf8Path) -> Option<Utf8PathBuf> {
 /// One call instead of one for each directory on the way. Where the system has no such call, nothing is returned.
 #[cfg(target_os = "linux")]
 fn is_real_directory(path: &Utf8Path) -> bool {
+    use camino::Utf8Component;
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
     let is_plain = path
         .components()

@@ -16,7 +16,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use gix_hash::{Kind, ObjectId};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, open, openat, statat};
+use ralph_proc::listing::Listing;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, open, openat, statat};
 use rustix::io::Errno;
 
 use super::call::{path_bytes, path_from};
@@ -36,8 +37,6 @@ const LINK: u32 = 0o120_000;
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// How many files are compared by content: more are quicker in the git binary's hands.
 const FEW: usize = 256;
-/// Bytes of a listing that are read at once.
-const LISTING: usize = 64 << 10;
 
 const TORN: Unfit = Unfit("its index is torn");
 const ODD: Unfit = Unfit("its index says more than which files there are");
@@ -249,9 +248,15 @@ impl IndexFile {
             && field(7) == found.st_uid
             && field(8) == found.st_gid
             && field(9) == found.st_size as u32;
-        let (mode, kind) = (field(6), found.st_mode & 0o170_000);
-        let is_kind = mode & 0o170_000 == kind
-            && (kind == LINK || (mode & 0o100 != 0) == (found.st_mode & 0o100 != 0));
+        let mode = field(6);
+        let is_executable = Mode::from_raw_mode(found.st_mode).contains(Mode::XUSR);
+        let is_kind = match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => {
+                mode & 0o170_000 == REGULAR && (mode & 0o100 != 0) == is_executable
+            }
+            FileType::Symlink => mode & 0o170_000 == LINK,
+            _ => false,
+        };
         // A file that was changed since has a later time of that: it cannot be the one that was noted before.
         let time = |seconds, below| (i64::from(field(seconds)), i64::from(field(below)));
         alike && is_kind && time(0, 1) < self.written && time(2, 3) < self.written
@@ -470,13 +475,8 @@ impl<'i> Walk<'i> {
 /// Goes through the names in a directory, from the first one.
 fn each_in(handle: &OwnedFd, mut take: impl FnMut(&[u8], FileType)) -> Result<(), Unfit> {
     let again = openat(handle, c".", DIRECTORY, Mode::empty()).map_err(|_| UNREADABLE)?;
-    let mut buffer = Vec::with_capacity(LISTING);
-    let mut entries = RawDir::new(again, buffer.spare_capacity_mut());
-    while let Some(entry) = entries.next() {
-        let entry = entry.map_err(|_| UNREADABLE)?;
-        take(entry.file_name().to_bytes(), entry.file_type());
-    }
-    Ok(())
+    let listed = Listing::new().each(again, |name, kind| take(name.to_bytes(), kind));
+    listed.map_err(|_| UNREADABLE)
 }
 
 fn number(bytes: &[u8], at: usize) -> u32 {

@@ -10,7 +10,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::tree::{ProcessIdentity, boot_id};
+use crate::host;
+use crate::tree::ProcessIdentity;
 
 /// Where a guard notes that a run is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,12 +59,10 @@ impl FileTime {
     /// Returns when the machine was started, if that was after a process had begun: with the machine it ended, and all
     /// that it had started.
     pub fn of_boot_after(process: &ProcessIdentity) -> Option<FileTime> {
-        if process.boot == boot_id() {
+        if process.boot == host::boot_id() {
             return None;
         }
-        let stat = fs::read_to_string("/proc/stat").ok()?;
-        let seconds = stat.lines().find_map(|line| line.strip_prefix("btime ")?.parse().ok())?;
-        Some(FileTime { seconds, nanoseconds: 0 })
+        Some(FileTime { seconds: host::boot_time()?, nanoseconds: 0 })
     }
 
     /// Tells whether what is at a path was changed later. Of what is gone the directory tells, which may have been changed

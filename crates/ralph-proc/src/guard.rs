@@ -21,19 +21,18 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group,
-    set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal, setsid, wait,
-    waitpid,
+    Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, setsid, wait, waitpid,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandSpec;
 use crate::control::Control;
 use crate::end_note::EndNote;
+use crate::host::Strays;
 use crate::namespace::{self, Ids, View};
 use crate::sandbox::{Confinement, Prepared};
 use crate::trace::{Looked, Tracer};
-use crate::{launcher, sys, trace, tree};
+use crate::{host, launcher, sys, trace, tree};
 
 /// The word on the command line that makes the program a launcher of guards, and so its forks guards.
 pub const WORD: &str = "__guard";
@@ -193,6 +192,8 @@ pub(crate) struct Guard {
     control: Control,
     deaths: UnixStream,
     realm: Realm,
+    /// Processes of the run that are not below this one any more, where these exist.
+    strays: Option<Strays>,
     /// The person asked twice: no grace for anyone.
     hurry: bool,
 }
@@ -235,8 +236,8 @@ impl Guard {
             // A handler, not SIG_IGN: handlers are not inherited by the program.
             let _ = signal_hook::flag::register(signal, std::sync::Arc::default());
         }
-        if let Err(errno) = set_child_subreaper(Some(rustix::process::getpid())) {
-            return fail(&mut control, &errno.into());
+        if let Err(error) = host::adopt_orphans() {
+            return fail(&mut control, &error);
         }
         if assignment.view().is_some() {
             return Self::run_in_view(control, assignment);
@@ -255,7 +256,7 @@ impl Guard {
         let (deaths, deaths_write) = UnixStream::pair()?;
         deaths.set_nonblocking(true)?;
         signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, deaths_write)?;
-        Ok(Guard { control, deaths, realm, hurry: false })
+        Ok(Guard { control, deaths, realm, strays: None, hurry: false })
     }
 
     /// Has a child be the guard in namespaces of its own, and tells of the end once the child is gone: with it everything
@@ -307,13 +308,13 @@ impl Guard {
             return fail(&mut control, &error.into());
         }
         // Ends with the process outside. If that has gone before this call, its end of the socket has as well.
-        let _ = set_parent_process_death_signal(Some(Signal::KILL));
+        let _ = host::end_with_parent();
         if wait_for([result.as_fd(), result.as_fd()], Some(Duration::ZERO)).0 {
             return 70;
         }
         let realm = if view.pid { Realm::Namespace } else { Realm::Tree };
         if realm == Realm::Tree {
-            let _ = set_child_subreaper(Some(rustix::process::getpid()));
+            let _ = host::adopt_orphans();
         }
         let Ok(mut guard) = Guard::new(control, realm) else { return 70 };
         if let Some(notice) = guard.supervise(assignment) {
@@ -325,13 +326,15 @@ impl Guard {
     /// Starts the program and holds out until everything has ended. Returns what is to be told of that; nothing where the
     /// harness has gone.
     fn supervise(&mut self, assignment: Assignment) -> Option<Notice> {
+        let mark = assignment.mark();
         let (program, tracer) = match assignment.start() {
             Ok(started) => started,
             Err(error) => return Some(Notice::Failed { message: error.to_string() }),
         };
+        self.strays = Some(Strays::of(program.as_raw_nonzero().get(), mark));
         if self.realm == Realm::Namespace {
             // What this process has open is of no concern to the program.
-            let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+            host::close_to_others();
         }
         self.tell(&Notice::Started { pid: program.as_raw_nonzero().get() });
         let Some(end) = self.follow(program) else {
@@ -371,7 +374,7 @@ impl Guard {
                 }
                 GuardOrder::Pause => {
                     match self.realm {
-                        Realm::Tree => tree::stop_descendants(own_pid()),
+                        Realm::Tree => tree::stop_all(|| self.everyone()),
                         Realm::Namespace => tree::stop_everybody(),
                     }
                     paused = true;
@@ -392,7 +395,7 @@ impl Guard {
     fn signal_all(&self, signal: Signal) -> usize {
         match self.realm {
             Realm::Tree => {
-                let all = tree::descendants(own_pid());
+                let all = self.everyone();
                 tree::signal_all(&all, signal);
                 all.len()
             }
@@ -402,6 +405,21 @@ impl Guard {
                 count
             }
         }
+    }
+
+    /// Every process of the run, where it has no process ids of its own.
+    fn everyone(&self) -> Vec<i32> {
+        let mut all = tree::descendants(own_pid());
+        let strays = self.strays.iter().flat_map(Strays::find);
+        all.extend(strays);
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Whether anything of the run is left, dead or alive.
+    fn is_anyone_left(&self) -> bool {
+        has_children() || self.strays.as_ref().is_some_and(|strays| !strays.find().is_empty())
     }
 
     /// Takes in every death there was; returns the end of `program` if it was among them.
@@ -420,13 +438,13 @@ impl Guard {
     /// be ended.
     fn end_leftovers(&mut self) -> Option<usize> {
         // Whether there are any is not decided by a list, which a run may have kept from being read.
-        if !has_children() {
+        if !self.is_anyone_left() {
             return Some(0);
         }
         let left = self.signal_all(Signal::TERM);
         self.signal_all(Signal::CONT);
         let patience = Instant::now() + LEFTOVER_GRACE;
-        while !self.hurry && has_children() {
+        while !self.hurry && self.is_anyone_left() {
             let remaining = patience.saturating_duration_since(Instant::now());
             let (harness_gone, _) =
                 wait_for([self.control.fd(), self.deaths.as_fd()], Some(remaining));
@@ -441,7 +459,7 @@ impl Guard {
     /// Kills every descendant, until there is none. Returns whether it could.
     fn end_everything(&mut self) -> bool {
         match self.realm {
-            Realm::Tree => end_children(),
+            Realm::Tree => end_children() && self.end_strays(),
             Realm::Namespace => {
                 while has_children() {
                     tree::signal_everybody(Signal::KILL);
@@ -450,6 +468,20 @@ impl Guard {
                 }
                 true
             }
+        }
+    }
+
+    /// Kills what is not below this process any more. Returns whether nothing is left.
+    fn end_strays(&self) -> bool {
+        let Some(strays) = &self.strays else { return true };
+        let until = Instant::now() + UNFOUND_PATIENCE;
+        loop {
+            let found = strays.find();
+            if found.is_empty() || Instant::now() > until {
+                return found.is_empty();
+            }
+            tree::kill_with_descendants(&found);
+            reap_all();
         }
     }
 
@@ -479,6 +511,18 @@ impl Assignment {
         Ok(Some(Assignment { request, bytes, stdin, output }))
     }
 
+    /// The entry of the environment that all processes of the run begin with.
+    fn mark(&self) -> Option<Vec<u8>> {
+        let is_mark = |entry: &&[u8]| {
+            entry.strip_prefix(host::MARK.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
+        };
+        self.bytes
+            .split(|byte| *byte == 0)
+            .skip(self.request.words)
+            .find(is_mark)
+            .map(<[u8]>::to_vec)
+    }
+
     /// The run's own view, if it has one.
     fn view(&self) -> Option<&View> {
         self.request.confinement.as_ref()?.view.as_ref()
@@ -497,9 +541,9 @@ impl Assignment {
             setsid()?;
             sys::reset_signals();
             // Whoever kills the guard and the harness at once leaves nobody who could end it.
-            set_parent_process_death_signal(Some(Signal::KILL))?;
+            host::end_with_parent()?;
             // In every mode: a set-uid child could not be ended by us.
-            rustix::thread::set_no_new_privs(true)?;
+            host::refuse_new_privileges()?;
             sys::close_inherited(sys::Inherited::CloseOnExec)?;
             confinement.as_mut().map_or(Ok(()), Prepared::enter)?;
             // Without this the program runs all the same, and it is not known what it looks for.
@@ -514,7 +558,7 @@ impl Assignment {
             spawned.map_err(|error| named(&error, &command.get_program().to_string_lossy()))?;
         let raw = i32::try_from(child.id()).map_err(io::Error::other)?;
         // If memory runs out, the run is to go before its guard.
-        let _ = std::fs::write(format!("/proc/{raw}/oom_score_adj"), "500");
+        host::make_expendable(raw);
         let pid = Pid::from_raw(raw);
         let pid = pid.ok_or_else(|| io::Error::other("the program has no process id"))?;
         Ok((pid, tracer))

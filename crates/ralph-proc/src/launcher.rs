@@ -13,13 +13,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, SendAncillaryBuffer, SendAncillaryMessage, recvmsg,
+    sendmsg,
 };
 use rustix::process::{Pid, WaitOptions, setsid, waitpid};
 
 use crate::guard::{self, Guard};
-use crate::{sandbox, sys};
+use crate::{host, sandbox, sys};
 
 /// What a guard is given: its end of the control socket, and where the run's stdout and stderr go.
 const DESCRIPTORS: usize = 3;
@@ -126,7 +126,7 @@ impl Process {
     fn start() -> io::Result<Process> {
         let (orders, theirs) = UnixStream::pair()?;
         // Not the path of the binary: it may have been replaced by an upgrade since we started.
-        let child = Command::new("/proc/self/exe")
+        let child = Command::new(host::own_program()?)
             .arg(guard::WORD)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
@@ -139,7 +139,7 @@ impl Process {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&given));
-        sendmsg(&self.orders, &[IoSlice::new(&[1])], &mut ancillary, SendFlags::NOSIGNAL)?;
+        sendmsg(&self.orders, &[IoSlice::new(&[1])], &mut ancillary, host::SEND)?;
         match self.told()? {
             pid if pid > 0 => {
                 self.guard = Pid::from_raw(pid);
@@ -204,7 +204,7 @@ fn order(orders: &UnixStream) -> io::Result<Option<[OwnedFd; DESCRIPTORS]>> {
     let mut byte = [0];
     let received = loop {
         let into = &mut [IoSliceMut::new(&mut byte)];
-        match recvmsg(orders, into, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+        match recvmsg(orders, into, &mut ancillary, host::RECEIVE) {
             Err(rustix::io::Errno::INTR) => {}
             received => break received?,
         }
@@ -217,5 +217,10 @@ fn order(orders: &UnixStream) -> io::Result<Option<[OwnedFd; DESCRIPTORS]>> {
         _ => None,
     });
     let given: Vec<OwnedFd> = given.flatten().collect();
+    if cfg!(not(target_os = "linux")) {
+        for descriptor in &given {
+            rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC)?;
+        }
+    }
     given.try_into().map(Some).map_err(|_| io::Error::other("an order without its descriptors"))
 }

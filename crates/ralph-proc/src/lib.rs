@@ -4,6 +4,9 @@
 //! This crate knows nothing of plans, agents or Ralph's files. It is the only one that starts processes and the only
 //! one with `unsafe` code, in `sys` and in [`misbehave`], where the rehearsal agent learns its bad manners.
 
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+compile_error!("Ralph runs on Linux and macOS; on Windows, build it inside WSL");
+
 pub mod capture;
 pub mod command;
 mod control;
@@ -11,7 +14,9 @@ pub mod disk;
 pub mod end_note;
 pub mod fault;
 pub mod guard;
+mod host;
 pub mod launcher;
+pub mod listing;
 pub mod misbehave;
 pub mod namespace;
 pub mod output;
@@ -20,7 +25,6 @@ pub mod protocol;
 pub mod pulse;
 pub mod removal;
 pub mod sandbox;
-mod seccomp;
 pub mod signal;
 pub mod supervise;
 mod sys;

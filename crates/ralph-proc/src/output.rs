@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::pipe::fcntl_setpipe_size;
 
+use crate::host;
 use crate::parser::Parser;
 
 /// The longest line a watcher sees whole.
@@ -294,7 +294,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
         if count >= DEFAULT_PIPE && !channel.is_grown {
             channel.is_grown = true;
             // Refused to users with many pipes; then the one that is there does.
-            let _ = fcntl_setpipe_size(&channel.pipe, FLOOD_PIPE);
+            host::grow_pipe(&channel.pipe, FLOOD_PIPE);
         }
         self.parser.feed(channel.stream, &mut self.buffer, count);
         self.is_unflushed |= count > 0;

@@ -10,13 +10,11 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Signal, set_child_subreaper};
+use rustix::process::Signal;
 
 use crate::command::CommandSpec;
 use crate::control::Control;
 use crate::end_note::EndNote;
-use crate::fault;
 use crate::guard::{GuardOrder, GuardRequest, Notice};
 use crate::launcher::Launcher;
 use crate::output::{CappedLog, Log, LoggedBytes, Output, OutputPipe, Stream, Watcher};
@@ -26,6 +24,7 @@ use crate::pulse::Pulse;
 use crate::signal::{SignalPipe, SignalRequest, suspend_self};
 use crate::trace::Looked;
 use crate::tree::{self, ProcessIdentity};
+use crate::{fault, host};
 
 /// How long the pipes may stay open after everything of the run has ended. A process that holds them then does not belong
 /// to the run.
@@ -174,14 +173,14 @@ fn own_pid() -> i32 {
 /// Starts the guard with its end of the control socket and the writing ends of both pipes.
 fn start_guard(launcher: &mut Launcher) -> io::Result<(i32, UnixStream, [OwnedFd; 2])> {
     let (control, theirs) = UnixStream::pair()?;
-    let (stdout, stdout_write) = pipe_with(PipeFlags::CLOEXEC)?;
-    let (stderr, stderr_write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (stdout, stdout_write) = io::pipe()?;
+    let (stderr, stderr_write) = io::pipe()?;
     for ours in [&stdout, &stderr] {
         // Only our end: the agent's must block as it expects.
         rustix::io::ioctl_fionbio(ours, true)?;
     }
     let guard = launcher.launch([theirs.as_fd(), stdout_write.as_fd(), stderr_write.as_fd()])?;
-    Ok((guard, control, [stdout, stderr]))
+    Ok((guard, control, [stdout.into(), stderr.into()]))
 }
 
 struct Ended {
@@ -212,8 +211,7 @@ impl<'a> Session<'a> {
         supervision: Supervision<'a>,
     ) -> Result<Begun<'a>, SuperviseError> {
         // If the guard is killed (only possible without the kernel boundary), its charges come to us.
-        set_child_subreaper(Some(rustix::process::getpid()))
-            .map_err(|errno| SuperviseError::Broken(errno.into()))?;
+        host::adopt_orphans().map_err(SuperviseError::Broken)?;
         let (guard, control, [stdout, stderr]) =
             start_guard(supervision.launcher).map_err(SuperviseError::Guard)?;
         let mut session = Session {

@@ -1,22 +1,21 @@
-//! Process trees as `/proc` shows them: who descends from whom, who carries a run's mark.
+//! Process trees as the system shows them: who descends from whom, who carries a run's mark.
 //!
 //! A process id alone proves nothing, ids are used again; together with its start time and the boot it is an identity.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs;
-use std::io::Read;
 use std::sync::OnceLock;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
+use crate::host::{self, all, boot_id, listed_children, stat};
 use crate::{sys, witness};
 
 /// A process that cannot be mistaken for a later one with the same id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     pub pid: i32,
-    /// Clock ticks since boot at which it started.
+    /// When it started, in a unit of the system's.
     pub start: u64,
     pub boot: String,
 }
@@ -58,45 +57,6 @@ pub fn ancestors() -> Vec<i32> {
     found
 }
 
-/// Identifies this boot of the machine.
-pub(crate) fn boot_id() -> String {
-    static BOOT: OnceLock<String> = OnceLock::new();
-    let boot = BOOT.get_or_init(|| {
-        let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
-        id.map(|id| id.trim().to_owned()).unwrap_or_default()
-    });
-    boot.clone()
-}
-
-/// The fields of `/proc/PID/stat` that matter here.
-struct Stat {
-    parent: i32,
-    start: u64,
-    zombie: bool,
-    /// It is neither stopped nor dead.
-    goes_on: bool,
-}
-
-fn stat(pid: i32) -> Option<Stat> {
-    let mut file = fs::File::open(format!("/proc/{pid}/stat")).ok()?;
-    // The kernel does not say how long it is: with room for all of it, it is read at once.
-    let mut text = String::with_capacity(1024);
-    file.read_to_string(&mut text).ok()?;
-    parse_stat(&text)
-}
-
-fn parse_stat(text: &str) -> Option<Stat> {
-    // The command name stands in parentheses and may itself hold parentheses and blanks.
-    let rest = text.get(text.rfind(')')? + 2..)?;
-    let mut fields = rest.split(' ');
-    let state = fields.next()?;
-    let zombie = matches!(state, "Z" | "X");
-    let goes_on = !zombie && !matches!(state, "T" | "t");
-    let parent = fields.next()?.parse().ok()?;
-    let start = fields.nth(17)?.parse().ok()?;
-    Some(Stat { parent, start, zombie, goes_on })
-}
-
 fn start_time(pid: i32) -> Option<u64> {
     stat(pid).filter(|stat| !stat.zombie).map(|stat| stat.start)
 }
@@ -109,24 +69,6 @@ pub(crate) fn started_at(pid: i32, start: u64) -> bool {
 /// Whether a process, dead or alive, started at that time or later.
 pub(crate) fn started_since(pid: i32, start: u64) -> bool {
     stat(pid).is_some_and(|stat| stat.start >= start)
-}
-
-/// All process ids there are.
-fn all() -> Vec<i32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
-}
-
-/// The living children of a process, from the kernel's own list where it keeps one.
-fn listed_children(pid: i32) -> Option<Vec<i32>> {
-    let mut children = Vec::new();
-    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
-        let path = task.ok()?.path().join("children");
-        let list = fs::read_to_string(path).ok()?;
-        children
-            .extend(list.split_ascii_whitespace().filter_map(|child| child.parse::<i32>().ok()));
-    }
-    Some(children)
 }
 
 /// Everything that descends from `root`, nearest first, without `root` itself.
@@ -173,13 +115,7 @@ fn holding(wanted: &[u8]) -> Vec<i32> {
 }
 
 fn environment_holds(pid: i32, wanted: &[u8]) -> bool {
-    let Ok(file) = fs::File::open(format!("/proc/{pid}/environ")) else { return false };
-    let mut environment = Vec::new();
-    // An environment is bounded by the kernel, but not by much: two megabytes and a bit.
-    if file.take(4 << 20).read_to_end(&mut environment).is_err() {
-        return false;
-    }
-    environment.split(|byte| *byte == 0).any(|entry| entry == wanted) && start_time(pid).is_some()
+    host::environment_holds(pid, wanted) && start_time(pid).is_some()
 }
 
 /// Sends a signal to each; those that are gone are no matter.
@@ -187,11 +123,6 @@ pub(crate) fn signal_all(pids: &[i32], signal: Signal) {
     for pid in pids.iter().filter_map(|pid| Pid::from_raw(*pid)) {
         let _ = kill_process(pid, signal);
     }
-}
-
-/// Stops all that descends from a process, but not the process itself.
-pub(crate) fn stop_descendants(root: i32) {
-    stop_all(|| descendants(root));
 }
 
 /// Kills processes and all that descends from them. Each is stopped first, so that it cannot fork away in between.
@@ -267,11 +198,11 @@ fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// Stops what `list` finds; returns all that were stopped.
+/// Stops what `list` finds.
 ///
 /// What was forked between the look and the stop is found at the next look, and cannot fork then: so it is looked again
 /// until nothing new turns up.
-fn stop_all(list: impl Fn() -> Vec<i32>) -> Vec<i32> {
+pub(crate) fn stop_all(list: impl Fn() -> Vec<i32>) {
     let mut stopped: Vec<i32> = Vec::new();
     loop {
         let mut found = list();
@@ -279,7 +210,7 @@ fn stop_all(list: impl Fn() -> Vec<i32>) -> Vec<i32> {
         found.sort_unstable();
         found.dedup();
         if found.is_empty() {
-            return stopped;
+            return;
         }
         signal_all(&found, Signal::STOP);
         stopped.extend(found);
@@ -307,13 +238,5 @@ mod tests {
         let own = ProcessIdentity::own();
         assert!(!ProcessIdentity { start: own.start + 1, ..own.clone() }.is_alive());
         assert!(!ProcessIdentity { boot: "another".to_owned(), ..own }.is_alive());
-    }
-
-    #[test]
-    fn a_program_name_cannot_forge_the_rest_of_its_line() {
-        let tail = "S 12 2 3 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 99";
-        let parsed = parse_stat(&format!("7 (a) R 1 1 (b)) {tail}")).unwrap();
-        assert_eq!((parsed.parent, parsed.start, parsed.zombie), (12, 4242, false));
-        assert!(parse_stat("7 (cut").is_none());
     }
 }

@@ -9,7 +9,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
+use ralph_proc::listing::Listing;
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::protected::{Class, Watched, is_sample};
 use super::walk::is_gone;
@@ -54,7 +55,7 @@ pub(super) fn watched(workspace: &Path, places: &[RepositoryLocation]) -> Vec<Wa
 /// Finds everything that is called `.git`, through no link, and the directories that cannot be listed.
 fn links(workspace: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let (mut found, mut unread) = (Vec::new(), Vec::new());
-    let mut buffer = Vec::with_capacity(32 << 10);
+    let mut listing = Listing::new();
     let mut open = vec![workspace.to_owned()];
     while let Some(directory) = open.pop() {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -66,14 +67,16 @@ fn links(workspace: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
                 continue;
             }
         };
-        let mut entries = RawDir::new(&opened, buffer.spare_capacity_mut());
-        while let Some(Ok(entry)) = entries.next() {
-            let name = entry.file_name().to_bytes();
+        let listed = listing.each(&opened, |name, kind| {
+            let name = name.to_bytes();
             if name == LINK.as_bytes() {
                 found.push(directory.join(LINK));
-            } else if entry.file_type().is_dir() && !matches!(name, b"." | b"..") {
+            } else if kind.is_dir() && !matches!(name, b"." | b"..") {
                 open.push(directory.join(std::ffi::OsStr::from_bytes(name)));
             }
+        });
+        if listed.is_err() {
+            unread.push(directory);
         }
     }
     (found, unread)

@@ -14,9 +14,7 @@ use std::path::{Path, PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_proc::end_note::FileTime;
-use rustix::fs::{
-    AtFlags, CWD, FileType, XattrFlags, lgetxattr, llistxattr, lremovexattr, lsetxattr,
-};
+use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lremovexattr, lsetxattr};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -306,7 +304,7 @@ impl<'a> Found<'a> {
 /// made: a file that was removed and made again often has the number of the one before.
 #[cfg(target_os = "linux")]
 fn look(path: &Path) -> Result<Stamp, Errno> {
-    use rustix::fs::{StatxFlags, statx};
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let found = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
     Ok(Stamp {
@@ -345,7 +343,7 @@ fn attributes(path: &Path) -> Attributes {
 
 /// Makes the extended attributes of a path what they were.
 fn put_attributes_back(path: &Path, before: &Attributes) -> io::Result<()> {
-    if FileType::from_raw_mode(look(path)?.mode).is_symlink() {
+    if look(path)?.kind().is_symlink() {
         return Ok(());
     }
     let now = attributes(path);

@@ -7,8 +7,9 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use ralph_proc::listing::Listing;
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, openat, statat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -40,22 +41,22 @@ impl Stamp {
         if kind.is_dir() {
             // What is in a directory is looked at by itself; of the directory only its permissions count.
             let (ino, size, mtime, ctime) = (0, 0, (0, 0), (0, 0));
-            let (mode, uid, gid) = (stat.st_mode, stat.st_uid, stat.st_gid);
+            let (mode, uid, gid) = (fields::mode(stat), stat.st_uid, stat.st_gid);
             return Stamp { ino, size, mode, uid, gid, mtime, ctime };
         }
         Stamp {
             ino: stat.st_ino,
             size: stat.st_size,
-            mode: stat.st_mode,
+            mode: fields::mode(stat),
             uid: stat.st_uid,
             gid: stat.st_gid,
-            mtime: (stat.st_mtime, stat.st_mtime_nsec),
-            ctime: (stat.st_ctime, stat.st_ctime_nsec),
+            mtime: fields::mtime(stat),
+            ctime: fields::ctime(stat),
         }
     }
 
     pub(super) fn kind(&self) -> FileType {
-        FileType::from_raw_mode(self.mode)
+        fields::kind(self.mode)
     }
 
     pub(super) fn permissions(&self) -> u32 {
@@ -80,6 +81,49 @@ impl Stamp {
     }
 }
 
+/// The fields of what the system tells of a file, whose widths differ.
+#[cfg(target_os = "linux")]
+mod fields {
+    use rustix::fs::{FileType, Stat};
+
+    pub(super) fn mode(stat: &Stat) -> u32 {
+        stat.st_mode
+    }
+
+    pub(super) fn kind(mode: u32) -> FileType {
+        FileType::from_raw_mode(mode)
+    }
+
+    pub(super) fn mtime(stat: &Stat) -> (i64, u64) {
+        (stat.st_mtime, stat.st_mtime_nsec)
+    }
+
+    pub(super) fn ctime(stat: &Stat) -> (i64, u64) {
+        (stat.st_ctime, stat.st_ctime_nsec)
+    }
+}
+
+#[cfg(target_os = "macos")]
+mod fields {
+    use rustix::fs::{FileType, RawMode, Stat};
+
+    pub(super) fn mode(stat: &Stat) -> u32 {
+        stat.st_mode.into()
+    }
+
+    pub(super) fn kind(mode: u32) -> FileType {
+        RawMode::try_from(mode).map_or(FileType::Unknown, FileType::from_raw_mode)
+    }
+
+    pub(super) fn mtime(stat: &Stat) -> (i64, u64) {
+        (stat.st_mtime, stat.st_mtime_nsec.cast_unsigned())
+    }
+
+    pub(super) fn ctime(stat: &Stat) -> (i64, u64) {
+        (stat.st_ctime, stat.st_ctime_nsec.cast_unsigned())
+    }
+}
+
 /// How long ago, in seconds, a directory must have changed before its listing, so that a later change is sure to have
 /// another time: the clocks of file systems tick, in milliseconds or, at the worst, two seconds.
 const TICK: i64 = 2;
@@ -94,7 +138,7 @@ pub(super) struct Listed {
 
 impl Listed {
     fn of(path: PathBuf, stat: &Stat) -> Listed {
-        Listed { path, ino: stat.st_ino, ctime: (stat.st_ctime, stat.st_ctime_nsec) }
+        Listed { path, ino: stat.st_ino, ctime: fields::ctime(stat) }
     }
 
     /// Whether a change after the listing, which began at `second`, shows in the directory's time.
@@ -104,9 +148,8 @@ impl Listed {
 
     /// Whether it still has the names that were listed, and each is the same file.
     pub(super) fn is_same(&self) -> bool {
-        statat(CWD, &self.path, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
-            (stat.st_ino, (stat.st_ctime, stat.st_ctime_nsec)) == (self.ino, self.ctime)
-        })
+        statat(CWD, &self.path, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| (stat.st_ino, fields::ctime(&stat)) == (self.ino, self.ctime))
     }
 }
 
@@ -141,7 +184,7 @@ pub(super) fn walk_named(
     wanted: &dyn Fn(&[u8]) -> bool,
     visit: &mut dyn FnMut(&Path, &[u8], &Stamp) -> WalkStep,
 ) -> WalkFindings {
-    let mut buffer = Vec::with_capacity(32 << 10);
+    let mut listing = Listing::new();
     let mut walked = WalkFindings::default();
     let stat = statat(CWD, root, AtFlags::SYMLINK_NOFOLLOW);
     let mut open: Vec<Listed> = stat.iter().map(|stat| Listed::of(root.to_owned(), stat)).collect();
@@ -158,21 +201,15 @@ pub(super) fn walk_named(
             }
         };
         let mut is_read = true;
-        let mut directory = RawDir::new(&fd, buffer.spare_capacity_mut());
-        while let Some(entry) = directory.next() {
-            let Ok(entry) = entry else {
-                is_read = false;
-                break;
-            };
-            let name = entry.file_name();
+        let listed = listing.each(&fd, |name, _| {
             if matches!(name.to_bytes(), b"." | b"..") || !wanted(name.to_bytes()) {
-                continue;
+                return;
             }
             let found = match statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(found) => found,
                 Err(error) => {
                     is_read &= is_gone(error);
-                    continue;
+                    return;
                 }
             };
             let stamp = Stamp::from_stat(&found);
@@ -181,8 +218,8 @@ pub(super) fn walk_named(
                 open.push(Listed::of(PathBuf::from(path.as_path()), &found));
             }
             path.pop();
-        }
-        if is_read {
+        });
+        if is_read && listed.is_ok() {
             walked.listed.push(entered);
         } else {
             walked.unread.push(entered.path);

@@ -222,7 +222,7 @@ fn a_boundary_is_told_for_every_kernel_and_setting() {
     };
     for (abi, mode, expected) in [
         (0, Kernel, vec![Problem]),
-        (0, Auto, vec![Note]),
+        (0, Auto, vec![Note, Note]),
         (2, Kernel, vec![Problem]),
         (3, Auto, vec![Ok, Note, Note]),
         (3, Kernel, vec![Ok, Note, Note]),
@@ -230,8 +230,8 @@ fn a_boundary_is_told_for_every_kernel_and_setting() {
         (0, Strict, vec![Problem]),
         (6, Kernel, vec![Ok, Ok, Note]),
         (6, Auto, vec![Ok, Ok, Note]),
-        (6, Detect, vec![Note]),
-        (0, Detect, vec![Note]),
+        (6, Detect, vec![Note, Note]),
+        (0, Detect, vec![Note, Note]),
         (6, Off, vec![Note]),
     ] {
         assert_eq!(statuses(abi, mode), expected, "{abi} {mode:?}");

@@ -70,24 +70,20 @@ pub(super) fn examine_boundary(support: Support, mode: BoundaryMode) -> Vec<Find
             } else {
                 upgrade
             };
-            return vec![Finding::note(Area::Boundary, what, advice)];
+            return vec![Finding::note(Area::Boundary, what, advice), unpromised()];
         }
         BoundaryMode::Strict | BoundaryMode::Kernel | BoundaryMode::Auto => support.confines(),
     };
     if !holds {
-        return vec![if mode == BoundaryMode::Auto {
+        if mode == BoundaryMode::Auto {
             let what =
                 format!("{kernel}: forbidden changes are found after each run, not prevented");
-            Finding::note(Area::Boundary, what, upgrade)
-        } else {
-            let setting = if mode == BoundaryMode::Strict { "strict" } else { "kernel" };
-            let what = format!("{kernel}, and `boundary = \"{setting}\"` refuses to run without");
-            Finding::problem(
-                Area::Boundary,
-                what,
-                format!("{upgrade}, or set `boundary = \"auto\"`"),
-            )
-        }];
+            return vec![Finding::note(Area::Boundary, what, upgrade), unpromised()];
+        }
+        let setting = if mode == BoundaryMode::Strict { "strict" } else { "kernel" };
+        let what = format!("{kernel}, and `boundary = \"{setting}\"` refuses to run without");
+        let advice = format!("{upgrade}, or set `boundary = \"auto\"`");
+        return vec![Finding::problem(Area::Boundary, what, advice)];
     }
     let files = format!("{kernel}: agents can only write where their role allows");
     let mut findings = vec![Finding::ok(Area::Boundary, files)];
@@ -99,6 +95,15 @@ pub(super) fn examine_boundary(support: Support, mode: BoundaryMode) -> Vec<Find
     });
     findings.push(examine_namespaces(support.namespaces, mode));
     findings
+}
+
+/// Lists what goes unprevented and unnoticed where changes are only found afterwards.
+fn unpromised() -> Finding {
+    let what = "without a kernel boundary agents and gates can, unnoticed: write outside the workspace, read whatever you can read, \
+         signal your other processes, use unix sockets and your terminals, and reach the network even with `net = false`";
+    let advice =
+        "run Ralph where nothing else of yours is within reach: a container or a virtual machine";
+    Finding::note(Area::Boundary, what, advice)
 }
 
 /// Says what there is of the second layer, and how to get the rest.
@@ -172,7 +177,8 @@ fn examine_processes() -> Vec<Finding> {
 
 #[cfg(not(target_os = "linux"))]
 fn examine_processes() -> Vec<Finding> {
-    let what = "processes are ended by group: a process that leaves its group can survive the run";
+    let what = "an agent's processes are found by parent, session and environment: one that is orphaned, leaves its session and \
+         clears its environment survives the run, and everything survives a SIGKILL of Ralph and its guard until the next start";
     vec![Finding::note(Area::Processes, what, "run Ralph on Linux for the full guarantee")]
 }
 
@@ -240,13 +246,25 @@ fn examine_temp(path: &Utf8Path) -> Finding {
     if let Err(errno) = access(path.as_std_path(), Access::WRITE_OK | Access::EXEC_OK) {
         return problem(errno.to_string());
     }
-    let flags = statvfs(path.as_std_path()).map(|space| space.f_flag);
-    if flags.is_ok_and(|flags| flags.contains(StatVfsMountFlags::NOEXEC)) {
+    if refuses_programs(path) {
         let what = format!("programs in `{path}` cannot be executed");
         let advice = "set `TMPDIR` to another directory if builds or tests run programs from it";
         return Finding::note(Area::Temp, what, advice);
     }
     Finding::ok(Area::Temp, format!("temporary files are made in `{path}`"))
+}
+
+/// Tells whether the file system that a path is on executes no programs.
+#[cfg(target_os = "linux")]
+fn refuses_programs(path: &Utf8Path) -> bool {
+    let flags = statvfs(path.as_std_path()).map(|space| space.f_flag);
+    flags.is_ok_and(|flags| flags.contains(StatVfsMountFlags::NOEXEC))
+}
+
+/// Not told here.
+#[cfg(target_os = "macos")]
+fn refuses_programs(_path: &Utf8Path) -> bool {
+    false
 }
 
 /// Returns the path, or the nearest directory above it that is there.

@@ -49,8 +49,6 @@ use ralph_proc::pulse::Pulse;
 use ralph_proc::signal::SignalPipe;
 use ralph_proc::supervise::{Supervision, Visitor, supervise};
 use ralph_proc::tree::ProcessIdentity;
-use rustix::io::Errno;
-use rustix::rand::GetRandomFlags;
 
 pub(crate) use allowlist::{advice as withheld_advice, as_strs};
 pub(crate) use closing::Closing;
@@ -231,15 +229,28 @@ pub(crate) fn fresh_nonce() -> io::Result<u64> {
     if let Some(number) = files::simulated::random() {
         return Ok(number);
     }
+    random_bytes().map(u64::from_ne_bytes)
+}
+
+#[cfg(target_os = "linux")]
+fn random_bytes() -> io::Result<[u8; 8]> {
+    use rustix::rand::{GetRandomFlags, getrandom};
     let mut bytes = [0; 8];
     loop {
-        match rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty()) {
+        match getrandom(&mut bytes, GetRandomFlags::empty()) {
             // The kernel returns up to 256 bytes whole.
-            Ok(_) => return Ok(u64::from_ne_bytes(bytes)),
-            Err(Errno::INTR) => {}
+            Ok(_) => return Ok(bytes),
+            Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
     }
+}
+
+#[cfg(target_os = "macos")]
+fn random_bytes() -> io::Result<[u8; 8]> {
+    let mut bytes = [0; 8];
+    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// One run, from the journal's start to its end.

@@ -2,6 +2,10 @@
 #![expect(unsafe_code, reason = "system calls that no safe wrapper offers")]
 
 #[cfg(target_os = "linux")]
+pub(crate) mod linux;
+#[cfg(target_os = "macos")]
+pub(crate) mod macos;
+#[cfg(target_os = "linux")]
 pub(crate) mod namespace;
 #[cfg(target_os = "linux")]
 pub(crate) mod trace;
@@ -109,18 +113,6 @@ pub(crate) fn children_cpu() -> Duration {
     of(usage.ru_utime) + of(usage.ru_stime)
 }
 
-/// Has the kernel hold the calling process, and all it starts, to a filter of system calls.
-pub(crate) fn install_filter(program: &mut [libc::sock_filter]) -> io::Result<()> {
-    let length = u16::try_from(program.len()).map_err(io::Error::other)?;
-    let filter = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
-    // SAFETY: `filter` points to `program`, which outlives the calls; the kernel copies it.
-    let done = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
-    };
-    if done { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 /// What becomes of descriptors above the first three.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Inherited {
@@ -131,77 +123,28 @@ pub(crate) enum Inherited {
 }
 
 /// Keeps the descriptors that this process was given beside the first three from the programs it starts.
+#[cfg_attr(
+    target_os = "macos",
+    expect(clippy::unnecessary_wraps, reason = "it can fail where the kernel does it in one call")
+)]
 pub(crate) fn close_inherited(how: Inherited) -> io::Result<()> {
-    let flags: libc::c_uint = match how {
-        Inherited::Close => 0,
-        Inherited::CloseOnExec => libc::CLOSE_RANGE_CLOEXEC,
-    };
-    // SAFETY: no memory is involved. A caller that closes descriptors at once has none of its own yet; the others stay open in
-    // this process.
-    let done = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, flags) };
-    if done == 0 {
-        return Ok(());
+    #[cfg(target_os = "linux")]
+    match linux::close_range(how) {
+        // Linux before 5.9.
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {}
+        done => return done,
     }
-    let error = io::Error::last_os_error();
-    match (error.raw_os_error(), how) {
-        (Some(libc::ENOSYS), Inherited::Close) => Ok(()),
-        (Some(libc::ENOSYS), Inherited::CloseOnExec) => {
-            // Linux before 5.9. Descriptors above this number are not expected.
-            for descriptor in 3..4096 {
-                // SAFETY: sets a flag of a descriptor, if there is one of that number.
-                unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) };
-            }
-            Ok(())
-        }
-        _ => Err(error),
+    match how {
+        Inherited::Close if cfg!(target_os = "linux") => {}
+        // Descriptors above this number are not expected.
+        Inherited::Close => (3..4096).for_each(|descriptor| {
+            // SAFETY: a caller that closes descriptors at once has none of its own yet.
+            let _ = unsafe { libc::close(descriptor) };
+        }),
+        Inherited::CloseOnExec => (3..4096).for_each(|descriptor| {
+            // SAFETY: sets a flag of a descriptor, if there is one of that number.
+            let _ = unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }),
     }
-}
-
-/// Gives up every capability for good, those that a program could regain included.
-pub(crate) fn drop_capabilities() -> io::Result<()> {
-    const LOCKED: libc::c_int = libc::SECBIT_NOROOT
-        | libc::SECBIT_NOROOT_LOCKED
-        | libc::SECBIT_NO_SETUID_FIXUP
-        | libc::SECBIT_NO_SETUID_FIXUP_LOCKED
-        | libc::SECBIT_KEEP_CAPS_LOCKED
-        | libc::SECBIT_NO_CAP_AMBIENT_RAISE
-        | libc::SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
-    let sets = rustix::thread::capabilities(None)?;
-    if sets.permitted.is_empty()
-        && sets.inheritable.is_empty()
-        && !rustix::process::geteuid().is_root()
-    {
-        return Ok(());
-    }
-    // In a container some of these may be refused; without new privileges the last call alone is final as well.
-    // SAFETY: these calls take numbers only.
-    unsafe {
-        libc::prctl(libc::PR_SET_SECUREBITS, LOCKED, 0, 0, 0);
-        for capability in 0..64 {
-            if libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) != 0 {
-                break;
-            }
-        }
-        libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-    }
-    rustix::thread::set_no_new_privs(true)?;
-    let none = rustix::thread::CapabilitySet::empty();
-    let sets =
-        rustix::thread::CapabilitySets { effective: none, permitted: none, inheritable: none };
-    Ok(rustix::thread::set_capabilities(None, sets)?)
-}
-
-/// The version of the kernel's Landlock interface, 0 where there is none.
-pub(crate) fn landlock_abi() -> i32 {
-    const ASK_VERSION: u32 = 1;
-    // SAFETY: with this flag the kernel takes a null pointer and a size of 0, and only returns a number.
-    let version = unsafe {
-        libc::syscall(
-            libc::SYS_landlock_create_ruleset,
-            std::ptr::null::<libc::c_void>(),
-            0_usize,
-            ASK_VERSION,
-        )
-    };
-    i32::try_from(version).unwrap_or(0).max(0)
+    Ok(())
 }

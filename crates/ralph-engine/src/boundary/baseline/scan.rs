@@ -222,7 +222,7 @@ impl Baseline {
 
     /// Whether everything of the last walk looks as it did then: two fifths cheaper than to list every directory again.
     fn are_files_unchanged(&self, root: &Path) -> bool {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(directory) = openat(CWD, root, flags, Mode::empty()) else { return false };
         self.sequence.iter().all(|(path, before)| {
             let below = Path::new(path).strip_prefix(root);

@@ -1,15 +1,13 @@
-//! What a program looks for: the files below a directory that it opens, and those that it looks for in vain.
+//! Programs are followed by a process between the guard and the program.
 //!
-//! A new file at a path that a check looked for in vain configures that check, whatever it is called. Such paths cannot be
-//! listed by name. They are seen by a process between the guard and the program, which the kernel has each system call
-//! wait for that names a file (a filter picks them, ptrace does the rest). It notes the path, lets the call go on, and ends
-//! as the program does. Signals, exits and limits are as without it. Seccomp's user notification would need no such process,
-//! but a signal interrupts a call that is reported that way, and some shells then go on as if there were no file.
+//! The kernel has each system call wait for that process that names a file (a filter picks them, ptrace does the rest). It
+//! notes the path, lets the call go on, and ends as the program does. Signals, exits and limits are as without it. Seccomp's
+//! user notification would need no such process, but a signal interrupts a call that is reported that way, and some shells
+//! then go on as if there were no file.
 //!
 //! This is about programs that do not know of it. One that changes a path while it is looked at fools nobody but itself:
 //! only the checks of a base are looked at.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
@@ -22,10 +20,10 @@ use std::process::{Command, Stdio};
 
 use libc::{c_long, seccomp_data, sock_filter};
 use rustix::fs::{MemfdFlags, memfd_create};
-use serde::{Deserialize, Serialize};
 
+use super::{Looked, PROBE_WORD};
 use crate::guard;
-use crate::seccomp::{ARCH, jump_if_equal, load, number, op};
+use crate::sandbox::seccomp::{ARCH, jump_if_equal, load, number, op};
 use crate::sys::trace::{self as calls, TraceStop};
 
 /// More than this is no longer noted, and what there is says so.
@@ -33,20 +31,6 @@ const MOST: usize = 60_000;
 /// The longest path that Linux takes.
 const LONGEST: usize = 4096;
 const PAGE: u64 = 4096;
-/// The word on the command line that makes the program try this out.
-pub(crate) const PROBE_WORD: &str = "trace";
-
-/// What a program looked for below a directory; paths are named from there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Looked {
-    /// Files that it opened for reading.
-    pub opened: BTreeSet<String>,
-    /// Paths at which nothing was when it looked. A directory that it would have listed ends with a slash.
-    pub missed: BTreeSet<String>,
-    /// Whether this is all of it.
-    pub whole: bool,
-}
-
 /// A system call that names a file.
 struct FileCall {
     number: c_long,
@@ -159,7 +143,7 @@ impl Traced {
             there.read_exact(&mut may_go)?;
             // Not followed, it would be refused each of these calls.
             return if may_go == [1] {
-                crate::sys::install_filter(&mut self.filter)
+                crate::sys::linux::install_filter(&mut self.filter)
             } else {
                 Ok(())
             };
